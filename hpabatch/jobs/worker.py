@@ -104,7 +104,10 @@ class Worker:
             except OSError as error:
                 raise cannot_write(tasks, error) from error
         else:
-            place = PartsPlace(order["parts"], fingerprint)
+            try:
+                place = PartsPlace(order["parts"], fingerprint)
+            except HpabatchError as error:
+                raise _here(error) from error
             made, task = self._task(order)
             with place.sending(key) as folder:
                 _write(made.work, task, folder, fingerprint)
@@ -134,8 +137,8 @@ def _make(order: Mapping[str, Any]) -> Made[Any]:
     make: Make = getattr(importlib.import_module(module), name)
     try:
         made = make(order["told"])
-    except HpabatchError as error:  # (the command could plan it, so the history is not at fault)
-        raise UsageError(f"worker on {platform.node()}: {error}") from error
+    except HpabatchError as error:
+        raise _here(error) from error
     if made.identity.fingerprint != order["fingerprint"]:
         told = first_difference(order["facts"], made.identity.facts) or "of other HPAs"
         raise UsageError(
@@ -143,6 +146,11 @@ def _make(order: Mapping[str, Any]) -> Made[Any]:
             "history and files at the same places for all workers"
         )
     return made
+
+
+def _here(error: HpabatchError) -> UsageError:
+    """Return an error of this worker: the command could do the same, so no history is at fault."""
+    return UsageError(f"worker on {platform.node()}: {error}")
 
 
 def _write(work: Work[Any], task: Task, tasks: Path, fingerprint: str) -> None:

@@ -108,6 +108,17 @@ def test_a_folder_that_a_worker_does_not_see_needs_another_place(tmp_path: Path)
     assert re.search(r"there is no folder .*/tasks .*or --parts with an obj", answer["lines"][0])
 
 
+def test_a_worker_without_the_extra_for_a_place_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"count": 3}
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    monkeypatch.delitem(sys.modules, "hpabatch.history.store.objects", raising=False)
+    order = {"task": "000001", "told": told, "parts": "s3://bucket/parts", "tasks": ""}
+    order |= {"fingerprint": made_again(told).identity.fingerprint}
+    answer = Worker().answer(order)
+    assert answer["error"] == "UsageError"
+    assert re.search(r"worker on .*: s3://.* install hpabatch\[s3\]", answer["lines"][0])
+
+
 def test_versions_are_compared_before_any_work(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(executor, "describe", lambda: describe() | {"polars": "0.1"})
     with pytest.raises(UsageError, match=r"worker \d has polars .*, this command has 0\.1: inst"):
