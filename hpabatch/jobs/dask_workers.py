@@ -110,7 +110,7 @@ class DaskPool:
         """Connect (UsageError: the scheduler does not answer)."""
         from distributed import Client, Security
 
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # (told in sentences here)
+        _keep_quiet()
         self._address = spread.scheduler or ""
         security = None
         if spread.scheduler_tls is not None:
@@ -224,6 +224,13 @@ def _lacks_us(error: BaseException) -> bool:
             return False
         error = error.__cause__
     return (error.name or "").startswith("hpabatch")
+
+
+def _keep_quiet() -> None:
+    """Leave it to this module's sentences to tell of lost connections: Dask writes tracebacks."""
+    names = [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]
+    for name in names:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _brief(error: BaseException) -> str:

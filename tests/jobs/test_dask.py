@@ -67,10 +67,13 @@ def test_a_worker_may_die_at_any_time(cluster: Cluster, tmp_path: Path) -> None:
         assert run(place, SLOW, on(cluster), at(5 + 9 * k, cluster.kill_worker)) == expected(30)
 
 
-def test_the_scheduler_may_die_at_any_time(cluster: Cluster, tmp_path: Path) -> None:
+def test_the_scheduler_may_die_at_any_time(
+    cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(UsageError, match=r"the scheduler at tcp://.* is gone .*give the same comm"):
         run(tmp_path / "job", SLOW, on(cluster), at(7, cluster.scheduler.kill))
     assert count_kept(tmp_path / "job") >= 7
+    assert capfd.readouterr().err == ""
     cluster.kill_scheduler()
     assert run(tmp_path / "job", SLOW, on(cluster)) == expected(30)
 
