@@ -13,7 +13,7 @@ from hpabatch.api.result import Result
 from hpabatch.engine.analyze.remarks import remarks
 from hpabatch.engine.analyze.request import AnalyzeRecordedRequest, AssumedPods
 from hpabatch.engine.analyze.run import DEFAULT_REQUESTS, Assumed, analyze_hpa
-from hpabatch.engine.fleet.candidates import Skipped
+from hpabatch.engine.fleet.candidates import Candidate, Skipped
 from hpabatch.engine.fleet.flags import recorded_flags
 from hpabatch.engine.fleet.plan import chosen_hpas
 from hpabatch.engine.fleet.selection import selection_of
@@ -22,6 +22,7 @@ from hpabatch.engine.quality.request import QualityRequest
 from hpabatch.engine.quality.run import quality as quality_of
 from hpabatch.errors import RefusedError
 from hpabatch.history.base import History
+from hpabatch.jobs.pieces import is_spread, quality_by_workers
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.printable import counted
 from hpabatch.model.versions import ControllerFlags, Profile
@@ -128,4 +129,16 @@ def quality(history: History, request: QualityRequest) -> pl.DataFrame:
     """
     versions = versions_of(history.read("controller"), request.k8s, request.feature_gates)
     candidates, _ = chosen_hpas(history, versions.of, selection_of(request))
-    return quality_of(history, candidates)
+    return quality_of_each(history, request, candidates)
+
+
+def quality_of_each(
+    history: History,
+    request: QualityRequest,
+    candidates: Sequence[Candidate],
+    progress: Progress = lambda message, share: None,
+) -> pl.DataFrame:
+    """Return the quality of the recordings of some HPAs; raises as `quality` does."""
+    if is_spread(request):
+        return quality_by_workers(history, request, candidates, progress)
+    return quality_of(history, candidates, progress=progress)

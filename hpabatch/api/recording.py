@@ -35,7 +35,7 @@ from hpabatch.engine.fleet.versions import versions_of
 from hpabatch.engine.quality.request import QualityRequest
 from hpabatch.engine.replay.request import ReplayRequest, ReplayToRequest
 from hpabatch.engine.simulate.request import SimulateRequest
-from hpabatch.engine.sweep.request import SweepRequest
+from hpabatch.engine.sweep.request import SweepToRequest
 from hpabatch.history.base import History
 from hpabatch.history.info import HistoryInfo, describe_history
 from hpabatch.history.reader import open_history, scan_table
@@ -201,9 +201,9 @@ class Recording:
         """
         return fidelity(self.history, request)
 
-    @takes(SweepRequest, "grid")
+    @takes(SweepToRequest, "grid")
     def sweep(
-        self, request: SweepRequest, *, out: Path | str | None = None, replace: bool = False
+        self, request: SweepToRequest, *, out: Path | str | None = None, replace: bool = False
     ) -> Sweep:
         """Simulate every HPA under every setting of a grid; `out` becomes a folder of tables.
 
@@ -224,7 +224,8 @@ class Recording:
 
         `Sweep.recommend` takes a sweep that is there.
         """
-        return recommend(sweep(self.history, SweepRequest.part_of(request)), request)
+        swept = sweep(self.history, SweepToRequest.from_json(request.to_json()))
+        return recommend(swept, request)
 
     @takes(PlanRequest, "names")
     def plan(self, request: PlanRequest) -> Plan:

@@ -70,6 +70,11 @@ class Recording:
         where: str | None = None,
         feature_gates: str = '',
         k8s: str | None = None,
+        workers: int | None = None,
+        scheduler: str | None = None,
+        scheduler_tls: str | PathLike[str] | None = None,
+        scheduler_plain: bool = False,
+        parts: str | PathLike[str] | None = None,
     ) -> pl.DataFrame:
         """Return the quality of each HPA's recording: coverage, gaps, intervals and more."""
     def replay(
@@ -116,6 +121,11 @@ class Recording:
         max_age: str | timedelta | None = None,
         lens: str | PathLike[str] = 'none',
         why: bool = False,
+        workers: int | None = None,
+        scheduler: str | None = None,
+        scheduler_tls: str | PathLike[str] | None = None,
+        scheduler_plain: bool = False,
+        parts: str | PathLike[str] | None = None,
     ) -> ReplayDone:
         """Replay to a Parquet file, or to a folder of them if `out` ends with a slash.
 
@@ -291,6 +301,11 @@ class Recording:
         phase: str | timedelta | None = None,
         lens: str | PathLike[str] = 'none',
         plant: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+        workers: int | None = None,
+        scheduler: str | None = None,
+        scheduler_tls: str | PathLike[str] | None = None,
+        scheduler_plain: bool = False,
+        parts: str | PathLike[str] | None = None,
     ) -> Fits:
         """Return what can be known about each workload: facts with intervals and sources.
 
@@ -312,6 +327,11 @@ class Recording:
         phase: str | timedelta | None = None,
         lens: str | PathLike[str] = 'none',
         plant: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+        workers: int | None = None,
+        scheduler: str | None = None,
+        scheduler_tls: str | PathLike[str] | None = None,
+        scheduler_plain: bool = False,
+        parts: str | PathLike[str] | None = None,
     ) -> FidelityScores:
         """Score how far each HPA's rules and plant can be trusted.
 
@@ -325,10 +345,6 @@ class Recording:
         out: Path | str | None = ...,
         replace: bool = ...,
         names: str | Sequence[str] = (),
-        group: str | Sequence[str] = (),
-        sample: int | None = None,
-        policy_sets: str | PathLike[str] | None = None,
-        fidelity: bool = True,
         namespace: str | Sequence[str] = (),
         where: str | None = None,
         feature_gates: str = '',
@@ -344,6 +360,15 @@ class Recording:
         length: str | timedelta | None = None,
         growth: str | float | Sequence[float] | None = None,
         noise: Literal['off', 'resample'] = 'off',
+        group: str | Sequence[str] = (),
+        sample: int | None = None,
+        policy_sets: str | PathLike[str] | None = None,
+        fidelity: bool = True,
+        workers: int | None = None,
+        scheduler: str | None = None,
+        scheduler_tls: str | PathLike[str] | None = None,
+        scheduler_plain: bool = False,
+        parts: str | PathLike[str] | None = None,
     ) -> Sweep:
         """Simulate every HPA under every setting of a grid; `out` becomes a folder of tables.
 

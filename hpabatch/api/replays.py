@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,11 +10,8 @@ import polars as pl
 
 from hpabatch.api.manifests import read_hpas
 from hpabatch.api.result import Result
-from hpabatch.engine.fidelity.lens import through_lens
 from hpabatch.engine.fleet.candidates import Candidate
-from hpabatch.engine.fleet.parameters import replay_parameters
-from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
-from hpabatch.engine.fleet.selection import selection_of
+from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.replay.attention import rank_attention
 from hpabatch.engine.replay.request import ReplayRequest, ReplayToRequest
 from hpabatch.engine.replay.run import ReplayResult, join_results, replay_shards
@@ -34,7 +30,7 @@ from hpabatch.history.atomic import atomic_path
 from hpabatch.history.base import History
 from hpabatch.jobs.parquet import write_parquet
 from hpabatch.jobs.publish import Destination, is_result_folder
-from hpabatch.jobs.replay import ReplayDone, ReplayJob, replay_to_disk
+from hpabatch.jobs.replay import ReplayDone, ReplayJob, plan_of, replay_to_disk
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.printable import counted
 
@@ -119,20 +115,6 @@ class Replay(Result):
             write_parquet(self.decisions, self.evidence, temporary)
 
 
-def plan_of(
-    history: History, request: ReplayRequest, manifests: Sequence[HPA] | None
-) -> ReplayPlan:
-    """Return the plan of a replay.
-
-    Raises:
-        HistoryError: a table cannot be read, or there is nothing to replay.
-        UsageError: an option is not possible.
-    """
-    parameters, select = replay_parameters(request), selection_of(request)
-    plan = plan_replay(history, parameters, manifests, select, whole=request.why)
-    return through_lens(plan, request.lens)[0]
-
-
 def planned(history: History, request: ReplayRequest) -> tuple[ReplayPlan, list[HPA] | None]:
     """Return the plan, and the HPAs of manifests (RefusedError: one of them is not valid)."""
     if not request.hpas:
@@ -163,6 +145,7 @@ def replay_to(history: History, request: ReplayToRequest, out: Path | str) -> Re
             score=request.score,
             sensitivity=request.sensitivity,
             restart=request.restart,
+            request=request,
         )
     )
 

@@ -15,7 +15,7 @@ from hpabatch.engine.fit.request import FitRequest
 from hpabatch.engine.quality.request import QualityRequest
 from hpabatch.engine.replay.request import ReplayRequest, ReplayToRequest
 from hpabatch.engine.simulate.request import SimulateRequest
-from hpabatch.engine.sweep.request import SweepRequest
+from hpabatch.engine.sweep.request import SweepToRequest
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.synth.request import SynthRequest
 from hpabatch.importers.table.request import TableRequest
@@ -39,7 +39,7 @@ REQUESTS: Final[Mapping[str, type[Request]]] = {
     "fit": FitRequest,
     "fidelity": FidelityRequest,
     "simulate": SimulateRequest,
-    "sweep": SweepRequest,
+    "sweep": SweepToRequest,
     "recommend": RecommendRequest,
     "advise": AdviseRequest,
     "plan": PlanRequest,

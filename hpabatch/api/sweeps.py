@@ -27,8 +27,9 @@ from hpabatch.engine.advise.request import RecommendRequest
 from hpabatch.engine.advise.run import Recommendations
 from hpabatch.engine.advise.run import recommend as advise
 from hpabatch.engine.advise.specs import profile_of
+from hpabatch.engine.fleet.request import Spread
 from hpabatch.engine.sweep.read import plan_request
-from hpabatch.engine.sweep.request import SweepRequest
+from hpabatch.engine.sweep.request import SweepToRequest
 from hpabatch.engine.sweep.result import SweepResult, summarize_sweep
 from hpabatch.errors import UsageError
 from hpabatch.history.base import History
@@ -155,7 +156,7 @@ def open_sweep(path: Path | str) -> Sweep:
 
 
 def sweep(
-    history: History, request: SweepRequest, out: Path | str | None = None, replace: bool = False
+    history: History, request: SweepToRequest, out: Path | str | None = None, replace: bool = False
 ) -> Sweep:
     """Simulate every HPA under every setting of a grid; `out` becomes a folder of tables.
 
@@ -175,7 +176,8 @@ def sweep(
         raise UsageError(f"out: expected a local folder, got {str(out)!r}")
     destination = Destination(Path(out), is_folder=True)
     plan = plan_request(history, request)
-    result = sweep_to_disk(SweepJob(request, plan, destination, replace))
+    job = SweepJob(request, plan, destination, replace, Spread.part_of(request))
+    result = sweep_to_disk(job)
     return Sweep(result, digest_sweep(out))
 
 

@@ -6,7 +6,7 @@ import polars as pl
 from hpabatch.api.result import Result
 from hpabatch.engine.advise.request import RecommendRequest
 from hpabatch.engine.advise.run import Recommendations
-from hpabatch.engine.sweep.request import SweepRequest
+from hpabatch.engine.sweep.request import SweepToRequest
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.history.base import History
 from collections.abc import Sequence
@@ -131,7 +131,7 @@ def open_sweep(
 
 def sweep(
     history: History,
-    request: SweepRequest,
+    request: SweepToRequest,
     out: Path | str | None = ...,
     replace: bool = ...,
 ) -> Sweep:

@@ -22,6 +22,12 @@ _GROUPS: Final = {
 """Headings of --help, by the folder that a command's module is in."""
 
 
+_ONE_PROCESS: Final = (
+    "This command is computed by one process, with all cores (docs/scale.md says why); replay, "
+    "sweep, advise, fit, fidelity and history quality take --workers and --scheduler"
+)
+
+
 class _Commands(TyperGroup):
     """The commands; no error of theirs is taken for the user's wish to end."""
 
@@ -47,6 +53,10 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except EOFError as error:
             raise RuntimeError(f"EOFError: {error}") from error
+        except Exception as error:
+            if getattr(error, "option_name", "") in ("--workers", "--scheduler"):
+                vars(error).update(message=_ONE_PROCESS, possibilities=None)
+            raise
 
 
 def _heading(found: Any) -> str:

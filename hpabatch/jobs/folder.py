@@ -6,11 +6,11 @@
       job.json          what the job is: its fingerprint, and the facts behind it
       lock              held (flock) while a process works here
       tasks/00003/      a finished task: its files and record.json, which names them
-      tasks/.00004.tmp/ a task being worked on
+      tasks/.00004.*/   a task being worked on
 
 A task counts as done when its folder has its final name: it is written beside, flushed to disk and
-renamed whole. The fingerprint says what the results depend on; under another one nothing is
-resumed.
+renamed whole, by this process or by a worker (`executor`). The fingerprint says what the results
+depend on; under another one nothing is resumed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import hashlib
 import io
 import json
 import os
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -71,9 +72,10 @@ def code_digest() -> str:
 class JobFolder:
     """An open job folder; this process alone works in it until `close`."""
 
-    def __init__(self, path: Path, lock: IO[str]) -> None:
+    def __init__(self, path: Path, lock: IO[str], fingerprint: str) -> None:
         """Use `open_job`."""
         self.path = path
+        self.fingerprint = fingerprint
         self._lock = lock
 
     def __enter__(self) -> JobFolder:
@@ -91,18 +93,24 @@ class JobFolder:
             self.discard()
         self._lock.close()
 
+    @property
+    def tasks(self) -> Path:
+        """The folder of the tasks."""
+        return self.path / _TASKS
+
     def place(self, key: str) -> Path:
         """Return the folder of a finished task."""
-        return self.path / _TASKS / key
+        return self.tasks / key
 
     def done(self) -> dict[str, dict[str, Any]]:
         """Return by key the records of finished tasks whose files are all there."""
         found = {}
         with suppress(FileNotFoundError):
-            for place in sorted((self.path / _TASKS).iterdir()):
-                record = None if place.name.startswith(".") else _read_record(place)
-                if record is not None:
-                    found[place.name] = record
+            for name in sorted(os.listdir(self.tasks)):  # (names are smaller than paths)
+                if name.startswith("."):
+                    continue
+                if (record := read_record(self.tasks / name, self.fingerprint)) is not None:
+                    found[name] = record
         return found
 
     @contextmanager
@@ -115,26 +123,11 @@ class JobFolder:
         Raises:
             UsageError: the files cannot be written.
         """
-        final = self.place(key)
-        temporary = final.with_name(f".{key}.tmp")
-        record: dict[str, Any] = {}
         try:
-            remove(temporary)
-            temporary.mkdir(parents=True)
-            yield temporary, record
-            sizes = {file.name: file.stat().st_size for file in sorted(temporary.iterdir())}
-            text = json.dumps({"files": sizes, "record": record})
-            (temporary / RECORD).write_text(text)
-            for file in [*temporary.iterdir(), temporary]:
-                flush(file)
-            remove(final)
-            temporary.rename(final)
-            flush(final.parent)
+            with write_task(self.tasks, key, self.fingerprint) as made:
+                yield made
         except OSError as error:
             raise cannot_write(self.path, error) from error
-        finally:
-            with suppress(OSError):
-                remove(temporary)
 
     def discard(self) -> None:
         """Remove the folder and all that it keeps."""
@@ -142,6 +135,43 @@ class JobFolder:
         with suppress(FileNotFoundError):
             (self.path / _JOB).unlink()
         remove(self.path)
+
+
+@contextmanager
+def write_task(tasks: Path, key: str, fingerprint: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield a new folder for a task's files, and its record; at the end it gets its final name.
+
+    Several processes may write the same task: what one of them made whole first stays.
+
+    Raises:
+        OSError: the files cannot be written, or the folder of tasks is not there.
+    """
+    final, temporary = tasks / key, tasks / f".{key}.{os.getpid()}-{secrets.token_hex(4)}"
+    record: dict[str, Any] = {}
+    try:
+        temporary.mkdir()
+        yield temporary, record
+        sizes = {file.name: file.stat().st_size for file in sorted(temporary.iterdir())}
+        told = {"files": sizes, "record": record, "job": fingerprint}
+        (temporary / RECORD).write_text(json.dumps(told))
+        for file in [*temporary.iterdir(), temporary]:
+            flush(file)
+        _give_name(temporary, final, fingerprint)
+        flush(tasks)
+    finally:
+        with suppress(OSError):
+            remove(temporary)
+
+
+def _give_name(temporary: Path, final: Path, fingerprint: str) -> None:
+    """Rename a whole task, unless another process was first; half a task makes room."""
+    if read_record(final, fingerprint) is None:
+        remove(final)
+        try:
+            temporary.rename(final)
+        except OSError:
+            if read_record(final, fingerprint) is None:
+                raise
 
 
 @contextmanager
@@ -218,7 +248,7 @@ def open_job(
         if isinstance(error, OSError):
             raise cannot_write(path, error) from error
         raise
-    return JobFolder(path, lock)
+    return JobFolder(path, lock, identity.fingerprint)
 
 
 def _claim(path: Path, lock: IO[str]) -> None:
@@ -249,6 +279,9 @@ def _settle(path: Path, identity: Identity, restart: bool, replace: bool | None)
     if left is None:
         remove(path / _TASKS)
     (path / _TASKS).mkdir(exist_ok=True)
+    with suppress(OSError):  # (a worker of a killed run may still be writing there)
+        for unfinished in (path / _TASKS).glob(".*"):
+            remove(unfinished)
     text = {
         "format": FORMAT,
         "fingerprint": identity.fingerprint,
@@ -279,11 +312,11 @@ def first_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     return ""
 
 
-def _read_record(place: Path) -> dict[str, Any] | None:
-    """Return a task's record; None: it is not whole."""
+def read_record(place: Path, fingerprint: str) -> dict[str, Any] | None:
+    """Return a task's record; None: it is not whole, or of another job."""
     found = _read_json(place / RECORD)
     try:
-        if found is None:
+        if found is None or found["job"] != fingerprint:
             return None
         for name, size in found["files"].items():
             if (place / name).stat().st_size != size:

@@ -2,14 +2,15 @@
 
 A job is a list of tasks and a `Work` that does one of them; a `JobFolder` keeps what was done, so
 the same job resumes where an earlier run stopped, and gives the same result. Only one task's result
-is in memory (two while one is being saved).
+is in memory (two while one is being saved). Another `Executor` has them done by workers.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -22,11 +23,15 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One part of a job: its key (a file name, unique), its weight, and its argument."""
+    """One part of a job: its key (a file name, unique), its weight, and its argument.
+
+    Tasks of one `group` share what was prepared for the first of them; "": a group of its own.
+    """
 
     key: str
     weight: int
     argument: Any
+    group: str = ""
 
 
 class Work(Protocol[T]):
@@ -67,6 +72,27 @@ class Status:
 
 
 Report = Callable[[Status], None]
+Executor = Callable[[Work[Any], JobFolder, Sequence[Task]], Generator[Task]]
+"""Does tasks, in any order, and yields each once the folder keeps it."""
+
+
+def in_this_process(work: Work[T], folder: JobFolder, tasks: Sequence[Task]) -> Generator[Task]:
+    """Do tasks, yielding each once it is kept: by a second thread while the next is computed."""
+    saving: Future[Task] | None = None
+    with ThreadPoolExecutor(1, "save") as pool:
+        for task, result in zip(tasks, work.compute(tasks), strict=True):
+            if saving is not None:
+                yield saving.result()
+            saving = pool.submit(_keep, work, folder, task, result)
+            del result
+        if saving is not None:
+            yield saving.result()
+
+
+def _keep(work: Work[T], folder: JobFolder, task: Task, result: T) -> Task:
+    with folder.task(task.key) as (place, record):
+        record.update(work.save(result, place))
+    return task
 
 
 def run_job(
@@ -74,6 +100,7 @@ def run_job(
     work: Work[Any],
     folder: JobFolder,
     report: Report = lambda status: None,
+    execute: Executor = in_this_process,
 ) -> list[dict[str, Any]]:
     """Do all tasks that the folder does not keep yet; return every task's record, in their order.
 
@@ -99,27 +126,9 @@ def run_job(
         )
 
     tell()
-    for task in _kept(work, folder, missing):
-        left, open_tasks = left - task.weight, open_tasks - 1
-        tell()
+    with closing(execute(work, folder, missing)) as kept_now:
+        for task in kept_now:
+            left, open_tasks = left - task.weight, open_tasks - 1
+            tell()
     found = folder.done()
     return [found[task.key] for task in tasks]
-
-
-def _kept(work: Work[T], folder: JobFolder, tasks: Sequence[Task]) -> Iterator[Task]:
-    """Do tasks, yielding each once it is kept: by a second thread while the next is computed."""
-    saving: Future[Task] | None = None
-    with ThreadPoolExecutor(1, "save") as pool:
-        for task, result in zip(tasks, work.compute(tasks), strict=True):
-            if saving is not None:
-                yield saving.result()
-            saving = pool.submit(_keep, work, folder, task, result)
-            del result
-        if saving is not None:
-            yield saving.result()
-
-
-def _keep(work: Work[T], folder: JobFolder, task: Task, result: T) -> Task:
-    with folder.task(task.key) as (place, record):
-        record.update(work.save(result, place))
-    return task

@@ -68,12 +68,13 @@ class ReplayWork:
         return {
             "decisions": found.decisions.height,
             "hpas": found.hpas.height,
-            **_notes_to_json(found),
+            **notes_to_json(found),
             "warnings": list(result.warnings),
         }
 
 
-def _notes_to_json(notes: ShardNotes) -> dict[str, Any]:
+def notes_to_json(notes: ShardNotes) -> dict[str, Any]:
+    """Return what there is to tell of a shard, for a task's record."""
     return {
         "skipped": [[s.cluster, s.namespace, s.hpa, s.reason] for s in notes.skipped],
         "silent": list(notes.silent),

@@ -16,16 +16,27 @@ from typing import Any, Final
 import polars as pl
 
 import hpabatch
+from hpabatch.engine.fidelity.lens import through_lens
 from hpabatch.engine.fleet.candidates import Skipped
-from hpabatch.engine.fleet.plan import ReplayPlan
+from hpabatch.engine.fleet.parameters import replay_parameters
+from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
+from hpabatch.engine.fleet.request import Spread
+from hpabatch.engine.fleet.selection import selection_of
+from hpabatch.engine.fleet.versions import history_profile
+from hpabatch.engine.replay.request import ReplayRequest, ReplayToRequest
 from hpabatch.engine.replay.run import ReplayNotes, join_notes
 from hpabatch.engine.replay.score import Score
 from hpabatch.engine.replay.sensitivity import AS_ASKED, Setting, compare, settings_of
 from hpabatch.engine.replay.summary import join_summaries
 from hpabatch.errors import RefusedError, UsageError
+from hpabatch.history.base import History
+from hpabatch.history.reader import open_history
 from hpabatch.history.store.storage import temporary_root
+from hpabatch.inputs.manifest_checks import check_manifests
+from hpabatch.inputs.manifests import load_manifests
+from hpabatch.jobs.executor import Order, executor_of
 from hpabatch.jobs.folder import Identity, JobFolder, code_digest, finishing, open_job
-from hpabatch.jobs.loop import Report, Task, run_job
+from hpabatch.jobs.loop import Executor, Report, Task, in_this_process, run_job
 from hpabatch.jobs.parts import (
     DECISIONS,
     ReplayWork,
@@ -34,8 +45,11 @@ from hpabatch.jobs.parts import (
     read_summaries,
 )
 from hpabatch.jobs.publish import Destination, publish
+from hpabatch.jobs.seen import Told, seen_again, told_lenses
+from hpabatch.jobs.worker import Made
 from hpabatch.model.objects.hpa import HPA
 
+MAKE: Final = "hpabatch.jobs.replay:made_again"
 # Decisions that hardly ever change take 0.8 bytes, and parts and result are there at once: a disk
 # with less room than that clearly has none.
 LEAST_BYTES_PER_DECISION: Final = 1
@@ -46,7 +60,8 @@ _WRITERS: Final = ("numpy", "polars", "pyarrow")  # whose versions may show in t
 class ReplayJob:
     """A replay: its plan, manifests in place of the recorded HPAs, optional results.
 
-    Without a destination no decision is kept, only what is summed up of them.
+    Without a destination no decision is kept, only what is summed up of them. `request` has the
+    options, and who computes the parts; None: this process does.
     """
 
     plan: ReplayPlan
@@ -55,6 +70,7 @@ class ReplayJob:
     score: bool = False
     sensitivity: bool = False
     restart: bool = False
+    request: ReplayToRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +102,84 @@ def replay_to_disk(job: ReplayJob, report: Report = lambda status: None) -> Repl
         NothingReplayedError: no HPA could be replayed.
         UsageError: the destination cannot be written, or another job left its parts there.
     """
+    made = _made(job)
+    execute: Executor = in_this_process
+    if job.request is not None:
+        order = Order(MAKE, _order(job, job.request), made.identity, "replay_observations")
+        execute = executor_of(Spread.part_of(job.request), order)
+    with _job_folder(job, made.identity, made.tasks) as folder:
+        records = run_job(made.tasks, made.work, folder, report, execute)
+        return _finish(job, made.work.settings, made.tasks, records, folder)
+
+
+def _made(job: ReplayJob) -> Made[ReplayWork]:
+    """Return the tasks of a replay, what does them, and on what they depend."""
     settings = settings_of(job.plan) if job.sensitivity else [Setting(AS_ASKED, 0, job.plan)]
-    tasks = _tasks(settings)
-    identity = _identity(
-        [setting.plan for setting in settings],
-        job.manifests,
-        {
-            "score": str(job.score),
-            "sensitivity": str(job.sensitivity),
-            "why": str(job.plan.whole),
-        },
+    extra = {
+        "score": str(job.score),
+        "sensitivity": str(job.sensitivity),
+        "why": str(job.plan.whole),
+    }
+    return Made(
+        _tasks(settings),
+        ReplayWork(settings, job.score, keep=job.destination is not None),
+        _identity([setting.plan for setting in settings], job.manifests, extra),
     )
-    work = ReplayWork(settings, job.score, keep=job.destination is not None)
-    with _job_folder(job, identity, tasks) as folder:
-        records = run_job(tasks, work, folder, report)
-        return _finish(job, settings, tasks, records, folder)
+
+
+def _order(job: ReplayJob, request: ReplayToRequest) -> dict[str, Any]:
+    """Return what a worker makes the same replay of; lenses took a while to estimate."""
+    return {
+        "history": job.plan.history.location,
+        "keep": job.destination is not None,
+        "seen": told_lenses(job.plan),
+        **ReplayRequest.part_of(request).to_json(),
+        "score": job.score,
+        "sensitivity": job.sensitivity,
+    }
+
+
+def made_again(told: Mapping[str, Any]) -> Made[ReplayWork]:
+    """Plan a replay in a worker, from its order (HistoryError, UsageError: it cannot be)."""
+    request = ReplayToRequest.from_json(told)
+    history = open_history(told["history"], None if request.hpas else "replay")
+    manifests = given_hpas(history, request) if request.hpas else None
+    plan = plan_of(history, request, manifests, told["seen"])
+    job = ReplayJob(
+        plan=plan,
+        destination=Destination(Path(DECISIONS)) if told["keep"] else None,
+        manifests=manifests,
+        score=request.score,
+        sensitivity=request.sensitivity,
+    )
+    return _made(job)
+
+
+def plan_of(
+    history: History,
+    request: ReplayRequest,
+    manifests: Sequence[HPA] | None,
+    seen: Told | None = None,
+) -> ReplayPlan:
+    """Return the plan of a replay; `seen` are its lenses, if they are known.
+
+    Raises:
+        HistoryError: a table cannot be read, or there is nothing to replay.
+        UsageError: an option is not possible.
+    """
+    parameters, select = replay_parameters(request), selection_of(request)
+    plan = plan_replay(history, parameters, manifests, select, whole=request.why)
+    return through_lens(plan, request.lens)[0] if seen is None else seen_again(seen)(plan)
+
+
+def given_hpas(history: History, request: ReplayRequest) -> list[HPA]:
+    """Return the valid HPAs of manifests, of several with one name the first."""
+    profile = history_profile(history, request.k8s, request.feature_gates)
+    found: dict[tuple[str, str], HPA] = {}
+    for item in check_manifests(load_manifests(request.hpas).entries, profile):
+        if item.hpa is not None:
+            found.setdefault((item.hpa.namespace or "default", item.hpa.name), item.hpa)
+    return list(found.values())
 
 
 @contextmanager

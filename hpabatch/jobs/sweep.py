@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,8 @@ import polars as pl
 import hpabatch
 from hpabatch.engine.advise.apply import sets_to_json
 from hpabatch.engine.fleet.candidates import Skipped
-from hpabatch.engine.fleet.plan import See, as_recorded, with_lenses
+from hpabatch.engine.fleet.plan import See, as_recorded
+from hpabatch.engine.fleet.request import Spread
 from hpabatch.engine.simulate.run import KEY
 from hpabatch.engine.sweep.frames import hpas_frame, settings_frame, units_frame
 from hpabatch.engine.sweep.read import plan_request
@@ -35,6 +36,7 @@ from hpabatch.engine.sweep.run import (
 from hpabatch.errors import HistoryError, RefusedError, UsageError
 from hpabatch.history.atomic import atomic_folder
 from hpabatch.history.reader import History, open_history
+from hpabatch.jobs.executor import Order, executor_of
 from hpabatch.jobs.folder import (
     DIGEST,
     PUBLISHED,
@@ -51,6 +53,7 @@ from hpabatch.jobs.joining import join_parquet
 from hpabatch.jobs.loop import Report, Task, run_job
 from hpabatch.jobs.parquet import evidence_metadata
 from hpabatch.jobs.publish import Destination
+from hpabatch.jobs.seen import seen_again, told_lens, told_lenses
 from hpabatch.jobs.sweep_files import (
     ABOUT,
     is_sweep_folder,
@@ -59,9 +62,10 @@ from hpabatch.jobs.sweep_files import (
     write_about,
     write_table,
 )
-from hpabatch.model.lens import Lens
+from hpabatch.jobs.worker import Made
 
 HPAS: Final = "hpas"
+MAKE: Final = "hpabatch.jobs.sweep:made_again"
 _RESULTS: Final = "results.arrow"
 _BLOCKS: Final = "blocks.arrow"
 _HPAS: Final = "hpas.arrow"
@@ -73,18 +77,20 @@ _FIT_WEIGHT: Final = 40
 class SweepJob:
     """A sweep to disk: its request, its plan and its destination.
 
-    `replace`: another sweep that is there, finished or not, may go.
+    `replace`: another sweep that is there, finished or not, may go. `spread` says who computes it.
     """
 
     request: SweepRequest
     sweep: SweepPlan
     destination: Destination
     replace: bool = False
+    spread: Spread = field(default_factory=Spread)
 
     @property
     def told(self) -> dict[str, Any]:
         """The request and its history as plain values: enough to do it again."""
-        return {"history": self.sweep.plan.history.location, **self.request.to_json()}
+        asked = SweepRequest.part_of(self.request)
+        return {"history": self.sweep.plan.history.location, **asked.to_json()}
 
 
 @dataclass(slots=True)
@@ -134,13 +140,29 @@ def sweep_to_disk(job: SweepJob, report: Report = lambda status: None) -> SweepR
     """
     tasks, place = tasks_of(job.sweep), job.destination.job_path
     _refuse_another(job)
+    identity = _identity(job)
+    execute = executor_of(job.spread, Order(MAKE, _order(job), identity, "simulate_fleet"))
     with (
-        open_job(place, _identity(job), replace=job.replace) as folder,
+        open_job(place, identity, replace=job.replace) as folder,
         finishing(folder, len(tasks)),
     ):
-        records = run_job(tasks, SweepWork(job.sweep), folder, report)
+        records = run_job(tasks, SweepWork(job.sweep), folder, report, execute)
         _finish(job, tasks, records, folder)
     return read_sweep(job.destination.path)
+
+
+def _order(job: SweepJob) -> dict[str, Any]:
+    """Return what a worker makes the same sweep of; lenses took a while to estimate."""
+    return {**job.told, "seen": told_lenses(job.sweep.plan)}
+
+
+def made_again(told: Mapping[str, Any]) -> Made[SweepWork]:
+    """Plan a sweep in a worker, from its order (HistoryError, UsageError: it cannot be)."""
+    request = SweepRequest.from_json(told)
+    see = as_recorded if told["seen"] is None else seen_again(told["seen"])
+    sweep = plan_request(open_history(told["history"], "replay"), request, see)
+    job = SweepJob(request, sweep, Destination(Path(PUBLISHED), is_folder=True))
+    return Made(tasks_of(sweep), SweepWork(sweep), _identity(job))
 
 
 def _refuse_another(job: SweepJob) -> None:
@@ -171,10 +193,11 @@ def tasks_of(sweep: SweepPlan) -> list[Task]:
     tasks = []
     for number, (first, last) in enumerate(sweep.parts):
         hpas = last - first
-        tasks.append(Task(f"{number:05}-{HPAS}", hpas * _FIT_WEIGHT, (number, 0, 0)))
+        group = f"{number:05}"
+        tasks.append(Task(f"{group}-{HPAS}", hpas * _FIT_WEIGHT, (number, 0, 0), group))
         for k, (begin, end) in enumerate(sweep.chunks):
             weight = hpas * (end - begin)
-            tasks.append(Task(f"{number:05}-{k:05}", weight, (number, begin, end)))
+            tasks.append(Task(f"{number:05}-{k:05}", weight, (number, begin, end), group))
     return tasks
 
 
@@ -218,12 +241,6 @@ def _finish(
         write_table(hpas.sort("cluster", "namespace", "hpa"), evidence, new, "hpas")
         _write_parts(sweep, tasks, folder, new, evidence)
         write_about(new, evidence, _parameters(job, skipped, told))
-
-
-def told_lens(lens: Lens) -> dict[str, Any]:
-    """Return a lens as plain values; `Lens(**found)` reads it again."""
-    names = ("signal", "cluster", "lag_ms", "smoothing_ms", "scale")
-    return {name: getattr(lens, name) for name in names}
 
 
 class SweepRefusedError(RefusedError):
@@ -328,9 +345,7 @@ def _seen_as(result: SweepResult) -> See:
     """Return what puts a sweep's lenses in again, which took a while to estimate."""
     if "lens" not in result.evidence:
         return as_recorded
-    found = ([Lens(**one) for one in result.parameters[name]] for name in ("lenses", "lens_ratios"))
-    lenses, ratios = found
-    return lambda plan: with_lenses(plan, lenses, ratios)
+    return seen_again([result.parameters[name] for name in ("lenses", "lens_ratios")])
 
 
 def _asked(told: Mapping[str, Any]) -> tuple[str, SweepRequest]:

@@ -11,7 +11,7 @@ from polars.testing import assert_frame_equal
 import hpabatch
 from hpabatch.api.sweeps import Sweep, open_sweep, recommend, sweep
 from hpabatch.engine.advise.request import RecommendRequest
-from hpabatch.engine.sweep.request import SweepRequest
+from hpabatch.engine.sweep.request import SweepRequest, SweepToRequest
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import open_history
 from tests.engine.swept import HOUR_MS, cut
@@ -70,7 +70,7 @@ def test_a_request_is_kept_as_json() -> None:
 @pytest.mark.compiled
 def test_a_sweep_needs_no_folder(tmp_path: Path) -> None:
     history = open_history(cut(tmp_path / "history", "shop/checkout"))
-    request = SweepRequest(grid=("max=+1",), fidelity=False, length_ms=HOUR_MS)
+    request = SweepToRequest(grid=("max=+1",), fidelity=False, length_ms=HOUR_MS)
     found = sweep(history, request)
     assert found.verdict == "1 HPA swept in 2 settings"
     kept = sweep(history, request, tmp_path / "sweep")

@@ -109,6 +109,13 @@ def test_the_server_takes_the_manifests_as_they_are(deployed: Cluster) -> None:
 
 
 @needs_cluster
+def test_the_server_takes_the_manifests_of_workers(deployed: Cluster) -> None:
+    deployed.kubectl("apply", "-k", str(DEPLOY / "dask"))
+    job = ["--dry-run=server", "-f", str(DEPLOY / "dask" / "job.yaml")]
+    assert "created" in deployed.kubectl("create", *job)
+
+
+@needs_cluster
 def test_the_pod_is_locked_down(deployed: Cluster) -> None:
     (pod,) = json.loads(deployed.kubectl("get", "pods", "-n", "hpabatch", "-o", "json"))["items"]
     spec, (container,) = pod["spec"], pod["spec"]["containers"]

@@ -40,6 +40,7 @@ target_kind, target, min_replicas, max_replicas, has_behavior, specs and labels 
 --out FILE is one Parquet file; --out FOLDER/ a folder of them, with the evidence in evidence.json.
 Nothing is there until all of it is. An interrupted run keeps what is decided in a folder beside it
 (.FILE.job); the same command goes on from there, and gives the same bytes.
+With --workers or --scheduler other processes or machines decide parts of it (docs/scale.md).
 
 \b
 Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were refused or skipped (the others are
@@ -120,10 +121,9 @@ class _Run:
     ) -> tuple[ReplayJob, int]:
         """Check what was asked for and plan it; return the job and the manifests' exit code."""
         progress("loading", 0.0)
-        from hpabatch.api.replays import plan_of
         from hpabatch.engine.fleet.versions import history_profile
         from hpabatch.history.reader import open_history
-        from hpabatch.jobs.replay import ReplayJob
+        from hpabatch.jobs.replay import ReplayJob, plan_of
 
         # Manifests stand in for the table of HPAs; every other table is still asked for when read.
         history = open_history(path, None if request.hpas else "replay")
@@ -141,6 +141,7 @@ class _Run:
             score=request.score,
             sensitivity=request.sensitivity,
             restart=request.restart,
+            request=request,
         )
         return job, code
 

@@ -166,6 +166,7 @@ class _Run:
         from hpabatch.api.sweeps import Sweep
         from hpabatch.engine.fidelity.lens import seen_through
         from hpabatch.engine.fleet.candidates import Skipped
+        from hpabatch.engine.fleet.request import Spread
         from hpabatch.engine.sweep.read import plan_request
         from hpabatch.engine.sweep.request import SweepRequest
         from hpabatch.history.reader import open_history
@@ -184,7 +185,7 @@ class _Run:
             tell_compiling("walk_observations")
         try:
             result = sweep_to_disk(
-                SweepJob(asked, plan, destination, self.replace),
+                SweepJob(asked, plan, destination, self.replace, Spread.part_of(self.request)),
                 JobProgress(progress, "sweeping", "simulate_fleet"),
             )
         except SweepRefusedError as error:

@@ -14,7 +14,8 @@ from hpabatch.cli.options import HistoryArgument, Output, OutputOption
 from hpabatch.cli.progress import JobProgress, progress_on_stderr, tell_compiling
 from hpabatch.cli.stdout import check_stdout, show_report
 from hpabatch.cli.talk import say, tell, tell_skipped
-from hpabatch.engine.sweep.request import SweepRequest
+from hpabatch.engine.fleet.request import Spread
+from hpabatch.engine.sweep.request import SweepToRequest
 from hpabatch.errors import (
     EXIT_INTERRUPTED,
     EXIT_OK,
@@ -38,7 +39,8 @@ Fits every workload, then runs its HPA under each setting of a grid, on the same
 rules decide, a model of the pods answers (docs/simulation.md). --out becomes a folder of Parquet
 tables: settings, hpas, results (a row per HPA and setting, all measures) and blocks (week by week);
 `hpabatch recommend` and `hpabatch plot` read it, docs/sweep.md explains it. Setting 0 is today's:
-the last spec that was in force. An interrupted sweep goes on with the same command.
+the last spec that was in force. An interrupted sweep goes on with the same command. With --workers
+or --scheduler other processes or machines compute parts of it (docs/scale.md).
 
 \b
 --grid FIELD=VALUES, repeated, gives all combinations: a list (60,300,900), a range (50:85:5), or
@@ -69,7 +71,7 @@ Examples:
 @command(app, _HELP)
 def sweep(
     history: HistoryArgument,
-    request: SweepRequest,
+    request: SweepToRequest,
     out: Annotated[
         str,
         typer.Option(
@@ -92,7 +94,7 @@ def sweep(
 class _Run:
     """One run of the command: how far it is, for whoever interrupts it."""
 
-    def __init__(self, history: str, request: SweepRequest, out: str, replace: bool) -> None:
+    def __init__(self, history: str, request: SweepToRequest, out: str, replace: bool) -> None:
         self.history, self.request, self.out, self.replace = history, request, out, replace
         self.job: SweepJob | None = None
         self.shown: JobProgress | None = None
@@ -119,7 +121,8 @@ class _Run:
             history = open_history(self.history, "replay")
             plan = plan_request(history, self.request, seen_through(self.request.lens, progress))
             check_inputs(self.out, destination.real_path, plan.plan.history, ())
-            self.job = SweepJob(self.request, plan, destination, self.replace)
+            spread = Spread.part_of(self.request)
+            self.job = SweepJob(self.request, plan, destination, self.replace, spread)
             if self.request.fidelity:
                 tell_compiling("walk_observations")
             self.shown = JobProgress(progress, "sweeping", "simulate_fleet")
@@ -171,7 +174,7 @@ def _destination(out: str) -> Destination:
     return Destination(path, is_folder=True)
 
 
-def _without_cost(request: SweepRequest, result: SweepResult) -> list[str]:
+def _without_cost(request: SweepToRequest, result: SweepResult) -> list[str]:
     """Return a note on the HPAs that have no cost although there are prices."""
     today = result.results.filter(result.results["setting_id"] == 0)
     unknown = today["cost"].null_count()

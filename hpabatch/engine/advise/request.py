@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hpabatch.engine.advise.confidence import CONFIDENCES, HIGH
-from hpabatch.engine.fleet.request import AUTO_LENS
+from hpabatch.engine.fleet.request import AUTO_LENS, Spread
 from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.model.options import Request, option
 
@@ -151,7 +151,7 @@ class SweptAdviceRequest(RecommendRequest, SweepRequest):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdviseRequest(SweptAdviceRequest):
+class AdviseRequest(Spread, SweptAdviceRequest):
     """Everything from data to advice, by defaults that are stated with the result."""
 
     grid: tuple[str, ...] = option(

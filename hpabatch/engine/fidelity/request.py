@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hpabatch.engine.fit.request import PlantFiles
-from hpabatch.engine.fleet.request import ChosenHpas, Lensed, Pipeline, Rules, Syncs
+from hpabatch.engine.fleet.request import ChosenHpas, Lensed, Pipeline, Rules, Spread, Syncs
 from hpabatch.model.options import option
 
 _MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class FidelityRequest(PlantFiles, Lensed, Syncs, Pipeline, Rules, ChosenHpas):
+class FidelityRequest(Spread, PlantFiles, Lensed, Syncs, Pipeline, Rules, ChosenHpas):
     """A score of how far each HPA's rules and plant can be trusted."""
 
     split: float = option(

@@ -9,7 +9,7 @@ agrees. docs/fidelity.md explains both scores.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
@@ -146,6 +146,14 @@ def fidelity_of(
     return replace(scoring.fidelity(), lenses=tuple(lenses))
 
 
+@dataclass(frozen=True, slots=True)
+class ScoredPart:
+    """What a walk over some HPAs of a plan came to; `frames` by name, `notes` of its shards."""
+
+    frames: Mapping[str, pl.DataFrame]
+    notes: Sequence[ShardNotes]
+
+
 class Scoring:
     """The scores of a plan's HPAs, made as their usage is walked; arguments as of `fidelity`.
 
@@ -201,6 +209,26 @@ class Scoring:
         if walk is not None:
             self.controllers.add(walk)
         self.plants.add(parts)
+
+    def part(self) -> ScoredPart:
+        """Return what the walks came to, for a scoring of more HPAs."""
+        lists = self._lists()
+        frames = {name: pl.concat(found) for name, found in lists.items()}
+        return ScoredPart(frames, self.controllers.notes)
+
+    def add(self, part: ScoredPart) -> None:
+        """Add what the walk over some of the HPAs came to, in the plan's order."""
+        for name, found in self._lists().items():
+            found.append(part.frames[name])
+        self.controllers.notes += part.notes
+
+    def _lists(self) -> dict[str, list[pl.DataFrame]]:
+        return {
+            "hpas": self.controllers.hpas,
+            "told": self.controllers.told,
+            "signals": self.plants.signals,
+            "changes": self.plants.changes,
+        }
 
     def fidelity(self) -> Fidelity:
         """Return the scores, once all usages were walked."""

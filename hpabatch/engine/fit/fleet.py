@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hpabatch.engine.fit.kinds import Question
@@ -11,7 +11,7 @@ from hpabatch.engine.fit.run import Fit, fit_history
 from hpabatch.engine.fit.workload import Fact
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.fleet.plan import See, Select, as_recorded, plan_replay
+from hpabatch.engine.fleet.plan import ReplayPlan, See, Select, as_recorded, plan_replay
 from hpabatch.errors import RefusedError
 from hpabatch.history.reader import History
 from hpabatch.model.settings.overrides import PlantOverride
@@ -71,14 +71,25 @@ def fit_fleet(
     """
     progress("planning", 0.0)
     plan = see(plan_replay(history, parameters, None, select))
-    chosen = plan_overrides(overrides, plan.chosen, plan.everyone)
     found = []
-    for k, (fitted, entries) in enumerate(zip(fit_history(plan, overrides), chosen, strict=True)):
-        found.append(_fitted(fitted, entries))
-        progress("fitting workloads", (k + 1) / len(plan.chosen))
+    for fitted in fit_plan(plan, overrides):
+        found.append(fitted)
+        progress("fitting workloads", len(found) / len(plan.chosen))
+    return fleet_fit(plan, found)
+
+
+def fit_plan(plan: ReplayPlan, overrides: Sequence[PlantOverride]) -> Iterator[Fitted]:
+    """Yield what is known of each HPA of a plan, in its order; errors as of `fit_fleet`."""
+    chosen = plan_overrides(overrides, plan.chosen, plan.everyone)
+    for fitted, entries in zip(fit_history(plan, overrides), chosen, strict=True):
+        yield _fitted(fitted, entries)
+
+
+def fleet_fit(plan: ReplayPlan, found: Sequence[Fitted]) -> FleetFit:
+    """Return the fits of all HPAs of a plan as one."""
     # Budgets of policies have no part in a fit.
     evidence = {name: text for name, text in plan.evidence.items() if name != "events"}
-    warnings = (*history.warnings, *plan.warnings)
+    warnings = (*plan.history.warnings, *plan.warnings)
     return FleetFit(tuple(found), tuple(plan.skipped), warnings, evidence)
 
 

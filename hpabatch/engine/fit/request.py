@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpabatch.engine.fleet.request import ChosenHpas, Lensed, Pipeline, Rules, Syncs
+from hpabatch.engine.fleet.request import ChosenHpas, Lensed, Pipeline, Rules, Spread, Syncs
 from hpabatch.model.options import Request, option
 
 
@@ -21,5 +21,5 @@ class PlantFiles(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitRequest(PlantFiles, Lensed, Syncs, Pipeline, Rules, ChosenHpas):
+class FitRequest(Spread, PlantFiles, Lensed, Syncs, Pipeline, Rules, ChosenHpas):
     """A fit of the workloads behind HPAs."""

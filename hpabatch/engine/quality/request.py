@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpabatch.engine.fleet.request import ChosenHpas, Rules
+from hpabatch.engine.fleet.request import ChosenHpas, Rules, Spread
 
 
 @dataclass(frozen=True, kw_only=True)
-class QualityRequest(Rules, ChosenHpas):
+class QualityRequest(Spread, Rules, ChosenHpas):
     """A look at what the recording of each HPA is worth."""

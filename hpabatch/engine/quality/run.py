@@ -82,6 +82,9 @@ class _Settings:
     late_ms: int
 
 
+_DEFAULTS: Final = _Settings(None, LATE_MS)
+
+
 def quality(
     history: History,
     candidates: Sequence[Candidate],
@@ -105,33 +108,57 @@ def quality(
     Raises:
         HistoryError: a table is broken.
     """
-    settings = _Settings(max_age_ms, late_ms)
-    selections = Selections(
-        history.distinct("scales", ["cluster", "namespace", "target_kind", "target", "selector"]),
-        history.distinct("pods", ["cluster", "namespace", "target", "labels"]),
-    )
-    behavior = behavior_methods(history)
-    spans, rows = _spans(history), row_spans(history)
-    sizes = history.sizes("pod_metrics")
-    parts = [pl.DataFrame(schema=SCHEMA)]
-    done = 0
-    for shard in _shards(history, sizes, candidates, shard_rows):
+    look = Look(history, candidates, _Settings(max_age_ms, late_ms), shard_rows)
+    parts, done = [], 0
+    for k, shard in enumerate(look.shards):
         progress("checking", done / len(candidates))
-        span_ms = spans.get(shard[0].cluster, (0, 0))
-        found = _quality_of(
-            history, _Shard(tuple(shard), span_ms, rows), selections, sizes, settings
-        )
-        parts.append(found)
+        parts.append(look.part(k))
         done += len(shard)
     progress("done", 1.0)
-    found = pl.concat(parts).sort(KEY)
-    # numpy divides; polars multiplies by the reciprocal unless there is one row only, and a result
-    # must not depend on the shards.
-    hours = found["pod_hours"].to_numpy() / MS_PER_HOUR
-    told = [", ".join(sorted(behavior.of(*key))) or None for key in found.select(KEY).iter_rows()]
-    return found.with_columns(
-        pl.Series("pod_hours", hours), pl.Series("behavior", told, dtype=pl.String)
-    )
+    return look.joined(parts)
+
+
+class Look:
+    """A look at the recordings of HPAs, shard by shard."""
+
+    def __init__(
+        self,
+        history: History,
+        candidates: Sequence[Candidate],
+        settings: _Settings = _DEFAULTS,
+        shard_rows: int = SHARD_ROWS,
+    ) -> None:
+        """Read what all shards need; arguments and errors as of `quality`."""
+        self.history, self._settings = history, settings
+        self._selections = Selections(
+            history.distinct(
+                "scales", ["cluster", "namespace", "target_kind", "target", "selector"]
+            ),
+            history.distinct("pods", ["cluster", "namespace", "target", "labels"]),
+        )
+        self._behavior = behavior_methods(history)
+        self._spans, self._rows = _spans(history), row_spans(history)
+        self._sizes = history.sizes("pod_metrics")
+        self.shards = list(_shards(history, self._sizes, candidates, shard_rows))
+
+    def part(self, k: int) -> pl.DataFrame:
+        """Return the rows of a shard, for `joined` (HistoryError: a table is broken)."""
+        candidates = tuple(self.shards[k])
+        span_ms = self._spans.get(candidates[0].cluster, (0, 0))
+        shard = _Shard(candidates, span_ms, self._rows)
+        return _quality_of(self.history, shard, self._selections, self._sizes, self._settings)
+
+    def joined(self, parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """Return the rows of all shards, as `quality` does."""
+        found = pl.concat([pl.DataFrame(schema=SCHEMA), *parts]).sort(KEY)
+        # numpy divides; polars multiplies by the reciprocal unless there is one row only, and a
+        # result must not depend on the shards.
+        hours = found["pod_hours"].to_numpy() / MS_PER_HOUR
+        keys = found.select(KEY).iter_rows()
+        told = [", ".join(sorted(self._behavior.of(*key))) or None for key in keys]
+        return found.with_columns(
+            pl.Series("pod_hours", hours), pl.Series("behavior", told, dtype=pl.String)
+        )
 
 
 def _spans(history: History) -> dict[str, tuple[int, int]]:

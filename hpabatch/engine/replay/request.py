@@ -12,6 +12,7 @@ from hpabatch.engine.fleet.request import (
     Lensed,
     Pipeline,
     Rules,
+    Spread,
     Syncs,
 )
 from hpabatch.model.options import option
@@ -27,7 +28,7 @@ class ReplayRequest(Lensed, Pipeline, Syncs, Instants, Budgets, Rules, GivenHpas
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplayToRequest(ReplayRequest):
+class ReplayToRequest(Spread, ReplayRequest):
     """A replay whose decisions go to a file; an interrupted one goes on."""
 
     score: bool = option("flag", "Judge the decided rescales by the recorded ones.", False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpabatch.engine.fleet.request import ChosenHpas, Rules, Syncs
+from hpabatch.engine.fleet.request import ChosenHpas, Rules, Spread, Syncs
 from hpabatch.engine.simulate.request import VariedWork
 from hpabatch.model.options import REQUIRED, option
 
@@ -41,3 +41,8 @@ class SweepRequest(VariedWork, Syncs, Rules, ChosenHpas):
         "Score both halves of the model too; without scores advice has low confidence.",
         True,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepToRequest(Spread, SweepRequest):
+    """A sweep whose parts may be computed by workers."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import builtins
-import logging
 import sys
 import threading
-import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -29,34 +27,16 @@ from hpabatch.history.store.objects import ObjectStorage
 from hpabatch.history.store.storage import as_url, open_storage
 from hpabatch.history.store.verify import check_history
 from hpabatch.importers.table.run import import_table
+from tests.buckets import open_bucket
 from tests.history.frames import ROWS, frame, write_all
 
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[str]:
     """Yield the URL of an empty bucket on loopback; the environment names its server."""
-    from moto.server import ThreadedMotoServer
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {
-            "AWS_ENDPOINT_URL": endpoint,
-            "AWS_ACCESS_KEY_ID": "key",
-            "AWS_SECRET_ACCESS_KEY": "secret",
-            "AWS_REGION": "us-east-1",
-            "AWS_ALLOW_HTTP": "true",
-        }.items():
-            patch.setenv(name, value)
-        patch.delenv("AWS_SESSION_TOKEN", raising=False)
+    with open_bucket() as url, pytest.MonkeyPatch.context() as patch:
         patch.setattr(objects, "MAX_RETRIES", 0)
-        request = urllib.request.Request(f"{endpoint}/bucket", method="PUT")
-        urllib.request.urlopen(request).close()
-        yield "s3://bucket"
-    server.stop()
+        yield url
 
 
 @pytest.fixture

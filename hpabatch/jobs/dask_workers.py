@@ -1,0 +1,239 @@
+"""Dask workers, through their scheduler: each has a worker process of hpabatch beside it.
+
+An order travels as a string and comes back as one. It is done in a process of its own, which has
+the threads that the Dask worker has, and whose death takes nothing else with it. Orders are pinned
+to a worker, one at a time, because Dask would run a dead worker's task on its neighbours until they
+have died as well.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import logging
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+from hpabatch.engine.fleet.request import Spread
+from hpabatch.errors import UsageError
+from hpabatch.jobs.processes import Child, Reply
+
+_CONNECT_S: Final = 15
+_POLL_S: Final = 1.0
+_FETCH_S: Final = 30
+_TLS: Final = ("ca.crt", "tls.crt", "tls.key")
+
+_lock = threading.Lock()
+_child: Child | None = None
+
+
+def relay(order: str) -> str:
+    """Have an order done by the process beside a Dask worker; it runs in that worker."""
+    from distributed import get_worker
+
+    global _child
+    with _lock:
+        if _child is None:
+            _child = Child(get_worker().state.nthreads)
+        if line := _child.ask(order):
+            return line
+        lost, _child = _child.close(), None
+        return json.dumps({"lost": lost})
+
+
+def leave() -> None:
+    """End the process beside a Dask worker, if it has nothing to do; it runs in that worker."""
+    global _child
+    if _lock.acquire(blocking=False):
+        if _child is not None:
+            _child.close()
+            _child = None
+        _lock.release()
+
+
+def check_address(spread: Spread) -> None:
+    """Refuse an address that cannot be used, or that anybody could listen at (UsageError)."""
+    address = spread.scheduler or ""
+    scheme, _, rest = address.partition("://")
+    host = rest.rpartition(":")[0].strip("[]")
+    if scheme not in ("tcp", "tls") or not host:
+        raise UsageError(
+            f"--scheduler {address}: expected tls://HOST:PORT, or tcp://HOST:PORT on this machine"
+        )
+    if scheme == "tls":
+        _check_certificates(spread)
+    elif spread.scheduler_tls is not None:
+        raise UsageError(f"--scheduler-tls with {address}: expected a tls:// address")
+    elif not (_is_loopback(host) or spread.scheduler_plain):
+        raise UsageError(
+            f"--scheduler {address}: without TLS whoever reaches the scheduler can run any code on "
+            "its workers; use tls:// with --scheduler-tls, or give --scheduler-plain where the "
+            "network lets nobody else in"
+        )
+    try:
+        import distributed  # noqa: F401
+    except ModuleNotFoundError:
+        raise UsageError(
+            "--scheduler needs the package distributed; install hpabatch[dask], or use --workers"
+        ) from None
+
+
+def _check_certificates(spread: Spread) -> None:
+    if spread.scheduler_tls is None:
+        raise UsageError(
+            f"--scheduler {spread.scheduler}: expected --scheduler-tls FOLDER with "
+            f"{', '.join(_TLS)}"
+        )
+    for name in _TLS:
+        if not (Path(spread.scheduler_tls) / name).is_file():
+            raise UsageError(f"--scheduler-tls {spread.scheduler_tls}: there is no file {name}")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class DaskPool:
+    """The workers of a Dask scheduler, however many there are at a time."""
+
+    def __init__(self, spread: Spread) -> None:
+        """Connect (UsageError: the scheduler does not answer)."""
+        from distributed import Client, Security
+
+        _keep_quiet()
+        self._address = spread.scheduler or ""
+        security = None
+        if spread.scheduler_tls is not None:
+            ca, certificate, key = (str(Path(spread.scheduler_tls) / name) for name in _TLS)
+            security = Security(  # type: ignore[no-untyped-call]
+                tls_ca_file=ca,
+                tls_client_cert=certificate,
+                tls_client_key=key,
+                require_encryption=True,
+            )
+        try:
+            self._client: Any = Client(  # type: ignore[no-untyped-call]
+                self._address,
+                timeout=_CONNECT_S,
+                security=security,
+                set_as_default=False,
+                direct_to_workers=False,
+            )
+        except (OSError, TimeoutError, ValueError) as error:
+            raise UsageError(
+                f"--scheduler {self._address} does not answer ({_brief(error)}): check the "
+                "address, the network and the certificates"
+            ) from error
+        self._replies: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        self._running: dict[str, Any] = {}
+        self._workers: list[str] = []
+        self._checked: set[str] = set()
+        self._seen = 0.0
+
+    def workers(self) -> Sequence[str]:
+        """Return the addresses of the workers (UsageError: the scheduler is gone)."""
+        if time.monotonic() - self._seen >= _POLL_S:
+            try:
+                if self._client.status != "running":
+                    raise OSError("the connection is closed")
+                self._workers = sorted(self._client.nthreads())
+            except (OSError, TimeoutError, AttributeError) as error:
+                raise UsageError(
+                    f"the scheduler at {self._address} is gone ({_brief(error)}); start it again, "
+                    "then give the same command again"
+                ) from error
+            self._seen = time.monotonic()
+        return self._workers
+
+    def start(self, worker: str, order: str) -> None:
+        """Give an order to a worker (UsageError: it could not even read it, and would end)."""
+        if worker not in self._checked:
+            told = self._client.run(version, "hpabatch", workers=[worker], on_error="return")
+            if isinstance(told.get(worker), PackageNotFoundError):
+                raise _not_installed(worker)
+            self._checked.add(worker)
+        future = self._client.submit(
+            relay,
+            order,
+            key=f"hpabatch-{uuid.uuid4()}",
+            workers=[worker],
+            allow_other_workers=False,
+            pure=False,
+            retries=0,
+        )
+        self._running[worker] = future
+        future.add_done_callback(lambda done: self._replies.put((worker, done)))
+
+    def wait(self) -> list[Reply]:
+        """Return replies, and the orders of workers that are gone; after a second none."""
+        found = []
+        with suppress(queue.Empty):
+            worker, future = self._replies.get(timeout=_POLL_S)
+            if self._running.get(worker) is future:
+                found.append(self._reply(worker, future))
+        there = set(self.workers())
+        for worker in [name for name in self._running if name not in there]:
+            self._running.pop(worker).cancel()
+            found.append(Reply(worker, {}, "it is gone"))
+        return found
+
+    def _reply(self, worker: str, future: Any) -> Reply:
+        """Return what came of an order."""
+        del self._running[worker]
+        try:
+            answer = json.loads(future.result(timeout=_FETCH_S))
+        except Exception as error:  # (its worker died with it, in one of many ways)
+            if _lacks_us(error):
+                raise _not_installed(f"the scheduler at {self._address}") from error
+            return Reply(worker, {}, _brief(error))
+        finally:
+            future.release()
+        return Reply(worker, answer, answer.get("lost", ""))
+
+    def close(self) -> None:
+        """Take back all orders; a worker finishes the part that it is at, and nothing more."""
+        with suppress(Exception):
+            for future in self._running.values():
+                future.cancel()
+            if self._client.status == "running":
+                self._client.run(leave, on_error="ignore")
+        with suppress(Exception):
+            self._client.close(timeout=2)
+
+
+def _not_installed(where: str) -> UsageError:
+    return UsageError(
+        f"{where} has no hpabatch: install the version of this command there, with the same extras"
+    )
+
+
+def _lacks_us(error: BaseException) -> bool:
+    """Whether an order could not be read for want of this package."""
+    while not isinstance(error, ModuleNotFoundError):
+        if error.__cause__ is None:
+            return False
+        error = error.__cause__
+    return (error.name or "").startswith("hpabatch")
+
+
+def _keep_quiet() -> None:
+    """Leave it to this module's sentences to tell of lost connections: Dask writes tracebacks."""
+    names = [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]
+    for name in names:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _brief(error: BaseException) -> str:
+    """Return an error's first line."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__

@@ -1,0 +1,95 @@
+"""Place of finished parts that workers of other machines reach: a folder or an object storage.
+
+::
+
+    PLACE/3f9c0a…/00004/results.arrow   a part's files, below its job's fingerprint
+    PLACE/3f9c0a…/00004/record.json     written last: the part is whole
+
+Workers send parts there, and the command fetches each into its own job folder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from hpabatch.history.store.storage import Storage, open_storage
+from hpabatch.jobs.folder import RECORD, JobFolder
+
+_NAME_LENGTH: Final = 24
+
+
+class PartsPlace:
+    """The parts of one job at a place."""
+
+    def __init__(self, location: str, fingerprint: str) -> None:
+        """Take a folder or URL; nothing is read yet (HistoryError: it cannot be used)."""
+        self._storage: Storage = open_storage(location)
+        self._job = fingerprint[:_NAME_LENGTH]
+
+    @contextmanager
+    def sending(self, key: str) -> Iterator[Path]:
+        """Yield a folder for a task's folder, which is sent at the end of the block.
+
+        Raises:
+            UsageError: the place cannot be written.
+        """
+        with self._storage.workspace() as folder:
+            yield folder
+            files = sorted((folder / key).iterdir(), key=lambda file: file.name == RECORD)
+            for file in files:
+                self._storage.put(file, self._name(key, file.name))
+
+    def whole(self) -> list[str]:
+        """Return the keys of the parts that are there."""
+        names = (item.name.split("/") for item in self._storage.names(self._job))
+        return [parts[-2] for parts in names if parts[-1] == RECORD]
+
+    def fetch(self, key: str, folder: JobFolder) -> bool:
+        """Copy a part into the job folder; False: it is not whole there.
+
+        Raises:
+            HistoryError: the place cannot be read.
+            UsageError: the job folder cannot be written.
+        """
+        told = self._storage.read(self._name(key, RECORD))
+        try:
+            found = json.loads(told or b"")
+            sizes, kept = dict(found["files"]), dict(found["record"])
+        except (ValueError, KeyError, TypeError):
+            return False
+        if found.get("job") != folder.fingerprint or any("/" in name for name in sizes):
+            return False
+        contents = {}
+        for name, size in sizes.items():
+            data = self._storage.read(self._name(key, name))
+            if data is None or len(data) != size:
+                return False
+            contents[name] = data
+        with folder.task(key) as (place, record):
+            for name, data in contents.items():
+                (place / name).write_bytes(data)
+            record.update(kept)
+        return True
+
+    def probe(self) -> None:
+        """Write and remove an object, so that a wrong place is told before any work.
+
+        Raises:
+            HistoryError, UsageError: it cannot be read or written.
+        """
+        name = f"{self._job}/probe"
+        self._storage.create(name, b"hpabatch")  # (one that is there was left by a killed run)
+        self._storage.delete([name])
+
+    def clear(self) -> None:
+        """Remove the job's parts."""
+        names = [item.name for item in self._storage.names(self._job)]
+        if names:
+            self._storage.delete(names)
+
+    def _name(self, key: str, file: str) -> str:
+        return f"{self._job}/{key}/{file}"

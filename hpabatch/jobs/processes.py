@@ -1,0 +1,115 @@
+"""Worker processes: `hpabatch.jobs.worker` beside this process, one order at a time each.
+
+Standard library only, because a Dask worker imports it too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+_WAIT_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What became of a worker's order: its answer, or why there is none ("": there is one)."""
+
+    worker: str
+    answer: Mapping[str, Any]
+    lost: str = ""
+
+
+class Child:
+    """A worker process; it ends when this process does, however that ends."""
+
+    def __init__(self, threads: int) -> None:
+        """Start it; numba, polars and OpenMP get so many threads before they are imported."""
+        names = ("NUMBA_NUM_THREADS", "POLARS_MAX_THREADS", "OMP_NUM_THREADS")
+        self._process = subprocess.Popen(
+            # -P: nothing of the current folder is imported in place of a library.
+            [sys.executable, "-P", "-m", "hpabatch.jobs.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **dict.fromkeys(names, str(threads))},
+            start_new_session=True,  # Ctrl-C is for this process, which ends the worker itself
+        )
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    def ask(self, order: str) -> str:
+        """Return the answer to an order, one line of JSON; "": the process has ended."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        try:
+            stdin.write(order.encode() + b"\n")
+            stdin.flush()
+            line = stdout.readline()
+        except (OSError, ValueError):
+            return ""
+        return line.decode() if line.endswith(b"\n") else ""
+
+    def close(self) -> str:
+        """End the process; return how it ended, for people."""
+        with suppress(OSError):
+            self._process.kill()
+        code = self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+        return f"it was ended by signal {-code}" if code < 0 else f"it ended with code {code}"
+
+
+class ProcessPool:
+    """Worker processes on this machine; one that ends is replaced with the next order."""
+
+    def __init__(self, count: int) -> None:
+        """Plan `count` workers, which share the cores; they start with their first order."""
+        self._threads = max(len(os.sched_getaffinity(0)) // count, 1)
+        self._names = [f"worker {k + 1}" for k in range(count)]
+        self._children: dict[str, Child] = {}
+        self._replies: queue.SimpleQueue[Reply] = queue.SimpleQueue()
+        self._askers = ThreadPoolExecutor(count, "worker")
+
+    def workers(self) -> Sequence[str]:
+        """Return the names of all workers."""
+        return self._names
+
+    def start(self, worker: str, order: str) -> None:
+        """Give a worker its order."""
+        if worker not in self._children:
+            self._children[worker] = Child(self._threads)
+        self._askers.submit(self._ask, worker, self._children[worker], order)
+
+    def _ask(self, worker: str, child: Child, order: str) -> None:
+        line = child.ask(order)
+        reply = Reply(worker, json.loads(line)) if line else Reply(worker, {}, child.close())
+        if not line:
+            self._children.pop(worker, None)
+        self._replies.put(reply)
+
+    def wait(self) -> list[Reply]:
+        """Return replies, after some seconds none."""
+        try:
+            return [self._replies.get(timeout=_WAIT_S)]
+        except queue.Empty:
+            return []
+
+    def close(self) -> None:
+        """End all workers at once; what they have not finished is lost."""
+        for child in list(self._children.values()):
+            child.close()
+        self._askers.shutdown()

@@ -1,0 +1,188 @@
+"""Worker: a process that does tasks of a job for another one.
+
+It reads orders from stdin and writes an answer to each to stdout, both one line of JSON, and ends
+when stdin does. An order has plain values only: with them the job is planned again here, by the
+same code, and it must come to the same fingerprint. A task's files go into the job's folder, or to
+another place that all workers reach; the answer says only that they are there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import queue
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+from hpabatch import errors
+from hpabatch.errors import HpabatchError, UsageError
+from hpabatch.jobs.folder import (
+    Identity,
+    cannot_write,
+    code_digest,
+    first_difference,
+    read_record,
+    write_task,
+)
+from hpabatch.jobs.loop import Task, Work
+from hpabatch.jobs.parts_place import PartsPlace
+
+W = TypeVar("W", bound=Work[Any])
+
+DESCRIBE: Final = "describe"
+_PACKAGES: Final = ("hpabatch", "numba", "numpy", "polars", "pyarrow")
+
+
+@dataclass(frozen=True, slots=True)
+class Made(Generic[W]):
+    """A job as it is planned: its tasks, what does them, and on what they depend."""
+
+    tasks: list[Task]
+    work: W
+    identity: Identity
+
+
+Make = Callable[[Mapping[str, Any]], Made[Any]]
+"""Plans a job from the plain values of its order."""
+
+
+def describe() -> dict[str, str]:
+    """Return what must be the same for all workers of a job: versions and digests of the code."""
+    from hpabatch import _cache
+
+    found = {name: version(name) for name in _PACKAGES}
+    found["Python"] = ".".join(platform.python_version_tuple()[:2])
+    return found | {"hpabatch's sources": code_digest()[:16], "kernels": _cache.DIGEST}
+
+
+class Worker:
+    """Does orders; the job that was planned last is kept."""
+
+    def __init__(self) -> None:
+        """Keep nothing yet."""
+        self._fingerprint = ""
+        self._made: Made[Any] | None = None
+        self._places: dict[str, int] = {}
+        self._last = -1
+
+    def answer(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer to an order: what was asked for, or what is wrong."""
+        try:
+            if order["task"] == DESCRIBE:
+                return {"found": describe()}
+            self._do(order)
+            return {"done": order["task"]}
+        except HpabatchError as error:
+            return {"error": _public_name(error), "lines": [str(text) for text in error.args]}
+        except Exception:  # noqa: BLE001  (a bug is told where the command runs)
+            return {"bug": traceback.format_exc()}
+
+    def _do(self, order: Mapping[str, Any]) -> None:
+        key, fingerprint = order["task"], order["fingerprint"]
+        if order["parts"] is None:
+            tasks = Path(order["tasks"])
+            if not tasks.is_dir():
+                raise UsageError(
+                    f"worker on {platform.node()}: there is no folder {tasks} for finished parts: "
+                    "workers on other machines need the same file system, or --parts with an "
+                    "object storage"
+                )
+            if read_record(tasks / key, fingerprint) is not None:
+                return
+            made, task = self._task(order)
+            try:
+                _write(made.work, task, tasks, fingerprint)
+            except OSError as error:
+                raise cannot_write(tasks, error) from error
+        else:
+            try:
+                place = PartsPlace(order["parts"], fingerprint)
+            except HpabatchError as error:
+                raise _here(error) from error
+            made, task = self._task(order)
+            with place.sending(key) as folder:
+                _write(made.work, task, folder, fingerprint)
+
+    def _task(self, order: Mapping[str, Any]) -> tuple[Made[Any], Task]:
+        """Return a task and its job, planned here unless it is planned already."""
+        key, fingerprint = order["task"], order["fingerprint"]
+        # Odd contents of a history are told once, by the first task that meets them: tasks out of
+        # their order begin anew, so that the same task tells them as in one process.
+        if (
+            self._made is None
+            or fingerprint != self._fingerprint
+            or self._places.get(key, 0) < self._last
+        ):
+            self._made = None  # (its memory is needed)
+            self._made, self._fingerprint = _make(order), fingerprint
+            self._places = {task.key: k for k, task in enumerate(self._made.tasks)}
+        self._last = self._places[key]
+        return self._made, self._made.tasks[self._last]
+
+
+def _make(order: Mapping[str, Any]) -> Made[Any]:
+    """Plan the job of an order (UsageError: it is another one here)."""
+    with suppress(OSError):  # relative paths mean the same as for the command, where they can
+        os.chdir(order["folder"])
+    module, _, name = str(order["make"]).partition(":")
+    make: Make = getattr(importlib.import_module(module), name)
+    try:
+        made = make(order["told"])
+    except HpabatchError as error:
+        raise _here(error) from error
+    if made.identity.fingerprint != order["fingerprint"]:
+        told = first_difference(order["facts"], made.identity.facts) or "of other HPAs"
+        raise UsageError(
+            f"worker on {platform.node()}: it plans another job ({told}): expected the same "
+            "history and files at the same places for all workers"
+        )
+    return made
+
+
+def _here(error: HpabatchError) -> UsageError:
+    """Return an error of this worker: the command could do the same, so no history is at fault."""
+    return UsageError(f"worker on {platform.node()}: {error}")
+
+
+def _write(work: Work[Any], task: Task, tasks: Path, fingerprint: str) -> None:
+    for result in work.compute([task]):
+        with write_task(tasks, task.key, fingerprint) as (place, record):
+            record.update(work.save(result, place))
+
+
+def _public_name(error: HpabatchError) -> str:
+    """Return the name of the nearest class of an error that every process knows."""
+    kinds = (kind.__name__ for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
+    return next(kinds)
+
+
+def _read_orders(orders: queue.SimpleQueue[str]) -> None:
+    for line in sys.stdin:
+        orders.put(line)
+    os._exit(0)  # whoever gave the orders is gone, and so is the use of the current one
+
+
+def main() -> None:
+    """Do orders until stdin ends."""
+    # What libraries print must not stand among the answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    orders: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=_read_orders, args=(orders,), daemon=True).start()
+    worker = Worker()
+    while True:
+        answers.write(json.dumps(worker.answer(json.loads(orders.get()))) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""A job of nothing but numbers, for workers: some of its tasks are slow, wrong or deadly."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpabatch.engine.fleet.request import Spread
+from hpabatch.errors import HistoryError
+from hpabatch.jobs.executor import Order, executor_of
+from hpabatch.jobs.folder import Identity, open_job
+from hpabatch.jobs.loop import Report, Status, Task, run_job
+from hpabatch.jobs.worker import Made
+
+MAKE = "tests.jobs.squares:made_again"
+
+
+@dataclass
+class Squares:
+    """Squares numbers, each after `seconds`; `deadly`, `wrong` and `buggy` are tasks."""
+
+    seconds: float = 0.0
+    deadly: int | None = None
+    wrong: int | None = None
+    buggy: int | None = None
+
+    def compute(self, tasks: Sequence[Task]) -> Iterator[int]:
+        for task in tasks:
+            time.sleep(self.seconds)
+            if task.argument == self.deadly:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if task.argument == self.wrong:
+                raise HistoryError("pods.parquet is broken: restore it")
+            yield 1 // (task.argument != self.buggy) * task.argument**2
+
+    def save(self, result: int, place: Path) -> dict[str, Any]:
+        (place / "square.txt").write_text(str(result))
+        return {"square": result}
+
+
+def made_again(told: Mapping[str, Any]) -> Made[Squares]:
+    """Plan the job of `told`: the number of tasks, and what is odd about them."""
+    tasks = [Task(f"{k:06}", 1, k, f"{k // 4:06}") for k in range(told["count"])]
+    text = json.dumps(told, sort_keys=True)
+    if "differs" in told and os.getpid() != told["differs"]:
+        text += "!"
+    identity = Identity(hashlib.sha256(text.encode()).hexdigest(), {"count": str(told["count"])})
+    return Made(tasks, Squares(**told.get("squares", {})), identity)
+
+
+def run(
+    place: Path, told: Mapping[str, Any], spread: Spread, report: Report = lambda status: None
+) -> list[dict[str, Any]]:
+    """Do the job; its folder stays."""
+    made = made_again(told)
+    order = Order(MAKE, told, made.identity)
+    with open_job(place, made.identity) as folder:
+        return run_job(made.tasks, made.work, folder, report, executor_of(spread, order))
+
+
+def expected(count: int) -> list[dict[str, int]]:
+    return [{"square": k * k} for k in range(count)]
+
+
+def tell(status: Status) -> None:
+    sys.stdout.write(f"{status.done}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":  # a client of its own: PLACE TOLD SPREAD, the last two as JSON
+    run(
+        Path(sys.argv[1]),
+        json.loads(sys.argv[2]),
+        Spread(**json.loads(sys.argv[3])),
+        tell,
+    )

@@ -1,0 +1,236 @@
+"""Dask workers as processes on loopback: the same parts, whatever dies, and who may connect."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpabatch.engine.fleet.request import Spread
+from hpabatch.errors import UsageError
+from hpabatch.jobs import executor
+from hpabatch.jobs.folder import count_kept
+from hpabatch.jobs.loop import Status
+from tests.importers.prometheus.certificates import Authority
+from tests.jobs.dask_cluster import Cluster
+from tests.jobs.squares import expected, run
+from tests.jobs.test_workers import client, contents
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+SLOW = {"count": 30, "squares": {"seconds": 0.05}}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    folder = tmp_path / "dask"
+    folder.mkdir()
+    found = Cluster(folder)
+    yield found
+    found.close()
+
+
+def on(cluster: Cluster, **more: Any) -> Spread:
+    return Spread(scheduler=cluster.address, **more)
+
+
+def at(done: int, act: Any) -> Any:
+    """Return a report that acts once, when so many parts are done."""
+    left = [act]
+
+    def report(status: Status) -> None:
+        if status.done >= done and left:
+            left.pop()()
+
+    return report
+
+
+def test_dask_workers_leave_the_parts_that_this_process_would(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    run(tmp_path / "here", SLOW, Spread())
+    assert run(tmp_path / "there", SLOW, on(cluster)) == expected(30)
+    assert contents(tmp_path / "here") == contents(tmp_path / "there")
+    spread = on(cluster, parts=str(tmp_path / "parts"))
+    assert run(tmp_path / "sent", SLOW, spread) == expected(30)
+    assert contents(tmp_path / "here") == contents(tmp_path / "sent")
+
+
+def test_a_worker_may_die_at_any_time(cluster: Cluster, tmp_path: Path) -> None:
+    for k in range(2):
+        place = tmp_path / f"job-{k}"
+        assert run(place, SLOW, on(cluster), at(5 + 9 * k, cluster.kill_worker)) == expected(30)
+
+
+def test_the_scheduler_may_die_at_any_time(
+    cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(UsageError, match=r"the scheduler at tcp://.* is gone .*give the same comm"):
+        run(tmp_path / "job", SLOW, on(cluster), at(7, cluster.scheduler.kill))
+    assert count_kept(tmp_path / "job") >= 7
+    assert capfd.readouterr().err == ""
+    cluster.kill_scheduler()
+    assert run(tmp_path / "job", SLOW, on(cluster)) == expected(30)
+
+
+def test_the_command_may_die_at_any_time(cluster: Cluster, tmp_path: Path) -> None:
+    for k in range(2):
+        process = client(tmp_path / f"job-{k}", SLOW, {"scheduler": cluster.address})
+        assert process.stdout is not None
+        while int(process.stdout.readline()) < 4 + 8 * k:
+            pass
+        time.sleep(random.random() / 10)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        seen: list[Status] = []
+        assert run(tmp_path / f"job-{k}", SLOW, on(cluster), seen.append) == expected(30)
+        assert 4 + 8 * k <= seen[0].resumed < 30
+
+
+def test_a_part_that_kills_its_workers_is_given_up(cluster: Cluster, tmp_path: Path) -> None:
+    told = {"count": 6, "squares": {"deadly": 3}}
+    with pytest.raises(UsageError, match=r"part 000003 could not be computed by 3 workers"):
+        run(tmp_path / "job", told, on(cluster))
+    assert all(worker.poll() is None for worker in cluster.workers)
+
+
+_VERSION = """
+import importlib.metadata as m
+real = m.version
+def version(name):
+    if name != "hpabatch": return real(name)
+    {}
+m.version = version
+"""
+_NONE = """
+import sys
+class No:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "hpabatch":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, No())
+"""
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "workers", "told"),
+    [
+        ("", _VERSION.format("return '0.0.1'"), r"tcp://.* has hpabatch 0\.0\.1, this command has"),
+        (
+            "",
+            _VERSION.format("raise m.PackageNotFoundError(name)"),
+            r"tcp://.* has no hpabatch: ins",
+        ),
+        (
+            _NONE,
+            "",
+            r"the scheduler at tcp://.* has no hpabatch: install the version of this comma",
+        ),
+    ],
+)
+def test_other_packages_are_refused(
+    tmp_path: Path, scheduler: str, workers: str, told: str
+) -> None:
+    place = tmp_path / "dask"
+    place.mkdir()
+    for name, code in (("s", scheduler), ("w", workers)):
+        (place / name).mkdir()
+        (place / name / "sitecustomize.py").write_text(code)
+    cluster = Cluster(place, 0, env={"PYTHONPATH": str(place / "s")})
+    cluster.env = {"PYTHONPATH": str(place / "w")}
+    cluster.add_worker()
+    cluster.wait_for(1)
+    try:
+        with pytest.raises(UsageError, match=told):
+            run(tmp_path / "job", SLOW, on(cluster))
+    finally:
+        cluster.close()
+
+
+def write_certificates(folder: Path) -> None:
+    """Write what a secret of Kubernetes has for TLS: ca.crt, tls.crt and tls.key."""
+    authority = Authority(folder)
+    pair = authority.pair("dask")
+    for file, name in ((authority.ca, "ca.crt"), (pair.cert, "tls.crt"), (pair.key, "tls.key")):
+        file.rename(folder / name)
+
+
+def test_certificates_let_the_command_in(tmp_path: Path) -> None:
+    ours, others, dask = (tmp_path / name for name in ("ours", "others", "dask"))
+    for folder in (ours, others, dask):
+        folder.mkdir()
+    write_certificates(ours)
+    write_certificates(others)
+    options: list[str] = []
+    for name, file in (("ca-file", "ca.crt"), ("cert", "tls.crt"), ("key", "tls.key")):
+        options += [f"--tls-{name}", str(ours / file)]
+    cluster = Cluster(dask, 1, options=options, protocol="tls")
+    try:
+        spread = on(cluster, scheduler_tls=str(ours))
+        assert run(tmp_path / "job", SLOW, spread) == expected(30)
+        with pytest.raises(UsageError, match=r"tls://.* does not answer .*certificates"):
+            run(tmp_path / "no", SLOW, on(cluster, scheduler_tls=str(others)))
+    finally:
+        cluster.close()
+
+
+def test_a_scheduler_without_workers_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "NO_WORKER_S", 1.0)
+    (tmp_path / "dask").mkdir()
+    cluster = Cluster(tmp_path / "dask", 0)
+    try:
+        with pytest.raises(UsageError, match=r"the scheduler has had no worker for 1 s; start som"):
+            run(tmp_path / "job", SLOW, on(cluster))
+    finally:
+        cluster.close()
+
+
+@pytest.mark.parametrize(
+    ("spread", "told"),
+    [
+        (Spread(scheduler="localhost:8786"), r"expected tls://HOST:PORT, or tcp://HOST:PORT on th"),
+        (Spread(scheduler="tcp://10.0.0.1:8786"), r"can run any code on its workers; use tls://"),
+        (Spread(scheduler="tls://dask:8786"), r"expected --scheduler-tls FOLDER with ca\.crt"),
+        (
+            Spread(scheduler="tls://dask:8786", scheduler_tls="/nowhere"),
+            r"--scheduler-tls /nowhere: there is no file ca\.crt",
+        ),
+        (
+            Spread(scheduler="tcp://127.0.0.1:1", scheduler_tls="/nowhere"),
+            r"--scheduler-tls with tcp://127\.0\.0\.1:1: expected a tls:// address",
+        ),
+    ],
+)
+def test_an_address_that_is_none_or_unsafe_is_refused(
+    tmp_path: Path, spread: Spread, told: str
+) -> None:
+    with pytest.raises(UsageError, match=told):
+        run(tmp_path / "job", SLOW, spread)
+
+
+def test_a_scheduler_that_is_not_there_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hpabatch.jobs import dask_workers
+
+    monkeypatch.setattr(dask_workers, "_CONNECT_S", 1)
+    spread = Spread(scheduler="tcp://dask.invalid:8786", scheduler_plain=True)
+    with pytest.raises(UsageError, match=r"--scheduler tcp://dask\.invalid:8786 does not answer"):
+        run(tmp_path / "job", SLOW, spread)
+
+
+def test_without_the_extra_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(UsageError, match=r"install hpabatch\[dask\], or use --workers"):
+        run(tmp_path / "job", SLOW, Spread(scheduler="tcp://127.0.0.1:8786"))
+    assert run(tmp_path / "job", {"count": 3}, Spread(workers=1)) == expected(3)

@@ -1,0 +1,177 @@
+"""Worker processes: the same parts as of one process, whatever dies or goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpabatch.engine.fleet.request import Spread
+from hpabatch.errors import HistoryError, UsageError
+from hpabatch.jobs import executor, processes
+from hpabatch.jobs.folder import count_kept
+from hpabatch.jobs.loop import Status
+from hpabatch.jobs.worker import Worker, describe
+from tests.jobs.squares import expected, made_again, run
+
+TWO = Spread(workers=2)
+SLOW = {"seconds": 0.05}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return by name the bytes of a job folder's parts."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.glob("tasks/*/*"))}
+
+
+def test_workers_leave_the_parts_that_this_process_would(tmp_path: Path) -> None:
+    told = {"count": 13}
+    assert run(tmp_path / "here", told, Spread()) == expected(13)
+    seen: list[Status] = []
+    assert run(tmp_path / "there", told, TWO, seen.append) == expected(13)
+    assert contents(tmp_path / "here") == contents(tmp_path / "there")
+    assert [status.done for status in seen] == list(range(14))
+
+
+def test_only_what_is_missing_is_ordered(tmp_path: Path) -> None:
+    told = {"count": 6}
+    run(tmp_path / "job", told, TWO)
+    for k in (1, 4):
+        (tmp_path / f"job/tasks/{k:06}/square.txt").unlink()
+    seen: list[Status] = []
+    assert run(tmp_path / "job", told, TWO, seen.append) == expected(6)
+    assert [status.done for status in seen] == [4, 5, 6]
+
+
+def test_finished_parts_may_go_through_another_place(tmp_path: Path) -> None:
+    there = tmp_path / "parts"
+    spread = Spread(workers=2, parts=str(there))
+    assert run(tmp_path / "job", {"count": 5}, spread) == expected(5)
+    run(tmp_path / "here", {"count": 5}, Spread())
+    assert contents(tmp_path / "job") == contents(tmp_path / "here")
+    assert not any(path.is_file() for path in there.rglob("*"))
+
+
+def test_a_worker_that_dies_costs_one_part(tmp_path: Path, monkeypatch: Any) -> None:
+    children: list[processes.Child] = []
+    begin = processes.Child.__init__
+
+    def seen(child: processes.Child, threads: int) -> None:
+        begin(child, threads)
+        children.append(child)
+
+    monkeypatch.setattr(processes.Child, "__init__", seen)
+
+    def kill(status: Status) -> None:
+        if status.done in (3, 6):
+            os.kill(children[-1].pid, signal.SIGKILL)
+
+    told = {"count": 9, "squares": SLOW}
+    assert run(tmp_path / "job", told, TWO, kill) == expected(9)
+    assert len(children) > 2
+
+
+def test_a_part_that_kills_its_workers_is_given_up(tmp_path: Path) -> None:
+    told = {"count": 9, "squares": {"deadly": 5}}
+    with pytest.raises(UsageError, match=r"part 000005 could not .* by 3 workers .*signal 9"):
+        run(tmp_path / "job", told, TWO)
+    assert count_kept(tmp_path / "job") >= 4
+
+
+def test_faults_are_those_that_this_process_would_raise(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match=r"pods\.parquet is broken: restore it"):
+        run(tmp_path / "wrong", {"count": 3, "squares": {"wrong": 1}}, TWO)
+    with pytest.raises(RuntimeError, match=r"(?s)worker \d:.*ZeroDivisionError"):
+        run(tmp_path / "bug", {"count": 3, "squares": {"buggy": 1}}, TWO)
+
+
+def test_a_job_that_is_another_one_there_is_refused(tmp_path: Path) -> None:
+    told = {"count": 3, "differs": os.getpid()}
+    with pytest.raises(UsageError, match=r"plans another job .*expected the same history"):
+        run(tmp_path / "job", told, TWO)
+
+
+def test_a_folder_that_a_worker_does_not_see_needs_another_place(tmp_path: Path) -> None:
+    told = {"count": 3}
+    order = {"task": "000001", "told": told, "parts": None, "tasks": str(tmp_path / "tasks")}
+    order |= {"fingerprint": made_again(told).identity.fingerprint}
+    answer = Worker().answer(order)
+    assert answer["error"] == "UsageError"
+    assert re.search(r"there is no folder .*/tasks .*or --parts with an obj", answer["lines"][0])
+
+
+def test_a_worker_without_the_extra_for_a_place_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"count": 3}
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    monkeypatch.delitem(sys.modules, "hpabatch.history.store.objects", raising=False)
+    order = {"task": "000001", "told": told, "parts": "s3://bucket/parts", "tasks": ""}
+    order |= {"fingerprint": made_again(told).identity.fingerprint}
+    answer = Worker().answer(order)
+    assert answer["error"] == "UsageError"
+    assert re.search(r"worker on .*: s3://.* install hpabatch\[s3\]", answer["lines"][0])
+
+
+def test_versions_are_compared_before_any_work(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(executor, "describe", lambda: describe() | {"polars": "0.1"})
+    with pytest.raises(UsageError, match=r"worker \d has polars .*, this command has 0\.1: inst"):
+        run(tmp_path / "job", {"count": 3}, TWO)
+    assert count_kept(tmp_path / "job") == 0
+
+
+def client(place: Path, told: dict[str, Any], spread: dict[str, Any]) -> subprocess.Popen[bytes]:
+    """Return a command in a process of its own, which writes how many parts are done."""
+    arguments = [str(place), json.dumps(told), json.dumps(spread)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.jobs.squares", *arguments],
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+    )
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
+    return [int(line) for line in found.stdout.split()]
+
+
+def wait_until_gone(pids: list[int]) -> None:
+    until = time.monotonic() + 20
+    for pid in pids:
+        while time.monotonic() < until:
+            with suppress(ProcessLookupError):
+                os.kill(pid, 0)
+                state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+                if state != "Z":
+                    time.sleep(0.05)
+                    continue
+            break
+        else:
+            raise AssertionError(f"process {pid} is still there")
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
+def test_workers_end_with_their_command(tmp_path: Path, sent: signal.Signals) -> None:
+    told = {"count": 40, "squares": SLOW}
+    process = client(tmp_path / "job", told, {"workers": 2})
+    assert process.stdout is not None
+    while int(process.stdout.readline()) < 5:
+        pass
+    workers = descendants(process.pid)
+    assert len(workers) == 2
+    process.send_signal(sent)
+    process.wait()
+    process.stdout.close()
+    wait_until_gone(workers)
+    kept = count_kept(tmp_path / "job")
+    assert 5 <= kept < 40
+    seen: list[Status] = []
+    assert run(tmp_path / "job", told, TWO, seen.append) == expected(40)
+    assert seen[0].resumed >= kept
