@@ -6,7 +6,8 @@ changes actually made in the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from hpabatch.engine.shards.ambiguity import least_of, metrics_reached
 from hpabatch.engine.shards.initial import take_zero, takes_zero, zero_of
 from hpabatch.kernels.replay import replay_newest
 from hpabatch.layout import codes
-from hpabatch.layout.records import HEAD_NEXT_CHANGE, I64, Memory
+from hpabatch.layout.records import HEAD_NEXT_CHANGE, I64, Fleet, Memory
 from hpabatch.live.passes.ambiguity import Registry
 from hpabatch.live.passes.fleet import (
     Layout,
@@ -35,7 +36,15 @@ from hpabatch.live.passes.fleet import (
     size_changes,
 )
 from hpabatch.live.passes.lanes import Lane, LaneKey, Lanes
-from hpabatch.live.passes.memory import Saved, SavedLane, is_full, moved, new_memory, save
+from hpabatch.live.passes.memory import (
+    Saved,
+    SavedLane,
+    copied,
+    is_full,
+    moved,
+    new_memory,
+    save,
+)
 from hpabatch.live.passes.responses import ResponseColumns
 from hpabatch.live.passes.result import (
     NO_STATUS,
@@ -47,6 +56,7 @@ from hpabatch.live.passes.words import PassWords
 from hpabatch.model.versions import ControllerFlags, Profile
 from hpabatch.packing.memory import seed_status
 
+_READ = (codes.SCALE_OK, codes.SCALE_UPDATE_FAILED)
 _MOST_TEXTS = 10_000  # unused error messages: those with numbers are new in every pass
 
 
@@ -79,6 +89,8 @@ class Decider:
         self._memory: Memory = new_memory(0)
         self._members: dict[LaneKey, I64] = {}
         self._columns = ResponseColumns(self.lanes)
+        self._fleet: Fleet | None = None
+        self._undo: Memory | None = None
 
     @property
     def strays(self) -> int:
@@ -110,16 +122,46 @@ class Decider:
         self._fill_ticks(now_ms)
         if takes_zero(self.profile):
             self._take_zero()
-        fleet = join_fleet(structure, self._layout, self.lanes.pods, values, changes)
+        self._fleet = join_fleet(structure, self._layout, self.lanes.pods, values, changes)
         self._memory.head[:, HEAD_NEXT_CHANGE] = 0
-        before = self._memory.head.copy()
-        replay_newest(fleet, self._memory, True, structure.results)
-        words = PassWords(fleet, structure, self.lanes.texts, self.profile, before)
-        self._last = result = self._result(now_ms, words)
+        if self.lanes.leads:
+            self._undo = copied(self._memory)
+        result = self._run(self._memory.head.copy())
         self._replicas = [-1 if lane.replicas is None else lane.replicas for lane in lanes]
         self._zeros = [lane.zero for lane in lanes]
         self.lanes.close_pass()
         self.started = False
+        return result
+
+    def redecide(self, failed: Mapping[int, str]) -> PassResult:
+        """Decide the last pass again, of which some writes failed, from the same memory.
+
+        So statuses, events and memory are those of the rules for a write that fails: no scale event
+        is stored, the recommendation is.
+
+        Args:
+            failed: errors of the writes, by lane of the last pass.
+        """
+        last, ticks = self._last, self._structure.ticks
+        if last is None or self._undo is None:
+            raise AssertionError("only a leader's pass is decided again, at most once")
+        rows = self._structure.tick_rows()
+        for h, text in failed.items():
+            ticks.scale[rows[h]] = codes.SCALE_UPDATE_FAILED
+            ticks.scale_text[rows[h]] = self.lanes.texts.number(text)
+        self._memory, self._undo = self._undo, None
+        result = replace(self._run(self._memory.head.copy()), start=last.start)
+        self._last = result
+        return result
+
+    def _run(self, head_before: I64) -> PassResult:
+        """Decide the ticks as filled; `head_before` is the memory's head from before."""
+        fleet = self._fleet
+        assert fleet is not None
+        replay_newest(fleet, self._memory, True, self._structure.results)
+        texts = self.lanes.texts
+        words = PassWords(fleet, self._structure, texts, self.profile, head_before)
+        self._last = result = self._result(self._now_ms, words)
         return result
 
     def outcomes(self) -> dict[LaneKey, list[Outcome]]:
@@ -259,7 +301,7 @@ class Decider:
             uids=[lane.uid for lane in lanes],
             targets=[lane.target for lane in lanes],
             decisions=decisions,
-            spec_replicas=np.array(structure.ticks.replicas[rows] * (scale == codes.SCALE_OK)),
+            spec_replicas=np.array(structure.ticks.replicas[rows] * np.isin(scale, _READ)),
             theirs_desired=np.array(desired, np.int64),
             theirs_current=np.array(current, np.int64),
             current_before=words.current_before,
@@ -268,6 +310,7 @@ class Decider:
             metrics=metrics,
             why=words.why,
             document=words.document,
+            events=words.events,
             problems=self.lanes.problems,
             start=self.started,
         )

@@ -73,6 +73,11 @@ def new_memory(lanes: int) -> Memory:
     )
 
 
+def copied(memory: Memory) -> Memory:
+    """Return a copy, to which a pass can go back."""
+    return Memory(*(part.copy() for part in memory))  # type: ignore[arg-type]
+
+
 def moved(memory: Memory, source: I64, more: I64 | None = None) -> Memory:
     """Return the memory of other lanes: lane h has that of lane source[h], -1: an empty one.
 

@@ -80,7 +80,7 @@ PHASE_DURATION = MetricName(
     f"{PREFIX}pass_phase_duration_seconds",
     HISTOGRAM,
     ("phase",),
-    "Time of the parts of a pass: fetch, cut, apply, decide, compare, record.",
+    "Time of the parts of a pass: fetch, cut, apply, decide, write, compare, record.",
 )
 LAST_PASS = MetricName(
     f"{PREFIX}last_pass_timestamp_seconds", GAUGE, (), "Instant of the last pass that was done."

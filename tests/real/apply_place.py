@@ -1,0 +1,24 @@
+"""`hpabatch live --apply` before a real API server: processes, and the wait of the probe shortened."""
+
+from __future__ import annotations
+
+import sys
+
+WAIT = "HPABATCH_TEST_SILENCE_S"
+
+
+def main(wait_s: str, arguments: list[str]) -> None:
+    """Run the program; a second instead of minutes shows that no other controller acts.
+
+    The package has no switch for that: only who replaces a function of it can shorten the wait.
+    """
+    from hpabatch.cli import main as run
+    from hpabatch.live.apply import setup
+
+    setup.silence_s = lambda period_s: float(wait_s)  # type: ignore[attr-defined]
+    sys.argv = ["hpabatch", *arguments]
+    run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])
