@@ -27,7 +27,7 @@ from hpabatch.live.apply.statuses import StatusSink
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import Lane, LaneKey
 from hpabatch.live.passes.result import PassResult
-from hpabatch.model.objects.hpa import HPAStatus
+from hpabatch.model.objects.hpa import HPA, HPAStatus
 
 _WORKERS: Final = 8
 
@@ -128,8 +128,11 @@ class Applier:
         return self._may
 
     def problems(self) -> dict[str, str]:
-        """Return why nothing is written, or a part of it is not, by subject."""
-        found = dict(self._refusals)
+        """Return why nothing is written, or a part of it is not, by subject.
+
+        That another instance has the lease is no problem.
+        """
+        found = {about: text for about, text in self._refusals.items() if about != "lease"}
         statuses = self._parts.statuses
         if statuses is not None and statuses.problem:
             found["statuses"] = statuses.problem
@@ -281,7 +284,7 @@ class Applier:
             return
         keys, failing = set(), _with_failed_metrics(result)
         for h in ours:
-            key, document = _key(result, h), result.document(h)
+            key, document = _key(result, h), as_stored_status(result.document(h))
             keys.add(key)
             lane = self._decider.lanes.get(key)
             if lane is None:
@@ -309,6 +312,21 @@ def _key(result: PassResult, h: int) -> LaneKey:
 
 def _target(lane: Lane) -> ScaleKey:
     return target_key(lane.key[0], lane.spec.scale_target_ref)
+
+
+def as_stored_status(document: HPA) -> HPA:
+    """Return an HPA with its status as a server stores it: times have no fraction of a second."""
+    status = document.status
+    conditions = tuple(
+        replace(c, last_transition_time=_whole_seconds(c.last_transition_time))
+        for c in status.conditions
+    )
+    last = _whole_seconds(status.last_scale_time)
+    return replace(document, status=replace(status, conditions=conditions, last_scale_time=last))
+
+
+def _whole_seconds(time: str | None) -> str | None:
+    return time if time is None or "." not in time else f"{time.partition('.')[0]}Z"
 
 
 def _differ(before: HPAStatus, after: HPAStatus) -> bool:

@@ -84,4 +84,4 @@ def _show_ms(ms: int) -> str:
 
 
 def _full(line: Fields) -> dict[str, object]:
-    return {name: value for name, value in line.items() if value not in ("", None, False)}
+    return {name: v for name, v in line.items() if v is not None and v is not False and v != ""}

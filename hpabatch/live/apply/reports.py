@@ -90,8 +90,6 @@ class Reports:
                 del self._due[namespace]
         for namespace, shown in due.items():
             time.sleep(self._budget.take())
-            if self._fence.refusal(2 * TIMEOUT_S):
-                continue
             try:
                 self._write(namespace, shown)
                 self.problem = ""
@@ -109,6 +107,10 @@ class Reports:
         try:
             found = self._client.read(f"{collection}/{name}", TIMEOUT_S)
         except NotFound:
+            found = {}
+        if self._fence.refusal(TIMEOUT_S):
+            return  # the next leader writes its own
+        if not found:
             made = self._client.write("POST", collection, document, TIMEOUT_S)
         else:
             metadata = found.get("metadata") or {}

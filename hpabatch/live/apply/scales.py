@@ -18,7 +18,7 @@ from hpabatch.cluster.connection.writes import Json, WriteClient, is_uncertain
 from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.live.apply.budget import Budget
 
-TIMEOUT_S: Final = 4.0
+TIMEOUT_S: Final = 3.0
 """Time limit of a writing request; no request begins that could end after the lease."""
 _ATTEMPTS: Final = 5
 _CONFLICT: Final = 409

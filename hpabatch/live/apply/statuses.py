@@ -156,8 +156,6 @@ class HpaStatuses:
                     else queue.events.popleft()
                 )  # fmt: skip
             time.sleep(min(self._budget.take(), max(until - self._clock(), 0.0)))
-            if self._fence.refusal(2 * TIMEOUT_S):
-                continue  # the next leader writes its own
             self._write(item)
 
     def _waiting(self) -> bool:
@@ -188,11 +186,15 @@ class HpaStatuses:
         found = self._client.read(path, TIMEOUT_S)
         if str((found.get("metadata") or {}).get("uid")) != item.document.uid:
             return  # another object by now
+        if self._fence.refusal(TIMEOUT_S):
+            return  # the next leader writes its own
         document = {**found, "status": encode_status(item.document.status)}
         self._client.write("PUT", f"{path}/status", document, TIMEOUT_S)
 
     def _post_event(self, item: _Told) -> None:
         hpa, event = item.document, item.event
+        if self._fence.refusal(TIMEOUT_S):
+            return
         if not self._spam.setdefault(hpa.uid, Budget(_REFILL_PER_S, _BURST)).try_take():
             return
         root = f"/api/v1/namespaces/{quote(hpa.namespace)}/events"

@@ -75,7 +75,7 @@ def new_memory(lanes: int) -> Memory:
 
 def copied(memory: Memory) -> Memory:
     """Return a copy, to which a pass can go back."""
-    return Memory(*(part.copy() for part in memory))  # type: ignore[arg-type]
+    return Memory(memory.head.copy(), memory.recs.copy(), memory.events.copy())
 
 
 def moved(memory: Memory, source: I64, more: I64 | None = None) -> Memory:

@@ -1,10 +1,8 @@
-"""`hpabatch live --apply` before a real API server: processes, and the wait of the probe shortened."""
+"""The program with a shorter wait of its probe: a second instead of minutes."""
 
 from __future__ import annotations
 
 import sys
-
-WAIT = "HPABATCH_TEST_SILENCE_S"
 
 
 def main(wait_s: str, arguments: list[str]) -> None:
