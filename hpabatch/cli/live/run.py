@@ -280,7 +280,9 @@ class _Run:
     def _decider(self, saved: Saved | None) -> Decider:
         from hpabatch.live.passes.decide import Decider
 
-        return Decider(self.settings.profile, self.settings.flags, saved)
+        request = self.request
+        follows = isinstance(request, LiveRequest) and (request.follow or request.apply)
+        return Decider(self.settings.profile, self.settings.flags, saved, follows=follows)
 
     def _shadow(self) -> Shadow:
         from hpabatch.live.passes.shadow import Shadow

@@ -14,11 +14,13 @@ from typing import Final, Protocol
 import numpy as np
 
 from hpabatch.cluster.apis.scales import target_key
+from hpabatch.cluster.connection.errors import ApiError
 from hpabatch.cluster.connection.writes import WriteClient
 from hpabatch.cluster.objects.types import HpaObject, ScaleKey
 from hpabatch.layout import codes
 from hpabatch.live.apply.guards import Change, Limits, Queue, Vanished, is_canary, switch_refusal
 from hpabatch.live.apply.journal import Journal
+from hpabatch.live.apply.ledger import Entry, Ledger
 from hpabatch.live.apply.lease import Election
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence
@@ -53,6 +55,7 @@ class Parts:
         statuses: writes statuses and events; None in a dry run.
         election: who writes.
         journal: the log of writes.
+        ledger: the changes, for instances that start later.
         silence: of other controllers; None with manifests.
         probe: None with manifests.
         documents: the site, with manifests; None with HPAs of the cluster.
@@ -66,6 +69,7 @@ class Parts:
     statuses: StatusSink | None
     election: Election
     journal: Journal
+    ledger: Ledger
     silence: Silence | None
     probe: Probe | None
     documents: OwnDocuments | None
@@ -103,7 +107,7 @@ class Applier:
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="write")
         self._refusals: dict[str, str] = {}
         self._shared: dict[LaneKey, str] = {}
-        self._may = False
+        self._may = self._recalled = False
         self._count = 0
 
     def start(self) -> None:
@@ -150,7 +154,11 @@ class Applier:
         refusals["switch"] = switch_refusal(parts.client, parts.namespace)
         if not leads:
             refusals["lease"] = f"{parts.election.holder or 'nobody'} has the lease"
+        if not self._decider.has_passed:
+            refusals["start"] = "the first pass only looks"
         self._refusals = {about: text for about, text in refusals.items() if text}
+        if not self._refusals and not self._may:
+            self._recall()
         may = not self._refusals
         if may != self._may:
             event = "leads" if may else "follows"
@@ -159,6 +167,19 @@ class Applier:
         lanes.leads = may and not parts.dry_run
         self._may = may
         self._tell_foreign()
+
+    def _recall(self) -> None:
+        """Book the changes of earlier leaders from before this instance saw the sizes."""
+        try:
+            entries = self._parts.ledger.read()
+        except ApiError as error:
+            self._refusals["ledger"] = f"the changes of earlier leaders: {error.text}"
+            return
+        if self._decider.restored or self._recalled:
+            return
+        self._recalled = True
+        for ms, namespace, name, before, after in entries:
+            self._decider.lanes.recall_change((namespace, name), ms, before, after)
 
     def _look_for_rivals(self, leads: bool) -> str:
         parts = self._parts
@@ -234,7 +255,7 @@ class Applier:
         if not taken:
             return failed
         lines = [self._line(result, change) for change in taken]
-        unsaid = self._parts.journal.add([{**line, "event": "will"} for line in lines])
+        unsaid = self._announce(result, taken, lines)
         if unsaid:
             self._refusals["log"] = f"nothing is written: {unsaid}"
             return failed | {c.h: f"hpabatch: {unsaid}" for c in taken}
@@ -256,6 +277,16 @@ class Applier:
                     change.key, result.now_ms, change.before, change.after, not one.error
                 )
         return failed
+
+    def _announce(
+        self, result: PassResult, taken: Sequence[Change], lines: Sequence[Mapping[str, object]]
+    ) -> str:
+        """Write into log and ledger what will be written; return why that is not possible, or ""."""
+        unsaid = self._parts.journal.add([{**line, "event": "will"} for line in lines])
+        if unsaid or self._parts.dry_run:
+            return unsaid
+        entries = [Entry(result.now_ms, *c.key, c.before, c.after) for c in taken]
+        return self._parts.ledger.add(entries)
 
     def _write_size(self, change: Change) -> Written:
         lane = self._decider.lanes.get(change.key)

@@ -24,6 +24,7 @@ from hpabatch.live.apply.applier import Applier, OwnDocuments, Parts
 from hpabatch.live.apply.budget import Budget
 from hpabatch.live.apply.guards import Limits
 from hpabatch.live.apply.journal import Journal
+from hpabatch.live.apply.ledger import Ledger
 from hpabatch.live.apply.lease import Candidate, Election
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.request import ApplyOptions
@@ -138,6 +139,7 @@ def make_applier(
         statuses = Reports(control, place.namespace, identity, budget, election)
     parts = Parts(
         control, place.namespace, scales, statuses, election, journal,
+        Ledger(control, place.namespace, election),
         silence if documents is None else None, probe, documents,
         Limits(
             options.canary, options.most_targets, options.most_replicas, options.most_vanished

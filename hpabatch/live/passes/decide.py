@@ -40,6 +40,7 @@ from hpabatch.live.passes.memory import (
     Saved,
     SavedLane,
     copied,
+    follow_rescale,
     is_full,
     moved,
     new_memory,
@@ -66,12 +67,28 @@ class Decider:
     Attributes:
         lanes: the HPAs, their scales and pods.
         started: whether the next pass is the first with empty controller memory.
+        restored: it began with the memory of an earlier loop.
     """
 
     def __init__(
-        self, profile: Profile, flags: ControllerFlags, saved: Saved | None = None
+        self,
+        profile: Profile,
+        flags: ControllerFlags,
+        saved: Saved | None = None,
+        *,
+        follows: bool = False,
     ) -> None:
-        """Begin, with the controller memory of an earlier loop if `saved` is given."""
+        """Begin.
+
+        Args:
+            profile: the rules of the cluster's version.
+            flags: of its controller.
+            saved: the controller memory of an earlier loop.
+            follows: rescales by the controller that acts count as its recommendations, too, and
+                not as scale events only.
+        """
+        self.follows = follows
+        self.restored = saved is not None
         self.profile = profile
         self.flags = flags
         self.lanes = Lanes(profile)
@@ -91,6 +108,11 @@ class Decider:
         self._columns = ResponseColumns(self.lanes)
         self._fleet: Fleet | None = None
         self._undo: Memory | None = None
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether there was a pass."""
+        return self._last is not None
 
     @property
     def strays(self) -> int:
@@ -119,6 +141,8 @@ class Decider:
         counts = np.array(structure.lane_table.last_change - structure.lane_table.first_change)
         if is_full(self._memory, counts):
             self._memory = moved(self._memory, np.arange(len(lanes), dtype=np.int64), counts)
+        if self.follows:
+            self._follow()
         self._fill_ticks(now_ms)
         if takes_zero(self.profile):
             self._take_zero()
@@ -268,6 +292,19 @@ class Decider:
         ticks.selector[rows], ticks.selector_text[rows] = selector, said
         ticks.recreated[rows] = [lane.recreated for lane in lanes]
         ticks.restart[rows] = 0
+
+    def _follow(self) -> None:
+        """Take over the rescales of the controller that acts, as its recommendations.
+
+        Only a size that the HPA's status names is a controller's; HPAs without status are followed
+        by their sizes alone.
+        """
+        for h, lane in enumerate(self._structure.lanes):
+            if not lane.changes or lane.fresh:
+                continue
+            ms, before, after = lane.changes[-1]
+            if lane.status.is_unwritten or lane.status.desired_replicas == after:
+                follow_rescale(self._memory, h, ms, before, after)
 
     def _take_zero(self) -> None:
         """Take over ScaledToZero from the cluster, whose controller does the writes."""

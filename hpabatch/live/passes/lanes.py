@@ -186,6 +186,13 @@ class Lanes:
             lane.changes.append((ms, before, after))
         lane.own.append(OwnWrite(after, certain))
 
+    def recall_change(self, key: LaneKey, ms: int, before: int, after: int) -> None:
+        """Book a change of a size from before its first reading, which another instance made."""
+        lane = self._lanes.get(key)
+        if lane is not None and lane.found is not None and ms < lane.found[0]:
+            lane.changes.append((ms, before, after))
+            lane.changes.sort()
+
     def recall_size(self, lane: Lane, replicas: int) -> None:
         """Restore the size of a lane's target as an earlier loop last saw it."""
         at = target_key(lane.key[0], lane.spec.scale_target_ref)

@@ -135,6 +135,25 @@ def _stretches(first: I64, counts: I64) -> I64:
     return np.repeat(first - (ends - counts), counts) + np.arange(ends[-1] if ends.size else 0)
 
 
+def follow_rescale(memory: Memory, h: int, ms: int, before: int, after: int) -> None:
+    """Let lane h recommend what another controller has scaled its target to.
+
+    Its recommendations in the windows were at most, for a scale-down, and at least, for a scale-up,
+    that size: otherwise a window would have held it. So higher ones are cut to it, or it is added.
+    There is room for one addition before a tick (`is_full`).
+    """
+    head = memory.head[h]
+    start, count = int(head[HEAD_REC_START]), int(head[HEAD_REC_COUNT])
+    if after < before:
+        values = memory.recs.value[start : start + count]
+        memory.recs.value[start : start + count] = np.minimum(values, after)
+    elif count + 1 < head[HEAD_REC_SIZE]:
+        memory.recs.value[start + count] = after
+        memory.recs.ms[start + count] = ms
+        head[HEAD_REC_COUNT] = count + 1
+    head[HEAD_UNSORTED] = 1  # the rings are rebuilt at the next use
+
+
 def is_full(memory: Memory, changes: I64) -> bool:
     """Whether another tick, after that number of changes (H,), may exceed the room of a lane."""
     head = memory.head

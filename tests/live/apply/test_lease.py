@@ -10,6 +10,11 @@ from hpabatch.cluster.connection.errors import ApiError, Refused, Unreachable
 from hpabatch.live.apply.lease import Candidate, Election
 from tests.live.apply.fake_writes import Clock, FakeClient
 
+
+def _leads(*all_of_them: Election) -> list[bool]:
+    return [one.leads for one in all_of_them]
+
+
 PATH = "/apis/coordination.k8s.io/v1/namespaces/ours/leases/hpabatch-apply"
 
 
@@ -29,13 +34,12 @@ def test_the_first_takes_it_and_the_second_waits_for_its_end() -> None:
     assert said == ["holds the lease ours/hpabatch-apply as one, and writes from now on"]
     clock.sleep(14.9)
     two.turn()
-    assert not two.leads
-    assert not one.leads, "its lease ends with a margin"
+    assert _leads(one, two) == [False, False], "a lease ends with a margin"
     clock.sleep(0.2)
     two.turn()
-    assert two.leads
+    assert _leads(two) == [True]
     one.turn()
-    assert (one.leads, one.holder) == (False, "two")
+    assert (*_leads(one), one.holder) == (False, "two")
     assert said[-1] == "no longer holds the lease ours/hpabatch-apply; two has it"
     assert client.objects[PATH]["spec"]["leaseTransitions"] == 1
 
@@ -77,7 +81,7 @@ def test_a_write_begins_only_if_it_ends_before_the_lease() -> None:
 
 def test_the_time_counts_from_the_sending_of_a_renewal_not_from_its_response() -> None:
     client, clock = FakeClient(), Clock()
-    client.after = lambda method, path: clock.sleep(3)  # type: ignore[func-returns-value]
+    client.after = lambda method, path: clock.sleep(3)
     one = _election(client, clock, "one")
     one.turn()
     assert one.refusal(11) == ""
@@ -92,15 +96,14 @@ def test_without_the_server_nobody_leads_after_the_duration(error: ApiError) -> 
     client.before = lambda method, path: error
     clock.sleep(5)
     one.turn()
-    assert one.leads, "it still has what it has"
+    assert _leads(one) == [True], "it still has what it has"
     assert one.problem == f"the lease ours/hpabatch-apply cannot be renewed: {error.text}"
     clock.sleep(10)
     one.turn()
-    assert not one.leads
+    assert _leads(one) == [False]
     client.before = lambda method, path: None
     one.turn()
-    assert one.leads
-    assert one.problem == ""
+    assert (*_leads(one), one.problem) == (True, "")
 
 
 def test_of_two_that_take_it_at_once_one_has_it() -> None:
