@@ -20,8 +20,8 @@ from hpabatch.cluster.objects.types import HpaObject, ScaleKey
 from hpabatch.layout import codes
 from hpabatch.live.apply.guards import Change, Limits, Queue, Vanished, is_canary, switch_refusal
 from hpabatch.live.apply.journal import Journal
-from hpabatch.live.apply.ledger import Entry, Ledger
 from hpabatch.live.apply.lease import Election
+from hpabatch.live.apply.ledger import Entry, Ledger
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence
 from hpabatch.live.apply.scales import ANNOTATION, ScaleWriter, Written, is_off
@@ -281,7 +281,7 @@ class Applier:
     def _announce(
         self, result: PassResult, taken: Sequence[Change], lines: Sequence[Mapping[str, object]]
     ) -> str:
-        """Write into log and ledger what will be written; return why that is not possible, or ""."""
+        """Write into log and ledger what will be written; return why not, "" if they have it."""
         unsaid = self._parts.journal.add([{**line, "event": "will"} for line in lines])
         if unsaid or self._parts.dry_run:
             return unsaid

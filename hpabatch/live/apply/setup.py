@@ -24,8 +24,8 @@ from hpabatch.live.apply.applier import Applier, OwnDocuments, Parts
 from hpabatch.live.apply.budget import Budget
 from hpabatch.live.apply.guards import Limits
 from hpabatch.live.apply.journal import Journal
-from hpabatch.live.apply.ledger import Ledger
 from hpabatch.live.apply.lease import Candidate, Election
+from hpabatch.live.apply.ledger import Ledger
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.live.apply.rivals import Probe, Silence, silence_s

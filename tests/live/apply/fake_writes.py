@@ -41,6 +41,7 @@ class FakeClient(WriteClient):
         self, method: str, path: str, document: Mapping[str, Any] | None, timeout: float
     ) -> Json:
         self._do(method, path, self.before)
+        asked, path = path, path.removesuffix("/status")
         if method == "POST":
             assert document is not None
             path = f"{path}/{document['metadata']['name']}"
@@ -57,7 +58,7 @@ class FakeClient(WriteClient):
             if version not in (None, self.objects[path]["metadata"]["resourceVersion"]):
                 raise InvalidResponse("the object has been modified", 409, "Conflict")
             self.put(path, **{k: v for k, v in document.items() if k != "metadata"})
-        self._do(method, path, self.after)
+        self._do(method, asked, self.after)
         return copy.deepcopy(self.objects[path])
 
     def _do(self, method: str, path: str, hook: Hook) -> None:
