@@ -79,8 +79,9 @@ class Parts:
 
 @dataclass(slots=True)
 class Figures:
-    """Counters since the start."""
+    """Counters since the start; `leads`: this process may write now."""
 
+    leads: bool = False
     written: int = 0
     failed: int = 0
     held: int = 0
@@ -126,11 +127,6 @@ class Applier:
         self._parts.journal.add([{"event": "stop", "text": "ended"}])
         self._parts.journal.close()
 
-    @property
-    def leads(self) -> bool:
-        """Whether this process wrote in the last pass, or could have."""
-        return self._may
-
     def problems(self) -> dict[str, str]:
         """Return why nothing is written, or a part of it is not, by subject.
 
@@ -165,7 +161,7 @@ class Applier:
             why = "; ".join(self._refusals.values()) or "nothing forbids writes"
             parts.journal.add([{"event": event, "text": why}])
         lanes.leads = may and not parts.dry_run
-        self._may = may
+        self._may = self.figures.leads = may
         self._tell_foreign()
 
     def _recall(self) -> None:
@@ -228,7 +224,6 @@ class Applier:
         ]
         failed = self._write_sizes(result, changes, vanished)
         if failed:
-            self.figures.held += len(failed)
             result = self._again(result, failed)
         if not self._parts.dry_run:
             self._write_statuses(result, ours)
@@ -250,8 +245,10 @@ class Applier:
     ) -> dict[int, str]:
         """Write sizes; return the errors of those that were not written, by lane."""
         if vanished:
+            self.figures.held += len(changes)
             return {c.h: f"hpabatch: waits: {vanished}" for c in changes}
         taken, failed = self._queue.admit(changes)
+        self.figures.held += len(failed)
         if not taken:
             return failed
         lines = [self._line(result, change) for change in taken]

@@ -291,7 +291,8 @@ class Loop:
         told, result = self._told, comparison.result
         if told.exporter:
             figures = told.recorder.figures if told.recorder else None
-            told.exporter.publish(comparison, self._shadow.totals(), figures)
+            applied = told.applier.figures if told.applier else None
+            told.exporter.publish(comparison, self._shadow.totals(), figures, applied)
         if told.health:
             told.health.done()
         if self._said:

@@ -34,7 +34,7 @@ class Case:
         status = HPAStatus(2, desired)
         return HPA("web", "shop", status=status, uid=uid or self.uid)
 
-    def run(self, *put: Callable[[], object]) -> list[tuple[str, str]]:
+    def run(self, *put: Callable[[], None]) -> list[tuple[str, str]]:
         """Put, let the thread write it, and return what was sent."""
         for one in put:
             one()
@@ -47,7 +47,9 @@ class Case:
 def test_of_an_hpa_only_the_newest_status_is_written_with_the_whole_object() -> None:
     case = Case()
     key = ("shop", "web")
-    sent = case.run(lambda: [case.sink.put(key, case.hpa(desired)) for desired in (3, 4, 5)])
+    for desired in (3, 4, 5):
+        case.sink.put(key, case.hpa(desired))
+    sent = case.run()
     assert sent == [("GET", PATH), ("PUT", f"{PATH}/status")]
     written = case.client.objects[PATH]
     assert written["status"]["desiredReplicas"] == 5
