@@ -248,7 +248,7 @@ class _Run:
             return None
         if request.state is not None:
             return Path(request.state)
-        return state_file(os.environ, self.cluster)
+        return state_file(os.environ, self.cluster, self.client.connection.server)
 
     def _saved(self, path: Path | None, recorder: Recorder | None) -> Saved | None:
         """Return what an earlier loop remembered, if that is not too old and was recorded whole."""

@@ -40,6 +40,9 @@ class OwnDocuments(Protocol):
     def named_targets(self) -> Mapping[ScaleKey, str]:
         """Return the targets that HPAs of the cluster name, and one that does."""
 
+    def blindness(self) -> str:
+        """Return why the HPAs of the cluster may be others than are known, "" if they are known."""
+
     def put_own(self, item: HpaObject) -> None:
         """Replace an own document, which has another status."""
 
@@ -109,7 +112,7 @@ class Applier:
         self._refusals: dict[str, str] = {}
         self._shared: dict[LaneKey, str] = {}
         self._may = self._recalled = False
-        self._count = 0
+        self._count = self._term = 0
 
     def start(self) -> None:
         """Begin to apply for the lease."""
@@ -146,6 +149,7 @@ class Applier:
         """Find out who may write in the coming pass. Changes were taken in before."""
         parts, lanes = self._parts, self._decider.lanes
         leads = parts.election.leads
+        self._begin_term(leads)
         refusals = {"rivals": self._look_for_rivals(leads)}
         refusals["switch"] = switch_refusal(parts.client, parts.namespace)
         if not leads:
@@ -163,6 +167,15 @@ class Applier:
         lanes.leads = may and not parts.dry_run
         self._may = self.figures.leads = may
         self._tell_foreign()
+
+    def _begin_term(self, leads: bool) -> None:
+        """Forget what this process wrote if another may have written since."""
+        if leads and self._term == self._parts.election.term:
+            return
+        self._term = self._parts.election.term if leads else 0
+        self._own.keep(set())
+        if self._parts.statuses is not None:
+            self._parts.statuses.forget()
 
     def _recall(self) -> None:
         """Book the changes of earlier leaders from before this instance saw the sizes."""
@@ -187,6 +200,9 @@ class Applier:
                 for lane in self._decider.lanes
                 if (at := _target(lane)) in named
             }
+            blind = parts.documents.blindness()
+            if blind:
+                return f"the HPAs of the cluster, whose targets are not scaled: {blind}"
             if isinstance(parts.statuses, Reports) and parts.statuses.rival:
                 return f"{parts.statuses.rival}: another instance acts; stop one of the two"
             return ""

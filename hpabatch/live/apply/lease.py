@@ -73,6 +73,7 @@ class Election:
         self.candidate = candidate
         self.problem = ""
         self.holder = ""
+        self.term = 0  # counts how often this process took the lease: between two, others had it
         self._client, self._say, self._clock = client, say, clock
         self._until = -1.0  # on the clock: nobody else takes the Lease before
         self._seen: tuple[str, float] = ("", clock())  # resourceVersion, first seen
@@ -167,6 +168,8 @@ class Election:
                 raise
             self._until = -1.0  # another was faster; the next turn shows who
             return
+        if self._until < sent:
+            self.term += 1
         self.holder = self.candidate.identity
         self._seen = (str((found.get("metadata") or {}).get("resourceVersion")), self._clock())
         self._until = sent + self.candidate.duration_s

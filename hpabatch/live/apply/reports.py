@@ -55,6 +55,12 @@ class Reports:
         if self._thread.is_alive():
             self._thread.join(DRAIN_S + TIMEOUT_S)
 
+    def forget(self) -> None:
+        """Forget which reports this process wrote last: another had the lease since."""
+        with self._lock:
+            self._version.clear()
+            self._due.clear()
+
     def put(self, key: LaneKey, document: HPA) -> None:
         """Report a status; sizes and conditions soon, mere values of metrics once a minute."""
         status = encode_status(document.status)

@@ -41,6 +41,9 @@ class StatusSink(Protocol):
     def tell(self, document: HPA, events: Sequence[Event]) -> None:
         """Write events."""
 
+    def forget(self) -> None:
+        """Forget what was written: another process wrote since."""
+
     def start(self) -> None:
         """Begin."""
 
@@ -123,6 +126,12 @@ class HpaStatuses:
             self._ready.notify()
         if self._thread.is_alive():
             self._thread.join(DRAIN_S + TIMEOUT_S)
+
+    def forget(self) -> None:
+        """Drop what waits."""
+        with self._ready:
+            self._queue.statuses.clear()
+            self._queue.events.clear()
 
     def put(self, key: LaneKey, document: HPA) -> None:
         """Write the status of an HPA; one of it that waits is replaced."""

@@ -124,6 +124,16 @@ class Site:
         self._fetcher.close()
         self._skew.stop()
 
+    def blindness(self) -> str:
+        """Return why the HPAs of the cluster may be others than are known, "" if they are known."""
+        watch = self.feed.watches.get(f"{HPAS}.autoscaling")
+        if watch is None:
+            return "they are not watched yet"
+        if watch.wrong:
+            return next(iter(watch.wrong.values()))
+        state = watch.state
+        return state.last_error or ("" if state.synced else "they are not listed yet")
+
     def cut(self) -> Cut:
         """Return the changes since the last cut, and its time."""
         return self.feed.cut()

@@ -42,6 +42,9 @@ def test_the_first_takes_it_and_the_second_waits_for_its_end() -> None:
     assert (*_leads(one), one.holder) == (False, "two")
     assert said[-1] == "no longer holds the lease ours/hpabatch-apply; two has it"
     assert client.objects[PATH]["spec"]["leaseTransitions"] == 1
+    clock.sleep(20)
+    one.turn()
+    assert (one.term, two.term) == (2, 1), "between its terms another led"
 
 
 def test_a_renewal_keeps_it() -> None:
@@ -53,6 +56,7 @@ def test_a_renewal_keeps_it() -> None:
         clock.sleep(10)
         assert one.leads
         assert not two.leads
+    assert one.term == 1
 
 
 def test_a_release_is_taken_at_once() -> None:
