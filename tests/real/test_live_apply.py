@@ -195,6 +195,19 @@ def test_sizes_of_others_are_noted_and_decided_on(
     one.until(lambda: ground.size("odd", "hand") == 2)
 
 
+def test_two_instances_without_one_election_find_each_other(ground: Ground, start: Start) -> None:
+    """Their leases are in different namespaces; the second probe gets a status of the first."""
+    ground.writer.namespace("others")
+    copy = {"metadata": {"name": "hpabatch-apply"}, "data": {"stop": "false"}}
+    ground.writer.send("POST", "/api/v1/namespaces/others/configmaps", copy)
+    one = start("--take-over")
+    one.until(one.leads)
+    two = start("--take-over", "--own-namespace", "others")
+    two.until_problem("apply rivals", "the probe HPA others/hpabatch-probe has got a status")
+    assert two.logged("leads", "will") == []
+    assert one.leads()
+
+
 def test_a_login_without_rights_is_refused_with_a_sentence(
     ground: Ground, start: Start, tmp_path: Path
 ) -> None:
