@@ -19,8 +19,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from tests.real.api_writes import Json, Writer
-from tests.real.applying import Applying, Ground, hpa_document
+from tests.real.api_writes import Writer
+from tests.real.applying import Applying, Ground, hpa_document, queue_metric
 from tests.real.cluster import missing, running_cluster
 
 _PERIOD: Final = "15s"
@@ -60,8 +60,7 @@ def main() -> None:
 
 def _prepare(ground: Ground, folder: Path, names: Iterable[str]) -> Path:
     folder.mkdir()
-    target = {"type": "AverageValue", "averageValue": "10"}
-    metric: Json = {"type": "External", "external": {"metric": {"name": "queue"}, "target": target}}
+    metric = queue_metric("10")
 
     def make(name: str) -> None:
         for space in ("mine", "theirs"):

@@ -21,8 +21,9 @@ class Applying(Live):
     """A running instance."""
 
     def __init__(
-        self, folder: Path, kubeconfig: Path, *more: str, every: str = "500ms", silence: float = 2
-    ) -> None:
+        self, folder: Path, kubeconfig: Path, *more: str, every: str = "500ms", silence: float = 2,
+        skew_s: float = 0,
+    ) -> None:  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self._held = hold_port()
@@ -30,8 +31,8 @@ class Applying(Live):
         self._metrics = f"http://127.0.0.1:{port}/metrics"
         self.log = folder / "log.jsonl"
         command = [
-            sys.executable, "-m", "tests.real.apply_process", str(silence), "live", "--apply",
-            "--kubeconfig", str(kubeconfig), "--log-format", "json", "--every", every,
+            sys.executable, "-m", "tests.real.apply_process", str(silence), str(skew_s), "live",
+            "--apply", "--kubeconfig", str(kubeconfig), "--log-format", "json", "--every", every,
             "--stateless", "--metrics-addr", f"127.0.0.1:{port}", "--own-namespace", OURS,
             "--apply-log", str(self.log), "--lease", f"{LEASE_S}s", *more,
             *(f"--flag={name}={value}" for name, value in FLAGS.items()),
@@ -126,6 +127,12 @@ class Ground(Place):
     def _items(self, collection: str) -> list[Json]:
         found: list[Json] = self.writer.send("GET", collection)["items"]
         return found
+
+
+def queue_metric(value: str) -> Json:
+    """Return an External metric, which does not depend on pods."""
+    target = {"type": "AverageValue", "averageValue": value}
+    return {"type": "External", "external": {"metric": {"name": "queue"}, "target": target}}
 
 
 def hpa_document(namespace: str, name: str, **spec: object) -> Json:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.real.api_writes import Json, Writer
-from tests.real.applying import LEASE_S, Applying, Ground
+from tests.real.applying import LEASE_S, Applying, Ground, queue_metric
 from tests.real.cluster import missing, running_cluster
 from tests.real.live_place import KCM_ARGS
 
@@ -76,7 +76,7 @@ def test_sizes_are_those_of_upstreams_controller(
     targets = {"calm": "40", "even": "20", "steep": "5"}
     folder = tmp_path / "hpas"
     for name, value in targets.items():
-        metric = _queue(value)
+        metric = queue_metric(value)
         ground.deployment("ours-shop", name)
         ground.document(folder, "ours-shop", name, metrics=[metric])
         ground.deployment("their-shop", name)
@@ -101,9 +101,28 @@ def test_sizes_are_those_of_upstreams_controller(
     assert sum(len(sizes) for sizes in seen.values()) >= 24, seen
 
 
-def _queue(value: str) -> Json:
-    target = {"type": "AverageValue", "averageValue": value}
-    return {"type": "External", "external": {"metric": {"name": "queue"}, "target": target}}
+@pytest.mark.parametrize("skew_s", [600, -600])
+def test_clocks_that_differ_are_told_and_elect_one_leader(
+    ground: Ground, start: Start, tmp_path: Path, skew_s: int
+) -> None:
+    name = f"skew{'ahead' if skew_s > 0 else 'behind'}"
+    ground.deployment("killed", name, 2)
+    metric = queue_metric("10")
+    folder = ground.document(tmp_path / "hpas", "killed", name, metrics=[metric])
+    ground.levels(external={"queue": 20})
+    right, wrong = (start("--manifests", str(folder), skew_s=k) for k in (0, skew_s))
+    wrong.until(lambda: any("clock" in about for about in wrong.problems()))
+    right.until(lambda: right.leads() != wrong.leads())
+    for _ in range(2 * LEASE_S):
+        time.sleep(0.5)
+        assert right.leads() != wrong.leads()
+    leader, other = (right, wrong) if right.leads() else (wrong, right)
+    ground.levels(external={"queue": 40})
+    leader.until(lambda: ground.size("killed", name) == 4)
+    assert other.logged("will") == []
+    leader.kill_now()
+    ground.levels(external={"queue": 80})
+    other.until(lambda: ground.size("killed", name) == 8)
 
 
 def test_after_kills_of_the_leader_policies_hold(
