@@ -167,6 +167,24 @@ def test_limits_of_a_pass_delay_and_do_not_forget(
     assert all(one.sizes(name) == [(2, 4)] for name in names)
 
 
+def test_a_pass_that_has_begun_is_written_before_the_end(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    names = [f"late{k}" for k in range(6)]
+    for name in names:
+        ground.deployment("busy", name)
+    ground.levels(cpu_total_m={f"busy/{name}": 200 for name in names})
+    folder = ground.document(tmp_path / "hpas", "busy", *names)
+    one = start("--write-rate", "2", "--manifests", str(folder))
+    one.until(lambda: len(one.logged("will")) == 6)
+    assert one.logged("done") == [], "18 requests, 2 a second"
+    code, _ = one.end()
+    assert code == 0
+    assert len(one.logged("done")) == 6
+    assert {ground.size("busy", name) for name in names} == {4}
+    assert one.logged("stop")
+
+
 def test_sizes_of_others_are_noted_and_decided_on(
     ground: Ground, start: Start, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from hpabatch.cluster.apis.discovery import Discovery
+from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import Connection
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import WriteClient
@@ -123,8 +124,10 @@ def make_applier(
         stack.enter_context(WriteClient(place.connect())), candidate,
         say=lambda text: say("note", text),
     )  # fmt: skip
+    # A client of its own: a stop ends the loop's, while a pass that has begun is still written.
+    own = Discovery(stack.enter_context(ApiClient(place.connect())))
     scales = ScaleWriter(
-        sizes, place.discovery, _budget(options.write_rate), election,
+        sizes, own, _budget(options.write_rate), election,
         reads_target=documents is not None,
     )  # fmt: skip
     probe = None
