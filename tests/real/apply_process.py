@@ -18,7 +18,7 @@ def main(wait_s: str, skew_s: str, arguments: list[str]) -> None:
     from hpabatch.cli import main as run
     from hpabatch.live.apply import setup
 
-    setup.silence_s = lambda period_s: float(wait_s)
+    vars(setup)["silence_s"] = lambda period_s: float(wait_s)
     sys.argv = ["hpabatch", *arguments]
     run()
 
