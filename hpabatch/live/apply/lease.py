@@ -29,6 +29,11 @@ _MOST_REQUEST_S: Final = 5.0
 _CONFLICT: Final = 409
 
 
+def elapsed_s() -> float:
+    """Return monotonic seconds; on Linux they go on while the system is suspended."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A candidate of an election.
@@ -60,7 +65,7 @@ class Election:
         candidate: Candidate,
         *,
         say: Callable[[str], None] = lambda text: None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = elapsed_s,
     ) -> None:
         """Prepare; `start` begins.
 
@@ -68,7 +73,7 @@ class Election:
             client: sends the requests; it must store them (no dry run).
             candidate: this process.
             say: gets a sentence at every change, from the thread.
-            clock: monotonic seconds.
+            clock: monotonic seconds, those of a suspended system included.
         """
         self.candidate = candidate
         self.problem = ""
@@ -134,7 +139,10 @@ class Election:
     def _run(self) -> None:
         pause_s = self.candidate.duration_s / _RENEWALS
         while not self._stop.is_set():
-            self.turn()
+            try:
+                self.turn()
+            except Exception as error:  # noqa: BLE001 - an invalid Lease must not end the thread
+                self.problem = f"the lease {self._place}: {type(error).__name__}: {error}"
             self._stop.wait(pause_s)
 
     def _timeout_s(self) -> float:

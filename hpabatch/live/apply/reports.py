@@ -101,6 +101,8 @@ class Reports:
                 self.problem = ""
             except ApiError as error:
                 self.problem = error.text
+            except Exception as error:  # noqa: BLE001 - one invalid response must not end the thread
+                self.problem = f"{type(error).__name__}: {error}"
 
     def _write(self, namespace: str, shown: Mapping[str, str]) -> None:
         name = f"{_REPORT}{namespace}"

@@ -92,6 +92,8 @@ class ScaleWriter:
             error, uncertain = self._tried(key, before, after)
         except ApiError as failure:
             error, uncertain = failure.text, False
+        except (ValueError, TypeError, AttributeError) as failure:
+            error, uncertain = f"hpabatch: expected a Scale, got another object: {failure}", False
         return Written(error, uncertain, time.monotonic() - begun)
 
     def _tried(self, key: ScaleKey, before: int, after: int) -> tuple[str, bool]:

@@ -165,7 +165,10 @@ class HpaStatuses:
                     else queue.events.popleft()
                 )  # fmt: skip
             time.sleep(min(self._budget.take(), max(until - self._clock(), 0.0)))
-            self._write(item)
+            try:
+                self._write(item)
+            except Exception as error:  # noqa: BLE001 - one invalid response must not end the thread
+                self.problem = f"{type(error).__name__}: {error}"
 
     def _waiting(self) -> bool:
         return bool(self._queue.statuses or self._queue.events)

@@ -123,6 +123,13 @@ def test_a_missing_target_is_an_error_in_the_servers_words() -> None:
     assert case.writer.write(KEY, 2, 4).error == f"{PATH} not found"
 
 
+def test_what_is_no_scale_is_an_error_of_that_target() -> None:
+    case = Case()
+    case.client.put(PATH, spec={"replicas": "many"})
+    assert "expected a Scale, got another object" in case.writer.write(KEY, 2, 4).error
+    assert case.puts() == 0
+
+
 def test_nothing_begins_behind_the_fence() -> None:
     case = Case()
     case.fence.text = "the lease ends"
