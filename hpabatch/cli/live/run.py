@@ -205,20 +205,20 @@ class _Run:
 
     def _documents(self, namespace: str) -> list[HpaObject] | None:
         """Return the HPAs of --manifests, None: those of the cluster are decided."""
-        from hpabatch.live.apply.setup import read_documents
-
         request = self.request
         if not isinstance(request, LiveRequest) or not request.manifests:
             return None
+        from hpabatch.live.apply.setup import read_documents
+
         return read_documents(request.manifests, self.settings.profile, namespace)
 
     def _applier(self, decider: Decider) -> Applier | None:
         """Return the applier, None without --apply: then nothing can be written."""
-        from hpabatch.live.apply.setup import Place, log_file, make_applier
-
         request = self.request
         if not isinstance(request, LiveRequest) or not request.apply:
             return None
+        from hpabatch.live.apply.setup import Place, log_file, make_applier
+
         log = request.apply_log
         place = Place(
             self.connect, self.discovery, self.cluster,
