@@ -139,10 +139,10 @@ def test_of_many_manifests_none_is_written_over_another(run: Run, tmp_path: Path
 def test_the_memory_of_two_clusters_is_two_files() -> None:
     names = ("prod", "prod/eu", "prod_eu", "prod:eu", "../prod", "..", "a\x00", "é", "x" * 300,
              "x" * 301, "x\ud800", NASTY)  # fmt: skip
-    paths = [state_file({"HOME": "/home/me"}, name) for name in names]
+    paths = [state_file({"HOME": "/home/me"}, name, "https://a") for name in names]
     assert len(set(paths)) == len(names)
     assert {path.parent for path in paths} == {Path("/home/me/.local/state/hpabatch")}
-    assert paths[0].name == "live-prod.npz"
+    assert paths[0].name.startswith("live-prod-")
     assert all(len(path.name.encode()) < 200 and path.name.isascii() for path in paths)
 
 

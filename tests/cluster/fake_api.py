@@ -28,6 +28,7 @@ class Got:
     path: str
     params: Mapping[str, str]
     headers: Mapping[str, str]
+    body: bytes = b""
 
     @property
     def is_watch(self) -> bool:
@@ -189,7 +190,8 @@ def _read(stream: Any) -> Got | None:
         name, _, value = line.decode().partition(":")
         headers[name.lower()] = value.strip()
     parts = urlsplit(target)
-    return Got(method, parts.path, dict(parse_qsl(parts.query)), headers)
+    body = stream.read(int(headers.get("content-length", 0)))
+    return Got(method, parts.path, dict(parse_qsl(parts.query)), headers, body)
 
 
 @contextmanager

@@ -23,6 +23,9 @@ from hpabatch.model.printable import encodable, printable
 
 if TYPE_CHECKING:
     from hpabatch.cluster.connection.client import ApiClient
+    from hpabatch.cluster.connection.connect import Connection
+    from hpabatch.cluster.objects.types import HpaObject
+    from hpabatch.live.apply.applier import Applier
     from hpabatch.live.loop.run import LoopOptions
     from hpabatch.live.loop.setup import Settings
     from hpabatch.live.passes.decide import Decider
@@ -78,7 +81,11 @@ class _Run:
         self.request = request
         self.compares = isinstance(request, LiveRequest)
         kubeconfig = None if request.kubeconfig is None else Path(request.kubeconfig)
-        connection = connect(kubeconfig, request.context, request.in_cluster, os.environ)
+
+        def make() -> Connection:
+            return connect(kubeconfig, request.context, request.in_cluster, os.environ)
+
+        connection = make()
         self.client: ApiClient = stack.enter_context(ApiClient(connection))
         self.cluster = encodable(request.cluster or connection.cluster)
         discovery = Discovery(self.client)
@@ -102,6 +109,8 @@ class _Run:
             self.cluster,
             as_json=request.log_format == "json",
         )
+        self.connect, self.discovery = make, discovery
+        self.own = self._documents(connection.namespace)
         self.site: Site = Site(
             self.client,
             discovery,
@@ -109,6 +118,7 @@ class _Run:
             namespaces=request.namespace,
             budget_s=request.fetch_budget_ms / 1000,
             at_once=request.fetch_at_once,
+            own=self.own,
         )
         stack.callback(self.site.stop)
         self.stack = stack
@@ -148,12 +158,17 @@ class _Run:
         decider = self._decider(self._saved(path, recorder))
         shadow = self._shadow()
         exporter, health = self._exporter()
-        listeners = Listeners(self.log, exporter, health, recorder, tells_decisions=self.compares)
+        applier = self._applier(decider)
+        listeners = Listeners(
+            self.log, exporter, health, recorder, tells_decisions=self.compares, applier=applier
+        )
         loop = Loop(self.site, decider, shadow, self._options(path), listeners)
         try:
             with _until_signal(stop, self.site.end):
                 self._say_start(path)
                 self.site.start()
+                if applier is not None:
+                    applier.start()
                 loop.wait_until_listed(stop)
                 if not stop.is_set():
                     loop.run(stop)
@@ -172,13 +187,47 @@ class _Run:
             f"rules of {settings.profile.name} for {settings.k8s}",
             f"flags {settings.flags_source}",
             f"a pass every {every:g} s",
-            "changes nothing",
+            self._does(),
         ]
         if path is not None:
             parts.append(f"state in {path}")
         if self.request.store:
             parts.append(f"records to {self.request.store}")
         self.log.say("start", "; ".join(parts))
+
+    def _does(self) -> str:
+        request = self.request
+        if not isinstance(request, LiveRequest) or not request.apply:
+            return "changes nothing"
+        whose = "own documents" if request.manifests else "the cluster's HPAs"
+        dry = ", with server-side dry run" if request.dry_run else ""
+        return f"scales targets of {whose}{dry}"
+
+    def _documents(self, namespace: str) -> list[HpaObject] | None:
+        """Return the HPAs of --manifests, None: those of the cluster are decided."""
+        request = self.request
+        if not isinstance(request, LiveRequest) or not request.manifests:
+            return None
+        from hpabatch.live.apply.setup import read_documents
+
+        return read_documents(request.manifests, self.settings.profile, namespace)
+
+    def _applier(self, decider: Decider) -> Applier | None:
+        """Return the applier, None without --apply: then nothing can be written."""
+        request = self.request
+        if not isinstance(request, LiveRequest) or not request.apply:
+            return None
+        from hpabatch.live.apply.setup import Place, log_file, make_applier
+
+        log = request.apply_log
+        place = Place(
+            self.connect, self.discovery, self.cluster,
+            request.own_namespace or self.client.connection.namespace,
+            log_file(os.environ, self.cluster) if log is None else Path(log),
+            self.settings.flags.sync_period_ms / 1000,
+        )  # fmt: skip
+        documents = None if self.own is None else self.site
+        return make_applier(request, place, decider, documents, self.log.say, self.stack)
 
     def _options(self, state: Path | None) -> LoopOptions:
         from hpabatch.live.loop.run import LoopOptions
@@ -199,7 +248,7 @@ class _Run:
             return None
         if request.state is not None:
             return Path(request.state)
-        return state_file(os.environ, self.cluster)
+        return state_file(os.environ, self.cluster, self.client.connection.server)
 
     def _saved(self, path: Path | None, recorder: Recorder | None) -> Saved | None:
         """Return what an earlier loop remembered, if that is not too old and was recorded whole."""
@@ -231,7 +280,9 @@ class _Run:
     def _decider(self, saved: Saved | None) -> Decider:
         from hpabatch.live.passes.decide import Decider
 
-        return Decider(self.settings.profile, self.settings.flags, saved)
+        request = self.request
+        follows = isinstance(request, LiveRequest) and (request.follow or request.apply)
+        return Decider(self.settings.profile, self.settings.flags, saved, follows=follows)
 
     def _shadow(self) -> Shadow:
         from hpabatch.live.passes.shadow import Shadow

@@ -79,15 +79,20 @@ def missing_scale(key: ScaleKey) -> ScaleObject:
     return ScaleObject(key, error=text, code=codes.SCALE_GET_FAILED)
 
 
+def scale_path(apis: ScaleApis, key: ScaleKey) -> str:
+    """Return the path of a target's scale (ApiError: its kind is not served)."""
+    at = apis.scale_resource(key.group, key.kind)
+    root = f"/apis/{at.group}/{at.version}" if at.group else f"/api/{at.version}"
+    namespace, name = quote(key.namespace, _SAFE), quote(key.name, _SAFE)
+    return f"{root}/namespaces/{namespace}/{at.name}/{name}/scale"
+
+
 def read_scale_from(client: Gets, apis: ScaleApis, key: ScaleKey, timeout: float) -> ScaleObject:
     """Request a target's scale; a failure becomes its error."""
     try:
-        at = apis.scale_resource(key.group, key.kind)
+        path = scale_path(apis, key)
     except ApiError as error:
         return ScaleObject(key, error=error.text, code=codes.SCALE_NO_RESOURCE)
-    root = f"/apis/{at.group}/{at.version}" if at.group else f"/api/{at.version}"
-    namespace, name = quote(key.namespace, _SAFE), quote(key.name, _SAFE)
-    path = f"{root}/namespaces/{namespace}/{at.name}/{name}/scale"
     try:
         body = client.get(path, limit_bytes=_SCALE_BYTES, timeout=timeout, attempts=_ATTEMPTS)
         return read_scale(key, body)

@@ -26,6 +26,9 @@ from hpabatch.web.secrets import Secrets
 _MOST_VERSION: Final = 64
 _AGAIN_S: Final = 5.0
 """A failed plugin is not run again before this, however many requests wait."""
+_LONGEST_PAUSE_S: Final = 300.0
+"""Between two runs of a plugin whose credentials the server refuses."""
+_LONG_AGO_S: Final = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,7 @@ class ExecAuth(httpx2.Auth):
         self._lock = threading.Lock()
         self._current: Credential | None = None
         self._failed: tuple[float, Unreachable] | None = None
+        self._renewed_s, self._pause_s = _LONG_AGO_S, _AGAIN_S  # monotonic
 
     def close(self) -> None:
         """End the plugin if it runs."""
@@ -95,13 +99,25 @@ class ExecAuth(httpx2.Auth):
     def renew(self, refused: Credential) -> Credential:
         """Return other credentials than the refused ones, if the plugin has any.
 
+        A plugin whose credentials are refused again and again runs after increasing pauses; until
+        then the refused ones are returned.
+
         Raises:
             Unreachable: the plugin gave none.
         """
         with self._lock:
-            if self._current is None or self._current == refused:
+            if self._current is None:
                 return self._run()
-            return self._current
+            if self._current != refused:
+                return self._current
+            lasted_s = time.monotonic() - self._renewed_s
+            if lasted_s < self._pause_s:
+                return self._current
+            if self._renewed_s != _LONG_AGO_S:
+                self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+            found = self._run()
+            self._renewed_s = time.monotonic()
+            return found
 
     def sync_auth_flow(
         self, request: httpx2.Request
@@ -110,12 +126,22 @@ class ExecAuth(httpx2.Auth):
         credential = self.current()
         _add(request, credential)
         response = yield request
+        if response.status_code != 401:
+            self._accept()
         # A new certificate needs a new connection: see `Connection.renew`.
         if response.status_code == 401 and credential.certificate is None:
             fresh = self.renew(credential)
             if fresh.token != credential.token and fresh.certificate is None:
                 _add(request, fresh)
-                yield request
+                response = yield request
+                if response.status_code != 401:
+                    self._accept()
+
+    def _accept(self) -> None:
+        """Note that the credentials are good: the next refusal is followed by a run at once."""
+        if self._renewed_s != _LONG_AGO_S:
+            with self._lock:
+                self._renewed_s, self._pause_s = _LONG_AGO_S, _AGAIN_S
 
     def _is_over(self, credential: Credential) -> bool:
         return credential.expires_s is not None and credential.expires_s <= self._clock()

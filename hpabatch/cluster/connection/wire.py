@@ -1,4 +1,4 @@
-"""Single GET requests to an API server: request counts, responses, connection failures."""
+"""Single requests to an API server: request counts, responses, connection failures."""
 
 from __future__ import annotations
 
@@ -26,8 +26,16 @@ from hpabatch.cluster.connection.errors import (
 from hpabatch.web.bounded import read_body
 
 
+class Body(NamedTuple):
+    """The method and body of a writing request; `media` is its content type."""
+
+    method: str
+    content: bytes
+    media: str
+
+
 class Request(NamedTuple):
-    """A counted request: `verb` is get, list or watch, `resource` e.g. deployments.apps/scale.
+    """A counted request: `verb` as in RBAC rules, `resource` e.g. deployments.apps/scale.
 
     `status` is of the response, 0: there was none.
     """
@@ -118,7 +126,7 @@ class Sockets:
 
 
 class Wire:
-    """Sender of GET requests over a connection. Several threads may use it at once.
+    """Sender of requests over a connection. Several threads may use it at once.
 
     Attributes:
         connection: to the server.
@@ -126,9 +134,10 @@ class Wire:
         requests: their counter.
     """
 
-    def __init__(self, connection: Connection) -> None:
-        """Prepare; nothing is sent yet."""
+    def __init__(self, connection: Connection, *, may_write: bool = False) -> None:
+        """Prepare; nothing is sent yet. Without `may_write` only GET is sent, whatever is asked."""
         self.connection = connection
+        self._may_write = may_write
         self.stopped = threading.Event()
         self.requests = RequestCounter()
         self._sockets = Sockets()
@@ -161,8 +170,9 @@ class Wire:
         params: Mapping[str, str],
         timeout: float,
         sockets: Sockets | None = None,
+        body: Body | None = None,
     ) -> Iterator[httpx2.Response]:
-        """Send a GET and yield the response of any status, body unread.
+        """Send a request and yield the response of any status, body unread.
 
         A response 401 and a failure of TLS are followed by a second attempt, if there are fresh
         credentials by then. A connection that fails, also while the body is read, is Unreachable.
@@ -173,13 +183,19 @@ class Wire:
             params: of the query.
             timeout: seconds until the response begins, and between two pieces of its body.
             sockets: receives the connection, which is then used by this request alone.
+            body: of a writing request; None: a GET.
+
+        Raises:
+            AssertionError: a writing request on a read-only wire.
         """
+        if body is not None and not self._may_write:
+            raise AssertionError(f"{body.method} {path}: this client is read-only")
         address = self.connection.server + path + ("?" + urlencode(params) if params else "")
         for last in (False, True):
             if self.stopped.is_set():
                 raise self.ended()
             with self.connection.lease(alone=sockets is not None) as http, ExitStack() as stack:
-                response = self._send(http, verb, path, address, timeout, sockets)
+                response = self._send(http, verb, path, address, timeout, sockets, body)
                 if isinstance(response, httpx2.Response):
                     stack.callback(response.close)
                 if not last and _wants_login(response) and self.connection.renew(http):
@@ -200,6 +216,7 @@ class Wire:
         address: str,
         timeout: float,
         sockets: Sockets | None,
+        body: Body | None,
     ) -> httpx2.Response | Unreachable:
         def note(name: str, info: Mapping[str, object]) -> None:
             self._sockets.note(name, info)
@@ -209,14 +226,16 @@ class Wire:
         status = 0
         try:
             request = http.build_request(
-                "GET", address,
+                "GET" if body is None else body.method, address,
+                content=None if body is None else body.content,
+                headers=None if body is None else {"Content-Type": body.media},
                 timeout=httpx2.Timeout(timeout, connect=min(_CONNECT_S, timeout), pool=None),
                 extensions={"trace": note, **self.connection.extensions},
             )  # fmt: skip
             response = self._response_to(request, http, timeout)
             status = response.status_code
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            return self._failure(error, address)
+            return self._failure(error, address, body)
         except (ConfigError, OSError, ValueError) as error:  # of credentials
             said = self.hide(str(error))
             return Unreachable(f"getting credentials: {said}", where=self.connection.server)
@@ -234,11 +253,12 @@ class Wire:
             # The authentication has added the credentials to this request.
             self.connection.secrets.note(request.headers.get("Authorization"))
 
-    def _failure(self, error: Exception, address: str) -> Unreachable:
+    def _failure(self, error: Exception, address: str, body: Body | None = None) -> Unreachable:
         """Return the error of a failed connection, in the words of the controller's client."""
         if self.stopped.is_set():
             return Unreachable("the client was closed", where=self.connection.server)
-        text = f'Get "{address}": {self.hide(_reason(error, address))}'
+        method = "Get" if body is None else body.method.capitalize()
+        text = f'{method} "{address}": {self.hide(_reason(error, address))}'
         found = Unreachable(text, where=self.connection.server)
         found.of_tls = _cause(error, ssl.SSLError) is not None
         return found

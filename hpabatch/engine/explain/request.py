@@ -49,7 +49,7 @@ class ExplainRequest(Pipeline, Syncs, Instants, Budgets, Rules, GivenHpas, Until
 
 
 @dataclass(frozen=True, kw_only=True)
-class GetRequest(Pipeline, Syncs, Budgets, Rules, GivenHpas, ChosenHpas, UntilThen):
+class GetRequest(Pipeline, Syncs, Instants, Budgets, Rules, GivenHpas, ChosenHpas, UntilThen):
     """HPAs as `kubectl get hpa` would have shown them at a time."""
 
 

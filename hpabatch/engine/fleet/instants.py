@@ -73,7 +73,7 @@ def clocks_of(
     clocks = Clocks(first, last, grid, estimated, recorded, passes, asked_ms)
     if not recorded and not passes and not estimated and not grid.instants(first, last).size:
         raise _no_sync(clocks)
-    return clocks, _told(settled, chosen, clocks), fetched
+    return clocks, _told(settled, chosen, clocks, parameters), fetched
 
 
 def _bounds(
@@ -142,7 +142,9 @@ def _no_sync(clocks: Clocks) -> HpabatchError:
     )
 
 
-def _told(settled: Settled, chosen: Sequence[Candidate], clocks: Clocks) -> Settled:
+def _told(
+    settled: Settled, chosen: Sequence[Candidate], clocks: Clocks, parameters: ReplayParameters
+) -> Settled:
     """Return the parameters with what is known of the instants: from where, and of how many.
 
     `report.replay` tells of the grid where what is said of instants ends with it.
@@ -164,8 +166,17 @@ def _told(settled: Settled, chosen: Sequence[Candidate], clocks: Clocks) -> Sett
         settled = replace(settled, instants=f"recorded {text}")
     if clocks.passes:
         text = own(c.cluster in clocks.passes for c in chosen)
+        idle = _without_effect(parameters)
+        if idle and all(c.cluster in clocks.passes for c in chosen):
+            text += f"; without effect: {idle}"
         settled = replace(settled, instants=f"passes of a live loop {text}")
     return settled
+
+
+def _without_effect(parameters: ReplayParameters) -> str:
+    """Return the given parameters of a grid, which passes do not need."""
+    given = {"sync period": parameters.sync_period_ms, "phase": parameters.phase_ms}
+    return ", ".join(name for name, value in given.items() if value is not None)
 
 
 def _including(first: int | None, last: int | None, passes: Mapping[str, I64]) -> tuple[int, int]:

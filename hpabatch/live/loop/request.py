@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hpabatch.engine.fleet.request import Rules
 from hpabatch.errors import UsageError
+from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.model.options import REQUIRED, Request, option
 
 MIN_PERIOD_MS = 100
@@ -89,7 +90,7 @@ class WatchRequest(ClusterLogin, Rules):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LiveRequest(WatchRequest):
+class LiveRequest(WatchRequest, ApplyOptions):
     """Decisions beside those of the cluster's own controller."""
 
     once: bool = option("flag", "Make one pass, and print it like `kubectl get hpa`.", False)
@@ -103,6 +104,11 @@ class LiveRequest(WatchRequest):
         unset="in the user's state folder",
     )
     stateless: bool = option("flag", "Forget the controller memory at every start.", False)
+    follow: bool = option(
+        "flag",
+        "Take the rescales of the cluster's controller for recommendations of its own, too.",
+        False,
+    )
     state_max_age_ms: int = option(
         "duration",
         "Age from which on a kept controller memory is not taken up.",
@@ -116,6 +122,17 @@ class LiveRequest(WatchRequest):
         if self.once and (self.record is not None or self.metrics_addr is not None):
             raise UsageError(
                 "--once excludes --record and --metrics-addr: one pass is only printed"
+            )
+        self.check_apply()
+        if self.apply and (self.once or self.record is not None):
+            raise UsageError(
+                "--apply excludes --once and --record: one pass is only printed; to record, run "
+                "`hpabatch record` beside it"
+            )
+        if self.follow and self.record is not None:
+            raise UsageError(
+                "--follow excludes --record: a replay could not make the same decisions; leave one "
+                "of them out"
             )
         if self.stateless and self.state is not None:
             raise UsageError("--stateless excludes --state: give one of them")

@@ -1,4 +1,4 @@
-"""The live loop: each period, fetch metrics, take in changes, decide, compare, record.
+"""The live loop: each period, fetch metrics, take in changes, decide, write, compare, record.
 
 A late pass is one pass: missed passes are not made up for.
 """
@@ -17,6 +17,7 @@ from hpabatch.cluster.apis.scales import REFRESH_S
 from hpabatch.cluster.objects.types import Change, Kind, Responses, Wanted
 from hpabatch.cluster.watch.feed import Cut
 from hpabatch.errors import HpabatchError
+from hpabatch.live.apply.applier import Applier
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.result import PassResult
 from hpabatch.live.passes.shadow import Comparison, Shadow
@@ -78,13 +79,17 @@ class LoopOptions:
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Consumers of passes; each may be absent. `tells_decisions`: decisions are logged."""
+    """Consumers of passes; each may be absent. `tells_decisions`: decisions are logged.
+
+    Only with an `applier` is anything written to the cluster.
+    """
 
     log: LineLog | None = None
     exporter: Exporter | None = None
     health: Health | None = None
     recorder: Recorder | None = None
     tells_decisions: bool = True
+    applier: Applier | None = None
 
 
 def longest_wait_s(budget_s: float) -> float:
@@ -193,9 +198,16 @@ class Loop:
         if seen is None:
             return None
         responses, now_ms = seen
+        applier = self._told.applier
+        if applier is not None:
+            applier.begin()
         watch.phase("apply")
         result = self._decider.decide(now_ms, responses)
         watch.phase("decide")
+        if applier is not None:
+            # Also after a stop: what was decided is written, then the loop ends.
+            result = applier.carry_out(result)
+            watch.phase("write")
         comparison = self._shadow.compare(result)
         watch.phase("compare")
         self._record(result, responses, watch)
@@ -279,12 +291,15 @@ class Loop:
         told, result = self._told, comparison.result
         if told.exporter:
             figures = told.recorder.figures if told.recorder else None
-            told.exporter.publish(comparison, self._shadow.totals(), figures)
+            applied = told.applier.figures if told.applier else None
+            told.exporter.publish(comparison, self._shadow.totals(), figures, applied)
         if told.health:
             told.health.done()
         if self._said:
             self._said.only("hpa", problems_of(result))
             self._said.only("cluster", self._cluster.problems(), _FINE_PASSES)
+            if told.applier:
+                self._said.only("apply", told.applier.problems())
         if told.log and told.tells_decisions:
             told.log.tell(comparison)
 

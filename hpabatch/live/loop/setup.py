@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -101,8 +102,10 @@ def _known_gates(version: str, seen: ControllerSeen | None) -> str:
     return ",".join(known)
 
 
-def state_file(environ: Mapping[str, str], cluster: str) -> Path:
+def state_file(environ: Mapping[str, str], cluster: str, server: str) -> Path:
     """Return the default file of a loop's controller memory of a cluster.
+
+    Clusters of one name are told apart by the addresses of their API servers.
 
     Raises:
         UsageError: the user has no home, as in many containers.
@@ -117,4 +120,5 @@ def state_file(environ: Mapping[str, str], cluster: str) -> Path:
                 "--stateless"
             ) from None
     folder = Path(named) if named else home / ".local" / "state"
-    return folder / "hpabatch" / f"live-{quote(cluster)}.npz"
+    mark = hashlib.sha256(server.encode()).hexdigest()[:8]
+    return folder / "hpabatch" / f"live-{quote(cluster)}-{mark}.npz"

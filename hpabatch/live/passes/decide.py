@@ -6,7 +6,8 @@ changes actually made in the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from hpabatch.engine.shards.ambiguity import least_of, metrics_reached
 from hpabatch.engine.shards.initial import take_zero, takes_zero, zero_of
 from hpabatch.kernels.replay import replay_newest
 from hpabatch.layout import codes
-from hpabatch.layout.records import HEAD_NEXT_CHANGE, I64, Memory
+from hpabatch.layout.records import HEAD_NEXT_CHANGE, I64, Fleet, Memory
 from hpabatch.live.passes.ambiguity import Registry
 from hpabatch.live.passes.fleet import (
     Layout,
@@ -35,7 +36,16 @@ from hpabatch.live.passes.fleet import (
     size_changes,
 )
 from hpabatch.live.passes.lanes import Lane, LaneKey, Lanes
-from hpabatch.live.passes.memory import Saved, SavedLane, is_full, moved, new_memory, save
+from hpabatch.live.passes.memory import (
+    Saved,
+    SavedLane,
+    copied,
+    follow_rescale,
+    is_full,
+    moved,
+    new_memory,
+    save,
+)
 from hpabatch.live.passes.responses import ResponseColumns
 from hpabatch.live.passes.result import (
     NO_STATUS,
@@ -47,6 +57,7 @@ from hpabatch.live.passes.words import PassWords
 from hpabatch.model.versions import ControllerFlags, Profile
 from hpabatch.packing.memory import seed_status
 
+_READ = (codes.SCALE_OK, codes.SCALE_UPDATE_FAILED)
 _MOST_TEXTS = 10_000  # unused error messages: those with numbers are new in every pass
 
 
@@ -56,12 +67,28 @@ class Decider:
     Attributes:
         lanes: the HPAs, their scales and pods.
         started: whether the next pass is the first with empty controller memory.
+        restored: it began with the memory of an earlier loop.
     """
 
     def __init__(
-        self, profile: Profile, flags: ControllerFlags, saved: Saved | None = None
+        self,
+        profile: Profile,
+        flags: ControllerFlags,
+        saved: Saved | None = None,
+        *,
+        follows: bool = False,
     ) -> None:
-        """Begin, with the controller memory of an earlier loop if `saved` is given."""
+        """Begin.
+
+        Args:
+            profile: the rules of the cluster's version.
+            flags: of its controller.
+            saved: the controller memory of an earlier loop.
+            follows: rescales by the controller that acts count as its recommendations, too, and
+                not as scale events only.
+        """
+        self.follows = follows
+        self.restored = saved is not None
         self.profile = profile
         self.flags = flags
         self.lanes = Lanes(profile)
@@ -79,6 +106,13 @@ class Decider:
         self._memory: Memory = new_memory(0)
         self._members: dict[LaneKey, I64] = {}
         self._columns = ResponseColumns(self.lanes)
+        self._fleet: Fleet | None = None
+        self._undo: Memory | None = None
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether there was a pass."""
+        return self._last is not None
 
     @property
     def strays(self) -> int:
@@ -107,19 +141,51 @@ class Decider:
         counts = np.array(structure.lane_table.last_change - structure.lane_table.first_change)
         if is_full(self._memory, counts):
             self._memory = moved(self._memory, np.arange(len(lanes), dtype=np.int64), counts)
+        if self.follows:
+            self._follow()
         self._fill_ticks(now_ms)
         if takes_zero(self.profile):
             self._take_zero()
-        fleet = join_fleet(structure, self._layout, self.lanes.pods, values, changes)
+        self._fleet = join_fleet(structure, self._layout, self.lanes.pods, values, changes)
         self._memory.head[:, HEAD_NEXT_CHANGE] = 0
-        before = self._memory.head.copy()
-        replay_newest(fleet, self._memory, True, structure.results)
-        words = PassWords(fleet, structure, self.lanes.texts, self.profile, before)
-        self._last = result = self._result(now_ms, words)
+        if self.lanes.leads:
+            self._undo = copied(self._memory)
+        result = self._run(self._memory.head.copy())
         self._replicas = [-1 if lane.replicas is None else lane.replicas for lane in lanes]
         self._zeros = [lane.zero for lane in lanes]
         self.lanes.close_pass()
         self.started = False
+        return result
+
+    def redecide(self, failed: Mapping[int, str]) -> PassResult:
+        """Decide the last pass again, of which some writes failed, from the same memory.
+
+        So statuses, events and memory are those of the rules for a write that fails: no scale event
+        is stored, the recommendation is.
+
+        Args:
+            failed: errors of the writes, by lane of the last pass.
+        """
+        last, ticks = self._last, self._structure.ticks
+        if last is None or self._undo is None:
+            raise AssertionError("only a leader's pass is decided again, at most once")
+        rows = self._structure.tick_rows()
+        for h, text in failed.items():
+            ticks.scale[rows[h]] = codes.SCALE_UPDATE_FAILED
+            ticks.scale_text[rows[h]] = self.lanes.texts.number(text)
+        self._memory, self._undo = self._undo, None
+        result = replace(self._run(self._memory.head.copy()), start=last.start)
+        self._last = result
+        return result
+
+    def _run(self, head_before: I64) -> PassResult:
+        """Decide the ticks as filled; `head_before` is the memory's head from before."""
+        fleet = self._fleet
+        assert fleet is not None
+        replay_newest(fleet, self._memory, True, self._structure.results)
+        texts = self.lanes.texts
+        words = PassWords(fleet, self._structure, texts, self.profile, head_before)
+        self._last = result = self._result(self._now_ms, words)
         return result
 
     def outcomes(self) -> dict[LaneKey, list[Outcome]]:
@@ -227,6 +293,19 @@ class Decider:
         ticks.recreated[rows] = [lane.recreated for lane in lanes]
         ticks.restart[rows] = 0
 
+    def _follow(self) -> None:
+        """Take over the rescales of the controller that acts, as its recommendations.
+
+        Only a size that the HPA's status names is a controller's; HPAs without status are followed
+        by their sizes alone.
+        """
+        for h, lane in enumerate(self._structure.lanes):
+            if not lane.changes or lane.fresh:
+                continue
+            ms, before, after = lane.changes[-1]
+            if lane.status.is_unwritten or lane.status.desired_replicas == after:
+                follow_rescale(self._memory, h, ms, before, after)
+
     def _take_zero(self) -> None:
         """Take over ScaledToZero from the cluster, whose controller does the writes."""
         for h, lane in enumerate(self._structure.lanes):
@@ -259,7 +338,7 @@ class Decider:
             uids=[lane.uid for lane in lanes],
             targets=[lane.target for lane in lanes],
             decisions=decisions,
-            spec_replicas=np.array(structure.ticks.replicas[rows] * (scale == codes.SCALE_OK)),
+            spec_replicas=np.array(structure.ticks.replicas[rows] * np.isin(scale, _READ)),
             theirs_desired=np.array(desired, np.int64),
             theirs_current=np.array(current, np.int64),
             current_before=words.current_before,
@@ -268,6 +347,7 @@ class Decider:
             metrics=metrics,
             why=words.why,
             document=words.document,
+            events=words.events,
             problems=self.lanes.problems,
             start=self.started,
         )

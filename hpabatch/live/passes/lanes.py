@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, PodObject, ScaleKey, ScaleObject
@@ -25,6 +26,21 @@ LaneKey = tuple[str, str]
 """Namespace and name of an HPA."""
 
 
+class OwnWrite(NamedTuple):
+    """A size that hpabatch wrote; `booked`: it is among the lane's changes already."""
+
+    after: int
+    booked: bool
+
+
+class ForeignChange(NamedTuple):
+    """A change of a size that hpabatch did not make while it was the one to write sizes."""
+
+    key: LaneKey
+    before: int
+    after: int
+
+
 @dataclass(slots=True)
 class Lane:
     """One HPA.
@@ -37,7 +53,8 @@ class Lane:
         scale: the target's, None where it was never seen.
         replicas, status_replicas: the sizes as last read; None: never read.
         selector: SELECTOR_* of the scale's selector; `selector_error` is its error.
-        changes: (ms, before, after) of the size since the last pass.
+        changes: (ms, before, after) of the size since the last pass that use up policies' budgets.
+        own: hpabatch's own writes of the size that no watch has shown yet.
         found: time and size of the first reading of the target's size; None: never read.
         fresh: no pass has decided it yet.
         recreated: another object of the same name since the last pass.
@@ -55,6 +72,7 @@ class Lane:
     selector: int = codes.SELECTOR_MISSING
     selector_error: str = ""
     changes: list[tuple[int, int, int]] = field(default_factory=list)
+    own: list[OwnWrite] = field(default_factory=list)
     found: tuple[int, int] | None = None
     fresh: bool = True
     recreated: bool = False
@@ -86,6 +104,9 @@ class Lanes:
         pods: the pods as columns.
         texts: error messages by number.
         restructured: lanes were added, removed or got another spec since this was set to False.
+        leads: hpabatch writes the sizes. As in the controller, only its own writes use up budgets
+            then; otherwise all changes do, since they are those of whoever writes.
+        foreign: changes of sizes by others while `leads`, until they are taken from here.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -94,6 +115,8 @@ class Lanes:
         self.texts = Texts()
         self.pods = PodTable(request_rules(profile), self.texts)
         self.restructured = True
+        self.leads = False
+        self.foreign: list[ForeignChange] = []
         self._lanes: dict[LaneKey, Lane] = {}
         self._refused: dict[LaneKey, str] = {}
         self._scales: dict[ScaleKey, ScaleObject] = {}
@@ -145,6 +168,30 @@ class Lanes:
             if lane.before is not None:
                 lane.before = None
                 self.restructured = True
+
+    def note_write(self, key: LaneKey, ms: int, before: int, after: int, certain: bool) -> None:
+        """Note a size that hpabatch wrote.
+
+        Args:
+            key: of the HPA.
+            ms: of its decision.
+            before: the size before.
+            after: the size that was written.
+            certain: the server confirmed it; otherwise it counts once a watch shows it.
+        """
+        lane = self._lanes.get(key)
+        if lane is None:
+            return
+        if certain:
+            lane.changes.append((ms, before, after))
+        lane.own.append(OwnWrite(after, certain))
+
+    def recall_change(self, key: LaneKey, ms: int, before: int, after: int) -> None:
+        """Book a change of a size from before its first reading, which another instance made."""
+        lane = self._lanes.get(key)
+        if lane is not None and lane.found is not None and ms < lane.found[0]:
+            lane.changes.append((ms, before, after))
+            lane.changes.sort()
 
     def recall_size(self, lane: Lane, replicas: int) -> None:
         """Restore the size of a lane's target as an earlier loop last saw it."""
@@ -243,12 +290,25 @@ class Lanes:
         now = self._sizes.get(at)
         for key in self._of_scale.get(at, ()):
             lane = self._lanes[key]
-            if before and now:
-                _note_change(lane, seen_ms, before[0], now[0])
+            if before and now and before[0] != now[0]:
+                self._note_size(lane, seen_ms, before[0], now[0])
             if now:
                 lane.replicas, lane.status_replicas = now
                 lane.found = self._found.get(at)
             self._take_scale(lane, scale)
+
+    def _note_size(self, lane: Lane, seen_ms: int, before: int, after: int) -> None:
+        """Note a change of a size, of hpabatch's own making or another's."""
+        own = next((write for write in lane.own if write.after == after), None)
+        if own is not None:
+            # Earlier writes were overtaken: a list shows the last size only.
+            del lane.own[: lane.own.index(own) + 1]
+            if own.booked:
+                return
+        elif self.leads:
+            self.foreign.append(ForeignChange(lane.key, before, after))
+            return
+        _note_change(lane, seen_ms, before, after)
 
     def _take_scale(self, lane: Lane, scale: ScaleObject | None) -> None:
         """Give a lane its scale, and the pods that the scale's selector matches."""

@@ -73,6 +73,11 @@ def new_memory(lanes: int) -> Memory:
     )
 
 
+def copied(memory: Memory) -> Memory:
+    """Return a copy, to which a pass can go back."""
+    return Memory(memory.head.copy(), memory.recs.copy(), memory.events.copy())
+
+
 def moved(memory: Memory, source: I64, more: I64 | None = None) -> Memory:
     """Return the memory of other lanes: lane h has that of lane source[h], -1: an empty one.
 
@@ -128,6 +133,25 @@ def _stretches(first: I64, counts: I64) -> I64:
     """Return the positions first:first + count of every range, joined."""
     ends = np.cumsum(counts)
     return np.repeat(first - (ends - counts), counts) + np.arange(ends[-1] if ends.size else 0)
+
+
+def follow_rescale(memory: Memory, h: int, ms: int, before: int, after: int) -> None:
+    """Let lane h recommend what another controller has scaled its target to.
+
+    Its recommendations in the windows were at most, for a scale-down, and at least, for a scale-up,
+    that size: otherwise a window would have held it. So higher ones are cut to it, or it is added.
+    There is room for one addition before a tick (`is_full`).
+    """
+    head = memory.head[h]
+    start, count = int(head[HEAD_REC_START]), int(head[HEAD_REC_COUNT])
+    if after < before:
+        values = memory.recs.value[start : start + count]
+        memory.recs.value[start : start + count] = np.minimum(values, after)
+    elif count + 1 < head[HEAD_REC_SIZE]:
+        memory.recs.value[start + count] = after
+        memory.recs.ms[start + count] = ms
+        head[HEAD_REC_COUNT] = count + 1
+    head[HEAD_UNSORTED] = 1  # the rings are rebuilt at the next use
 
 
 def is_full(memory: Memory, changes: I64) -> bool:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hpabatch.layout import codes
 from hpabatch.layout.records import I8, I64, Records
+from hpabatch.model.messages import Event
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.versions import Profile
 
@@ -30,7 +31,7 @@ ERROR_SPEC: Final = 1
 ERROR_INTERNAL: Final = 2
 ERRORS: Final = ("none", "spec", "internal")
 
-PHASES: Final = ("fetch", "cut", "apply", "decide", "compare", "record")
+PHASES: Final = ("fetch", "cut", "apply", "decide", "write", "compare", "record")
 """The parts of a pass, in their order."""
 
 
@@ -63,6 +64,10 @@ class MetricColumns:
         return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
 
 
+def _no_events(h: int) -> Sequence[Event]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class PassResult:
     """One pass: every HPA known then, decided at one instant.
@@ -81,6 +86,7 @@ class PassResult:
         metrics: the results of the metrics.
         why: returns the reason of a lane's decision in one sentence.
         document: returns a lane's HPA with hpabatch's status, as kubectl would get it.
+        events: returns the events of a lane, in the controller's words.
         duration_s: of the whole pass; `phases` by names of PHASES.
         requests: to the API server for this pass.
         problems: HPAs that are not lanes, because they could not be decided.
@@ -102,6 +108,7 @@ class PassResult:
     metrics: MetricColumns
     why: Callable[[int], str]
     document: Callable[[int], HPA]
+    events: Callable[[int], Sequence[Event]] = _no_events
     duration_s: float = 0.0
     phases: Mapping[str, float] = field(default_factory=dict)
     requests: int = 0

@@ -15,7 +15,7 @@ from hpabatch.layout.records import HEAD_STATUS_CURRENT, I64, Fleet, Records
 from hpabatch.layout.results import STATUS_NEXT
 from hpabatch.live.passes.fleet import TICKS, Structure
 from hpabatch.live.passes.lanes import Lane
-from hpabatch.model.messages import condition_message
+from hpabatch.model.messages import Event, condition_message
 from hpabatch.model.objects.describe import metric_name
 from hpabatch.model.objects.hpa import HPA, Condition, HPAStatus
 from hpabatch.model.times import show_api_time
@@ -65,6 +65,10 @@ class PassWords:
         if decision.stabilized != decision.proposal:
             parts.append(f"{decision.stabilized} after the windows")
         return f"{', '.join(parts)}: {sentence}" if parts else sentence
+
+    def events(self, h: int) -> list[Event]:
+        """Return the events of lane h in the controller's words."""
+        return self._reader.events(self._lane_words(h), TICKS * h + 1)
 
     def document(self, h: int) -> HPA:
         """Return lane h's HPA with hpabatch's status instead of the cluster's own."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -25,6 +25,7 @@ from prometheus_client.registry import Collector
 from hpabatch.cluster.connection.wire import Request
 from hpabatch.layout import codes
 from hpabatch.layout.records import I64
+from hpabatch.live.apply.applier import Figures as Applied
 from hpabatch.live.passes.result import (
     ACTIONS,
     ERRORS,
@@ -152,9 +153,12 @@ class _Shown:
     share: float | None
     totals: Totals
     recorder: Figures | None
+    applied: Applied | None
 
 
-def _shown(comparison: Comparison, totals: Totals, recorder: Figures | None) -> _Shown:
+def _shown(
+    comparison: Comparison, totals: Totals, recorder: Figures | None, applied: Applied | None
+) -> _Shown:
     result = comparison.result
     lanes = list(zip(result.namespaces, result.names, strict=True))
     ours, by = result.ours_desired.tolist(), result.ours_desired - result.theirs_desired
@@ -171,6 +175,7 @@ def _shown(comparison: Comparison, totals: Totals, recorder: Figures | None) -> 
         share=comparison.share(),
         totals=totals,
         recorder=recorder,
+        applied=None if applied is None else replace(applied),
     )
 
 
@@ -202,14 +207,18 @@ class Exporter(Collector):
         return ()
 
     def publish(
-        self, comparison: Comparison, totals: Totals, recorder: Figures | None = None
+        self,
+        comparison: Comparison,
+        totals: Totals,
+        recorder: Figures | None = None,
+        applied: Applied | None = None,
     ) -> None:
-        """Count a pass and show it from now on, with the recorder's figures after it."""
+        """Count a pass and show it from now on, with recorder's and applier's figures after it."""
         result = comparison.result
         outcomes = (result.action * len(ERRORS) + result.error)[result.decided]
         reconciled = np.bincount(outcomes, minlength=len(_OUTCOMES))
         computed = self._computed(result)
-        shown = _shown(comparison, totals, recorder)
+        shown = _shown(comparison, totals, recorder, applied)
         with self._lock:
             counts = self._counts
             counts.reconciliations[:] += reconciled
@@ -235,6 +244,7 @@ class Exporter(Collector):
             yield from _of_pass(newest)
             yield from _shadow(newest)
             yield from _recorder(newest.recorder)
+            yield from _applied(newest.applied)
         yield from self._cluster()
 
     # ---- parts
@@ -312,6 +322,16 @@ def _shadow(newest: _Shown) -> Iterator[Metric]:
     if newest.share is not None:
         yield _gauge(names.SHADOW_AGREEMENT, [((), newest.share)])
     yield _gauge(names.SHADOW_DIFFERENCE, newest.differences)
+
+
+def _applied(figures: Applied | None) -> Iterator[Metric]:
+    if figures is None:
+        return
+    counts = (figures.written, figures.failed, figures.held)
+    yield _gauge(names.APPLY_LEADS, [((), int(figures.leads))])
+    rows = zip(("written", "failed", "waiting"), counts, strict=True)
+    yield _counter(names.APPLY_WRITES, [((result,), count) for result, count in rows])
+    yield _counter(names.APPLY_FOREIGN, [((), figures.foreign)])
 
 
 def _recorder(figures: Figures | None) -> Iterator[Metric]:

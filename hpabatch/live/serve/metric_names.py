@@ -80,7 +80,7 @@ PHASE_DURATION = MetricName(
     f"{PREFIX}pass_phase_duration_seconds",
     HISTOGRAM,
     ("phase",),
-    "Time of the parts of a pass: fetch, cut, apply, decide, compare, record.",
+    "Time of the parts of a pass: fetch, cut, apply, decide, write, compare, record.",
 )
 LAST_PASS = MetricName(
     f"{PREFIX}last_pass_timestamp_seconds", GAUGE, (), "Instant of the last pass that was done."
@@ -160,6 +160,24 @@ CLOCK_SKEW = MetricName(
     (),
     "API server's clock less ours, to about a second; absent until known.",
 )
+APPLY_LEADS = MetricName(
+    f"{PREFIX}apply_leads",
+    GAUGE,
+    (),
+    "1 if this instance may write: it has the lease, and no guard forbids it.",
+)
+APPLY_WRITES = MetricName(
+    f"{PREFIX}apply_writes",
+    COUNTER,
+    ("result",),
+    "Sizes: written, failed, or waiting for a limit of the pass.",
+)
+APPLY_FOREIGN = MetricName(
+    f"{PREFIX}apply_foreign_changes",
+    COUNTER,
+    (),
+    "Changes of sizes by others while this instance writes them.",
+)
 
 UPSTREAM: Final = (
     RECONCILIATIONS, RECONCILIATION_DURATION, COMPUTATIONS, COMPUTATION_DURATION, HPAS, DESIRED,
@@ -169,5 +187,5 @@ OURS: Final = (
     SHADOW_HPAS, SHADOW_AGREEMENT, SHADOW_SECONDS, SHADOW_BEGUN, SHADOW_ENDED, SHADOW_DIFFERENCE,
     WATCH_SYNCED, WATCH_OBJECTS, WATCH_RELISTS, WATCH_ERRORS,
     RECORDER_ROWS, RECORDER_PARTS, RECORDER_LOST, RECORDER_WAITING, RECORDER_WAITING_BYTES,
-    RECORDER_FAILING, CLOCK_SKEW,
+    RECORDER_FAILING, CLOCK_SKEW, APPLY_LEADS, APPLY_WRITES, APPLY_FOREIGN,
 )  # fmt: skip

@@ -9,14 +9,22 @@ from typing import Final
 
 from hpabatch.cluster.apis.discovery import Discovery
 from hpabatch.cluster.apis.metrics import Fetcher
-from hpabatch.cluster.apis.scales import ScaleBook
+from hpabatch.cluster.apis.scales import ScaleBook, target_key
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.skew import ClockSkew
 from hpabatch.cluster.objects.hpas import HpaDecoder
 from hpabatch.cluster.objects.inbox import Inbox
 from hpabatch.cluster.objects.objects import Decoder
 from hpabatch.cluster.objects.pods import PodDecoder
-from hpabatch.cluster.objects.types import Response, Responses, ScaleKey, Wanted
+from hpabatch.cluster.objects.types import (
+    HpaObject,
+    Kind,
+    PodKey,
+    Response,
+    Responses,
+    ScaleKey,
+    Wanted,
+)
 from hpabatch.cluster.objects.workloads import BUILT_IN, WorkloadDecoder
 from hpabatch.cluster.watch.feed import FAILED_OFTEN, HPAS, PODS, Cut, Feed
 from hpabatch.cluster.watch.watch import Collection, Watcher
@@ -46,6 +54,7 @@ class Site:
         namespaces: Sequence[str] = (),
         budget_s: float = 10.0,
         at_once: int = 8,
+        own: Sequence[HpaObject] | None = None,
     ) -> None:
         """Prepare; `start` begins.
 
@@ -56,6 +65,8 @@ class Site:
             namespaces: only these; none: all.
             budget_s: time limit of one fetch of metrics.
             at_once: number of concurrent requests.
+            own: HPAs of documents, which are decided instead of the cluster's; those are watched
+                for their targets only. None: the cluster's are decided.
 
         Raises:
             ApiError: the API server serves no HPAs, or does not respond.
@@ -65,6 +76,9 @@ class Site:
         self._hpa_version = discovery.hpa_version()
         self._profile = profile
         self._inbox = Inbox()
+        self._own = own
+        self._others = Inbox()  # HPAs of the cluster where own documents are decided
+        self._named: dict[PodKey, ScaleKey] = {}
         self._fetcher = Fetcher(
             client, discovery, workers=at_once, deadline_s=budget_s, request_s=budget_s,
             cluster_wide=not namespaces,
@@ -78,7 +92,24 @@ class Site:
 
     def start(self) -> None:
         """Start the watches."""
+        for item in self._own or ():
+            self.put_own(item)
         self.feed.start()
+
+    def put_own(self, item: HpaObject) -> None:
+        """Replace an own document, which has another status."""
+        self._inbox.put(Kind.hpa, (item.namespace, item.name), item)
+
+    def named_targets(self) -> dict[ScaleKey, str]:
+        """Return the targets that HPAs of the cluster name, and one that does."""
+        for change in self._others.cut()[0]:
+            key = (change.key[0], change.key[1])
+            if isinstance(change.thing, HpaObject):
+                spec = change.thing.hpa.spec
+                self._named[key] = target_key(key[0], spec.scale_target_ref)
+            else:
+                self._named.pop(key, None)
+        return {at: f"HPA {n}/{name}" for (n, name), at in sorted(self._named.items())}
 
     def end(self) -> None:
         """Interrupt running requests with errors, and close the client. For any thread."""
@@ -92,6 +123,16 @@ class Site:
         self.feed.stop()
         self._fetcher.close()
         self._skew.stop()
+
+    def blindness(self) -> str:
+        """Return why the HPAs of the cluster may be others than are known, "" if they are known."""
+        watch = self.feed.watches.get(f"{HPAS}.autoscaling")
+        if watch is None:
+            return "they are not watched yet"
+        if watch.wrong:
+            return next(iter(watch.wrong.values()))
+        state = watch.state
+        return state.last_error or ("" if state.synced else "they are not listed yet")
 
     def cut(self) -> Cut:
         """Return the changes since the last cut, and its time."""
@@ -173,8 +214,10 @@ class Site:
         version, decoder = "v1", self._decoder(group, resource)
         if resource == HPAS:
             version = self._hpa_version
+        is_others = resource == HPAS and self._own is not None
+        inbox = self._others if is_others else self._inbox
         return Watcher(
-            self._client, self._inbox, Collection(group, version, resource), decoder,
+            self._client, inbox, Collection(group, version, resource), decoder,
             namespaces=self._namespaces, everywhere=not self._namespaces,
         )  # fmt: skip
 

@@ -750,6 +750,10 @@ def test_the_passes_of_a_live_loop(run: Run, history: Path, out: Path) -> None:
     assert written.height == 4 * written["hpa"].n_unique()
     shown = run(history, "--out", out, "--instants", "passes", "--sensitivity")
     assert "max age none (recorded)" in shown.stdout
+    idle = run(
+        history, "--out", out, "--instants", "passes", "--sync-period", "30s", "--phase", "1s"
+    )
+    assert "for 5 of 5 HPAs; without effect: sync period, phase" in idle.stdout
 
 
 def test_a_folder(run: Run, history: Path, out: Path) -> None:

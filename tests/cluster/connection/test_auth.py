@@ -139,6 +139,28 @@ def test_the_program_runs_once_for_all_threads(plugin: Plugin) -> None:
     assert set(fresh) == {"t-2"}
 
 
+def test_a_plugin_whose_credentials_are_refused_backs_off(
+    plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be a program that opens a browser, or counts against a limit of logins."""
+    now = 1000.0
+    monkeypatch.setattr("hpabatch.cluster.connection.auth.time.monotonic", lambda: now)
+    plugin.answers(token="t-COUNT")
+    auth = ExecAuth(plugin.spec(), dict(os.environ))
+    current = auth.current()
+    runs = []
+    for second in range(200):
+        now = 1000.0 + second
+        fresh = auth.renew(current)
+        if fresh != current:
+            runs.append(second)
+        current = fresh
+    assert runs == [0, 5, 15, 35, 75, 155]
+    auth._accept()
+    now += 1
+    assert auth.renew(current) != current
+
+
 def test_nothing_secret_shows(plugin: Plugin) -> None:
     plugin.answers(token="very-secret")
     auth = ExecAuth(plugin.spec(), dict(os.environ))

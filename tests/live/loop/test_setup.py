@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pwd
+import re
 from pathlib import Path
 
 import pytest
@@ -65,9 +66,14 @@ def test_a_bad_flag_is_a_sentence(flag: str, said: str) -> None:
 
 
 def test_a_state_file_has_a_harmless_name() -> None:
-    found = state_file({"XDG_STATE_HOME": "/state"}, "prod/../eu west")
-    assert found == Path("/state/hpabatch/live-prod~2f..~2feu~20west.npz")
-    assert state_file({"HOME": "/home/me"}, "a").parent == Path("/home/me/.local/state/hpabatch")
+    found = state_file({"XDG_STATE_HOME": "/state"}, "prod/../eu west", "https://a")
+    assert found.parent == Path("/state/hpabatch")
+    assert re.fullmatch(r"live-prod~2f\.\.~2feu~20west-[0-9a-f]{8}\.npz", found.name)
+    other = state_file({"XDG_STATE_HOME": "/state"}, "prod/../eu west", "https://b")
+    assert other != found, "two clusters of one name do not share it"
+    assert state_file({"HOME": "/home/me"}, "a", "b").parent == Path(
+        "/home/me/.local/state/hpabatch"
+    )
 
 
 def test_without_a_home_a_state_needs_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,5 +81,5 @@ def test_without_a_home_a_state_needs_a_place(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delenv("HOME")
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
     with pytest.raises(UsageError, match=r"no HOME .* --state"):
-        state_file({}, "a")
-    assert state_file({"XDG_STATE_HOME": "/state"}, "a").parent == Path("/state/hpabatch")
+        state_file({}, "a", "b")
+    assert state_file({"XDG_STATE_HOME": "/state"}, "a", "b").parent == Path("/state/hpabatch")

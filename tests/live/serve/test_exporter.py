@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hpabatch.cluster.connection.wire import Request
 from hpabatch.layout import codes
+from hpabatch.live.apply.applier import Figures as Applied
 from hpabatch.live.passes.result import ERROR_INTERNAL, PassResult, Problem
 from hpabatch.live.passes.shadow import Shadow
 from hpabatch.live.record.recorder import Figures
@@ -27,6 +28,7 @@ FIGURES = Figures(
     rows_waiting=5, bytes_waiting=500, rows_written=70, parts_written=2, rows_lost=3,
     rows_refused=1, values_bent=0, strays=0, trouble="no space left",
 )  # fmt: skip
+APPLIED = Applied(leads=True, written=7, failed=2, held=3, foreign=1)
 UPSTREAM = metric_names.UPSTREAM_PREFIX
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -38,8 +40,11 @@ class Loop:
         self.exporter = Exporter(ABOUT, profile_for("1.37"), sources)
         self.shadow = Shadow(30_000)
 
-    def publish(self, result: PassResult, recorder: Figures | None = None) -> None:
-        self.exporter.publish(self.shadow.compare(result), self.shadow.totals(), recorder)
+    def publish(
+        self, result: PassResult, recorder: Figures | None = None, applied: Applied | None = None
+    ) -> None:
+        comparison = self.shadow.compare(result)
+        self.exporter.publish(comparison, self.shadow.totals(), recorder, applied)
 
     def samples(self) -> Samples:
         text = generate_latest(self.exporter.registry).decode()
@@ -168,10 +173,29 @@ def test_a_recorder_is_shown_as_it_was_after_the_pass() -> None:
     }
 
 
+def test_writes_are_shown_by_what_became_of_them() -> None:
+    loop = Loop()
+    loop.publish(pass_of(1000, [5], [3]), None, APPLIED)
+    samples = loop.samples()
+    shown = {
+        (name, *labels): n
+        for (name, labels), n in samples.items()
+        if name.startswith("hpabatch_apply")
+    }
+    writes = "hpabatch_apply_writes_total"
+    assert shown == {
+        ("hpabatch_apply_leads",): 1,
+        (writes, ("result", "written")): 7,
+        (writes, ("result", "failed")): 2,
+        (writes, ("result", "waiting")): 3,
+        ("hpabatch_apply_foreign_changes_total",): 1,
+    }
+
+
 def test_every_family_is_in_the_catalogue_and_is_shown() -> None:
     loop = Loop(full_sources())
     for k in range(3):
-        loop.publish(pass_of(1000 + 15 * k, [5], [3]), FIGURES)
+        loop.publish(pass_of(1000 + 15 * k, [5], [3]), FIGURES, APPLIED)
     catalogue = {name.name: name for name in (*metric_names.UPSTREAM, *metric_names.OURS)}
     text = generate_latest(loop.exporter.registry).decode()
     shown = {f.name: f for f in text_string_to_metric_families(text)}
@@ -187,7 +211,8 @@ def test_every_family_is_in_the_catalogue_and_is_shown() -> None:
 def test_promtool_finds_nothing_to_say() -> None:
     loop = Loop(full_sources())
     for k in range(3):
-        loop.publish(pass_of(1000 + 15 * k, [5, 3], [3, 3], names=["a", 'b"\\']), FIGURES)
+        result = pass_of(1000 + 15 * k, [5, 3], [3, 3], names=["a", 'b"\\'])
+        loop.publish(result, FIGURES, APPLIED)
     done = subprocess.run(
         [program("promtool"), "check", "metrics"],
         input=generate_latest(loop.exporter.registry), capture_output=True, check=False,

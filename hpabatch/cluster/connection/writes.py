@@ -1,0 +1,123 @@
+"""Kubernetes API client that writes: one attempt a request, on a connection of its own.
+
+`live.apply` is the only importer (an import-linter contract). Everything else reads with
+`client.ApiClient`, whose wire refuses to send anything but GET.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Final
+
+from hpabatch.cluster.connection.connect import Connection
+from hpabatch.cluster.connection.errors import ApiError, Busy, InvalidResponse, Unreachable
+from hpabatch.cluster.connection.wire import Body, RequestCounter, Wire
+from hpabatch.web.bounded import read_body
+
+Json = dict[str, Any]
+
+_VERBS: Final = {"PUT": "update", "POST": "create", "PATCH": "patch", "DELETE": "delete"}
+_MERGE: Final = "application/merge-patch+json"
+_BYTES: Final = 8 * 2**20
+_MANAGER: Final = "hpabatch"
+_MARGIN_S: Final = 1.0
+
+
+class WriteClient:
+    """Client of an API server that may write. Several threads may use it at once.
+
+    Each request is sent once; only a refused login is followed by a second attempt. The server
+    gets the time limit, too: it gives up a request that its client has given up.
+    """
+
+    def __init__(self, connection: Connection, *, dry_run: bool = False) -> None:
+        """Prepare; nothing is sent yet.
+
+        Args:
+            connection: from `connect.connect`, for this client alone; it is closed with it.
+            dry_run: the server checks writing requests and stores nothing (dryRun=All).
+        """
+        self._wire = Wire(connection, may_write=True)
+        self.dry_run = dry_run
+
+    def __enter__(self) -> WriteClient:
+        """Begin."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    @property
+    def requests(self) -> RequestCounter:
+        """The counter of sent requests."""
+        return self._wire.requests
+
+    @property
+    def server(self) -> str:
+        """The server's address."""
+        return self._wire.connection.server
+
+    def close(self) -> None:
+        """End all running requests, and start no other."""
+        self._wire.close()
+
+    def read(self, path: str, timeout: float) -> Json:
+        """Return an object (ApiError: see `errors`)."""
+        return self._sent("get", path, {}, timeout, None)
+
+    def write(
+        self, method: str, path: str, document: Mapping[str, Any] | None, timeout: float
+    ) -> Json:
+        """Send a writing request once, and return the object in the response.
+
+        Args:
+            method: PUT, POST, PATCH (a JSON merge patch) or DELETE.
+            path: after the server's address.
+            document: the body; None: an empty one.
+            timeout: seconds until the response is there. The server gets one second less, so that
+                it has ended the request when this returns.
+
+        Raises:
+            ApiError: see `errors`. After Unreachable, Busy and InvalidResponse the object may or
+                may not have been written (`is_uncertain`).
+        """
+        params = {"timeout": f"{max(timeout - _MARGIN_S, 0.5):g}s"}
+        if method != "DELETE":
+            params["fieldManager"] = _MANAGER
+        if self.dry_run:
+            params["dryRun"] = "All"
+        media = _MERGE if method == "PATCH" else "application/json"
+        content = b"" if document is None else json.dumps(document).encode()
+        return self._sent(_VERBS[method], path, params, timeout, Body(method, content, media))
+
+    def _sent(
+        self, verb: str, path: str, params: Mapping[str, str], timeout: float, body: Body | None
+    ) -> Json:
+        until = time.monotonic() + timeout
+        with self._wire.replied(verb, path, params, timeout, body=body) as response:
+            if response.status_code not in (200, 201, 202):
+                raise self._wire.refusal(response, path)
+            content, complete = read_body(response, _BYTES, until)
+        try:
+            found = json.loads(content) if complete else None
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise InvalidResponse(f"{path}: expected an object, got something else", 200)
+        return found
+
+
+def is_uncertain(error: ApiError) -> bool:
+    """Return whether a failed write may have been made nevertheless."""
+    if isinstance(error, Busy):
+        return error.status >= 500
+    return isinstance(error, Unreachable) or error.status == 200

@@ -1,0 +1,380 @@
+"""Writes of a pass: which decisions are carried out, and what becomes of the others.
+
+The decisions are those of every pass (`passes.decide`). A write that fails, or has to wait for a
+limit of the pass, is decided once more as one that fails: the rule for that exists once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+import numpy as np
+
+from hpabatch.cluster.apis.scales import target_key
+from hpabatch.cluster.connection.errors import ApiError
+from hpabatch.cluster.connection.writes import WriteClient
+from hpabatch.cluster.objects.types import HpaObject, ScaleKey
+from hpabatch.layout import codes
+from hpabatch.live.apply.guards import Change, Limits, Queue, Vanished, is_canary, switch_refusal
+from hpabatch.live.apply.journal import Journal
+from hpabatch.live.apply.lease import Election
+from hpabatch.live.apply.ledger import Entry, Ledger
+from hpabatch.live.apply.reports import Reports
+from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence
+from hpabatch.live.apply.scales import ANNOTATION, ScaleWriter, Written, is_off
+from hpabatch.live.apply.statuses import StatusSink
+from hpabatch.live.passes.decide import Decider
+from hpabatch.live.passes.lanes import Lane, LaneKey
+from hpabatch.live.passes.result import PassResult
+from hpabatch.model.objects.hpa import HPA, HPAStatus
+
+_WORKERS: Final = 8
+
+
+class OwnDocuments(Protocol):
+    """The cluster's site while it decides HPAs of manifests."""
+
+    def named_targets(self) -> Mapping[ScaleKey, str]:
+        """Return the targets that HPAs of the cluster name, and one that does."""
+
+    def blindness(self) -> str:
+        """Return why the HPAs of the cluster may be others than are known, "" if they are known."""
+
+    def put_own(self, item: HpaObject) -> None:
+        """Replace an own document, which has another status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an applier works with.
+
+    Attributes:
+        client: of the switch, and of all writes that a dry run stores too.
+        namespace: hpabatch's own.
+        scales: writes sizes.
+        statuses: writes statuses and events; None in a dry run.
+        election: who writes.
+        journal: the log of writes.
+        ledger: the changes, for instances that start later.
+        silence: of other controllers; None with manifests.
+        probe: None with manifests.
+        documents: the site, with manifests; None with HPAs of the cluster.
+        limits: of a pass.
+        dry_run: the server stores no size.
+    """
+
+    client: WriteClient
+    namespace: str
+    scales: ScaleWriter
+    statuses: StatusSink | None
+    election: Election
+    journal: Journal
+    ledger: Ledger
+    silence: Silence | None
+    probe: Probe | None
+    documents: OwnDocuments | None
+    limits: Limits
+    dry_run: bool = False
+
+
+@dataclass(slots=True)
+class Figures:
+    """Counters since the start; `leads`: this process may write now."""
+
+    leads: bool = False
+    written: int = 0
+    failed: int = 0
+    held: int = 0
+    foreign: int = 0
+
+
+class Applier:
+    """Carries out decisions. The loop's thread calls it."""
+
+    def __init__(
+        self, parts: Parts, decider: Decider, say: Callable[[str, str], None] = lambda a, t: None
+    ) -> None:
+        """Prepare; nothing is sent before `start`.
+
+        Args:
+            parts: what it works with.
+            decider: of the loop.
+            say: gets subject and text of notes.
+        """
+        self.figures = Figures()
+        self._parts, self._decider, self._say = parts, decider, say
+        self._queue, self._vanished = Queue(parts.limits), Vanished(parts.limits.most_vanished_pct)
+        self._own = OwnStatuses()
+        self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="write")
+        self._refusals: dict[str, str] = {}
+        self._shared: dict[LaneKey, str] = {}
+        self._may = self._recalled = False
+        self._count = self._term = 0
+
+    def start(self) -> None:
+        """Begin to apply for the lease."""
+        self._parts.journal.add([{"event": "start", "text": "begins without writing"}])
+        self._parts.election.start()
+        if self._parts.statuses is not None:
+            self._parts.statuses.start()
+
+    def stop(self) -> None:
+        """End: what waits is written, then the lease is released."""
+        self._pool.shutdown()
+        if self._parts.statuses is not None:
+            self._parts.statuses.stop()
+        self._parts.election.stop()
+        self._parts.journal.add([{"event": "stop", "text": "ended"}])
+        self._parts.journal.close()
+
+    def problems(self) -> dict[str, str]:
+        """Return why nothing is written, or a part of it is not, by subject.
+
+        That another instance has the lease is no problem.
+        """
+        found = {about: text for about, text in self._refusals.items() if about != "lease"}
+        statuses = self._parts.statuses
+        if statuses is not None and statuses.problem:
+            found["statuses"] = statuses.problem
+        if self._parts.election.problem:
+            found["lease"] = self._parts.election.problem
+        return found | {f"{n}/{name}": text for (n, name), text in self._shared.items()}
+
+    # ---- before the decision
+
+    def begin(self) -> None:
+        """Find out who may write in the coming pass. Changes were taken in before."""
+        parts, lanes = self._parts, self._decider.lanes
+        leads = parts.election.leads
+        self._begin_term(leads)
+        refusals = {"rivals": self._look_for_rivals(leads)}
+        refusals["switch"] = switch_refusal(parts.client, parts.namespace)
+        if not leads:
+            refusals["lease"] = f"{parts.election.holder or 'nobody'} has the lease"
+        if not self._decider.has_passed:
+            refusals["start"] = "the first pass only looks"
+        self._refusals = {about: text for about, text in refusals.items() if text}
+        if not self._refusals and not self._may:
+            self._recall()
+        may = not self._refusals
+        if may != self._may:
+            event = "leads" if may else "follows"
+            why = "; ".join(self._refusals.values()) or "nothing forbids writes"
+            parts.journal.add([{"event": event, "text": why}])
+        lanes.leads = may and not parts.dry_run
+        self._may = self.figures.leads = may
+        self._tell_foreign()
+
+    def _begin_term(self, leads: bool) -> None:
+        """Forget what this process wrote if another may have written since."""
+        if leads and self._term == self._parts.election.term:
+            return
+        self._term = self._parts.election.term if leads else 0
+        self._own.keep(set())
+        if self._parts.statuses is not None:
+            self._parts.statuses.forget()
+
+    def _recall(self) -> None:
+        """Book the changes of earlier leaders from before this instance saw the sizes."""
+        try:
+            entries = self._parts.ledger.read()
+        except ApiError as error:
+            self._refusals["ledger"] = f"the changes of earlier leaders: {error.text}"
+            return
+        if self._decider.restored or self._recalled:
+            return
+        self._recalled = True
+        for ms, namespace, name, before, after in entries:
+            self._decider.lanes.recall_change((namespace, name), ms, before, after)
+
+    def _look_for_rivals(self, leads: bool) -> str:
+        parts = self._parts
+        if parts.documents is not None:
+            named = parts.documents.named_targets()
+            self._shared = {
+                lane.key: f"{lane.target} is also the target of {named[at]} of the cluster: it is "
+                "not scaled; remove that HPA, or this document"
+                for lane in self._decider.lanes
+                if (at := _target(lane)) in named
+            }
+            blind = parts.documents.blindness()
+            if blind:
+                return f"the HPAs of the cluster, whose targets are not scaled: {blind}"
+            if isinstance(parts.statuses, Reports) and parts.statuses.rival:
+                return f"{parts.statuses.rival}: another instance acts; stop one of the two"
+            return ""
+        if parts.silence is None or parts.probe is None:
+            raise AssertionError("HPAs of the cluster are only scaled with a probe")
+        unread = parts.probe.look(leads)
+        for lane in self._decider.lanes:
+            if leads and self._own.others(lane):
+                parts.silence.hear(f"it wrote the status of {lane.key[0]}/{lane.key[1]}")
+        return unread or parts.silence.refusal
+
+    def _tell_foreign(self) -> None:
+        lanes = self._decider.lanes
+        for key, before, after in lanes.foreign:
+            self.figures.foreign += 1
+            self._say("note", f"{key[0]}/{key[1]}: another changed the size, {before} -> {after}")
+        lanes.foreign.clear()
+
+    # ---- after the decision
+
+    def carry_out(self, result: PassResult) -> PassResult:
+        """Write what a pass decided; return its result as it came out."""
+        vanished = self._vanished.refusal(result)
+        if vanished:
+            self._refusals["metrics"] = vanished
+        if not self._may:
+            return result
+        ours = [h for h in range(len(result)) if self._is_ours(result, h)]
+        changes = [
+            Change(
+                h, _key(result, h), int(result.decisions.current[h]), int(result.ours_desired[h])
+            )
+            for h in ours
+            if result.decisions.rescaled[h]
+        ]
+        failed = self._write_sizes(result, changes, vanished)
+        if failed:
+            result = self._again(result, failed)
+        if not self._parts.dry_run:
+            self._write_statuses(result, ours)
+        return result
+
+    def _is_ours(self, result: PassResult, h: int) -> bool:
+        key = _key(result, h)
+        lane = self._decider.lanes.get(key)
+        if lane is None or not result.decided[h] or key in self._shared:
+            return False
+        if self._parts.probe is not None and key == self._parts.probe.key:
+            return False
+        if is_off(dict(lane.item.hpa.annotations).get(ANNOTATION)):
+            return False
+        return is_canary(key, self._parts.limits.canary_pct)
+
+    def _write_sizes(
+        self, result: PassResult, changes: Sequence[Change], vanished: str
+    ) -> dict[int, str]:
+        """Write sizes; return the errors of those that were not written, by lane."""
+        if vanished:
+            self.figures.held += len(changes)
+            return {c.h: f"hpabatch: waits: {vanished}" for c in changes}
+        taken, failed = self._queue.admit(changes)
+        self.figures.held += len(failed)
+        if not taken:
+            return failed
+        lines = [self._line(result, change) for change in taken]
+        unsaid = self._announce(result, taken, lines)
+        if unsaid:
+            self._refusals["log"] = f"nothing is written: {unsaid}"
+            return failed | {c.h: f"hpabatch: {unsaid}" for c in taken}
+        written = list(self._pool.map(self._write_size, taken))
+        self._parts.journal.add(
+            [
+                {"event": "failed" if w.error else "done", "id": line["id"], "error": w.error}
+                for line, w in zip(lines, written, strict=True)
+            ]
+        )
+        for change, one in zip(taken, written, strict=True):
+            if one.error:
+                self.figures.failed += 1
+                failed[change.h] = one.error
+            else:
+                self.figures.written += 1
+            if not self._parts.dry_run and (not one.error or one.uncertain):
+                self._decider.lanes.note_write(
+                    change.key, result.now_ms, change.before, change.after, not one.error
+                )
+        return failed
+
+    def _announce(
+        self, result: PassResult, taken: Sequence[Change], lines: Sequence[Mapping[str, object]]
+    ) -> str:
+        """Write into log and ledger what will be written; return why not, "" if they have it."""
+        unsaid = self._parts.journal.add([{**line, "event": "will"} for line in lines])
+        if unsaid or self._parts.dry_run:
+            return unsaid
+        entries = [Entry(result.now_ms, *c.key, c.before, c.after) for c in taken]
+        return self._parts.ledger.add(entries)
+
+    def _write_size(self, change: Change) -> Written:
+        lane = self._decider.lanes.get(change.key)
+        if lane is None:
+            raise AssertionError("a decided HPA has a lane until the next pass")
+        return self._parts.scales.write(_target(lane), change.before, change.after)
+
+    def _line(self, result: PassResult, change: Change) -> dict[str, object]:
+        self._count += 1
+        return {
+            "id": f"{result.now_ms}-{self._count}",
+            "namespace": change.key[0], "hpa": change.key[1], "target": result.targets[change.h],
+            "from": change.before, "to": change.after, "why": result.why(change.h),
+            "dry_run": self._parts.dry_run,
+        }  # fmt: skip
+
+    def _again(self, result: PassResult, failed: Mapping[int, str]) -> PassResult:
+        """Return the pass with failed writes; a dry run, which stores none, keeps the decisions."""
+        if self._parts.dry_run:
+            return result
+        return self._decider.redecide(failed)
+
+    def _write_statuses(self, result: PassResult, ours: Sequence[int]) -> None:
+        sink = self._parts.statuses
+        if sink is None:
+            return
+        keys, failing = set(), _with_failed_metrics(result)
+        for h in ours:
+            key, document = _key(result, h), as_stored_status(result.document(h))
+            keys.add(key)
+            lane = self._decider.lanes.get(key)
+            if lane is None:
+                continue
+            if _differ(lane.status, document.status):
+                if self._parts.documents is not None:
+                    item = replace(lane.item, hpa=document)
+                    self._parts.documents.put_own(item)
+                self._own.add(key, lane.uid, lane.status, document.status)
+                sink.put(key, document)
+            if result.decisions.rescaled[h] or result.error[h] or h in failing:
+                sink.tell(document, result.events(h))
+        self._own.keep(keys)
+
+
+def _with_failed_metrics(result: PassResult) -> set[int]:
+    """Return the lanes of which a metric failed: each has an event."""
+    fine = np.isin(result.metrics.code, (codes.METRIC_OK, codes.METRIC_NOT_COMPUTED))
+    return set(result.metrics.lanes()[~fine].tolist())
+
+
+def _key(result: PassResult, h: int) -> LaneKey:
+    return result.namespaces[h], result.names[h]
+
+
+def _target(lane: Lane) -> ScaleKey:
+    return target_key(lane.key[0], lane.spec.scale_target_ref)
+
+
+def as_stored_status(document: HPA) -> HPA:
+    """Return an HPA with its status as a server stores it: times have no fraction of a second."""
+    status = document.status
+    conditions = tuple(
+        replace(c, last_transition_time=_whole_seconds(c.last_transition_time))
+        for c in status.conditions
+    )
+    last = _whole_seconds(status.last_scale_time)
+    return replace(document, status=replace(status, conditions=conditions, last_scale_time=last))
+
+
+def _whole_seconds(time: str | None) -> str | None:
+    return time if time is None or "." not in time else f"{time.partition('.')[0]}Z"
+
+
+def _differ(before: HPAStatus, after: HPAStatus) -> bool:
+    """Return whether a status would be written: not where it is semantically equal."""
+    return replace(before, current_metrics=before.current_metrics or None) != replace(
+        after, current_metrics=after.current_metrics or None
+    )

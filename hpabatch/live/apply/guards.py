@@ -1,0 +1,151 @@
+"""Limits of a pass's writes: kill switch, canary share, number of changes, vanished metrics."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hpabatch.cluster.connection.errors import ApiError, NotFound
+from hpabatch.cluster.connection.writes import WriteClient
+from hpabatch.layout import codes
+from hpabatch.live.passes.lanes import LaneKey
+from hpabatch.live.passes.result import PassResult
+
+SWITCH: Final = "hpabatch-apply"
+KEY: Final = "stop"
+_GO: Final = ("", "false", "no", "off", "0")
+_TIMEOUT_S: Final = 3.0
+_REMEMBERED_MS: Final = 300_000
+
+
+class Limits(NamedTuple):
+    """Limits of one pass.
+
+    Attributes:
+        canary_pct: share of the HPAs that are scaled.
+        most_targets: whose size changes.
+        most_replicas: sum of the changes.
+        most_vanished_pct: share of the metrics that vanished, above which no size changes.
+    """
+
+    canary_pct: int = 100
+    most_targets: int = 100
+    most_replicas: int = 1000
+    most_vanished_pct: int = 50
+
+
+def switch_refusal(client: WriteClient, namespace: str) -> str:
+    """Return why the kill switch forbids writes, "" if it does not.
+
+    It is the key `stop` of the ConfigMap hpabatch-apply. A switch that cannot be read forbids
+    them, one that does not exist too.
+    """
+    place = f"ConfigMap {namespace}/{SWITCH}"
+    path = f"/api/v1/namespaces/{namespace}/configmaps/{SWITCH}"
+    try:
+        data = client.read(path, _TIMEOUT_S).get("data") or {}
+    except NotFound:
+        return (
+            f"the kill switch does not exist: kubectl create configmap {SWITCH} -n {namespace} "
+            f"--from-literal={KEY}=false"
+        )
+    except ApiError as error:
+        return f"the kill switch ({place}) cannot be read: {error.text}"
+    value = str(data.get(KEY, "")).strip()
+    return "" if value.lower() in _GO else f"the kill switch is on: {KEY} of {place} is {value!r}"
+
+
+def is_canary(key: LaneKey, share_pct: int) -> bool:
+    """Return whether an HPA belongs to the share: by its name, so always the same ones.
+
+    A larger share contains a smaller one.
+    """
+    digest = hashlib.sha256(f"{key[0]}/{key[1]}".encode()).digest()
+    return int.from_bytes(digest[:8]) < share_pct * 2**64 // 100
+
+
+class Change(NamedTuple):
+    """A size that a pass would write, of a lane."""
+
+    h: int
+    key: LaneKey
+    before: int
+    after: int
+
+
+class Queue:
+    """Changes that wait because a pass has a limit: who has waited longest goes first."""
+
+    def __init__(self, limits: Limits) -> None:
+        """Begin without any."""
+        self._limits = limits
+        self._waited: dict[LaneKey, int] = {}
+
+    def admit(self, changes: Iterable[Change]) -> tuple[list[Change], dict[int, str]]:
+        """Return the changes of this pass, and of the others by lane why they wait."""
+        ordered = sorted(changes, key=lambda c: (-self._waited.get(c.key, 0), c.key))
+        taken: list[Change] = []
+        waits: dict[int, str] = {}
+        replicas = 0
+        for change in ordered:
+            count = abs(change.after - change.before)
+            if len(taken) >= self._limits.most_targets:
+                said = f"--most-targets {self._limits.most_targets} in a pass are reached"
+                waits[change.h] = f"hpabatch: waits: {said}"
+            elif replicas + count > self._limits.most_replicas:
+                said = f"--most-replicas {self._limits.most_replicas} in a pass do not allow"
+                waits[change.h] = f"hpabatch: waits: {said} {count} more"
+            else:
+                taken.append(change)
+                replicas += count
+        self._waited = {c.key: self._waited.get(c.key, 0) + 1 for c in ordered if c.h in waits}
+        return taken, waits
+
+
+class Vanished:
+    """Share of the metrics that worked within the last five minutes and do not now."""
+
+    def __init__(self, most_pct: int) -> None:
+        """Begin without metrics."""
+        self._most_pct = most_pct
+        self._worked: dict[tuple[str, str, str, int], int] = {}  # when last, ms
+
+    def refusal(self, result: PassResult) -> str:
+        """Take a pass; return why it may change no size, "" if it may."""
+        now, names = result.now_ms, _names(result)
+        code = result.metrics.code
+        fine = {names[m] for m in np.flatnonzero(code == codes.METRIC_OK).tolist()}
+        present = set(names)
+        skipped = {names[m] for m in np.flatnonzero(code == codes.METRIC_NOT_COMPUTED).tolist()}
+        lost = [
+            name
+            for name, ms in self._worked.items()
+            if name in present and name not in fine and name not in skipped
+            and now - ms <= _REMEMBERED_MS
+        ]  # fmt: skip
+        total = len(fine) + len(lost)
+        kept = {
+            name: ms
+            for name, ms in self._worked.items()
+            if name in present and now - ms <= _REMEMBERED_MS
+        }
+        self._worked = kept | dict.fromkeys(fine, now)
+        if 100 * len(lost) <= self._most_pct * total:
+            return ""
+        return (
+            f"{len(lost)} of {total} metrics that worked within five minutes fail now, more than "
+            f"--most-vanished {self._most_pct} %: no size changes in this pass"
+        )
+
+
+def _names(result: PassResult) -> Sequence[tuple[str, str, str, int]]:
+    """Return (namespace, name, uid, number in the spec) of each metric."""
+    start = result.metrics.start
+    return [
+        (result.namespaces[h], result.names[h], result.uids[h], m - int(start[h]))
+        for h in range(len(result))
+        for m in range(int(start[h]), int(start[h + 1]))
+    ]

@@ -1,0 +1,158 @@
+"""Reports: statuses of own HPA documents as ConfigMaps, since no object of the cluster has them."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from hpabatch.cluster.connection.errors import ApiError, NotFound
+from hpabatch.cluster.connection.writes import Json, WriteClient
+from hpabatch.live.apply.budget import Budget
+from hpabatch.live.apply.scales import TIMEOUT_S, Fence
+from hpabatch.live.apply.statuses import DRAIN_S
+from hpabatch.live.passes.lanes import LaneKey
+from hpabatch.model.messages import Event
+from hpabatch.model.objects.encode_status import encode_status
+from hpabatch.model.objects.hpa import HPA
+
+_REPORT: Final = "hpabatch-report-"
+_REPORT_BYTES: Final = 900_000
+_KEEP_S: Final = 60.0  # between two reports of a namespace in which only metrics moved
+_WRITTEN_BY: Final = "hpabatch/written-by"
+
+
+class Reports:
+    """Statuses of own documents as ConfigMaps `hpabatch-report-NAMESPACE` in the own namespace.
+
+    A key is the name of an HPA, its value the status as JSON. Any thread may put.
+    """
+
+    def __init__(
+        self, client: WriteClient, namespace: str, identity: str, budget: Budget, fence: Fence,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        """Prepare; `start` begins. `identity` is that of this process."""
+        self.problem = self.rival = ""
+        self._client, self._namespace, self._identity = client, namespace, identity
+        self._budget, self._fence, self._clock = budget, fence, clock
+        self._lock = threading.Lock()
+        self._shown: dict[str, dict[str, str]] = {}
+        self._due: dict[str, float] = {}
+        self._version: dict[str, str] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reports", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what is due, and end."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(DRAIN_S + TIMEOUT_S)
+
+    def forget(self) -> None:
+        """Forget which reports this process wrote last: another had the lease since."""
+        with self._lock:
+            self._version.clear()
+            self._due.clear()
+
+    def put(self, key: LaneKey, document: HPA) -> None:
+        """Report a status; sizes and conditions soon, mere values of metrics once a minute."""
+        status = encode_status(document.status)
+        text = json.dumps(status, separators=(",", ":"))
+        with self._lock:
+            shown = self._shown.setdefault(key[0], {})
+            soon = _without_metrics(shown.get(key[1])) != _without_metrics(text)
+            shown[key[1]] = text
+            at = self._clock() + (0.0 if soon else _KEEP_S)
+            self._due[key[0]] = min(self._due.get(key[0], at), at)
+
+    def tell(self, document: HPA, events: Sequence[Event]) -> None:
+        """Do nothing: the log has them; there is no object that events could be about."""
+
+    def keep(self, keys: set[LaneKey]) -> None:
+        """Remove what is reported of other HPAs."""
+        with self._lock:
+            for namespace, shown in self._shown.items():
+                for name in [name for name in shown if (namespace, name) not in keys]:
+                    del shown[name]
+                    self._due[namespace] = self._clock()
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.2):
+            self._write_due()
+        self._write_due()
+
+    def _write_due(self) -> None:
+        with self._lock:
+            now = self._clock()
+            due = {n: dict(self._shown[n]) for n, at in self._due.items() if at <= now}
+            for namespace in due:
+                del self._due[namespace]
+        for namespace, shown in due.items():
+            time.sleep(self._budget.take())
+            try:
+                self._write(namespace, shown)
+                self.problem = ""
+            except ApiError as error:
+                self.problem = error.text
+            except Exception as error:  # noqa: BLE001 - one invalid response must not end the thread
+                self.problem = f"{type(error).__name__}: {error}"
+
+    def _write(self, namespace: str, shown: Mapping[str, str]) -> None:
+        name = f"{_REPORT}{namespace}"
+        collection = f"/api/v1/namespaces/{self._namespace}/configmaps"
+        document: Json = {
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "annotations": {_WRITTEN_BY: self._identity}},
+            "data": _fitting(shown),
+        }  # fmt: skip
+        try:
+            found = self._client.read(f"{collection}/{name}", TIMEOUT_S)
+        except NotFound:
+            found = {}
+        if self._fence.refusal(TIMEOUT_S):
+            return  # the next leader writes its own
+        if not found:
+            made = self._client.write("POST", collection, document, TIMEOUT_S)
+        else:
+            metadata = found.get("metadata") or {}
+            self._check(name, metadata)
+            metadata = {**metadata, "annotations": document["metadata"]["annotations"]}
+            document["metadata"] = metadata
+            made = self._client.write("PUT", f"{collection}/{name}", document, TIMEOUT_S)
+        self._version[name] = str((made.get("metadata") or {}).get("resourceVersion"))
+
+    def _check(self, name: str, metadata: Mapping[str, object]) -> None:
+        """Note that another process wrote a report since this one did."""
+        known = self._version.get(name)
+        if known is not None and known != str(metadata.get("resourceVersion")):
+            by = str((metadata.get("annotations") or {}).get(_WRITTEN_BY))  # type: ignore[attr-defined]
+            if by != self._identity:
+                self.rival = f"the report {self._namespace}/{name} was written by {by}"
+
+
+def _without_metrics(text: str | None) -> object:
+    return None if text is None else {**json.loads(text), "currentMetrics": None}
+
+
+def _fitting(shown: Mapping[str, str]) -> dict[str, str]:
+    """Return the statuses of a report; without metrics where they would exceed a ConfigMap."""
+    if sum(len(name) + len(text) for name, text in shown.items()) <= _REPORT_BYTES:
+        return dict(sorted(shown.items()))
+    small = {
+        name: json.dumps(_without_metrics(text), separators=(",", ":"))
+        for name, text in sorted(shown.items())
+    }
+    size, found = 0, {}
+    for name, text in small.items():
+        size += len(name) + len(text)
+        if size > _REPORT_BYTES:
+            break
+        found[name] = text
+    return found

@@ -1,0 +1,106 @@
+"""Options of `live --apply`: scaled HPAs, limits of a pass, lease."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hpabatch.errors import UsageError
+from hpabatch.model.options import Request, option
+
+MIN_LEASE_MS = 6_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApplyOptions(Request):
+    """Writes to the cluster; without `apply` there are none."""
+
+    apply: bool = option("flag", "Scale the targets. Without it nothing is ever written.", False)
+    manifests: tuple[str, ...] = option(
+        "paths",
+        "HPA documents to act on instead of the cluster's HPAs: a file or folder; may be repeated.",
+        (),
+        metavar="PATH",
+    )
+    take_over: bool = option(
+        "flag",
+        "Act on the HPAs of the cluster, whose built-in controller is switched off.",
+        False,
+    )
+    dry_run: bool = option(
+        "flag", "Let the API server check every write of a size, and store none.", False
+    )
+    own_namespace: str | None = option(
+        "text",
+        "Namespace of the lease, the kill switch, the probe HPA and the reports.",
+        metavar="NAME",
+        unset="the context's, in a pod its own",
+    )
+    apply_log: str | None = option(
+        "path",
+        "File that gets a line before every write of a size, and one after it.",
+        metavar="FILE",
+        unset="in the user's state folder",
+    )
+    canary: int = option(
+        "number",
+        "Share of the HPAs that is scaled, in percent: always the same ones.",
+        100,
+        metavar="PERCENT",
+        minimum=1,
+        maximum=100,
+    )
+    most_targets: int = option(
+        "number", "Targets whose size a pass changes, at most.", 100, metavar="N", minimum=1
+    )
+    most_replicas: int = option(
+        "number", "Replicas that a pass adds and removes, at most.", 1000, metavar="N", minimum=1
+    )
+    most_vanished: int = option(
+        "number",
+        "Share of the metrics, in percent, that may fail after they worked within five minutes; "
+        "if more do, a pass changes no size.",
+        50,
+        metavar="PERCENT",
+        minimum=0,
+        maximum=100,
+    )
+    write_rate: int = option(
+        "number", "Requests for sizes a second, at most.", 50, metavar="N", minimum=1, maximum=10000
+    )
+    status_rate: int = option(
+        "number",
+        "Requests for statuses and events a second, at most.",
+        50,
+        metavar="N",
+        minimum=1,
+        maximum=10000,
+    )
+    lease_ms: int = option(
+        "duration",
+        "Time without renewal after which another instance takes over.",
+        15_000,
+        metavar="TIME",
+        minimum=MIN_LEASE_MS,
+    )
+
+    def check_apply(self) -> None:
+        """Refuse options that exclude or need each other (UsageError)."""
+        if not self.apply:
+            given = [
+                name
+                for name, is_given in (
+                    ("--manifests", bool(self.manifests)),
+                    ("--take-over", self.take_over),
+                    ("--dry-run", self.dry_run),
+                )
+                if is_given
+            ]
+            if given:
+                raise UsageError(f"{given[0]} is of --apply: give that too, or leave it out")
+            return
+        if bool(self.manifests) == self.take_over:
+            raise UsageError(
+                "--apply needs either --manifests (own HPA documents, whose targets no HPA of the "
+                "cluster names) or --take-over (the cluster's HPAs, with its own controller "
+                "switched off): give one of them"
+            )

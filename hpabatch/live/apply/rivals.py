@@ -1,0 +1,188 @@
+"""Detection of other HPA controllers: before anything is written, and in every pass.
+
+A controller with nothing to change writes nothing for hours, so silence proves nothing. Hence a
+probe: an HPA in hpabatch's own namespace without a target. Every controller of HPAs writes its
+first status within a sync period or two, because it cannot read the scale. Labels exclude nothing:
+the built-in controller serves every HPA of the cluster.
+
+What counts as a rival: a status on the probe, a status on an HPA that hpabatch did not write, a
+report that hpabatch did not write. Each begins the waiting time anew.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from hpabatch.cluster.connection.errors import ApiError, NotFound
+from hpabatch.cluster.connection.writes import Json, WriteClient
+from hpabatch.live.passes.lanes import Lane, LaneKey
+from hpabatch.model.objects.hpa import HPAStatus
+
+PROBE: Final = "hpabatch-probe"
+_PERIODS: Final = 3
+_BEYOND_S: Final = 120.0
+_TIMEOUT_S: Final = 4.0
+_STATUSES: Final = 8  # own ones of an HPA that a slow watch may still show
+
+
+def silence_s(period_s: float) -> float:
+    """Return how long a probe must stay without status: three sync periods and two minutes.
+
+    Kubernetes' default period counts where the own one is shorter: it is the rival's that matters.
+    """
+    return _PERIODS * max(period_s, 15.0) + _BEYOND_S
+
+
+class Silence:
+    """The time since when no other controller was seen. For one thread."""
+
+    def __init__(self, wait_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin without any.
+
+        Args:
+            wait_s: of silence before anything is written; `silence_s` in production, tests may
+                shorten it.
+            clock: monotonic seconds.
+        """
+        self._wait_s, self._clock = wait_s, clock
+        self._since: float | None = None
+        self.evidence = ""
+
+    def hear(self, evidence: str) -> None:
+        """Take a sign of another controller."""
+        self.evidence, self._since = evidence, None
+
+    def quiet(self) -> None:
+        """Take note that the probe has no status."""
+        if self._since is None:
+            self._since = self._clock()
+
+    def interrupt(self) -> None:
+        """Begin anew without evidence: there was no probe."""
+        self._since = None
+
+    @property
+    def refusal(self) -> str:
+        """Why nothing may be written yet, "" if it may."""
+        lasted = 0.0 if self._since is None else self._clock() - self._since
+        if self._since is not None and lasted >= self._wait_s:
+            return ""
+        if self.evidence:
+            return (
+                f"another controller acts on HPAs: {self.evidence}; switch it off; writes begin "
+                f"{self._wait_s:.0f} s after its last sign"
+            )
+        return (
+            f"the probe HPA {PROBE} must stay without status for {self._wait_s:.0f} s, which shows "
+            "that no other controller acts"
+        )
+
+
+class Probe:
+    """The probe HPA. For one thread."""
+
+    def __init__(self, client: WriteClient, version: str, namespace: str, silence: Silence) -> None:
+        """Prepare; nothing is sent yet.
+
+        Args:
+            client: sends the requests; it must store them (no dry run).
+            version: of autoscaling, v2 or v2beta2.
+            namespace: hpabatch's own.
+            silence: learns what the probe shows.
+        """
+        self.key: LaneKey = (namespace, PROBE)
+        self._client, self._version, self._silence = client, version, silence
+        self._collection = (
+            f"/apis/autoscaling/{version}/namespaces/{namespace}/horizontalpodautoscalers"
+        )
+        self._uid = ""
+
+    def look(self, leads: bool) -> str:
+        """Read the probe; a leader makes it, and makes it anew if it has a status.
+
+        Returns why it could not be read, "" if it could: then nothing may be written.
+        """
+        try:
+            return self._look(leads)
+        except ApiError as error:
+            return f"the probe HPA {'/'.join(self.key)} cannot be read or made: {error.text}"
+
+    def _look(self, leads: bool) -> str:
+        path = f"{self._collection}/{PROBE}"
+        try:
+            found = self._client.read(path, _TIMEOUT_S)
+        except NotFound:
+            self._silence.interrupt()
+            if leads:
+                self._client.write("POST", self._collection, self._document(), _TIMEOUT_S)
+            return ""
+        if _is_written(found.get("status") or {}):
+            self._silence.hear(f"the probe HPA {'/'.join(self.key)} has got a status")
+            if leads:
+                self._client.write("DELETE", path, None, _TIMEOUT_S)
+            return ""
+        uid = str((found.get("metadata") or {}).get("uid"))
+        if uid != self._uid:
+            self._uid = uid
+            self._silence.interrupt()
+        self._silence.quiet()
+        return ""
+
+    def _document(self) -> Json:
+        target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": f"{PROBE}-has-no-target"}
+        aim = {"type": "Utilization", "averageUtilization": 80}
+        metric = {"type": "Resource", "resource": {"name": "cpu", "target": aim}}
+        spec = {
+            "scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 1, "metrics": [metric]
+        }  # fmt: skip
+        return {
+            "apiVersion": f"autoscaling/{self._version}", "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": PROBE, "namespace": self.key[0]}, "spec": spec,
+        }  # fmt: skip
+
+
+Trait = tuple[object, ...]
+
+
+@dataclass(slots=True)
+class OwnStatuses:
+    """Statuses that hpabatch wrote, to recognize those of others."""
+
+    _known: dict[LaneKey, deque[Trait]] = field(default_factory=dict)
+
+    def add(self, key: LaneKey, uid: str, before: HPAStatus, after: HPAStatus) -> None:
+        """Note a status before it is written, and the one that it replaces."""
+        kept = self._known.setdefault(key, deque(maxlen=_STATUSES))
+        for status in (before, after):
+            trait = _trait(uid, status)
+            if trait not in kept:
+                kept.append(trait)
+
+    def others(self, lane: Lane) -> bool:
+        """Return whether an HPA that hpabatch wrote has a status of another now."""
+        kept = self._known.get(lane.key)
+        if kept is None or _trait(lane.uid, lane.status) in kept:
+            return False
+        del self._known[lane.key]  # told once; what stands there is replaced by the next write
+        is_same = any(trait[0] == lane.uid for trait in kept)
+        return is_same and not lane.status.is_unwritten
+
+    def keep(self, keys: set[LaneKey]) -> None:
+        """Forget other HPAs."""
+        for key in self._known.keys() - keys:
+            del self._known[key]
+
+
+def _trait(uid: str, status: HPAStatus) -> Trait:
+    """Return what a server stores as it was written, whatever its version."""
+    conditions = tuple((c.type, c.status, c.reason) for c in status.conditions)
+    return uid, status.current_replicas, status.desired_replicas, conditions
+
+
+def _is_written(status: Json) -> bool:
+    names = ("conditions", "currentReplicas", "desiredReplicas", "lastScaleTime")
+    return any(status.get(name) for name in names)

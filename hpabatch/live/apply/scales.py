@@ -1,0 +1,169 @@
+"""Writing of one target's scale, as upstream writes it (horizontal.go, reconcileAutoscaler).
+
+The scale is read, its spec.replicas replaced, and put back with the resourceVersion that was read.
+A conflict is followed by another reading and another attempt, at most five in all.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from hpabatch.cluster.apis.scales import ScaleApis, scale_path
+from hpabatch.cluster.connection.errors import ApiError
+from hpabatch.cluster.connection.writes import Json, WriteClient, is_uncertain
+from hpabatch.cluster.objects.types import ScaleKey
+from hpabatch.live.apply.budget import Budget
+
+TIMEOUT_S: Final = 3.0
+"""Time limit of a writing request; no request begins that could end after the lease."""
+_ATTEMPTS: Final = 5
+_CONFLICT: Final = 409
+_PAUSE_S: Final = 0.01
+_JITTER: Final = 0.1
+
+ANNOTATION: Final = "hpabatch/apply"
+"""With the value "off" on an HPA (with manifests: on the target), its target is not scaled."""
+
+
+class Fence(Protocol):
+    """Whether a writing request may begin."""
+
+    def refusal(self, longest_s: float) -> str:
+        """Return why a request of at most `longest_s` may not begin now, "" if it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of a write.
+
+    Attributes:
+        error: "" if the size was written, else why not, in the API server's words where it spoke.
+        uncertain: it may have been written nevertheless.
+        seconds: from the first request to the last response.
+    """
+
+    error: str = ""
+    uncertain: bool = False
+    seconds: float = 0.0
+
+
+class ScaleWriter:
+    """Writes sizes. Several threads may use it at once."""
+
+    def __init__(
+        self,
+        client: WriteClient,
+        apis: ScaleApis,
+        budget: Budget,
+        fence: Fence,
+        *,
+        reads_target: bool = False,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Prepare; nothing is sent yet.
+
+        Args:
+            client: sends the requests.
+            apis: the resources of kinds.
+            budget: of these requests.
+            fence: is asked before each writing request.
+            reads_target: the target's own annotations can forbid the write.
+            sleep: of a thread, seconds.
+        """
+        self._client, self._apis, self._budget, self._fence = client, apis, budget, fence
+        self._reads_target = reads_target
+        self._sleep = sleep
+
+    def write(self, key: ScaleKey, before: int, after: int) -> Written:
+        """Write a target's size, once.
+
+        Args:
+            key: the target.
+            before: its size that was decided on. If it has another one by now nothing is written:
+                the next pass decides on that.
+            after: its new size.
+        """
+        begun = time.monotonic()
+        try:
+            error, uncertain = self._tried(key, before, after)
+        except ApiError as failure:
+            error, uncertain = failure.text, False
+        except (ValueError, TypeError, AttributeError) as failure:
+            error, uncertain = f"hpabatch: expected a Scale, got another object: {failure}", False
+        return Written(error, uncertain, time.monotonic() - begun)
+
+    def _tried(self, key: ScaleKey, before: int, after: int) -> tuple[str, bool]:
+        path = scale_path(self._apis, key)
+        if self._reads_target and self._is_off(path.removesuffix("/scale")):
+            return f"hpabatch: the target's annotation {ANNOTATION} is off", False
+        scale = self._read(path)
+        if _size(scale) != before:
+            return (
+                f"hpabatch: the size is {_size(scale)}, and {before} was decided on; the next pass "
+                "decides again"
+            ), False
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                self._sleep(_PAUSE_S * (1 + _JITTER * random.random()))  # noqa: S311 - jitter
+            self._sleep(self._budget.take())
+            refusal = self._fence.refusal(TIMEOUT_S)
+            if refusal:
+                return f"hpabatch: {refusal}", False
+            try:
+                self._client.write("PUT", path, _resized(scale, after), TIMEOUT_S)
+            except ApiError as error:
+                failure = error
+            else:
+                return "", False
+            again = self._read_again(path)
+            if is_uncertain(failure):
+                return self._settled(failure, scale, again, after)
+            if failure.status != _CONFLICT:
+                break
+            scale = again or scale
+        return failure.text, False
+
+    def _settled(
+        self, failure: ApiError, scale: Json, again: Json | None, after: int
+    ) -> tuple[str, bool]:
+        """Return what became of a write without a response: the scale itself may show it."""
+        if again is None:
+            return failure.text, True
+        written = _version(again) != _version(scale) and _size(again) == after
+        return ("" if written else failure.text), False
+
+    def _is_off(self, path: str) -> bool:
+        self._sleep(self._budget.take())
+        metadata = self._client.read(path, TIMEOUT_S).get("metadata") or {}
+        return is_off((metadata.get("annotations") or {}).get(ANNOTATION))
+
+    def _read(self, path: str) -> Json:
+        self._sleep(self._budget.take())
+        return self._client.read(path, TIMEOUT_S)
+
+    def _read_again(self, path: str) -> Json | None:
+        try:
+            return self._read(path)
+        except ApiError:
+            return None
+
+
+def is_off(value: object) -> bool:
+    """Return whether an annotation's value forbids writes; anything but "on" does."""
+    return value is not None and str(value).strip().lower() not in ("on", "true")
+
+
+def _size(scale: Json) -> int:
+    return int((scale.get("spec") or {}).get("replicas") or 0)
+
+
+def _version(scale: Json) -> str:
+    return str((scale.get("metadata") or {}).get("resourceVersion"))
+
+
+def _resized(scale: Json, replicas: int) -> Json:
+    return {**scale, "spec": {**(scale.get("spec") or {}), "replicas": replicas}}

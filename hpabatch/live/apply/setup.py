@@ -1,0 +1,197 @@
+"""Assembly of an applier: own documents, clients, lease, limits."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from hpabatch.cluster.apis.discovery import Discovery
+from hpabatch.cluster.connection.client import ApiClient
+from hpabatch.cluster.connection.connect import Connection
+from hpabatch.cluster.connection.errors import ApiError, NotFound
+from hpabatch.cluster.connection.writes import WriteClient
+from hpabatch.cluster.objects.types import HpaObject
+from hpabatch.errors import ManifestError, UsageError
+from hpabatch.history.store.catalog import quote
+from hpabatch.inputs.manifest_checks import check_manifests
+from hpabatch.inputs.manifests import load_manifests
+from hpabatch.live.apply.applier import Applier, OwnDocuments, Parts
+from hpabatch.live.apply.budget import Budget
+from hpabatch.live.apply.guards import Limits
+from hpabatch.live.apply.journal import Journal
+from hpabatch.live.apply.lease import Candidate, Election
+from hpabatch.live.apply.ledger import Ledger
+from hpabatch.live.apply.reports import Reports
+from hpabatch.live.apply.request import ApplyOptions
+from hpabatch.live.apply.rivals import Probe, Silence, silence_s
+from hpabatch.live.apply.scales import ScaleWriter
+from hpabatch.live.apply.statuses import HpaStatuses, StatusSink
+from hpabatch.live.passes.decide import Decider
+from hpabatch.model.objects.validate import undecidable
+from hpabatch.model.versions import Profile
+
+_STATUS_VERSIONS: Final = ("v2", "v2beta2")
+_BURSTS: Final = 2  # seconds of a rate that a budget saves up
+_TIMEOUT_S: Final = 5.0
+
+
+class Place(NamedTuple):
+    """Where an applier acts.
+
+    Attributes:
+        connect: makes a connection; each client needs its own.
+        discovery: of the API server.
+        cluster: its name.
+        namespace: hpabatch's own.
+        log: file of the journal.
+        period_s: of the passes.
+    """
+
+    connect: Callable[[], Connection]
+    discovery: Discovery
+    cluster: str
+    namespace: str
+    log: Path
+    period_s: float
+
+
+def read_documents(paths: Sequence[str], profile: Profile, namespace: str) -> list[HpaObject]:
+    """Return the HPAs of manifests, all of which must be valid.
+
+    Args:
+        paths: files and folders.
+        profile: the rules that they are checked with.
+        namespace: of documents that name none.
+
+    Raises:
+        ManifestError: one cannot be read, is refused or given twice, or there is none.
+    """
+    found: dict[tuple[str, str], HpaObject] = {}
+    for item in check_manifests(load_manifests(paths).entries, profile):
+        place = item.entry.place
+        if item.hpa is None:
+            raise ManifestError(f"--manifests: {place}: {item.complaints[0]}; correct it")
+        key = (item.hpa.namespace or namespace, item.hpa.name)
+        if key in found:
+            raise ManifestError(f"--manifests: {place}: {'/'.join(key)} is given twice; remove one")
+        hpa = replace(item.hpa, namespace=key[0], uid=f"{place}:{'/'.join(key)}", generation=None)
+        problem = undecidable(hpa, profile)
+        if problem:
+            raise ManifestError(f"--manifests: {place}: {problem}; correct it")
+        found[key] = HpaObject(*key, hpa)
+    if not found:
+        raise ManifestError(f"--manifests {' '.join(paths)}: no HPA was found")
+    return list(found.values())
+
+
+def make_applier(
+    options: ApplyOptions,
+    place: Place,
+    decider: Decider,
+    documents: OwnDocuments | None,
+    say: Callable[[str, str], None],
+    stack: ExitStack,
+    silence: Silence | None = None,
+) -> Applier:
+    """Return the applier of a loop; it is stopped when `stack` is closed.
+
+    Args:
+        options: of the request.
+        place: where it acts.
+        decider: of the loop.
+        documents: the site, with own documents; None: the cluster's HPAs are taken over.
+        say: gets event and text of notes.
+        stack: closes what is opened.
+        silence: None: of production; tests may give a shorter one.
+
+    Raises:
+        UsageError: the server lacks what is needed, or refuses the lease or the switch.
+    """
+    version = _status_version(place.discovery)
+    journal = Journal(place.log, {"identity": (identity := _identity()), "cluster": place.cluster})
+    stack.callback(journal.close)
+    control = stack.enter_context(WriteClient(place.connect()))
+    sizes = stack.enter_context(WriteClient(place.connect(), dry_run=options.dry_run))
+    candidate = Candidate(place.namespace, identity, options.lease_ms // 1000)
+    _check_lease(control, candidate)
+    election = Election(
+        stack.enter_context(WriteClient(place.connect())), candidate,
+        say=lambda text: say("note", text),
+    )  # fmt: skip
+    # A client of its own: a stop ends the loop's, while a pass that has begun is still written.
+    own = Discovery(stack.enter_context(ApiClient(place.connect())))
+    scales = ScaleWriter(
+        sizes, own, _budget(options.write_rate), election,
+        reads_target=documents is not None,
+    )  # fmt: skip
+    probe = None
+    if documents is None:
+        silence = silence or Silence(silence_s(place.period_s))
+        probe = Probe(control, version, place.namespace, silence)
+    statuses: StatusSink | None = None
+    budget = _budget(options.status_rate)
+    if not options.dry_run and documents is None:
+        statuses = HpaStatuses(control, version, budget, election)
+    elif not options.dry_run:
+        statuses = Reports(control, place.namespace, identity, budget, election)
+    parts = Parts(
+        control, place.namespace, scales, statuses, election, journal,
+        Ledger(control, place.namespace, election),
+        silence if documents is None else None, probe, documents,
+        Limits(
+            options.canary, options.most_targets, options.most_replicas, options.most_vanished
+        ),
+        options.dry_run,
+    )  # fmt: skip
+    applier = Applier(parts, decider, say)
+    stack.callback(applier.stop)
+    return applier
+
+
+def log_file(environ: Mapping[str, str], cluster: str) -> Path:
+    """Return the default file of the journal (UsageError: the user has no home)."""
+    try:
+        home = Path(environ.get("HOME") or "~").expanduser()
+    except RuntimeError:
+        raise UsageError(
+            "there is no HOME for the log of writes: name a file with --apply-log"
+        ) from None
+    folder = Path(environ.get("XDG_STATE_HOME") or home / ".local" / "state")
+    return folder / "hpabatch" / f"apply-{quote(cluster)}.jsonl"
+
+
+def _budget(rate: int) -> Budget:
+    return Budget(rate, _BURSTS * rate)
+
+
+def _identity() -> str:
+    return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
+
+
+def _status_version(discovery: Discovery) -> str:
+    version = discovery.hpa_version()
+    if version not in _STATUS_VERSIONS:
+        raise UsageError(
+            f"--apply needs autoscaling/v2 or v2beta2; this API server serves {version} at best"
+        )
+    return version
+
+
+def _check_lease(client: WriteClient, candidate: Candidate) -> None:
+    """Find out early whether the lease may be read: without it nothing is ever written."""
+    try:
+        client.read(f"{candidate.collection}/{candidate.name}", _TIMEOUT_S)
+    except NotFound:
+        return
+    except ApiError as error:
+        raise UsageError(
+            f"--apply: the lease {candidate.namespace}/{candidate.name} cannot be read "
+            f"({error.text}): name a namespace with --own-namespace in which this login may write "
+            "leases (deploy/apply/rbac.yaml)"
+        ) from error

@@ -1,0 +1,100 @@
+"""The client that writes: what is sent, how often, and that no other client can."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from hpabatch.cluster.connection.client import ApiClient
+from hpabatch.cluster.connection.errors import Busy, InvalidResponse, NotFound, Refused, Unreachable
+from hpabatch.cluster.connection.wire import Body
+from hpabatch.cluster.connection.wire import Wire as Sender
+from hpabatch.cluster.connection.writes import WriteClient, is_uncertain
+from tests.cluster.fake_api import Got, Wire, connected, serving, status
+
+PATH = "/apis/apps/v1/namespaces/shop/deployments/web/scale"
+
+
+def test_reading_clients_refuse_to_write(tmp_path: Path) -> None:
+    with serving(lambda got, wire: wire.reply(200, {})) as server:
+        sender = Sender(connected(tmp_path, server.url))
+        body = Body("PUT", b"{}", "application/json")
+        with (
+            pytest.raises(AssertionError, match="this client is read-only"),
+            sender.replied("update", PATH, {}, 5, body=body),
+        ):
+            pass
+        sender.close()
+        assert server.got == []
+        with ApiClient(connected(tmp_path, server.url)) as client:
+            client.get(PATH)
+        assert [got.method for got in server.got] == ["GET"]
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_what_is_sent(tmp_path: Path, dry_run: bool) -> None:
+    with (
+        serving(lambda got, wire: wire.reply(200, {"kind": "Scale"})) as server,
+        WriteClient(connected(tmp_path, server.url), dry_run=dry_run) as client,
+    ):
+        for method in ("PUT", "POST", "PATCH", "DELETE"):
+            document = None if method == "DELETE" else {"spec": {"replicas": 3}}
+            assert client.write(method, PATH, document, 3) == {"kind": "Scale"}
+        for got in server.got:
+            assert got.params["timeout"] == "2s"
+            assert got.params.get("dryRun") == ("All" if dry_run else None)
+            assert got.params.get("fieldManager") == (
+                None if got.method == "DELETE" else "hpabatch"
+            )
+        put, _, patch, delete = server.got
+        assert json.loads(put.body) == {"spec": {"replicas": 3}}
+        assert put.headers["content-type"] == "application/json"
+        assert patch.headers["content-type"] == "application/merge-patch+json"
+        assert delete.body == b""
+        counted = {(r.verb, r.resource, r.status) for r in client.requests.snapshot()}
+        label = "deployments.apps/scale"
+        verbs = ("update", "create", "patch", "delete")
+        assert counted == {(verb, label, 200) for verb in verbs}
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "uncertain"),
+    [(409, InvalidResponse, False), (403, Refused, False), (404, NotFound, False),
+     (429, Busy, False), (500, Busy, True), (504, Busy, True)],
+)  # fmt: skip
+def test_a_refusal_is_not_repeated(
+    tmp_path: Path, code: int, kind: type[Exception], uncertain: bool
+) -> None:
+    with (
+        serving(lambda got, wire: wire.reply(code, status(code, "no"))) as server,
+        WriteClient(connected(tmp_path, server.url)) as client,
+    ):
+        with pytest.raises(kind) as caught:
+            client.write("PUT", PATH, {}, 3)
+        assert is_uncertain(caught.value) is uncertain  # type: ignore[arg-type]
+        assert len(server.got) == 1
+
+
+def test_a_lost_response_is_uncertain_and_ends_in_time(tmp_path: Path) -> None:
+    def script(got: Got, wire: Wire) -> None:
+        if got.path.endswith("cut"):
+            wire.cut()
+        elif got.path.endswith("text"):
+            wire.reply(200, b"text")
+        else:
+            time.sleep(3)
+
+    with (
+        serving(script) as server,
+        WriteClient(connected(tmp_path, server.url)) as client,
+    ):
+        for end in ("cut", "text", "hang"):
+            begun = time.monotonic()
+            with pytest.raises((Unreachable, InvalidResponse)) as caught:
+                client.write("PUT", f"{PATH}/{end}", {}, 1)
+            assert is_uncertain(caught.value)
+            assert time.monotonic() - begun < 2
+        assert len(server.got) == 3

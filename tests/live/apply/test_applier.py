@@ -1,0 +1,303 @@
+"""Passes of an applier: who is written, and everything that keeps a pass from writing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpabatch.cluster.connection.errors import Refused, Unreachable
+from hpabatch.cluster.objects.types import Change, HpaObject, Kind, ScaleKey, ScaleObject
+from hpabatch.live.apply.applier import Applier, Parts, as_stored_status
+from hpabatch.live.apply.budget import Budget
+from hpabatch.live.apply.guards import Limits, is_canary
+from hpabatch.live.apply.journal import Journal
+from hpabatch.live.apply.lease import Candidate, Election
+from hpabatch.live.apply.ledger import Ledger
+from hpabatch.live.apply.rivals import Probe, Silence
+from hpabatch.live.apply.scales import ScaleWriter
+from hpabatch.live.loop import warm
+from hpabatch.live.passes.decide import Decider
+from hpabatch.live.passes.lanes import LaneKey
+from hpabatch.live.passes.result import PassResult
+from hpabatch.model.messages import Event
+from hpabatch.model.objects.hpa import HPA, Condition, HPAStatus
+from hpabatch.model.versions import DEFAULT_K8S, ControllerFlags, profile_for
+from tests.live.apply.fake_writes import Clock, FakeClient
+from tests.live.apply.test_scales import KEY, PATH, TARGET, Apis
+
+SWITCH = "/api/v1/namespaces/ours/configmaps/hpabatch-apply"
+LEDGER = "/api/v1/namespaces/ours/configmaps/hpabatch-ledger"
+PROBE = "/apis/autoscaling/v2/namespaces/ours/horizontalpodautoscalers/hpabatch-probe"
+
+
+class Sink:
+    """Statuses and events as they are put."""
+
+    problem = ""
+
+    def __init__(self) -> None:
+        self.statuses: list[HPAStatus] = []
+        self.events: list[str] = []
+
+    def put(self, key: LaneKey, document: HPA) -> None:
+        self.statuses.append(document.status)
+
+    def tell(self, document: HPA, events: Sequence[Event]) -> None:
+        self.events += [event.reason for event in events]
+
+    def forget(self) -> None:
+        pass
+
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+
+class Site:
+    """Own documents: what the cluster's HPAs name, and what is put back."""
+
+    def __init__(self) -> None:
+        self.named: dict[ScaleKey, str] = {}
+        self.blind = ""
+        self.put: list[HpaObject] = []
+
+    def named_targets(self) -> dict[ScaleKey, str]:
+        return self.named
+
+    def blindness(self) -> str:
+        return self.blind
+
+    def put_own(self, item: HpaObject) -> None:
+        self.put.append(item)
+
+
+class Bench:
+    """An HPA of two pods that wants four, and an applier whose client is in memory."""
+
+    def __init__(
+        self, folder: Path, *, log: str = "log", own: bool = True, dry_run: bool = False,
+        limits: Limits | None = None,
+    ) -> None:  # fmt: skip
+        self.client, self.clock, self.sink, self.site = FakeClient(), Clock(), Sink(), Site()
+        self.client.put(SWITCH, data={})
+        self.client.put(PATH, kind="Scale", spec={"replicas": 2})
+        self.client.put(TARGET)
+        self.election = Election(self.client, Candidate("ours", "me"), clock=self.clock)
+        self.silence = Silence(10, self.clock)
+        self.log = folder / log
+        budget = Budget(1e6, 1e6)
+        self.client.dry_run = dry_run
+        parts = Parts(
+            self.client, "ours",
+            ScaleWriter(self.client, Apis(), budget, self.election, reads_target=own),
+            None if dry_run else self.sink, self.election, Journal(self.log, {}),
+            Ledger(self.client, "ours", self.election), None if own else self.silence,
+            None if own else Probe(self.client, "v2", "ours", self.silence),
+            self.site if own else None, limits or Limits(), dry_run,
+        )  # fmt: skip
+        self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags())
+        self.decider.apply(warm._changes())
+        self.told: list[str] = []
+        self.applier = Applier(parts, self.decider, lambda event, text: self.told.append(text))
+        self.now = warm._NOW_MS
+
+    def turn(self, leads: bool = True, works: bool = True) -> PassResult:
+        """Make a pass."""
+        self.now += warm._PERIOD_MS
+        self.clock.sleep(12)
+        if leads:
+            self.election.turn()
+        self.applier.begin()
+        responses = warm._responses(self.now)
+        if not works:
+            responses = replace(responses, usage={})
+        return self.applier.carry_out(self.decider.decide(self.now, responses))
+
+    def turns(self, count: int) -> PassResult:
+        for _ in range(count):
+            result = self.turn()
+        return result
+
+    @property
+    def size(self) -> int:
+        return int(self.client.objects[PATH]["spec"]["replicas"])
+
+    def lines(self, event: str) -> list[dict[str, Any]]:
+        found = [json.loads(line) for line in self.log.read_text().splitlines()]
+        return [line for line in found if line["event"] == event]
+
+    def shows(self, replicas: int) -> None:
+        scale = ScaleObject(KEY, replicas, replicas, "app=web")
+        self.decider.apply([Change(Kind.scale, KEY, scale, self.now + 1)])
+
+
+def test_the_first_pass_only_looks_and_the_second_writes(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.turn()
+    assert bench.size == 2
+    assert bench.applier.problems() == {"start": "the first pass only looks"}
+    bench.turn()
+    assert bench.size == 4
+    (will,), (done,) = bench.lines("will"), bench.lines("done")
+    assert (will["from"], will["to"], will["id"]) == (2, 4, done["id"])
+    assert will["why"].endswith("the metrics' own proposal was applied")
+    assert bench.sink.events == ["SuccessfulRescale"]
+    assert bench.sink.statuses[-1].desired_replicas == 4
+    assert bench.site.put[-1].hpa.status == bench.sink.statuses[-1]
+    assert '"shop","web",2,4' in bench.client.objects[LEDGER]["data"]["changes"]
+    assert bench.applier.figures.written == 1
+
+
+def test_without_the_lease_nothing_is_written_and_every_change_is_booked(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    for _ in range(3):
+        bench.turn(leads=False)
+    assert bench.size == 2
+    assert not bench.decider.lanes.leads
+    assert bench.lines("will") == []
+    assert bench.applier.problems() == {}, "that another has it is no problem"
+
+
+@pytest.mark.parametrize("what", ["switch", "log", "ledger", "named", "blind", "target", "canary"])
+def test_what_keeps_a_size_from_being_written(what: str, tmp_path: Path) -> None:
+    canary = next(pct for pct in range(1, 101) if is_canary(("shop", "web"), pct)) - 1
+    limits = Limits(canary_pct=canary) if what == "canary" else None
+    bench = Bench(tmp_path, log="log" if what != "log" else "/dev/full", limits=limits)
+    if what == "switch":
+        bench.client.put(SWITCH, data={"stop": "true"})
+    elif what == "ledger":
+        bench.client.before = lambda m, p: (
+            Refused("no", 403) if m != "GET" and "ledger" in p else None
+        )
+        bench.client.put(LEDGER)
+    elif what == "named":
+        bench.site.named = {KEY: "HPA shop/other"}
+    elif what == "blind":
+        bench.site.blind = "forbidden"
+    elif what == "target":
+        bench.client.put(TARGET, metadata={"annotations": {"hpabatch/apply": "off"}})
+    result = bench.turns(3)
+    assert bench.size == 2
+    problems = {
+        "switch": ("switch", "the kill switch is on"),
+        "log": ("log", "nothing is written: /dev/full"),
+        "ledger": ("log", "the ledger (ConfigMap ours/hpabatch-ledger) cannot be written: no"),
+        "named": ("shop/web", "is also the target of HPA shop/other of the cluster"),
+        "blind": ("rivals", "whose targets are not scaled: forbidden"),
+    }
+    if what in problems:
+        about, words = problems[what]
+        assert words in bench.applier.problems()[about]
+    if what in ("log", "ledger", "target"):
+        assert result.binding(0) == "scale_write"
+        assert "FailedRescale" in bench.sink.events
+    else:
+        assert bench.sink.events == []
+
+
+def test_a_failed_write_is_the_controllers_failed_write(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.client.before = lambda m, p: (
+        Refused("not allowed", 403) if (m, p) == ("PUT", PATH) else None
+    )
+    bench.turns(2)
+    assert [line["error"] for line in bench.lines("failed")] == ["not allowed"]
+    status = bench.sink.statuses[-1]
+    able = next(c for c in status.conditions if c.type == "AbleToScale")
+    assert (able.status, able.reason) == ("False", "FailedUpdateScale")
+    assert able.message.endswith("scale: not allowed")
+    assert status.last_scale_time is None
+    bench.client.before = lambda m, p: None
+    bench.turn()
+    assert bench.size == 4
+
+
+def test_an_uncertain_write_is_booked_when_it_shows(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.turn()
+    lost: list[str] = []
+
+    def lose(method: str, path: str) -> Unreachable | None:
+        if path == PATH and (method == "PUT" or lost):
+            lost.append(method)
+            return Unreachable("reset")
+        return None
+
+    bench.client.after = lambda m, p: lose(m, p) if m == "PUT" else None
+    bench.client.before = lambda m, p: lose(m, p) if lost else None
+    bench.turn()
+    assert bench.size == 4
+    assert bench.applier.figures.failed == 1
+    bench.client.before = bench.client.after = lambda m, p: None
+    bench.shows(4)
+    bench.turn()
+    assert bench.told == [], "it is no change of another"
+
+
+def test_of_others_changes_is_told(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, limits=Limits(most_replicas=1))
+    bench.turns(2)
+    bench.shows(7)
+    bench.turns(2)
+    assert bench.told == ["shop/web: another changed the size, 2 -> 7"]
+
+
+def test_a_limit_makes_a_size_wait_and_says_so(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, limits=Limits(most_replicas=1))
+    result = bench.turns(2)
+    assert bench.size == 2
+    assert result.binding(0) == "scale_write"
+    assert "hpabatch: waits: --most-replicas 1" in bench.sink.statuses[-1].conditions[0].message
+    assert bench.applier.figures.held == 1
+
+
+def test_a_dry_run_stores_nothing_and_asks_again(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, dry_run=True)
+    bench.turns(3)
+    assert [line["dry_run"] for line in bench.lines("will")] == [True, True]
+    assert LEDGER not in bench.client.objects
+    assert not bench.decider.lanes.leads
+
+
+def test_hpas_of_the_cluster_wait_for_silence_and_the_probe_is_not_ours(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, own=False)
+    bench.turns(2)
+    assert bench.size == 2
+    assert "must stay without status for 10 s" in bench.applier.problems()["rivals"]
+    bench.turn()
+    assert bench.size == 4
+    bench.client.put(PROBE, status={"conditions": [{"type": "AbleToScale"}]})
+    bench.turn()
+    assert "has got a status" in bench.applier.problems()["rivals"]
+    assert not bench.decider.lanes.leads
+
+
+def test_a_status_that_another_wrote_stops_all_writes(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, own=False)
+    bench.turns(3)
+    assert bench.applier.problems() == {}
+    lane = bench.decider.lanes.get(("shop", "web"))
+    assert lane is not None
+    theirs = HPAStatus(9, 9, None, None, (Condition("AbleToScale", "True", "other"),))
+    lane.item = replace(lane.item, hpa=replace(lane.item.hpa, status=theirs))
+    bench.turn()
+    assert "it wrote the status of shop/web" in bench.applier.problems()["rivals"]
+    # After a term of another leader its statuses are no sign of a rival.
+    bench.clock.sleep(60)
+    bench.turns(3)
+    assert bench.applier.problems() == {}
+
+
+def test_times_are_stored_in_whole_seconds() -> None:
+    condition = Condition("A", "True", "r", "m", "2026-01-01T00:00:01.25Z")
+    hpa = HPA(status=HPAStatus(1, 1, "2026-01-01T00:00:02Z", None, (condition,)))
+    status = as_stored_status(hpa).status
+    assert status.last_scale_time == "2026-01-01T00:00:02Z"
+    assert status.conditions[0].last_transition_time == "2026-01-01T00:00:01Z"

@@ -1,0 +1,220 @@
+"""Guards of a pass: switch, canary, limits, vanished metrics, the log, rivals."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hpabatch.cluster.connection.errors import Refused, Unreachable
+from hpabatch.errors import UsageError
+from hpabatch.layout import codes
+from hpabatch.live.apply.guards import Change, Limits, Queue, Vanished, is_canary, switch_refusal
+from hpabatch.live.apply.journal import Journal
+from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence, silence_s
+from hpabatch.live.loop.warm import two_passes
+from hpabatch.live.passes.lanes import Lane
+from hpabatch.live.passes.result import PassResult
+from hpabatch.model.objects.hpa import HPA, Condition, HPAStatus
+from tests.live.apply.fake_writes import Clock, FakeClient
+
+SWITCH = "/api/v1/namespaces/ours/configmaps/hpabatch-apply"
+PROBE = "/apis/autoscaling/v2/namespaces/ours/horizontalpodautoscalers/hpabatch-probe"
+
+
+@pytest.mark.parametrize(
+    ("data", "stops"),
+    [({}, False), ({"stop": "false"}, False), ({"stop": " No "}, False), ({"stop": ""}, False),
+     ({"stop": "true"}, True), ({"stop": "yes"}, True), ({"stop": "fasle"}, True), (None, False)],
+)  # fmt: skip
+def test_the_switch(data: dict[str, str] | None, stops: bool) -> None:
+    client = FakeClient()
+    client.put(SWITCH, data=data)
+    assert bool(switch_refusal(client, "ours")) is stops
+
+
+def test_a_switch_that_cannot_be_read_stops_and_a_missing_one_says_how_to_make_it() -> None:
+    client = FakeClient()
+    assert "kubectl create configmap hpabatch-apply -n ours" in switch_refusal(client, "ours")
+    for error in (Unreachable("gone"), Refused("forbidden", 403)):
+        client.before = lambda method, path, error=error: error  # type: ignore[misc]
+        assert "cannot be read" in switch_refusal(client, "ours")
+
+
+def test_a_larger_canary_share_contains_a_smaller_one() -> None:
+    keys = [("shop", f"web-{k}") for k in range(2000)]
+    shares = {pct: {key for key in keys if is_canary(key, pct)} for pct in (1, 5, 30, 99, 100)}
+    assert shares[1] < shares[5] < shares[30] < shares[99] < shares[100] == set(keys)
+    assert 60 <= len(shares[5]) <= 140
+
+
+def _changes(sizes: list[int]) -> list[Change]:
+    return [Change(h, ("shop", f"w{h:02}"), 2, 2 + size) for h, size in enumerate(sizes)]
+
+
+def test_of_more_changes_than_a_pass_may_make_none_waits_for_ever() -> None:
+    queue, made, draw = Queue(Limits(most_targets=3, most_replicas=8)), [], random.Random(1)
+    open_ones = _changes([draw.randint(1, 5) for _ in range(20)])
+    while open_ones:
+        taken, waits = queue.admit(open_ones)
+        assert 0 < len(taken) <= 3
+        assert sum(abs(c.after - c.before) for c in taken) <= 8
+        assert waits.keys() == {c.h for c in open_ones} - {c.h for c in taken}
+        made += taken
+        open_ones = [c for c in open_ones if c.h in waits]
+    assert len(made) == 20
+
+
+def test_a_change_beyond_the_limit_says_so() -> None:
+    _, waits = Queue(Limits(most_replicas=3)).admit(_changes([4]))
+    assert waits == {0: "hpabatch: waits: --most-replicas 3 in a pass do not allow 4 more"}
+
+
+def _pass(codes_of: list[int], now_ms: int) -> PassResult:
+    """Return a pass of HPAs with one metric each."""
+    one, count = two_passes(), len(codes_of)
+    metrics = replace(
+        one.metrics, start=np.arange(count + 1), code=np.array(codes_of, np.int8),
+        source=np.zeros(count, np.int8), proposal=np.zeros(count, np.int64),
+    )  # fmt: skip
+    names = [f"w{h}" for h in range(count)]
+    return replace(
+        one, now_ms=now_ms, namespaces=["shop"] * count, names=names, uids=names, metrics=metrics
+    )
+
+
+def test_a_pass_in_which_many_metrics_vanished_changes_no_size() -> None:
+    ok, bad, none = codes.METRIC_OK, codes.METRIC_FETCH_FAILED, codes.METRIC_NOT_COMPUTED
+    guard = Vanished(50)
+    assert guard.refusal(_pass([ok] * 4, 0)) == ""
+    assert guard.refusal(_pass([ok, ok, bad, bad], 15_000)) == "", "half is not more than half"
+    said = guard.refusal(_pass([ok, bad, bad, bad], 30_000))
+    assert said.startswith("3 of 4 metrics that worked within five minutes fail now")
+    assert guard.refusal(_pass([ok, bad, bad, bad], 290_000)) != ""
+    assert guard.refusal(_pass([ok, bad, bad, bad], 600_000)) == "", "they are gone for good"
+    guard = Vanished(50)
+    assert guard.refusal(_pass([bad] * 4, 0)) == "", "they never worked"
+    guard.refusal(_pass([ok] * 4, 1))
+    assert guard.refusal(_pass([ok, none, none, none], 2)) == "", "they were not computed"
+
+
+def test_the_log_is_appended_to_and_each_line_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "log.jsonl"
+    for count in (1, 2):
+        journal = Journal(path, {"identity": f"p{count}", "cluster": "east"}, lambda: 1_500)
+        assert (
+            journal.add([{"event": "will", "to": 0, "error": "", "why": "a\u202eb"}] * count) == ""
+        )
+        journal.close()
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["identity"] for line in lines] == ["p1", "p2", "p2"]
+    assert lines[0]["ts"] == "1970-01-01T00:00:01.500Z"
+    assert (lines[0]["to"], "error" in lines[0]) == (0, False)
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_log_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--apply-log: .* cannot be opened for appending"):
+        Journal(tmp_path, {})
+    journal = Journal(Path("/dev/full"), {})
+    assert (
+        journal.add([{"event": "will"}]) == "/dev/full cannot be written: No space left on device"
+    )
+
+
+def test_the_probe_must_be_silent_for_the_whole_time() -> None:
+    client, clock = FakeClient(), Clock()
+    silence = Silence(165, clock)
+    probe = Probe(client, "v2", "ours", silence)
+    assert probe.look(leads=False) == ""
+    assert PROBE not in client.objects, "only a leader makes it"
+    probe.look(leads=True)
+    clock.sleep(1000)
+    probe.look(leads=True)
+    assert "must stay without status for 165 s" in silence.refusal
+    clock.sleep(164.9)
+    probe.look(leads=True)
+    assert silence.refusal
+    clock.sleep(0.1)
+    probe.look(leads=True)
+    assert silence.refusal == ""
+
+
+@pytest.mark.parametrize(
+    "status", [{"currentReplicas": 1}, {"conditions": [{"type": "AbleToScale"}]}]
+)
+def test_a_status_on_the_probe_begins_the_time_anew(status: dict[str, object]) -> None:
+    client, clock = FakeClient(), Clock()
+    silence = Silence(165, clock)
+    probe = Probe(client, "v2", "ours", silence)
+    for _ in range(4):
+        probe.look(leads=True)
+        clock.sleep(100)
+    assert silence.refusal == ""
+    client.put(PROBE, status=status)
+    probe.look(leads=True)
+    assert (
+        "another controller acts on HPAs: the probe HPA ours/hpabatch-probe has got"
+        in silence.refusal
+    )
+    assert PROBE not in client.objects
+    for _ in range(2):
+        probe.look(leads=True)
+        clock.sleep(100)
+        assert silence.refusal
+    probe.look(leads=True)
+    clock.sleep(100)
+    probe.look(leads=True)
+    assert silence.refusal == ""
+
+
+def test_another_probe_is_another_silence_and_an_unreadable_one_forbids() -> None:
+    client, clock = FakeClient(), Clock()
+    silence = Silence(10, clock)
+    probe = Probe(client, "v2", "ours", silence)
+    for _ in range(3):
+        probe.look(leads=True)
+        clock.sleep(10)
+    assert silence.refusal == ""
+    client.put(PROBE, metadata={"uid": "another"})
+    probe.look(leads=False)
+    assert silence.refusal
+    client.before = lambda method, path: Refused("forbidden", 403)
+    assert "cannot be read or made: forbidden" in probe.look(leads=True)
+
+
+def test_the_time_of_silence_is_three_periods_of_whoever_may_be_there_and_two_minutes() -> None:
+    assert [silence_s(period) for period in (0.1, 15, 60)] == [165, 165, 300]
+
+
+def test_a_status_that_another_wrote_is_seen_once() -> None:
+    lane = two_lane()
+    ours = HPAStatus(2, 4, "2026-01-01T00:00:00Z", None, (Condition("AbleToScale", "True", "x"),))
+    own = OwnStatuses()
+    own.add(lane.key, lane.uid, lane.status, ours)
+    assert not own.others(lane), "the watch is late"
+    _show(lane, ours)
+    assert not own.others(lane)
+    _show(lane, replace(ours, desired_replicas=3))
+    assert own.others(lane)
+    assert not own.others(lane)
+    own.add(lane.key, lane.uid, lane.status, ours)
+    _show(lane, HPAStatus())
+    assert not own.others(lane), "a new HPA has none"
+    own.keep(set())
+    assert not own.others(lane)
+
+
+def two_lane() -> Lane:
+    from hpabatch.cluster.objects.types import HpaObject
+
+    hpa = HPA(name="web", namespace="shop", uid="u")
+    return Lane(("shop", "web"), HpaObject("shop", "web", hpa), hpa.spec)
+
+
+def _show(lane: Lane, status: HPAStatus) -> None:
+    lane.item = replace(lane.item, hpa=replace(lane.item.hpa, status=status))

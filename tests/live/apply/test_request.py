@@ -1,0 +1,81 @@
+"""Options of --apply that need or exclude each other, and documents that are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpabatch.errors import ManifestError, UsageError
+from hpabatch.live.apply.setup import log_file, read_documents
+from hpabatch.live.loop.request import LiveRequest
+from hpabatch.model.versions import DEFAULT_K8S, profile_for
+from tests.real.applying import hpa_document
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"apply": True}, "--apply needs either --manifests"),
+        ({"apply": True, "manifests": ("a",), "take_over": True}, "--apply needs either"),
+        ({"take_over": True}, "--take-over is of --apply"),
+        ({"manifests": ("a",)}, "--manifests is of --apply"),
+        ({"dry_run": True}, "--dry-run is of --apply"),
+        ({"apply": True, "take_over": True, "once": True}, "--apply excludes --once and --record"),
+        ({"apply": True, "take_over": True, "record": "h"}, "--apply excludes --once and --record"),
+        ({"follow": True, "record": "h"}, "--follow excludes --record"),
+    ],
+)
+def test_options_that_do_not_go_together(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        LiveRequest(**options).check()
+
+
+def test_options_that_do() -> None:
+    LiveRequest(apply=True, take_over=True, dry_run=True).check()
+    LiveRequest(apply=True, manifests=("hpas",)).check()
+    LiveRequest(follow=True).check()
+
+
+def _read(folder: Path) -> list[str]:
+    found = read_documents([str(folder)], profile_for(DEFAULT_K8S), "home")
+    return [f"{item.namespace}/{item.name}" for item in found]
+
+
+def test_documents_without_a_namespace_are_of_the_given_one(tmp_path: Path) -> None:
+    document = hpa_document("shop", "web")
+    del document["metadata"]["namespace"]
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    (tmp_path / "b.json").write_text(json.dumps(hpa_document("shop", "web")))
+    assert _read(tmp_path) == ["home/web", "shop/web"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "a.json"),
+        (json.dumps(hpa_document("shop", "web", maxReplicas=0)), "spec.maxReplicas"),
+        (json.dumps({"kind": "ConfigMap", "apiVersion": "v1"}), "no HPA was found"),
+    ],
+)
+def test_a_document_that_is_not_valid_is_refused_with_its_place(
+    text: str, words: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(ManifestError, match=words):
+        _read(tmp_path)
+
+
+def test_a_document_given_twice_is_refused(tmp_path: Path) -> None:
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text(json.dumps(hpa_document("shop", "web")))
+    with pytest.raises(ManifestError, match="shop/web is given twice"):
+        _read(tmp_path)
+
+
+def test_the_default_log_is_in_the_users_state_folder() -> None:
+    assert log_file({"XDG_STATE_HOME": "/state"}, "a/b") == Path(
+        "/state/hpabatch/apply-a~2fb.jsonl"
+    )

@@ -1,0 +1,165 @@
+"""Writing of a scale: conflicts, lost responses, fences, annotations."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpabatch.cluster.apis.scales import Resource
+from hpabatch.cluster.connection.errors import ApiError, Busy, Refused, Unreachable
+from hpabatch.cluster.objects.types import ScaleKey
+from hpabatch.live.apply.budget import Budget
+from hpabatch.live.apply.scales import ANNOTATION, ScaleWriter, is_off
+from tests.live.apply.fake_writes import Clock, FakeClient
+
+KEY = ScaleKey("apps", "Deployment", "shop", "web")
+TARGET = "/apis/apps/v1/namespaces/shop/deployments/web"
+PATH = f"{TARGET}/scale"
+
+
+class Apis:
+    def scale_resource(self, group: str, kind: str) -> Resource:
+        return Resource(group, "v1", "deployments")
+
+
+class OpenFence:
+    text = ""
+
+    def refusal(self, longest_s: float) -> str:
+        return self.text
+
+
+class Case:
+    def __init__(self, reads_target: bool = False) -> None:
+        self.client, self.clock, self.fence = FakeClient(), Clock(), OpenFence()
+        self.client.put(PATH, kind="Scale", spec={"replicas": 2}, status={"selector": "app=web"})
+        self.writer = ScaleWriter(
+            self.client, Apis(), Budget(10, 100, self.clock), self.fence,
+            reads_target=reads_target, sleep=self.clock.sleep,
+        )  # fmt: skip
+
+    @property
+    def size(self) -> int:
+        return int(self.client.objects[PATH]["spec"]["replicas"])
+
+    def puts(self) -> int:
+        return sum(method == "PUT" for method, _ in self.client.sent)
+
+
+def test_the_scale_is_read_and_put_back_with_another_size() -> None:
+    case = Case()
+    assert case.writer.write(KEY, 2, 4).error == ""
+    assert case.client.sent == [("GET", PATH), ("PUT", PATH)]
+    assert case.size == 4
+    assert case.client.objects[PATH]["status"] == {"selector": "app=web"}
+
+
+def test_a_size_that_was_not_decided_on_is_left_alone() -> None:
+    case = Case()
+    written = case.writer.write(KEY, 3, 4)
+    assert "the size is 2, and 3 was decided on" in written.error
+    assert not written.uncertain
+    assert case.puts() == 0
+
+
+@pytest.mark.parametrize(
+    ("conflicts", "puts", "size"), [(1, 2, 4), (4, 5, 4), (5, 5, 2), (9, 5, 2)]
+)
+def test_a_conflict_is_tried_again_five_times_in_all(conflicts: int, puts: int, size: int) -> None:
+    case = Case()
+    left = [conflicts]
+
+    def interfere(method: str, path: str) -> None:
+        if method == "PUT" and left[0]:
+            left[0] -= 1
+            case.client.put(PATH, status={"selector": "app=web", "replicas": left[0]})
+
+    case.client.before = interfere
+    written = case.writer.write(KEY, 2, 4)
+    assert (case.puts(), case.size) == (puts, size)
+    assert written.error == ("" if size == 4 else "the object has been modified")
+    assert case.clock.now == pytest.approx(1000 + 0.0105 * (puts - 1), abs=0.0005 * puts)
+
+
+@pytest.mark.parametrize("error", [Unreachable("reset"), Busy("timeout", 504)])
+@pytest.mark.parametrize("made", [True, False])
+def test_a_lost_response_is_settled_by_the_scale_itself(error: ApiError, made: bool) -> None:
+    case = Case()
+
+    def lose(method: str, path: str) -> ApiError | None:
+        return error if method == "PUT" else None
+
+    if made:
+        case.client.after = lose
+    else:
+        case.client.before = lose
+    written = case.writer.write(KEY, 2, 4)
+    assert (written.error, written.uncertain) == ("" if made else error.text, False)
+    assert case.puts() == 1, "an uncertain write is not repeated"
+
+
+def test_without_any_response_it_stays_uncertain() -> None:
+    case = Case()
+    seen: list[str] = []
+
+    def lose(method: str, path: str) -> ApiError | None:
+        seen.append(method)
+        return Unreachable("gone") if "PUT" in seen else None
+
+    case.client.before = lose
+    written = case.writer.write(KEY, 2, 4)
+    assert (written.error, written.uncertain) == ("gone", True)
+
+
+def test_a_refusal_is_final() -> None:
+    case = Case()
+    case.client.before = lambda method, path: Refused("no", 403) if method == "PUT" else None
+    assert case.writer.write(KEY, 2, 4).error == "no"
+    assert case.puts() == 1
+
+
+def test_a_missing_target_is_an_error_in_the_servers_words() -> None:
+    case = Case()
+    del case.client.objects[PATH]
+    assert case.writer.write(KEY, 2, 4).error == f"{PATH} not found"
+
+
+def test_what_is_no_scale_is_an_error_of_that_target() -> None:
+    case = Case()
+    case.client.put(PATH, spec={"replicas": "many"})
+    assert "expected a Scale, got another object" in case.writer.write(KEY, 2, 4).error
+    assert case.puts() == 0
+
+
+def test_nothing_begins_behind_the_fence() -> None:
+    case = Case()
+    case.fence.text = "the lease ends"
+    assert case.writer.write(KEY, 2, 4).error == "hpabatch: the lease ends"
+    assert case.puts() == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "off"), [(None, False), ("on", False), ("off", True), ("?", True)]
+)
+def test_the_targets_annotation_forbids_the_write(value: str | None, off: bool) -> None:
+    assert is_off(value) is off
+    case = Case(reads_target=True)
+    annotations = {} if value is None else {ANNOTATION: value}
+    case.client.put(TARGET, metadata={"annotations": annotations})
+    assert bool(case.writer.write(KEY, 2, 4).error) is off
+    assert case.size == (2 if off else 4)
+
+
+def test_a_target_whose_annotations_cannot_be_read_is_not_scaled() -> None:
+    case = Case(reads_target=True)
+    assert "not found" in case.writer.write(KEY, 2, 4).error
+    assert case.puts() == 0
+
+
+def test_requests_wait_for_their_budget() -> None:
+    clock = Clock()
+    budget = Budget(10, 2, clock)
+    assert [budget.take() for _ in range(4)] == [0, 0, pytest.approx(0.1), pytest.approx(0.2)]
+    clock.sleep(1)
+    assert budget.try_take()
+    assert budget.take() == 0
+    assert not budget.try_take()

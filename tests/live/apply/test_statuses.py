@@ -1,0 +1,143 @@
+"""Statuses, events, reports and the ledger: what is sent, and what is left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from hpabatch.cluster.connection.errors import Refused
+from hpabatch.live.apply.budget import Budget
+from hpabatch.live.apply.ledger import Entry, Ledger
+from hpabatch.live.apply.reports import Reports
+from hpabatch.live.apply.statuses import HpaStatuses
+from hpabatch.model.messages import NORMAL, WARNING, Event
+from hpabatch.model.objects.hpa import HPA, HPAStatus
+from tests.live.apply.fake_writes import Clock, FakeClient
+from tests.live.apply.test_scales import OpenFence
+
+PATH = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers/web"
+EVENTS = "/api/v1/namespaces/shop/events"
+REPORT = "/api/v1/namespaces/ours/configmaps/hpabatch-report-shop"
+LEDGER = "/api/v1/namespaces/ours/configmaps/hpabatch-ledger"
+
+
+class Case:
+    def __init__(self) -> None:
+        self.client, self.fence, self.clock = FakeClient(), OpenFence(), Clock()
+        self.client.put(PATH, spec={"maxReplicas": 10}, status={})
+        self.uid = self.client.objects[PATH]["metadata"]["uid"]
+        self.sink = HpaStatuses(self.client, "v2", Budget(1e6, 1e6), self.fence, clock=self.clock)
+
+    def hpa(self, desired: int = 4, uid: str = "") -> HPA:
+        status = HPAStatus(2, desired)
+        return HPA("web", "shop", status=status, uid=uid or self.uid)
+
+    def run(self, *put: Callable[[], None]) -> list[tuple[str, str]]:
+        """Put, let the thread write it, and return what was sent."""
+        for one in put:
+            one()
+        begun = len(self.client.sent)
+        self.sink.start()
+        self.sink.stop()
+        return self.client.sent[begun:]
+
+
+def test_of_an_hpa_only_the_newest_status_is_written_with_the_whole_object() -> None:
+    case = Case()
+    key = ("shop", "web")
+    for desired in (3, 4, 5):
+        case.sink.put(key, case.hpa(desired))
+    sent = case.run()
+    assert sent == [("GET", PATH), ("PUT", f"{PATH}/status")]
+    written = case.client.objects[PATH]
+    assert written["status"]["desiredReplicas"] == 5
+    assert written["spec"] == {"maxReplicas": 10}
+
+
+def test_the_status_of_another_object_of_that_name_is_left_alone() -> None:
+    case = Case()
+    assert case.run(lambda: case.sink.put(("shop", "web"), case.hpa(uid="old"))) == [("GET", PATH)]
+
+
+def test_without_the_lease_nothing_is_written() -> None:
+    case = Case()
+    case.fence.text = "not the leader"
+    event = Event(NORMAL, "SuccessfulRescale", "New size: 4; reason: x")
+    sent = case.run(
+        lambda: case.sink.put(("shop", "web"), case.hpa()),
+        lambda: case.sink.tell(case.hpa(), [event]),
+    )
+    assert {method for method, _ in sent} <= {"GET"}
+
+
+def test_equal_events_are_counted_and_too_many_are_left_out() -> None:
+    case = Case()
+    one = Event(WARNING, "FailedGetResourceMetric", "no metrics")
+    case.run(lambda: case.sink.tell(case.hpa(), [one] * 40))
+    (path,) = [path for path in case.client.objects if path.startswith(EVENTS)]
+    event = case.client.objects[path]
+    assert event["count"] == 25
+    assert event["involvedObject"]["uid"] == case.uid
+    assert event["source"] == {"component": "horizontal-pod-autoscaler"}
+
+
+def test_a_refused_status_is_told_and_becomes_an_event() -> None:
+    case = Case()
+    case.client.before = lambda m, p: Refused("forbidden", 403) if m == "PUT" else None
+    case.run(lambda: case.sink.put(("shop", "web"), case.hpa()))
+    (path,) = [path for path in case.client.objects if path.startswith(EVENTS)]
+    assert case.client.objects[path]["reason"] == "FailedUpdateStatus"
+    assert case.sink.failed == 1
+
+
+def test_a_report_has_all_hpas_of_a_namespace_and_knows_a_rival() -> None:
+    client, clock = FakeClient(), Clock()
+    for _ in range(2):
+        reports = Reports(client, "ours", "one", Budget(1e6, 1e6), OpenFence(), clock)
+        for name in ("a", "b"):
+            reports.put(("shop", name), HPA(name, "shop", status=HPAStatus(2, 4)))
+        reports.start()
+        reports.stop()
+        data = client.objects[REPORT]["data"]
+        assert {json.loads(data[name])["desiredReplicas"] for name in "ab"} == {4}
+    reports = Reports(client, "ours", "one", Budget(1e6, 1e6), OpenFence(), clock)
+    reports.put(("shop", "a"), HPA("a", "shop", status=HPAStatus(2, 4)))
+    reports._write_due()
+    assert reports.rival == ""
+    client.put(REPORT, metadata={"annotations": {"hpabatch/written-by": "two"}})
+    reports.put(("shop", "a"), HPA("a", "shop", status=HPAStatus(4, 4)))
+    reports._write_due()
+    assert reports.rival == "the report ours/hpabatch-report-shop was written by two"
+
+
+def test_the_ledger_keeps_an_hour_and_survives_a_conflict() -> None:
+    client = FakeClient()
+    one, two = (Ledger(client, "ours", OpenFence()) for _ in range(2))
+    assert one.read() == []
+    old, new = Entry(0, "shop", "web", 2, 4), Entry(3_600_000, "shop", "web", 4, 6)
+    assert one.add([old]) == ""
+    assert two.read() == [old]
+    assert one.add([Entry(5, "shop", "cart", 1, 2)]) == ""
+    assert two.add([new]) == "", "it is read again after a conflict"
+    assert one.read() == [Entry(5, "shop", "cart", 1, 2), new]
+    assert [entry.key for entry in one.read()] == [("shop", "cart"), ("shop", "web")]
+
+
+@pytest.mark.parametrize("text", ["", "x", "{}", "[1]", '[["a", "b"]]', '[[true, "a", "b", 1, 2]]'])
+def test_what_is_no_entry_is_left_out(text: str) -> None:
+    client = FakeClient()
+    client.put(LEDGER, data={"changes": text})
+    assert Ledger(client, "ours", OpenFence()).read() == []
+
+
+def test_a_ledger_that_cannot_be_written_forbids_the_change() -> None:
+    client, fence = FakeClient(), OpenFence()
+    ledger = Ledger(client, "ours", fence)
+    fence.text = "no lease"
+    assert ledger.add([Entry(1, "shop", "web", 2, 4)]) == "no lease"
+    fence.text = ""
+    client.before = lambda method, path: Refused("forbidden", 403)
+    said = ledger.add([Entry(1, "shop", "web", 2, 4)])
+    assert said == "the ledger (ConfigMap ours/hpabatch-ledger) cannot be written: forbidden"

@@ -1,0 +1,188 @@
+"""The decider of a leader: failed writes, own and foreign changes, rescales that it follows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hpabatch.cluster.objects.types import Change, HpaObject, Kind, ScaleKey, ScaleObject
+from hpabatch.layout.records import HEAD_REC_COUNT, HEAD_REC_START, HEAD_UP_COUNT
+from hpabatch.live.loop import warm
+from hpabatch.live.passes.decide import Decider
+from hpabatch.live.passes.lanes import ForeignChange
+from hpabatch.live.passes.result import PassResult
+from hpabatch.model.objects.hpa import Behavior, HPAStatus, ScalingPolicy, ScalingRules
+from hpabatch.model.versions import DEFAULT_K8S, ControllerFlags, profile_for
+
+KEY = ScaleKey("apps", "Deployment", "shop", "web")
+NOW = warm._NOW_MS
+STEP = warm._PERIOD_MS
+
+
+class Led:
+    """An HPA of two pods at twice their target, whose policy allows one pod a minute."""
+
+    def __init__(self, leads: bool = True, follows: bool = False) -> None:
+        self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags(), follows=follows)
+        self.decider.apply(_with_policy())
+        self.decider.lanes.leads = leads
+        self.now = NOW
+
+    def turn(self) -> PassResult:
+        self.now += STEP
+        return self.decider.decide(self.now, warm._responses(self.now))
+
+    def shows(self, replicas: int) -> None:
+        """Let the watch show a size."""
+        scale = ScaleObject(KEY, replicas, replicas, "app=web")
+        self.decider.apply([Change(Kind.scale, KEY, scale, self.now + 1)])
+
+    def writes(self, result: PassResult, certain: bool = True) -> tuple[int, int]:
+        before, after = int(result.decisions.current[0]), int(result.ours_desired[0])
+        self.decider.lanes.note_write(("shop", "web"), result.now_ms, before, after, certain)
+        return before, after
+
+    @property
+    def events(self) -> int:
+        return int(self.decider._memory.head[0, HEAD_UP_COUNT])
+
+    @property
+    def recommendations(self) -> list[int]:
+        memory = self.decider._memory
+        start, count = memory.head[0, HEAD_REC_START], memory.head[0, HEAD_REC_COUNT]
+        return [int(value) for value in memory.recs.value[start : start + count]]
+
+
+def _with_policy() -> list[Change]:
+    found: list[Any] = []
+    for change in warm._changes():
+        if isinstance(change.thing, HpaObject):
+            rules = ScalingRules(policies=(ScalingPolicy("Pods", 1, 60),))
+            hpa = change.thing.hpa
+            hpa = replace(hpa, spec=replace(hpa.spec, behavior=Behavior(scale_up=rules)))
+            change = replace(change, thing=replace(change.thing, hpa=hpa))
+        found.append(change)
+    return found
+
+
+def test_a_write_uses_up_the_budget_and_the_watch_books_it_no_second_time() -> None:
+    led = Led()
+    assert led.writes(led.turn()) == (2, 3)
+    led.shows(3)
+    result = led.turn()
+    assert (led.events, int(result.ours_desired[0])) == (1, 3), "the budget of the minute is spent"
+    assert led.decider.lanes.foreign == []
+    for _ in range(4):
+        result = led.turn()
+    assert int(result.ours_desired[0]) == 4
+
+
+def test_a_failed_write_is_decided_again_as_one() -> None:
+    led = Led()
+    first = led.turn()
+    again = led.decider.redecide({0: "no"})
+    assert first.decisions.rescaled[0]
+    assert again.binding(0) == "scale_write"
+    assert not again.decisions.rescaled[0]
+    (event,) = again.events(0)
+    assert event.reason == "FailedRescale"
+    assert event.message.startswith("New size: 3; reason: ")
+    assert event.message.endswith("; error: no")
+    conditions = {c.type: c for c in again.document(0).status.conditions}
+    assert (conditions["AbleToScale"].status, conditions["AbleToScale"].reason) == (
+        "False", "FailedUpdateScale",
+    )  # fmt: skip
+    recommended = led.recommendations
+    led.turn()
+    assert led.events == 0
+    assert len(recommended) == len(set(recommended)) + recommended.count(2) - 1, "stored once"
+
+
+def test_a_pass_decided_again_leaves_the_memory_of_other_lanes_as_it_was() -> None:
+    led, other = Led(), Led()
+    led.turn()
+    other.turn()
+    led.decider.redecide({})
+    assert np.array_equal(led.decider._memory.head, other.decider._memory.head)
+    assert np.array_equal(led.decider._memory.recs, other.decider._memory.recs)
+
+
+def test_changes_of_others_are_told_and_spend_nothing() -> None:
+    led = Led()
+    led.turn()
+    led.shows(5)
+    led.turn()
+    assert led.events == 0, "as in the controller, which does not see them"
+    assert led.decider.lanes.foreign == [ForeignChange(("shop", "web"), 2, 5)]
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_an_uncertain_write_counts_once_a_watch_shows_it(made: bool) -> None:
+    led = Led()
+    led.writes(led.turn(), certain=False)
+    led.turn()
+    assert led.events == 0
+    if made:
+        led.shows(3)
+    led.turn()
+    assert led.events == int(made)
+
+
+def test_a_standby_books_every_change() -> None:
+    led = Led(leads=False)
+    led.turn()
+    led.shows(3)
+    led.turn()
+    assert led.events == 1
+    assert led.decider.lanes.foreign == []
+
+
+def test_changes_from_before_the_first_reading_are_recalled() -> None:
+    led = Led()
+    led.turn()
+    lanes = led.decider.lanes
+    lanes.recall_change(("shop", "web"), NOW + STEP, 1, 2)
+    lanes.recall_change(("shop", "gone"), 0, 1, 2)
+    assert lanes.get(("shop", "web")).changes == [], "it was seen by then"  # type: ignore[union-attr]
+    lanes.recall_change(("shop", "web"), warm._CREATED_MS - 1, 1, 2)
+    led.turn()
+    assert led.events == 1
+
+
+@pytest.mark.parametrize("follows", [True, False])
+def test_a_rescale_that_is_followed_counts_as_recommended(follows: bool) -> None:
+    """The controller saw a sample that wanted six; without it a window lets go at once."""
+    led = Led(leads=False, follows=follows)
+    led.turn()
+    led.shows(6)
+    led.turn()
+    assert (max(led.recommendations) >= 6) is follows
+
+
+def test_a_rescale_that_the_status_does_not_name_is_not_followed() -> None:
+    led = Led(leads=False, follows=True)
+    led.turn()
+    lane = led.decider.lanes.get(("shop", "web"))
+    assert lane is not None
+    lane.item = replace(lane.item, hpa=replace(lane.item.hpa, status=HPAStatus(2, 2, "x")))
+    led.shows(6)
+    led.turn()
+    assert max(led.recommendations) < 6
+
+
+def test_following_down_cuts_recommendations() -> None:
+    led = Led(leads=False, follows=True)
+    for _ in range(3):
+        led.turn()
+    led.shows(1)
+    led.turn()
+    assert led.recommendations[:-1] == [1] * (len(led.recommendations) - 1)
+
+
+def test_after_a_failed_write_the_size_is_known() -> None:
+    led = Led()
+    led.turn()
+    assert led.decider.redecide({0: "x"}).spec_replicas.tolist() == [2]

@@ -1,0 +1,132 @@
+"""deploy/apply/: a real API server takes the manifests, and their role suffices and is no wider."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer.main
+import yaml
+
+import hpabatch
+from hpabatch.cli.app import app
+from hpabatch.cli.live import live  # noqa: F401 - registers the command
+from tests.real.api_writes import Writer
+from tests.real.applying import Applying, Ground
+from tests.real.cluster import Cluster, missing, running_cluster
+
+DEPLOY = Path(hpabatch.__file__).resolve().parent.parent / "deploy" / "apply"
+FILES = ("namespace", "rbac", "switch", "deployment", "network")
+"""disruption.yaml is of policy/v1, which Kubernetes 1.20 does not serve yet."""
+
+needs_cluster = pytest.mark.skipif(bool(missing()), reason=missing())
+DOES = [
+    "update deployments.apps/scale", "update horizontalpodautoscalers.autoscaling/status",
+    "create events", "patch events", "get deployments.apps",
+]  # fmt: skip
+DOES_NOT = [
+    "update deployments.apps", "patch deployments.apps", "patch deployments.apps/scale",
+    "update horizontalpodautoscalers.autoscaling", "delete horizontalpodautoscalers.autoscaling",
+    "create horizontalpodautoscalers.autoscaling", "delete pods", "create pods", "get secrets",
+    "list secrets", "get configmaps", "update configmaps", "update leases.coordination.k8s.io",
+    "create pods/exec", "delete events",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("applied")
+
+
+@pytest.fixture(scope="module")
+def deployed(folder: Path) -> Iterator[Cluster]:
+    """Yield a cluster with the manifests, whose roles are given to `scaler`."""
+    flags = ["--stub", "--fake-kubelet", "--controllers", "deployment,replicaset"]
+    with running_cluster(folder, flags=flags) as cluster:
+        for name in FILES:
+            cluster.kubectl("apply", "-f", str(DEPLOY / f"{name}.yaml"))
+        who = "--user=scaler"
+        role = ["--clusterrole=hpabatch-apply", who]
+        cluster.kubectl("create", "clusterrolebinding", "scaler-applies", *role)
+        role = ["-n", "hpabatch", "--role=hpabatch-apply", who]
+        cluster.kubectl("create", "rolebinding", "scaler-applies", *role)
+        yield cluster
+
+
+def _can(cluster: Cluster, folder: Path, what: str) -> str:
+    verb, _, resource = what.partition(" ")
+    resource, _, sub = resource.partition("/")
+    words = [verb, resource, "--all-namespaces", *([f"--subresource={sub}"] if sub else [])]
+    login = f"--kubeconfig={folder / 'scaler.kubeconfig'}"
+    return cluster.try_kubectl(login, "auth", "can-i", *words).stdout.strip()
+
+
+@needs_cluster
+@pytest.mark.parametrize("what", DOES)
+def test_the_role_writes_what_the_loop_needs(deployed: Cluster, folder: Path, what: str) -> None:
+    assert _can(deployed, folder, what) == "yes"
+
+
+@needs_cluster
+@pytest.mark.parametrize("what", DOES_NOT)
+def test_the_role_does_not_do_more(deployed: Cluster, folder: Path, what: str) -> None:
+    assert _can(deployed, folder, what) == "no"
+
+
+@needs_cluster
+def test_with_this_role_alone_targets_are_scaled(
+    deployed: Cluster, folder: Path, tmp_path: Path
+) -> None:
+    """Both ways; nothing that is told or logged is a refusal."""
+    ground = Ground(Writer(deployed))
+    ground.writer.namespace("shop")
+    ground.app("shop", "web")
+    ground.deployment("shop", "own")
+    ground.levels(cpu_total_m={"shop/web": 300, "shop/own": 300})
+    documents = ground.document(tmp_path / "hpas", "shop", "own")
+    for name, way in (("web", ["--take-over"]), ("own", ["--manifests", str(documents)])):
+        login = folder / "scaler.kubeconfig"
+        one = Applying(tmp_path / name, login, *way, "--own-namespace", "hpabatch")
+        try:
+            one.until(lambda name=name: ground.size("shop", name) == 6)  # type: ignore[misc]
+            if name == "web":
+                one.until(lambda: ground.desired()["shop/web"] == 6)
+                one.until(lambda: bool(ground.events("shop", "web")))
+            else:
+                one.until(lambda: "desiredReplicas" in deployed.kubectl(
+                    "get", "cm", "-n", "hpabatch", "-o", "yaml"
+                ))  # fmt: skip
+            assert one.end()[0] == 0
+            told = [line.get("text", "") for line in one.lines]
+            assert not [text for text in told if "forbidden" in text]
+            assert one.logged("failed") == []
+        finally:
+            one.kill()
+
+
+@needs_cluster
+def test_applying_the_switch_again_leaves_it_on(deployed: Cluster) -> None:
+    patch = ["patch", "configmap", "hpabatch-apply", "-n", "hpabatch", "-p"]
+    deployed.kubectl(*patch, '{"data": {"stop": "true"}}')
+    deployed.kubectl("apply", "-f", str(DEPLOY / "switch.yaml"))
+    shown = deployed.kubectl("get", "configmap", "hpabatch-apply", "-n", "hpabatch", "-o", "yaml")
+    assert yaml.safe_load(shown)["data"] == {"stop": "true"}
+
+
+def test_the_arguments_are_options_and_scale_nothing_yet() -> None:
+    documents = yaml.safe_load_all((DEPLOY / "deployment.yaml").read_text())
+    deployment = next(iter(documents))
+    assert deployment["spec"]["replicas"] == 2
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    command = typer.main.get_command(app).commands["live"]  # type: ignore[attr-defined]
+    options = {name for parameter in command.params for name in parameter.opts}
+    assert {argument.partition("=")[0] for argument in container["args"]} <= options
+    assert "--dry-run" in container["args"]
+
+
+def test_every_file_is_in_the_kustomization() -> None:
+    listed = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text())["resources"]
+    there = {path.name for path in DEPLOY.glob("*.yaml")} - {"kustomization.yaml"}
+    assert set(listed) == there
+    assert there == {f"{name}.yaml" for name in (*FILES, "disruption")}

@@ -1,0 +1,253 @@
+"""`hpabatch live --apply` scales workloads of a real API server without an HPA controller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.real.api_writes import Writer
+from tests.real.applying import OURS, Applying, Ground
+from tests.real.cluster import missing, running_cluster
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+
+Start = Callable[..., Applying]
+SPACES = ("shop", "held", "busy", "odd", "poor")
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    flags = ["--stub", "--fake-kubelet", "--controllers", "deployment,replicaset"]
+    with running_cluster(tmp_path_factory.mktemp("apply"), flags=flags) as cluster:
+        found = Ground(Writer(cluster))
+        found.prepare(*SPACES)
+        yield found
+
+
+@pytest.fixture
+def start(ground: Ground, tmp_path: Path) -> Iterator[Start]:
+    """Yield a function that starts an instance; it is ended with the test."""
+    started: list[Applying] = []
+
+    def begin(*more: str, user: str = "kubeconfig", **settings: Any) -> Applying:
+        folder = tmp_path / f"instance{len(started)}"
+        one = Applying(folder, ground.writer.folder / user, *more, **settings)
+        started.append(one)
+        return one
+
+    yield begin
+    for one in started:
+        one.kill()
+    ground.switch("false")
+
+
+def _conditions(ground: Ground, namespace: str, name: str) -> dict[str, tuple[str, str]]:
+    hpa = ground.writer.send("GET", f"{ground.hpas(namespace)}/{name}")
+    found = hpa.get("status", {}).get("conditions") or []
+    return {one["type"]: (one["status"], one["reason"]) for one in found}
+
+
+def test_hpas_of_the_cluster_are_taken_over(ground: Ground, start: Start) -> None:
+    """Sizes, statuses and events are those that upstream's controller would write."""
+    ground.app("shop", "web")
+    ground.levels(cpu_total_m={"shop/web": 300})
+    one = start("--take-over", "-n", "shop")
+    one.until(lambda: ground.size("shop", "web") == 6)
+    one.until(lambda: ground.desired().get("shop/web") == 6)
+    assert one.sizes("web") == [(2, 4), (4, 6)]
+    one.until(
+        lambda: (
+            _conditions(ground, "shop", "web").get("ScalingActive") == ("True", "ValidMetricFound")
+        )
+    )
+    why = "cpu resource utilization (percentage of request) above target"
+    one.until(
+        lambda: ("SuccessfulRescale", f"New size: 4; reason: {why}") in ground.events("shop", "web")
+    )
+    ground.levels(cpu_total_m={"shop/web": 100})
+    one.until(lambda: ground.size("shop", "web") == 2)
+    assert one.sizes("web")[-1][1] == 2
+    code, seconds = one.end()
+    assert (code, seconds < 20) == (0, True)
+    lease = ground.writer.send(
+        "GET", f"/apis/coordination.k8s.io/v1/namespaces/{OURS}/leases/hpabatch-apply"
+    )
+    assert lease["spec"].get("holderIdentity", "") == "", "it is released"
+    will = one.logged("will")
+    assert all(line["why"] and line["cluster"] and line["identity"] for line in will)
+
+
+def test_nothing_is_written_before_the_probe_was_silent(ground: Ground, start: Start) -> None:
+    ground.app("shop", "quiet")
+    ground.levels(cpu_total_m={"shop/quiet": 300})
+    one = start("--take-over", "-n", "shop", silence=60)
+    one.until_problem("apply rivals", "must stay without status for 60 s")
+    one.until(lambda: one.desired().get("shop/quiet") == 4)
+    assert ground.size("shop", "quiet") == 2
+    assert one.logged("will") == []
+
+
+def test_own_documents_are_acted_on_but_for_targets_that_the_cluster_names(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    for name in ("mine", "theirs"):
+        ground.deployment("odd", name)
+    ground.hpa("odd", "theirs")
+    ground.levels(cpu_total_m={"odd/mine": 300, "odd/theirs": 300})
+    one = start("--manifests", str(ground.document(tmp_path / "hpas", "odd", "mine", "theirs")))
+    one.until(lambda: ground.size("odd", "mine") == 6)
+    words = "Deployment/theirs is also the target of HPA odd/theirs of the cluster"
+    assert words in one.problems()["apply odd/theirs"]
+    assert ground.size("odd", "theirs") == 2
+    one.until(lambda: '"desiredReplicas":6' in ground.report("odd", "mine"))
+    ground.remove_hpa("odd", "theirs")
+    one.until(lambda: ground.size("odd", "theirs") == 6)
+    ground.remove_deployment("odd", "mine")
+    one.until(lambda: "not found" in ground.report("odd", "mine"))
+
+
+def test_what_is_off_is_not_scaled(ground: Ground, start: Start, tmp_path: Path) -> None:
+    """The kill switch, the annotation of an HPA, and that of a target of an own document."""
+    for name in ("web", "own"):
+        ground.deployment("held", name)
+    ground.hpa("held", "web", annotations={"hpabatch/apply": "off"})
+    ground.levels(cpu_total_m={"held/web": 300, "held/own": 300})
+    ground.switch("maintenance")
+    one = start("--take-over", "-n", "held")
+    one.until_problem("apply switch", "the kill switch is on: stop of ConfigMap")
+    one.until(lambda: one.desired().get("held/web") == 4)
+    ground.switch("false")
+    one.until(one.leads)
+    assert ground.size("held", "web") == 2
+    ground.annotate(f"{ground.hpas('held')}/web", None)
+    one.until(lambda: ground.size("held", "web") == 6)
+    assert one.end()[0] == 0
+    ground.annotate("/apis/apps/v1/namespaces/held/deployments/own", "off")
+    two = start("--manifests", str(ground.document(tmp_path / "hpas", "held", "own")))
+    two.until(lambda: bool(two.logged("failed")))
+    assert (
+        two.logged("failed")[0]["error"]
+        == "hpabatch: the target's annotation hpabatch/apply is off"
+    )
+    ground.annotate("/apis/apps/v1/namespaces/held/deployments/own", None)
+    two.until(lambda: ground.size("held", "own") == 6)
+
+
+def test_a_dry_run_is_checked_and_stores_nothing(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    ground.deployment("odd", "dry")
+    ground.levels(cpu_total_m={"odd/dry": 300})
+    one = start("--dry-run", "--manifests", str(ground.document(tmp_path / "hpas", "odd", "dry")))
+    one.until(lambda: len(one.logged("done")) >= 2)
+    assert {(line["from"], line["to"], line["dry_run"]) for line in one.logged("will")} == {
+        (2, 4, True)
+    }
+    assert ground.size("odd", "dry") == 2
+
+
+def test_limits_of_a_pass_delay_and_do_not_forget(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    names = [f"w{k}" for k in range(5)]
+    for name in names:
+        ground.deployment("busy", name)
+    ground.levels(cpu_total_m={f"busy/{name}": 200 for name in names})
+    folder = ground.document(tmp_path / "hpas", "busy", *names)
+    one = start("--most-targets", "2", "--manifests", str(folder))
+    one.until(lambda: all(ground.size("busy", name) == 4 for name in names))
+    passes: dict[str, int] = {}
+    for line in one.logged("will"):
+        instant = line["id"].partition("-")[0]
+        passes[instant] = passes.get(instant, 0) + 1
+    assert max(passes.values()) <= 2
+    assert all(one.sizes(name) == [(2, 4)] for name in names)
+
+
+def test_a_pass_that_has_begun_is_written_before_the_end(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    names = [f"late{k}" for k in range(6)]
+    for name in names:
+        ground.deployment("busy", name)
+    ground.levels(cpu_total_m={f"busy/{name}": 200 for name in names})
+    folder = ground.document(tmp_path / "hpas", "busy", *names)
+    one = start("--write-rate", "2", "--manifests", str(folder))
+    one.until(lambda: len(one.logged("will")) == 6)
+    assert one.logged("done") == [], "18 requests, 2 a second"
+    code, _ = one.end()
+    assert code == 0
+    assert len(one.logged("done")) == 6
+    assert {ground.size("busy", name) for name in names} == {4}
+    assert one.logged("stop")
+
+
+def test_sizes_of_others_are_noted_and_decided_on(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    """Manual scaling, also to zero, which pauses an HPA; a target that vanishes and comes back."""
+    ground.deployment("odd", "hand")
+    ground.levels(cpu_total_m={"odd/hand": 100})
+    one = start("--manifests", str(ground.document(tmp_path / "hpas", "odd", "hand")))
+    one.until(one.leads)
+    ground.resize("odd", "hand", 5)
+    one.until(lambda: one.sizes("hand") == [(5, 2)])
+    assert any(
+        "odd/hand: another changed the size, 2 -> 5" in x["text"] for x in one.since(0, "note")
+    )
+    ground.resize("odd", "hand", 0)
+    one.until(
+        lambda: (
+            any(x.get("binding") == "disabled" for x in one.lines)
+            or ground.size("odd", "hand") == 0
+        )
+    )
+    ground.resize("odd", "hand", 14)
+    one.until(lambda: (14, 10) in one.sizes("hand"))
+    ground.remove_deployment("odd", "hand")
+    one.until(lambda: any("not found" in x.get("why", "") for x in one.since(0, "fails")))
+    ground.deployment("odd", "hand", 1)
+    one.until(lambda: ground.size("odd", "hand") == 2)
+
+
+def test_two_instances_without_one_election_find_each_other(ground: Ground, start: Start) -> None:
+    """Their leases are in different namespaces; the second probe gets a status of the first."""
+    ground.writer.namespace("others")
+    copy = {"metadata": {"name": "hpabatch-apply"}, "data": {"stop": "false"}}
+    ground.writer.send("POST", "/api/v1/namespaces/others/configmaps", copy)
+    one = start("--take-over")
+    one.until(one.leads)
+    two = start("--take-over", "--own-namespace", "others")
+    two.until_problem("apply rivals", "the probe HPA others/hpabatch-probe has got a status")
+    assert two.logged("leads", "will") == []
+    assert one.leads()
+
+
+def test_a_login_without_rights_is_refused_with_a_sentence(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    folder = ground.document(tmp_path / "hpas", "poor", "web")
+    one = start("--manifests", str(folder), user="scaler.kubeconfig")
+    assert one.process.wait(60) == 2
+    said = (one.folder / "err").read_text()
+    assert "the lease ours/hpabatch-apply cannot be read" in said
+    assert "forbidden" in said
+    assert "Traceback" not in said
+
+
+def test_an_api_server_that_dies_and_comes_back_is_survived(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    ground.deployment("odd", "storm")
+    ground.levels(cpu_total_m={"odd/storm": 100})
+    one = start("--manifests", str(ground.document(tmp_path / "hpas", "odd", "storm")))
+    one.until(one.leads)
+    ground.writer.kill()
+    one.until_problem("apply switch", "cannot be read")
+    ground.writer.start()
+    ground.levels(cpu_total_m={"odd/storm": 300})
+    one.until(lambda: ground.size("odd", "storm") == 6)
+    assert one.sizes("storm") == [(2, 4), (4, 6)]

@@ -1,0 +1,197 @@
+"""Several instances of `hpabatch live --apply`, and other controllers, on one real API server."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.real.api_writes import Json, Writer
+from tests.real.applying import LEASE_S, Applying, Ground, queue_metric
+from tests.real.cluster import missing, running_cluster
+from tests.real.live_place import KCM_ARGS
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+
+Start = Callable[..., Applying]
+KILLS = 3
+PERIOD_S = 20
+PODS_A_PERIOD = 4
+SLACK_S = 1.5  # between the instant of a pass, at which its event counts, and its write
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    controllers = "deployment,replicaset,horizontalpodautoscaling"
+    flags = ["--stub", "--fake-kubelet", "--audit", "--controllers", controllers]
+    folder = tmp_path_factory.mktemp("ha")
+    audit = "--audit-log-mode=blocking"
+    with running_cluster(folder, audit, flags, {"KCM_ARGS": KCM_ARGS}) as cluster:
+        found = Ground(Writer(cluster))
+        found.prepare("ours-shop", "their-shop", "killed", "taken")
+        yield found
+
+
+@pytest.fixture
+def start(ground: Ground, tmp_path: Path) -> Iterator[Start]:
+    """Yield a function that starts an instance; it is ended with the test."""
+    started: list[Applying] = []
+
+    def begin(*more: str, **settings: Any) -> Applying:
+        folder = tmp_path / f"instance{len(started)}"
+        one = Applying(folder, ground.writer.folder / "kubeconfig", *more, **settings)
+        started.append(one)
+        return one
+
+    yield begin
+    for one in started:
+        one.kill()
+
+
+def test_hpas_on_which_another_controller_acts_are_refused(ground: Ground, start: Start) -> None:
+    """Upstream's controller runs, and writes the status of the probe."""
+    ground.app("taken", "web")
+    ground.levels(cpu_total_m={"taken/web": 100})
+    one = start("--take-over", "-n", "taken")
+    one.until_problem("apply rivals", "the probe HPA ours/hpabatch-probe has got a status")
+    time.sleep(5)
+    assert one.logged("leads", "will") == []
+    ground.remove_hpa("taken", "web")
+
+
+def test_sizes_are_those_of_upstreams_controller(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    """Beside it, on an equal namespace with the same load: the same sequence of sizes.
+
+    The metric does not depend on pods: those of two namespaces never come at the same time.
+    """
+    targets = {"calm": "40", "even": "20", "steep": "5"}
+    folder = tmp_path / "hpas"
+    for name, value in targets.items():
+        metric = queue_metric(value)
+        ground.deployment("ours-shop", name)
+        ground.document(folder, "ours-shop", name, metrics=[metric])
+        ground.deployment("their-shop", name)
+        ground.hpa("their-shop", name, metric)
+    ground.levels(external={"queue": 80})
+    one = start("--manifests", str(folder), every="1s")
+    one.until(lambda: ground.size("ours-shop", "steep") == 10)
+    one.until(lambda: ground.size("their-shop", "steep") == 10)
+    seen: dict[str, list[int]] = {}
+    for level in (80, 15, 190, 41, 80):
+        ground.levels(external={"queue": level})
+        end = time.monotonic() + 9
+        while time.monotonic() < end:
+            for space in ("ours-shop", "their-shop"):
+                for name in targets:
+                    sizes, size = seen.setdefault(f"{space}/{name}", []), ground.size(space, name)
+                    if sizes[-1:] != [size]:
+                        sizes.append(size)
+            time.sleep(0.05)
+    for name in targets:
+        assert seen[f"ours-shop/{name}"] == seen[f"their-shop/{name}"], seen
+    assert sum(len(sizes) for sizes in seen.values()) >= 24, seen
+
+
+@pytest.mark.parametrize("skew_s", [600, -600])
+def test_clocks_that_differ_are_told_and_elect_one_leader(
+    ground: Ground, start: Start, tmp_path: Path, skew_s: int
+) -> None:
+    name = f"skew{'ahead' if skew_s > 0 else 'behind'}"
+    ground.deployment("killed", name, 2)
+    metric = queue_metric("10")
+    folder = ground.document(tmp_path / "hpas", "killed", name, metrics=[metric])
+    ground.levels(external={"queue": 20})
+    right, wrong = (start("--manifests", str(folder), skew_s=k) for k in (0, skew_s))
+    wrong.until(lambda: any("clock" in about for about in wrong.problems()))
+    right.until(lambda: right.leads() != wrong.leads())
+    for _ in range(2 * LEASE_S):
+        time.sleep(0.5)
+        assert right.leads() != wrong.leads()
+    leader, other = (right, wrong) if right.leads() else (wrong, right)
+    ground.levels(external={"queue": 40})
+    leader.until(lambda: ground.size("killed", name) == 4)
+    assert other.logged("will") == []
+    leader.kill_now()
+    ground.levels(external={"queue": 80})
+    other.until(lambda: ground.size("killed", name) == 8)
+
+
+def test_after_kills_of_the_leader_policies_hold(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    """Over all leaders the change in any period is within the policy; nothing is scaled twice."""
+    policy = {"type": "Pods", "value": PODS_A_PERIOD, "periodSeconds": PERIOD_S}
+    rules = {"policies": [policy], "stabilizationWindowSeconds": 0}
+    behavior = {"scaleUp": rules, "scaleDown": rules}
+    ground.deployment("killed", "web", 2)
+    folder = ground.document(tmp_path / "hpas", "killed", "web", maxReplicas=60, behavior=behavior)
+    draw = random.Random(7)
+    pair = [start("--manifests", str(folder)) for _ in range(2)]
+    with watched_sizes(ground, "killed", "web") as changes:
+        ground.levels(cpu_total_m={"killed/web": 3000})
+        for _ in range(KILLS):
+            other, seconds = kill_leader(pair, "killed/web", draw)
+            assert seconds < 2 * LEASE_S + 3
+            pair = [other, start("--manifests", str(folder))]
+        time.sleep(PERIOD_S / 2)
+    assert len(changes) > 1, "sizes were written"
+    assert len(changes) == audited_writes(ground, "killed", "web"), "none is written twice"
+    for at, _ in changes:
+        inside = [change for then, change in changes if at <= then < at + PERIOD_S - SLACK_S]
+        assert sum(inside) <= PODS_A_PERIOD, (changes, at)
+
+
+def kill_leader(pair: list[Applying], hpa: str, draw: random.Random) -> tuple[Applying, float]:
+    """Kill the leader while the other is hot; return that one, and the time it took to lead (s)."""
+    pair[0].until(lambda: any(one.leads() for one in pair))
+    time.sleep(draw.uniform(0, 3))
+    other, leader = sorted(pair, key=Applying.leads)
+    other.until(lambda: hpa in other.desired())
+    leader.kill_now()
+    begun = time.monotonic()
+    other.until(other.leads)
+    return other, time.monotonic() - begun
+
+
+@contextmanager
+def watched_sizes(ground: Ground, namespace: str, name: str) -> Iterator[list[tuple[float, int]]]:
+    """Yield a growing list of time (s) and change of every change of a size."""
+    found: list[tuple[float, int]] = []
+    over = threading.Event()
+
+    def look() -> None:
+        last = ground.size(namespace, name)
+        while not over.wait(0.03):
+            size = ground.size(namespace, name)
+            if size != last:
+                found.append((time.monotonic(), size - last))
+            last = size
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        thread.join()
+
+
+def audited_writes(ground: Ground, namespace: str, name: str) -> int:
+    """Return the number of writes of a scale that the API server's audit log has."""
+    count = 0
+    for line in (ground.writer.folder / "log" / "audit.log").read_text().splitlines():
+        one: Json = json.loads(line)
+        of = one.get("objectRef", {})
+        at = (of.get("namespace"), of.get("name"), of.get("subresource"))
+        is_made = one.get("responseStatus", {}).get("code") == 200
+        count += at == (namespace, name, "scale") and one["verb"] == "update" and is_made
+    return count
