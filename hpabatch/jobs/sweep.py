@@ -141,13 +141,15 @@ def sweep_to_disk(job: SweepJob, report: Report = lambda status: None) -> SweepR
     tasks, place = tasks_of(job.sweep), job.destination.job_path
     _refuse_another(job)
     identity = _identity(job)
+    if (done := _done_before(job, identity)) is not None:
+        return done
     execute = executor_of(job.spread, Order(MAKE, _order(job), identity, "simulate_fleet"))
     with (
         open_job(place, identity, replace=job.replace) as folder,
         finishing(folder, len(tasks)),
     ):
         records = run_job(tasks, SweepWork(job.sweep), folder, report, execute)
-        _finish(job, tasks, records, folder)
+        _finish(job, tasks, records, folder, identity.fingerprint)
     return read_sweep(job.destination.path)
 
 
@@ -179,6 +181,18 @@ def _refuse_another(job: SweepJob) -> None:
             f"{job.destination.path} holds another sweep ({told}), and nothing was changed: name "
             "another folder, or replace it with --replace"
         )
+
+
+def _done_before(job: SweepJob, identity: Identity) -> SweepResult | None:
+    """Return the sweep that is there if the very same job wrote it, and it can be read."""
+    place = job.destination.real_path
+    if job.replace or not place.is_dir() or not is_sweep_folder(place):
+        return None
+    try:
+        found = read_sweep(job.destination.path)
+    except HistoryError:
+        return None
+    return found if found.parameters.get("job") == identity.fingerprint else None
 
 
 def _own_facts(evidence: Mapping[str, str], told: Mapping[str, Any]) -> dict[str, str]:
@@ -225,7 +239,11 @@ def _fact(value: Any) -> str:
 
 
 def _finish(
-    job: SweepJob, tasks: Sequence[Task], records: Sequence[dict[str, Any]], folder: JobFolder
+    job: SweepJob,
+    tasks: Sequence[Task],
+    records: Sequence[dict[str, Any]],
+    folder: JobFolder,
+    fingerprint: str,
 ) -> None:
     """Put the parts together and move them to their place."""
     skipped = [*job.sweep.plan.skipped]
@@ -240,7 +258,8 @@ def _finish(
         write_table(settings_frame(sweep.options.grid), evidence, new, "settings")
         write_table(hpas.sort("cluster", "namespace", "hpa"), evidence, new, "hpas")
         _write_parts(sweep, tasks, folder, new, evidence)
-        write_about(new, evidence, _parameters(job, skipped, told))
+        told_all = {**_parameters(job, skipped, told), "job": fingerprint}
+        write_about(new, evidence, told_all)
 
 
 class SweepRefusedError(RefusedError):

@@ -42,6 +42,7 @@ HEADS: Final = (
     Head("CHANGE", "what changes in the spec, old -> new", left=True, folds=True),
     Head("CONFIDENCE", ADVICE["confidence"].meaning, left=True),
     Head("SAVES", "saving of the objective on the judged blocks, which it was not chosen on"),
+    Head("MISSING", "missing pod-hours in the judged blocks, today -> recommended"),
     Head("RESCALES", "rescales in the judged blocks, today -> recommended"),
     Head(
         "SATURATED",
@@ -120,6 +121,7 @@ class AdviseReport(RecommendReport):
             ", ".join(told),
             item.confidence or "",
             percent(row["judged_saving_pct"], 1),
+            measure_cell(row, "short_pod_hours", is_change=True),
             measure_cell(row, "rescales", is_change=True),
             measure_cell(row, "saturated_minutes", is_change=True),
         )
@@ -127,9 +129,13 @@ class AdviseReport(RecommendReport):
     def _doubted(
         self, changes: Sequence[Recommendation], rows: Mapping[Any, Any], many: bool
     ) -> Iterator[str]:
-        """Yield why the first changes that are not written are not surer."""
-        written = {item.key for item in self.found.written()}
-        for item in [c for c in changes if c.key not in written][:SHOWN_OTHERS]:
+        """Yield why the first changes of each confidence below high are not surer."""
+        doubted = [c for c in changes if c.confidence != CONFIDENCES[0]]
+        shown: Counter[str | None] = Counter()
+        for item in doubted:
+            shown[item.confidence] += 1
+            if shown[item.confidence] > SHOWN_OTHERS:
+                continue
             row = rows[item.key]
             surer = f"; surer with {row['surer']}" if row["surer"] else ""
             name = printable(label(*item.key, with_cluster=many))
@@ -171,13 +177,13 @@ class AdviseReport(RecommendReport):
     def hints(self) -> Sequence[str]:
         """Return where patches and everything else lie, and what to type next."""
         kept = {item.key for item in self.found.written()}
-        left = [c for c in self._of(CHANGE) if c.key not in kept]
-        lowest = max((c.confidence or "" for c in left), key=lambda c: _RANK[c], default="")
-        more = (
-            [f"{counted(len(left), 'change')} not written: --accept {lowest} writes all"]
-            if left
-            else []
-        )
+        left = Counter(c.confidence for c in self._of(CHANGE) if c.key not in kept)
+        more = [
+            f"not written: {counted(left[confidence], 'change')} of {confidence} confidence "
+            f"(--accept {confidence})"
+            for confidence in CONFIDENCES
+            if left[confidence]
+        ]
         place = shlex.quote(f"{self.folder}/sweep")
         return [
             *self.written,
@@ -205,7 +211,8 @@ class AdviseReport(RecommendReport):
         return [
             *RecommendReport.basis(self),
             f"settings: {grid} (--grid); lens {request.get('lens', 'none')} (--lens); nothing "
-            f"changes for a saving below {options.rules.least_saving_pct:g}% (--least-saving); "
+            f"changes for a saving below {options.rules.least_saving_pct:g}% on the training "
+            "blocks (--least-saving); "
             f"written: changes of {options.accept} confidence"
             + ("" if options.accept == CONFIDENCES[0] else " or better")
             + " (--accept)",

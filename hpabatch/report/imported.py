@@ -23,7 +23,7 @@ _LAST: Final = ("container", "cluster", "kind", "uid", "ready", "window")
 # Parts of sentences that `TableMap.assumed` has, the one with the largest consequence first.
 _CONSEQUENCES: Final = (
     "no cpu request", "requests are the limits", "has no HPA", " is in ", "whole units",
-    "namespace", "recorded sizes", "no window", "minReplicas", "lives.ready_after",
+    "lives.ready_after", "namespace", "recorded sizes", "no window", "minReplicas",
 )  # fmt: skip
 
 

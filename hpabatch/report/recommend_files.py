@@ -22,6 +22,7 @@ from hpabatch.model.settings.differences import metric_name
 INDEX: Final = "recommendations.json"
 MANIFESTS: Final = "manifests"
 _LONGEST_NAME: Final = 200  # of 255, so that temporary names fit too
+_FEW_BLOCKS: Final = 8  # resamples of fewer training blocks are few different ones
 _SHOWN: Final = (
     "cost",
     "pod_hours",
@@ -178,10 +179,11 @@ def _sureness(judging: Mapping[str, Any], unit: str) -> Iterator[str]:
     if sure is None:
         yield f"uncertainty: not known, with one training {unit}"
     elif sure["low_pct"] is not None:
+        few = len(judging["folds"]) + 1 < _FEW_BLOCKS
         yield (
             f"uncertainty: over {sure['resamples']} resamples of the training {unit}s it saves "
             f"{sure['low_pct']:.1f} to {sure['high_pct']:.1f} %, and is better than today's in "
-            f"{sure['better_share']:.0%}"
+            f"{sure['better_share']:.0%}" + (f" (so few {unit}s say little)" if few else "")
         )
     changed = [fold for fold in judging["folds"] if fold["better"] is not None]
     if changed:

@@ -32,6 +32,7 @@ CHANGE: Final = "change"
 KEEP: Final = "keep"
 NONE: Final = "no advice"
 _DAY_MS: Final = 86_400_000
+RARE_WORDS: Final = "beyond 99 % of the recorded minutes"
 MOST_USED: Final = 0.5
 """Share of an SLO's limit above which a setting's use of it is a doubt."""
 _STEADY: Final = 1.2
@@ -189,8 +190,7 @@ def _passed_over(found: Judged, facts: Facts) -> Iterator[Doubt]:
     if best not in (None, TODAY) and not found.allowed[best]:
         yield Doubt(
             LOW,
-            f"{_name(found, best, facts)} may save enough: it asks pods for usage that was never "
-            "recorded",
+            f"{_name(found, best, facts)} may save enough: it asks pods for usage {RARE_WORDS}",
             "a time with a higher target, in small steps",
         )
     # (every other limit still counts, and so does one of saturation where a ceiling is known)
@@ -222,7 +222,7 @@ def _outside(found: Judged, facts: Facts) -> Iterator[Doubt]:
         yield Doubt(
             MEDIUM,
             f"for {share:.0%} of the time {_name(found, found.considered, facts)} asks pods for "
-            "usage that was never recorded",
+            f"usage {RARE_WORDS}",
             "a time with a higher target, in small steps",
         )
 
@@ -306,7 +306,11 @@ def _against(found: Judged, facts: Facts) -> str:
     held = found.judged.holds(robust)
     if not held[choice]:
         worst = tightest(found.judged, choice, _labels(found.unit), robust)
-        return f"{name}, chosen on the training blocks, breaks the SLO on the judged ones: {worst}"
+        told = f"{name}, chosen on the training blocks, breaks the SLO on the judged ones: {worst}"
+        asked = {slo.measure for slo in facts.options.goal.slos}
+        if SATURATED in asked and found.unit.is_open.any():
+            told += "; without a known ceiling what today's setting does counts as good enough"
+        return told
     dearer = found.trained.objective[choice] > found.trained.objective[TODAY]
     if dearer and not found.trained.holds(robust)[TODAY]:
         parts = (slice(0, found.split), slice(found.split, None))

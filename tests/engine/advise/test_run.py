@@ -326,7 +326,10 @@ def test_usage_that_was_never_recorded_is_a_doubt(
     came_to = {0: weeks([100] * 6, **none), 1: weeks([80] * 6, **none, outside_minutes=outside)}
     item = one(came_to)
     assert (item.answer, item.confidence) == ("change", confidence)
-    told = f"for {share:.0%} of the time target=70 asks pods for usage that was never recorded"
+    told = (
+        f"for {share:.0%} of the time target=70 asks pods for usage beyond 99 % of the recorded "
+        "minutes"
+    )
     assert [doubt.why for doubt in item.doubts] == ([] if confidence == "high" else [told])
 
 
