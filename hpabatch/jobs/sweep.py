@@ -141,7 +141,7 @@ def sweep_to_disk(job: SweepJob, report: Report = lambda status: None) -> SweepR
     tasks, place = tasks_of(job.sweep), job.destination.job_path
     _refuse_another(job)
     identity = _identity(job)
-    if (done := _done_before(job, identity)) is not None:
+    if (done := _done_before(job)) is not None:
         return done
     execute = executor_of(job.spread, Order(MAKE, _order(job), identity, "simulate_fleet"))
     with (
@@ -149,7 +149,7 @@ def sweep_to_disk(job: SweepJob, report: Report = lambda status: None) -> SweepR
         finishing(folder, len(tasks)),
     ):
         records = run_job(tasks, SweepWork(job.sweep), folder, report, execute)
-        _finish(job, tasks, records, folder, identity.fingerprint)
+        _finish(job, tasks, records, folder)
     return read_sweep(job.destination.path)
 
 
@@ -183,16 +183,26 @@ def _refuse_another(job: SweepJob) -> None:
         )
 
 
-def _done_before(job: SweepJob, identity: Identity) -> SweepResult | None:
-    """Return the sweep that is there if the very same job wrote it, and it can be read."""
+def _done_before(job: SweepJob) -> SweepResult | None:
+    """Return the sweep that is there if the very same job wrote it, and it can be read.
+
+    What an interrupted run has left of it goes the whole way, which removes that.
+    """
     place = job.destination.real_path
-    if job.replace or not place.is_dir() or not is_sweep_folder(place):
+    if (
+        job.replace
+        or job.destination.job_path.exists()
+        or not place.is_dir()
+        or not is_sweep_folder(place)
+    ):
         return None
     try:
         found = read_sweep(job.destination.path)
     except HistoryError:
         return None
-    return found if found.parameters.get("job") == identity.fingerprint else None
+    told = found.parameters
+    same = (told.get("job"), told.get("request")) == (_digest(job), job.told)
+    return found if same else None
 
 
 def _own_facts(evidence: Mapping[str, str], told: Mapping[str, Any]) -> dict[str, str]:
@@ -216,7 +226,15 @@ def tasks_of(sweep: SweepPlan) -> list[Task]:
 
 
 def _identity(job: SweepJob) -> Identity:
-    """Return what the tasks' files depend on."""
+    """Return what the tasks' files depend on: what the result does, and how it is cut."""
+    sweep = job.sweep
+    text = json.dumps([_digest(job), sweep.parts, sweep.chunks])
+    facts = {name: _fact(value) for name, value in job.told.items() if value not in (None, [])}
+    return Identity(hashlib.sha256(text.encode()).hexdigest(), {**sweep.evidence, **facts})
+
+
+def _digest(job: SweepJob) -> str:
+    """Return a digest of all that the result depends on."""
     sweep, options = job.sweep, job.sweep.options
     parts = [
         hpabatch.__version__,
@@ -226,11 +244,9 @@ def _identity(job: SweepJob) -> Identity:
         [setting.name for setting in options.grid.settings],
         repr(sorted(options.sets.items())),
         repr(options.loop),
-        [sweep.parts, sweep.chunks, repr(sweep.units), sweep.unit, options.fidelity],
+        [repr(sweep.units), sweep.unit, options.fidelity],
     ]
-    fingerprint = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-    facts = {name: _fact(value) for name, value in job.told.items() if value not in (None, [])}
-    return Identity(fingerprint, {**sweep.evidence, **facts})
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def _fact(value: Any) -> str:
@@ -239,11 +255,7 @@ def _fact(value: Any) -> str:
 
 
 def _finish(
-    job: SweepJob,
-    tasks: Sequence[Task],
-    records: Sequence[dict[str, Any]],
-    folder: JobFolder,
-    fingerprint: str,
+    job: SweepJob, tasks: Sequence[Task], records: Sequence[dict[str, Any]], folder: JobFolder
 ) -> None:
     """Put the parts together and move them to their place."""
     skipped = [*job.sweep.plan.skipped]
@@ -258,8 +270,7 @@ def _finish(
         write_table(settings_frame(sweep.options.grid), evidence, new, "settings")
         write_table(hpas.sort("cluster", "namespace", "hpa"), evidence, new, "hpas")
         _write_parts(sweep, tasks, folder, new, evidence)
-        told_all = {**_parameters(job, skipped, told), "job": fingerprint}
-        write_about(new, evidence, told_all)
+        write_about(new, evidence, _parameters(job, skipped, told))
 
 
 class SweepRefusedError(RefusedError):
@@ -323,6 +334,7 @@ def _parameters(job: SweepJob, skipped: Sequence[Skipped], told: Sequence[str]) 
         "currency": None if prices is None else prices.prices.currency,
         "skipped": [[s.cluster, s.namespace, s.hpa, s.reason] for s in skipped],
         "notes": [*sweep.notes, *told],
+        "job": _digest(job),
     }
 
 

@@ -91,7 +91,7 @@ def run(history: Path, out: Path, *, replace: bool = False, **more: Any) -> tupl
     """Sweep; return what it came to and how many tasks were resumed."""
     seen: list[Status] = []
     job = job_of(history, out, replace=replace, **more)
-    return sweep_to_disk(job, seen.append), seen[0].resumed
+    return sweep_to_disk(job, seen.append), seen[0].resumed if seen else 0
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -162,6 +162,20 @@ def test_it_goes_on_wherever_it_ended(
     assert resumed == kept
     assert files(out) == files(whole)
     assert os.listdir(tmp_path) == [out.name]
+
+
+def test_a_finished_sweep_is_read_and_not_computed_again(tmp_path: Path, history: Path) -> None:
+    out = tmp_path / "sweep"
+    first, _ = run(history, out)
+    seen: list[Status] = []
+    again = sweep_to_disk(job_of(history, out), seen.append)
+    assert (seen, again.results.equals(first.results)) == ([], True)
+    # One that cannot be read is made again.
+    whole = files(out)
+    (out / "results.parquet").write_bytes(whole["results.parquet"][:100])
+    sweep_to_disk(job_of(history, out), seen.append)
+    assert seen
+    assert files(out) == whole
 
 
 def test_the_tasks_are_parts_and_chunks(history: Path) -> None:

@@ -240,7 +240,8 @@ def test_the_confidence_that_advice_can_have() -> None:
     assert line() == "1 high, 1 medium, 1 low, 1 none"
     lag = {"signal": "resource/cpu", "lag_ms": 30_000}
     assert line(lenses=[lag]) == "2 medium, 1 low, 1 none"
-    assert line(lens_ratios=[{"signal": "resource/cpu", "scale": 2.0}]) == line(lenses=[lag])
+    ratio = {"signal": "resource/cpu", "scale": 2.0}
+    assert line(lens_ratios=[ratio]) == "3 low, 1 none"
     text = table_text(report(row("api", 0)))
     assert "confidence that advice can have: 1 medium (`hpabatch recommend` says why)" in text
 
