@@ -13,7 +13,6 @@ import json
 import os
 import platform
 import queue
-import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
@@ -21,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import IO, Any, Final, Generic, TypeVar
 
 from hpabatch import errors
 from hpabatch.errors import HpabatchError, UsageError
@@ -165,8 +164,8 @@ def _public_name(error: HpabatchError) -> str:
     return next(kinds)
 
 
-def _read_orders(orders: queue.SimpleQueue[str]) -> None:
-    for line in sys.stdin:
+def _read_orders(stream: IO[str], orders: queue.SimpleQueue[str]) -> None:
+    for line in stream:
         orders.put(line)
     os._exit(0)  # whoever gave the orders is gone, and so is the use of the current one
 
@@ -176,8 +175,12 @@ def main() -> None:
     # What libraries print must not stand among the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    # What reads stdin must not read orders.
+    given = os.fdopen(os.dup(0))
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
     orders: queue.SimpleQueue[str] = queue.SimpleQueue()
-    threading.Thread(target=_read_orders, args=(orders,), daemon=True).start()
+    threading.Thread(target=_read_orders, args=(given, orders), daemon=True).start()
     worker = Worker()
     while True:
         answers.write(json.dumps(worker.answer(json.loads(orders.get()))) + "\n")
