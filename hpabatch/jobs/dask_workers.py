@@ -76,8 +76,8 @@ def check_address(spread: Spread) -> None:
     elif not (_is_loopback(host) or spread.scheduler_plain):
         raise UsageError(
             f"--scheduler {address}: without TLS whoever reaches the scheduler can run any code on "
-            "its workers; use tls:// with --scheduler-tls, or give --scheduler-plain where the "
-            "network lets nobody else in"
+            "its workers and in this command; use tls:// with --scheduler-tls, or give "
+            "--scheduler-plain where the network lets nobody else in"
         )
     try:
         import distributed  # noqa: F401

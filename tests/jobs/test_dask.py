@@ -85,6 +85,7 @@ def test_a_scheduler_that_stops_is_gone(
     monkeypatch.setattr(dask_workers, "_ASK_S", 2)
     monkeypatch.setattr(dask_workers, "_FETCH_S", 2)
     monkeypatch.setattr(dask_workers, "_LEAVE_S", 1)
+    pytest.importorskip("distributed")  # (sets its loggers' levels)
     level = logging.getLogger("distributed.client").level
 
     def stop() -> None:

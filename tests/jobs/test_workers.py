@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,14 @@ import pytest
 
 from hpabatch.engine.fleet.request import Spread
 from hpabatch.errors import HistoryError, UsageError
+from hpabatch.history.flat import FlatHistory
 from hpabatch.history.store.storage import LocalStorage
-from hpabatch.jobs import executor, processes
+from hpabatch.jobs import executor, processes, worker
 from hpabatch.jobs.folder import Identity, count_kept, finishing, open_job, read_record
 from hpabatch.jobs.loop import Status, Task, run_job
 from hpabatch.jobs.parts_place import PartsPlace
 from hpabatch.jobs.worker import Worker, describe
-from tests.jobs.squares import MAKE, expected, made_again, run
+from tests.jobs.squares import MAKE, Squares, expected, made_again, run
 
 TWO = Spread(workers=2)
 SLOW = {"seconds": 0.05}
@@ -241,6 +243,30 @@ def test_a_job_that_is_another_one_there_is_refused(tmp_path: Path) -> None:
     told = {"count": 3, "differs": os.getpid()}
     with pytest.raises(UsageError, match=r"plans another job .*expected the same history"):
         run(tmp_path / "job", told, TWO)
+
+
+def test_tasks_out_of_order_plan_once_and_tell_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {"count": 3}
+    (tmp_path / "history").mkdir()
+    history = FlatHistory(tmp_path / "history", {}, ["odd file"])
+    made = replace(made_again(told), history=history)
+    plans: list[Any] = []
+    monkeypatch.setattr(worker, "_make", lambda order: plans.append(order) or made)
+    monkeypatch.setattr(
+        Squares, "compute", lambda squares, tasks: [history._warn("odd rows")] and iter([4])
+    )
+    found = Worker()
+    order = {"told": told, "parts": None, "tasks": str(tmp_path / "job")}
+    order |= {"fingerprint": made.identity.fingerprint}
+    (tmp_path / "job").mkdir()
+    for key in ("000002", "000000"):
+        assert found.answer({**order, "task": key}) == {"done": key}
+        assert history.warnings == ["odd file", "odd rows"]
+        history.warnings.append(f"after {key}")
+    assert len(plans) == 1
+    assert history.warnings[2:] == ["after 000000"]
 
 
 def test_a_folder_that_a_worker_does_not_see_needs_another_place(tmp_path: Path) -> None:
