@@ -304,6 +304,7 @@ class History(ABC):
     def forget_warnings(self, known: int) -> None:
         """Keep the first `known` warnings only: reading tells the others again."""
         del self.warnings[known:]
+        self.__dict__.pop("_is_without_usage", None)
         self._warned = set(self.warnings)
 
     def _warn(self, text: str) -> None:

@@ -110,7 +110,7 @@ def run_job(
     Raises:
         UsageError: another process has removed some of them.
     """
-    kept = folder.done()
+    kept = frozenset(folder.done())  # (not their records, which may be long)
     missing = [task for task in tasks if task.key not in kept]
     weight = sum(task.weight for task in tasks)
     resumed = weight - sum(task.weight for task in missing)

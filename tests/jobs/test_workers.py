@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from hpabatch.engine.fleet.request import Spread
@@ -267,6 +268,20 @@ def test_tasks_out_of_order_plan_once_and_tell_again(
         history.warnings.append(f"after {key}")
     assert len(plans) == 1
     assert history.warnings[2:] == ["after 000000"]
+
+
+def test_a_table_in_memory_tells_its_warnings_again(tmp_path: Path) -> None:
+    rows = pl.read_parquet("data/demo/hpas.parquet").head(1)
+    pl.concat([rows, rows]).write_parquet(tmp_path / "hpas.parquet")
+    history = FlatHistory(tmp_path, {"hpas": (tmp_path / "hpas.parquet",)}, [])
+    history.read("hpas", ["spec"])
+    told = list(history.warnings)
+    assert len(told) == 1
+    assert "dropped" in told[0]
+    history.forget_warnings(0)
+    assert history.warnings == []
+    history.read("hpas", ["spec"])
+    assert history.warnings == told
 
 
 def test_a_folder_that_a_worker_does_not_see_needs_another_place(tmp_path: Path) -> None:
