@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -254,10 +255,17 @@ def test_tasks_out_of_order_plan_once_and_tell_again(
     history = FlatHistory(tmp_path / "history", {}, ["odd file"])
     made = replace(made_again(told), history=history)
     plans: list[Any] = []
-    monkeypatch.setattr(worker, "_make", lambda order: plans.append(order) or made)
-    monkeypatch.setattr(
-        Squares, "compute", lambda squares, tasks: [history._warn("odd rows")] and iter([4])
-    )
+
+    def plan(order: Any) -> Any:
+        plans.append(order)
+        return made
+
+    def compute(squares: Squares, tasks: Any) -> Iterator[int]:
+        history._warn("odd rows")
+        yield 4
+
+    monkeypatch.setattr(worker, "_make", plan)
+    monkeypatch.setattr(Squares, "compute", compute)
     found = Worker()
     order = {"told": told, "parts": None, "tasks": str(tmp_path / "job")}
     order |= {"fingerprint": made.identity.fingerprint}
