@@ -218,7 +218,10 @@ def test_a_scheduler_without_workers_is_told(
     ("spread", "told"),
     [
         (Spread(scheduler="localhost:8786"), r"expected tls://HOST:PORT, or tcp://HOST:PORT on th"),
-        (Spread(scheduler="tcp://10.0.0.1:8786"), r"can run any code on its workers; use tls://"),
+        (
+            Spread(scheduler="tcp://10.0.0.1:8786"),
+            r"can run any code on its workers and in this command; use tls://",
+        ),
         (Spread(scheduler="tls://dask:8786"), r"expected --scheduler-tls FOLDER with ca\.crt"),
         (
             Spread(scheduler="tls://dask:8786", scheduler_tls="/nowhere"),
