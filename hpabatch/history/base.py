@@ -301,6 +301,12 @@ class History(ABC):
     def _how_to_add(self, tables: Sequence[Table]) -> str:
         """Return the fix for absent tables."""
 
+    def forget_warnings(self, known: int) -> None:
+        """Keep the first `known` warnings only: reading tells the others again."""
+        del self.warnings[known:]
+        self.__dict__.pop("_is_without_usage", None)
+        self._warned = set(self.warnings)
+
     def _warn(self, text: str) -> None:
         if text not in self._warned:  # (the list may have one for each of 10^5 files)
             self._warned.add(text)

@@ -204,6 +204,12 @@ class FlatHistory(History):
         self._warn_of_dropped(spec, dropped)
         return ordered.select(wanted)
 
+    def forget_warnings(self, known: int) -> None:
+        """Keep the first `known` warnings only; what is in memory is read again, to tell them."""
+        super().forget_warnings(known)
+        self._kept.clear()
+        self._sizes_of.clear()
+
     def _is_small(self, spec: Table) -> bool:
         if spec.name not in self._small:
             rows = 0

@@ -15,8 +15,8 @@ import queue
 import threading
 import time
 import uuid
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +28,8 @@ from hpabatch.jobs.processes import Child, Reply
 _CONNECT_S: Final = 15
 _POLL_S: Final = 1.0
 _FETCH_S: Final = 30
+_ASK_S: Final = 30
+_LEAVE_S: Final = 10
 _TLS: Final = ("ca.crt", "tls.crt", "tls.key")
 
 _lock = threading.Lock()
@@ -74,8 +76,8 @@ def check_address(spread: Spread) -> None:
     elif not (_is_loopback(host) or spread.scheduler_plain):
         raise UsageError(
             f"--scheduler {address}: without TLS whoever reaches the scheduler can run any code on "
-            "its workers; use tls:// with --scheduler-tls, or give --scheduler-plain where the "
-            "network lets nobody else in"
+            "its workers and in this command; use tls:// with --scheduler-tls, or give "
+            "--scheduler-plain where the network lets nobody else in"
         )
     try:
         import distributed  # noqa: F401
@@ -110,7 +112,7 @@ class DaskPool:
         """Connect (UsageError: the scheduler does not answer)."""
         from distributed import Client, Security
 
-        _keep_quiet()
+        self._levels = _keep_quiet()
         self._address = spread.scheduler or ""
         security = None
         if spread.scheduler_tls is not None:
@@ -130,6 +132,7 @@ class DaskPool:
                 direct_to_workers=False,
             )
         except (OSError, TimeoutError, ValueError) as error:
+            _restore(self._levels)
             raise UsageError(
                 f"--scheduler {self._address} does not answer ({_brief(error)}): check the "
                 "address, the network and the certificates"
@@ -143,34 +146,52 @@ class DaskPool:
     def workers(self) -> Sequence[str]:
         """Return the addresses of the workers (UsageError: the scheduler is gone)."""
         if time.monotonic() - self._seen >= _POLL_S:
-            try:
+            with self._or_gone():
                 if self._client.status != "running":
                     raise OSError("the connection is closed")
-                self._workers = sorted(self._client.nthreads())
-            except (OSError, TimeoutError, AttributeError) as error:
-                raise UsageError(
-                    f"the scheduler at {self._address} is gone ({_brief(error)}); start it again, "
-                    "then give the same command again"
-                ) from error
+                asked = self._client.scheduler.ncores
+                found = self._client.sync(asked, workers=None, callback_timeout=_ASK_S)
+                self._workers = sorted(found)
             self._seen = time.monotonic()
         return self._workers
 
+    @contextmanager
+    def _or_gone(self) -> Iterator[None]:
+        """Say that the scheduler is gone if it does not answer in the block (UsageError)."""
+        from distributed.client import ClosedClientError
+
+        try:
+            yield
+        except (OSError, TimeoutError, AttributeError, ClosedClientError) as error:
+            raise UsageError(
+                f"the scheduler at {self._address} is gone ({_brief(error)}); start it again, "
+                "then give the same command again"
+            ) from error
+
     def start(self, worker: str, order: str) -> None:
-        """Give an order to a worker (UsageError: it could not even read it, and would end)."""
-        if worker not in self._checked:
-            told = self._client.run(version, "hpabatch", workers=[worker], on_error="return")
-            if isinstance(told.get(worker), PackageNotFoundError):
-                raise _not_installed(worker)
-            self._checked.add(worker)
-        future = self._client.submit(
-            relay,
-            order,
-            key=f"hpabatch-{uuid.uuid4()}",
-            workers=[worker],
-            allow_other_workers=False,
-            pure=False,
-            retries=0,
-        )
+        """Give an order to a worker.
+
+        Raises:
+            UsageError: it could not even read it, and would end; the scheduler is gone.
+        """
+        with self._or_gone():
+            if worker not in self._checked:
+                asked = {"workers": [worker], "on_error": "return", "callback_timeout": _ASK_S}
+                # (a worker that does not answer is removed by its scheduler, in time)
+                with suppress(TimeoutError):
+                    told = self._client.run(version, "hpabatch", **asked)
+                    if isinstance(told.get(worker), PackageNotFoundError):
+                        raise _not_installed(worker)
+                    self._checked.add(worker)
+            future = self._client.submit(
+                relay,
+                order,
+                key=f"hpabatch-{uuid.uuid4()}",
+                workers=[worker],
+                allow_other_workers=False,
+                pure=False,
+                retries=0,
+            )
         self._running[worker] = future
         future.add_done_callback(lambda done: self._replies.put((worker, done)))
 
@@ -184,7 +205,7 @@ class DaskPool:
         there = set(self.workers())
         for worker in [name for name in self._running if name not in there]:
             self._running.pop(worker).cancel()
-            found.append(Reply(worker, {}, "it is gone"))
+            found.append(Reply(worker, {}, "it is gone", gone=True))
         return found
 
     def _reply(self, worker: str, future: Any) -> Reply:
@@ -206,9 +227,10 @@ class DaskPool:
             for future in self._running.values():
                 future.cancel()
             if self._client.status == "running":
-                self._client.run(leave, on_error="ignore")
+                self._client.run(leave, on_error="ignore", callback_timeout=_LEAVE_S)
         with suppress(Exception):
             self._client.close(timeout=2)
+        _restore(self._levels)
 
 
 def _not_installed(where: str) -> UsageError:
@@ -226,11 +248,21 @@ def _lacks_us(error: BaseException) -> bool:
     return (error.name or "").startswith("hpabatch")
 
 
-def _keep_quiet() -> None:
-    """Leave it to this module's sentences to tell of lost connections: Dask writes tracebacks."""
+def _keep_quiet() -> dict[str, int]:
+    """Leave it to this module's sentences to tell of lost connections: Dask writes tracebacks.
+
+    Return the levels that its loggers had.
+    """
     names = [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]
+    levels = {name: logging.getLogger(name).level for name in names}
     for name in names:
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    return levels
+
+
+def _restore(levels: Mapping[str, int]) -> None:
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
 
 
 def _brief(error: BaseException) -> str:

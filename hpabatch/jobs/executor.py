@@ -8,6 +8,8 @@ folder finds them. So a worker that dies costs its task only, which another one 
 from __future__ import annotations
 
 import json
+import logging
+import re
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -16,20 +18,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from hpabatch import _cache, errors
+from hpabatch import _cache
 from hpabatch.engine.fleet.request import Spread
-from hpabatch.errors import HistoryError, UsageError
-from hpabatch.jobs.folder import Identity, JobFolder
+from hpabatch.errors import UsageError
+from hpabatch.jobs.folder import Identity, JobFolder, read_record
 from hpabatch.jobs.loop import Executor, Task, Work, in_this_process
 from hpabatch.jobs.parts_place import PartsPlace
 from hpabatch.jobs.processes import ProcessPool, Reply
 from hpabatch.jobs.worker import DESCRIBE, describe
 
-MOST_DEATHS: Final = 3
-"""Workers that may die at the same task before it is given up."""
+MOST_TRIES: Final = 3
+"""Workers that may die or fail at the same task before it is given up."""
+
+MOST_GONE: Final = 20
+"""Workers that may be removed while they are at the same task before it is given up."""
 
 NO_WORKER_S: Final = 60.0
 """Time that a scheduler may be without any worker."""
+
+SEEN_S: Final = 5.0
+"""Time that a network file system may take to show what a worker of another machine wrote."""
+
+_HELD = re.compile(r"-|/dev/stdin|/(?:dev|proc/self)/fd/[0-9]+", re.ASCII)
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +84,12 @@ def executor_of(spread: Spread, order: Order) -> Executor:
     """Return what does the tasks of a job, by the options of a command.
 
     Raises:
-        UsageError: a scheduler that cannot be used; called, a worker that cannot, or that another
-            version of hpabatch is on.
+        UsageError: a scheduler that cannot be used, or an input that only this process has; called,
+            a worker that cannot, or that another version of hpabatch is on.
     """
     if spread.workers is None and spread.scheduler is None:
         return in_this_process
+    _refuse_held(order.told)
     if spread.scheduler is not None:
         from hpabatch.jobs.dask_workers import check_address
 
@@ -89,6 +101,17 @@ def executor_of(spread: Spread, order: Order) -> Executor:
     return execute
 
 
+def _refuse_held(told: Mapping[str, Any]) -> None:
+    """Refuse standard input and open pipes in place of files: a worker has others (UsageError)."""
+    for name, value in told.items():
+        for text in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(text, str) and _HELD.fullmatch(text):
+                raise UsageError(
+                    f"--{name.replace('_', '-')} {text}: expected a file with --workers or "
+                    "--scheduler, got what only this process can read; write it to a file"
+                )
+
+
 def _by_workers(
     spread: Spread, order: Order, folder: JobFolder, tasks: Sequence[Task]
 ) -> Generator[Task]:
@@ -97,28 +120,38 @@ def _by_workers(
     if place is not None and tasks:
         place.probe()
         there = set(place.whole())
-        fetched = [t for t in tasks if t.key in there and _fetched(place, t, folder)]
+        fetched = [t for t in tasks if t.key in there and place.fetch(t.key, folder)]
         yield from fetched
         known = {t.key for t in fetched}
         tasks = [t for t in tasks if t.key not in known]
-    if not tasks:
-        return
-    with closing(_open_pool(spread, len(tasks))) as pool:
-        loop = _Loop(pool, order, folder, spread.parts, _Queue(tasks))
-        for task in loop.run():
-            if place is None or _fetched(place, task, folder):
-                yield task
-            else:
-                loop.again(task, f"its files are not all at {spread.parts}")
+    if tasks:
+        with closing(_open_pool(spread, len(tasks))) as pool:
+            loop = _Loop(pool, order, folder, spread.parts, _Queue(tasks))
+            for task in loop.run():
+                if _is_kept(task, folder) if place is None else place.fetch(task.key, folder):
+                    yield task
+                else:
+                    loop.again(task, f"its files are not all at {spread.parts or folder.tasks}")
     if place is not None:
-        place.clear()
+        _clear(place)
 
 
-def _fetched(place: PartsPlace, task: Task, folder: JobFolder) -> bool:
+def _is_kept(task: Task, folder: JobFolder) -> bool:
+    """Whether the folder has a task that a worker says it has written there."""
+    until = time.monotonic() + SEEN_S
+    while read_record(folder.place(task.key), folder.fingerprint) is None:
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def _clear(place: PartsPlace) -> None:
+    """Remove the parts that the job folder has by now; what stays there costs room only."""
     try:
-        return place.fetch(task.key, folder)
-    except HistoryError as error:  # (the place is at fault: what is finished is not)
-        raise UsageError(str(error)) from error
+        place.clear()
+    except UsageError as error:
+        _log.warning("finished parts could not be removed: %s", error)
 
 
 def _open_pool(spread: Spread, tasks: int) -> Pool:
@@ -130,7 +163,10 @@ def _open_pool(spread: Spread, tasks: int) -> Pool:
 
 
 class _Queue:
-    """Tasks that no worker has; a worker goes on with the group that it began."""
+    """Tasks that no worker has; a worker goes on with the group that it began.
+
+    What was given back goes to another worker, as long as there is one that has not had it.
+    """
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self._groups: dict[str, list[Task]] = {}  # (the next task of a group is the last)
@@ -138,12 +174,22 @@ class _Queue:
             self._groups.setdefault(task.group or task.key, []).append(task)
         self._fresh = list(self._groups)
         self._begun: dict[str, str] = {}
+        self._back: list[Task] = []
+        self._had: dict[str, set[str]] = {}  # by task who has given it back
 
     def __bool__(self) -> bool:
-        return bool(self._groups)
+        return bool(self._groups or self._back)
 
-    def take(self, worker: str) -> Task:
-        """Return the task for a worker: of its group, of a new one, else of the longest."""
+    def take(self, worker: str, workers: Sequence[str]) -> Task | None:
+        """Return the task for one of the workers; None: what is left is for others.
+
+        It is one that was given back, else of its group, of a new one, or of the longest.
+        """
+        for k, task in enumerate(self._back):
+            if worker not in self._had[task.key] or self._had[task.key].issuperset(workers):
+                return self._back.pop(k)
+        if not self._groups:
+            return None
         group = self._begun.get(worker, "")
         while group not in self._groups and self._fresh:
             group = self._fresh.pop()
@@ -155,9 +201,10 @@ class _Queue:
             del self._groups[group]
         return task
 
-    def give_back(self, task: Task) -> None:
-        """Take a task again, before all others of its group."""
-        self._groups.setdefault(task.group or task.key, []).append(task)
+    def give_back(self, task: Task, worker: str | None) -> None:
+        """Take a task again from a worker; None: from none that is to blame."""
+        self._back.append(task)
+        self._had.setdefault(task.key, set()).update([] if worker is None else [worker])
 
 
 class _Loop:
@@ -179,7 +226,8 @@ class _Loop:
         self._here = describe()
         self._known: set[str] = set()  # workers whose versions are those of this process
         self._out: dict[str, Task | None] = {}  # by worker its task; None: it describes itself
-        self._deaths: Counter[str] = Counter()
+        self._tries: Counter[str] = Counter()
+        self._gone: Counter[str] = Counter()
 
     def run(self) -> Iterator[Task]:
         """Yield tasks as workers finish them (UsageError: a worker cannot)."""
@@ -190,7 +238,7 @@ class _Loop:
             for worker in names:
                 if self._out and self._compiles_first():
                     break
-                self._give(worker)
+                self._give(worker, names)
             if names or self._out:
                 last_seen = time.monotonic()
             elif time.monotonic() - last_seen > NO_WORKER_S:
@@ -202,15 +250,15 @@ class _Loop:
                 if (task := self._take_back(reply)) is not None:
                     yield task
 
-    def again(self, task: Task, why: str) -> None:
+    def again(self, task: Task, why: str, worker: str | None = None) -> None:
         """Have a task done once more (UsageError: it was, too often)."""
-        self._deaths[task.key] += 1
-        if self._deaths[task.key] >= MOST_DEATHS:
+        self._tries[task.key] += 1
+        if self._tries[task.key] >= MOST_TRIES:
             raise UsageError(
-                f"part {task.key} could not be computed by {MOST_DEATHS} workers ({why}): give "
+                f"part {task.key} could not be computed by {MOST_TRIES} workers ({why}): give "
                 "them more memory, then give the same command again"
             )
-        self._queue.give_back(task)
+        self._queue.give_back(task, worker)
 
     def _compiles_first(self) -> bool:
         """Whether one worker here compiles what the others would compile at the same time."""
@@ -219,10 +267,12 @@ class _Loop:
             return False
         return _cache.FOLDER is not None and _cache.WRITABLE and not _cache.has_compiled(kernel)
 
-    def _give(self, worker: str) -> None:
+    def _give(self, worker: str, workers: Sequence[str]) -> None:
         if worker in self._out or not self._queue:
             return
-        task = self._queue.take(worker) if worker in self._known else None
+        task = self._queue.take(worker, workers) if worker in self._known else None
+        if task is None and worker in self._known:
+            return
         self._out[worker] = task
         asked = {"task": DESCRIBE} if task is None else self._common | {"task": task.key}
         self._pool.start(worker, json.dumps(asked))
@@ -232,22 +282,45 @@ class _Loop:
         task = self._out.pop(reply.worker)
         if reply.lost:
             self._known.discard(reply.worker)
-            if task is not None:
-                self.again(task, f"{reply.worker}: {reply.lost}")
-            else:
-                self._deaths[reply.worker] += 1
-                if self._deaths[reply.worker] >= MOST_DEATHS:
-                    raise UsageError(f"{reply.worker} cannot begin: {reply.lost}")
+            self._lost(reply, task)
             return None
+        if "bug" in reply.answer:
+            raise RuntimeError(f"{reply.worker}:\n{reply.answer['bug']}")
         if task is None:
             self._compare(reply)
             return None
-        _raise_fault(reply)
-        return task
+        if "error" not in reply.answer:
+            return task
+        self._failed(reply, task)
+        return None
+
+    def _lost(self, reply: Reply, task: Task | None) -> None:
+        """Go on without a worker that has died, or was removed (UsageError: once too often)."""
+        if task is None:
+            self._tries[reply.worker] += 1
+            if self._tries[reply.worker] >= MOST_TRIES and not reply.gone:
+                raise UsageError(f"{reply.worker} cannot begin: {reply.lost}")
+            return
+        self._gone[task.key] += reply.gone
+        if reply.gone and self._gone[task.key] < MOST_GONE:
+            self._queue.give_back(task, None)
+        else:
+            self.again(task, f"{reply.worker}: {reply.lost}", reply.worker)
+
+    def _failed(self, reply: Reply, task: Task) -> None:
+        """Give the task of a fault to another worker (UsageError: it was, too often).
+
+        Whatever it was raised as: here the history was read, so finished parts are not at fault.
+        """
+        self._tries[task.key] += 1
+        if self._tries[task.key] >= MOST_TRIES:
+            raise UsageError(*reply.answer["lines"])
+        self._queue.give_back(task, reply.worker)
 
     def _compare(self, reply: Reply) -> None:
         """Take a worker on (UsageError: its versions differ from those here)."""
-        _raise_fault(reply)
+        if "error" in reply.answer:
+            raise UsageError(*reply.answer["lines"])
         there = reply.answer["found"]
         for name, mine in self._here.items():
             if there.get(name) != mine:
@@ -256,11 +329,3 @@ class _Loop:
                     f"{mine}: install the same versions for both"
                 )
         self._known.add(reply.worker)
-
-
-def _raise_fault(reply: Reply) -> None:
-    """Raise what a worker could not do, as it would have been raised here."""
-    if "error" in reply.answer:
-        raise getattr(errors, reply.answer["error"])(*reply.answer["lines"])
-    if "bug" in reply.answer:
-        raise RuntimeError(f"{reply.worker}:\n{reply.answer['bug']}")

@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final
@@ -47,6 +48,7 @@ DIGEST: Final = "sha256:"
 """What the names of facts begin with that are digests of inputs."""
 PUBLISHED: Final = "published"
 """Name under which a result is put together before it is moved to its place."""
+_WRITERS: Final = ("numpy", "polars", "pyarrow")
 _OURS: Final = frozenset({_JOB, _NEW_JOB, _LOCK, _TASKS, PUBLISHED, f"{PUBLISHED}.former"})
 
 
@@ -67,6 +69,12 @@ def code_digest() -> str:
         digest.update(file.relative_to(root).as_posix().encode())
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
+
+
+def made_by() -> list[str]:
+    """Return the code whose differences may show in the bytes of a part: digest and versions."""
+    libraries = [f"{name} {version(name)}" for name in _WRITERS]
+    return [hpabatch.__version__, code_digest(), *libraries]
 
 
 class JobFolder:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from hpabatch.errors import UsageError
 from hpabatch.jobs.folder import JobFolder
 
 T = TypeVar("T")
@@ -105,8 +106,11 @@ def run_job(
     """Do all tasks that the folder does not keep yet; return every task's record, in their order.
 
     Whatever `work` raises ends the job; tasks that are kept stay so.
+
+    Raises:
+        UsageError: another process has removed some of them.
     """
-    kept = folder.done()
+    kept = frozenset(folder.done())  # (not their records, which may be long)
     missing = [task for task in tasks if task.key not in kept]
     weight = sum(task.weight for task in tasks)
     resumed = weight - sum(task.weight for task in missing)
@@ -131,4 +135,9 @@ def run_job(
             left, open_tasks = left - task.weight, open_tasks - 1
             tell()
     found = folder.done()
+    if absent := [task.key for task in tasks if task.key not in found]:
+        raise UsageError(
+            f"{folder.tasks}: finished parts have been removed meanwhile ({absent[0]}); give the "
+            "same command again"
+        )
     return [found[task.key] for task in tasks]

@@ -5,7 +5,8 @@
     PLACE/3f9c0a…/00004/results.arrow   a part's files, below its job's fingerprint
     PLACE/3f9c0a…/00004/record.json     written last: the part is whole
 
-Workers send parts there, and the command fetches each into its own job folder.
+Workers send parts there, and the command fetches each into its own job folder. No fault of the
+place is one of the history: all of them are UsageErrors, which leave finished parts where they are.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.store.storage import Storage, open_storage
 from hpabatch.jobs.folder import RECORD, JobFolder
 
@@ -26,8 +28,9 @@ class PartsPlace:
     """The parts of one job at a place."""
 
     def __init__(self, location: str, fingerprint: str) -> None:
-        """Take a folder or URL; nothing is read yet (HistoryError: it cannot be used)."""
-        self._storage: Storage = open_storage(location)
+        """Take a folder or URL; nothing is read yet (UsageError: it cannot be used)."""
+        with _no_fault_of_the_history():
+            self._storage: Storage = open_storage(location)
         self._job = fingerprint[:_NAME_LENGTH]
 
     @contextmanager
@@ -40,22 +43,23 @@ class PartsPlace:
         with self._storage.workspace() as folder:
             yield folder
             files = sorted((folder / key).iterdir(), key=lambda file: file.name == RECORD)
-            for file in files:
-                self._storage.put(file, self._name(key, file.name))
+            with _no_fault_of_the_history():
+                for file in files:
+                    self._storage.put(file, self._name(key, file.name))
 
     def whole(self) -> list[str]:
-        """Return the keys of the parts that are there."""
-        names = (item.name.split("/") for item in self._storage.names(self._job))
+        """Return the keys of the parts that are there (UsageError: the place cannot be read)."""
+        with _no_fault_of_the_history():
+            names = [item.name.split("/") for item in self._storage.names(self._job)]
         return [parts[-2] for parts in names if parts[-1] == RECORD]
 
     def fetch(self, key: str, folder: JobFolder) -> bool:
         """Copy a part into the job folder; False: it is not whole there.
 
         Raises:
-            HistoryError: the place cannot be read.
-            UsageError: the job folder cannot be written.
+            UsageError: the place cannot be read, or the job folder cannot be written.
         """
-        told = self._storage.read(self._name(key, RECORD))
+        told = self._read(key, RECORD)
         try:
             found = json.loads(told or b"")
             sizes, kept = dict(found["files"]), dict(found["record"])
@@ -65,7 +69,7 @@ class PartsPlace:
             return False
         contents = {}
         for name, size in sizes.items():
-            data = self._storage.read(self._name(key, name))
+            data = self._read(key, name)
             if data is None or len(data) != size:
                 return False
             contents[name] = data
@@ -79,17 +83,31 @@ class PartsPlace:
         """Write and remove an object, so that a wrong place is told before any work.
 
         Raises:
-            HistoryError, UsageError: it cannot be read or written.
+            UsageError: it cannot be read or written.
         """
         name = f"{self._job}/probe"
-        self._storage.create(name, b"hpabatch")  # (one that is there was left by a killed run)
-        self._storage.delete([name])
+        with _no_fault_of_the_history():
+            self._storage.create(name, b"hpabatch")  # (one that is there was left by a killed run)
+            self._storage.delete([name])
 
     def clear(self) -> None:
-        """Remove the job's parts."""
-        names = [item.name for item in self._storage.names(self._job)]
-        if names:
-            self._storage.delete(names)
+        """Remove the job's parts (UsageError: they cannot be)."""
+        with _no_fault_of_the_history():
+            names = [item.name for item in self._storage.names(self._job)]
+            if names:
+                self._storage.delete(names)
+
+    def _read(self, key: str, file: str) -> bytes | None:
+        with _no_fault_of_the_history():
+            return self._storage.read(self._name(key, file))
 
     def _name(self, key: str, file: str) -> str:
         return f"{self._job}/{key}/{file}"
+
+
+@contextmanager
+def _no_fault_of_the_history() -> Iterator[None]:
+    try:
+        yield
+    except HistoryError as error:
+        raise UsageError(f"--parts: {error}") from error

@@ -17,7 +17,6 @@ from typing import Any, Final
 
 import polars as pl
 
-import hpabatch
 from hpabatch.engine.fidelity.lens import through_lens
 from hpabatch.engine.fidelity.parameters import FidelityParameters
 from hpabatch.engine.fidelity.request import FidelityRequest
@@ -44,7 +43,7 @@ from hpabatch.jobs.folder import (
     DIGEST,
     Identity,
     JobFolder,
-    code_digest,
+    made_by,
     open_job,
     read_frame,
     write_frame,
@@ -53,6 +52,7 @@ from hpabatch.jobs.loop import Status, Task, run_job
 from hpabatch.jobs.parts import notes_from_json, notes_to_json
 from hpabatch.jobs.seen import Told, seen_again, told_lenses
 from hpabatch.jobs.worker import Made
+from hpabatch.model.settings.overrides import PlantOverride
 
 _HERE: Final = "hpabatch.jobs.pieces"
 
@@ -132,7 +132,7 @@ def fidelity_by_workers(history: History, request: FidelityRequest, progress: Pr
     plan = plan_replay(history, replay_parameters(request), None, selection_of(request))
     plan, lenses = through_lens(plan, request.lens, progress)
     made, told = _scores(plan, request), _told(history, request, told_lenses(plan))
-    scoring = _scoring(plan, request)
+    scoring = _scoring(plan, request, read_plants(request))
     order = Order(f"{_HERE}:scores_again", told, made.identity, "walk_observations")
     with _done(made, order, request, history, progress) as pieces:
         for piece in pieces:
@@ -148,19 +148,23 @@ def scores_again(told: Mapping[str, Any]) -> Made[PiecesWork]:
 
 
 def _scores(plan: ReplayPlan, request: FidelityRequest) -> Made[PiecesWork]:
+    plants = read_plants(request)
+
     def piece(k: int) -> Piece:
-        scoring = _scoring(narrow_plan(plan, range(*plan.shards[k])), request)
+        scoring = _scoring(narrow_plan(plan, range(*plan.shards[k])), request, plants)
         for _ in scoring.usages():
             pass
         part = scoring.part()
         return Piece(part.frames, {"notes": [notes_to_json(notes) for notes in part.notes]})
 
-    return _made(plan, request, piece, [repr(read_plants(request))])
+    return _made(plan, request, piece, [repr(plants)])
 
 
-def _scoring(plan: ReplayPlan, request: FidelityRequest) -> Scoring:
+def _scoring(
+    plan: ReplayPlan, request: FidelityRequest, plants: Sequence[PlantOverride]
+) -> Scoring:
     choices = FidelityParameters(split_share=request.split, horizon_ms=request.horizon_ms)
-    return Scoring(plan, choices, read_plants(request))
+    return Scoring(plan, choices, plants)
 
 
 def quality_by_workers(
@@ -192,7 +196,7 @@ def _looks(look: Look, candidates: Sequence[Candidate]) -> Made[PiecesWork]:
     facts = {f"{DIGEST}{table}": digest for table, digest in look.history.digests().items()}
     identity = _identity(facts, [names, weights])
     work = PiecesWork(lambda k: Piece({"hpas": look.part(k)}, {}), look.history.warnings)
-    return Made(_tasks(weights), work, identity)
+    return Made(_tasks(weights), work, identity, look.history)
 
 
 # ---- what they have in common --------------------------------------------------------------------
@@ -224,7 +228,7 @@ def _made(
     chosen = [[c.cluster, c.namespace, c.name, repr(c.periods)] for c in plan.chosen]
     parts = [own, chosen, plan.shards, repr(plan.settled), repr(plan.clocks.grid), extra]
     work = PiecesWork(piece, plan.history.warnings)
-    return Made(_tasks(weights), work, _identity(plan.evidence, parts))
+    return Made(_tasks(weights), work, _identity(plan.evidence, parts), plan.history)
 
 
 def _tasks(weights: Sequence[int]) -> list[Task]:
@@ -232,7 +236,7 @@ def _tasks(weights: Sequence[int]) -> list[Task]:
 
 
 def _identity(facts: Mapping[str, str], parts: Sequence[Any]) -> Identity:
-    text = json.dumps([hpabatch.__version__, code_digest(), dict(facts), parts])
+    text = json.dumps([made_by(), dict(facts), parts])
     return Identity(hashlib.sha256(text.encode()).hexdigest(), dict(facts))
 
 

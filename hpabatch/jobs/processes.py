@@ -21,11 +21,15 @@ _WAIT_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What became of a worker's order: its answer, or why there is none ("": there is one)."""
+    """What became of a worker's order: its answer, or why there is none ("": there is one).
+
+    `gone`: it has been removed, which is no fault of the order as far as is known.
+    """
 
     worker: str
     answer: Mapping[str, Any]
     lost: str = ""
+    gone: bool = False
 
 
 class Child:

@@ -9,13 +9,11 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
-import hpabatch
 from hpabatch.engine.fidelity.lens import through_lens
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.parameters import replay_parameters
@@ -35,7 +33,7 @@ from hpabatch.history.store.storage import temporary_root
 from hpabatch.inputs.manifest_checks import check_manifests
 from hpabatch.inputs.manifests import load_manifests
 from hpabatch.jobs.executor import Order, executor_of
-from hpabatch.jobs.folder import Identity, JobFolder, code_digest, finishing, open_job
+from hpabatch.jobs.folder import Identity, JobFolder, finishing, made_by, open_job
 from hpabatch.jobs.loop import Executor, Report, Task, in_this_process, run_job
 from hpabatch.jobs.parts import (
     DECISIONS,
@@ -53,7 +51,6 @@ MAKE: Final = "hpabatch.jobs.replay:made_again"
 # Decisions that hardly ever change take 0.8 bytes, and parts and result are there at once: a disk
 # with less room than that clearly has none.
 LEAST_BYTES_PER_DECISION: Final = 1
-_WRITERS: Final = ("numpy", "polars", "pyarrow")  # whose versions may show in the bytes of a part
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +121,7 @@ def _made(job: ReplayJob) -> Made[ReplayWork]:
         _tasks(settings),
         ReplayWork(settings, job.score, keep=job.destination is not None),
         _identity([setting.plan for setting in settings], job.manifests, extra),
+        job.plan.history,
     )
 
 
@@ -214,9 +212,7 @@ def _identity(
     """
     first = plans[0]
     parts = [
-        hpabatch.__version__,
-        code_digest(),
-        [f"{name} {version(name)}" for name in _WRITERS],
+        made_by(),
         first.evidence,
         [(c.cluster, c.namespace, c.name) for c in first.chosen],
         None if manifests is None else [repr(hpa) for hpa in manifests],

@@ -10,12 +10,12 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
-import hpabatch
 from hpabatch.engine.advise.apply import sets_to_json
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.plan import See, as_recorded
@@ -42,9 +42,9 @@ from hpabatch.jobs.folder import (
     PUBLISHED,
     Identity,
     JobFolder,
-    code_digest,
     finishing,
     first_difference,
+    made_by,
     open_job,
     read_frame,
     write_frame,
@@ -164,7 +164,7 @@ def made_again(told: Mapping[str, Any]) -> Made[SweepWork]:
     see = as_recorded if told["seen"] is None else seen_again(told["seen"])
     sweep = plan_request(open_history(told["history"], "replay"), request, see)
     job = SweepJob(request, sweep, Destination(Path(PUBLISHED), is_folder=True))
-    return Made(tasks_of(sweep), SweepWork(sweep), _identity(job))
+    return Made(tasks_of(sweep), SweepWork(sweep), _identity(job), sweep.plan.history)
 
 
 def _refuse_another(job: SweepJob) -> None:
@@ -237,8 +237,7 @@ def _digest(job: SweepJob) -> str:
     """Return a digest of all that the result depends on."""
     sweep, options = job.sweep, job.sweep.options
     parts = [
-        hpabatch.__version__,
-        code_digest(),
+        made_by(),
         sweep.plan.evidence,
         [[c.cluster, c.namespace, c.name, repr(c.spec)] for c in sweep.plan.chosen],
         [setting.name for setting in options.grid.settings],
@@ -299,15 +298,16 @@ def _write_parts(
     """Write results and blocks: one part of the fleet at a time, in the order of their keys."""
     units = units_frame(sweep)
     parts: dict[str, list[Path]] = {"results": [], "blocks": []}
-    for number in range(len(sweep.parts)):
-        theirs = [t for t in tasks if t.argument[0] == number and t.argument[1] != t.argument[2]]
+    chunks = [t for t in tasks if t.argument[1] != t.argument[2]]
+    for number, grouped in groupby(chunks, key=lambda t: int(t.argument[0])):
+        theirs = list(grouped)
         results = _joined(folder, theirs, _RESULTS)
         if results.is_empty():
             continue
         order = ["cluster", "namespace", "hpa", "setting_id", "block"]
         blocks = _joined(folder, theirs, _BLOCKS).sort(order)
-        first = [*order, "start"]
-        blocks = blocks.select(*first, *(n for n in blocks.columns if n not in first))
+        leading = [*order, "start"]
+        blocks = blocks.select(*leading, *(n for n in blocks.columns if n not in leading))
         frames = {"results": finish_results(results, units), "blocks": blocks}
         for name, frame in frames.items():
             write_table(frame, evidence, new, f"{name}-{number}")

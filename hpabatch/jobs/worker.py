@@ -13,7 +13,6 @@ import json
 import os
 import platform
 import queue
-import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
@@ -21,10 +20,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import IO, Any, Final, Generic, TypeVar
 
 from hpabatch import errors
 from hpabatch.errors import HpabatchError, UsageError
+from hpabatch.history.base import History
 from hpabatch.jobs.folder import (
     Identity,
     cannot_write,
@@ -44,11 +44,12 @@ _PACKAGES: Final = ("hpabatch", "numba", "numpy", "polars", "pyarrow")
 
 @dataclass(frozen=True, slots=True)
 class Made(Generic[W]):
-    """A job as it is planned: its tasks, what does them, and on what they depend."""
+    """A job as it is planned: its tasks, what does them, on what they depend, what they read."""
 
     tasks: list[Task]
     work: W
     identity: Identity
+    history: History | None = None
 
 
 Make = Callable[[Mapping[str, Any]], Made[Any]]
@@ -61,6 +62,7 @@ def describe() -> dict[str, str]:
 
     found = {name: version(name) for name in _PACKAGES}
     found["Python"] = ".".join(platform.python_version_tuple()[:2])
+    found["the machine"] = platform.machine()  # (other instructions round otherwise)
     return found | {"hpabatch's sources": code_digest()[:16], "kernels": _cache.DIGEST}
 
 
@@ -73,6 +75,7 @@ class Worker:
         self._made: Made[Any] | None = None
         self._places: dict[str, int] = {}
         self._last = -1
+        self._warnings = 0
 
     def answer(self, order: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer to an order: what was asked for, or what is wrong."""
@@ -115,16 +118,16 @@ class Worker:
     def _task(self, order: Mapping[str, Any]) -> tuple[Made[Any], Task]:
         """Return a task and its job, planned here unless it is planned already."""
         key, fingerprint = order["task"], order["fingerprint"]
-        # Odd contents of a history are told once, by the first task that meets them: tasks out of
-        # their order begin anew, so that the same task tells them as in one process.
-        if (
-            self._made is None
-            or fingerprint != self._fingerprint
-            or self._places.get(key, 0) < self._last
-        ):
+        if self._made is None or fingerprint != self._fingerprint:
             self._made = None  # (its memory is needed)
             self._made, self._fingerprint = _make(order), fingerprint
             self._places = {task.key: k for k, task in enumerate(self._made.tasks)}
+            self._last = -1
+            self._warnings = len(self._made.history.warnings) if self._made.history else 0
+        # Odd contents of a history are told once, by the first task that meets them: at a task out
+        # of order they are forgotten, so that the same task tells them as in one process.
+        elif self._places[key] < self._last and self._made.history is not None:
+            self._made.history.forget_warnings(self._warnings)
         self._last = self._places[key]
         return self._made, self._made.tasks[self._last]
 
@@ -165,8 +168,8 @@ def _public_name(error: HpabatchError) -> str:
     return next(kinds)
 
 
-def _read_orders(orders: queue.SimpleQueue[str]) -> None:
-    for line in sys.stdin:
+def _read_orders(stream: IO[str], orders: queue.SimpleQueue[str]) -> None:
+    for line in stream:
         orders.put(line)
     os._exit(0)  # whoever gave the orders is gone, and so is the use of the current one
 
@@ -176,8 +179,12 @@ def main() -> None:
     # What libraries print must not stand among the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    # What reads stdin must not read orders.
+    given = os.fdopen(os.dup(0))
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
     orders: queue.SimpleQueue[str] = queue.SimpleQueue()
-    threading.Thread(target=_read_orders, args=(orders,), daemon=True).start()
+    threading.Thread(target=_read_orders, args=(given, orders), daemon=True).start()
     worker = Worker()
     while True:
         answers.write(json.dumps(worker.answer(json.loads(orders.get()))) + "\n")

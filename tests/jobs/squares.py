@@ -25,12 +25,17 @@ MAKE = "tests.jobs.squares:made_again"
 
 @dataclass
 class Squares:
-    """Squares numbers, each after `seconds`; `deadly`, `wrong` and `buggy` are tasks."""
+    """Squares numbers, each after `seconds`; `deadly`, `wrong` and `buggy` are tasks.
+
+    The first task fails that does not find the file `flaky`; `reads`: they read standard input.
+    """
 
     seconds: float = 0.0
     deadly: int | None = None
     wrong: int | None = None
     buggy: int | None = None
+    flaky: str | None = None
+    reads: bool = False
 
     def compute(self, tasks: Sequence[Task]) -> Iterator[int]:
         for task in tasks:
@@ -39,6 +44,11 @@ class Squares:
                 os.kill(os.getpid(), signal.SIGKILL)
             if task.argument == self.wrong:
                 raise HistoryError("pods.parquet is broken: restore it")
+            if self.flaky is not None and not Path(self.flaky).exists():
+                Path(self.flaky).touch()
+                raise HistoryError("the bucket does not answer")
+            if self.reads and sys.stdin.buffer.read():
+                raise HistoryError("standard input has orders")
             yield 1 // (task.argument != self.buggy) * task.argument**2
 
     def save(self, result: int, place: Path) -> dict[str, Any]:

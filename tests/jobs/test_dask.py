@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import signal
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 from hpabatch.engine.fleet.request import Spread
 from hpabatch.errors import UsageError
-from hpabatch.jobs import executor
+from hpabatch.jobs import dask_workers, executor
 from hpabatch.jobs.folder import count_kept
 from hpabatch.jobs.loop import Status
 from tests.importers.prometheus.certificates import Authority
@@ -76,6 +77,26 @@ def test_the_scheduler_may_die_at_any_time(
     assert capfd.readouterr().err == ""
     cluster.kill_scheduler()
     assert run(tmp_path / "job", SLOW, on(cluster)) == expected(30)
+
+
+def test_a_scheduler_that_stops_is_gone(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dask_workers, "_ASK_S", 2)
+    monkeypatch.setattr(dask_workers, "_FETCH_S", 2)
+    monkeypatch.setattr(dask_workers, "_LEAVE_S", 1)
+    pytest.importorskip("distributed")  # (sets its loggers' levels)
+    level = logging.getLogger("distributed.client").level
+
+    def stop() -> None:
+        cluster.scheduler.send_signal(signal.SIGSTOP)
+
+    begin = time.monotonic()
+    with pytest.raises(UsageError, match=r"the scheduler at tcp://.* is gone .*give the same comm"):
+        run(tmp_path / "job", SLOW, on(cluster), at(7, stop))
+    assert time.monotonic() - begin < 30
+    assert count_kept(tmp_path / "job") >= 7
+    assert logging.getLogger("distributed.client").level == level
 
 
 def test_the_command_may_die_at_any_time(cluster: Cluster, tmp_path: Path) -> None:
@@ -197,7 +218,10 @@ def test_a_scheduler_without_workers_is_told(
     ("spread", "told"),
     [
         (Spread(scheduler="localhost:8786"), r"expected tls://HOST:PORT, or tcp://HOST:PORT on th"),
-        (Spread(scheduler="tcp://10.0.0.1:8786"), r"can run any code on its workers; use tls://"),
+        (
+            Spread(scheduler="tcp://10.0.0.1:8786"),
+            r"can run any code on its workers and in this command; use tls://",
+        ),
         (Spread(scheduler="tls://dask:8786"), r"expected --scheduler-tls FOLDER with ca\.crt"),
         (
             Spread(scheduler="tls://dask:8786", scheduler_tls="/nowhere"),
@@ -219,8 +243,6 @@ def test_an_address_that_is_none_or_unsafe_is_refused(
 def test_a_scheduler_that_is_not_there_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hpabatch.jobs import dask_workers
-
     monkeypatch.setattr(dask_workers, "_CONNECT_S", 1)
     spread = Spread(scheduler="tcp://dask.invalid:8786", scheduler_plain=True)
     with pytest.raises(UsageError, match=r"--scheduler tcp://dask\.invalid:8786 does not answer"):

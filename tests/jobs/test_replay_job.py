@@ -244,7 +244,7 @@ def test_another_version_does_not_resume(
 ) -> None:
     out = tmp_path / "decisions.parquet"
     stopped(history, out, *A_PART)
-    monkeypatch.setattr("hpabatch.jobs.replay.code_digest", lambda: "edited")
+    monkeypatch.setattr("hpabatch.jobs.folder.code_digest", lambda: "edited")
     with pytest.raises(UsageError, match="an unfinished run of another command or history"):
         run(history, out)
 

@@ -5,23 +5,30 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from hpabatch.engine.fleet.request import Spread
 from hpabatch.errors import HistoryError, UsageError
-from hpabatch.jobs import executor, processes
-from hpabatch.jobs.folder import count_kept
-from hpabatch.jobs.loop import Status
+from hpabatch.history.flat import FlatHistory
+from hpabatch.history.store.storage import LocalStorage
+from hpabatch.jobs import executor, processes, worker
+from hpabatch.jobs.folder import Identity, count_kept, finishing, open_job, read_record
+from hpabatch.jobs.loop import Status, Task, run_job
+from hpabatch.jobs.parts_place import PartsPlace
 from hpabatch.jobs.worker import Worker, describe
-from tests.jobs.squares import expected, made_again, run
+from tests.jobs.squares import MAKE, Squares, expected, made_again, run
 
 TWO = Spread(workers=2)
 SLOW = {"seconds": 0.05}
@@ -87,16 +94,202 @@ def test_a_part_that_kills_its_workers_is_given_up(tmp_path: Path) -> None:
 
 
 def test_faults_are_those_that_this_process_would_raise(tmp_path: Path) -> None:
-    with pytest.raises(HistoryError, match=r"pods\.parquet is broken: restore it"):
-        run(tmp_path / "wrong", {"count": 3, "squares": {"wrong": 1}}, TWO)
+    with pytest.raises(UsageError, match=r"pods\.parquet is broken: restore it"):
+        run(tmp_path / "wrong", {"count": 9, "squares": {"wrong": 1}}, TWO)
+    assert count_kept(tmp_path / "wrong") >= 4
     with pytest.raises(RuntimeError, match=r"(?s)worker \d:.*ZeroDivisionError"):
         run(tmp_path / "bug", {"count": 3, "squares": {"buggy": 1}}, TWO)
+
+
+def test_a_fault_that_passes_costs_no_part(tmp_path: Path) -> None:
+    told = {"count": 9, "squares": {"flaky": str(tmp_path / "met")}}
+    assert run(tmp_path / "job", told, TWO) == expected(9)
+    assert (tmp_path / "met").exists()
+
+
+@pytest.mark.parametrize("method", ["names", "create", "read"])
+def test_a_place_for_parts_at_fault_leaves_finished_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    told: dict[str, Any] = {"count": 5}
+    run(tmp_path / "job", told, Spread())
+    (tmp_path / "job/tasks/000004/square.txt").unlink()
+    monkeypatch.setattr(LocalStorage, method, broken)
+    made = made_again(told)
+    execute = executor.executor_of(
+        Spread(workers=1, parts=str(tmp_path / "parts")),
+        executor.Order(MAKE, told, made.identity),
+    )
+    with (
+        pytest.raises(UsageError, match=r"--parts: .* no access; 5 of 5 parts are kept in"),
+        open_job(tmp_path / "job", made.identity) as folder,
+        finishing(folder, 5),
+    ):
+        run_job(made.tasks, made.work, folder, execute=execute)
+    assert count_kept(tmp_path / "job") == 5
+
+
+def broken(*arguments: Any) -> Any:
+    raise HistoryError(f"{arguments[0].location}: no access")
+
+
+def test_parts_that_cannot_be_removed_are_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    parts = tmp_path / "parts"
+    spread = Spread(workers=1, parts=str(parts))
+    with monkeypatch.context() as patch:
+        patch.setattr(PartsPlace, "clear", lambda place: broken_place())
+        assert run(tmp_path / "job", {"count": 2}, spread) == expected(2)
+    assert "finished parts could not be removed: --parts: no access" in caplog.text
+    assert any(path.is_file() for path in parts.rglob("*"))
+    # The same command finds nothing left to do, and removes them.
+    assert run(tmp_path / "job", {"count": 2}, spread) == expected(2)
+    assert not any(path.is_file() for path in parts.rglob("*"))
+
+
+def broken_place() -> None:
+    raise UsageError("--parts: no access")
+
+
+@pytest.mark.parametrize("given", ["-", "/dev/stdin", "/dev/fd/63"])
+def test_an_input_of_this_process_alone_is_refused(given: str) -> None:
+    order = executor.Order(MAKE, {"hpas": ["a.yaml", given]}, Identity("", {}))
+    with pytest.raises(UsageError, match=rf"--hpas {given}: expected a file with --workers"):
+        executor.executor_of(TWO, order)
+
+
+def test_what_reads_stdin_in_a_worker_finds_nothing(tmp_path: Path) -> None:
+    told = {"count": 2, "squares": {"reads": True}}
+    assert run(tmp_path / "job", told, TWO) == expected(2)
+
+
+def test_a_part_that_a_worker_only_says_is_there_is_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "SEEN_S", 0.2)
+    seen: list[str] = []
+
+    def forgets(place: Path, fingerprint: str) -> Any:
+        if place.name == "000001" and (place / "record.json").exists() and not seen:
+            seen.append(place.name)
+            shutil.rmtree(place)
+        return read_record(place, fingerprint)
+
+    monkeypatch.setattr(executor, "read_record", forgets)
+    assert run(tmp_path / "job", {"count": 3}, TWO) == expected(3)
+    assert seen
+
+
+def test_parts_that_others_remove_are_told(tmp_path: Path) -> None:
+    def remove(status: Status) -> None:
+        if status.done == 3:
+            shutil.rmtree(tmp_path / "job/tasks/000001")
+
+    with pytest.raises(UsageError, match=r"finished parts have been removed meanwhile \(000001\)"):
+        run(tmp_path / "job", {"count": 3}, TWO, remove)
+
+
+class Removed:
+    """A pool whose worker is removed with every order, so many times; then it does them."""
+
+    def __init__(self, tasks: Path, removals: int) -> None:
+        self.tasks, self.left, self.replies = tasks, removals, list[processes.Reply]()
+        self.worker = Worker()
+
+    def workers(self) -> list[str]:
+        return ["w"]
+
+    def start(self, worker: str, order: str) -> None:
+        asked = json.loads(order)
+        if asked["task"] != "describe" and self.left:
+            self.left -= 1
+            self.replies.append(processes.Reply("w", {}, "it is gone", gone=True))
+        else:
+            self.replies.append(processes.Reply("w", self.worker.answer(asked)))
+
+    def wait(self) -> list[processes.Reply]:
+        found, self.replies = self.replies, []
+        return found
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_worker_that_is_removed_is_no_fault_of_its_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removals = executor.MOST_GONE - 1
+    monkeypatch.setattr(executor, "_open_pool", lambda *_: Removed(tmp_path, removals))
+    assert run(tmp_path / "job", {"count": 2}, TWO) == expected(2)
+    removals = executor.MOST_GONE + executor.MOST_TRIES
+    with pytest.raises(UsageError, match=r"part 000000 could not be computed .*it is gone"):
+        run(tmp_path / "more", {"count": 2}, TWO)
+
+
+def test_what_was_given_back_goes_to_another_worker() -> None:
+    queue = executor._Queue([Task("a", 1, 0), Task("b", 1, 1)])
+    first = queue.take("one", ["one", "two"])
+    assert first is not None
+    queue.give_back(first, "one")
+    other = queue.take("one", ["one", "two"])
+    assert other is not None
+    assert other.key != first.key
+    assert queue.take("one", ["one", "two"]) is None
+    assert queue.take("two", ["one", "two"]) is first
+    queue.give_back(first, "two")
+    assert queue.take("one", ["one", "two"]) is first
 
 
 def test_a_job_that_is_another_one_there_is_refused(tmp_path: Path) -> None:
     told = {"count": 3, "differs": os.getpid()}
     with pytest.raises(UsageError, match=r"plans another job .*expected the same history"):
         run(tmp_path / "job", told, TWO)
+
+
+def test_tasks_out_of_order_plan_once_and_tell_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {"count": 3}
+    (tmp_path / "history").mkdir()
+    history = FlatHistory(tmp_path / "history", {}, ["odd file"])
+    made = replace(made_again(told), history=history)
+    plans: list[Any] = []
+
+    def plan(order: Any) -> Any:
+        plans.append(order)
+        return made
+
+    def compute(squares: Squares, tasks: Any) -> Iterator[int]:
+        history._warn("odd rows")
+        yield 4
+
+    monkeypatch.setattr(worker, "_make", plan)
+    monkeypatch.setattr(Squares, "compute", compute)
+    found = Worker()
+    order = {"told": told, "parts": None, "tasks": str(tmp_path / "job")}
+    order |= {"fingerprint": made.identity.fingerprint}
+    (tmp_path / "job").mkdir()
+    for key in ("000002", "000000"):
+        assert found.answer({**order, "task": key}) == {"done": key}
+        assert history.warnings == ["odd file", "odd rows"]
+        history.warnings.append(f"after {key}")
+    assert len(plans) == 1
+    assert history.warnings[2:] == ["after 000000"]
+
+
+def test_a_table_in_memory_tells_its_warnings_again(tmp_path: Path) -> None:
+    rows = pl.read_parquet("data/demo/hpas.parquet").head(1)
+    pl.concat([rows, rows]).write_parquet(tmp_path / "hpas.parquet")
+    history = FlatHistory(tmp_path, {"hpas": (tmp_path / "hpas.parquet",)}, [])
+    history.read("hpas", ["spec"])
+    told = list(history.warnings)
+    assert len(told) == 1
+    assert "dropped" in told[0]
+    history.forget_warnings(0)
+    assert history.warnings == []
+    history.read("hpas", ["spec"])
+    assert history.warnings == told
 
 
 def test_a_folder_that_a_worker_does_not_see_needs_another_place(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ class Spread(Request):
     scheduler_plain: bool = option(
         "flag",
         "Accept a tcp:// scheduler beyond this machine: whoever reaches it can run any code on its "
-        "workers.",
+        "workers and in this command.",
         False,
     )
     parts: str | None = option(
