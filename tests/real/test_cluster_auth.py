@@ -6,6 +6,7 @@ import base64
 import json
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 Json = dict[str, Any]
 PODS = "/api/v1/pods"
 ADMIN = "/O=system:masters/CN=admin"
+PAUSE_S = 0.2  # between two runs of a program whose tokens are refused
 
 
 @pytest.fixture
@@ -152,7 +154,9 @@ def test_acting_for_another(api_server: Cluster, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-def test_programs_that_give_tokens(api_server: Cluster, tmp_path: Path, version: str) -> None:
+def test_programs_that_give_tokens(
+    api_server: Cluster, tmp_path: Path, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     version = f"client.authentication.k8s.io/{version}"
     plugin(tmp_path)
     user = {"exec": {"apiVersion": version, "command": "./plugin", "interactiveMode": "Never"}}
@@ -169,10 +173,12 @@ def test_programs_that_give_tokens(api_server: Cluster, tmp_path: Path, version:
             with pytest.raises(Unreachable, match="credentials that have expired"):
                 client.get(PODS)
     answer(tmp_path, version, token="wrong")
+    monkeypatch.setattr("hpabatch.cluster.connection.auth._AGAIN_S", PAUSE_S)
     with asking(api_server, tmp_path, user) as client:
         with pytest.raises(Refused):
             client.get(PODS)
         answer(tmp_path, version, token="admin-token")
+        time.sleep(2 * PAUSE_S)
         client.get(PODS)  # refused, and asked for again
     (tmp_path / "answer").unlink()
     with (
