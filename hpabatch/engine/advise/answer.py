@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hpabatch.engine.advise.bounds import Bounds, parse_bounds
+from hpabatch.engine.advise.bounds import Bounds, has_no_more_pods, parse_bounds
 from hpabatch.engine.advise.confidence import LOW, MEDIUM, Doubt
 from hpabatch.engine.advise.judge import TODAY, Judged, choose
 from hpabatch.engine.advise.objective import SATURATED, Goal, parse_goal
@@ -23,6 +23,7 @@ from hpabatch.engine.advise.unit import (
     UnitBlocks,
     key_of,
 )
+from hpabatch.engine.fit.workload import BASE_TAKEN
 from hpabatch.engine.simulate.result import CENSORED_WORDS, OUTSIDE_WORDS
 from hpabatch.engine.sweep.result import SweepResult, grid_edges
 from hpabatch.model.lens import Lens, lenses_of_spec, ratio_words
@@ -32,6 +33,7 @@ CHANGE: Final = "change"
 KEEP: Final = "keep"
 NONE: Final = "no advice"
 _DAY_MS: Final = 86_400_000
+STATED_BASE: Final = "its base stated in a plant file (`hpabatch fit --init-plant`)"
 RARE_WORDS: Final = "beyond 99 % of the recorded minutes"
 MOST_USED: Final = 0.5
 """Share of an SLO's limit above which a setting's use of it is a doubt."""
@@ -97,6 +99,12 @@ class Facts:
             for c, n, h, setting_id, why in rows
         )
         self.unusable = {(key, setting_id): why for key, setting_id, why in told if why}
+        self.baseless = frozenset(key for key, why in known.items() if base_taken(why or ""))
+
+
+def base_taken(problems: str) -> bool:
+    """Say whether all that is wrong with an HPA's model is that its base is taken as 0."""
+    return all(part.startswith(BASE_TAKEN) for part in problems.split("; "))
 
 
 def _unlike(why: str, problems: str) -> str:
@@ -136,6 +144,7 @@ def answer(found: Judged, facts: Facts) -> Answer:
         )
     doubts = (
         *_unreliable(found, facts),
+        *_modelled_worse(found, facts),
         *_outside(found, facts),
         *_tight(found, found.choice, facts),
         *_unsteady(found, facts),
@@ -153,6 +162,9 @@ def _kept(found: Judged, facts: Facts, why: str) -> Answer:
             broken = f"today's setting breaks the SLO on the {where} blocks: {worst}"
             return Answer(NONE, (why, broken) if found.choice != TODAY else (broken,))
     doubts, reasons = [*_unreliable(found, facts), *_tight(found, TODAY, facts)], [why]
+    if facts.baseless & set(found.unit.members):
+        why = "its base is not known, and with one settings with fewer pods may save more"
+        doubts.append(Doubt(LOW, why, STATED_BASE))
     if found.choice != TODAY:
         remedy = "more weeks of history"
         doubts.append(Doubt(LOW, "another setting may be better than today's", remedy))
@@ -160,6 +172,8 @@ def _kept(found: Judged, facts: Facts, why: str) -> Answer:
         passed = list(_passed_over(found, facts))
         doubts += passed
         reasons += [f"but {doubt.why}" for doubt in passed[:1]]
+    # (one crowded week refutes it: against known plants "keep" was right less often than a change)
+    doubts.append(Doubt(MEDIUM, "that nothing saves enough rests on the runs of all settings"))
     return Answer(KEEP, tuple(reasons), tuple(doubts))
 
 
@@ -181,7 +195,7 @@ def _passed_over(found: Judged, facts: Facts) -> Iterator[Doubt]:
         objective = found.trained.objective
         saved = saving_pct(float(objective[nearly]), float(objective[TODAY])) or 0.0
         yield Doubt(
-            MEDIUM,
+            LOW,
             f"{_name(found, nearly, facts)} holds the SLO and saves {saved:.1f}%, just less than "
             f"{rules.least_saving_pct:g}%",
             "a smaller --least-saving",
@@ -212,6 +226,22 @@ def _unreliable(found: Judged, facts: Facts) -> Iterator[Doubt]:
             if why:
                 whose = f"{key[1]}/{key[2]} under {_name(found, place, facts)}"
                 yield Doubt(LOW, f"the run of {whose} cannot be relied on: {why}")
+
+
+def _modelled_worse(found: Judged, facts: Facts) -> Iterator[Doubt]:
+    """Yield that more pods may do less than is modelled: what each uses by itself is taken as 0."""
+    setting_id = int(found.unit.settings[found.considered])
+    for key in found.unit.members:
+        specs = facts.specs.today(key), facts.specs.under(key, setting_id)
+        if key in facts.baseless and not all(
+            has_no_more_pods(*specs, flags) for flags in facts.specs.flags
+        ):
+            yield Doubt(
+                LOW,
+                f"its base is not known, and with one the pods that "
+                f"{_name(found, found.considered, facts)} adds do less than is modelled",
+                STATED_BASE,
+            )
 
 
 def _outside(found: Judged, facts: Facts) -> Iterator[Doubt]:

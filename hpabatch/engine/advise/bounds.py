@@ -31,6 +31,9 @@ CHOICES: Final = {
     "policies": "the scaling policies of either direction",
     "select": "the select policy of either direction",
 }
+_FEWER: Final = {"target": 1, "scaleUp.window": 1, "min": -1, "max": -1, "scaleDown.window": -1}
+"""Fields whose increase (1) or decrease (-1) leaves fewer pods, or as many."""
+
 DEFAULTS: Final = {"target": "20", "min": "x2", "max": "x2"}
 """The bounds without `--bound`; every other field is free."""
 
@@ -123,6 +126,19 @@ def changes_told(today: HPASpec, spec: HPASpec, flags: ControllerFlags) -> list[
         f"{field} {_shown(old)} -> {_shown(new)}"
         for _, field, old, new in _changes(today, spec, flags)
     ]
+
+
+def has_no_more_pods(today: HPASpec, spec: HPASpec, flags: ControllerFlags) -> bool:
+    """Say whether a spec keeps at most the pods that today's keeps under the same usage.
+
+    What cannot be told from one field, such as policies, counts as more.
+    """
+    return all(
+        isinstance(old, int | float)
+        and isinstance(new, int | float)
+        and (new - old) * _FEWER.get(name, math.nan) > 0
+        for name, _, old, new in _changes(today, spec, flags)
+    )
 
 
 def _limit(text: str) -> Limit:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from hpabatch.engine.advise.answer import RecommendOptions
+from hpabatch.engine.advise.answer import STATED_BASE, RecommendOptions, base_taken
 from hpabatch.engine.advise.confidence import LOW, MEDIUM, Doubt, confidence_of
 from hpabatch.engine.advise.objective import SATURATED, Goal
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, UnitBlocks, key_of, unit_blocks
@@ -137,14 +137,16 @@ def _controller(row: Mapping[str, Any], scored: bool) -> Iterator[Doubt]:
 
 
 def _plant(row: Mapping[str, Any]) -> Iterator[Doubt]:
-    stated = "its base stated in a plant file (`hpabatch fit --init-plant`)"
     if row["problems"]:
-        yield Doubt(LOW, f"plant: {row['problems']}", f"{stated}, or more changes of size recorded")
+        # (what that means for an answer hangs on the setting: see `answer`)
+        most = MEDIUM if base_taken(row["problems"]) else LOW
+        why = f"plant: {row['problems']}"
+        yield Doubt(most, why, f"{STATED_BASE}, or more changes of size recorded")
     if row["plant_unscored"] is not None:
         why = f"plant: not checked against the recording, {row['plant_unscored']}"
         yield Doubt(MEDIUM, why, "a longer history with more changes of size")
     elif row["plant_why_not"] is not None:
-        yield Doubt(MEDIUM, f"plant: {row['plant_why_not']}", stated)
+        yield Doubt(MEDIUM, f"plant: {row['plant_why_not']}", STATED_BASE)
 
 
 def _history(row: Mapping[str, Any], options: RecommendOptions) -> Iterator[Doubt]:

@@ -30,7 +30,7 @@ from hpabatch.engine.fit.overrides import amount_of
 from hpabatch.engine.fit.pipeline import api_of
 from hpabatch.engine.fit.series import filled, gaps_of
 from hpabatch.engine.fit.stats import F64, Interval, Mask
-from hpabatch.engine.fit.workload import ASSUMED, FITTED, NOT_IDENTIFIED, Fact
+from hpabatch.engine.fit.workload import ASSUMED, BASE_TAKEN, FITTED, NOT_IDENTIFIED, Fact
 from hpabatch.model.plant import DIVISIBLE, PER_POD, TOTAL, Signal
 
 
@@ -103,7 +103,7 @@ def _base(m: Measured, others: Mapping[str, Measured], limited: Mask) -> tuple[i
         found = Interval(bound / 2, 0.0, bound)
         why = "half of the lowest usage that lasted 10 min: no base can be above that"
     if found is None:
-        note = f"plant not identified: {why}"
+        note = f"{'plant not identified' if contradicted else BASE_TAKEN}: {why}"
         return 0, m.fact("base", 0.0, NOT_IDENTIFIED, note, (0.0, bound))
     return round(found.value), m.fact("base", found.value, FITTED, why, (found.low, found.high))
 

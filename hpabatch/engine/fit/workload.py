@@ -29,6 +29,9 @@ ASSUMED: Final = "assumed"
 GIVEN: Final = "given"
 GUESSED: Final = "guessed"
 NOT_IDENTIFIED: Final = "not identified"
+BASE_TAKEN: Final = "plant not identified, base taken as 0"
+"""The begin of a note: nothing speaks against shared work, and no base is known. Then fewer pods do
+better than modelled, as what each uses by itself goes with it, and more pods do worse."""
 OPEN: Final = "open"
 """Source of a ceiling that nothing tells: usage is not cut off, and ceilings are assumed."""
 

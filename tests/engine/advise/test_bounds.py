@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hpabatch.engine.advise.bounds import parse_bounds
+from hpabatch.engine.advise.bounds import has_no_more_pods, parse_bounds
 from hpabatch.errors import UsageError
 from hpabatch.model.objects.defaults import default_behavior, default_spec
 from hpabatch.model.objects.hpa import (
@@ -20,6 +20,7 @@ from hpabatch.model.objects.hpa import (
     ScalingPolicy,
 )
 from hpabatch.model.quantity import Quantity
+from hpabatch.model.versions import ControllerFlags
 
 
 def spec(cpu: int = 60, rps: str = "100", low: int = 2, high: int = 10) -> HPASpec:
@@ -38,6 +39,26 @@ def with_rules(**changes: object) -> HPASpec:
     assert behavior.scale_down is not None
     down = replace(behavior.scale_down, **changes)  # type: ignore[arg-type]
     return replace(spec(), behavior=replace(behavior, scale_down=down))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fewer"),
+    [
+        (spec(), True),
+        (spec(70, low=1), True),
+        (spec(high=9, rps="101"), True),
+        (spec(59), False),
+        (spec(70, rps="99"), False),
+        (spec(low=3), False),
+        (spec(high=11), False),
+        (with_rules(stabilization_window_seconds=299), True),
+        (with_rules(stabilization_window_seconds=301), False),
+        (with_rules(policies=(ScalingPolicy("Pods", 1, 60),)), False),
+        (with_rules(tolerance=Quantity.parse("0.2")), False),
+    ],
+)
+def test_specs_that_keep_no_more_pods_than_todays(wanted: HPASpec, fewer: bool) -> None:
+    assert has_no_more_pods(spec(), wanted, ControllerFlags()) == fewer
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.advise.request import JudgeRules
 from hpabatch.engine.advise.run import Recommendation, Recommendations, recommend
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES
+from hpabatch.engine.fit.workload import BASE_TAKEN
 from hpabatch.model.objects.hpa import HPASpec
 from tests.sweeps import SPEC, SweepMaker, Values, put, weeks
 
@@ -45,6 +46,29 @@ def one(
 ) -> Recommendation:
     (item,) = advise(SweepMaker(GRID).add("api", came_to, **facts), chosen).items
     return item
+
+
+NO_BASE = f"{BASE_TAKEN}: too few changes"
+
+
+def test_a_change_that_only_takes_pods_away_needs_no_base() -> None:
+    """Whatever the base is, fewer pods then do better than modelled, and more pods worse."""
+    fewer = one(CALM, problems=NO_BASE)
+    assert (fewer.answer, fewer.confidence) == ("change", "medium")
+    assert fewer.doubts[0].why == f"plant: {NO_BASE}"
+    broken = {
+        0: weeks([60] * 6, saturated_minutes=[50] * 6),
+        1: weeks([80] * 6, saturated_minutes=[1] * 6),
+    }
+    maker = SweepMaker([{"target": "50"}]).add("api", broken, problems=NO_BASE)
+    (more,) = advise(maker).items
+    assert (more.answer, more.confidence) == ("change", "low")
+    assert "the pods that target=50 adds do less than is modelled" in more.doubts[0].why
+    keep = one({0: weeks([100] * 6), 1: weeks([99.5] * 6)}, problems=NO_BASE)
+    assert (keep.answer, keep.confidence) == ("keep", "low")
+    assert "settings with fewer pods may save more" in keep.doubts[0].why
+    both = one(CALM, problems=f"{NO_BASE}; plant not identified: usage did not change")
+    assert both.confidence == "low"
 
 
 def test_a_saving_that_lasts_is_a_change() -> None:
@@ -339,20 +363,20 @@ def test_less_than_half_of_the_slo_free_is_a_doubt(minutes: float) -> None:
     change = one({0: weeks([100] * 6), 1: weeks([80] * 6, saturated_minutes=used)})
     keep = one({0: weeks([100] * 6, saturated_minutes=used), 1: weeks([100] * 6)})
     assert (change.answer, keep.answer) == ("change", "keep")
-    for item, most in ((change, "medium"), (keep, "low")):
-        assert item.confidence == ("high" if minutes == 5.0 else most)
+    for item, most, else_ in ((change, "medium", "high"), (keep, "low", "medium")):
+        assert item.confidence == (else_ if minutes == 5.0 else most)
         told = [doubt.why for doubt in item.doubts]
         assert any("uses 51% of the SLO" in why for why in told) == (minutes > 5)
 
 
-@pytest.mark.parametrize(("hours", "confidence"), [(97.6, "high"), (97.4, "medium")])
+@pytest.mark.parametrize(("hours", "confidence"), [(97.6, "medium"), (97.4, "low")])
 def test_keep_beside_a_saving_just_below_the_least_is_a_doubt(
     hours: float, confidence: str
 ) -> None:
     item = one({0: weeks([100] * 6), 1: weeks([hours] * 6)})
     assert (item.answer, item.confidence) == ("keep", confidence)
     told = any("saves 2.6%, just less than 5%" in doubt.why for doubt in item.doubts)
-    assert told == (confidence != "high")
+    assert told == (confidence == "low")
 
 
 def test_a_tie_with_a_setting_that_saves_too_little_is_no_reason_to_keep() -> None:

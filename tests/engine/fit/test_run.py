@@ -114,7 +114,7 @@ def test_too_few_changes_are_said_to_be_too_few() -> None:
     base = fact(found, f"signals.{NAME}.base")
     assert base.source == NOT_IDENTIFIED
     assert base.value == 0
-    assert base.note.startswith("plant not identified: ")
+    assert base.note.startswith("plant not identified, base taken as 0: ")
     assert base.high == 0.4  # no base is above what pods used all the time
     # There is a plant all the same, with all of the usage taken for work.
     assert workload(found).plant.signals[NAME].base_milli == 0
