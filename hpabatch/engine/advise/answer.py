@@ -35,8 +35,8 @@ NONE: Final = "no advice"
 _DAY_MS: Final = 86_400_000
 STATED_BASE: Final = "its base stated in a plant file (`hpabatch fit --init-plant`)"
 RARE_WORDS: Final = "beyond 99 % of the recorded minutes"
-MOST_USED: Final = 0.5
-"""Share of an SLO's limit above which a setting's use of it is a doubt."""
+MOST_USED: Final = {KEEP: 0.5, CHANGE: 0.2}
+"""Share of an SLO's limit above which a setting's use of it in the worst stretch is a doubt."""
 _STEADY: Final = 1.2
 """Times the mean that a worst stretch may be, for a measure that is much the same in all."""
 _OWN_DOUBTS: Final = (OUTSIDE_WORDS, CENSORED_WORDS)
@@ -258,7 +258,7 @@ def _outside(found: Judged, facts: Facts) -> Iterator[Doubt]:
 
 
 def _tight(found: Judged, place: int, facts: Facts) -> Iterator[Doubt]:
-    """Yield that most of the SLO is used in the worst stretch, and others were not like it.
+    """Yield that much of the SLO is used in the worst stretch, and others were not like it.
 
     A few weeks do not show the worst one. A change leaves medium then, "keep" low.
     """
@@ -267,8 +267,8 @@ def _tight(found: Judged, place: int, facts: Facts) -> Iterator[Doubt]:
     mean = np.average(
         [float(s.pressure("mean")[place]) for s in (found.trained, found.judged)], weights=parts
     )
-    if worst > MOST_USED and worst > _STEADY * mean:
-        keeps = place == TODAY
+    keeps = place == TODAY
+    if worst > MOST_USED[KEEP if keeps else CHANGE] and worst > _STEADY * mean:
         yield Doubt(
             LOW if keeps else MEDIUM,
             f"{_name(found, place, facts)} uses {worst:.0%} of the SLO in the worst "

@@ -357,16 +357,22 @@ def test_usage_that_was_never_recorded_is_a_doubt(
     assert [doubt.why for doubt in item.doubts] == ([] if confidence == "high" else [told])
 
 
-@pytest.mark.parametrize("minutes", [5.0, 5.1])
-def test_less_than_half_of_the_slo_free_is_a_doubt(minutes: float) -> None:
-    used: list[float | None] = [0.0, 0.0, 0.0, minutes, 0.0, 0.0]
-    change = one({0: weeks([100] * 6), 1: weeks([80] * 6, saturated_minutes=used)})
-    keep = one({0: weeks([100] * 6, saturated_minutes=used), 1: weeks([100] * 6)})
-    assert (change.answer, keep.answer) == ("change", "keep")
-    for item, most, else_ in ((change, "medium", "high"), (keep, "low", "medium")):
-        assert item.confidence == (else_ if minutes == 5.0 else most)
-        told = [doubt.why for doubt in item.doubts]
-        assert any("uses 51% of the SLO" in why for why in told) == (minutes > 5)
+@pytest.mark.parametrize(
+    ("minutes", "answer", "confidence"),
+    [(2.0, "change", "high"), (2.1, "change", "medium"),
+     (5.0, "keep", "medium"), (5.1, "keep", "low")],
+)  # fmt: skip
+def test_a_worst_week_near_the_slo_is_a_doubt(minutes: float, answer: str, confidence: str) -> None:
+    used = weeks([100] * 6, saturated_minutes=[0.0, 0.0, 0.0, minutes, 0.0, 0.0])
+    if answer == "keep":
+        item = one({0: used, 1: weeks([100] * 6)})
+    else:
+        item = one({0: weeks([120] * 6), 1: used})
+    assert (item.answer, item.confidence) == (answer, confidence)
+    told = [
+        doubt.why for doubt in item.doubts if f"uses {10 * minutes:.0f}% of the SLO" in doubt.why
+    ]
+    assert len(told) == (minutes in (2.1, 5.1))
 
 
 @pytest.mark.parametrize(("hours", "confidence"), [(97.6, "medium"), (97.4, "low")])
