@@ -300,9 +300,9 @@ class Decider:
         by their sizes alone.
         """
         for h, lane in enumerate(self._structure.lanes):
-            if not lane.changes or lane.fresh:
+            if not lane.rescales or lane.fresh:
                 continue
-            ms, before, after = lane.changes[-1]
+            ms, before, after = lane.rescales[-1]
             if lane.status.is_unwritten or lane.status.desired_replicas == after:
                 follow_rescale(self._memory, h, ms, before, after)
 

@@ -54,6 +54,7 @@ class Lane:
         replicas, status_replicas: the sizes as last read; None: never read.
         selector: SELECTOR_* of the scale's selector; `selector_error` is its error.
         changes: (ms, before, after) of the size since the last pass that use up policies' budgets.
+        rescales: those of them that a watch showed as they happened: they may be followed.
         own: hpabatch's own writes of the size that no watch has shown yet.
         found: time and size of the first reading of the target's size; None: never read.
         fresh: no pass has decided it yet.
@@ -72,6 +73,7 @@ class Lane:
     selector: int = codes.SELECTOR_MISSING
     selector_error: str = ""
     changes: list[tuple[int, int, int]] = field(default_factory=list)
+    rescales: list[tuple[int, int, int]] = field(default_factory=list)
     own: list[OwnWrite] = field(default_factory=list)
     found: tuple[int, int] | None = None
     fresh: bool = True
@@ -164,6 +166,7 @@ class Lanes:
         """Clear the data that only the finished pass needed."""
         for lane in self._lanes.values():
             lane.changes.clear()
+            lane.rescales.clear()
             lane.fresh = lane.recreated = False
             if lane.before is not None:
                 lane.before = None
@@ -339,7 +342,10 @@ def _note_change(lane: Lane, seen_ms: int, before: int, after: int) -> None:
     """
     if lane.changes and lane.changes[-1][0] == seen_ms:
         before = lane.changes.pop()[1]
+        if lane.rescales and lane.rescales[-1][0] == seen_ms:
+            lane.rescales.pop()
     elif lane.found is not None and lane.found[0] == seen_ms:
         return
     if before != after:
         lane.changes.append((seen_ms, before, after))
+        lane.rescales.append((seen_ms, before, after))

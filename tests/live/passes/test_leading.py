@@ -13,6 +13,7 @@ from hpabatch.layout.records import HEAD_REC_COUNT, HEAD_REC_START, HEAD_UP_COUN
 from hpabatch.live.loop import warm
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import ForeignChange
+from hpabatch.live.passes.memory import follow_rescale
 from hpabatch.live.passes.result import PassResult
 from hpabatch.model.objects.hpa import Behavior, HPAStatus, ScalingPolicy, ScalingRules
 from hpabatch.model.versions import DEFAULT_K8S, ControllerFlags, profile_for
@@ -180,6 +181,27 @@ def test_following_down_cuts_recommendations() -> None:
     led.shows(1)
     led.turn()
     assert led.recommendations[:-1] == [1] * (len(led.recommendations) - 1)
+
+
+def test_a_recalled_change_is_not_followed() -> None:
+    """Another leader's scale-down from before this process saw the size says nothing of now."""
+    led = Led(leads=False, follows=True)
+    for _ in range(3):
+        led.turn()
+    before = led.recommendations
+    led.decider.lanes.recall_change(("shop", "web"), warm._CREATED_MS - 1, 10, 1)
+    led.turn()
+    assert led.recommendations[: len(before)] == before
+
+
+def test_following_down_leaves_newer_recommendations() -> None:
+    led = Led(leads=False, follows=True)
+    for _ in range(3):
+        led.turn()
+    memory, before = led.decider._memory, led.recommendations
+    start, count = int(memory.head[0, HEAD_REC_START]), len(before)
+    follow_rescale(memory, 0, int(memory.recs.ms[start + count - 2]), 10, 1)
+    assert led.recommendations == [1] * (count - 1) + before[-1:]
 
 
 def test_after_a_failed_write_the_size_is_known() -> None:
