@@ -130,11 +130,13 @@ class ScaleWriter:
     def _settled(
         self, failure: ApiError, scale: Json, again: Json | None, after: int
     ) -> tuple[str, bool]:
-        """Return what became of a write without a response: the scale itself may show it."""
-        if again is None:
+        """Return what became of a write without a response: the scale itself may show it.
+
+        One that does not show it proves nothing: the server may store the write after this reading.
+        """
+        if again is None or _version(again) == _version(scale) or _size(again) != after:
             return failure.text, True
-        written = _version(again) != _version(scale) and _size(again) == after
-        return ("" if written else failure.text), False
+        return "", False
 
     def _is_off(self, path: str) -> bool:
         self._sleep(self._budget.take())
