@@ -14,7 +14,6 @@ from typing import Final, Protocol
 import numpy as np
 
 from hpabatch.cluster.apis.scales import target_key
-from hpabatch.cluster.connection.errors import ApiError
 from hpabatch.cluster.connection.writes import WriteClient
 from hpabatch.cluster.objects.types import HpaObject, ScaleKey
 from hpabatch.layout import codes
@@ -22,12 +21,13 @@ from hpabatch.live.apply.guards import Change, Limits, Queue, Vanished, is_canar
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Election
 from hpabatch.live.apply.ledger import Entry, Ledger
+from hpabatch.live.apply.origins import Origins
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence
 from hpabatch.live.apply.scales import ANNOTATION, ScaleWriter, Written, is_off
 from hpabatch.live.apply.statuses import StatusSink
 from hpabatch.live.passes.decide import Decider
-from hpabatch.live.passes.lanes import Lane, LaneKey
+from hpabatch.live.passes.lanes import ForeignChange, Lane, LaneKey
 from hpabatch.live.passes.result import PassResult
 from hpabatch.model.objects.hpa import HPA, HPAStatus
 
@@ -111,8 +111,12 @@ class Applier:
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="write")
         self._refusals: dict[str, str] = {}
         self._shared: dict[LaneKey, str] = {}
-        self._may = self._recalled = False
+        self._may = False
         self._count = self._term = 0
+        decider.lanes.attributed = not parts.dry_run
+        self._origins = Origins(
+            parts.ledger, decider, self._tell_foreign, reads_status=parts.documents is None
+        )
 
     def start(self) -> None:
         """Begin to apply for the lease."""
@@ -149,8 +153,9 @@ class Applier:
         """Find out who may write in the coming pass. Changes were taken in before."""
         parts, lanes = self._parts, self._decider.lanes
         leads = parts.election.leads
+        refusals = {"ledger": self._origins.settle(leads and self._term == parts.election.term)}
         self._begin_term(leads)
-        refusals = {"rivals": self._look_for_rivals(leads)}
+        refusals["rivals"] = self._look_for_rivals(leads)
         refusals["switch"] = switch_refusal(parts.client, parts.namespace)
         if not leads:
             refusals["lease"] = f"{parts.election.holder or 'nobody'} has the lease"
@@ -158,7 +163,9 @@ class Applier:
             refusals["start"] = "the first pass only looks"
         self._refusals = {about: text for about, text in refusals.items() if text}
         if not self._refusals and not self._may:
-            self._recall()
+            unread = self._origins.recall()
+            if unread:
+                self._refusals["ledger"] = unread
         may = not self._refusals
         if may != self._may:
             event = "leads" if may else "follows"
@@ -166,7 +173,6 @@ class Applier:
             parts.journal.add([{"event": event, "text": why}])
         lanes.leads = may and not parts.dry_run
         self._may = self.figures.leads = may
-        self._tell_foreign()
 
     def _begin_term(self, leads: bool) -> None:
         """Forget what this process wrote if another may have written since."""
@@ -176,19 +182,6 @@ class Applier:
         self._own.keep(set())
         if self._parts.statuses is not None:
             self._parts.statuses.forget()
-
-    def _recall(self) -> None:
-        """Book the changes of earlier leaders from before this instance saw the sizes."""
-        try:
-            entries = self._parts.ledger.read()
-        except ApiError as error:
-            self._refusals["ledger"] = f"the changes of earlier leaders: {error.text}"
-            return
-        if self._decider.restored or self._recalled:
-            return
-        self._recalled = True
-        for ms, namespace, name, before, after in entries:
-            self._decider.lanes.recall_change((namespace, name), ms, before, after)
 
     def _look_for_rivals(self, leads: bool) -> str:
         parts = self._parts
@@ -214,12 +207,10 @@ class Applier:
                 parts.silence.hear(f"it wrote the status of {lane.key[0]}/{lane.key[1]}")
         return unread or parts.silence.refusal
 
-    def _tell_foreign(self) -> None:
-        lanes = self._decider.lanes
-        for key, before, after in lanes.foreign:
-            self.figures.foreign += 1
-            self._say("note", f"{key[0]}/{key[1]}: another changed the size, {before} -> {after}")
-        lanes.foreign.clear()
+    def _tell_foreign(self, change: ForeignChange) -> None:
+        self.figures.foreign += 1
+        place, sizes = "/".join(change.key), f"{change.before} -> {change.after}"
+        self._say("note", f"{place}: another changed the size, {sizes}")
 
     # ---- after the decision
 
@@ -268,7 +259,8 @@ class Applier:
         if not taken:
             return failed
         lines = [self._line(result, change) for change in taken]
-        unsaid = self._announce(result, taken, lines)
+        entries = [Entry(result.now_ms, *c.key, c.before, c.after) for c in taken]
+        unsaid = self._announce(entries, lines)
         if unsaid:
             self._refusals["log"] = f"nothing is written: {unsaid}"
             return failed | {c.h: f"hpabatch: {unsaid}" for c in taken}
@@ -289,16 +281,14 @@ class Applier:
                 self._decider.lanes.note_write(
                     change.key, result.now_ms, change.before, change.after, not one.error
                 )
+        self._origins.take([e for e, w in zip(entries, written, strict=True) if not w.uncertain])
         return failed
 
-    def _announce(
-        self, result: PassResult, taken: Sequence[Change], lines: Sequence[Mapping[str, object]]
-    ) -> str:
+    def _announce(self, entries: Sequence[Entry], lines: Sequence[Mapping[str, object]]) -> str:
         """Write into log and ledger what will be written; return why not, "" if they have it."""
         unsaid = self._parts.journal.add([{**line, "event": "will"} for line in lines])
         if unsaid or self._parts.dry_run:
             return unsaid
-        entries = [Entry(result.now_ms, *c.key, c.before, c.after) for c in taken]
         return self._parts.ledger.add(entries)
 
     def _write_size(self, change: Change) -> Written:

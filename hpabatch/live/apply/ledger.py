@@ -49,6 +49,11 @@ class Ledger:
         self._found: Json | None = None
         self._entries: list[Entry] = []
 
+    @property
+    def known(self) -> list[Entry]:
+        """All entries as last read or written."""
+        return self._entries
+
     def read(self) -> list[Entry]:
         """Return all entries, in their order.
 

@@ -58,6 +58,7 @@ from hpabatch.model.versions import ControllerFlags, Profile
 from hpabatch.packing.memory import seed_status
 
 _READ = (codes.SCALE_OK, codes.SCALE_UPDATE_FAILED)
+_NAMED_MS = 60_000  # within which a status names the size of its controller's rescale
 _MOST_TEXTS = 10_000  # unused error messages: those with numbers are new in every pass
 
 
@@ -141,8 +142,7 @@ class Decider:
         counts = np.array(structure.lane_table.last_change - structure.lane_table.first_change)
         if is_full(self._memory, counts):
             self._memory = moved(self._memory, np.arange(len(lanes), dtype=np.int64), counts)
-        if self.follows:
-            self._follow()
+        self._follow(now_ms)
         self._fill_ticks(now_ms)
         if takes_zero(self.profile):
             self._take_zero()
@@ -293,18 +293,32 @@ class Decider:
         ticks.recreated[rows] = [lane.recreated for lane in lanes]
         ticks.restart[rows] = 0
 
-    def _follow(self) -> None:
+    def _follow(self, now_ms: int) -> None:
         """Take over the rescales of the controller that acts, as its recommendations.
 
-        Only a size that the HPA's status names is a controller's; HPAs without status are followed
+        Whose they are is known (`Lanes.attributed`), or the HPA's status names a controller's size:
+        it is written after the size, so a later pass may see it. HPAs without status are followed
         by their sizes alone.
         """
         for h, lane in enumerate(self._structure.lanes):
-            if not lane.rescales or lane.fresh:
+            waiting, lane.rescales = lane.rescales, []
+            if lane.fresh or not self.follows:
                 continue
-            ms, before, after = lane.rescales[-1]
-            if lane.status.is_unwritten or lane.status.desired_replicas == after:
-                follow_rescale(self._memory, h, ms, before, after)
+            named = []
+            for rescale in waiting:
+                if self._is_rescale(lane, rescale[2]):
+                    named.append(rescale)
+                elif now_ms - rescale[0] < _NAMED_MS:
+                    lane.rescales.append(rescale)
+            ups = [rescale for rescale in named if rescale[2] > rescale[1]]
+            for rescale in named:
+                if rescale not in ups[:-1]:  # there is room for one addition
+                    follow_rescale(self._memory, h, *rescale)
+
+    def _is_rescale(self, lane: Lane, after: int) -> bool:
+        """Return whether a controller of HPAs is known to have made a change to that size."""
+        status = lane.status
+        return self.lanes.attributed or status.is_unwritten or status.desired_replicas == after
 
     def _take_zero(self) -> None:
         """Take over ScaledToZero from the cluster, whose controller does the writes."""

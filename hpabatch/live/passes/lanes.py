@@ -34,9 +34,10 @@ class OwnWrite(NamedTuple):
 
 
 class ForeignChange(NamedTuple):
-    """A change of a size that hpabatch did not make while it was the one to write sizes."""
+    """A change of a size that this process did not make: when a watch showed it (UTC ms)."""
 
     key: LaneKey
+    ms: int
     before: int
     after: int
 
@@ -54,7 +55,7 @@ class Lane:
         replicas, status_replicas: the sizes as last read; None: never read.
         selector: SELECTOR_* of the scale's selector; `selector_error` is its error.
         changes: (ms, before, after) of the size since the last pass that use up policies' budgets.
-        rescales: those of them that a watch showed as they happened: they may be followed.
+        rescales: those of them that a watch showed as they happened, until they are followed.
         own: hpabatch's own writes of the size that no watch has shown yet.
         found: time and size of the first reading of the target's size; None: never read.
         fresh: no pass has decided it yet.
@@ -106,9 +107,11 @@ class Lanes:
         pods: the pods as columns.
         texts: error messages by number.
         restructured: lanes were added, removed or got another spec since this was set to False.
-        leads: hpabatch writes the sizes. As in the controller, only its own writes use up budgets
-            then; otherwise all changes do, since they are those of whoever writes.
-        foreign: changes of sizes by others while `leads`, until they are taken from here.
+        leads: this process writes the sizes in the coming pass.
+        attributed: instances of hpabatch write the sizes. As in the controller, only their writes
+            use up budgets; otherwise all changes do, since they are those of whoever writes.
+        foreign: while `attributed`, changes that this process did not make, until they are taken
+            from here.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -117,7 +120,7 @@ class Lanes:
         self.texts = Texts()
         self.pods = PodTable(request_rules(profile), self.texts)
         self.restructured = True
-        self.leads = False
+        self.leads = self.attributed = False
         self.foreign: list[ForeignChange] = []
         self._lanes: dict[LaneKey, Lane] = {}
         self._refused: dict[LaneKey, str] = {}
@@ -166,7 +169,6 @@ class Lanes:
         """Clear the data that only the finished pass needed."""
         for lane in self._lanes.values():
             lane.changes.clear()
-            lane.rescales.clear()
             lane.fresh = lane.recreated = False
             if lane.before is not None:
                 lane.before = None
@@ -189,11 +191,20 @@ class Lanes:
             lane.changes.append((ms, before, after))
         lane.own.append(OwnWrite(after, certain))
 
-    def recall_change(self, key: LaneKey, ms: int, before: int, after: int) -> None:
-        """Book a change of a size from before its first reading, which another instance made."""
+    def recall_change(self, key: LaneKey, ms: int, before: int, after: int) -> bool:
+        """Book a change from before the first reading of a size; False: it was not before."""
         lane = self._lanes.get(key)
-        if lane is not None and lane.found is not None and ms < lane.found[0]:
-            lane.changes.append((ms, before, after))
+        if lane is None or lane.found is None or ms >= lane.found[0]:
+            return False
+        lane.changes.append((ms, before, after))
+        lane.changes.sort()
+        return True
+
+    def book_rescale(self, key: LaneKey, ms: int, before: int, after: int) -> None:
+        """Book a change that another instance or controller is known to have made."""
+        lane = self._lanes.get(key)
+        if lane is not None:
+            _note_change(lane, ms, before, after)
             lane.changes.sort()
 
     def recall_size(self, lane: Lane, replicas: int) -> None:
@@ -308,8 +319,8 @@ class Lanes:
             del lane.own[: lane.own.index(own) + 1]
             if own.booked:
                 return
-        elif self.leads:
-            self.foreign.append(ForeignChange(lane.key, before, after))
+        elif self.attributed:
+            self.foreign.append(ForeignChange(lane.key, seen_ms, before, after))
             return
         _note_change(lane, seen_ms, before, after)
 

@@ -12,12 +12,13 @@ import pytest
 
 from hpabatch.cluster.connection.errors import Refused, Unreachable
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, ScaleKey, ScaleObject
+from hpabatch.layout.records import HEAD_DOWN_COUNT, HEAD_UP_COUNT
 from hpabatch.live.apply.applier import Applier, Parts, as_stored_status
 from hpabatch.live.apply.budget import Budget
 from hpabatch.live.apply.guards import Limits, is_canary
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Candidate, Election
-from hpabatch.live.apply.ledger import Ledger
+from hpabatch.live.apply.ledger import Entry, Ledger
 from hpabatch.live.apply.rivals import Probe, Silence
 from hpabatch.live.apply.scales import ScaleWriter
 from hpabatch.live.loop import warm
@@ -25,10 +26,18 @@ from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.live.passes.result import PassResult
 from hpabatch.model.messages import Event
-from hpabatch.model.objects.hpa import HPA, Condition, HPAStatus
+from hpabatch.model.objects.hpa import (
+    HPA,
+    Behavior,
+    Condition,
+    HPAStatus,
+    ScalingPolicy,
+    ScalingRules,
+)
+from hpabatch.model.times import show_api_time
 from hpabatch.model.versions import DEFAULT_K8S, ControllerFlags, profile_for
 from tests.live.apply.fake_writes import Clock, FakeClient
-from tests.live.apply.test_scales import KEY, PATH, TARGET, Apis
+from tests.live.apply.test_scales import KEY, PATH, TARGET, Apis, OpenFence
 
 SWITCH = "/api/v1/namespaces/ours/configmaps/hpabatch-apply"
 LEDGER = "/api/v1/namespaces/ours/configmaps/hpabatch-ledger"
@@ -102,8 +111,8 @@ class Bench:
             None if own else Probe(self.client, "v2", "ours", self.silence),
             self.site if own else None, limits or Limits(), dry_run,
         )  # fmt: skip
-        self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags())
-        self.decider.apply(warm._changes())
+        self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags(), follows=True)
+        self.decider.apply(_with_behavior())
         self.told: list[str] = []
         self.applier = Applier(parts, self.decider, lambda event, text: self.told.append(text))
         self.now = warm._NOW_MS
@@ -120,10 +129,21 @@ class Bench:
             responses = replace(responses, usage={})
         return self.applier.carry_out(self.decider.decide(self.now, responses))
 
-    def turns(self, count: int) -> PassResult:
+    def turns(self, count: int, leads: bool = True) -> PassResult:
         for _ in range(count):
-            result = self.turn()
+            result = self.turn(leads)
         return result
+
+    def enter(self, before: int, after: int) -> None:
+        """Let another leader write a change into the ledger."""
+        other = Ledger(self.client, "ours", OpenFence())
+        other.read()
+        assert other.add([Entry(self.now, "shop", "web", before, after)]) == ""
+
+    def booked(self) -> tuple[int, int]:
+        """Return the numbers of scale events, up and down."""
+        head = self.decider._memory.head[0]
+        return int(head[HEAD_UP_COUNT]), int(head[HEAD_DOWN_COUNT])
 
     @property
     def size(self) -> int:
@@ -136,6 +156,20 @@ class Bench:
     def shows(self, replicas: int) -> None:
         scale = ScaleObject(KEY, replicas, replicas, "app=web")
         self.decider.apply([Change(Kind.scale, KEY, scale, self.now + 1)])
+
+
+def _with_behavior() -> list[Change]:
+    """Return the changes of the warm-up, whose HPA has policies: scale events are kept."""
+    found: list[Change] = []
+    for change in warm._changes():
+        if isinstance(change.thing, HpaObject):
+            rules = ScalingRules(policies=(ScalingPolicy("Pods", 10, 60),))
+            hpa = change.thing.hpa
+            behavior = Behavior(scale_up=rules, scale_down=rules)
+            hpa = replace(hpa, spec=replace(hpa.spec, behavior=behavior))
+            change = replace(change, thing=replace(change.thing, hpa=hpa))
+        found.append(change)
+    return found
 
 
 def test_the_first_pass_only_looks_and_the_second_writes(tmp_path: Path) -> None:
@@ -247,6 +281,70 @@ def test_of_others_changes_is_told(tmp_path: Path) -> None:
     bench.shows(7)
     bench.turns(2)
     assert bench.told == ["shop/web: another changed the size, 2 -> 7"]
+
+
+def test_of_others_changes_a_standby_books_those_of_the_leader(tmp_path: Path) -> None:
+    """A manual change uses up no budget, and does not count as recommended."""
+    bench = Bench(tmp_path)
+    bench.turn(leads=False)
+    bench.shows(9)
+    bench.turn(leads=False)
+    assert bench.booked() == (0, 0)
+    bench.enter(9, 3)
+    bench.shows(3)
+    bench.turn(leads=False)
+    assert bench.booked() == (0, 1)
+    bench.enter(3, 4)
+    bench.enter(4, 6)
+    bench.shows(6)
+    bench.turn(leads=False)
+    assert bench.booked() == (2, 1), "a list shows the last of two sizes"
+    assert bench.told == []
+
+
+def test_the_next_leaders_changes_are_booked_by_the_last_one(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.turns(2)
+    bench.shows(4)
+    bench.turn()
+    bench.clock.sleep(60)
+    bench.enter(4, 6)
+    bench.shows(6)
+    bench.turn(leads=False)
+    assert bench.booked() == (2, 0)
+    assert bench.told == []
+
+
+def test_changes_wait_until_the_ledger_can_be_read(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.turns(2)
+    bench.shows(4)
+    bench.clock.sleep(60)
+    bench.enter(4, 6)
+    bench.shows(6)
+    bench.client.before = lambda m, p: Unreachable("gone") if p == LEDGER else None
+    bench.turn()
+    assert bench.applier.problems()["ledger"] == "the changes of earlier leaders: gone"
+    assert (bench.booked(), bench.decider.lanes.leads) == ((1, 0), False)
+    bench.client.before = lambda m, p: None
+    bench.turn()
+    assert (bench.booked(), bench.decider.lanes.leads) == ((2, 0), True)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_standby_waits_for_the_status_of_a_controller_that_led(
+    named: bool, tmp_path: Path
+) -> None:
+    bench = Bench(tmp_path, own=False)
+    bench.turn(leads=False)
+    bench.shows(4)
+    bench.turns(2, leads=False)
+    lane = bench.decider.lanes.get(("shop", "web"))
+    assert lane is not None
+    at = show_api_time(bench.now) if named else "2020-01-01T00:00:00Z"
+    lane.item = replace(lane.item, hpa=replace(lane.item.hpa, status=HPAStatus(2, 4, at)))
+    bench.turn(leads=False)
+    assert bench.booked() == (int(named), 0)
 
 
 def test_a_limit_makes_a_size_wait_and_says_so(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ class Led:
     def __init__(self, leads: bool = True, follows: bool = False) -> None:
         self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags(), follows=follows)
         self.decider.apply(_with_policy())
-        self.decider.lanes.leads = leads
+        self.decider.lanes.leads = self.decider.lanes.attributed = leads
         self.now = NOW
 
     def turn(self) -> PassResult:
@@ -117,7 +117,7 @@ def test_changes_of_others_are_told_and_spend_nothing() -> None:
     led.shows(5)
     led.turn()
     assert led.events == 0, "as in the controller, which does not see them"
-    assert led.decider.lanes.foreign == [ForeignChange(("shop", "web"), 2, 5)]
+    assert led.decider.lanes.foreign == [ForeignChange(("shop", "web"), led.now - STEP + 1, 2, 5)]
 
 
 @pytest.mark.parametrize("made", [True, False])
@@ -132,7 +132,7 @@ def test_an_uncertain_write_counts_once_a_watch_shows_it(made: bool) -> None:
     assert led.events == int(made)
 
 
-def test_a_standby_books_every_change() -> None:
+def test_in_the_shadow_every_change_is_booked() -> None:
     led = Led(leads=False)
     led.turn()
     led.shows(3)
@@ -172,6 +172,21 @@ def test_a_rescale_that_the_status_does_not_name_is_not_followed() -> None:
     led.shows(6)
     led.turn()
     assert max(led.recommendations) < 6
+
+
+@pytest.mark.parametrize("passes", [1, 3, 9])
+def test_a_status_that_is_written_after_the_size_is_waited_for(passes: int) -> None:
+    led = Led(leads=False, follows=True)
+    led.turn()
+    lane = led.decider.lanes.get(("shop", "web"))
+    assert lane is not None
+    lane.item = replace(lane.item, hpa=replace(lane.item.hpa, status=HPAStatus(2, 2, "x")))
+    led.shows(6)
+    for _ in range(passes):
+        led.turn()
+    lane.item = replace(lane.item, hpa=replace(lane.item.hpa, status=HPAStatus(2, 6, "x")))
+    led.turn()
+    assert (max(led.recommendations) >= 6) is (passes < 4)
 
 
 def test_following_down_cuts_recommendations() -> None:
