@@ -6,6 +6,7 @@ limit of the pass, is decided once more as one that fails: the rule for that exi
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -112,6 +113,7 @@ class Applier:
         self._refusals: dict[str, str] = {}
         self._shared: dict[LaneKey, str] = {}
         self._may = False
+        self._began_s = 0.0
         self._count = self._term = 0
         decider.lanes.attributed = not parts.dry_run
         self._origins = Origins(
@@ -150,7 +152,8 @@ class Applier:
     # ---- before the decision
 
     def begin(self) -> None:
-        """Find out who may write in the coming pass. Changes were taken in before."""
+        """Find out who may write in the coming pass. Changes were taken in just before."""
+        self._began_s = time.monotonic()
         parts, lanes = self._parts, self._decider.lanes
         leads = parts.election.leads
         refusals = {"ledger": self._origins.settle(leads and self._term == parts.election.term)}
@@ -278,8 +281,10 @@ class Applier:
             else:
                 self.figures.written += 1
             if not self._parts.dry_run and (not one.error or one.uncertain):
+                # As in the controller, where a scale event has the time of the response.
+                at_ms = result.now_ms + round(1000 * (one.ended_s - self._began_s))
                 self._decider.lanes.note_write(
-                    change.key, result.now_ms, change.before, change.after, not one.error
+                    change.key, at_ms, change.before, change.after, not one.error
                 )
         self._origins.take([e for e, w in zip(entries, written, strict=True) if not w.uncertain])
         return failed

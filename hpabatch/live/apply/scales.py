@@ -43,12 +43,12 @@ class Written:
     Attributes:
         error: "" if the size was written, else why not, in the API server's words where it spoke.
         uncertain: it may have been written nevertheless.
-        seconds: from the first request to the last response.
+        ended_s: when the last response was there (monotonic).
     """
 
     error: str = ""
     uncertain: bool = False
-    seconds: float = 0.0
+    ended_s: float = 0.0
 
 
 class ScaleWriter:
@@ -87,14 +87,13 @@ class ScaleWriter:
                 the next pass decides on that.
             after: its new size.
         """
-        begun = time.monotonic()
         try:
             error, uncertain = self._tried(key, before, after)
         except ApiError as failure:
             error, uncertain = failure.text, False
         except (ValueError, TypeError, AttributeError) as failure:
             error, uncertain = f"hpabatch: expected a Scale, got another object: {failure}", False
-        return Written(error, uncertain, time.monotonic() - begun)
+        return Written(error, uncertain, time.monotonic())
 
     def _tried(self, key: ScaleKey, before: int, after: int) -> tuple[str, bool]:
         path = scale_path(self._apis, key)

@@ -135,6 +135,7 @@ class Decider:
     def decide(self, now_ms: int, responses: Responses) -> PassResult:
         """Decide every HPA at an instant, from all applied changes and these responses."""
         self._now_ms = now_ms
+        self.lanes.settle_times(now_ms)
         self._arrange()
         structure, lanes = self._structure, self._structure.lanes
         values = self._columns.fill(structure, self._layout, responses)

@@ -160,6 +160,12 @@ class Lanes:
             scale = thing if isinstance(thing, ScaleObject) else None
             self._put_scale(change.key, scale, change.seen_ms)
 
+    def settle_times(self, now_ms: int) -> None:
+        """Let no change be of a time after the coming pass: there it would not count."""
+        for lane in self._lanes.values():
+            if lane.changes and lane.changes[-1][0] >= now_ms:
+                lane.changes = [(min(ms, now_ms - 1), a, b) for ms, a, b in lane.changes]
+
     def retell(self) -> None:
         """Rebuild the table of error messages, without unused ones."""
         self.texts = Texts()
@@ -179,7 +185,7 @@ class Lanes:
 
         Args:
             key: of the HPA.
-            ms: of its decision.
+            ms: of the response.
             before: the size before.
             after: the size that was written.
             certain: the server confirmed it; otherwise it counts once a watch shows it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from hpabatch.cluster.connection.errors import Refused, Unreachable
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, ScaleKey, ScaleObject
-from hpabatch.layout.records import HEAD_DOWN_COUNT, HEAD_UP_COUNT
+from hpabatch.layout.records import HEAD_DOWN_COUNT, HEAD_UP_COUNT, HEAD_UP_START
 from hpabatch.live.apply.applier import Applier, Parts, as_stored_status
 from hpabatch.live.apply.budget import Budget
 from hpabatch.live.apply.guards import Limits, is_canary
@@ -187,6 +188,29 @@ def test_the_first_pass_only_looks_and_the_second_writes(tmp_path: Path) -> None
     assert bench.site.put[-1].hpa.status == bench.sink.statuses[-1]
     assert '"shop","web",2,4' in bench.client.objects[LEDGER]["data"]["changes"]
     assert bench.applier.figures.written == 1
+
+
+def test_a_scale_event_has_the_time_of_the_response(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the controller: with a rate limit a write may come long after its decision."""
+    bench = Bench(tmp_path)
+    bench.turn()
+    began = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: began)
+
+    def slow(method: str, path: str) -> None:
+        if (method, path) == ("PUT", PATH):
+            monkeypatch.setattr(time, "monotonic", lambda: began + 7)
+
+    bench.client.before = slow
+    bench.turn()
+    decided_ms = bench.now
+    bench.shows(4)
+    bench.turn()
+    memory = bench.decider._memory
+    assert bench.booked() == (1, 0)
+    assert int(memory.events.ms[memory.head[0, HEAD_UP_START]]) == decided_ms + 7000
 
 
 def test_without_the_lease_nothing_is_written_and_every_change_is_booked(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, ScaleKey, ScaleObject
-from hpabatch.layout.records import HEAD_REC_COUNT, HEAD_REC_START, HEAD_UP_COUNT
+from hpabatch.layout.records import HEAD_REC_COUNT, HEAD_REC_START, HEAD_UP_COUNT, HEAD_UP_START
 from hpabatch.live.loop import warm
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import ForeignChange
@@ -41,9 +41,10 @@ class Led:
         scale = ScaleObject(KEY, replicas, replicas, "app=web")
         self.decider.apply([Change(Kind.scale, KEY, scale, self.now + 1)])
 
-    def writes(self, result: PassResult, certain: bool = True) -> tuple[int, int]:
+    def writes(self, result: PassResult, certain: bool = True, late_ms: int = 0) -> tuple[int, int]:
         before, after = int(result.decisions.current[0]), int(result.ours_desired[0])
-        self.decider.lanes.note_write(("shop", "web"), result.now_ms, before, after, certain)
+        at_ms = result.now_ms + late_ms
+        self.decider.lanes.note_write(("shop", "web"), at_ms, before, after, certain)
         return before, after
 
     @property
@@ -79,6 +80,19 @@ def test_a_write_uses_up_the_budget_and_the_watch_books_it_no_second_time() -> N
     for _ in range(4):
         result = led.turn()
     assert int(result.ours_desired[0]) == 4
+
+
+@pytest.mark.parametrize("late_ms", [0, 10 * STEP])
+def test_a_write_counts_from_its_response_and_at_the_next_pass(late_ms: int) -> None:
+    """Also if it ended after the next pass, by a clock that was set back since."""
+    led = Led()
+    led.writes(led.turn(), late_ms=late_ms)
+    led.shows(3)
+    led.turn()
+    at_ms = led.now - STEP if late_ms == 0 else led.now - 1
+    memory = led.decider._memory
+    assert led.events == 1
+    assert int(memory.events.ms[memory.head[0, HEAD_UP_START]]) == at_ms
 
 
 def test_a_failed_write_is_decided_again_as_one() -> None:
