@@ -21,7 +21,7 @@ from hpabatch.layout import codes
 from hpabatch.live.apply.guards import Change, Limits, Queue, Vanished, is_canary, switch_refusal
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Election
-from hpabatch.live.apply.ledger import Entry, Ledger
+from hpabatch.live.apply.ledger import Entry, Ledger, kept_ms
 from hpabatch.live.apply.origins import Origins
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence
@@ -262,7 +262,8 @@ class Applier:
         if not taken:
             return failed
         lines = [self._line(result, change) for change in taken]
-        entries = [Entry(result.now_ms, *c.key, c.before, c.after) for c in taken]
+        now_ms = result.now_ms + self._parts.ledger.skew_ms
+        entries = [Entry(now_ms, *c.key, c.before, c.after) for c in taken]
         unsaid = self._announce(entries, lines)
         if unsaid:
             self._refusals["log"] = f"nothing is written: {unsaid}"
@@ -274,27 +275,32 @@ class Applier:
                 for line, w in zip(lines, written, strict=True)
             ]
         )
-        for change, one in zip(taken, written, strict=True):
+        # As in the controller, where a scale event has the time of the response.
+        times = [result.now_ms + round(1000 * (w.ended_s - self._began_s)) for w in written]
+        for change, at_ms, one in zip(taken, times, written, strict=True):
             if one.error:
                 self.figures.failed += 1
                 failed[change.h] = one.error
             else:
                 self.figures.written += 1
             if not self._parts.dry_run and (not one.error or one.uncertain):
-                # As in the controller, where a scale event has the time of the response.
-                at_ms = result.now_ms + round(1000 * (one.ended_s - self._began_s))
                 self._decider.lanes.note_write(
                     change.key, at_ms, change.before, change.after, not one.error
                 )
-        self._origins.take([e for e, w in zip(entries, written, strict=True) if not w.uncertain])
+        if not self._parts.dry_run:
+            self._origins.wrote(list(zip(entries, times, written, strict=True)))
         return failed
+
+    def _kept_ms(self, key: LaneKey) -> int:
+        lane = self._decider.lanes.get(key)
+        return kept_ms(None if lane is None else lane.spec)
 
     def _announce(self, entries: Sequence[Entry], lines: Sequence[Mapping[str, object]]) -> str:
         """Write into log and ledger what will be written; return why not, "" if they have it."""
         unsaid = self._parts.journal.add([{**line, "event": "will"} for line in lines])
         if unsaid or self._parts.dry_run:
             return unsaid
-        return self._parts.ledger.add(entries)
+        return self._parts.ledger.add(entries, self._kept_ms)
 
     def _write_size(self, change: Change) -> Written:
         lane = self._decider.lanes.get(change.key)

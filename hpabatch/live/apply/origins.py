@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from hpabatch.cluster.connection.errors import ApiError
-from hpabatch.live.apply.ledger import Entry, Ledger
+from hpabatch.live.apply.ledger import SHOWN_MS, Entry, Ledger
+from hpabatch.live.apply.scales import Written
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import ForeignChange
 from hpabatch.model.times import parse_instant_ms
 
-_SHOWN_MS: Final = 120_000  # from a decision to the watch that shows its size
 _CLOCKS_MS: Final = 10_000  # by which clocks of two machines may differ unnoticed, and more
 _PASSES: Final = 4  # in which a status may yet name the size
 
@@ -52,9 +52,18 @@ class Origins:
         self._left: list[Entry] | None = None
         self._read = False
 
-    def take(self, entries: Sequence[Entry]) -> None:
-        """Note entries of this process whose outcome is known: no watch has to show them."""
-        self._taken.update(entries)
+    def wrote(self, made: Sequence[tuple[Entry, int, Written]]) -> None:
+        """Note what became of entries of this process, with the times of the responses (UTC ms).
+
+        If it is certain, no watch has to show them.
+        """
+        skew_ms = self._ledger.skew_ms
+        corrected = {
+            entry: None if written.error else entry._replace(ms=ms + skew_ms)
+            for entry, ms, written in made if not written.uncertain
+        }  # fmt: skip
+        self._ledger.correct(corrected)
+        self._taken.update(corrected, filter(None, corrected.values()))
 
     def settle(self, alone: bool) -> str:
         """Book the changes of leaders that a watch has shown since the last call.
@@ -109,7 +118,9 @@ class Origins:
             lane = lanes.get(entry.key)
             if lane is not None and lane.found is None:
                 self._left.append(entry)  # its size is read later
-            elif lanes.recall_change(entry.key, entry.ms, entry.before, entry.after):
+                continue
+            ms = entry.ms - self._ledger.skew_ms
+            if lanes.recall_change(entry.key, ms, entry.before, entry.after):
                 self._taken.add(entry)
         return ""
 
@@ -120,10 +131,11 @@ class Origins:
 
         A list shows only the last size: then the ledger's entries that lead to it are booked.
         """
+        skew_ms = self._ledger.skew_ms
         own = [
             entry for entry in entries
             if entry.key == change.key and entry not in self._taken
-            and change.ms - _SHOWN_MS <= entry.ms <= change.ms + _CLOCKS_MS
+            and change.ms - SHOWN_MS <= entry.ms - skew_ms <= change.ms + _CLOCKS_MS
         ]  # fmt: skip
         last = next((k for k in reversed(range(len(own))) if own[k].after == change.after), -1)
         if last < 0:
@@ -149,7 +161,7 @@ class Origins:
             scaled_ms = parse_instant_ms(lane.status.last_scale_time or "")
         except ValueError:
             return False
-        return scaled_ms >= change.ms - _SHOWN_MS
+        return scaled_ms >= change.ms - SHOWN_MS
 
 
 def _unread(error: ApiError) -> str:

@@ -51,6 +51,7 @@ class Place(NamedTuple):
         namespace: hpabatch's own.
         log: file of the journal.
         period_s: of the passes.
+        skew_s: the API server's clock less the local clock; None: unknown.
     """
 
     connect: Callable[[], Connection]
@@ -59,6 +60,7 @@ class Place(NamedTuple):
     namespace: str
     log: Path
     period_s: float
+    skew_s: Callable[[], float | None] = lambda: None
 
 
 def read_documents(paths: Sequence[str], profile: Profile, namespace: str) -> list[HpaObject]:
@@ -142,7 +144,7 @@ def make_applier(
         statuses = Reports(control, place.namespace, identity, budget, election)
     parts = Parts(
         control, place.namespace, scales, statuses, election, journal,
-        Ledger(control, place.namespace, election),
+        Ledger(control, place.namespace, election, place.skew_s),
         silence if documents is None else None, probe, documents,
         Limits(
             options.canary, options.most_targets, options.most_replicas, options.most_vanished

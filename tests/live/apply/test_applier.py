@@ -101,14 +101,15 @@ class Bench:
         self.client.put(TARGET)
         self.election = Election(self.client, Candidate("ours", "me"), clock=self.clock)
         self.silence = Silence(10, self.clock)
-        self.log = folder / log
+        self.log, self.skew_s = folder / log, 0.0
         budget = Budget(1e6, 1e6)
         self.client.dry_run = dry_run
         parts = Parts(
             self.client, "ours",
             ScaleWriter(self.client, Apis(), budget, self.election, reads_target=own),
             None if dry_run else self.sink, self.election, Journal(self.log, {}),
-            Ledger(self.client, "ours", self.election), None if own else self.silence,
+            Ledger(self.client, "ours", self.election, lambda: self.skew_s),
+            None if own else self.silence,
             None if own else Probe(self.client, "v2", "ours", self.silence),
             self.site if own else None, limits or Limits(), dry_run,
         )  # fmt: skip
@@ -135,11 +136,17 @@ class Bench:
             result = self.turn(leads)
         return result
 
-    def enter(self, before: int, after: int) -> None:
+    def enter(self, before: int, after: int, late_s: float = 0) -> None:
         """Let another leader write a change into the ledger."""
         other = Ledger(self.client, "ours", OpenFence())
         other.read()
-        assert other.add([Entry(self.now, "shop", "web", before, after)]) == ""
+        assert (
+            other.add(
+                [Entry(self.now + round(1000 * late_s), "shop", "web", before, after)],
+                lambda key: 600_000,
+            )
+            == ""
+        )
 
     def booked(self) -> tuple[int, int]:
         """Return the numbers of scale events, up and down."""
@@ -337,6 +344,29 @@ def test_the_next_leaders_changes_are_booked_by_the_last_one(tmp_path: Path) -> 
     bench.turn(leads=False)
     assert bench.booked() == (2, 0)
     assert bench.told == []
+
+
+def test_a_refused_write_does_not_stay_in_the_ledger(tmp_path: Path) -> None:
+    """Otherwise the next leader would book it, and hold back its first scale-up."""
+    bench = Bench(tmp_path)
+    bench.client.before = lambda m, p: Refused("quota", 403) if (m, p) == ("PUT", PATH) else None
+    bench.turns(9)
+    assert bench.applier.figures.failed == 8
+    assert len(json.loads(bench.client.objects[LEDGER]["data"]["changes"])) == 1
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 600.0])
+def test_the_ledger_has_the_servers_times(skew_s: float, tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.skew_s = skew_s
+    bench.turn(leads=False)
+    bench.enter(2, 3, skew_s)
+    bench.shows(3)
+    bench.turn(leads=False)
+    assert bench.booked() == (1, 0)
+    bench.turn()
+    entries = json.loads(bench.client.objects[LEDGER]["data"]["changes"])
+    assert entries[-1][0] == bench.now + 1000 * skew_s
 
 
 def test_changes_wait_until_the_ledger_can_be_read(tmp_path: Path) -> None:
