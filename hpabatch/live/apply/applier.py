@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from hpabatch.cluster.apis.scales import target_key
+from hpabatch.cluster.connection.errors import ApiError
 from hpabatch.cluster.connection.writes import WriteClient
 from hpabatch.cluster.objects.types import HpaObject, ScaleKey
 from hpabatch.layout import codes
@@ -23,7 +24,7 @@ from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Election
 from hpabatch.live.apply.ledger import Entry, Ledger, kept_ms
 from hpabatch.live.apply.origins import Origins
-from hpabatch.live.apply.reports import Reports
+from hpabatch.live.apply.reports import Reports, reported_statuses
 from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence
 from hpabatch.live.apply.scales import ANNOTATION, ScaleWriter, Written, is_off
 from hpabatch.live.apply.statuses import StatusSink
@@ -116,6 +117,7 @@ class Applier:
         self._began_s = 0.0
         self._count = self._term = 0
         decider.lanes.attributed = not parts.dry_run
+        decider.owns = parts.documents is not None
         self._origins = Origins(
             parts.ledger, decider, self._tell_foreign, reads_status=parts.documents is None
         )
@@ -166,7 +168,7 @@ class Applier:
             refusals["start"] = "the first pass only looks"
         self._refusals = {about: text for about, text in refusals.items() if text}
         if not self._refusals and not self._may:
-            unread = self._origins.recall()
+            unread = self._recall()
             if unread:
                 self._refusals["ledger"] = unread
         may = not self._refusals
@@ -185,6 +187,19 @@ class Applier:
         self._own.keep(set())
         if self._parts.statuses is not None:
             self._parts.statuses.forget()
+
+    def _recall(self) -> str:
+        """Take over what earlier leaders did; return why it cannot be read, "" if it could be."""
+        parts, lanes = self._parts, self._decider.lanes
+        if parts.documents is not None:
+            namespaces, me = {lane.key[0] for lane in lanes}, parts.election.candidate.identity
+            try:
+                found = reported_statuses(parts.client, parts.namespace, namespaces, me)
+            except ApiError as error:
+                return f"the reports of earlier leaders: {error.text}"
+            for key, status in found.items():
+                self._decider.put_status(key, status)
+        return self._origins.recall()
 
     def _look_for_rivals(self, leads: bool) -> str:
         parts = self._parts

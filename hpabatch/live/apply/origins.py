@@ -49,7 +49,6 @@ class Origins:
         self._reads_status = reads_status
         self._taken: set[Entry] = set()
         self._waiting: list[_Waiting] = []
-        self._left: list[Entry] | None = None
         self._read = False
 
     def wrote(self, made: Sequence[tuple[Entry, int, Written]]) -> None:
@@ -100,27 +99,24 @@ class Origins:
         return ""
 
     def recall(self) -> str:
-        """Book the changes of leaders from before this process saw the sizes, once.
+        """Take over what leaders did before this process saw the sizes, when it begins to lead.
 
         Returns:
             Why the ledger cannot be read, "" if it could be.
         """
-        lanes = self._decider.lanes
-        if self._left is None:
-            try:
-                self._left = self._ledger.read()
-            except ApiError as error:
-                return _unread(error)
-            if self._decider.restored:
-                self._left = []
-        left, self._left = self._left, []
-        for entry in left:
-            lane = lanes.get(entry.key)
-            if lane is not None and lane.found is None:
-                self._left.append(entry)  # its size is read later
-                continue
+        try:
+            entries = self._ledger.read()
+        except ApiError as error:
+            return _unread(error)
+        lanes, last = self._decider.lanes, {entry.key: entry.after for entry in entries}
+        self._decider.note_zeros({key for key, after in last.items() if after == 0})
+        if self._decider.restored:
+            return ""
+        for entry in entries:
             ms = entry.ms - self._ledger.skew_ms
-            if lanes.recall_change(entry.key, ms, entry.before, entry.after):
+            if entry not in self._taken and lanes.recall_change(
+                entry.key, ms, entry.before, entry.after
+            ):
                 self._taken.add(entry)
         return ""
 

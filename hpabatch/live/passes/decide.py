@@ -6,7 +6,7 @@ changes actually made in the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,6 +54,7 @@ from hpabatch.live.passes.result import (
     reconcile_errors,
 )
 from hpabatch.live.passes.words import PassWords
+from hpabatch.model.objects.hpa import HPAStatus
 from hpabatch.model.versions import ControllerFlags, Profile
 from hpabatch.packing.memory import seed_status
 
@@ -69,6 +70,7 @@ class Decider:
         lanes: the HPAs, their scales and pods.
         started: whether the next pass is the first with empty controller memory.
         restored: it began with the memory of an earlier loop.
+        owns: the HPAs are hpabatch's own documents; no other controller writes their statuses.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Decider:
                 not as scale events only.
         """
         self.follows = follows
+        self.owns = False
         self.restored = saved is not None
         self.profile = profile
         self.flags = flags
@@ -145,7 +148,7 @@ class Decider:
             self._memory = moved(self._memory, np.arange(len(lanes), dtype=np.int64), counts)
         self._follow(now_ms)
         self._fill_ticks(now_ms)
-        if takes_zero(self.profile):
+        if takes_zero(self.profile) and not self.owns:
             self._take_zero()
         self._fleet = join_fleet(structure, self._layout, self.lanes.pods, values, changes)
         self._memory.head[:, HEAD_NEXT_CHANGE] = 0
@@ -157,6 +160,23 @@ class Decider:
         self.lanes.close_pass()
         self.started = False
         return result
+
+    def put_status(self, key: LaneKey, status: HPAStatus) -> None:
+        """Give an own document the status that another instance of hpabatch wrote."""
+        lane = self.lanes.get(key)
+        if lane is not None:
+            lane.item = replace(lane.item, hpa=replace(lane.item.hpa, status=status))
+
+    def note_zeros(self, scaled: Container[LaneKey] = ()) -> None:
+        """Take over which of the targets of size zero hpabatch has scaled to zero.
+
+        Args:
+            scaled: those of these HPAs, beside those whose status says it.
+        """
+        for h, lane in enumerate(self._structure.lanes):
+            is_ours = lane.key in scaled or zero_of(lane.status) == "True"
+            if is_ours and lane.replicas == 0 and takes_zero(self.profile):
+                take_zero(self._memory.head[h], "True")
 
     def redecide(self, failed: Mapping[int, str]) -> PassResult:
         """Decide the last pass again, of which some writes failed, from the same memory.
@@ -301,7 +321,11 @@ class Decider:
         it is written after the size, so a later pass may see it. HPAs without status are followed
         by their sizes alone.
         """
-        for h, lane in enumerate(self._structure.lanes):
+        lanes = self._structure.lanes
+        to_zero = {lane.key for lane in lanes if lane.rescales and lane.rescales[-1][2] == 0}
+        if self.lanes.attributed and to_zero:
+            self.note_zeros(to_zero)
+        for h, lane in enumerate(lanes):
             waiting, lane.rescales = lane.rescales, []
             if lane.fresh or not self.follows:
                 continue

@@ -42,6 +42,7 @@ from tests.live.apply.test_scales import KEY, PATH, TARGET, Apis, OpenFence
 
 SWITCH = "/api/v1/namespaces/ours/configmaps/hpabatch-apply"
 LEDGER = "/api/v1/namespaces/ours/configmaps/hpabatch-ledger"
+REPORT = "/api/v1/namespaces/ours/configmaps/hpabatch-report-shop"
 PROBE = "/apis/autoscaling/v2/namespaces/ours/horizontalpodautoscalers/hpabatch-probe"
 
 
@@ -367,6 +368,51 @@ def test_the_ledger_has_the_servers_times(skew_s: float, tmp_path: Path) -> None
     bench.turn()
     entries = json.loads(bench.client.objects[LEDGER]["data"]["changes"])
     assert entries[-1][0] == bench.now + 1000 * skew_s
+
+
+SLEEPS = {"type": "ScaledToZero", "status": "True", "reason": "ScaledToZero"}
+
+
+def _report(by: str = "other", *conditions: dict[str, str]) -> dict[str, Any]:
+    status = {
+        "desiredReplicas": 0, "lastScaleTime": "2026-01-01T00:00:00Z",
+        "conditions": [{**c, "lastTransitionTime": "2026-01-01T00:00:00Z"} for c in conditions],
+    }  # fmt: skip
+    data = {"web": json.dumps(status), "gone": json.dumps(status), "bad": "x", "odd": "[]"}
+    return {"data": data, "metadata": {"annotations": {"hpabatch/written-by": by}}}
+
+
+@pytest.mark.parametrize("way", ["report", "ledger", "seen", "none", "me"])
+def test_a_target_that_an_earlier_leader_scaled_to_zero_comes_back(
+    way: str, tmp_path: Path
+) -> None:
+    bench = Bench(tmp_path)
+    bench.shows(0)
+    if way in ("report", "me"):
+        bench.client.put(REPORT, **_report("other" if way == "report" else "me", SLEEPS))
+    bench.client.put(PATH, spec={"replicas": 0})
+    if way == "ledger":
+        bench.enter(2, 0, -100)
+    elif way == "seen":
+        bench.shows(2)
+        bench.turn(leads=False)
+        bench.enter(2, 0)
+        bench.shows(0)
+    bench.turn(leads=False)
+    result = bench.turn()
+    assert (result.binding(0) == "zero") is (way in ("none", "me"))
+    if way == "report":
+        lane = bench.decider.lanes.get(("shop", "web"))
+        assert lane is not None
+        assert lane.status.conditions[0].last_transition_time == "2026-01-01T00:00:00Z"
+
+
+def test_without_the_reports_of_earlier_leaders_nothing_is_written(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.client.before = lambda m, p: Refused("no", 403) if p == REPORT else None
+    bench.turns(3)
+    assert bench.size == 2
+    assert bench.applier.problems()["ledger"] == "the reports of earlier leaders: no"
 
 
 def test_changes_wait_until_the_ledger_can_be_read(tmp_path: Path) -> None:
