@@ -185,6 +185,7 @@ class Applier:
             return
         self._term = self._parts.election.term if leads else 0
         self._own.keep(set())
+        self._decider.lanes.forget_writes()
         if self._parts.statuses is not None:
             self._parts.statuses.forget()
 

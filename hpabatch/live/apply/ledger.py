@@ -15,12 +15,10 @@ from typing import Final, NamedTuple
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Json, WriteClient
 from hpabatch.live.apply.scales import TIMEOUT_S, Fence
-from hpabatch.live.passes.lanes import LaneKey
+from hpabatch.live.passes.lanes import SHOWN_MS, LaneKey
 from hpabatch.model.objects.hpa import HPASpec
 
 NAME: Final = "hpabatch-ledger"
-SHOWN_MS: Final = 120_000
-"""Longest time from a decision until a watch shows its size."""
 _FIELD: Final = "changes"
 _LONGEST_MS: Final = 1_800_000  # of any policy's period
 _BYTES: Final = 900_000  # within a ConfigMap's 1 MiB

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from hpabatch.cluster.connection.errors import ApiError
-from hpabatch.live.apply.ledger import SHOWN_MS, Entry, Ledger
+from hpabatch.live.apply.ledger import Entry, Ledger
 from hpabatch.live.apply.scales import Written
 from hpabatch.live.passes.decide import Decider
-from hpabatch.live.passes.lanes import ForeignChange
+from hpabatch.live.passes.lanes import SHOWN_MS, ForeignChange
 from hpabatch.model.times import parse_instant_ms
 
 _CLOCKS_MS: Final = 10_000  # by which clocks of two machines may differ unnoticed, and more

@@ -157,7 +157,7 @@ class Decider:
         result = self._run(self._memory.head.copy())
         self._replicas = [-1 if lane.replicas is None else lane.replicas for lane in lanes]
         self._zeros = [lane.zero for lane in lanes]
-        self.lanes.close_pass()
+        self.lanes.close_pass(now_ms)
         self.started = False
         return result
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, PodObject, ScaleKey, ScaleObject
@@ -26,9 +26,14 @@ LaneKey = tuple[str, str]
 """Namespace and name of an HPA."""
 
 
-class OwnWrite(NamedTuple):
-    """A size that hpabatch wrote; `booked`: it is among the lane's changes already."""
+SHOWN_MS: Final = 120_000
+"""Longest time from a decision until a watch shows its size."""
 
+
+class OwnWrite(NamedTuple):
+    """A size that hpabatch wrote (UTC ms); `booked`: it is among the lane's changes already."""
+
+    ms: int
     after: int
     booked: bool
 
@@ -171,10 +176,17 @@ class Lanes:
         self.texts = Texts()
         self.pods.retell(self.texts)
 
-    def close_pass(self) -> None:
-        """Clear the data that only the finished pass needed."""
+    def forget_writes(self) -> None:
+        """Forget the own writes that no watch has shown: another writes the sizes now."""
+        for lane in self._lanes.values():
+            lane.own.clear()
+
+    def close_pass(self, now_ms: int = 0) -> None:
+        """Clear the data that only the finished pass, of an instant in UTC ms, needed."""
         for lane in self._lanes.values():
             lane.changes.clear()
+            if lane.own:  # one that was not made, or that a list has skipped
+                lane.own = [write for write in lane.own if write.ms > now_ms - SHOWN_MS]
             lane.fresh = lane.recreated = False
             if lane.before is not None:
                 lane.before = None
@@ -195,7 +207,9 @@ class Lanes:
             return
         if certain:
             lane.changes.append((ms, before, after))
-        lane.own.append(OwnWrite(after, certain))
+        # During an outage the same write may be tried, and be uncertain, in every pass.
+        lane.own = [write for write in lane.own if write.booked or write.after != after]
+        lane.own.append(OwnWrite(ms, after, certain))
 
     def recall_change(self, key: LaneKey, ms: int, before: int, after: int) -> bool:
         """Book a change from before the first reading of a size; False: it was not before."""

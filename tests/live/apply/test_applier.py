@@ -415,6 +415,20 @@ def test_without_the_reports_of_earlier_leaders_nothing_is_written(tmp_path: Pat
     assert bench.applier.problems()["ledger"] == "the reports of earlier leaders: no"
 
 
+def test_with_the_lease_ends_the_wait_for_own_writes(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.turns(2)
+    lane = bench.decider.lanes.get(("shop", "web"))
+    assert lane is not None
+    assert [write.after for write in lane.own] == [4]
+    bench.clock.sleep(60)
+    bench.turn(leads=False)
+    assert lane.own == []
+    bench.shows(4)
+    bench.turn(leads=False)
+    assert (bench.booked(), bench.told) == ((1, 0), []), "it was booked, and is in the ledger"
+
+
 def test_changes_wait_until_the_ledger_can_be_read(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.turns(2)

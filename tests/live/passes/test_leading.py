@@ -146,6 +146,22 @@ def test_an_uncertain_write_counts_once_a_watch_shows_it(made: bool) -> None:
     assert led.events == int(made)
 
 
+@pytest.mark.parametrize("passes", [1, 9])
+def test_an_own_write_that_no_watch_shows_is_forgotten(passes: int) -> None:
+    """Otherwise a manual change to that size would count as it, weeks later."""
+    led = Led()
+    led.writes(led.turn(), certain=False)
+    for _ in range(passes):
+        led.writes(led.turn(), certain=False)
+    lane = led.decider.lanes.get(("shop", "web"))
+    assert lane is not None
+    assert len(lane.own) == 1, "tried again in every pass, it is one"
+    for _ in range(passes):
+        led.turn()
+    led.shows(3)
+    assert len(led.decider.lanes.foreign) == (passes == 9)
+
+
 def test_in_the_shadow_every_change_is_booked() -> None:
     led = Led(leads=False)
     led.turn()
