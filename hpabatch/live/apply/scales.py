@@ -87,15 +87,18 @@ class ScaleWriter:
                 the next pass decides on that.
             after: its new size.
         """
+        puts: list[Json] = []
         try:
-            error, uncertain = self._tried(key, before, after)
+            error, uncertain = self._tried(key, before, after, puts)
         except ApiError as failure:
-            error, uncertain = failure.text, False
-        except (ValueError, TypeError, AttributeError) as failure:
-            error, uncertain = f"hpabatch: expected a Scale, got another object: {failure}", False
+            error, uncertain = failure.text, bool(puts)
+        except Exception as failure:  # noqa: BLE001 - one invalid response must not lose the others
+            said = f"{type(failure).__name__}: {failure}"
+            error, uncertain = f"hpabatch: expected a Scale, got another object: {said}", bool(puts)
         return Written(error, uncertain, time.monotonic())
 
-    def _tried(self, key: ScaleKey, before: int, after: int) -> tuple[str, bool]:
+    def _tried(self, key: ScaleKey, before: int, after: int, puts: list[Json]) -> tuple[str, bool]:
+        """Return error and uncertainty of a write; `puts` gets what is sent, even if it raises."""
         path = scale_path(self._apis, key)
         if self._reads_target and self._is_off(path.removesuffix("/scale")):
             return f"hpabatch: the target's annotation {ANNOTATION} is off", False
@@ -112,8 +115,9 @@ class ScaleWriter:
             refusal = self._fence.refusal(TIMEOUT_S)
             if refusal:
                 return f"hpabatch: {refusal}", False
+            puts.append(_resized(scale, after))
             try:
-                self._client.write("PUT", path, _resized(scale, after), TIMEOUT_S)
+                self._client.write("PUT", path, puts[-1], TIMEOUT_S)
             except ApiError as error:
                 failure = error
             else:

@@ -131,6 +131,26 @@ def test_what_is_no_scale_is_an_error_of_that_target() -> None:
     assert case.puts() == 0
 
 
+@pytest.mark.parametrize("when", ["first", "afterwards"])
+def test_no_response_raises(when: str) -> None:
+    """An exception would lose what is known of the pass's other writes."""
+    case = Case()
+
+    def spoil(method: str, path: str) -> ApiError | None:
+        if method == "PUT":
+            case.client.put(PATH, spec={"replicas": float("inf")})
+            return Unreachable("reset")
+        return None
+
+    if when == "first":
+        case.client.put(PATH, spec={"replicas": float("inf")})
+    else:
+        case.client.after = spoil
+    written = case.writer.write(KEY, 2, 4)
+    assert "got another object: OverflowError: " in written.error
+    assert written.uncertain is (when == "afterwards")
+
+
 def test_nothing_begins_behind_the_fence() -> None:
     case = Case()
     case.fence.text = "the lease ends"
