@@ -19,7 +19,15 @@ from hpabatch.cluster.connection.errors import ApiError
 from hpabatch.cluster.connection.writes import WriteClient
 from hpabatch.cluster.objects.types import HpaObject, ScaleKey
 from hpabatch.layout import codes
-from hpabatch.live.apply.guards import Change, Limits, Queue, Vanished, is_canary, switch_refusal
+from hpabatch.live.apply.guards import (
+    Change,
+    Limits,
+    Queue,
+    Vanished,
+    first_of_each,
+    is_canary,
+    switch_refusal,
+)
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Election
 from hpabatch.live.apply.ledger import Entry, Ledger, kept_ms
@@ -28,10 +36,10 @@ from hpabatch.live.apply.reports import Reports, reported_statuses
 from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence
 from hpabatch.live.apply.scales import ANNOTATION, ScaleWriter, Written, is_off
 from hpabatch.live.apply.statuses import StatusSink
+from hpabatch.live.apply.stored_status import as_stored_status, differ
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import ForeignChange, Lane, LaneKey
 from hpabatch.live.passes.result import PassResult
-from hpabatch.model.objects.hpa import HPA, HPAStatus
 
 _WORKERS: Final = 8
 
@@ -273,7 +281,9 @@ class Applier:
         if vanished:
             self.figures.held += len(changes)
             return {c.h: f"hpabatch: waits: {vanished}" for c in changes}
-        taken, failed = self._queue.admit(changes)
+        single, shared = first_of_each(changes, self._target_of)
+        taken, failed = self._queue.admit(single)
+        failed |= shared
         self.figures.held += len(failed)
         if not taken:
             return failed
@@ -319,10 +329,13 @@ class Applier:
         return self._parts.ledger.add(entries, self._kept_ms)
 
     def _write_size(self, change: Change) -> Written:
+        return self._parts.scales.write(self._target_of(change), change.before, change.after)
+
+    def _target_of(self, change: Change) -> ScaleKey:
         lane = self._decider.lanes.get(change.key)
         if lane is None:
             raise AssertionError("a decided HPA has a lane until the next pass")
-        return self._parts.scales.write(_target(lane), change.before, change.after)
+        return _target(lane)
 
     def _line(self, result: PassResult, change: Change) -> dict[str, object]:
         self._count += 1
@@ -350,7 +363,7 @@ class Applier:
             lane = self._decider.lanes.get(key)
             if lane is None:
                 continue
-            if _differ(lane.status, document.status):
+            if differ(lane.status, document.status):
                 if self._parts.documents is not None:
                     item = replace(lane.item, hpa=document)
                     self._parts.documents.put_own(item)
@@ -373,25 +386,3 @@ def _key(result: PassResult, h: int) -> LaneKey:
 
 def _target(lane: Lane) -> ScaleKey:
     return target_key(lane.key[0], lane.spec.scale_target_ref)
-
-
-def as_stored_status(document: HPA) -> HPA:
-    """Return an HPA with its status as a server stores it: times have no fraction of a second."""
-    status = document.status
-    conditions = tuple(
-        replace(c, last_transition_time=_whole_seconds(c.last_transition_time))
-        for c in status.conditions
-    )
-    last = _whole_seconds(status.last_scale_time)
-    return replace(document, status=replace(status, conditions=conditions, last_scale_time=last))
-
-
-def _whole_seconds(time: str | None) -> str | None:
-    return time if time is None or "." not in time else f"{time.partition('.')[0]}Z"
-
-
-def _differ(before: HPAStatus, after: HPAStatus) -> bool:
-    """Return whether a status would be written: not where it is semantically equal."""
-    return replace(before, current_metrics=before.current_metrics or None) != replace(
-        after, current_metrics=after.current_metrics or None
-    )

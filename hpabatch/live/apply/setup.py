@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from hpabatch.cluster.apis.discovery import Discovery
+from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import Connection
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import WriteClient
-from hpabatch.cluster.objects.types import HpaObject
+from hpabatch.cluster.objects.types import HpaObject, ScaleKey
 from hpabatch.errors import ManifestError, UsageError
 from hpabatch.history.store.catalog import quote
 from hpabatch.inputs.manifest_checks import check_manifests
@@ -72,9 +73,11 @@ def read_documents(paths: Sequence[str], profile: Profile, namespace: str) -> li
         namespace: of documents that name none.
 
     Raises:
-        ManifestError: one cannot be read, is refused or given twice, or there is none.
+        ManifestError: one cannot be read, is refused or given twice, two name one target, or there
+            is none.
     """
     found: dict[tuple[str, str], HpaObject] = {}
+    targets: dict[ScaleKey, str] = {}
     for item in check_manifests(load_manifests(paths).entries, profile):
         place = item.entry.place
         if item.hpa is None:
@@ -86,6 +89,13 @@ def read_documents(paths: Sequence[str], profile: Profile, namespace: str) -> li
         problem = undecidable(hpa, profile)
         if problem:
             raise ManifestError(f"--manifests: {place}: {problem}; correct it")
+        ref = hpa.spec.scale_target_ref
+        other = targets.setdefault(target_key(key[0], ref), "/".join(key))
+        if other != "/".join(key):
+            raise ManifestError(
+                f"--manifests: {place}: {ref.kind}/{ref.name} is the target of {other} too; remove "
+                "one of the two"
+            )
         found[key] = HpaObject(*key, hpa)
     if not found:
         raise ManifestError(f"--manifests {' '.join(paths)}: no HPA was found")

@@ -210,6 +210,8 @@ class Lanes:
         # During an outage the same write may be tried, and be uncertain, in every pass.
         lane.own = [write for write in lane.own if write.booked or write.after != after]
         lane.own.append(OwnWrite(ms, after, certain))
+        for other in self._of_scale[target_key(key[0], lane.spec.scale_target_ref)] - {key}:
+            self._lanes[other].own.append(OwnWrite(ms, after, True))  # it is not this HPA's event
 
     def recall_change(self, key: LaneKey, ms: int, before: int, after: int) -> bool:
         """Book a change from before the first reading of a size; False: it was not before."""

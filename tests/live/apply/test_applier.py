@@ -14,7 +14,7 @@ import pytest
 from hpabatch.cluster.connection.errors import Refused, Unreachable
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, ScaleKey, ScaleObject
 from hpabatch.layout.records import HEAD_DOWN_COUNT, HEAD_UP_COUNT, HEAD_UP_START
-from hpabatch.live.apply.applier import Applier, Parts, as_stored_status
+from hpabatch.live.apply.applier import Applier, Parts
 from hpabatch.live.apply.budget import Budget
 from hpabatch.live.apply.guards import Limits, is_canary
 from hpabatch.live.apply.journal import Journal
@@ -22,6 +22,7 @@ from hpabatch.live.apply.lease import Candidate, Election
 from hpabatch.live.apply.ledger import Entry, Ledger
 from hpabatch.live.apply.rivals import Probe, Silence
 from hpabatch.live.apply.scales import ScaleWriter
+from hpabatch.live.apply.stored_status import as_stored_status
 from hpabatch.live.loop import warm
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import LaneKey
@@ -468,6 +469,26 @@ def test_a_limit_makes_a_size_wait_and_says_so(tmp_path: Path) -> None:
     assert result.binding(0) == "scale_write"
     assert "hpabatch: waits: --most-replicas 1" in bench.sink.statuses[-1].conditions[0].message
     assert bench.applier.figures.held == 1
+
+
+def test_of_two_hpas_on_one_target_one_writes_in_a_pass(tmp_path: Path) -> None:
+    """Both are below their minimum: that is decided before their pods are looked at."""
+    bench = Bench(tmp_path)
+    for change in _with_behavior():
+        if isinstance(change.thing, HpaObject):
+            for name, least in (("a", 4), ("web", 3)):
+                spec = replace(change.thing.hpa.spec, min_replicas=least)
+                hpa = replace(change.thing.hpa, name=name, uid=name, spec=spec)
+                item = replace(change.thing, name=name, hpa=hpa)
+                bench.decider.apply([Change(Kind.hpa, ("shop", name), item, change.seen_ms)])
+    result = bench.turns(2)
+    assert [line["hpa"] for line in bench.lines("will")] == ["a"]
+    waiting = bench.sink.statuses[-1].conditions
+    assert any("shop/a changes the same target in this pass" in c.message for c in waiting)
+    assert (result.names, bench.size) == (["a", "web"], 4)
+    bench.shows(4)
+    bench.turn()
+    assert bench.told == [], "it is no change of another"
 
 
 def test_a_dry_run_stores_nothing_and_asks_again(tmp_path: Path) -> None:
