@@ -110,10 +110,12 @@ class Origins:
             return _unread(error)
         lanes, last = self._decider.lanes, {entry.key: entry.after for entry in entries}
         self._decider.note_zeros({key for key, after in last.items() if after == 0})
-        if self._decider.restored:
-            return ""
+        # A write of the pass that was saved is not yet in the memory, and may have its time.
+        since_ms = self._decider.restored_ms
         for entry in entries:
             ms = entry.ms - self._ledger.skew_ms
+            if since_ms is not None and ms < since_ms:
+                continue
             if entry not in self._taken and lanes.recall_change(
                 entry.key, ms, entry.before, entry.after
             ):

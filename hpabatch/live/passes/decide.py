@@ -69,7 +69,7 @@ class Decider:
     Attributes:
         lanes: the HPAs, their scales and pods.
         started: whether the next pass is the first with empty controller memory.
-        restored: it began with the memory of an earlier loop.
+        restored_ms: time of the memory of an earlier loop that it began with; None: it was empty.
         owns: the HPAs are hpabatch's own documents; no other controller writes their statuses.
     """
 
@@ -92,7 +92,7 @@ class Decider:
         """
         self.follows = follows
         self.owns = False
-        self.restored = saved is not None
+        self.restored_ms = None if saved is None else saved.saved_ms
         self.profile = profile
         self.flags = flags
         self.lanes = Lanes(profile)

@@ -230,11 +230,14 @@ class Lanes:
             lane.changes.sort()
 
     def recall_size(self, lane: Lane, replicas: int) -> None:
-        """Restore the size of a lane's target as an earlier loop last saw it."""
+        """Restore the size of a lane's target as an earlier loop last saw it.
+
+        Where instances of hpabatch write, the ledger has the changes since, one by one.
+        """
         at = target_key(lane.key[0], lane.spec.scale_target_ref)
         if lane.found is None:
             lane.replicas, lane.status_replicas = self._sizes.setdefault(at, (replicas, replicas))
-        elif lane.found[1] != replicas:
+        elif lane.found[1] != replicas and not self.attributed:
             lane.changes.insert(0, (lane.found[0], replicas, lane.found[1]))
 
     def _put_hpa(self, key: LaneKey, item: HpaObject) -> None:

@@ -26,6 +26,7 @@ from hpabatch.live.apply.stored_status import as_stored_status
 from hpabatch.live.loop import warm
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import LaneKey
+from hpabatch.live.passes.memory import Saved, load
 from hpabatch.live.passes.result import PassResult
 from hpabatch.model.messages import Event
 from hpabatch.model.objects.hpa import (
@@ -95,7 +96,7 @@ class Bench:
 
     def __init__(
         self, folder: Path, *, log: str = "log", own: bool = True, dry_run: bool = False,
-        limits: Limits | None = None,
+        limits: Limits | None = None, saved: Saved | None = None,
     ) -> None:  # fmt: skip
         self.client, self.clock, self.sink, self.site = FakeClient(), Clock(), Sink(), Site()
         self.client.put(SWITCH, data={})
@@ -115,8 +116,9 @@ class Bench:
             None if own else Probe(self.client, "v2", "ours", self.silence),
             self.site if own else None, limits or Limits(), dry_run,
         )  # fmt: skip
-        self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags(), follows=True)
-        self.decider.apply(_with_behavior())
+        self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags(), saved, follows=True)
+        first = [change for change in _with_behavior() if not saved or change.kind != Kind.scale]
+        self.decider.apply(first)
         self.told: list[str] = []
         self.applier = Applier(parts, self.decider, lambda event, text: self.told.append(text))
         self.now = warm._NOW_MS
@@ -164,8 +166,12 @@ class Bench:
         return [line for line in found if line["event"] == event]
 
     def shows(self, replicas: int) -> None:
+        self.sees(replicas, self.now + 1)
+
+    def sees(self, replicas: int, ms: int) -> None:
+        """Let a watch show a size at a time."""
         scale = ScaleObject(KEY, replicas, replicas, "app=web")
-        self.decider.apply([Change(Kind.scale, KEY, scale, self.now + 1)])
+        self.decider.apply([Change(Kind.scale, KEY, scale, ms)])
 
 
 def _with_behavior() -> list[Change]:
@@ -428,6 +434,27 @@ def test_with_the_lease_ends_the_wait_for_own_writes(tmp_path: Path) -> None:
     bench.shows(4)
     bench.turn(leads=False)
     assert (bench.booked(), bench.told) == ((1, 0), []), "it was booked, and is in the ledger"
+
+
+def test_a_restored_memory_gets_the_changes_since_one_by_one(tmp_path: Path) -> None:
+    """While it was down: two up to six, and down to three; the sum alone is one up."""
+    before = Bench(tmp_path)
+    before.turns(2)
+    assert before.size == 4, "its own last write is not yet in the memory"
+    before.decider.save(tmp_path / "state", "x")
+    saved = load(tmp_path / "state", "x")
+    bench = Bench(tmp_path, saved=saved)
+    bench.client.objects[LEDGER] = before.client.objects[LEDGER]
+    bench.now = before.now
+    bench.enter(1, 2, -20)
+    bench.enter(4, 6, 1)
+    bench.enter(6, 3, 2)
+    bench.sees(3, bench.now + 3000)
+    bench.client.put(PATH, spec={"replicas": 3})
+    bench.turn(leads=False)
+    assert bench.booked() == (0, 0), "the ledger is read when it may write"
+    bench.turn()
+    assert bench.booked() == (2, 1)
 
 
 def test_changes_wait_until_the_ledger_can_be_read(tmp_path: Path) -> None:
