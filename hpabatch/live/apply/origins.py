@@ -89,7 +89,7 @@ class Origins:
         for item in waiting:
             change, item.passes = item.change, item.passes + 1
             rescales = self._rescales(change, entries)
-            if rescales or self._is_in_status(change):
+            if rescales or (not alone and self._is_in_status(change)):
                 for ms, before, after in rescales or [change[1:]]:
                     lanes.book_rescale(change.key, ms, before, after)
             elif alone:
