@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.real.api_writes import Writer
-from tests.real.applying import OURS, Applying, Ground
+from tests.real.applying import OURS, Applying, Ground, queue_metric
 from tests.real.cluster import missing, running_cluster
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
@@ -211,6 +211,23 @@ def test_sizes_of_others_are_noted_and_decided_on(
     one.until(lambda: any("not found" in x.get("why", "") for x in one.since(0, "fails")))
     ground.deployment("odd", "hand", 1)
     one.until(lambda: ground.size("odd", "hand") == 2)
+
+
+def test_a_target_at_zero_comes_back_by_the_next_instance(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    """Only the report says that hpabatch scaled it to zero, and nobody by hand."""
+    ground.deployment("odd", "naps")
+    spec = {"minReplicas": 0, "metrics": [queue_metric("10")]}
+    folder = str(ground.document(tmp_path / "hpas", "odd", "naps", **spec))
+    ground.levels(external={"queue": 0})
+    one = start("--manifests", folder, "--k8s", "1.37")
+    one.until(lambda: "ScaledToZero" in ground.report("odd", "naps"))
+    one.kill_now()
+    assert ground.size("odd", "naps") == 0
+    ground.levels(external={"queue": 40})
+    two = start("--manifests", folder, "--k8s", "1.37")
+    two.until(lambda: ground.size("odd", "naps") == 4)
 
 
 def test_two_instances_without_one_election_find_each_other(ground: Ground, start: Start) -> None:

@@ -6,6 +6,7 @@ limit of the pass, is decided once more as one that fails: the rule for that exi
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -18,18 +19,27 @@ from hpabatch.cluster.connection.errors import ApiError
 from hpabatch.cluster.connection.writes import WriteClient
 from hpabatch.cluster.objects.types import HpaObject, ScaleKey
 from hpabatch.layout import codes
-from hpabatch.live.apply.guards import Change, Limits, Queue, Vanished, is_canary, switch_refusal
+from hpabatch.live.apply.guards import (
+    Change,
+    Limits,
+    Queue,
+    Vanished,
+    first_of_each,
+    is_canary,
+    switch_refusal,
+)
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Election
-from hpabatch.live.apply.ledger import Entry, Ledger
-from hpabatch.live.apply.reports import Reports
+from hpabatch.live.apply.ledger import Entry, Ledger, kept_ms
+from hpabatch.live.apply.origins import Origins
+from hpabatch.live.apply.reports import Reports, reported_statuses
 from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence
 from hpabatch.live.apply.scales import ANNOTATION, ScaleWriter, Written, is_off
 from hpabatch.live.apply.statuses import StatusSink
+from hpabatch.live.apply.stored_status import as_stored_status, differ
 from hpabatch.live.passes.decide import Decider
-from hpabatch.live.passes.lanes import Lane, LaneKey
+from hpabatch.live.passes.lanes import ForeignChange, Lane, LaneKey
 from hpabatch.live.passes.result import PassResult
-from hpabatch.model.objects.hpa import HPA, HPAStatus
 
 _WORKERS: Final = 8
 
@@ -111,8 +121,14 @@ class Applier:
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="write")
         self._refusals: dict[str, str] = {}
         self._shared: dict[LaneKey, str] = {}
-        self._may = self._recalled = False
+        self._may = False
+        self._began_s = 0.0
         self._count = self._term = 0
+        decider.lanes.attributed = not parts.dry_run
+        decider.owns = parts.documents is not None
+        self._origins = Origins(
+            parts.ledger, decider, self._tell_foreign, reads_status=parts.documents is None
+        )
 
     def start(self) -> None:
         """Begin to apply for the lease."""
@@ -146,11 +162,13 @@ class Applier:
     # ---- before the decision
 
     def begin(self) -> None:
-        """Find out who may write in the coming pass. Changes were taken in before."""
+        """Find out who may write in the coming pass. Changes were taken in just before."""
+        self._began_s = time.monotonic()
         parts, lanes = self._parts, self._decider.lanes
         leads = parts.election.leads
+        refusals = {"ledger": self._origins.settle(leads and self._term == parts.election.term)}
         self._begin_term(leads)
-        refusals = {"rivals": self._look_for_rivals(leads)}
+        refusals["rivals"] = self._look_for_rivals(leads)
         refusals["switch"] = switch_refusal(parts.client, parts.namespace)
         if not leads:
             refusals["lease"] = f"{parts.election.holder or 'nobody'} has the lease"
@@ -158,7 +176,9 @@ class Applier:
             refusals["start"] = "the first pass only looks"
         self._refusals = {about: text for about, text in refusals.items() if text}
         if not self._refusals and not self._may:
-            self._recall()
+            unread = self._recall()
+            if unread:
+                self._refusals["ledger"] = unread
         may = not self._refusals
         if may != self._may:
             event = "leads" if may else "follows"
@@ -166,7 +186,6 @@ class Applier:
             parts.journal.add([{"event": event, "text": why}])
         lanes.leads = may and not parts.dry_run
         self._may = self.figures.leads = may
-        self._tell_foreign()
 
     def _begin_term(self, leads: bool) -> None:
         """Forget what this process wrote if another may have written since."""
@@ -174,21 +193,22 @@ class Applier:
             return
         self._term = self._parts.election.term if leads else 0
         self._own.keep(set())
+        self._decider.lanes.forget_writes()
         if self._parts.statuses is not None:
             self._parts.statuses.forget()
 
-    def _recall(self) -> None:
-        """Book the changes of earlier leaders from before this instance saw the sizes."""
-        try:
-            entries = self._parts.ledger.read()
-        except ApiError as error:
-            self._refusals["ledger"] = f"the changes of earlier leaders: {error.text}"
-            return
-        if self._decider.restored or self._recalled:
-            return
-        self._recalled = True
-        for ms, namespace, name, before, after in entries:
-            self._decider.lanes.recall_change((namespace, name), ms, before, after)
+    def _recall(self) -> str:
+        """Take over what earlier leaders did; return why it cannot be read, "" if it could be."""
+        parts, lanes = self._parts, self._decider.lanes
+        if parts.documents is not None:
+            namespaces, me = {lane.key[0] for lane in lanes}, parts.election.candidate.identity
+            try:
+                found = reported_statuses(parts.client, parts.namespace, namespaces, me)
+            except ApiError as error:
+                return f"the reports of earlier leaders: {error.text}"
+            for key, status in found.items():
+                self._decider.put_status(key, status)
+        return self._origins.recall()
 
     def _look_for_rivals(self, leads: bool) -> str:
         parts = self._parts
@@ -214,12 +234,10 @@ class Applier:
                 parts.silence.hear(f"it wrote the status of {lane.key[0]}/{lane.key[1]}")
         return unread or parts.silence.refusal
 
-    def _tell_foreign(self) -> None:
-        lanes = self._decider.lanes
-        for key, before, after in lanes.foreign:
-            self.figures.foreign += 1
-            self._say("note", f"{key[0]}/{key[1]}: another changed the size, {before} -> {after}")
-        lanes.foreign.clear()
+    def _tell_foreign(self, change: ForeignChange) -> None:
+        self.figures.foreign += 1
+        place, sizes = "/".join(change.key), f"{change.before} -> {change.after}"
+        self._say("note", f"{place}: another changed the size, {sizes}")
 
     # ---- after the decision
 
@@ -263,12 +281,16 @@ class Applier:
         if vanished:
             self.figures.held += len(changes)
             return {c.h: f"hpabatch: waits: {vanished}" for c in changes}
-        taken, failed = self._queue.admit(changes)
+        single, shared = first_of_each(changes, self._target_of)
+        taken, failed = self._queue.admit(single)
+        failed |= shared
         self.figures.held += len(failed)
         if not taken:
             return failed
         lines = [self._line(result, change) for change in taken]
-        unsaid = self._announce(result, taken, lines)
+        now_ms = result.now_ms + self._parts.ledger.skew_ms
+        entries = [Entry(now_ms, *c.key, c.before, c.after) for c in taken]
+        unsaid = self._announce(entries, lines)
         if unsaid:
             self._refusals["log"] = f"nothing is written: {unsaid}"
             return failed | {c.h: f"hpabatch: {unsaid}" for c in taken}
@@ -279,7 +301,9 @@ class Applier:
                 for line, w in zip(lines, written, strict=True)
             ]
         )
-        for change, one in zip(taken, written, strict=True):
+        # As in the controller, where a scale event has the time of the response.
+        times = [result.now_ms + round(1000 * (w.ended_s - self._began_s)) for w in written]
+        for change, at_ms, one in zip(taken, times, written, strict=True):
             if one.error:
                 self.figures.failed += 1
                 failed[change.h] = one.error
@@ -287,25 +311,31 @@ class Applier:
                 self.figures.written += 1
             if not self._parts.dry_run and (not one.error or one.uncertain):
                 self._decider.lanes.note_write(
-                    change.key, result.now_ms, change.before, change.after, not one.error
+                    change.key, at_ms, change.before, change.after, not one.error
                 )
+        if not self._parts.dry_run:
+            self._origins.wrote(list(zip(entries, times, written, strict=True)))
         return failed
 
-    def _announce(
-        self, result: PassResult, taken: Sequence[Change], lines: Sequence[Mapping[str, object]]
-    ) -> str:
+    def _kept_ms(self, key: LaneKey) -> int:
+        lane = self._decider.lanes.get(key)
+        return kept_ms(None if lane is None else lane.spec)
+
+    def _announce(self, entries: Sequence[Entry], lines: Sequence[Mapping[str, object]]) -> str:
         """Write into log and ledger what will be written; return why not, "" if they have it."""
         unsaid = self._parts.journal.add([{**line, "event": "will"} for line in lines])
         if unsaid or self._parts.dry_run:
             return unsaid
-        entries = [Entry(result.now_ms, *c.key, c.before, c.after) for c in taken]
-        return self._parts.ledger.add(entries)
+        return self._parts.ledger.add(entries, self._kept_ms)
 
     def _write_size(self, change: Change) -> Written:
+        return self._parts.scales.write(self._target_of(change), change.before, change.after)
+
+    def _target_of(self, change: Change) -> ScaleKey:
         lane = self._decider.lanes.get(change.key)
         if lane is None:
             raise AssertionError("a decided HPA has a lane until the next pass")
-        return self._parts.scales.write(_target(lane), change.before, change.after)
+        return _target(lane)
 
     def _line(self, result: PassResult, change: Change) -> dict[str, object]:
         self._count += 1
@@ -333,7 +363,7 @@ class Applier:
             lane = self._decider.lanes.get(key)
             if lane is None:
                 continue
-            if _differ(lane.status, document.status):
+            if differ(lane.status, document.status):
                 if self._parts.documents is not None:
                     item = replace(lane.item, hpa=document)
                     self._parts.documents.put_own(item)
@@ -356,25 +386,3 @@ def _key(result: PassResult, h: int) -> LaneKey:
 
 def _target(lane: Lane) -> ScaleKey:
     return target_key(lane.key[0], lane.spec.scale_target_ref)
-
-
-def as_stored_status(document: HPA) -> HPA:
-    """Return an HPA with its status as a server stores it: times have no fraction of a second."""
-    status = document.status
-    conditions = tuple(
-        replace(c, last_transition_time=_whole_seconds(c.last_transition_time))
-        for c in status.conditions
-    )
-    last = _whole_seconds(status.last_scale_time)
-    return replace(document, status=replace(status, conditions=conditions, last_scale_time=last))
-
-
-def _whole_seconds(time: str | None) -> str | None:
-    return time if time is None or "." not in time else f"{time.partition('.')[0]}Z"
-
-
-def _differ(before: HPAStatus, after: HPAStatus) -> bool:
-    """Return whether a status would be written: not where it is semantically equal."""
-    return replace(before, current_metrics=before.current_metrics or None) != replace(
-        after, current_metrics=after.current_metrics or None
-    )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import WriteClient
+from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.layout import codes
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.live.passes.result import PassResult
@@ -103,6 +104,24 @@ class Queue:
                 replicas += count
         self._waited = {c.key: self._waited.get(c.key, 0) + 1 for c in ordered if c.h in waits}
         return taken, waits
+
+
+def first_of_each(
+    changes: Iterable[Change], target: Callable[[Change], ScaleKey]
+) -> tuple[list[Change], dict[int, str]]:
+    """Return at most one change of each target, and of the others by lane why they wait.
+
+    Two HPAs on one target would overwrite each other's size within a pass: a conflict is no
+    protection, since the second attempt reads the new size.
+    """
+    found: dict[ScaleKey, Change] = {}
+    waits: dict[int, str] = {}
+    for change in sorted(changes, key=lambda c: c.key):
+        first = found.setdefault(target(change), change)
+        if first is not change:
+            name = "/".join(first.key)
+            waits[change.h] = f"hpabatch: waits: {name} changes the same target in this pass"
+    return list(found.values()), waits
 
 
 class Vanished:

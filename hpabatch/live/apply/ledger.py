@@ -1,30 +1,36 @@
-"""Ledger of size changes in the cluster, for instances that start after them.
+"""Ledger of size changes in the cluster, for the other instances.
 
-A standby that runs sees the leader's changes. One that starts later does not, and its policies
-would have their whole budget again. So the leader writes each change into a ConfigMap before it
-makes it, and an instance that begins to lead books those from before its own start.
+A standby that runs sees changes of sizes, and the ledger tells it which of them are the leader's.
+One that starts later does not see them, and its policies would have their whole budget again. So
+the leader writes each change into a ConfigMap before it makes it. Times are those of the API
+server's clock: clocks of two machines may differ by minutes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Json, WriteClient
 from hpabatch.live.apply.scales import TIMEOUT_S, Fence
-from hpabatch.live.passes.lanes import LaneKey
+from hpabatch.live.passes.lanes import SHOWN_MS, LaneKey
+from hpabatch.model.objects.hpa import HPASpec
 
 NAME: Final = "hpabatch-ledger"
 _FIELD: Final = "changes"
-_KEPT_MS: Final = 3_600_000  # longer than any policy's period, which is at most half an hour
-_MOST: Final = 8_000  # entries: within a ConfigMap's 1 MiB
+_LONGEST_MS: Final = 1_800_000  # of any policy's period
+_BYTES: Final = 900_000  # within a ConfigMap's 1 MiB
+_SKEW_S: Final = 2.0  # below it a measured difference of clocks is mostly its own error
 _CONFLICT: Final = 409
 
 
 class Entry(NamedTuple):
-    """A change of a target's size: instant of its decision (UTC ms), HPA, size before and after."""
+    """A change of a target's size: time (server's clock, UTC ms), HPA, size before and after.
+
+    The time is that of the decision, and once the change is made that of the response.
+    """
 
     ms: int
     namespace: str
@@ -41,13 +47,36 @@ class Entry(NamedTuple):
 class Ledger:
     """The ledger. For one thread."""
 
-    def __init__(self, client: WriteClient, namespace: str, fence: Fence) -> None:
-        """Prepare; nothing is sent yet. `client` must store what it writes (no dry run)."""
-        self._client, self._fence = client, fence
+    def __init__(
+        self, client: WriteClient, namespace: str, fence: Fence,
+        skew_s: Callable[[], float | None] = lambda: None,
+    ) -> None:  # fmt: skip
+        """Prepare; nothing is sent yet.
+
+        Args:
+            client: sends the requests; it must store what it writes (no dry run).
+            namespace: hpabatch's own.
+            fence: is asked before each writing request.
+            skew_s: the API server's clock less the local clock; None: unknown.
+        """
+        self._client, self._fence, self._skew_s = client, fence, skew_s
         self._place = f"ConfigMap {namespace}/{NAME}"
         self._collection = f"/api/v1/namespaces/{namespace}/configmaps"
         self._found: Json | None = None
         self._entries: list[Entry] = []
+        self._corrected: dict[Entry, Entry | None] = {}
+
+    @property
+    def skew_ms(self) -> int:
+        """The API server's clock less the local clock, 0 if they are about the same."""
+        skew_s = self._skew_s() or 0.0
+        return round(1000 * skew_s) if abs(skew_s) > _SKEW_S else 0
+
+    @property
+    def known(self) -> list[Entry]:
+        """All entries as last read or written, as `correct` has them."""
+        known = [self._corrected.get(entry, entry) for entry in self._entries]
+        return [entry for entry in known if entry is not None]
 
     def read(self) -> list[Entry]:
         """Return all entries, in their order.
@@ -61,30 +90,39 @@ class Ledger:
             self._found = None
         data = (self._found or {}).get("data") or {}
         self._entries = _decoded(str(data.get(_FIELD, "")))
-        return self._entries
+        return self.known
 
-    def add(self, entries: Sequence[Entry]) -> str:
-        """Write entries, before their changes are made: "", or why that is not possible."""
+    def correct(self, corrected: Mapping[Entry, Entry | None]) -> None:
+        """Replace entries by what became of them, None: nothing; stored with the next `add`."""
+        self._corrected.update(corrected)
+
+    def add(self, entries: Sequence[Entry], kept_ms: Callable[[LaneKey], int]) -> str:
+        """Write entries, before their changes are made: "", or why that is not possible.
+
+        Args:
+            entries: of one pass.
+            kept_ms: how long those of an HPA are of use.
+        """
         if self._fence.refusal(TIMEOUT_S):
             return self._fence.refusal(TIMEOUT_S)
         try:
             try:
-                self._put(entries)
+                self._put(entries, kept_ms)
             except ApiError as error:
                 if error.status != _CONFLICT:
                     raise
                 self.read()
-                self._put(entries)
+                self._put(entries, kept_ms)
         except ApiError as error:
             self._found = None
             return f"the ledger ({self._place}) cannot be written: {error.text}"
         return ""
 
-    def _put(self, entries: Sequence[Entry]) -> None:
+    def _put(self, entries: Sequence[Entry], kept_ms: Callable[[LaneKey], int]) -> None:
         newest = max(entry.ms for entry in entries)
-        kept = [entry for entry in self._entries if newest - entry.ms < _KEPT_MS]
-        whole = [*kept, *entries][-_MOST:]
-        data = {_FIELD: json.dumps(whole, separators=(",", ":"))}
+        kept = [entry for entry in self.known if newest - entry.ms < kept_ms(entry.key)]
+        whole, text = _encoded([*kept, *entries])
+        data = {_FIELD: text}
         if self._found is None:
             document = {
                 "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}, "data": data
@@ -94,6 +132,33 @@ class Ledger:
             document = {**self._found, "data": data}
             made = self._client.write("PUT", f"{self._collection}/{NAME}", document, TIMEOUT_S)
         self._found, self._entries = made, whole
+        self._corrected.clear()
+
+
+def kept_ms(spec: HPASpec | None) -> int:
+    """Return how long an HPA's changes are of use: for its policies, and until a watch shows them.
+
+    None: an HPA that this process does not decide.
+    """
+    if spec is None:
+        return _LONGEST_MS
+    behavior = spec.behavior
+    rules = () if behavior is None else (behavior.scale_up, behavior.scale_down)
+    periods = [p.period_seconds for part in rules if part for p in part.policies or ()]
+    return max([SHOWN_MS, *(1000 * seconds for seconds in periods)])
+
+
+def _encoded(entries: Sequence[Entry]) -> tuple[list[Entry], str]:
+    """Return the newest entries that a ConfigMap can hold, and their JSON."""
+    rows: list[str] = []
+    size = 2
+    for entry in reversed(entries):
+        row = json.dumps(entry, separators=(",", ":"))
+        size += len(row) + 1
+        if size > _BYTES:
+            break
+        rows.append(row)
+    return list(entries[len(entries) - len(rows) :]), f"[{','.join(reversed(rows))}]"
 
 
 def _decoded(text: str) -> list[Entry]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from hpabatch.cluster.connection.errors import ApiError, NotFound
@@ -15,8 +15,9 @@ from hpabatch.live.apply.scales import TIMEOUT_S, Fence
 from hpabatch.live.apply.statuses import DRAIN_S
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.model.messages import Event
+from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.encode_status import encode_status
-from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.objects.hpa import HPA, HPAStatus
 
 _REPORT: Final = "hpabatch-report-"
 _REPORT_BYTES: Final = 900_000
@@ -156,3 +157,46 @@ def _fitting(shown: Mapping[str, str]) -> dict[str, str]:
             break
         found[name] = text
     return found
+
+
+def reported_statuses(
+    client: WriteClient, own_namespace: str, namespaces: Iterable[str], identity: str
+) -> dict[LaneKey, HPAStatus]:
+    """Return the statuses in the reports of other processes, by HPA.
+
+    Args:
+        client: sends the requests.
+        own_namespace: of the reports.
+        namespaces: of the HPAs.
+        identity: of this process, which knows its own.
+
+    Raises:
+        ApiError: a report cannot be read.
+    """
+    found: dict[LaneKey, HPAStatus] = {}
+    for namespace in sorted(set(namespaces)):
+        path = f"/api/v1/namespaces/{own_namespace}/configmaps/{_REPORT}{namespace}"
+        try:
+            report = client.read(path, TIMEOUT_S)
+        except NotFound:
+            continue
+        annotations = (report.get("metadata") or {}).get("annotations") or {}
+        if annotations.get(_WRITTEN_BY) == identity:
+            continue
+        for name, text in (report.get("data") or {}).items():
+            status = _status(text)
+            if status is not None:
+                found[namespace, name] = status
+    return found
+
+
+def _status(text: object) -> HPAStatus | None:
+    """Return a status of a report, None: somebody wrote something else there."""
+    try:
+        status = json.loads(str(text))
+    except ValueError:
+        return None
+    if not isinstance(status, dict):
+        return None
+    found, problems = decode_hpa({"apiVersion": "autoscaling/v2", "status": status})
+    return None if problems else found.status

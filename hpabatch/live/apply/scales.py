@@ -43,12 +43,12 @@ class Written:
     Attributes:
         error: "" if the size was written, else why not, in the API server's words where it spoke.
         uncertain: it may have been written nevertheless.
-        seconds: from the first request to the last response.
+        ended_s: when the last response was there (monotonic).
     """
 
     error: str = ""
     uncertain: bool = False
-    seconds: float = 0.0
+    ended_s: float = 0.0
 
 
 class ScaleWriter:
@@ -87,16 +87,18 @@ class ScaleWriter:
                 the next pass decides on that.
             after: its new size.
         """
-        begun = time.monotonic()
+        puts: list[Json] = []
         try:
-            error, uncertain = self._tried(key, before, after)
+            error, uncertain = self._tried(key, before, after, puts)
         except ApiError as failure:
-            error, uncertain = failure.text, False
-        except (ValueError, TypeError, AttributeError) as failure:
-            error, uncertain = f"hpabatch: expected a Scale, got another object: {failure}", False
-        return Written(error, uncertain, time.monotonic() - begun)
+            error, uncertain = failure.text, bool(puts)
+        except Exception as failure:  # noqa: BLE001 - one invalid response must not lose the others
+            said = f"{type(failure).__name__}: {failure}"
+            error, uncertain = f"hpabatch: expected a Scale, got another object: {said}", bool(puts)
+        return Written(error, uncertain, time.monotonic())
 
-    def _tried(self, key: ScaleKey, before: int, after: int) -> tuple[str, bool]:
+    def _tried(self, key: ScaleKey, before: int, after: int, puts: list[Json]) -> tuple[str, bool]:
+        """Return error and uncertainty of a write; `puts` gets what is sent, even if it raises."""
         path = scale_path(self._apis, key)
         if self._reads_target and self._is_off(path.removesuffix("/scale")):
             return f"hpabatch: the target's annotation {ANNOTATION} is off", False
@@ -113,8 +115,9 @@ class ScaleWriter:
             refusal = self._fence.refusal(TIMEOUT_S)
             if refusal:
                 return f"hpabatch: {refusal}", False
+            puts.append(_resized(scale, after))
             try:
-                self._client.write("PUT", path, _resized(scale, after), TIMEOUT_S)
+                self._client.write("PUT", path, puts[-1], TIMEOUT_S)
             except ApiError as error:
                 failure = error
             else:
@@ -130,11 +133,13 @@ class ScaleWriter:
     def _settled(
         self, failure: ApiError, scale: Json, again: Json | None, after: int
     ) -> tuple[str, bool]:
-        """Return what became of a write without a response: the scale itself may show it."""
-        if again is None:
+        """Return what became of a write without a response: the scale itself may show it.
+
+        One that does not show it proves nothing: the server may store the write after this reading.
+        """
+        if again is None or _version(again) == _version(scale) or _size(again) != after:
             return failure.text, True
-        written = _version(again) != _version(scale) and _size(again) == after
-        return ("" if written else failure.text), False
+        return "", False
 
     def _is_off(self, path: str) -> bool:
         self._sleep(self._budget.take())

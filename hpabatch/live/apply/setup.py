@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from hpabatch.cluster.apis.discovery import Discovery
+from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import Connection
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import WriteClient
-from hpabatch.cluster.objects.types import HpaObject
+from hpabatch.cluster.objects.types import HpaObject, ScaleKey
 from hpabatch.errors import ManifestError, UsageError
 from hpabatch.history.store.catalog import quote
 from hpabatch.inputs.manifest_checks import check_manifests
@@ -51,6 +52,7 @@ class Place(NamedTuple):
         namespace: hpabatch's own.
         log: file of the journal.
         period_s: of the passes.
+        skew_s: the API server's clock less the local clock; None: unknown.
     """
 
     connect: Callable[[], Connection]
@@ -59,6 +61,7 @@ class Place(NamedTuple):
     namespace: str
     log: Path
     period_s: float
+    skew_s: Callable[[], float | None] = lambda: None
 
 
 def read_documents(paths: Sequence[str], profile: Profile, namespace: str) -> list[HpaObject]:
@@ -70,9 +73,11 @@ def read_documents(paths: Sequence[str], profile: Profile, namespace: str) -> li
         namespace: of documents that name none.
 
     Raises:
-        ManifestError: one cannot be read, is refused or given twice, or there is none.
+        ManifestError: one cannot be read, is refused or given twice, two name one target, or there
+            is none.
     """
     found: dict[tuple[str, str], HpaObject] = {}
+    targets: dict[ScaleKey, str] = {}
     for item in check_manifests(load_manifests(paths).entries, profile):
         place = item.entry.place
         if item.hpa is None:
@@ -84,6 +89,13 @@ def read_documents(paths: Sequence[str], profile: Profile, namespace: str) -> li
         problem = undecidable(hpa, profile)
         if problem:
             raise ManifestError(f"--manifests: {place}: {problem}; correct it")
+        ref = hpa.spec.scale_target_ref
+        other = targets.setdefault(target_key(key[0], ref), "/".join(key))
+        if other != "/".join(key):
+            raise ManifestError(
+                f"--manifests: {place}: {ref.kind}/{ref.name} is the target of {other} too; remove "
+                "one of the two"
+            )
         found[key] = HpaObject(*key, hpa)
     if not found:
         raise ManifestError(f"--manifests {' '.join(paths)}: no HPA was found")
@@ -142,7 +154,7 @@ def make_applier(
         statuses = Reports(control, place.namespace, identity, budget, election)
     parts = Parts(
         control, place.namespace, scales, statuses, election, journal,
-        Ledger(control, place.namespace, election),
+        Ledger(control, place.namespace, election, place.skew_s),
         silence if documents is None else None, probe, documents,
         Limits(
             options.canary, options.most_targets, options.most_replicas, options.most_vanished

@@ -6,7 +6,7 @@ changes actually made in the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,10 +54,12 @@ from hpabatch.live.passes.result import (
     reconcile_errors,
 )
 from hpabatch.live.passes.words import PassWords
+from hpabatch.model.objects.hpa import HPAStatus
 from hpabatch.model.versions import ControllerFlags, Profile
 from hpabatch.packing.memory import seed_status
 
 _READ = (codes.SCALE_OK, codes.SCALE_UPDATE_FAILED)
+_NAMED_MS = 60_000  # within which a status names the size of its controller's rescale
 _MOST_TEXTS = 10_000  # unused error messages: those with numbers are new in every pass
 
 
@@ -67,7 +69,8 @@ class Decider:
     Attributes:
         lanes: the HPAs, their scales and pods.
         started: whether the next pass is the first with empty controller memory.
-        restored: it began with the memory of an earlier loop.
+        restored_ms: time of the memory of an earlier loop that it began with; None: it was empty.
+        owns: the HPAs are hpabatch's own documents; no other controller writes their statuses.
     """
 
     def __init__(
@@ -88,7 +91,8 @@ class Decider:
                 not as scale events only.
         """
         self.follows = follows
-        self.restored = saved is not None
+        self.owns = False
+        self.restored_ms = None if saved is None else saved.saved_ms
         self.profile = profile
         self.flags = flags
         self.lanes = Lanes(profile)
@@ -134,6 +138,7 @@ class Decider:
     def decide(self, now_ms: int, responses: Responses) -> PassResult:
         """Decide every HPA at an instant, from all applied changes and these responses."""
         self._now_ms = now_ms
+        self.lanes.settle_times(now_ms)
         self._arrange()
         structure, lanes = self._structure, self._structure.lanes
         values = self._columns.fill(structure, self._layout, responses)
@@ -141,10 +146,9 @@ class Decider:
         counts = np.array(structure.lane_table.last_change - structure.lane_table.first_change)
         if is_full(self._memory, counts):
             self._memory = moved(self._memory, np.arange(len(lanes), dtype=np.int64), counts)
-        if self.follows:
-            self._follow()
+        self._follow(now_ms)
         self._fill_ticks(now_ms)
-        if takes_zero(self.profile):
+        if takes_zero(self.profile) and not self.owns:
             self._take_zero()
         self._fleet = join_fleet(structure, self._layout, self.lanes.pods, values, changes)
         self._memory.head[:, HEAD_NEXT_CHANGE] = 0
@@ -153,9 +157,26 @@ class Decider:
         result = self._run(self._memory.head.copy())
         self._replicas = [-1 if lane.replicas is None else lane.replicas for lane in lanes]
         self._zeros = [lane.zero for lane in lanes]
-        self.lanes.close_pass()
+        self.lanes.close_pass(now_ms)
         self.started = False
         return result
+
+    def put_status(self, key: LaneKey, status: HPAStatus) -> None:
+        """Give an own document the status that another instance of hpabatch wrote."""
+        lane = self.lanes.get(key)
+        if lane is not None:
+            lane.item = replace(lane.item, hpa=replace(lane.item.hpa, status=status))
+
+    def note_zeros(self, scaled: Container[LaneKey] = ()) -> None:
+        """Take over which of the targets of size zero hpabatch has scaled to zero.
+
+        Args:
+            scaled: those of these HPAs, beside those whose status says it.
+        """
+        for h, lane in enumerate(self._structure.lanes):
+            is_ours = lane.key in scaled or zero_of(lane.status) == "True"
+            if is_ours and lane.replicas == 0 and takes_zero(self.profile):
+                take_zero(self._memory.head[h], "True")
 
     def redecide(self, failed: Mapping[int, str]) -> PassResult:
         """Decide the last pass again, of which some writes failed, from the same memory.
@@ -293,18 +314,36 @@ class Decider:
         ticks.recreated[rows] = [lane.recreated for lane in lanes]
         ticks.restart[rows] = 0
 
-    def _follow(self) -> None:
+    def _follow(self, now_ms: int) -> None:
         """Take over the rescales of the controller that acts, as its recommendations.
 
-        Only a size that the HPA's status names is a controller's; HPAs without status are followed
+        Whose they are is known (`Lanes.attributed`), or the HPA's status names a controller's size:
+        it is written after the size, so a later pass may see it. HPAs without status are followed
         by their sizes alone.
         """
-        for h, lane in enumerate(self._structure.lanes):
-            if not lane.changes or lane.fresh:
+        lanes = self._structure.lanes
+        to_zero = {lane.key for lane in lanes if lane.rescales and lane.rescales[-1][2] == 0}
+        if self.lanes.attributed and to_zero:
+            self.note_zeros(to_zero)
+        for h, lane in enumerate(lanes):
+            waiting, lane.rescales = lane.rescales, []
+            if lane.fresh or not self.follows:
                 continue
-            ms, before, after = lane.changes[-1]
-            if lane.status.is_unwritten or lane.status.desired_replicas == after:
-                follow_rescale(self._memory, h, ms, before, after)
+            named = []
+            for rescale in waiting:
+                if self._is_rescale(lane, rescale[2]):
+                    named.append(rescale)
+                elif now_ms - rescale[0] < _NAMED_MS:
+                    lane.rescales.append(rescale)
+            ups = [rescale for rescale in named if rescale[2] > rescale[1]]
+            for rescale in named:
+                if rescale not in ups[:-1]:  # there is room for one addition
+                    follow_rescale(self._memory, h, *rescale)
+
+    def _is_rescale(self, lane: Lane, after: int) -> bool:
+        """Return whether a controller of HPAs is known to have made a change to that size."""
+        status = lane.status
+        return self.lanes.attributed or status.is_unwritten or status.desired_replicas == after
 
     def _take_zero(self) -> None:
         """Take over ScaledToZero from the cluster, whose controller does the writes."""

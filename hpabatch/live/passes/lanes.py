@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, PodObject, ScaleKey, ScaleObject
@@ -26,17 +26,23 @@ LaneKey = tuple[str, str]
 """Namespace and name of an HPA."""
 
 
-class OwnWrite(NamedTuple):
-    """A size that hpabatch wrote; `booked`: it is among the lane's changes already."""
+SHOWN_MS: Final = 120_000
+"""Longest time from a decision until a watch shows its size."""
 
+
+class OwnWrite(NamedTuple):
+    """A size that hpabatch wrote (UTC ms); `booked`: it is among the lane's changes already."""
+
+    ms: int
     after: int
     booked: bool
 
 
 class ForeignChange(NamedTuple):
-    """A change of a size that hpabatch did not make while it was the one to write sizes."""
+    """A change of a size that this process did not make: when a watch showed it (UTC ms)."""
 
     key: LaneKey
+    ms: int
     before: int
     after: int
 
@@ -54,6 +60,7 @@ class Lane:
         replicas, status_replicas: the sizes as last read; None: never read.
         selector: SELECTOR_* of the scale's selector; `selector_error` is its error.
         changes: (ms, before, after) of the size since the last pass that use up policies' budgets.
+        rescales: those of them that a watch showed as they happened, until they are followed.
         own: hpabatch's own writes of the size that no watch has shown yet.
         found: time and size of the first reading of the target's size; None: never read.
         fresh: no pass has decided it yet.
@@ -72,6 +79,7 @@ class Lane:
     selector: int = codes.SELECTOR_MISSING
     selector_error: str = ""
     changes: list[tuple[int, int, int]] = field(default_factory=list)
+    rescales: list[tuple[int, int, int]] = field(default_factory=list)
     own: list[OwnWrite] = field(default_factory=list)
     found: tuple[int, int] | None = None
     fresh: bool = True
@@ -104,9 +112,11 @@ class Lanes:
         pods: the pods as columns.
         texts: error messages by number.
         restructured: lanes were added, removed or got another spec since this was set to False.
-        leads: hpabatch writes the sizes. As in the controller, only its own writes use up budgets
-            then; otherwise all changes do, since they are those of whoever writes.
-        foreign: changes of sizes by others while `leads`, until they are taken from here.
+        leads: this process writes the sizes in the coming pass.
+        attributed: instances of hpabatch write the sizes. As in the controller, only their writes
+            use up budgets; otherwise all changes do, since they are those of whoever writes.
+        foreign: while `attributed`, changes that this process did not make, until they are taken
+            from here.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -115,7 +125,7 @@ class Lanes:
         self.texts = Texts()
         self.pods = PodTable(request_rules(profile), self.texts)
         self.restructured = True
-        self.leads = False
+        self.leads = self.attributed = False
         self.foreign: list[ForeignChange] = []
         self._lanes: dict[LaneKey, Lane] = {}
         self._refused: dict[LaneKey, str] = {}
@@ -155,15 +165,28 @@ class Lanes:
             scale = thing if isinstance(thing, ScaleObject) else None
             self._put_scale(change.key, scale, change.seen_ms)
 
+    def settle_times(self, now_ms: int) -> None:
+        """Let no change be of a time after the coming pass: there it would not count."""
+        for lane in self._lanes.values():
+            if lane.changes and lane.changes[-1][0] >= now_ms:
+                lane.changes = [(min(ms, now_ms - 1), a, b) for ms, a, b in lane.changes]
+
     def retell(self) -> None:
         """Rebuild the table of error messages, without unused ones."""
         self.texts = Texts()
         self.pods.retell(self.texts)
 
-    def close_pass(self) -> None:
-        """Clear the data that only the finished pass needed."""
+    def forget_writes(self) -> None:
+        """Forget the own writes that no watch has shown: another writes the sizes now."""
+        for lane in self._lanes.values():
+            lane.own.clear()
+
+    def close_pass(self, now_ms: int = 0) -> None:
+        """Clear the data that only the finished pass, of an instant in UTC ms, needed."""
         for lane in self._lanes.values():
             lane.changes.clear()
+            if lane.own:  # one that was not made, or that a list has skipped
+                lane.own = [write for write in lane.own if write.ms > now_ms - SHOWN_MS]
             lane.fresh = lane.recreated = False
             if lane.before is not None:
                 lane.before = None
@@ -174,7 +197,7 @@ class Lanes:
 
         Args:
             key: of the HPA.
-            ms: of its decision.
+            ms: of the response.
             before: the size before.
             after: the size that was written.
             certain: the server confirmed it; otherwise it counts once a watch shows it.
@@ -184,21 +207,37 @@ class Lanes:
             return
         if certain:
             lane.changes.append((ms, before, after))
-        lane.own.append(OwnWrite(after, certain))
+        # During an outage the same write may be tried, and be uncertain, in every pass.
+        lane.own = [write for write in lane.own if write.booked or write.after != after]
+        lane.own.append(OwnWrite(ms, after, certain))
+        for other in self._of_scale[target_key(key[0], lane.spec.scale_target_ref)] - {key}:
+            self._lanes[other].own.append(OwnWrite(ms, after, True))  # it is not this HPA's event
 
-    def recall_change(self, key: LaneKey, ms: int, before: int, after: int) -> None:
-        """Book a change of a size from before its first reading, which another instance made."""
+    def recall_change(self, key: LaneKey, ms: int, before: int, after: int) -> bool:
+        """Book a change from before the first reading of a size; False: it was not before."""
         lane = self._lanes.get(key)
-        if lane is not None and lane.found is not None and ms < lane.found[0]:
-            lane.changes.append((ms, before, after))
+        if lane is None or lane.found is None or ms >= lane.found[0]:
+            return False
+        lane.changes.append((ms, before, after))
+        lane.changes.sort()
+        return True
+
+    def book_rescale(self, key: LaneKey, ms: int, before: int, after: int) -> None:
+        """Book a change that another instance or controller is known to have made."""
+        lane = self._lanes.get(key)
+        if lane is not None:
+            _note_change(lane, ms, before, after)
             lane.changes.sort()
 
     def recall_size(self, lane: Lane, replicas: int) -> None:
-        """Restore the size of a lane's target as an earlier loop last saw it."""
+        """Restore the size of a lane's target as an earlier loop last saw it.
+
+        Where instances of hpabatch write, the ledger has the changes since, one by one.
+        """
         at = target_key(lane.key[0], lane.spec.scale_target_ref)
         if lane.found is None:
             lane.replicas, lane.status_replicas = self._sizes.setdefault(at, (replicas, replicas))
-        elif lane.found[1] != replicas:
+        elif lane.found[1] != replicas and not self.attributed:
             lane.changes.insert(0, (lane.found[0], replicas, lane.found[1]))
 
     def _put_hpa(self, key: LaneKey, item: HpaObject) -> None:
@@ -305,8 +344,8 @@ class Lanes:
             del lane.own[: lane.own.index(own) + 1]
             if own.booked:
                 return
-        elif self.leads:
-            self.foreign.append(ForeignChange(lane.key, before, after))
+        elif self.attributed:
+            self.foreign.append(ForeignChange(lane.key, seen_ms, before, after))
             return
         _note_change(lane, seen_ms, before, after)
 
@@ -339,7 +378,10 @@ def _note_change(lane: Lane, seen_ms: int, before: int, after: int) -> None:
     """
     if lane.changes and lane.changes[-1][0] == seen_ms:
         before = lane.changes.pop()[1]
+        if lane.rescales and lane.rescales[-1][0] == seen_ms:
+            lane.rescales.pop()
     elif lane.found is not None and lane.found[0] == seen_ms:
         return
     if before != after:
         lane.changes.append((seen_ms, before, after))
+        lane.rescales.append((seen_ms, before, after))

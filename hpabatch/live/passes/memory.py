@@ -138,15 +138,15 @@ def _stretches(first: I64, counts: I64) -> I64:
 def follow_rescale(memory: Memory, h: int, ms: int, before: int, after: int) -> None:
     """Let lane h recommend what another controller has scaled its target to.
 
-    Its recommendations in the windows were at most, for a scale-down, and at least, for a scale-up,
-    that size: otherwise a window would have held it. So higher ones are cut to it, or it is added.
-    There is room for one addition before a tick (`is_full`).
+    Its recommendations in the windows until then were at most, for a scale-down, and at least, for
+    a scale-up, that size: otherwise a window would have held it. So higher ones are cut to it, or
+    it is added; newer ones stay. There is room for one addition before a tick (`is_full`).
     """
     head = memory.head[h]
     start, count = int(head[HEAD_REC_START]), int(head[HEAD_REC_COUNT])
     if after < before:
-        values = memory.recs.value[start : start + count]
-        memory.recs.value[start : start + count] = np.minimum(values, after)
+        recs = memory.recs[start : start + count]
+        recs.value[:] = np.where(recs.ms <= ms, np.minimum(recs.value, after), recs.value)
     elif count + 1 < head[HEAD_REC_SIZE]:
         memory.recs.value[start + count] = after
         memory.recs.ms[start + count] = ms

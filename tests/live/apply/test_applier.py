@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,26 +13,38 @@ import pytest
 
 from hpabatch.cluster.connection.errors import Refused, Unreachable
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, ScaleKey, ScaleObject
-from hpabatch.live.apply.applier import Applier, Parts, as_stored_status
+from hpabatch.layout.records import HEAD_DOWN_COUNT, HEAD_UP_COUNT, HEAD_UP_START
+from hpabatch.live.apply.applier import Applier, Parts
 from hpabatch.live.apply.budget import Budget
 from hpabatch.live.apply.guards import Limits, is_canary
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Candidate, Election
-from hpabatch.live.apply.ledger import Ledger
+from hpabatch.live.apply.ledger import Entry, Ledger
 from hpabatch.live.apply.rivals import Probe, Silence
 from hpabatch.live.apply.scales import ScaleWriter
+from hpabatch.live.apply.stored_status import as_stored_status
 from hpabatch.live.loop import warm
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import LaneKey
+from hpabatch.live.passes.memory import Saved, load
 from hpabatch.live.passes.result import PassResult
 from hpabatch.model.messages import Event
-from hpabatch.model.objects.hpa import HPA, Condition, HPAStatus
+from hpabatch.model.objects.hpa import (
+    HPA,
+    Behavior,
+    Condition,
+    HPAStatus,
+    ScalingPolicy,
+    ScalingRules,
+)
+from hpabatch.model.times import show_api_time
 from hpabatch.model.versions import DEFAULT_K8S, ControllerFlags, profile_for
 from tests.live.apply.fake_writes import Clock, FakeClient
-from tests.live.apply.test_scales import KEY, PATH, TARGET, Apis
+from tests.live.apply.test_scales import KEY, PATH, TARGET, Apis, OpenFence
 
 SWITCH = "/api/v1/namespaces/ours/configmaps/hpabatch-apply"
 LEDGER = "/api/v1/namespaces/ours/configmaps/hpabatch-ledger"
+REPORT = "/api/v1/namespaces/ours/configmaps/hpabatch-report-shop"
 PROBE = "/apis/autoscaling/v2/namespaces/ours/horizontalpodautoscalers/hpabatch-probe"
 
 
@@ -83,7 +96,7 @@ class Bench:
 
     def __init__(
         self, folder: Path, *, log: str = "log", own: bool = True, dry_run: bool = False,
-        limits: Limits | None = None,
+        limits: Limits | None = None, saved: Saved | None = None,
     ) -> None:  # fmt: skip
         self.client, self.clock, self.sink, self.site = FakeClient(), Clock(), Sink(), Site()
         self.client.put(SWITCH, data={})
@@ -91,19 +104,21 @@ class Bench:
         self.client.put(TARGET)
         self.election = Election(self.client, Candidate("ours", "me"), clock=self.clock)
         self.silence = Silence(10, self.clock)
-        self.log = folder / log
+        self.log, self.skew_s = folder / log, 0.0
         budget = Budget(1e6, 1e6)
         self.client.dry_run = dry_run
         parts = Parts(
             self.client, "ours",
             ScaleWriter(self.client, Apis(), budget, self.election, reads_target=own),
             None if dry_run else self.sink, self.election, Journal(self.log, {}),
-            Ledger(self.client, "ours", self.election), None if own else self.silence,
+            Ledger(self.client, "ours", self.election, lambda: self.skew_s),
+            None if own else self.silence,
             None if own else Probe(self.client, "v2", "ours", self.silence),
             self.site if own else None, limits or Limits(), dry_run,
         )  # fmt: skip
-        self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags())
-        self.decider.apply(warm._changes())
+        self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags(), saved, follows=True)
+        first = [change for change in _with_behavior() if not saved or change.kind != Kind.scale]
+        self.decider.apply(first)
         self.told: list[str] = []
         self.applier = Applier(parts, self.decider, lambda event, text: self.told.append(text))
         self.now = warm._NOW_MS
@@ -120,10 +135,27 @@ class Bench:
             responses = replace(responses, usage={})
         return self.applier.carry_out(self.decider.decide(self.now, responses))
 
-    def turns(self, count: int) -> PassResult:
+    def turns(self, count: int, leads: bool = True) -> PassResult:
         for _ in range(count):
-            result = self.turn()
+            result = self.turn(leads)
         return result
+
+    def enter(self, before: int, after: int, late_s: float = 0) -> None:
+        """Let another leader write a change into the ledger."""
+        other = Ledger(self.client, "ours", OpenFence())
+        other.read()
+        assert (
+            other.add(
+                [Entry(self.now + round(1000 * late_s), "shop", "web", before, after)],
+                lambda key: 600_000,
+            )
+            == ""
+        )
+
+    def booked(self) -> tuple[int, int]:
+        """Return the numbers of scale events, up and down."""
+        head = self.decider._memory.head[0]
+        return int(head[HEAD_UP_COUNT]), int(head[HEAD_DOWN_COUNT])
 
     @property
     def size(self) -> int:
@@ -134,8 +166,26 @@ class Bench:
         return [line for line in found if line["event"] == event]
 
     def shows(self, replicas: int) -> None:
+        self.sees(replicas, self.now + 1)
+
+    def sees(self, replicas: int, ms: int) -> None:
+        """Let a watch show a size at a time."""
         scale = ScaleObject(KEY, replicas, replicas, "app=web")
-        self.decider.apply([Change(Kind.scale, KEY, scale, self.now + 1)])
+        self.decider.apply([Change(Kind.scale, KEY, scale, ms)])
+
+
+def _with_behavior() -> list[Change]:
+    """Return the changes of the warm-up, whose HPA has policies: scale events are kept."""
+    found: list[Change] = []
+    for change in warm._changes():
+        if isinstance(change.thing, HpaObject):
+            rules = ScalingRules(policies=(ScalingPolicy("Pods", 10, 60),))
+            hpa = change.thing.hpa
+            behavior = Behavior(scale_up=rules, scale_down=rules)
+            hpa = replace(hpa, spec=replace(hpa.spec, behavior=behavior))
+            change = replace(change, thing=replace(change.thing, hpa=hpa))
+        found.append(change)
+    return found
 
 
 def test_the_first_pass_only_looks_and_the_second_writes(tmp_path: Path) -> None:
@@ -153,6 +203,29 @@ def test_the_first_pass_only_looks_and_the_second_writes(tmp_path: Path) -> None
     assert bench.site.put[-1].hpa.status == bench.sink.statuses[-1]
     assert '"shop","web",2,4' in bench.client.objects[LEDGER]["data"]["changes"]
     assert bench.applier.figures.written == 1
+
+
+def test_a_scale_event_has_the_time_of_the_response(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the controller: with a rate limit a write may come long after its decision."""
+    bench = Bench(tmp_path)
+    bench.turn()
+    began = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: began)
+
+    def slow(method: str, path: str) -> None:
+        if (method, path) == ("PUT", PATH):
+            monkeypatch.setattr(time, "monotonic", lambda: began + 7)
+
+    bench.client.before = slow
+    bench.turn()
+    decided_ms = bench.now
+    bench.shows(4)
+    bench.turn()
+    memory = bench.decider._memory
+    assert bench.booked() == (1, 0)
+    assert int(memory.events.ms[memory.head[0, HEAD_UP_START]]) == decided_ms + 7000
 
 
 def test_without_the_lease_nothing_is_written_and_every_change_is_booked(tmp_path: Path) -> None:
@@ -249,6 +322,173 @@ def test_of_others_changes_is_told(tmp_path: Path) -> None:
     assert bench.told == ["shop/web: another changed the size, 2 -> 7"]
 
 
+def test_of_others_changes_a_standby_books_those_of_the_leader(tmp_path: Path) -> None:
+    """A manual change uses up no budget, and does not count as recommended."""
+    bench = Bench(tmp_path)
+    bench.turn(leads=False)
+    bench.shows(9)
+    bench.turn(leads=False)
+    assert bench.booked() == (0, 0)
+    bench.enter(9, 3)
+    bench.shows(3)
+    bench.turn(leads=False)
+    assert bench.booked() == (0, 1)
+    bench.enter(3, 4)
+    bench.enter(4, 6)
+    bench.shows(6)
+    bench.turn(leads=False)
+    assert bench.booked() == (2, 1), "a list shows the last of two sizes"
+    assert bench.told == []
+
+
+def test_the_next_leaders_changes_are_booked_by_the_last_one(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.turns(2)
+    bench.shows(4)
+    bench.turn()
+    bench.clock.sleep(60)
+    bench.enter(4, 6)
+    bench.shows(6)
+    bench.turn(leads=False)
+    assert bench.booked() == (2, 0)
+    assert bench.told == []
+
+
+def test_a_refused_write_does_not_stay_in_the_ledger(tmp_path: Path) -> None:
+    """Otherwise the next leader would book it, and hold back its first scale-up."""
+    bench = Bench(tmp_path)
+    bench.client.before = lambda m, p: Refused("quota", 403) if (m, p) == ("PUT", PATH) else None
+    bench.turns(9)
+    assert bench.applier.figures.failed == 8
+    assert len(json.loads(bench.client.objects[LEDGER]["data"]["changes"])) == 1
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 600.0])
+def test_the_ledger_has_the_servers_times(skew_s: float, tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.skew_s = skew_s
+    bench.turn(leads=False)
+    bench.enter(2, 3, skew_s)
+    bench.shows(3)
+    bench.turn(leads=False)
+    assert bench.booked() == (1, 0)
+    bench.turn()
+    entries = json.loads(bench.client.objects[LEDGER]["data"]["changes"])
+    assert entries[-1][0] == bench.now + 1000 * skew_s
+
+
+SLEEPS = {"type": "ScaledToZero", "status": "True", "reason": "ScaledToZero"}
+
+
+def _report(by: str = "other", *conditions: dict[str, str]) -> dict[str, Any]:
+    status = {
+        "desiredReplicas": 0, "lastScaleTime": "2026-01-01T00:00:00Z",
+        "conditions": [{**c, "lastTransitionTime": "2026-01-01T00:00:00Z"} for c in conditions],
+    }  # fmt: skip
+    data = {"web": json.dumps(status), "gone": json.dumps(status), "bad": "x", "odd": "[]"}
+    return {"data": data, "metadata": {"annotations": {"hpabatch/written-by": by}}}
+
+
+@pytest.mark.parametrize("way", ["report", "ledger", "seen", "none", "me"])
+def test_a_target_that_an_earlier_leader_scaled_to_zero_comes_back(
+    way: str, tmp_path: Path
+) -> None:
+    bench = Bench(tmp_path)
+    bench.shows(0)
+    if way in ("report", "me"):
+        bench.client.put(REPORT, **_report("other" if way == "report" else "me", SLEEPS))
+    bench.client.put(PATH, spec={"replicas": 0})
+    if way == "ledger":
+        bench.enter(2, 0, -100)
+    elif way == "seen":
+        bench.shows(2)
+        bench.turn(leads=False)
+        bench.enter(2, 0)
+        bench.shows(0)
+    bench.turn(leads=False)
+    result = bench.turn()
+    assert (result.binding(0) == "zero") is (way in ("none", "me"))
+    if way == "report":
+        lane = bench.decider.lanes.get(("shop", "web"))
+        assert lane is not None
+        assert lane.status.conditions[0].last_transition_time == "2026-01-01T00:00:00Z"
+
+
+def test_without_the_reports_of_earlier_leaders_nothing_is_written(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.client.before = lambda m, p: Refused("no", 403) if p == REPORT else None
+    bench.turns(3)
+    assert bench.size == 2
+    assert bench.applier.problems()["ledger"] == "the reports of earlier leaders: no"
+
+
+def test_with_the_lease_ends_the_wait_for_own_writes(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.turns(2)
+    lane = bench.decider.lanes.get(("shop", "web"))
+    assert lane is not None
+    assert [write.after for write in lane.own] == [4]
+    bench.clock.sleep(60)
+    bench.turn(leads=False)
+    assert lane.own == []
+    bench.shows(4)
+    bench.turn(leads=False)
+    assert (bench.booked(), bench.told) == ((1, 0), []), "it was booked, and is in the ledger"
+
+
+def test_a_restored_memory_gets_the_changes_since_one_by_one(tmp_path: Path) -> None:
+    """While it was down: two up to six, and down to three; the sum alone is one up."""
+    before = Bench(tmp_path)
+    before.turns(2)
+    assert before.size == 4, "its own last write is not yet in the memory"
+    before.decider.save(tmp_path / "state", "x")
+    saved = load(tmp_path / "state", "x")
+    bench = Bench(tmp_path, saved=saved)
+    bench.client.objects[LEDGER] = before.client.objects[LEDGER]
+    bench.now = before.now
+    bench.enter(1, 2, -20)
+    bench.enter(4, 6, 1)
+    bench.enter(6, 3, 2)
+    bench.sees(3, bench.now + 3000)
+    bench.client.put(PATH, spec={"replicas": 3})
+    bench.turn(leads=False)
+    assert bench.booked() == (0, 0), "the ledger is read when it may write"
+    bench.turn()
+    assert bench.booked() == (2, 1)
+
+
+def test_changes_wait_until_the_ledger_can_be_read(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.turns(2)
+    bench.shows(4)
+    bench.clock.sleep(60)
+    bench.enter(4, 6)
+    bench.shows(6)
+    bench.client.before = lambda m, p: Unreachable("gone") if p == LEDGER else None
+    bench.turn()
+    assert bench.applier.problems()["ledger"] == "the changes of earlier leaders: gone"
+    assert (bench.booked(), bench.decider.lanes.leads) == ((1, 0), False)
+    bench.client.before = lambda m, p: None
+    bench.turn()
+    assert (bench.booked(), bench.decider.lanes.leads) == ((2, 0), True)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_standby_waits_for_the_status_of_a_controller_that_led(
+    named: bool, tmp_path: Path
+) -> None:
+    bench = Bench(tmp_path, own=False)
+    bench.turn(leads=False)
+    bench.shows(4)
+    bench.turns(2, leads=False)
+    lane = bench.decider.lanes.get(("shop", "web"))
+    assert lane is not None
+    at = show_api_time(bench.now) if named else "2020-01-01T00:00:00Z"
+    lane.item = replace(lane.item, hpa=replace(lane.item.hpa, status=HPAStatus(2, 4, at)))
+    bench.turn(leads=False)
+    assert bench.booked() == (int(named), 0)
+
+
 def test_a_limit_makes_a_size_wait_and_says_so(tmp_path: Path) -> None:
     bench = Bench(tmp_path, limits=Limits(most_replicas=1))
     result = bench.turns(2)
@@ -256,6 +496,26 @@ def test_a_limit_makes_a_size_wait_and_says_so(tmp_path: Path) -> None:
     assert result.binding(0) == "scale_write"
     assert "hpabatch: waits: --most-replicas 1" in bench.sink.statuses[-1].conditions[0].message
     assert bench.applier.figures.held == 1
+
+
+def test_of_two_hpas_on_one_target_one_writes_in_a_pass(tmp_path: Path) -> None:
+    """Both are below their minimum: that is decided before their pods are looked at."""
+    bench = Bench(tmp_path)
+    for change in _with_behavior():
+        if isinstance(change.thing, HpaObject):
+            for name, least in (("a", 4), ("web", 3)):
+                spec = replace(change.thing.hpa.spec, min_replicas=least)
+                hpa = replace(change.thing.hpa, name=name, uid=name, spec=spec)
+                item = replace(change.thing, name=name, hpa=hpa)
+                bench.decider.apply([Change(Kind.hpa, ("shop", name), item, change.seen_ms)])
+    result = bench.turns(2)
+    assert [line["hpa"] for line in bench.lines("will")] == ["a"]
+    waiting = bench.sink.statuses[-1].conditions
+    assert any("shop/a changes the same target in this pass" in c.message for c in waiting)
+    assert (result.names, bench.size) == (["a", "web"], 4)
+    bench.shows(4)
+    bench.turn()
+    assert bench.told == [], "it is no change of another"
 
 
 def test_a_dry_run_stores_nothing_and_asks_again(tmp_path: Path) -> None:

@@ -75,6 +75,15 @@ def test_a_document_given_twice_is_refused(tmp_path: Path) -> None:
         _read(tmp_path)
 
 
+def test_two_documents_of_one_target_are_refused(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        document = hpa_document("shop", name)
+        document["spec"]["scaleTargetRef"]["name"] = "cart"
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    with pytest.raises(ManifestError, match=r"b\.json.* is the target of shop/a too; remove one"):
+        _read(tmp_path)
+
+
 def test_the_default_log_is_in_the_users_state_folder() -> None:
     assert log_file({"XDG_STATE_HOME": "/state"}, "a/b") == Path(
         "/state/hpabatch/apply-a~2fb.jsonl"

@@ -1,15 +1,12 @@
-"""Statuses, events, reports and the ledger: what is sent, and what is left out."""
+"""Statuses, events and reports: what is sent, and what is left out."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 
-import pytest
-
 from hpabatch.cluster.connection.errors import Refused
 from hpabatch.live.apply.budget import Budget
-from hpabatch.live.apply.ledger import Entry, Ledger
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.statuses import HpaStatuses
 from hpabatch.model.messages import NORMAL, WARNING, Event
@@ -20,7 +17,6 @@ from tests.live.apply.test_scales import OpenFence
 PATH = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers/web"
 EVENTS = "/api/v1/namespaces/shop/events"
 REPORT = "/api/v1/namespaces/ours/configmaps/hpabatch-report-shop"
-LEDGER = "/api/v1/namespaces/ours/configmaps/hpabatch-ledger"
 
 
 class Case:
@@ -110,34 +106,3 @@ def test_a_report_has_all_hpas_of_a_namespace_and_knows_a_rival() -> None:
     reports.put(("shop", "a"), HPA("a", "shop", status=HPAStatus(4, 4)))
     reports._write_due()
     assert reports.rival == "the report ours/hpabatch-report-shop was written by two"
-
-
-def test_the_ledger_keeps_an_hour_and_survives_a_conflict() -> None:
-    client = FakeClient()
-    one, two = (Ledger(client, "ours", OpenFence()) for _ in range(2))
-    assert one.read() == []
-    old, new = Entry(0, "shop", "web", 2, 4), Entry(3_600_000, "shop", "web", 4, 6)
-    assert one.add([old]) == ""
-    assert two.read() == [old]
-    assert one.add([Entry(5, "shop", "cart", 1, 2)]) == ""
-    assert two.add([new]) == "", "it is read again after a conflict"
-    assert one.read() == [Entry(5, "shop", "cart", 1, 2), new]
-    assert [entry.key for entry in one.read()] == [("shop", "cart"), ("shop", "web")]
-
-
-@pytest.mark.parametrize("text", ["", "x", "{}", "[1]", '[["a", "b"]]', '[[true, "a", "b", 1, 2]]'])
-def test_what_is_no_entry_is_left_out(text: str) -> None:
-    client = FakeClient()
-    client.put(LEDGER, data={"changes": text})
-    assert Ledger(client, "ours", OpenFence()).read() == []
-
-
-def test_a_ledger_that_cannot_be_written_forbids_the_change() -> None:
-    client, fence = FakeClient(), OpenFence()
-    ledger = Ledger(client, "ours", fence)
-    fence.text = "no lease"
-    assert ledger.add([Entry(1, "shop", "web", 2, 4)]) == "no lease"
-    fence.text = ""
-    client.before = lambda method, path: Refused("forbidden", 403)
-    said = ledger.add([Entry(1, "shop", "web", 2, 4)])
-    assert said == "the ledger (ConfigMap ours/hpabatch-ledger) cannot be written: forbidden"

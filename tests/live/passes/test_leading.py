@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, ScaleKey, ScaleObject
-from hpabatch.layout.records import HEAD_REC_COUNT, HEAD_REC_START, HEAD_UP_COUNT
+from hpabatch.layout.records import HEAD_REC_COUNT, HEAD_REC_START, HEAD_UP_COUNT, HEAD_UP_START
 from hpabatch.live.loop import warm
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import ForeignChange
+from hpabatch.live.passes.memory import follow_rescale
 from hpabatch.live.passes.result import PassResult
 from hpabatch.model.objects.hpa import Behavior, HPAStatus, ScalingPolicy, ScalingRules
 from hpabatch.model.versions import DEFAULT_K8S, ControllerFlags, profile_for
@@ -28,7 +29,7 @@ class Led:
     def __init__(self, leads: bool = True, follows: bool = False) -> None:
         self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags(), follows=follows)
         self.decider.apply(_with_policy())
-        self.decider.lanes.leads = leads
+        self.decider.lanes.leads = self.decider.lanes.attributed = leads
         self.now = NOW
 
     def turn(self) -> PassResult:
@@ -40,9 +41,10 @@ class Led:
         scale = ScaleObject(KEY, replicas, replicas, "app=web")
         self.decider.apply([Change(Kind.scale, KEY, scale, self.now + 1)])
 
-    def writes(self, result: PassResult, certain: bool = True) -> tuple[int, int]:
+    def writes(self, result: PassResult, certain: bool = True, late_ms: int = 0) -> tuple[int, int]:
         before, after = int(result.decisions.current[0]), int(result.ours_desired[0])
-        self.decider.lanes.note_write(("shop", "web"), result.now_ms, before, after, certain)
+        at_ms = result.now_ms + late_ms
+        self.decider.lanes.note_write(("shop", "web"), at_ms, before, after, certain)
         return before, after
 
     @property
@@ -78,6 +80,19 @@ def test_a_write_uses_up_the_budget_and_the_watch_books_it_no_second_time() -> N
     for _ in range(4):
         result = led.turn()
     assert int(result.ours_desired[0]) == 4
+
+
+@pytest.mark.parametrize("late_ms", [0, 10 * STEP])
+def test_a_write_counts_from_its_response_and_at_the_next_pass(late_ms: int) -> None:
+    """Also if it ended after the next pass, by a clock that was set back since."""
+    led = Led()
+    led.writes(led.turn(), late_ms=late_ms)
+    led.shows(3)
+    led.turn()
+    at_ms = led.now - STEP if late_ms == 0 else led.now - 1
+    memory = led.decider._memory
+    assert led.events == 1
+    assert int(memory.events.ms[memory.head[0, HEAD_UP_START]]) == at_ms
 
 
 def test_a_failed_write_is_decided_again_as_one() -> None:
@@ -116,7 +131,7 @@ def test_changes_of_others_are_told_and_spend_nothing() -> None:
     led.shows(5)
     led.turn()
     assert led.events == 0, "as in the controller, which does not see them"
-    assert led.decider.lanes.foreign == [ForeignChange(("shop", "web"), 2, 5)]
+    assert led.decider.lanes.foreign == [ForeignChange(("shop", "web"), led.now - STEP + 1, 2, 5)]
 
 
 @pytest.mark.parametrize("made", [True, False])
@@ -131,7 +146,23 @@ def test_an_uncertain_write_counts_once_a_watch_shows_it(made: bool) -> None:
     assert led.events == int(made)
 
 
-def test_a_standby_books_every_change() -> None:
+@pytest.mark.parametrize("passes", [1, 9])
+def test_an_own_write_that_no_watch_shows_is_forgotten(passes: int) -> None:
+    """Otherwise a manual change to that size would count as it, weeks later."""
+    led = Led()
+    led.writes(led.turn(), certain=False)
+    for _ in range(passes):
+        led.writes(led.turn(), certain=False)
+    lane = led.decider.lanes.get(("shop", "web"))
+    assert lane is not None
+    assert len(lane.own) == 1, "tried again in every pass, it is one"
+    for _ in range(passes):
+        led.turn()
+    led.shows(3)
+    assert len(led.decider.lanes.foreign) == (passes == 9)
+
+
+def test_in_the_shadow_every_change_is_booked() -> None:
     led = Led(leads=False)
     led.turn()
     led.shows(3)
@@ -173,6 +204,21 @@ def test_a_rescale_that_the_status_does_not_name_is_not_followed() -> None:
     assert max(led.recommendations) < 6
 
 
+@pytest.mark.parametrize("passes", [1, 3, 9])
+def test_a_status_that_is_written_after_the_size_is_waited_for(passes: int) -> None:
+    led = Led(leads=False, follows=True)
+    led.turn()
+    lane = led.decider.lanes.get(("shop", "web"))
+    assert lane is not None
+    lane.item = replace(lane.item, hpa=replace(lane.item.hpa, status=HPAStatus(2, 2, "x")))
+    led.shows(6)
+    for _ in range(passes):
+        led.turn()
+    lane.item = replace(lane.item, hpa=replace(lane.item.hpa, status=HPAStatus(2, 6, "x")))
+    led.turn()
+    assert (max(led.recommendations) >= 6) is (passes < 4)
+
+
 def test_following_down_cuts_recommendations() -> None:
     led = Led(leads=False, follows=True)
     for _ in range(3):
@@ -180,6 +226,27 @@ def test_following_down_cuts_recommendations() -> None:
     led.shows(1)
     led.turn()
     assert led.recommendations[:-1] == [1] * (len(led.recommendations) - 1)
+
+
+def test_a_recalled_change_is_not_followed() -> None:
+    """Another leader's scale-down from before this process saw the size says nothing of now."""
+    led = Led(leads=False, follows=True)
+    for _ in range(3):
+        led.turn()
+    before = led.recommendations
+    led.decider.lanes.recall_change(("shop", "web"), warm._CREATED_MS - 1, 10, 1)
+    led.turn()
+    assert led.recommendations[: len(before)] == before
+
+
+def test_following_down_leaves_newer_recommendations() -> None:
+    led = Led(leads=False, follows=True)
+    for _ in range(3):
+        led.turn()
+    memory, before = led.decider._memory, led.recommendations
+    start, count = int(memory.head[0, HEAD_REC_START]), len(before)
+    follow_rescale(memory, 0, int(memory.recs.ms[start + count - 2]), 10, 1)
+    assert led.recommendations == [1] * (count - 1) + before[-1:]
 
 
 def test_after_a_failed_write_the_size_is_known() -> None:
