@@ -58,6 +58,7 @@ from hpabatch.model.versions import ControllerFlags, Profile
 from hpabatch.packing.memory import seed_status
 
 _READ = (codes.SCALE_OK, codes.SCALE_UPDATE_FAILED)
+_NEAR_PERIODS = 2  # before another's rescale: own recommendations that stand beside its own
 _MOST_TEXTS = 10_000  # unused error messages: those with numbers are new in every pass
 
 
@@ -297,14 +298,15 @@ class Decider:
         """Take over the rescales of the controller that acts, as its recommendations.
 
         Only a size that the HPA's status names is a controller's; HPAs without status are followed
-        by their sizes alone.
+        by their sizes alone. What hpabatch wrote itself came from recommendations that it has.
         """
         for h, lane in enumerate(self._structure.lanes):
-            if not lane.changes or lane.fresh:
+            if lane.theirs is None or lane.fresh:
                 continue
-            ms, before, after = lane.changes[-1]
+            ms, before, after = lane.theirs
             if lane.status.is_unwritten or lane.status.desired_replicas == after:
-                follow_rescale(self._memory, h, ms, before, after)
+                since_ms = ms - _NEAR_PERIODS * self.flags.sync_period_ms
+                follow_rescale(self._memory, h, ms, before, after, since_ms)
 
     def _take_zero(self) -> None:
         """Take over ScaledToZero from the cluster, whose controller does the writes."""

@@ -54,6 +54,7 @@ class Lane:
         replicas, status_replicas: the sizes as last read; None: never read.
         selector: SELECTOR_* of the scale's selector; `selector_error` is its error.
         changes: (ms, before, after) of the size since the last pass that use up policies' budgets.
+        theirs: the last change since the last pass that another instance or controller made.
         own: hpabatch's own writes of the size that no watch has shown yet.
         found: time and size of the first reading of the target's size; None: never read.
         fresh: no pass has decided it yet.
@@ -72,6 +73,7 @@ class Lane:
     selector: int = codes.SELECTOR_MISSING
     selector_error: str = ""
     changes: list[tuple[int, int, int]] = field(default_factory=list)
+    theirs: tuple[int, int, int] | None = None
     own: list[OwnWrite] = field(default_factory=list)
     found: tuple[int, int] | None = None
     fresh: bool = True
@@ -164,6 +166,7 @@ class Lanes:
         """Clear the data that only the finished pass needed."""
         for lane in self._lanes.values():
             lane.changes.clear()
+            lane.theirs = None
             lane.fresh = lane.recreated = False
             if lane.before is not None:
                 lane.before = None
@@ -303,12 +306,13 @@ class Lanes:
         if own is not None:
             # Earlier writes were overtaken: a list shows the last size only.
             del lane.own[: lane.own.index(own) + 1]
-            if own.booked:
-                return
+            if not own.booked:
+                _note_change(lane, seen_ms, before, after)
         elif self.leads:
             self.foreign.append(ForeignChange(lane.key, before, after))
-            return
-        _note_change(lane, seen_ms, before, after)
+        else:
+            _note_change(lane, seen_ms, before, after)
+            lane.theirs = lane.changes[-1] if lane.changes else None
 
     def _take_scale(self, lane: Lane, scale: ScaleObject | None) -> None:
         """Give a lane its scale, and the pods that the scale's selector matches."""
