@@ -153,7 +153,10 @@ class Election:
         try:
             lease = self._client.read(self._path, timeout_s)
         except NotFound:
-            self._put("POST", self.candidate.collection, self._document({}), sent)
+            if self._is_missed():
+                self._until = -1.0
+            else:
+                self._put("POST", self.candidate.collection, self._document({}), sent)
             return
         spec = lease.get("spec") or {}
         self.holder = str(spec.get("holderIdentity") or "")
@@ -167,6 +170,12 @@ class Election:
                 self._until = -1.0
                 return
         self._put("PUT", self._path, self._document(lease), self._clock())
+
+    def _is_missed(self) -> bool:
+        """Return whether a Lease that is gone now was another's, who may still write by it."""
+        if self.holder in ("", self.candidate.identity):
+            return False
+        return self._clock() - self._seen[1] < self.candidate.duration_s
 
     def _put(self, method: str, path: str, document: Json, sent: float) -> None:
         try:
