@@ -120,13 +120,19 @@ class Election:
             self.problem = f"the lease {self._place} cannot be renewed: {error.text}"
         if self.leads != self._leads:
             self._leads = self.leads
-            self._say(
-                f"holds the lease {self._place} as {self.candidate.identity}, and writes from now "
-                "on" if self._leads else f"no longer holds the lease {self._place}; {self.holder} "
-                "has it" if self.holder else f"no longer holds the lease {self._place}"
-            )  # fmt: skip
+            self._say(self._told())
 
     # ---- parts
+
+    def _told(self) -> str:
+        if self._leads:
+            return (
+                f"holds the lease {self._place} as {self.candidate.identity}, and writes from now "
+                "on"
+            )
+        other = self.holder not in ("", self.candidate.identity)
+        whose = f"; {self.holder} has it" if other else ""
+        return f"no longer holds the lease {self._place}{whose}"
 
     @property
     def _place(self) -> str:
