@@ -155,7 +155,10 @@ def _quota(ground: Ground, namespace: str, pods: int) -> None:
 def test_a_stop_ends_connecting(
     ground: Ground, start: Start, tmp_path: Path, *, writes: bool
 ) -> None:
-    """Connections hang in their handshake, which has a limit of ten seconds."""
+    """Connections hang in their handshake, which has a limit of ten seconds.
+
+    A loop that writes waits for the limit of the writing request that has begun.
+    """
     relay = SilentRelay(ground.writer.cluster)
     login = relay.kubeconfig(tmp_path / "kubeconfig")
     ground.levels(cpu_total_m={"silent/web": 100})
@@ -170,9 +173,8 @@ def test_a_stop_ends_connecting(
         relay.fall_silent()
         one.until(lambda: relay.taken >= 2)
         code, seconds = one.end()
-        assert (code, round(seconds)) == (0, 0), seconds
         assert code == 0
-        assert seconds < 12
+        assert seconds < (12 if writes else 5), seconds
     finally:
         one.kill()
         relay.close()
