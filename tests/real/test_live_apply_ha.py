@@ -178,6 +178,28 @@ def test_clocks_that_differ_are_told_and_elect_one_leader(
     other.until(lambda: ground.size("killed", name) == 8)
 
 
+def test_a_new_leader_goes_on_from_the_reports(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    """Its first report has the time of the last change, which another made."""
+    ground.deployment("killed", "told", 2)
+    folder = ground.document(tmp_path / "hpas", "killed", "told", metrics=[queue_metric("10")])
+    ground.levels(external={"queue": 40})
+    one = start("--manifests", str(folder))
+    one.until(lambda: '"desiredReplicas":4' in ground.report("killed", "told"))
+    one.until(lambda: "lastScaleTime" in ground.report("killed", "told"))
+    scaled = json.loads(ground.report("killed", "told"))["lastScaleTime"]
+    one.kill_now()
+    two = start("--manifests", str(folder))
+    two.until(two.leads)
+    assert json.loads(ground.report("killed", "told"))["lastScaleTime"] == scaled
+    ground.levels(external={"queue": 41})
+    ground.resize("killed", "told", 5)  # within the tolerance: reported, not scaled
+    two.until(lambda: '"currentReplicas":5' in ground.report("killed", "told"))
+    assert json.loads(ground.report("killed", "told"))["lastScaleTime"] == scaled
+    assert two.logged("will") == []
+
+
 def test_after_kills_of_the_leader_policies_hold(
     ground: Ground, start: Start, tmp_path: Path
 ) -> None:

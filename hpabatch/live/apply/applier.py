@@ -112,7 +112,7 @@ class Applier:
         self._refusals: dict[str, str] = {}
         self._shared: dict[LaneKey, str] = {}
         self._may = self._recalled = False
-        self._count = self._term = 0
+        self._count = self._term = self._told_term = 0
 
     def start(self) -> None:
         """Begin to apply for the lease."""
@@ -159,6 +159,7 @@ class Applier:
         self._refusals = {about: text for about, text in refusals.items() if text}
         if not self._refusals and not self._may:
             self._recall()
+            self._take_reports()
         may = not self._refusals
         if may != self._may:
             event = "leads" if may else "follows"
@@ -189,6 +190,22 @@ class Applier:
         self._recalled = True
         for ms, namespace, name, before, after in entries:
             self._decider.lanes.recall_change((namespace, name), ms, before, after)
+
+    def _take_reports(self) -> None:
+        """Go on from what the last leader reported of own documents, times of changes too."""
+        sink, lanes = self._parts.statuses, self._decider.lanes
+        if self._told_term == self._term or self._refusals or not isinstance(sink, Reports):
+            return
+        try:
+            found = sink.last({lane.key for lane in lanes})
+        except ApiError as error:
+            self._refusals["reports"] = f"what was reported last: {error.text}"
+            return
+        self._told_term = self._term
+        for lane in lanes:
+            if lane.key in found:
+                hpa = replace(lane.item.hpa, status=found[lane.key])
+                lane.item = replace(lane.item, hpa=hpa)
 
     def _look_for_rivals(self, leads: bool) -> str:
         parts = self._parts

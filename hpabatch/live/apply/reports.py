@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Json, WriteClient
+from hpabatch.errors import HpabatchError
 from hpabatch.live.apply.budget import Budget
 from hpabatch.live.apply.scales import TIMEOUT_S, Fence
 from hpabatch.live.apply.statuses import DRAIN_S
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.model.messages import Event
+from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.encode_status import encode_status
-from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.objects.hpa import HPA, HPAStatus
 
 _REPORT: Final = "hpabatch-report-"
 _REPORT_BYTES: Final = 900_000
@@ -74,6 +76,29 @@ class Reports:
 
     def tell(self, document: HPA, events: Sequence[Event]) -> None:
         """Do nothing: the log has them; there is no object that events could be about."""
+
+    def last(self, keys: Collection[LaneKey]) -> dict[LaneKey, HPAStatus]:
+        """Return the statuses of these HPAs that were reported last, by whoever.
+
+        They stay reported until they change. What is no status is left out.
+
+        Raises:
+            ApiError: a report cannot be read.
+        """
+        found: dict[LaneKey, HPAStatus] = {}
+        for namespace in sorted({key[0] for key in keys}):
+            path = f"/api/v1/namespaces/{self._namespace}/configmaps/{_REPORT}{namespace}"
+            try:
+                data = self._client.read(path, TIMEOUT_S).get("data") or {}
+            except NotFound:
+                continue
+            for name, text in data.items():
+                status = _status(text)
+                if status is not None and (namespace, name) in keys:
+                    found[namespace, name] = status
+                    with self._lock:
+                        self._shown.setdefault(namespace, {})[name] = str(text)
+        return found
 
     def keep(self, keys: set[LaneKey]) -> None:
         """Remove what is reported of other HPAs."""
@@ -135,6 +160,19 @@ class Reports:
             by = str((metadata.get("annotations") or {}).get(_WRITTEN_BY))  # type: ignore[attr-defined]
             if by != self._identity:
                 self.rival = f"the report {self._namespace}/{name} was written by {by}"
+
+
+def _status(text: object) -> HPAStatus | None:
+    """Return a reported status, None if it is none."""
+    try:
+        document = {
+            "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "x"}, "spec": {}, "status": json.loads(str(text)),
+        }  # fmt: skip
+        status = decode_hpa(document)[0].status
+    except (ValueError, TypeError, AttributeError, HpabatchError):
+        return None
+    return None if status.is_unwritten else status
 
 
 def _without_metrics(text: str | None) -> object:
