@@ -141,7 +141,7 @@ def test_each_size_is_that_of_a_simulation(run: Run, tmp_path: Path) -> None:
     assert points is not None
     for name in SPECS:
         simulated = points.filter(pl.col("hpa") == name)["desired"].to_list()
-        assert simulated == list(run.sizes[name].values()), name
+        assert simulated == list(run.sizes[name].values())[1:], name
     assert sum(len(set(sizes.values())) for sizes in run.sizes.values()) > 30
 
 
@@ -155,6 +155,8 @@ def _with_work_of_steps(store: Path, folder: Path) -> Path:
     folder.mkdir()
     for name in history.tables:
         frame = history.read(name)
+        if name == "passes":
+            frame = frame.sort("ts").slice(1)  # in the first it only looks, and that may take long
         if name == "external_metrics":
             seen = pl.col("fetched_at") - pl.duration(milliseconds=EVERY_MS * 5 // 4)
             frame = frame.with_columns(seen.alias("ts"), fetched_at=None)
