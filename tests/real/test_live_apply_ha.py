@@ -262,14 +262,11 @@ def watched_sizes(ground: Ground, namespace: str, name: str) -> Iterator[list[tu
 
 def audited_writes(ground: Ground, namespace: str, name: str) -> int:
     """Return the number of writes of a scale that the API server's audit log has."""
-    return len(audited_sizes(ground, namespace, name))
+    return len(audited_times(ground, namespace, name))
 
 
-def audited_sizes(ground: Ground, namespace: str, name: str) -> list[tuple[float, int | None]]:
-    """Return time (s since 1970) and size of every write of a scale that was made.
-
-    The size is None where the audit policy keeps no objects.
-    """
+def audited_times(ground: Ground, namespace: str, name: str) -> list[float]:
+    """Return the times (s since 1970) of the writes of a scale that were made, in order."""
     found = []
     for line in (ground.writer.folder / "log" / "audit.log").read_text().splitlines():
         one: Json = json.loads(line)
@@ -277,7 +274,5 @@ def audited_sizes(ground: Ground, namespace: str, name: str) -> list[tuple[float
         at = (of.get("namespace"), of.get("name"), of.get("subresource"))
         is_made = one.get("responseStatus", {}).get("code") == 200
         if at == (namespace, name, "scale") and one["verb"] == "update" and is_made:
-            time_s = datetime.fromisoformat(one["stageTimestamp"]).timestamp()
-            asked = one.get("requestObject", {}).get("spec", {}).get("replicas")
-            found.append((time_s, asked))
-    return sorted(found, key=lambda write: write[0])
+            found.append(datetime.fromisoformat(one["stageTimestamp"]).timestamp())
+    return sorted(found)
