@@ -3,7 +3,8 @@
     HPABATCH_CLUSTER_SCRIPTS=… python -m benchmarks.live_kills [--kills 50] [--seed 7]
 
 Two instances run; the one that leads is killed (SIGKILL), another is started, and so on. The sizes
-of the target are watched, and compared with the policy and with the API server's audit log.
+that were seen are as many as the API server's audit log has writes, whose times are compared with
+the policy.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tests.real.cluster import missing, running_cluster
 from tests.real.test_live_apply_ha import (
     PODS_A_PERIOD,
     SLACK_S,
-    audited_writes,
+    audited_times,
     kill_leader,
     watched_sizes,
 )
@@ -77,14 +78,18 @@ def _kill(
             took.append(seconds)
             pair = [other, start(number + 2)]
         time.sleep(_PERIOD_S)
+    at_s = audited_times(ground, "killed", "web")
+    if len(at_s) != len(changes):
+        raise SystemExit(f"{len(changes)} changes of the size, {len(at_s)} writes in the audit log")
+    # API server 1.20 audits no object of a scale: the sizes are those that were seen, in order.
+    moved = [(at, change) for at, (_, change) in zip(at_s, changes, strict=True)]
+    within_s = _PERIOD_S - SLACK_S
     worst = max(
-        abs(sum(change for then, change in changes if at <= then < at + _PERIOD_S - SLACK_S))
-        for at, _ in changes
+        abs(sum(change for then, change in moved if at <= then < at + within_s)) for at, _ in moved
     )
-    written = audited_writes(ground, "killed", "web")
     print(
-        f"{len(changes)} changes of the size, {written} writes in the audit log; at most {worst} "
-        f"pods in {_PERIOD_S - SLACK_S:g} s, {PODS_A_PERIOD} allowed in {_PERIOD_S} s"
+        f"{len(changes)} changes of the size, {len(at_s)} writes in the audit log, by which "
+        f"at most {worst} pods changed in {within_s:g} s, {PODS_A_PERIOD} allowed in {_PERIOD_S} s"
     )
     return took
 

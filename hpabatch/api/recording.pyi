@@ -266,6 +266,7 @@ class Recording:
         self,
         *names: str | Sequence[str],
         trajectories: bool = ...,
+        instants: Literal['grid', 'recorded', 'passes'] = 'grid',
         hpas: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
         namespace: str | Sequence[str] = (),
         where: str | None = None,

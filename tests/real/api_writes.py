@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import ssl
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,16 @@ class Writer:
         with urllib.request.urlopen(request, context=self._tls) as reply:
             found: Json = json.load(reply)
             return found
+
+    def watch(self, collection: str) -> Iterator[Json]:
+        """Yield the objects of a collection, as they are and as they become; none is left out."""
+        request = urllib.request.Request(
+            f"{self.server}{collection}?watch=true",
+            headers={"Authorization": f"Bearer {TOKEN}"},
+        )
+        with urllib.request.urlopen(request, context=self._tls) as reply:
+            for line in reply:
+                yield json.loads(line)["object"]
 
     def namespace(self, name: str) -> None:
         self.send("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
@@ -81,22 +92,36 @@ class Writer:
         self.kill()
         self.start()
 
-    def kill(self) -> None:
-        pids = dict(line.split() for line in self._pids())
-        self._process = int(pids["kube-apiserver"])
-        self._command = Path(f"/proc/{self._process}/cmdline").read_bytes().split(b"\0")[:-1]
-        os.kill(self._process, signal.SIGKILL)
+    def empty(self) -> None:
+        """Kill etcd and the API server, and start both again with nothing in the storage."""
+        self.kill()
+        command = self._kill("etcd")
+        shutil.rmtree(self.folder / "etcd")
+        self._start("etcd", command)
+        self.start()
 
-    def start(self) -> None:
-        with (self.folder / "log" / "kube-apiserver-2.log").open("wb") as log:
+    def kill(self) -> None:
+        self._command = self._kill("kube-apiserver")
+
+    def _kill(self, name: str) -> list[bytes]:
+        """Kill a process of the cluster, and return its command."""
+        pid = int(dict(line.split() for line in self._pids())[name])
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
+        os.kill(pid, signal.SIGKILL)
+        return command
+
+    def _start(self, name: str, command: list[bytes]) -> None:
+        with (self.folder / "log" / f"{name}-2.log").open("wb") as log:
             started = subprocess.Popen(
-                self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )  # fmt: skip
-        lines = [line for line in self._pids() if not line.startswith("kube-apiserver ")]
-        text = "\n".join([*lines, f"kube-apiserver {started.pid}", ""])
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
+            )
+        lines = [line for line in self._pids() if not line.startswith(f"{name} ")]
+        text = "\n".join([*lines, f"{name} {started.pid}", ""])
         (self.folder / "pids").write_text(text)  # so that it is stopped with the others
         started.returncode = 0  # it is not waited for
+
+    def start(self) -> None:
+        self._start("kube-apiserver", self._command)
         until = time.monotonic() + 60
         while True:
             try:

@@ -22,7 +22,7 @@ class Applying(Live):
 
     def __init__(
         self, folder: Path, kubeconfig: Path, *more: str, every: str = "500ms", silence: float = 2,
-        skew_s: float = 0,
+        skew_s: float = 0, store: Path | None = None,
     ) -> None:  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
@@ -31,11 +31,12 @@ class Applying(Live):
         self._metrics = f"http://127.0.0.1:{port}/metrics"
         self.log = folder / "log.jsonl"
         command = [
-            sys.executable, "-m", "tests.real.apply_process", str(silence), str(skew_s), "live",
-            "--apply", "--kubeconfig", str(kubeconfig), "--log-format", "json", "--every", every,
-            "--stateless", "--metrics-addr", f"127.0.0.1:{port}", "--own-namespace", OURS,
-            "--apply-log", str(self.log), "--lease", f"{LEASE_S}s", *more,
-            *(f"--flag={name}={value}" for name, value in FLAGS.items()),
+            sys.executable, "-m", "tests.real.apply_process", str(silence), str(skew_s),
+            "" if store is None else str(store), "live", "--apply", "--kubeconfig",
+            str(kubeconfig), "--log-format", "json", "--every", every, "--stateless",
+            "--metrics-addr", f"127.0.0.1:{port}", "--own-namespace", OURS,
+            "--apply-log", str(self.log), "--lease", f"{LEASE_S}s",
+            *(f"--flag={name}={value}" for name, value in FLAGS.items()), *more,
         ]  # fmt: skip
         with (folder / "out").open("a") as out, (folder / "err").open("a") as err:
             self.process = subprocess.Popen(command, stdout=out, stderr=err, cwd=ROOT)

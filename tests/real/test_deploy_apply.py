@@ -114,6 +114,17 @@ def test_applying_the_switch_again_leaves_it_on(deployed: Cluster) -> None:
     assert yaml.safe_load(shown)["data"] == {"stop": "true"}
 
 
+@needs_cluster
+def test_the_kustomization_is_applied_as_a_whole(deployed: Cluster) -> None:
+    """But for its disruption budget's version: that of 1.20 has the same fields."""
+    told = deployed.try_kubectl("apply", "-f", str(DEPLOY / "disruption.yaml"), "--dry-run=server")
+    assert 'no matches for kind "PodDisruptionBudget" in version "policy/v1"' in told.stderr
+    whole = deployed.kubectl("kustomize", str(DEPLOY))
+    deployed.kubectl("apply", "-f", "-", stdin=whole.replace("policy/v1\n", "policy/v1beta1\n"))
+    budget = deployed.kubectl("get", "pdb", "hpabatch-apply", "-n", "hpabatch", "-o", "yaml")
+    assert yaml.safe_load(budget)["spec"]["minAvailable"] == 1
+
+
 def test_the_arguments_are_options_and_scale_nothing_yet() -> None:
     documents = yaml.safe_load_all((DEPLOY / "deployment.yaml").read_text())
     deployment = next(iter(documents))

@@ -6,8 +6,9 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,20 @@ Start = Callable[..., Applying]
 KILLS = 3
 PERIOD_S = 20
 PODS_A_PERIOD = 4
+LEVEL_S = 9  # two syncs of both controllers, and the window of a scale-down
+SHOPS = ("ours-shop", "their-shop")
+CPU_SHOPS = ("ours-cpu", "their-cpu")
+
+
+def _cpu_metric(**target: object) -> Json:
+    return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+
+
+CPU_TARGETS = {
+    "half": _cpu_metric(type="Utilization", averageUtilization=50),
+    "most": _cpu_metric(type="Utilization", averageUtilization=90),
+    "value": _cpu_metric(type="AverageValue", averageValue="70m"),
+}
 SLACK_S = 1.5  # between the instant of a pass, at which its event counts, and its write
 
 
@@ -35,7 +50,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     audit = "--audit-log-mode=blocking"
     with running_cluster(folder, audit, flags, {"KCM_ARGS": KCM_ARGS}) as cluster:
         found = Ground(Writer(cluster))
-        found.prepare("ours-shop", "their-shop", "killed", "taken")
+        found.prepare(*SHOPS, *CPU_SHOPS, "killed", "taken")
         yield found
 
 
@@ -85,20 +100,58 @@ def test_sizes_are_those_of_upstreams_controller(
     one = start("--manifests", str(folder), every="1s")
     one.until(lambda: ground.size("ours-shop", "steep") == 10)
     one.until(lambda: ground.size("their-shop", "steep") == 10)
-    seen: dict[str, list[int]] = {}
-    for level in (80, 15, 190, 41, 80):
-        ground.levels(external={"queue": level})
-        end = time.monotonic() + 9
-        while time.monotonic() < end:
-            for space in ("ours-shop", "their-shop"):
-                for name in targets:
-                    sizes, size = seen.setdefault(f"{space}/{name}", []), ground.size(space, name)
-                    if sizes[-1:] != [size]:
-                        sizes.append(size)
-            time.sleep(0.05)
+    levels = [{"external": {"queue": level}} for level in (80, 15, 190, 41, 80)]
+    seen = _sizes_under(ground, SHOPS, tuple(targets), levels)
     for name in targets:
         assert seen[f"ours-shop/{name}"] == seen[f"their-shop/{name}"], seen
     assert sum(len(sizes) for sizes in seen.values()) >= 24, seen
+
+
+def test_sizes_by_cpu_are_those_of_upstreams_controller(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    """The same with usage of pods, which changes with their number: what a pass sees of pods that
+
+    come or go is a matter of ms. Each level is there until both controllers have come to rest.
+    """
+    folder = tmp_path / "hpas"
+    for name, metric in CPU_TARGETS.items():
+        for space in CPU_SHOPS:
+            ground.deployment(space, name)
+        ground.document(folder, "ours-cpu", name, metrics=[metric])
+        ground.hpa("their-cpu", name, metric)
+    ground.levels(cpu_total_m=_cpu(100))
+    one = start("--manifests", str(folder), every="1s")
+    one.until(one.leads)
+    levels = [{"cpu_total_m": _cpu(level)} for level in (100, 300, 60, 900, 420, 150, 0, 240)]
+    seen = _sizes_under(ground, CPU_SHOPS, tuple(CPU_TARGETS), levels)
+    for name in CPU_TARGETS:
+        assert seen[f"ours-cpu/{name}"] == seen[f"their-cpu/{name}"], seen
+    assert sum(len(sizes) for sizes in seen.values()) >= 40, seen
+
+
+def _cpu(total: int) -> dict[str, int]:
+    return {f"{space}/{name}": total for space in CPU_SHOPS for name in CPU_TARGETS}
+
+
+def _sizes_under(
+    ground: Ground, spaces: Sequence[str], names: Sequence[str], levels: Sequence[Json]
+) -> dict[str, list[int]]:
+    """Return the sizes that targets take one after another, each level for some seconds."""
+    seen: dict[str, list[int]] = {f"{space}/{name}": [] for space in spaces for name in names}
+
+    def look() -> None:
+        for one in ground.writer.watch("/apis/apps/v1/deployments"):
+            size = one["spec"]["replicas"]
+            sizes = seen.get(f"{one['metadata']['namespace']}/{one['metadata']['name']}")
+            if sizes is not None and sizes[-1:] != [size]:
+                sizes.append(size)
+
+    threading.Thread(target=look, daemon=True).start()  # it ends with the cluster
+    for level in levels:
+        ground.levels(**level)
+        time.sleep(LEVEL_S)
+    return {name: list(sizes) for name, sizes in seen.items()}
 
 
 @pytest.mark.parametrize("skew_s", [600, -600])
@@ -123,6 +176,28 @@ def test_clocks_that_differ_are_told_and_elect_one_leader(
     leader.kill_now()
     ground.levels(external={"queue": 80})
     other.until(lambda: ground.size("killed", name) == 8)
+
+
+def test_a_new_leader_goes_on_from_the_reports(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    """Its first report has the time of the last change, which another made."""
+    ground.deployment("killed", "told", 2)
+    folder = ground.document(tmp_path / "hpas", "killed", "told", metrics=[queue_metric("10")])
+    ground.levels(external={"queue": 40})
+    one = start("--manifests", str(folder))
+    one.until(lambda: '"desiredReplicas":4' in ground.report("killed", "told"))
+    one.until(lambda: "lastScaleTime" in ground.report("killed", "told"))
+    scaled = json.loads(ground.report("killed", "told"))["lastScaleTime"]
+    one.kill_now()
+    two = start("--manifests", str(folder))
+    two.until(two.leads)
+    assert json.loads(ground.report("killed", "told"))["lastScaleTime"] == scaled
+    ground.levels(external={"queue": 41})
+    ground.resize("killed", "told", 5)  # within the tolerance: reported, not scaled
+    two.until(lambda: '"currentReplicas":5' in ground.report("killed", "told"))
+    assert json.loads(ground.report("killed", "told"))["lastScaleTime"] == scaled
+    assert two.logged("will") == []
 
 
 def test_after_kills_of_the_leader_policies_hold(
@@ -187,11 +262,17 @@ def watched_sizes(ground: Ground, namespace: str, name: str) -> Iterator[list[tu
 
 def audited_writes(ground: Ground, namespace: str, name: str) -> int:
     """Return the number of writes of a scale that the API server's audit log has."""
-    count = 0
+    return len(audited_times(ground, namespace, name))
+
+
+def audited_times(ground: Ground, namespace: str, name: str) -> list[float]:
+    """Return the times (s since 1970) of the writes of a scale that were made, in order."""
+    found = []
     for line in (ground.writer.folder / "log" / "audit.log").read_text().splitlines():
         one: Json = json.loads(line)
         of = one.get("objectRef", {})
         at = (of.get("namespace"), of.get("name"), of.get("subresource"))
         is_made = one.get("responseStatus", {}).get("code") == 200
-        count += at == (namespace, name, "scale") and one["verb"] == "update" and is_made
-    return count
+        if at == (namespace, name, "scale") and one["verb"] == "update" and is_made:
+            found.append(datetime.fromisoformat(one["stageTimestamp"]).timestamp())
+    return sorted(found)

@@ -75,7 +75,8 @@ _CONNECT_S: Final = 10.0
 _LONGEST_TEXT: Final = 2**14
 _ERROR_BYTES: Final = 256 * 2**10
 _ERROR_S: Final = 30.0
-_OPENED: Final = ("connect_tcp.complete", "start_tls.complete")
+_CONNECTED: Final = "connect_tcp.complete"
+_OPENED: Final = (_CONNECTED, "start_tls.complete")
 _REASONS: Final = {
     errno.ECONNREFUSED: "connect: connection refused",
     errno.ECONNRESET: "read: connection reset by peer",
@@ -100,29 +101,42 @@ class Sockets:
         """Begin with none."""
         self._lock = threading.Lock()
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._greeting: dict[int, socket.socket] = {}  # by thread
         self._shut = False
 
     def note(self, name: str, info: Mapping[str, object]) -> None:
-        """Take a connection from the HTTP client's trace events."""
+        """Take a connection from the HTTP client's trace events, of the thread that opens it."""
+        if name.endswith("start_tls.started"):
+            return
+        self._forget_greeting()
         if not name.endswith(_OPENED):
             return
         found = getattr(info.get("return_value"), "get_extra_info", lambda _: None)("socket")
         if isinstance(found, socket.socket):
             with self._lock:
                 self._sockets.add(found)
+                if name.endswith(_CONNECTED):
+                    # A TLS handshake takes the socket itself away, and may hang for its limit.
+                    with suppress(OSError):
+                        self._greeting[threading.get_ident()] = found.dup()
                 shut = self._shut
             if shut:
                 self.shut()
+
+    def _forget_greeting(self) -> None:
+        with self._lock:
+            known = self._greeting.pop(threading.get_ident(), None)
+        if known is not None:
+            known.close()
 
     def shut(self) -> None:
         """End all traffic, also of later connections: waiting threads get an error."""
         with self._lock:
             self._shut = True
-            found = list(self._sockets)
-        for one in found:
-            with suppress(OSError):
-                # Not the TLS layer's: it would take that layer from under the thread that reads.
-                socket.socket.shutdown(one, socket.SHUT_RDWR)
+            for one in (*self._sockets, *self._greeting.values()):
+                with suppress(OSError):
+                    # Not the TLS layer's: it would take it from under the thread that reads.
+                    socket.socket.shutdown(one, socket.SHUT_RDWR)
 
 
 class Wire:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hpabatch.engine.fit.request import PlantFiles
-from hpabatch.engine.fleet.request import ChosenHpas, Lensed, Rules, Syncs
+from hpabatch.engine.fleet.request import ChosenHpas, Instants, Lensed, Rules, Syncs
 from hpabatch.model.options import Request, option
 
 
@@ -58,8 +58,17 @@ class VariedWork(Work, Lensed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulateRequest(VariedWork, Syncs, Rules, ChosenHpas):
+class SimulateRequest(VariedWork, Instants, Syncs, Rules, ChosenHpas):
     """A simulation of the recorded settings, and of proposed ones beside them."""
+
+    instants: str = option(
+        "choice",
+        "Begin with the first sync of the estimated grid (grid), with the first one that was "
+        "recorded (recorded), or with the first pass of the live loop that recorded the history, "
+        "and decide as often as it did (passes).",
+        "grid",
+        values=("grid", "recorded", "passes"),
+    )
 
     hpas: tuple[str, ...] = option(
         "paths",

@@ -10,10 +10,12 @@ from hpabatch.engine.fit.workload import RECORDED, Fact, Workload
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.plan import ReplayPlan
+from hpabatch.engine.fleet.request import MIN_SYNC_PERIOD_MS
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import History
 
 FEWEST_SYNCS: Final = 20  # fewer recorded syncs say nothing about the effective period
+FEWEST_PASSES: Final = 2
 
 
 def effective_period_ms(history: History, candidate: Candidate) -> int | None:
@@ -27,13 +29,24 @@ def effective_period_ms(history: History, candidate: Candidate) -> int | None:
     instants = np.unique(fetches["ts"].to_physical().to_numpy())
     if instants.size <= FEWEST_SYNCS:
         return None
-    return max(round(float(np.median(np.diff(instants)))), 1000)
+    return max(round(float(np.median(np.diff(instants)))), MIN_SYNC_PERIOD_MS)
 
 
-def sync_fact(period_ms: int) -> Fact:
-    """Return the effective sync period as a fact."""
-    note = "median time between the recorded syncs of this HPA"
+def sync_fact(period_ms: int, whose: str = "recorded syncs of this HPA") -> Fact:
+    """Return the effective sync period as a fact; `whose` names what it was measured between."""
+    note = f"median time between the {whose}"
     return Fact("sync.period", period_ms / 1000, "s", None, None, RECORDED, note)
+
+
+def pass_period_ms(plan: ReplayPlan, cluster: str) -> int | None:
+    """Return the median time between the passes at which a cluster is decided, None without any.
+
+    A loop's passes come evenly but for late ones, and so do a run's ticks.
+    """
+    passes = plan.clocks.passes.get(cluster)
+    if passes is None or passes.size < FEWEST_PASSES:
+        return None
+    return max(round(float(np.median(np.diff(passes)))), MIN_SYNC_PERIOD_MS)
 
 
 def work_span(workload: Workload) -> tuple[int, int]:
@@ -82,10 +95,13 @@ def run_of(
     clocks, key, sync = plan.clocks, (candidate.cluster, candidate.namespace, candidate.name), None
     period_ms = clocks.grid.period_ms
     if key in clocks.estimated:
-        period_ms = max(round(clocks.estimated[key].period_ms), 1000)
+        period_ms = max(round(clocks.estimated[key].period_ms), MIN_SYNC_PERIOD_MS)
     own_ms = effective_period_ms(plan.history, candidate)
     if own_ms is not None and sync_period_ms is None:
         period_ms, sync = own_ms, sync_fact(own_ms)
+    loops_ms = pass_period_ms(plan, candidate.cluster)
+    if loops_ms is not None:
+        period_ms, sync = loops_ms, sync_fact(loops_ms, "passes of the live loop")
     from_ms, to_ms = candidate.periods[0].from_ms, candidate.periods[-1].to_ms
     if workload is not None:
         first_ms, last_ms = work_span(workload)

@@ -269,6 +269,8 @@ def disk_error(path: Path | str, error: OSError) -> UsageError:
     hint = "choose another place or make room there"
     if error.errno in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP):
         hint = "the file system must know hard links and renames: choose another place"
+    elif error.errno in (errno.EEXIST, errno.ENOTDIR):
+        hint = "a file is where a folder is needed: name a new or an empty folder"
     return UsageError(f"cannot write {path}: {reason}; {hint}")
 
 

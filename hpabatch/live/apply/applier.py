@@ -32,7 +32,7 @@ from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Election
 from hpabatch.live.apply.ledger import Entry, Ledger, kept_ms
 from hpabatch.live.apply.origins import Origins
-from hpabatch.live.apply.reports import Reports, reported_statuses
+from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence
 from hpabatch.live.apply.scales import ANNOTATION, ScaleWriter, Written, is_off
 from hpabatch.live.apply.statuses import StatusSink
@@ -199,11 +199,10 @@ class Applier:
 
     def _recall(self) -> str:
         """Take over what earlier leaders did; return why it cannot be read, "" if it could be."""
-        parts, lanes = self._parts, self._decider.lanes
-        if parts.documents is not None:
-            namespaces, me = {lane.key[0] for lane in lanes}, parts.election.candidate.identity
+        sink, lanes = self._parts.statuses, self._decider.lanes
+        if sink is not None:
             try:
-                found = reported_statuses(parts.client, parts.namespace, namespaces, me)
+                found = sink.last({lane.key for lane in lanes})
             except ApiError as error:
                 return f"the reports of earlier leaders: {error.text}"
             for key, status in found.items():

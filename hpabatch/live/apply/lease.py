@@ -120,13 +120,19 @@ class Election:
             self.problem = f"the lease {self._place} cannot be renewed: {error.text}"
         if self.leads != self._leads:
             self._leads = self.leads
-            self._say(
-                f"holds the lease {self._place} as {self.candidate.identity}, and writes from now "
-                "on" if self._leads else f"no longer holds the lease {self._place}; {self.holder} "
-                "has it" if self.holder else f"no longer holds the lease {self._place}"
-            )  # fmt: skip
+            self._say(self._told())
 
     # ---- parts
+
+    def _told(self) -> str:
+        if self._leads:
+            return (
+                f"holds the lease {self._place} as {self.candidate.identity}, and writes from now "
+                "on"
+            )
+        other = self.holder not in ("", self.candidate.identity)
+        whose = f"; {self.holder} has it" if other else ""
+        return f"no longer holds the lease {self._place}{whose}"
 
     @property
     def _place(self) -> str:
@@ -153,7 +159,10 @@ class Election:
         try:
             lease = self._client.read(self._path, timeout_s)
         except NotFound:
-            self._put("POST", self.candidate.collection, self._document({}), sent)
+            if self._is_missed():
+                self._until = -1.0
+            else:
+                self._put("POST", self.candidate.collection, self._document({}), sent)
             return
         spec = lease.get("spec") or {}
         self.holder = str(spec.get("holderIdentity") or "")
@@ -167,6 +176,12 @@ class Election:
                 self._until = -1.0
                 return
         self._put("PUT", self._path, self._document(lease), self._clock())
+
+    def _is_missed(self) -> bool:
+        """Return whether a Lease that is gone now was another's, who may still write by it."""
+        if self.holder in ("", self.candidate.identity):
+            return False
+        return self._clock() - self._seen[1] < self.candidate.duration_s
 
     def _put(self, method: str, path: str, document: Json, sent: float) -> None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from hpabatch.cluster.connection.errors import ApiError, NotFound
@@ -76,6 +76,33 @@ class Reports:
     def tell(self, document: HPA, events: Sequence[Event]) -> None:
         """Do nothing: the log has them; there is no object that events could be about."""
 
+    def last(self, keys: Collection[LaneKey]) -> dict[LaneKey, HPAStatus]:
+        """Return the statuses of these HPAs in the reports of other processes.
+
+        They stay reported until they change. What is no status is left out, and what this process
+        reported, which it knows.
+
+        Raises:
+            ApiError: a report cannot be read.
+        """
+        found: dict[LaneKey, HPAStatus] = {}
+        for namespace in sorted({key[0] for key in keys}):
+            path = f"/api/v1/namespaces/{self._namespace}/configmaps/{_REPORT}{namespace}"
+            try:
+                report = self._client.read(path, TIMEOUT_S)
+            except NotFound:
+                continue
+            annotations = (report.get("metadata") or {}).get("annotations") or {}
+            if annotations.get(_WRITTEN_BY) == self._identity:
+                continue
+            for name, text in (report.get("data") or {}).items():
+                status = _status(text)
+                if status is not None and (namespace, name) in keys:
+                    found[namespace, name] = status
+                    with self._lock:
+                        self._shown.setdefault(namespace, {})[name] = str(text)
+        return found
+
     def keep(self, keys: set[LaneKey]) -> None:
         """Remove what is reported of other HPAs."""
         with self._lock:
@@ -138,6 +165,18 @@ class Reports:
                 self.rival = f"the report {self._namespace}/{name} was written by {by}"
 
 
+def _status(text: object) -> HPAStatus | None:
+    """Return a status of a report, None: somebody wrote something else there."""
+    try:
+        status = json.loads(str(text))
+    except ValueError:
+        return None
+    if not isinstance(status, dict):
+        return None
+    found, problems = decode_hpa({"apiVersion": "autoscaling/v2", "status": status})
+    return None if problems or found.status.is_unwritten else found.status
+
+
 def _without_metrics(text: str | None) -> object:
     return None if text is None else {**json.loads(text), "currentMetrics": None}
 
@@ -157,46 +196,3 @@ def _fitting(shown: Mapping[str, str]) -> dict[str, str]:
             break
         found[name] = text
     return found
-
-
-def reported_statuses(
-    client: WriteClient, own_namespace: str, namespaces: Iterable[str], identity: str
-) -> dict[LaneKey, HPAStatus]:
-    """Return the statuses in the reports of other processes, by HPA.
-
-    Args:
-        client: sends the requests.
-        own_namespace: of the reports.
-        namespaces: of the HPAs.
-        identity: of this process, which knows its own.
-
-    Raises:
-        ApiError: a report cannot be read.
-    """
-    found: dict[LaneKey, HPAStatus] = {}
-    for namespace in sorted(set(namespaces)):
-        path = f"/api/v1/namespaces/{own_namespace}/configmaps/{_REPORT}{namespace}"
-        try:
-            report = client.read(path, TIMEOUT_S)
-        except NotFound:
-            continue
-        annotations = (report.get("metadata") or {}).get("annotations") or {}
-        if annotations.get(_WRITTEN_BY) == identity:
-            continue
-        for name, text in (report.get("data") or {}).items():
-            status = _status(text)
-            if status is not None:
-                found[namespace, name] = status
-    return found
-
-
-def _status(text: object) -> HPAStatus | None:
-    """Return a status of a report, None: somebody wrote something else there."""
-    try:
-        status = json.loads(str(text))
-    except ValueError:
-        return None
-    if not isinstance(status, dict):
-        return None
-    found, problems = decode_hpa({"apiVersion": "autoscaling/v2", "status": status})
-    return None if problems else found.status

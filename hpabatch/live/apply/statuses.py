@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, Protocol
@@ -22,7 +22,7 @@ from hpabatch.live.apply.scales import TIMEOUT_S, Fence
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.model.messages import COMPONENT, WARNING, Event
 from hpabatch.model.objects.encode_status import encode_status
-from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.objects.hpa import HPA, HPAStatus
 
 _CONFLICT: Final = 409
 _MOST_EVENTS: Final = 2000  # that wait; older ones are dropped
@@ -43,6 +43,9 @@ class StatusSink(Protocol):
 
     def forget(self) -> None:
         """Forget what was written: another process wrote since."""
+
+    def last(self, keys: Collection[LaneKey]) -> Mapping[LaneKey, HPAStatus]:
+        """Return what other processes wrote last of these HPAs, where no HPA itself tells it."""
 
     def start(self) -> None:
         """Begin."""
@@ -132,6 +135,10 @@ class HpaStatuses:
         with self._ready:
             self._queue.statuses.clear()
             self._queue.events.clear()
+
+    def last(self, keys: Collection[LaneKey]) -> Mapping[LaneKey, HPAStatus]:
+        """Return nothing: the HPAs themselves have their statuses."""
+        return {}
 
     def put(self, key: LaneKey, document: HPA) -> None:
         """Write the status of an HPA; one of it that waits is replaced."""

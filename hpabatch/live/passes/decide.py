@@ -60,6 +60,7 @@ from hpabatch.packing.memory import seed_status
 
 _READ = (codes.SCALE_OK, codes.SCALE_UPDATE_FAILED)
 _NAMED_MS = 60_000  # within which a status names the size of its controller's rescale
+_NEAR_PERIODS = 2  # before another's rescale: own recommendations that stand beside its own
 _MOST_TEXTS = 10_000  # unused error messages: those with numbers are new in every pass
 
 
@@ -338,7 +339,8 @@ class Decider:
             ups = [rescale for rescale in named if rescale[2] > rescale[1]]
             for rescale in named:
                 if rescale not in ups[:-1]:  # there is room for one addition
-                    follow_rescale(self._memory, h, *rescale)
+                    since_ms = rescale[0] - _NEAR_PERIODS * self.flags.sync_period_ms
+                    follow_rescale(self._memory, h, *rescale, since_ms)
 
     def _is_rescale(self, lane: Lane, after: int) -> bool:
         """Return whether a controller of HPAs is known to have made a change to that size."""

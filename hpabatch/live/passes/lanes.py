@@ -342,12 +342,12 @@ class Lanes:
         if own is not None:
             # Earlier writes were overtaken: a list shows the last size only.
             del lane.own[: lane.own.index(own) + 1]
-            if own.booked:
-                return
+            if not own.booked:
+                _note_change(lane, seen_ms, before, after, is_own=True)
         elif self.attributed:
             self.foreign.append(ForeignChange(lane.key, seen_ms, before, after))
-            return
-        _note_change(lane, seen_ms, before, after)
+        else:
+            _note_change(lane, seen_ms, before, after)
 
     def _take_scale(self, lane: Lane, scale: ScaleObject | None) -> None:
         """Give a lane its scale, and the pods that the scale's selector matches."""
@@ -370,7 +370,9 @@ class Lanes:
         selections.put_selector(lane.key, lane.key[0], selector)
 
 
-def _note_change(lane: Lane, seen_ms: int, before: int, after: int) -> None:
+def _note_change(
+    lane: Lane, seen_ms: int, before: int, after: int, *, is_own: bool = False
+) -> None:
     """Note a change of the size.
 
     Several changes in one ms become their sum, as in a recording; a size that was first read in
@@ -384,4 +386,5 @@ def _note_change(lane: Lane, seen_ms: int, before: int, after: int) -> None:
         return
     if before != after:
         lane.changes.append((seen_ms, before, after))
-        lane.rescales.append((seen_ms, before, after))
+        if not is_own:  # those came from recommendations that are there
+            lane.rescales.append((seen_ms, before, after))

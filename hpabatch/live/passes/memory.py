@@ -135,12 +135,14 @@ def _stretches(first: I64, counts: I64) -> I64:
     return np.repeat(first - (ends - counts), counts) + np.arange(ends[-1] if ends.size else 0)
 
 
-def follow_rescale(memory: Memory, h: int, ms: int, before: int, after: int) -> None:
+def follow_rescale(memory: Memory, h: int, ms: int, before: int, after: int, since_ms: int) -> None:
     """Let lane h recommend what another controller has scaled its target to.
 
     Its recommendations in the windows until then were at most, for a scale-down, and at least, for
     a scale-up, that size: otherwise a window would have held it. So higher ones are cut to it, or
-    it is added; newer ones stay. There is room for one addition before a tick (`is_full`).
+    it is added; newer ones stay. A policy or a bound may have kept the size below what was
+    recommended: own recommendations since `since_ms` say how far, or else what is added would hold
+    back the next scale-up for a window. There is room for one addition before a tick (`is_full`).
     """
     head = memory.head[h]
     start, count = int(head[HEAD_REC_START]), int(head[HEAD_REC_COUNT])
@@ -148,7 +150,10 @@ def follow_rescale(memory: Memory, h: int, ms: int, before: int, after: int) -> 
         recs = memory.recs[start : start + count]
         recs.value[:] = np.where(recs.ms <= ms, np.minimum(recs.value, after), recs.value)
     elif count + 1 < head[HEAD_REC_SIZE]:
-        memory.recs.value[start + count] = after
+        seen_ms = memory.recs.ms[start : start + count]
+        near = (since_ms <= seen_ms) & (seen_ms <= ms)
+        own = memory.recs.value[start : start + count][near]
+        memory.recs.value[start + count] = max(after, int(own.max(initial=after)))
         memory.recs.ms[start + count] = ms
         head[HEAD_REC_COUNT] = count + 1
     head[HEAD_UNSORTED] = 1  # the rings are rebuilt at the next use

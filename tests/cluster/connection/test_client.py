@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -213,6 +214,20 @@ def test_too_large(tmp_path: Path) -> None:
         assert isinstance(error, errors.TooLarge)
         assert len(server.got) == 1
         assert client.get(PODS, limit_bytes=1001) == b"x" * 1001
+
+
+def test_close_ends_a_handshake(tmp_path: Path) -> None:
+    """Of a server that takes connections and says nothing; its limit is ten seconds."""
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        client = ApiClient(connected(tmp_path, f"https://127.0.0.1:{server.getsockname()[1]}"))
+        refusal = pool.submit(refused, client)
+        silent, _ = server.accept()
+        silent.recv(1)  # of its greeting
+        begun = time.monotonic()
+        client.close()
+        assert "closed" in refusal.result(30).text
+        assert time.monotonic() - begun < 5
+        silent.close()
 
 
 def test_close_ends_what_waits(tmp_path: Path) -> None:

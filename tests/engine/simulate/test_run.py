@@ -102,6 +102,31 @@ def looped(history: Path, options: LoopOptions) -> tuple[Loop, pl.DataFrame, pl.
 KEEP = LoopOptions(keep_points=True)
 
 
+def test_at_the_passes_of_a_loop_a_run_begins_with_one_and_ticks_as_often(
+    history: Path, tmp_path: Path
+) -> None:
+    """Late passes do not count: ticks come evenly."""
+    source = open_history(history)
+    for name in source.tables:
+        write_table(source.read(name), tmp_path / f"{name}.parquet", name)
+    at = START + 7_000 + 20_000 * np.arange(200) + np.where(np.arange(200) % 9 == 4, 900, 0)
+    rows = {"cluster": "c", "start": False, "k8s": "v1.38.0", "hpas": 1, "duration_ms": 5}
+    ts = pl.Series("ts", at).cast(pl.Datetime("ms", "UTC"))
+    frame = pl.DataFrame({"ts": ts}).with_columns(pl.lit(v).alias(k) for k, v in rows.items())
+    write_table(
+        frame.select("cluster", "ts", pl.exclude("cluster", "ts")),
+        tmp_path / "passes.parquet",
+        "passes",
+    )
+    parameters = ReplayParameters(k8s="1.38", events="decided", instants="passes")
+    loop = prepare_loop(open_history(tmp_path), parameters, KEEP)
+    (case,) = loop.cases
+    assert (case.start_ms, case.period_ms, case.steps) == (at[0], 20_000, 200)
+    (facts,) = loop.facts.values()
+    (sync,) = [fact for fact in facts if fact.name == "sync.period"]
+    assert (sync.value, sync.note) == (20.0, "median time between the passes of the live loop")
+
+
 def test_the_truth_comes_back(history: Path) -> None:
     """Fitted on its own run and simulated again, the workload's sizes are those of the truth."""
     _, measures, points = looped(history, KEEP)

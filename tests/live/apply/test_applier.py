@@ -20,6 +20,7 @@ from hpabatch.live.apply.guards import Limits, is_canary
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Candidate, Election
 from hpabatch.live.apply.ledger import Entry, Ledger
+from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.rivals import Probe, Silence
 from hpabatch.live.apply.scales import ScaleWriter
 from hpabatch.live.apply.stored_status import as_stored_status
@@ -53,9 +54,10 @@ class Sink:
 
     problem = ""
 
-    def __init__(self) -> None:
+    def __init__(self, reports: Reports) -> None:
         self.statuses: list[HPAStatus] = []
         self.events: list[str] = []
+        self.last = reports.last
 
     def put(self, key: LaneKey, document: HPA) -> None:
         self.statuses.append(document.status)
@@ -98,7 +100,7 @@ class Bench:
         self, folder: Path, *, log: str = "log", own: bool = True, dry_run: bool = False,
         limits: Limits | None = None, saved: Saved | None = None,
     ) -> None:  # fmt: skip
-        self.client, self.clock, self.sink, self.site = FakeClient(), Clock(), Sink(), Site()
+        self.client, self.clock, self.site = FakeClient(), Clock(), Site()
         self.client.put(SWITCH, data={})
         self.client.put(PATH, kind="Scale", spec={"replicas": 2})
         self.client.put(TARGET)
@@ -106,6 +108,7 @@ class Bench:
         self.silence = Silence(10, self.clock)
         self.log, self.skew_s = folder / log, 0.0
         budget = Budget(1e6, 1e6)
+        self.sink = Sink(Reports(self.client, "ours", "me", budget, self.election))
         self.client.dry_run = dry_run
         parts = Parts(
             self.client, "ours",

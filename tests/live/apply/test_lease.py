@@ -59,6 +59,24 @@ def test_a_renewal_keeps_it() -> None:
     assert one.term == 1
 
 
+def test_a_lease_that_is_deleted_is_not_made_by_another_before_its_end() -> None:
+    """As when the API server's storage is emptied: its holder goes on for a while."""
+    client, clock = FakeClient(), Clock()
+    one, two = _election(client, clock, "one"), _election(client, clock, "two")
+    one.turn()
+    two.turn()
+    clock.sleep(5)
+    del client.objects[PATH]
+    two.turn()
+    assert _leads(one, two) == [True, False]
+    clock.sleep(10.1)
+    two.turn()
+    assert _leads(one, two) == [False, True]
+    del client.objects[PATH]
+    two.turn()
+    assert two.leads, "its own is made again at once"
+
+
 def test_a_release_is_taken_at_once() -> None:
     client, clock = FakeClient(), Clock()
     one, two = _election(client, clock, "one"), _election(client, clock, "two")

@@ -10,7 +10,7 @@ from hpabatch.live.apply.budget import Budget
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.statuses import HpaStatuses
 from hpabatch.model.messages import NORMAL, WARNING, Event
-from hpabatch.model.objects.hpa import HPA, HPAStatus
+from hpabatch.model.objects.hpa import HPA, Condition, HPAStatus
 from tests.live.apply.fake_writes import Clock, FakeClient
 from tests.live.apply.test_scales import OpenFence
 
@@ -106,3 +106,23 @@ def test_a_report_has_all_hpas_of_a_namespace_and_knows_a_rival() -> None:
     reports.put(("shop", "a"), HPA("a", "shop", status=HPAStatus(4, 4)))
     reports._write_due()
     assert reports.rival == "the report ours/hpabatch-report-shop was written by two"
+
+
+def test_a_new_leader_goes_on_from_the_last_reports() -> None:
+    client, clock = FakeClient(), Clock()
+    one = Reports(client, "ours", "one", Budget(1e6, 1e6), OpenFence(), clock)
+    since = Condition("AbleToScale", "True", "x", "y", "2026-11-24T00:00:00Z")
+    status = HPAStatus(2, 4, last_scale_time="2026-11-24T00:01:00Z", conditions=(since,))
+    for name in ("a", "b", "gone"):
+        one.put(("shop", name), HPA(name, "shop", status=status))
+    one._write_due()
+    client.objects[REPORT]["data"]["broken"] = "{"
+    keys = {("shop", name) for name in ("a", "b", "broken", "new")} | {("blog", "a")}
+    two = Reports(client, "ours", "two", Budget(1e6, 1e6), OpenFence(), clock)
+    assert two.last(keys) == {("shop", "a"): status, ("shop", "b"): status}
+    two.put(("shop", "a"), HPA("a", "shop", status=HPAStatus(4, 4)))
+    two._write_due()
+    data = client.objects[REPORT]["data"]
+    assert {name: json.loads(text)["currentReplicas"] for name, text in data.items()} == {
+        "a": 4, "b": 2,
+    }  # fmt: skip

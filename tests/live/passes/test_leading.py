@@ -193,6 +193,24 @@ def test_a_rescale_that_is_followed_counts_as_recommended(follows: bool) -> None
     assert (max(led.recommendations) >= 6) is follows
 
 
+def test_own_writes_are_no_recommendations() -> None:
+    """A policy allowed three where four were recommended: a window must not hold three."""
+    led = Led(follows=True)
+    assert led.writes(led.turn()) == (2, 3)
+    led.shows(3)
+    led.turn()
+    assert led.recommendations == [2, 4, 4]
+
+
+def test_a_rescale_within_a_policy_counts_as_what_was_recommended() -> None:
+    """The other controller's policy allowed three; four were recommended here at that time."""
+    led = Led(leads=False, follows=True)
+    led.turn()
+    led.shows(3)
+    led.turn()
+    assert 3 not in led.recommendations
+
+
 def test_a_rescale_that_the_status_does_not_name_is_not_followed() -> None:
     led = Led(leads=False, follows=True)
     led.turn()
@@ -245,7 +263,7 @@ def test_following_down_leaves_newer_recommendations() -> None:
         led.turn()
     memory, before = led.decider._memory, led.recommendations
     start, count = int(memory.head[0, HEAD_REC_START]), len(before)
-    follow_rescale(memory, 0, int(memory.recs.ms[start + count - 2]), 10, 1)
+    follow_rescale(memory, 0, int(memory.recs.ms[start + count - 2]), 10, 1, 0)
     assert led.recommendations == [1] * (count - 1) + before[-1:]
 
 

@@ -1,0 +1,292 @@
+"""`hpabatch live --apply` while targets, rights, logins and the API server's storage change."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.real.api_writes import Json, Writer
+from tests.real.applying import Applying, Ground, queue_metric
+from tests.real.cluster import missing, running_cluster
+from tests.real.live_place import Live
+from tests.real.silent_relay import SilentRelay
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+
+Start = Callable[..., Applying]
+SPACES = ("rolled", "silent", "narrow", "poor", "short", "lost")
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+STUB = (
+    "/api/v1/namespaces/kube-system/services/metrics-stub",
+    f"{RBAC}/clusterroles/metrics-stub",
+    f"{RBAC}/clusterrolebindings/metrics-stub",
+    *(
+        f"/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.{group}.k8s.io"
+        for group in ("metrics", "custom.metrics", "external.metrics")
+    ),
+)
+"""What makes the metrics server one of the cluster."""
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    flags = ["--stub", "--fake-kubelet", "--controllers", "deployment,replicaset"]
+    with running_cluster(tmp_path_factory.mktemp("faults"), flags=flags) as cluster:
+        found = Ground(Writer(cluster))
+        found.prepare(*SPACES)
+        yield found
+
+
+@pytest.fixture
+def start(ground: Ground, tmp_path: Path) -> Iterator[Start]:
+    """Yield a function that starts an instance; it is ended with the test."""
+    started: list[Applying] = []
+
+    def begin(*more: str, kubeconfig: Path | None = None, **settings: Any) -> Applying:
+        login = kubeconfig or ground.writer.folder / "kubeconfig"
+        started.append(Applying(tmp_path / f"instance{len(started)}", login, *more, **settings))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        one.kill()
+
+
+def _deployment(namespace: str, name: str) -> str:
+    return f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
+
+
+def _pods(ground: Ground, namespace: str, app: str) -> list[Json]:
+    path = f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3D{app}"
+    found: list[Json] = ground.writer.send("GET", path)["items"]
+    return found
+
+
+def _roll_out(ground: Ground, namespace: str, name: str) -> None:
+    template = {"metadata": {"annotations": {"rolled": str(time.time_ns())}}}
+    path = _deployment(namespace, name)
+    ground.writer.send("PATCH", path, {"spec": {"template": template}})
+
+
+def test_a_rollout_changes_no_size(ground: Ground, start: Start, tmp_path: Path) -> None:
+    """Old and new pods share the load: what they use together asks for what it asked for."""
+    ground.deployment("rolled", "web", 6)
+    ground.levels(cpu_total_m={"rolled/web": 300})
+    one = start("--manifests", str(ground.document(tmp_path / "hpas", "rolled", "web")))
+    one.until(one.leads)
+    one.until(lambda: one.desired().get("rolled/web") == 6)
+    for _ in range(3):
+        old = {pod["metadata"]["uid"] for pod in _pods(ground, "rolled", "web")}
+        _roll_out(ground, "rolled", "web")
+        one.until(lambda old=old: not old & {  # type: ignore[misc]
+            pod["metadata"]["uid"] for pod in _pods(ground, "rolled", "web")
+        })  # fmt: skip
+    time.sleep(2)
+    assert one.sizes("web") == []
+
+
+def test_a_paused_deployment_is_scaled(ground: Ground, start: Start, tmp_path: Path) -> None:
+    """Paused are rollouts, not sizes."""
+    ground.deployment("rolled", "paused", 2)
+    ground.writer.send("PATCH", _deployment("rolled", "paused"), {"spec": {"paused": True}})
+    ground.levels(cpu_total_m={"rolled/paused": 300})
+    one = start("--manifests", str(ground.document(tmp_path / "hpas", "rolled", "paused")))
+    one.until(lambda: ground.size("rolled", "paused") == 6)
+    _roll_out(ground, "rolled", "paused")
+    one.until(lambda: len(_pods(ground, "rolled", "paused")) == 6)
+    ground.levels(cpu_total_m={"rolled/paused": 100})
+    one.until(lambda: ground.size("rolled", "paused") == 2)
+    assert [size for _, size in one.sizes("paused")][:2] == [4, 6]
+
+
+def test_a_target_made_anew_is_decided_on_as_it_is(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    ground.deployment("rolled", "anew", 6)
+    ground.levels(cpu_total_m={"rolled/anew": 300})
+    one = start("--manifests", str(ground.document(tmp_path / "hpas", "rolled", "anew")))
+    one.until(one.leads)
+    one.until(lambda: one.desired().get("rolled/anew") == 6)
+    ground.remove_deployment("rolled", "anew")
+    one.until(lambda: "not found" in ground.report("rolled", "anew"))
+    ground.deployment("rolled", "anew", 1)
+    one.until(lambda: ground.size("rolled", "anew") == 6)
+    assert one.sizes("anew")[-1][1] == 6
+    assert one.logged("failed") == []
+
+
+def test_pods_that_a_quota_refuses_are_asked_for_once(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    """As in the controller: the size is what is asked for; pods that are not there use nothing."""
+    _quota(ground, "narrow", 4)
+    ground.deployment("narrow", "web", 2)
+    ground.levels(cpu_total_m={"narrow/web": 300})
+    one = start("--manifests", str(ground.document(tmp_path / "hpas", "narrow", "web")))
+    one.until(lambda: ground.size("narrow", "web") == 6)
+    time.sleep(4)
+    assert len(_pods(ground, "narrow", "web")) == 4, "the quota allows no more"
+    assert ground.size("narrow", "web") == 6
+    assert one.sizes("web") == [(2, 4), (4, 6)]
+    status = json.loads(ground.report("narrow", "web"))
+    assert (status["currentReplicas"], status["desiredReplicas"]) == (6, 6)
+    ground.levels(cpu_total_m={"narrow/web": 100})
+    one.until(lambda: ground.size("narrow", "web") == 2)
+
+
+def _quota(ground: Ground, namespace: str, pods: int) -> None:
+    """Allow so many pods, as the controller of quotas would have it."""
+    path = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    hard = {"pods": str(pods)}
+    ground.writer.send("POST", path, {"metadata": {"name": "few"}, "spec": {"hard": hard}})
+    status = {"status": {"hard": hard, "used": {"pods": "0"}}}
+    ground.writer.send("PATCH", f"{path}/few/status", status)
+
+
+# ---- a server that says nothing
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_a_stop_ends_connecting(
+    ground: Ground, start: Start, tmp_path: Path, *, writes: bool
+) -> None:
+    """Connections hang in their handshake, which has a limit of ten seconds.
+
+    A loop that writes waits for the limit of the writing request that has begun.
+    """
+    relay = SilentRelay(ground.writer.cluster)
+    login = relay.kubeconfig(tmp_path / "kubeconfig")
+    ground.levels(cpu_total_m={"silent/web": 100})
+    if writes:
+        documents = str(ground.document(tmp_path / "hpas", "silent", "web"))
+        one: Live = start("--manifests", documents, kubeconfig=login)
+    else:
+        one = Live(tmp_path / "shadow", login)
+    try:
+        one.until(lambda: bool(one.lines))
+        one.until(lambda: bool(one.metrics().get("hpabatch_passes_total")))
+        relay.fall_silent()
+        one.until(lambda: relay.taken >= 2)
+        code, seconds = one.end()
+        assert code == 0
+        assert seconds < (12 if writes else 5), seconds
+    finally:
+        one.kill()
+        relay.close()
+
+
+# ---- rights and logins
+
+
+def test_what_the_role_lacks_is_told_and_tried_again(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    """A size that may not be written is a failed write of the controller."""
+    _allow(ground, "scaler", "autoscaler", [
+        (["", "apps", "autoscaling", "metrics.k8s.io"], ["*"], ["get", "list", "watch"]),
+        (["coordination.k8s.io"], ["leases"], ["get", "create", "update"]),
+        ([""], ["configmaps"], ["get", "create", "update"]),
+    ])  # fmt: skip
+    ground.deployment("poor", "web")
+    ground.levels(cpu_total_m={"poor/web": 300})
+    documents = str(ground.document(tmp_path / "hpas", "poor", "web"))
+    one = start("--manifests", documents, kubeconfig=ground.writer.folder / "scaler.kubeconfig")
+    one.until(lambda: len(one.logged("failed")) >= 2)
+    words = 'cannot update resource "deployments/scale" in API group "apps"'
+    assert words in one.logged("failed")[0]["error"]
+    assert ground.size("poor", "web") == 2
+    one.until(lambda: "FailedUpdateScale" in ground.report("poor", "web"))
+    conditions = json.loads(ground.report("poor", "web"))["conditions"]
+    assert words in conditions[0]["message"]
+    _allow(ground, "scaler", "sizes", [(["apps"], ["deployments/scale"], ["update"])])
+    one.until(lambda: ground.size("poor", "web") == 6)
+    one.until(lambda: "FailedUpdateScale" not in ground.report("poor", "web"))
+
+
+def _allow(
+    ground: Ground, user: str, name: str, rules: list[tuple[list[str], list[str], list[str]]]
+) -> None:
+    listed = [{"apiGroups": g, "resources": r, "verbs": v} for g, r, v in rules]
+    ground.writer.send(
+        "POST", f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": listed}
+    )
+    group = "rbac.authorization.k8s.io"
+    bound = {
+        "metadata": {"name": name},
+        "subjects": [{"kind": "User", "name": user, "apiGroup": group}],
+        "roleRef": {"kind": "ClusterRole", "name": name, "apiGroup": group},
+    }
+    ground.writer.send("POST", f"{RBAC}/clusterrolebindings", bound)
+
+
+def test_a_token_that_expires_stops_writes_until_there_is_another(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    """The server forgets the token; a new one comes in its file, as in a pod."""
+    tokens = ground.writer.folder / "pki" / "tokens.csv"
+    known, token = tokens.read_text(), tmp_path / "token"
+    tokens.write_text(f'{known}first-token,first,first,"system:masters"\n')
+    ground.writer.restart()
+    token.write_text("first-token")
+    ground.deployment("short", "web")
+    ground.levels(cpu_total_m={"short/web": 100})
+    documents = str(ground.document(tmp_path / "hpas", "short", "web"))
+    one = start("--manifests", documents, kubeconfig=_with_token_file(ground, tmp_path, token))
+    one.until(one.leads)
+    tokens.write_text(f'{known}second-token,second,second,"system:masters"\n')
+    ground.writer.restart()
+    one.until_problem("apply lease", "Unauthorized")
+    one.until_problem("apply switch", "Unauthorized")
+    one.until(lambda: not one.leads())
+    ground.levels(cpu_total_m={"short/web": 300})
+    time.sleep(3)
+    assert one.logged("will") == []
+    token.write_text("second-token")
+    one.until(lambda: ground.size("short", "web") == 6)
+    assert "first-token" not in (one.folder / "out").read_text()
+    tokens.write_text(known)
+
+
+def _with_token_file(ground: Ground, folder: Path, token: Path) -> Path:
+    text = (ground.writer.folder / "kubeconfig").read_text()
+    assert "{token: admin-token}" in text
+    path = folder / "kubeconfig"
+    path.write_text(text.replace("{token: admin-token}", f"{{tokenFile: {token}}}"))
+    return path
+
+
+# ---- the last: afterwards nothing is as it was
+
+
+def test_an_emptied_storage_is_survived(ground: Ground, start: Start, tmp_path: Path) -> None:
+    """etcd begins anew with nothing; what is made again is scaled again."""
+    ground.deployment("lost", "web")
+    ground.levels(external={"queue": 60})  # other controllers may be slow to see their pods anew
+    metrics = [queue_metric("10")]
+    documents = str(ground.document(tmp_path / "hpas", "lost", "web", metrics=metrics))
+    pair = [start("--manifests", documents) for _ in range(2)]
+    pair[0].until(lambda: ground.size("lost", "web") == 6)
+    kept = [ground.writer.send("GET", path) for path in STUB]
+    ground.writer.empty()
+    for one in pair:
+        one.until_problem("apply switch", "the kill switch does not exist")
+    written = [len(one.logged("will")) for one in pair]
+    time.sleep(5)
+    assert [len(one.logged("will")) for one in pair] == written
+    for path, document in zip(STUB, kept, strict=True):
+        document["metadata"] = {"name": document["metadata"]["name"]}
+        document.pop("status", None)
+        if "clusterIP" in document.get("spec", {}):
+            del document["spec"]["clusterIP"]
+        ground.writer.send("POST", path.rpartition("/")[0], document)
+    ground.prepare("lost")
+    ground.deployment("lost", "web")
+    pair[0].until(lambda: ground.size("lost", "web") == 6)
+    assert sum(len(one.logged("will")) for one in pair) > sum(written)
+    for one in pair:
+        assert one.end()[0] == 0
