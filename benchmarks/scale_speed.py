@@ -164,9 +164,9 @@ _CLIENT = """
 import json, resource, sys, time
 from pathlib import Path
 from hpabatch.engine.fleet.request import Spread
-from tests.jobs.squares import run
+from tests.jobs.squares import records
 began = time.monotonic()
-run(Path(sys.argv[1]), {"count": int(sys.argv[2])}, Spread(workers=2))
+for _ in records(Path(sys.argv[1]), {"count": int(sys.argv[2])}, Spread(workers=2)): pass
 print(json.dumps({"peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
                   "seconds": time.monotonic() - began}))
 """

@@ -15,7 +15,7 @@ import platform
 import queue
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -46,7 +46,7 @@ _PACKAGES: Final = ("hpabatch", "numba", "numpy", "polars", "pyarrow")
 class Made(Generic[W]):
     """A job as it is planned: its tasks, what does them, on what they depend, what they read."""
 
-    tasks: list[Task]
+    tasks: Sequence[Task]
     work: W
     identity: Identity
     history: History | None = None
