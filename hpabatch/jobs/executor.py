@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from hpabatch import _cache
 from hpabatch.engine.fleet.request import Spread
 from hpabatch.errors import UsageError
 from hpabatch.jobs.folder import Identity, JobFolder, read_record
@@ -232,6 +231,7 @@ class _Loop:
         self._pool, self._order, self._queue = pool, order, queue
         self._common = {
             "make": order.make,
+            "kernel": order.kernel,
             "told": order.told,
             "fingerprint": order.identity.fingerprint,
             "facts": dict(order.identity.facts),
@@ -252,8 +252,6 @@ class _Loop:
             names = self._pool.workers()
             self._known &= set(names)
             for worker in names:
-                if self._out and self._compiles_first():
-                    break
                 self._give(worker, names)
             if names or self._out:
                 last_seen = time.monotonic()
@@ -275,13 +273,6 @@ class _Loop:
                 "them more memory, then give the same command again"
             )
         self._queue.give_back(task, worker)
-
-    def _compiles_first(self) -> bool:
-        """Whether one worker here compiles what the others would compile at the same time."""
-        kernel = self._order.kernel
-        if kernel is None or not isinstance(self._pool, ProcessPool):
-            return False
-        return _cache.FOLDER is not None and _cache.WRITABLE and not _cache.has_compiled(kernel)
 
     def _give(self, worker: str, workers: Sequence[str]) -> None:
         if worker in self._out or not self._queue:

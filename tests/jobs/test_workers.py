@@ -368,3 +368,50 @@ def test_workers_end_with_their_command(tmp_path: Path, sent: signal.Signals) ->
     seen: list[Status] = []
     assert run(tmp_path / "job", told, TWO, seen.append) == expected(40)
     assert seen[0].resumed >= kept
+
+
+_COMPILE = """
+import sys, time
+from pathlib import Path
+from hpabatch import _cache
+from hpabatch.jobs.worker import compiled_alone
+with compiled_alone("some_kernel"):
+    if not _cache.has_compiled("some_kernel"):
+        print("compiles", flush=True)
+        if sys.argv[1] == "dies":
+            time.sleep(60)
+        time.sleep(1)
+        (_cache.FOLDER / "file.some_kernel-1.nbc").touch()
+"""
+
+
+def test_one_process_compiles_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HPABATCH_CACHE_DIR", str(tmp_path))
+
+    def start(how: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-c", _COMPILE, how], stdout=subprocess.PIPE)
+
+    dies = start("dies")
+    assert dies.stdout is not None
+    assert dies.stdout.readline() == b"compiles\n"
+    others = [start("") for _ in range(3)]
+    time.sleep(0.5)
+    assert all(process.poll() is None for process in others)
+    dies.kill()
+    told = [process.communicate(timeout=60)[0] for process in others]
+    dies.communicate()
+    assert sorted(told) == [b"", b"", b"compiles\n"]
+
+
+def test_workers_that_start_ahead_are_taken_or_end(tmp_path: Path) -> None:
+    with processes.started_ahead(2):
+        first, second = processes._ahead
+        assert run(tmp_path / "job", {"count": 5}, TWO) == expected(5)
+        wait_until_gone([first.pid, second.pid])
+    with processes.started_ahead(2):
+        pids = [child.pid for child in processes._ahead]
+        # One part needs one worker, with the threads of both.
+        assert run(tmp_path / "one", {"count": 1}, TWO) == expected(1)
+    wait_until_gone(pids)
+    with processes.started_ahead(1025):
+        assert not processes._ahead
