@@ -90,6 +90,8 @@ def executor_of(spread: Spread, order: Order) -> Executor:
     if spread.workers is None and spread.scheduler is None:
         return in_this_process
     _refuse_held(order.told)
+    if spread.parts is not None:
+        PartsPlace(spread.parts, order.identity.fingerprint)
     if spread.scheduler is not None:
         from hpabatch.jobs.dask_workers import check_address
 
@@ -336,3 +338,4 @@ class _Loop:
                     f"{mine}: install the same versions for both"
                 )
         self._known.add(reply.worker)
+        del self._tries[reply.worker]

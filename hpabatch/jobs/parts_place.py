@@ -122,5 +122,5 @@ class PartsPlace:
 def _no_fault_of_the_history() -> Iterator[None]:
     try:
         yield
-    except HistoryError as error:
+    except (HistoryError, UsageError) as error:
         raise UsageError(f"--parts: {error}") from error
