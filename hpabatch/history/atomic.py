@@ -94,9 +94,9 @@ def atomic_folder(
             remove(place)
         temporary.mkdir(parents=True)
         yield temporary
-        for place, _, names in os.walk(temporary, topdown=False):
+        for folder, _, names in os.walk(temporary, topdown=False):
             for name in (*names, "."):
-                flush(Path(place, name))
+                flush(Path(folder, name))
         if final.is_dir():
             if not may_replace(final):
                 raise UsageError(f"{final} has got files of others; move them away")

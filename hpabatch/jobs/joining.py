@@ -175,7 +175,7 @@ def _write_footer(
     out.write(thrift.write_fields(before))
     out.write(thrift.write_list(_GROUPS, max(before), thrift.STRUCT, count))
     groups.seek(0)
-    shutil.copyfileobj(groups, out, _PIECE)
+    shutil.copyfileobj(groups, out)
     out.write(thrift.write_fields(behind, _GROUPS) + b"\0")
     size = out.tell() - begin
     if size > _MOST_FOOTER:

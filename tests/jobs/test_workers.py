@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -25,7 +26,7 @@ from hpabatch.history.flat import FlatHistory
 from hpabatch.history.store.storage import LocalStorage
 from hpabatch.jobs import executor, processes, worker
 from hpabatch.jobs.folder import Identity, count_kept, finishing, open_job, read_record
-from hpabatch.jobs.loop import Status, Task, run_job
+from hpabatch.jobs.loop import Status, Task, Tasks, run_job
 from hpabatch.jobs.parts_place import PartsPlace
 from hpabatch.jobs.worker import Worker, describe
 from tests.jobs.squares import MAKE, Squares, expected, made_again, run
@@ -239,6 +240,32 @@ def test_what_was_given_back_goes_to_another_worker() -> None:
     assert queue.take("two", ["one", "two"]) is first
     queue.give_back(first, "two")
     assert queue.take("one", ["one", "two"]) is first
+
+
+def test_a_worker_goes_on_with_its_group_and_then_helps_another() -> None:
+    tasks = Tasks(lambda k: Task(f"{k:03}", 1, k, f"{k // 4}"), range(8))
+    queue = executor._Queue(tasks)
+    both = ["one", "two"]
+    begun = [queue.take(name, both) for name in both]
+    assert [task.argument for task in begun if task] == [0, 4]
+    left = []
+    while queue:
+        task = queue.take("two", both)
+        assert task is not None
+        left.append(task.argument)
+    assert left == [5, 6, 7, 1, 2, 3]
+    assert queue.take("one", both) is None
+
+
+def test_a_queue_holds_no_tasks() -> None:
+    tasks = Tasks(lambda k: Task(f"{k:06}", 1, k), range(20_000))
+    tracemalloc.start()
+    queue, taken = executor._Queue(tasks), 0
+    while queue:
+        taken += queue.take(f"{taken % 8}", "01234567") is not None
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (taken, peak < 50_000) == (20_000, True)
 
 
 def test_a_job_that_is_another_one_there_is_refused(tmp_path: Path) -> None:
