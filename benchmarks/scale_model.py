@@ -50,6 +50,21 @@ def efficiency(found: dict[str, Any]) -> float:
     return float(min(seconds["dask_1"] / (2 * seconds["dask_2"]), 1.0))
 
 
+def client_lines(found: dict[str, dict[str, float]]) -> list[str]:
+    """Return the table of what a command takes that gives out tasks of nothing to two workers."""
+    return [
+        "Tasks that do nothing, by `--workers 2`:",
+        "",
+        "| tasks | most memory of the command | ms a task |",
+        "|---:|---:|---:|",
+        *(
+            f"| {int(count):,} | {used['peak_mb']:.1f} MB | "
+            f"{used['seconds'] / int(count) * 1000:.1f} |"
+            for count, used in found.items()
+        ),
+    ]
+
+
 def lines(found: dict[str, Any]) -> list[str]:
     """Return the page's part."""
     replay, sweep, seconds = found["replay"], found["sweep"], found["seconds"]
@@ -70,6 +85,8 @@ def lines(found: dict[str, Any]) -> list[str]:
         f"| `--workers 4` | 2 | {seconds['workers_4_on_2']:.1f} |",
         f"| Dask, 1 worker | 1 | {seconds['dask_1']:.1f} |",
         f"| Dask, 2 workers | 2 | {seconds['dask_2']:.1f} |",
+        "",
+        *client_lines(found["client"]),
         "",
         f"{HPAS:,} HPAs with one pod each, a year at one row a minute and a sync of 15 s: "
         f"{ROWS / 1e9:.0f} G rows, {DECISIONS / 1e9:.0f} G decisions. The history takes "

@@ -94,8 +94,9 @@ def atomic_folder(
             remove(place)
         temporary.mkdir(parents=True)
         yield temporary
-        for place in (*temporary.rglob("*"), temporary):
-            flush(place)
+        for folder, _, names in os.walk(temporary, topdown=False):
+            for name in (*names, "."):
+                flush(Path(folder, name))
         if final.is_dir():
             if not may_replace(final):
                 raise UsageError(f"{final} has got files of others; move them away")

@@ -65,6 +65,11 @@ def check_address(spread: Spread) -> None:
     address = spread.scheduler or ""
     scheme, _, rest = address.partition("://")
     host = rest.rpartition(":")[0].strip("[]")
+    if "@" in address:
+        raise UsageError(
+            "--scheduler: expected tls://HOST:PORT without user and password, got one with an @; "
+            "workers and commands are known by their certificates (--scheduler-tls)"
+        )
     if scheme not in ("tcp", "tls") or not host:
         raise UsageError(
             f"--scheduler {address}: expected tls://HOST:PORT, or tcp://HOST:PORT on this machine"

@@ -11,6 +11,7 @@ import json
 import logging
 import re
 import time
+from array import array
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -18,11 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from hpabatch import _cache
 from hpabatch.engine.fleet.request import Spread
 from hpabatch.errors import UsageError
 from hpabatch.jobs.folder import Identity, JobFolder, read_record
-from hpabatch.jobs.loop import Executor, Task, Work, in_this_process
+from hpabatch.jobs.loop import Executor, Task, Tasks, Work, in_this_process
 from hpabatch.jobs.parts_place import PartsPlace
 from hpabatch.jobs.processes import ProcessPool, Reply
 from hpabatch.jobs.worker import DESCRIBE, describe
@@ -90,6 +90,8 @@ def executor_of(spread: Spread, order: Order) -> Executor:
     if spread.workers is None and spread.scheduler is None:
         return in_this_process
     _refuse_held(order.told)
+    if spread.parts is not None:
+        PartsPlace(spread.parts, order.identity.fingerprint)
     if spread.scheduler is not None:
         from hpabatch.jobs.dask_workers import check_address
 
@@ -119,11 +121,14 @@ def _by_workers(
     place = None if spread.parts is None else PartsPlace(spread.parts, order.identity.fingerprint)
     if place is not None and tasks:
         place.probe()
-        there = set(place.whole())
-        fetched = [t for t in tasks if t.key in there and place.fetch(t.key, folder)]
-        yield from fetched
-        known = {t.key for t in fetched}
-        tasks = [t for t in tasks if t.key not in known]
+        if there := frozenset(place.whole()):
+            left = array("I")
+            for k, task in enumerate(tasks):
+                if task.key in there and place.fetch(task.key, folder):
+                    yield task
+                else:
+                    left.append(k)
+            tasks = Tasks(tasks.__getitem__, left)
     if tasks:
         with closing(_open_pool(spread, len(tasks))) as pool:
             loop = _Loop(pool, order, folder, spread.parts, _Queue(tasks))
@@ -165,20 +170,20 @@ def _open_pool(spread: Spread, tasks: int) -> Pool:
 class _Queue:
     """Tasks that no worker has; a worker goes on with the group that it began.
 
-    What was given back goes to another worker, as long as there is one that has not had it.
+    What was given back goes to another worker, as long as there is one that has not had it. Of
+    the others it has places in the sequence of all: one of each group that is begun.
     """
 
     def __init__(self, tasks: Sequence[Task]) -> None:
-        self._groups: dict[str, list[Task]] = {}  # (the next task of a group is the last)
-        for task in reversed(tasks):
-            self._groups.setdefault(task.group or task.key, []).append(task)
-        self._fresh = list(self._groups)
-        self._begun: dict[str, str] = {}
+        self._tasks = tasks
+        self._fresh = 0  # the first task of the first group that is not begun
+        self._groups: dict[int, range] = {}  # by their first task what is left of begun groups
+        self._begun: dict[str, int] = {}
         self._back: list[Task] = []
         self._had: dict[str, set[str]] = {}  # by task who has given it back
 
     def __bool__(self) -> bool:
-        return bool(self._groups or self._back)
+        return bool(self._groups or self._back or self._fresh < len(self._tasks))
 
     def take(self, worker: str, workers: Sequence[str]) -> Task | None:
         """Return the task for one of the workers; None: what is left is for others.
@@ -188,18 +193,30 @@ class _Queue:
         for k, task in enumerate(self._back):
             if worker not in self._had[task.key] or self._had[task.key].issuperset(workers):
                 return self._back.pop(k)
-        if not self._groups:
-            return None
-        group = self._begun.get(worker, "")
-        while group not in self._groups and self._fresh:
-            group = self._fresh.pop()
+        group = self._begun.get(worker, -1)
         if group not in self._groups:
-            group = max(self._groups, key=lambda name: len(self._groups[name]))
+            if self._fresh < len(self._tasks):
+                group = self._begin_group()
+            elif self._groups:
+                group = max(self._groups, key=lambda first: len(self._groups[first]))
+            else:
+                return None
         self._begun[worker] = group
-        task = self._groups[group].pop()
-        if not self._groups[group]:
-            del self._groups[group]
-        return task
+        left = self._groups.pop(group)
+        if left[1:]:
+            self._groups[group] = left[1:]
+        return self._tasks[left[0]]
+
+    def _begin_group(self) -> int:
+        """Return the first task of the next group."""
+        first = end = self._fresh
+        group = self._tasks[first].group
+        while end < len(self._tasks) and group == self._tasks[end].group:
+            end += 1
+            if not group:
+                break
+        self._fresh, self._groups[first] = end, range(first, end)
+        return first
 
     def give_back(self, task: Task, worker: str | None) -> None:
         """Take a task again from a worker; None: from none that is to blame."""
@@ -216,6 +233,7 @@ class _Loop:
         self._pool, self._order, self._queue = pool, order, queue
         self._common = {
             "make": order.make,
+            "kernel": order.kernel,
             "told": order.told,
             "fingerprint": order.identity.fingerprint,
             "facts": dict(order.identity.facts),
@@ -236,8 +254,6 @@ class _Loop:
             names = self._pool.workers()
             self._known &= set(names)
             for worker in names:
-                if self._out and self._compiles_first():
-                    break
                 self._give(worker, names)
             if names or self._out:
                 last_seen = time.monotonic()
@@ -259,13 +275,6 @@ class _Loop:
                 "them more memory, then give the same command again"
             )
         self._queue.give_back(task, worker)
-
-    def _compiles_first(self) -> bool:
-        """Whether one worker here compiles what the others would compile at the same time."""
-        kernel = self._order.kernel
-        if kernel is None or not isinstance(self._pool, ProcessPool):
-            return False
-        return _cache.FOLDER is not None and _cache.WRITABLE and not _cache.has_compiled(kernel)
 
     def _give(self, worker: str, workers: Sequence[str]) -> None:
         if worker in self._out or not self._queue:
@@ -329,3 +338,4 @@ class _Loop:
                     f"{mine}: install the same versions for both"
                 )
         self._known.add(reply.worker)
+        del self._tries[reply.worker]

@@ -21,11 +21,12 @@ import io
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final
@@ -48,6 +49,7 @@ DIGEST: Final = "sha256:"
 """What the names of facts begin with that are digests of inputs."""
 PUBLISHED: Final = "published"
 """Name under which a result is put together before it is moved to its place."""
+_FRAMES_AT_ONCE: Final = 256
 _WRITERS: Final = ("numpy", "polars", "pyarrow")
 _OURS: Final = frozenset({_JOB, _NEW_JOB, _LOCK, _TASKS, PUBLISHED, f"{PUBLISHED}.former"})
 
@@ -97,7 +99,7 @@ class JobFolder:
         trace: TracebackType | None,
     ) -> None:
         """Let others work here; the folder goes too if it keeps no finished task."""
-        if self.path.exists() and not self.done():
+        if self.path.exists() and next(self.done(), None) is None:
             self.discard()
         self._lock.close()
 
@@ -110,16 +112,15 @@ class JobFolder:
         """Return the folder of a finished task."""
         return self.tasks / key
 
-    def done(self) -> dict[str, dict[str, Any]]:
-        """Return by key the records of finished tasks whose files are all there."""
-        found = {}
-        with suppress(FileNotFoundError):
-            for name in sorted(os.listdir(self.tasks)):  # (names are smaller than paths)
-                if name.startswith("."):
-                    continue
-                if (record := read_record(self.tasks / name, self.fingerprint)) is not None:
-                    found[name] = record
-        return found
+    def record(self, key: str) -> dict[str, Any] | None:
+        """Return the record of a finished task whose files are all there; None: it is not."""
+        return read_record(self.place(key), self.fingerprint)
+
+    def done(self) -> Iterator[str]:
+        """Yield the keys of finished tasks whose files are all there, in no order."""
+        for name in _names(self.tasks):
+            if not name.startswith(".") and self.record(name) is not None:
+                yield name
 
     @contextmanager
     def task(self, key: str) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -142,7 +143,16 @@ class JobFolder:
         # job.json goes first: the rest of an interrupted removal belongs to no job.
         with suppress(FileNotFoundError):
             (self.path / _JOB).unlink()
+        for name in _names(self.tasks):  # (a removal as a whole would hold all names)
+            remove(self.tasks / name)
         remove(self.path)
+
+
+def _names(folder: Path) -> Iterator[str]:
+    """Yield the names in a folder one by one; a folder that is not there has none."""
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        for entry in entries:
+            yield entry.name
 
 
 @contextmanager
@@ -214,10 +224,27 @@ def read_frame(path: Path) -> pl.DataFrame:
     return pl.read_ipc(path.read_bytes())
 
 
+def concat_frames(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Return the rows of many small frames as one frame; without any it has no column.
+
+    A frame of a few rows takes 30 kB, most of it for its columns: some at a time become one.
+    """
+    whole: list[pl.DataFrame] = []
+    for some in _batches(frames, _FRAMES_AT_ONCE):
+        whole.append(pl.concat(some, rechunk=True))
+    return pl.concat(whole) if whole else pl.DataFrame()
+
+
+def _batches(frames: Iterable[pl.DataFrame], size: int) -> Iterator[list[pl.DataFrame]]:
+    rest = iter(frames)
+    while some := list(islice(rest, size)):
+        yield some
+
+
 def count_kept(path: Path) -> int:
     """Return how many finished tasks a job folder keeps; 0 if there is none."""
     try:
-        return sum(not place.name.startswith(".") for place in (path / _TASKS).iterdir())
+        return sum(not name.startswith(".") for name in _names(path / _TASKS))
     except OSError:
         return 0
 
@@ -288,8 +315,9 @@ def _settle(path: Path, identity: Identity, restart: bool, replace: bool | None)
         remove(path / _TASKS)
     (path / _TASKS).mkdir(exist_ok=True)
     with suppress(OSError):  # (a worker of a killed run may still be writing there)
-        for unfinished in (path / _TASKS).glob(".*"):
-            remove(unfinished)
+        for name in _names(path / _TASKS):
+            if name.startswith("."):
+                remove(path / _TASKS / name)
     text = {
         "format": FORMAT,
         "fingerprint": identity.fingerprint,

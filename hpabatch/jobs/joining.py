@@ -2,15 +2,18 @@
 
 A Parquet file is `PAR1`, the row groups' bytes, and a footer that says where each one is. So files
 are joined by copying the bytes between, in order, and writing one footer with every place moved:
-at the speed of the disk, in bounded memory, and the same bytes for the same parts. Field numbers
-are those of apache/parquet-format, src/main/thrift/parquet.thrift.
+at the speed of the disk, in bounded memory (the places stand in a temporary file until all are
+known), and the same bytes for the same parts. Field numbers are those of apache/parquet-format,
+src/main/thrift/parquet.thrift.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any, Final
 
 from hpabatch.errors import UnreadableError
@@ -20,6 +23,7 @@ from hpabatch.jobs.thrift import Items, Struct
 MAGIC: Final = b"PAR1"
 _TAIL: Final = 8  # the footer's length, and MAGIC again
 _PIECE: Final = 1 << 22
+_MOST_FOOTER: Final = (1 << 31) - 1
 
 # FileMetaData
 _SCHEMA: Final = 2
@@ -39,7 +43,7 @@ _META: Final = 3
 _META_OFFSETS: Final = (9, 10, 11, 14)
 
 
-def join_parquet(parts: Sequence[Path], metadata: Mapping[str, str], sink: Path) -> int:
+def join_parquet(parts: Iterable[Path], metadata: Mapping[str, str], sink: Path) -> int:
     """Write one file with the row groups of all parts, in their order; return its rows.
 
     Args:
@@ -52,27 +56,32 @@ def join_parquet(parts: Sequence[Path], metadata: Mapping[str, str], sink: Path)
         OSError: a part cannot be read, or the file cannot be written.
     """
     footer: Struct = {}
-    groups: list[Struct] = []
-    rows = 0
-    with sink.open("wb") as out:
+    first, rows, count = sink, 0, 0
+    with sink.open("wb") as out, TemporaryFile(dir=sink.parent) as groups:
         out.write(MAGIC)
         for part in parts:
             with part.open("rb") as file:
                 theirs, end = _read_footer(part, file)
-                footer = footer or theirs
+                if not footer:
+                    footer, first = _without_groups(theirs), part
                 if theirs[_SCHEMA] != footer[_SCHEMA]:
-                    raise UnreadableError(f"{part}: its columns are not those of {parts[0]}")
+                    raise UnreadableError(f"{part}: its columns are not those of {first}")
                 shift = out.tell() - len(MAGIC)
                 try:
                     for group in theirs[_GROUPS][1][1]:
                         if group[_GROUP_ROWS][1]:
-                            groups.append(_moved(group, shift, len(groups)))
+                            groups.write(thrift.write_struct(_moved(group, shift, count)))
+                            count += 1
                     rows += theirs[_ROWS][1]
                 except (KeyError, TypeError, ValueError):
                     raise _unreadable(part) from None
                 _copy(part, file, out, end)
-        out.write(_footer(footer, groups, rows, metadata))
+        _write_footer(out, footer, groups, count, rows, metadata)
     return rows
+
+
+def _without_groups(footer: Struct) -> Struct:
+    return {number: value for number, value in footer.items() if number != _GROUPS}
 
 
 def _read_footer(part: Path, file: IO[bytes]) -> tuple[Struct, int]:
@@ -141,7 +150,15 @@ def _copy(part: Path, file: IO[bytes], out: IO[bytes], end: int) -> None:
         left -= len(piece)
 
 
-def _footer(footer: Struct, groups: list[Struct], rows: int, metadata: Mapping[str, str]) -> bytes:
+def _write_footer(
+    out: IO[bytes],
+    footer: Struct,
+    groups: IO[bytes],
+    count: int,
+    rows: int,
+    metadata: Mapping[str, str],
+) -> None:
+    """Write a footer whose row groups, so many, stand as bytes in a file of their own."""
     pairs: list[Any] = [
         {1: (thrift.BINARY, name.encode()), 2: (thrift.BINARY, text.encode())}
         for name, text in sorted(metadata.items())
@@ -150,8 +167,19 @@ def _footer(footer: Struct, groups: list[Struct], rows: int, metadata: Mapping[s
     whole = {
         **footer,
         _ROWS: (thrift.I64, rows),
-        _GROUPS: (thrift.LIST, (thrift.STRUCT, groups)),
         _KEY_VALUES: (thrift.LIST, items),
     }
-    data = thrift.write_struct(dict(sorted(whole.items())))
-    return data + len(data).to_bytes(4, "little") + MAGIC
+    before = {number: whole[number] for number in sorted(whole) if number < _GROUPS}
+    behind = {number: whole[number] for number in sorted(whole) if number > _GROUPS}
+    begin = out.tell()
+    out.write(thrift.write_fields(before))
+    out.write(thrift.write_list(_GROUPS, max(before), thrift.STRUCT, count))
+    groups.seek(0)
+    shutil.copyfileobj(groups, out)
+    out.write(thrift.write_fields(behind, _GROUPS) + b"\0")
+    size = out.tell() - begin
+    if size > _MOST_FOOTER:
+        raise UnreadableError(
+            f"{count:,} row groups do not fit into one Parquet file; name a folder for the result"
+        )
+    out.write(size.to_bytes(4, "little") + MAGIC)

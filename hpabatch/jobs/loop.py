@@ -1,19 +1,21 @@
 """The loop of a job: tasks that are not done yet, one after the other, each kept once it is done.
 
-A job is a list of tasks and a `Work` that does one of them; a `JobFolder` keeps what was done, so
-the same job resumes where an earlier run stopped, and gives the same result. Only one task's result
-is in memory (two while one is being saved). Another `Executor` has them done by workers.
+A job is a sequence of tasks and a `Work` that does one of them; a `JobFolder` keeps what was done,
+so the same job resumes where an earlier run stopped, and gives the same result. Only one task's
+result is in memory (two while one is being saved), and nothing else for each task but four bytes.
+Another `Executor` has them done by workers.
 """
 
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, overload
 
 from hpabatch.errors import UsageError
 from hpabatch.jobs.folder import JobFolder
@@ -26,13 +28,70 @@ T_contra = TypeVar("T_contra", contravariant=True)
 class Task:
     """One part of a job: its key (a file name, unique), its weight, and its argument.
 
-    Tasks of one `group` share what was prepared for the first of them; "": a group of its own.
+    Tasks of one `group` stand together and share what was prepared for the first of them; "": a
+    group of its own.
     """
 
     key: str
     weight: int
     argument: Any
     group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks(Sequence[Task]):
+    """Tasks that are made when they are asked for, so that many of them take no memory.
+
+    `numbers` are what `make` makes them of; a part of them is a slice.
+    """
+
+    make: Callable[[int], Task]
+    numbers: Sequence[int]
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, k: int) -> Task: ...
+    @overload
+    def __getitem__(self, k: slice) -> Tasks: ...
+    def __getitem__(self, k: int | slice) -> Task | Tasks:
+        """Return one of them, or some."""
+        if isinstance(k, slice):
+            return Tasks(self.make, self.numbers[k])
+        return self.make(self.numbers[k])
+
+
+@dataclass(frozen=True, slots=True)
+class Records(Sequence[dict[str, Any]]):
+    """The records of tasks that a folder keeps, in their order; each is read when it is asked for.
+
+    One that has been removed meanwhile raises UsageError.
+    """
+
+    folder: JobFolder
+    tasks: Sequence[Task]
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.tasks)
+
+    @overload
+    def __getitem__(self, k: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, k: slice) -> Records: ...
+    def __getitem__(self, k: int | slice) -> dict[str, Any] | Records:
+        """Return one of them, or some."""
+        if isinstance(k, slice):
+            return Records(self.folder, self.tasks[k])
+        key = self.tasks[k].key
+        if (found := self.folder.record(key)) is None:
+            raise UsageError(
+                f"{self.folder.tasks}: finished parts have been removed meanwhile ({key}); give "
+                "the same command again"
+            )
+        return found
 
 
 class Work(Protocol[T]):
@@ -102,16 +161,12 @@ def run_job(
     folder: JobFolder,
     report: Report = lambda status: None,
     execute: Executor = in_this_process,
-) -> list[dict[str, Any]]:
+) -> Records:
     """Do all tasks that the folder does not keep yet; return every task's record, in their order.
 
     Whatever `work` raises ends the job; tasks that are kept stay so.
-
-    Raises:
-        UsageError: another process has removed some of them.
     """
-    kept = frozenset(folder.done())  # (not their records, which may be long)
-    missing = [task for task in tasks if task.key not in kept]
+    missing = _missing(tasks, folder)
     weight = sum(task.weight for task in tasks)
     resumed = weight - sum(task.weight for task in missing)
     begin, left, open_tasks = time.monotonic(), weight - resumed, len(missing)
@@ -134,10 +189,12 @@ def run_job(
         for task in kept_now:
             left, open_tasks = left - task.weight, open_tasks - 1
             tell()
-    found = folder.done()
-    if absent := [task.key for task in tasks if task.key not in found]:
-        raise UsageError(
-            f"{folder.tasks}: finished parts have been removed meanwhile ({absent[0]}); give the "
-            "same command again"
-        )
-    return [found[task.key] for task in tasks]
+    return Records(folder, tasks)
+
+
+def _missing(tasks: Sequence[Task], folder: JobFolder) -> Sequence[Task]:
+    """Return the tasks that a folder does not keep."""
+    if next(folder.done(), None) is None:
+        return tasks
+    wanted = (k for k, task in enumerate(tasks) if folder.record(task.key) is None)
+    return Tasks(tasks.__getitem__, array("I", wanted))

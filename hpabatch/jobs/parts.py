@@ -14,9 +14,9 @@ from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.replay.run import ShardNotes, ShardResult, replay_shards
 from hpabatch.engine.replay.score import Score, score
 from hpabatch.engine.replay.sensitivity import Setting
-from hpabatch.engine.replay.summary import summarize_part
+from hpabatch.engine.replay.summary import join_summaries, summarize_part
 from hpabatch.engine.shards.read import ShardFacts
-from hpabatch.jobs.folder import JobFolder, read_frame, write_frame
+from hpabatch.jobs.folder import JobFolder, concat_frames, read_frame, write_frame
 from hpabatch.jobs.loop import Task
 from hpabatch.jobs.parquet import write_parquet
 
@@ -94,15 +94,15 @@ def notes_from_json(found: Mapping[str, Any]) -> ShardNotes:
     )
 
 
-def read_summaries(folder: JobFolder, keys: Sequence[str]) -> list[pl.DataFrame]:
-    """Return the parts of a summary, in the keys' order."""
-    return [read_frame(folder.place(key) / _SUMMARY) for key in keys]
+def read_summary(folder: JobFolder, tasks: Sequence[Task]) -> pl.DataFrame:
+    """Return the summary of a replay from its parts."""
+    return join_summaries([_read(folder, tasks, _SUMMARY)])
 
 
-def read_scores(folder: JobFolder, keys: Sequence[str]) -> Score:
+def read_scores(folder: JobFolder, tasks: Sequence[Task]) -> Score:
     """Return the score of a replay from its parts."""
-    places = [folder.place(key) for key in keys]
-    return Score(
-        pl.concat([read_frame(place / _SCORES) for place in places]),
-        pl.concat([read_frame(place / _EVENTS) for place in places]),
-    )
+    return Score(_read(folder, tasks, _SCORES), _read(folder, tasks, _EVENTS))
+
+
+def _read(folder: JobFolder, tasks: Sequence[Task], name: str) -> pl.DataFrame:
+    return concat_frames(read_frame(folder.place(task.key) / name) for task in tasks)

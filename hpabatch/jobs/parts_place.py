@@ -12,8 +12,8 @@ place is one of the history: all of them are UsageErrors, which leave finished p
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +22,7 @@ from hpabatch.history.store.storage import Storage, open_storage
 from hpabatch.jobs.folder import RECORD, JobFolder
 
 _NAME_LENGTH: Final = 24
+_REMOVED_AT_ONCE: Final = 1000
 
 
 class PartsPlace:
@@ -32,6 +33,7 @@ class PartsPlace:
         with _no_fault_of_the_history():
             self._storage: Storage = open_storage(location)
         self._job = fingerprint[:_NAME_LENGTH]
+        self._moved: list[str] = []
 
     @contextmanager
     def sending(self, key: str) -> Iterator[Path]:
@@ -50,11 +52,13 @@ class PartsPlace:
     def whole(self) -> list[str]:
         """Return the keys of the parts that are there (UsageError: the place cannot be read)."""
         with _no_fault_of_the_history():
-            names = [item.name.split("/") for item in self._storage.names(self._job)]
-        return [parts[-2] for parts in names if parts[-1] == RECORD]
+            names = [item.name for item in self._storage.names(self._job)]
+        return [name.split("/")[-2] for name in names if name.endswith(f"/{RECORD}")]
 
     def fetch(self, key: str, folder: JobFolder) -> bool:
-        """Copy a part into the job folder; False: it is not whole there.
+        """Move a part into the job folder; False: it is not whole there.
+
+        Some parts at a time are removed from the place, so that it never holds many.
 
         Raises:
             UsageError: the place cannot be read, or the job folder cannot be written.
@@ -77,6 +81,11 @@ class PartsPlace:
             for name, data in contents.items():
                 (place / name).write_bytes(data)
             record.update(kept)
+        self._moved += [self._name(key, file) for file in (RECORD, *sizes)]
+        if len(self._moved) >= _REMOVED_AT_ONCE:
+            with suppress(UsageError):  # (`clear` tries again, and tells)
+                self._remove(self._moved)
+            self._moved = []
         return True
 
     def probe(self) -> None:
@@ -94,6 +103,10 @@ class PartsPlace:
         """Remove the job's parts (UsageError: they cannot be)."""
         with _no_fault_of_the_history():
             names = [item.name for item in self._storage.names(self._job)]
+        self._remove(names)
+
+    def _remove(self, names: Sequence[str]) -> None:
+        with _no_fault_of_the_history():
             if names:
                 self._storage.delete(names)
 
@@ -109,5 +122,5 @@ class PartsPlace:
 def _no_fault_of_the_history() -> Iterator[None]:
     try:
         yield
-    except HistoryError as error:
+    except (HistoryError, UsageError) as error:
         raise UsageError(f"--parts: {error}") from error

@@ -43,12 +43,13 @@ from hpabatch.jobs.folder import (
     DIGEST,
     Identity,
     JobFolder,
+    concat_frames,
     made_by,
     open_job,
     read_frame,
     write_frame,
 )
-from hpabatch.jobs.loop import Status, Task, run_job
+from hpabatch.jobs.loop import Records, Status, Task, Tasks, run_job
 from hpabatch.jobs.parts import notes_from_json, notes_to_json
 from hpabatch.jobs.seen import Told, seen_again, told_lenses
 from hpabatch.jobs.worker import Made
@@ -178,7 +179,7 @@ def quality_by_workers(
     made, told = _looks(look, candidates), _told(history, request, None)
     order = Order(f"{_HERE}:looks_again", told, made.identity)
     with _done(made, order, request, history, progress) as pieces:
-        return look.joined([piece.frames["hpas"] for piece in pieces])
+        return look.joined([concat_frames(piece.frames["hpas"] for piece in pieces)])
 
 
 def looks_again(told: Mapping[str, Any]) -> Made[PiecesWork]:
@@ -231,8 +232,8 @@ def _made(
     return Made(_tasks(weights), work, _identity(plan.evidence, parts), plan.history)
 
 
-def _tasks(weights: Sequence[int]) -> list[Task]:
-    return [Task(f"{k:05}", weight, k) for k, weight in enumerate(weights)]
+def _tasks(weights: Sequence[int]) -> Tasks:
+    return Tasks(lambda k: Task(f"{k:05}", weights[k], k), range(len(weights)))
 
 
 def _identity(facts: Mapping[str, str], parts: Sequence[Any]) -> Identity:
@@ -259,15 +260,17 @@ def _done(
         open_job(Path(place) / "job", made.identity) as folder,
     ):
         records = run_job(made.tasks, made.work, folder, report, execute)
-        told_of = [text for record in records for text in record["warnings"]]
-        history.warnings[:] = list(dict.fromkeys([*told_of, *history.warnings]))
-        yield _read(folder, made.tasks, records)
+        yield _read(folder, made.tasks, records, history)
 
 
 def _read(
-    folder: JobFolder, tasks: Sequence[Task], records: Sequence[Mapping[str, Any]]
+    folder: JobFolder, tasks: Sequence[Task], records: Records, history: History
 ) -> Iterator[Piece]:
+    """Yield the pieces; behind the last one the history has their warnings."""
+    told: dict[str, None] = {}
     for task, record in zip(tasks, records, strict=True):
         place = folder.place(task.key)
         frames = {name: read_frame(place / f"{name}.arrow") for name in record["frames"]}
+        told |= dict.fromkeys(record["warnings"])
         yield Piece(frames, record)
+    history.warnings[:] = list(dict.fromkeys([*told, *history.warnings]))

@@ -10,9 +10,9 @@ import os
 import queue
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ class Child:
 
     def __init__(self, threads: int) -> None:
         """Start it; numba, polars and OpenMP get so many threads before they are imported."""
+        self.threads = threads
         names = ("NUMBA_NUM_THREADS", "POLARS_MAX_THREADS", "OMP_NUM_THREADS")
         self._process = subprocess.Popen(
             # -P: nothing of the current folder is imported in place of a library.
@@ -77,12 +78,42 @@ class Child:
         return f"it was ended by signal {-code}" if code < 0 else f"it ended with code {code}"
 
 
+_ahead: list[Child] = []
+
+
+@contextmanager
+def started_ahead(count: int | None) -> Iterator[None]:
+    """Start so many processes for the pools of the block; those that none has taken end with it.
+
+    They import what they need while this process plans. None are started where there are more than
+    cores: there may be fewer parts than that.
+    """
+    if count is not None and count <= len(os.sched_getaffinity(0)):
+        _ahead.extend(Child(_threads(count)) for _ in range(count))
+    try:
+        yield
+    finally:
+        _end_ahead()
+
+
+def _end_ahead() -> None:
+    while _ahead:
+        _ahead.pop().close()
+
+
+def _threads(count: int) -> int:
+    """Return the threads of each of some workers, which share the cores."""
+    return max(len(os.sched_getaffinity(0)) // count, 1)
+
+
 class ProcessPool:
     """Worker processes on this machine; one that ends is replaced with the next order."""
 
     def __init__(self, count: int) -> None:
-        """Plan `count` workers, which share the cores; they start with their first order."""
-        self._threads = max(len(os.sched_getaffinity(0)) // count, 1)
+        """Plan `count` workers; those that were not started ahead start with their first order."""
+        self._threads = _threads(count)
+        if any(child.threads != self._threads for child in _ahead):
+            _end_ahead()
         self._names = [f"worker {k + 1}" for k in range(count)]
         self._children: dict[str, Child] = {}
         self._replies: queue.SimpleQueue[Reply] = queue.SimpleQueue()
@@ -95,7 +126,7 @@ class ProcessPool:
     def start(self, worker: str, order: str) -> None:
         """Give a worker its order."""
         if worker not in self._children:
-            self._children[worker] = Child(self._threads)
+            self._children[worker] = _ahead.pop(0) if _ahead else Child(self._threads)
         self._askers.submit(self._ask, worker, self._children[worker], order)
 
     def _ask(self, worker: str, child: Child, order: str) -> None:

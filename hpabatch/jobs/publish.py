@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -52,7 +52,7 @@ def is_result_folder(path: Path) -> bool:
 
 
 def publish(
-    destination: Destination, folder: JobFolder, parts: Sequence[Path], evidence: Mapping[str, str]
+    destination: Destination, folder: JobFolder, parts: Iterable[Path], evidence: Mapping[str, str]
 ) -> None:
     """Put the decisions of all shards to their place; what was there before stays until then.
 
@@ -70,11 +70,12 @@ def publish(
             join_parquet(parts, evidence_metadata(evidence), new)
 
 
-def _fill_folder(new: Path, parts: Sequence[Path], evidence: Mapping[str, str]) -> None:
-    names = [f"part-{k:05}.parquet" for k in range(len(parts))]
+def _fill_folder(new: Path, parts: Iterable[Path], evidence: Mapping[str, str]) -> None:
+    names = []
+    for k, part in enumerate(parts):
+        names.append(f"part-{k:05}.parquet")
+        _link(part, new / names[-1])
     text = {EVIDENCE_KEY: dict(evidence), "parts": names}
-    for name, part in zip(names, parts, strict=True):
-        _link(part, new / name)
     (new / EVIDENCE_FILE).write_text(json.dumps(text, indent=1, sort_keys=True))
 
 

@@ -6,9 +6,11 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,10 +24,9 @@ from hpabatch.engine.fleet.request import Spread
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.fleet.versions import history_profile
 from hpabatch.engine.replay.request import ReplayRequest, ReplayToRequest
-from hpabatch.engine.replay.run import ReplayNotes, join_notes
+from hpabatch.engine.replay.run import GatheredNotes, ReplayNotes
 from hpabatch.engine.replay.score import Score
 from hpabatch.engine.replay.sensitivity import AS_ASKED, Setting, compare, settings_of
-from hpabatch.engine.replay.summary import join_summaries
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
@@ -34,13 +35,13 @@ from hpabatch.inputs.manifest_checks import check_manifests
 from hpabatch.inputs.manifests import load_manifests
 from hpabatch.jobs.executor import Order, executor_of
 from hpabatch.jobs.folder import Identity, JobFolder, finishing, made_by, open_job
-from hpabatch.jobs.loop import Executor, Report, Task, in_this_process, run_job
+from hpabatch.jobs.loop import Executor, Report, Task, Tasks, in_this_process, run_job
 from hpabatch.jobs.parts import (
     DECISIONS,
     ReplayWork,
     notes_from_json,
     read_scores,
-    read_summaries,
+    read_summary,
 )
 from hpabatch.jobs.publish import Destination, publish
 from hpabatch.jobs.seen import Told, seen_again, told_lenses
@@ -224,13 +225,17 @@ def _identity(
     return Identity(fingerprint, facts)
 
 
-def _tasks(settings: Sequence[Setting]) -> list[Task]:
-    """Return the tasks, those with decisions first."""
-    return [
-        Task(f"{s:02}-{k:05}", _decisions(setting.plan, *shard), (s, k))
-        for s, setting in enumerate(settings)
-        for k, shard in enumerate(setting.plan.shards)
-    ]
+def _tasks(settings: Sequence[Setting]) -> Tasks:
+    """Return the tasks, setting by setting: those with decisions first."""
+    plans = [setting.plan for setting in settings]
+    weights = array("q", (_decisions(plan, *shard) for plan in plans for shard in plan.shards))
+    shards = max(len(plans[0].shards), 1)  # (settings change no shard)
+
+    def task(number: int) -> Task:
+        s, k = divmod(number, shards)
+        return Task(f"{s:02}-{k:05}", weights[number], (s, k))
+
+    return Tasks(task, range(len(weights)))
 
 
 def _decisions(plan: ReplayPlan, first: int, last: int) -> int:
@@ -272,28 +277,41 @@ def _finish(
     records: Sequence[dict[str, Any]],
     folder: JobFolder,
 ) -> ReplayDone:
-    """Put the parts together and publish the decisions."""
-    plan = job.plan
-    keys = [[t.key for t in tasks if t.argument[0] == s] for s in range(len(settings))]
-    own = records[: len(keys[0])]
-    told = dict.fromkeys(text for record in records for text in record["warnings"])
-    plan.history.warnings[:] = list(dict.fromkeys([*told, *plan.history.warnings]))
-    notes = join_notes(plan, [notes_from_json(record) for record in own])
-    if not any(record["hpas"] for record in own):
+    """Put the parts together, one at a time, and publish the decisions."""
+    count = len(tasks) // len(settings)
+    notes, has_hpas = _join_records(job.plan, records, count)
+    if not has_hpas:
         raise NothingReplayedError(notes.skipped, notes.warnings)
-    summaries = [join_summaries(read_summaries(folder, part)) for part in keys]
+    own = tasks[:count]
+    summary = read_summary(folder, own)
+    others = (read_summary(folder, tasks[k : k + count]) for k in range(count, len(tasks), count))
     done = ReplayDone(
         notes.skipped,
         notes.warnings,
         notes.evidence,
-        summary=summaries[0],
-        sensitivity=compare(settings, summaries) if job.sensitivity else None,
-        score=read_scores(folder, keys[0]) if job.score else None,
+        summary=summary,
+        sensitivity=compare(settings, chain([summary], others)) if job.sensitivity else None,
+        score=read_scores(folder, own) if job.score else None,
     )
     if job.destination is not None:
-        parts = [folder.place(key) / DECISIONS for key in keys[0]]
+        parts = (folder.place(task.key) / DECISIONS for task in own)
         publish(job.destination, folder, parts, done.evidence)
     return done
+
+
+def _join_records(
+    plan: ReplayPlan, records: Iterable[dict[str, Any]], count: int
+) -> tuple[ReplayNotes, bool]:
+    """Return the notes of the first `count` records, and whether there is an HPA in them."""
+    warnings: dict[str, None] = {}
+    notes, has_hpas = GatheredNotes(), False
+    for k, record in enumerate(records):
+        warnings |= dict.fromkeys(record["warnings"])
+        if k < count:
+            notes.add(notes_from_json(record))
+            has_hpas |= bool(record["hpas"])
+    plan.history.warnings[:] = list(dict.fromkeys([*warnings, *plan.history.warnings]))
+    return notes.joined(plan), has_hpas
 
 
 class NothingReplayedError(RefusedError):

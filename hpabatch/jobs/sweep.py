@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -42,6 +42,7 @@ from hpabatch.jobs.folder import (
     PUBLISHED,
     Identity,
     JobFolder,
+    concat_frames,
     finishing,
     first_difference,
     made_by,
@@ -50,7 +51,7 @@ from hpabatch.jobs.folder import (
     write_frame,
 )
 from hpabatch.jobs.joining import join_parquet
-from hpabatch.jobs.loop import Report, Task, run_job
+from hpabatch.jobs.loop import Report, Task, Tasks, run_job
 from hpabatch.jobs.parquet import evidence_metadata
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.seen import seen_again, told_lens, told_lenses
@@ -212,17 +213,20 @@ def _own_facts(evidence: Mapping[str, str], told: Mapping[str, Any]) -> dict[str
     return {name: text for name, text in {**options, **facts}.items() if name != "history"}
 
 
-def tasks_of(sweep: SweepPlan) -> list[Task]:
-    """Return the tasks of a sweep, part by part."""
-    tasks = []
-    for number, (first, last) in enumerate(sweep.parts):
-        hpas = last - first
+def tasks_of(sweep: SweepPlan) -> Tasks:
+    """Return the tasks of a sweep, part by part: that on its HPAs first, then its chunks."""
+
+    def task(k: int) -> Task:
+        number, chunk = divmod(k, len(sweep.chunks) + 1)
+        first, last = sweep.parts[number]
         group = f"{number:05}"
-        tasks.append(Task(f"{group}-{HPAS}", hpas * _FIT_WEIGHT, (number, 0, 0), group))
-        for k, (begin, end) in enumerate(sweep.chunks):
-            weight = hpas * (end - begin)
-            tasks.append(Task(f"{number:05}-{k:05}", weight, (number, begin, end), group))
-    return tasks
+        if chunk == 0:
+            return Task(f"{group}-{HPAS}", (last - first) * _FIT_WEIGHT, (number, 0, 0), group)
+        begin, end = sweep.chunks[chunk - 1]
+        weight = (last - first) * (end - begin)
+        return Task(f"{group}-{chunk - 1:05}", weight, (number, begin, end), group)
+
+    return Tasks(task, range(len(sweep.parts) * (len(sweep.chunks) + 1)))
 
 
 def _identity(job: SweepJob) -> Identity:
@@ -257,19 +261,19 @@ def _finish(
     job: SweepJob, tasks: Sequence[Task], records: Sequence[dict[str, Any]], folder: JobFolder
 ) -> None:
     """Put the parts together and move them to their place."""
-    skipped = [*job.sweep.plan.skipped]
-    skipped += [Skipped(*row) for record in records for row in record["skipped"]]
-    skipped = list(dict.fromkeys(skipped))
-    told = list(dict.fromkeys(text for record in records for text in record["notes"]))
-    hpas = _joined(folder, [t for t in tasks if t.argument[1] == t.argument[2]], _HPAS)
+    skipped, told = dict.fromkeys(job.sweep.plan.skipped), dict[str, None]()
+    for record in records:
+        skipped |= dict.fromkeys(Skipped(*row) for row in record["skipped"])
+        told |= dict.fromkeys(record["notes"])
+    hpas = _joined(folder, (t for t in tasks if t.argument[1] == t.argument[2]), _HPAS)
     if hpas.is_empty():
-        raise SweepRefusedError(skipped)
+        raise SweepRefusedError(list(skipped))
     sweep, evidence = job.sweep, job.sweep.evidence
     with atomic_folder(job.destination.real_path, is_sweep_folder, folder.path / PUBLISHED) as new:
         write_table(settings_frame(sweep.options.grid), evidence, new, "settings")
         write_table(hpas.sort("cluster", "namespace", "hpa"), evidence, new, "hpas")
         _write_parts(sweep, tasks, folder, new, evidence)
-        write_about(new, evidence, _parameters(job, skipped, told))
+        write_about(new, evidence, _parameters(job, list(skipped), list(told)))
 
 
 class SweepRefusedError(RefusedError):
@@ -281,11 +285,10 @@ class SweepRefusedError(RefusedError):
         self.skipped = tuple(skipped)
 
 
-def _joined(folder: JobFolder, tasks: Sequence[Task], name: str) -> pl.DataFrame:
+def _joined(folder: JobFolder, tasks: Iterable[Task], name: str) -> pl.DataFrame:
     """Return the rows of some tasks' file; tasks without any have an empty one."""
-    frames = [read_frame(folder.place(task.key) / name) for task in tasks]
-    filled = [frame for frame in frames if frame.width and frame.height]
-    return pl.concat(filled) if filled else pl.DataFrame()
+    frames = (read_frame(folder.place(task.key) / name) for task in tasks)
+    return concat_frames(frame for frame in frames if frame.width and frame.height)
 
 
 def _write_parts(
@@ -298,9 +301,8 @@ def _write_parts(
     """Write results and blocks: one part of the fleet at a time, in the order of their keys."""
     units = units_frame(sweep)
     parts: dict[str, list[Path]] = {"results": [], "blocks": []}
-    chunks = [t for t in tasks if t.argument[1] != t.argument[2]]
-    for number, grouped in groupby(chunks, key=lambda t: int(t.argument[0])):
-        theirs = list(grouped)
+    for number, grouped in groupby(tasks, key=lambda t: int(t.argument[0])):
+        theirs = [t for t in grouped if t.argument[1] != t.argument[2]]
         results = _joined(folder, theirs, _RESULTS)
         if results.is_empty():
             continue

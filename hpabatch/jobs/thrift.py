@@ -49,6 +49,24 @@ def write_struct(fields: Struct) -> bytes:
     return bytes(out)
 
 
+def write_fields(fields: Struct, before: int = 0) -> bytes:
+    """Return the bytes of fields that stand in a struct behind the field `before`."""
+    out = bytearray()
+    _write_fields(out, fields, before)
+    return bytes(out)
+
+
+def write_list(number: int, before: int, kind: int, length: int) -> bytes:
+    """Return the bytes that a field begins with which is a list of so many values of a type.
+
+    The values' own bytes follow.
+    """
+    out = bytearray()
+    _write_header(out, number, before, LIST)
+    _write_length(out, kind, length)
+    return bytes(out)
+
+
 class _Reader:
     """Walks over bytes; an IndexError means that they end too early."""
 
@@ -134,17 +152,24 @@ def _write_integer(out: bytearray, value: int) -> None:
 
 
 def _write_struct(out: bytearray, fields: Struct) -> None:
-    before = 0
+    _write_fields(out, fields, 0)
+    out.append(0)
+
+
+def _write_fields(out: bytearray, fields: Struct, before: int) -> None:
     for number, (kind, value) in fields.items():
-        if 0 < number - before <= 15:
-            out.append(number - before << 4 | kind)
-        else:
-            out.append(kind)
-            _write_integer(out, number)
+        _write_header(out, number, before, kind)
         before = number
         if kind not in (TRUE, FALSE):
             _write_value(out, kind, value)
-    out.append(0)
+
+
+def _write_header(out: bytearray, number: int, before: int, kind: int) -> None:
+    if 0 < number - before <= 15:
+        out.append(number - before << 4 | kind)
+    else:
+        out.append(kind)
+        _write_integer(out, number)
 
 
 def _write_value(out: bytearray, kind: int, value: Any) -> None:
@@ -165,10 +190,14 @@ def _write_value(out: bytearray, kind: int, value: Any) -> None:
 
 def _write_items(out: bytearray, items: Items) -> None:
     kind, values = items
-    if len(values) < _LONG_LIST:
-        out.append(len(values) << 4 | kind)
-    else:
-        out.append(_LONG_LIST << 4 | kind)
-        _write_varint(out, len(values))
+    _write_length(out, kind, len(values))
     for value in values:
         _write_value(out, kind, value)
+
+
+def _write_length(out: bytearray, kind: int, length: int) -> None:
+    if length < _LONG_LIST:
+        out.append(length << 4 | kind)
+    else:
+        out.append(_LONG_LIST << 4 | kind)
+        _write_varint(out, length)

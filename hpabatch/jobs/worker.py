@@ -8,15 +8,18 @@ another place that all workers reach; the answer says only that they are there.
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import json
+import logging
 import os
 import platform
 import queue
 import threading
+import time
 import traceback
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -36,9 +39,17 @@ from hpabatch.jobs.folder import (
 from hpabatch.jobs.loop import Task, Work
 from hpabatch.jobs.parts_place import PartsPlace
 
+_log = logging.getLogger(__name__)
+
 W = TypeVar("W", bound=Work[Any])
 
 DESCRIBE: Final = "describe"
+_COMPILING: Final = "compiling"
+"""Lock in the cache of compiled code, held by who fills it."""
+_LOOK_EVERY_S: Final = 0.5
+_TELL_EVERY_S: Final = 10.0
+# Imports most of what any job needs: a worker that waits for its first order has it by then.
+_PLANS: Final = "hpabatch.jobs.replay"
 _PACKAGES: Final = ("hpabatch", "numba", "numpy", "polars", "pyarrow")
 
 
@@ -46,7 +57,7 @@ _PACKAGES: Final = ("hpabatch", "numba", "numpy", "polars", "pyarrow")
 class Made(Generic[W]):
     """A job as it is planned: its tasks, what does them, on what they depend, what they read."""
 
-    tasks: list[Task]
+    tasks: Sequence[Task]
     work: W
     identity: Identity
     history: History | None = None
@@ -66,6 +77,35 @@ def describe() -> dict[str, str]:
     return found | {"hpabatch's sources": code_digest()[:16], "kernels": _cache.DIGEST}
 
 
+@contextmanager
+def compiled_alone(kernel: str | None) -> Iterator[None]:
+    """Let only one process of those that share a cache compile a kernel, in the block.
+
+    The others wait, and say so, until the cache has it or that process has ended.
+    """
+    from hpabatch import _cache
+
+    if kernel is None or _cache.FOLDER is None or not _cache.WRITABLE:
+        yield
+        return
+    with (_cache.FOLDER / _COMPILING).open("a") as lock:
+        begin = told = time.monotonic()
+        while not _cache.has_compiled(kernel):
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if (now := time.monotonic()) - told >= _TELL_EVERY_S:
+                    told = now
+                    _log.warning(
+                        "waiting for another process to compile %s, for %.0f s", kernel, now - begin
+                    )
+                time.sleep(_LOOK_EVERY_S)
+            except OSError:  # (a file system without locks)
+                break
+        yield
+
+
 class Worker:
     """Does orders; the job that was planned last is kept."""
 
@@ -82,7 +122,8 @@ class Worker:
         try:
             if order["task"] == DESCRIBE:
                 return {"found": describe()}
-            self._do(order)
+            with compiled_alone(order.get("kernel")):
+                self._do(order)
             return {"done": order["task"]}
         except HpabatchError as error:
             return {"error": _public_name(error), "lines": [str(text) for text in error.args]}
@@ -185,6 +226,7 @@ def main() -> None:
         os.dup2(nothing.fileno(), 0)
     orders: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_read_orders, args=(given, orders), daemon=True).start()
+    importlib.import_module(_PLANS)
     worker = Worker()
     while True:
         answers.write(json.dumps(worker.answer(json.loads(orders.get()))) + "\n")

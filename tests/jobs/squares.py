@@ -17,7 +17,7 @@ from hpabatch.engine.fleet.request import Spread
 from hpabatch.errors import HistoryError
 from hpabatch.jobs.executor import Order, executor_of
 from hpabatch.jobs.folder import Identity, open_job
-from hpabatch.jobs.loop import Report, Status, Task, run_job
+from hpabatch.jobs.loop import Report, Status, Task, Tasks, run_job
 from hpabatch.jobs.worker import Made
 
 MAKE = "tests.jobs.squares:made_again"
@@ -58,7 +58,7 @@ class Squares:
 
 def made_again(told: Mapping[str, Any]) -> Made[Squares]:
     """Plan the job of `told`: the number of tasks, and what is odd about them."""
-    tasks = [Task(f"{k:06}", 1, k, f"{k // 4:06}") for k in range(told["count"])]
+    tasks = Tasks(lambda k: Task(f"{k:06}", 1, k, f"{k // 4:06}"), range(told["count"]))
     text = json.dumps(told, sort_keys=True)
     if "differs" in told and os.getpid() != told["differs"]:
         text += "!"
@@ -70,10 +70,17 @@ def run(
     place: Path, told: Mapping[str, Any], spread: Spread, report: Report = lambda status: None
 ) -> list[dict[str, Any]]:
     """Do the job; its folder stays."""
+    return list(records(place, told, spread, report))
+
+
+def records(
+    place: Path, told: Mapping[str, Any], spread: Spread, report: Report = lambda status: None
+) -> Iterator[dict[str, Any]]:
+    """Do the job and yield its records one by one; its folder stays."""
     made = made_again(told)
     order = Order(MAKE, told, made.identity)
     with open_job(place, made.identity) as folder:
-        return run_job(made.tasks, made.work, folder, report, executor_of(spread, order))
+        yield from run_job(made.tasks, made.work, folder, report, executor_of(spread, order))
 
 
 def expected(count: int) -> list[dict[str, int]]:

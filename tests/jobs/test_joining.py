@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,20 @@ def test_many_parts_and_many_rows(tmp_path: Path) -> None:
     found = pq.read_metadata(tmp_path / "joined")
     assert (found.num_rows, found.num_row_groups) == (40_000, 40)
     assert pl.read_parquet(tmp_path / "joined").equals(pl.concat([frame] * 40))
+
+
+def test_row_groups_are_not_held(tmp_path: Path) -> None:
+    write_parquet(decisions([{}]), {}, tmp_path / "one")
+
+    def peak(count: int) -> int:
+        tracemalloc.start()
+        join_parquet((tmp_path / "one" for _ in range(count)), {}, tmp_path / "joined")
+        held = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return held
+
+    peak(1)
+    assert peak(150) - peak(50) < 100 * 200
 
 
 def test_parts_without_rows(tmp_path: Path) -> None:

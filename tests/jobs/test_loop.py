@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from hpabatch.errors import UsageError
-from hpabatch.jobs.folder import Identity, count_kept, open_job
-from hpabatch.jobs.loop import Status, Task, run_job
+from hpabatch.jobs.folder import Identity, concat_frames, count_kept, open_job
+from hpabatch.jobs.loop import Status, Task, Tasks, run_job
 
 JOB = Identity("abc", {"delay": "0 ms"})
 
@@ -47,7 +49,7 @@ def tasks(count: int) -> list[Task]:
 def test_all_tasks_in_order(tmp_path: Path) -> None:
     with open_job(tmp_path / "job", JOB) as folder:
         records = run_job(tasks(5), Squares(), folder)
-        assert records == [{"square": k * k} for k in range(5)]
+        assert list(records) == [{"square": k * k} for k in range(5)]
         assert (folder.place("003") / "square.txt").read_text() == "9"
         assert count_kept(folder.path) == 5
         folder.discard()
@@ -69,7 +71,7 @@ def test_parts_that_others_could_have_put_there_are_not_taken_over(tmp_path: Pat
 
 def test_no_tasks(tmp_path: Path) -> None:
     with open_job(tmp_path / "job", JOB) as folder:
-        assert run_job([], Squares(), folder) == []
+        assert not run_job([], Squares(), folder)
     assert not (tmp_path / "job").exists()
 
 
@@ -130,7 +132,7 @@ def test_another_job_is_told_apart(tmp_path: Path, identity: Identity, told: str
     with pytest.raises(UsageError, match=told):
         open_job(tmp_path / "job", identity)
     with open_job(tmp_path / "job", identity, restart=True) as folder:
-        assert folder.done() == {}
+        assert list(folder.done()) == []
 
 
 def test_another_format_is_told_apart(tmp_path: Path) -> None:
@@ -146,14 +148,14 @@ def test_a_job_that_is_not_known_is_begun_anew(tmp_path: Path, text: str) -> Non
     left(tmp_path / "job")
     (tmp_path / "job" / "job.json").write_text(text)
     with open_job(tmp_path / "job", JOB) as folder:
-        assert folder.done() == {}
+        assert list(folder.done()) == []
 
 
 def test_a_removal_that_was_interrupted(tmp_path: Path) -> None:
     left(tmp_path / "job")
     (tmp_path / "job" / "job.json").unlink()
     with open_job(tmp_path / "job", JOB) as folder:
-        assert folder.done() == {}
+        assert list(folder.done()) == []
 
 
 def test_what_is_no_folder(tmp_path: Path) -> None:
@@ -174,7 +176,61 @@ def test_a_task_that_raises_leaves_nothing(tmp_path: Path) -> None:
         assert not list((tmp_path / "job" / "tasks").iterdir())
         with folder.task("a") as (place, record):
             record["it"] = 1
-        assert folder.done() == {"a": {"it": 1}}
+        assert list(folder.done()) == ["a"]
+        assert folder.record("a") == {"it": 1}
         with folder.task("a") as (place, record):
             record["it"] = 2
-        assert folder.done() == {"a": {"it": 1}}  # two workers may have had it
+        assert folder.record("a") == {"it": 1}  # two workers may have had it
+
+
+def numbered(count: int) -> Tasks:
+    return Tasks(lambda k: Task(f"{k:06}", 1, k, f"{k // 4:06}"), range(count))
+
+
+def test_tasks_are_made_when_they_are_asked_for() -> None:
+    some = numbered(10)[2:8:3]
+    assert isinstance(some, Tasks)
+    assert [task.argument for task in some] == [2, 5]
+    assert (len(some), some[-1].key) == (2, "000005")
+    with pytest.raises(IndexError):
+        some[2]
+
+
+def test_records_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
+    with open_job(tmp_path / "job", JOB) as folder:
+        records = run_job(tasks(5), Squares(), folder)
+        assert list(records[3:]) == [{"square": 9}, {"square": 16}]
+        (folder.place("003") / "square.txt").unlink()
+        assert records[2] == {"square": 4}
+        with pytest.raises(UsageError, match=r"finished parts have been removed meanwhile \(003\)"):
+            list(records)
+
+
+def test_a_job_keeps_nothing_of_its_tasks(tmp_path: Path) -> None:
+    class Nothing:
+        def compute(self, tasks: Sequence[Task]) -> Iterator[int]:
+            yield from (task.argument for task in tasks)
+
+        def save(self, result: int, place: Path) -> dict[str, Any]:
+            return {"text": f"{result:05}" * 200}
+
+    def peak(count: int) -> int:
+        with open_job(tmp_path / f"job-{count}", JOB) as folder:
+            tracemalloc.start()
+            found = run_job(numbered(count), Nothing(), folder)
+            assert sum(1 for _ in found) == count
+            held = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            folder.discard()
+        return held
+
+    peak(10)
+    assert peak(1000) - peak(100) < 900 * 40
+
+
+def test_small_frames_become_one() -> None:
+    frames = [pl.DataFrame({"a": [k], "b": [str(k)]}) for k in range(600)]
+    found = concat_frames(iter(frames))
+    assert found.equals(pl.concat(frames))
+    assert found.n_chunks() == 3
+    assert concat_frames([]).width == 0

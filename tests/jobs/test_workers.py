@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -25,7 +26,7 @@ from hpabatch.history.flat import FlatHistory
 from hpabatch.history.store.storage import LocalStorage
 from hpabatch.jobs import executor, processes, worker
 from hpabatch.jobs.folder import Identity, count_kept, finishing, open_job, read_record
-from hpabatch.jobs.loop import Status, Task, run_job
+from hpabatch.jobs.loop import Status, Task, Tasks, run_job
 from hpabatch.jobs.parts_place import PartsPlace
 from hpabatch.jobs.worker import Worker, describe
 from tests.jobs.squares import MAKE, Squares, expected, made_again, run
@@ -241,6 +242,32 @@ def test_what_was_given_back_goes_to_another_worker() -> None:
     assert queue.take("one", ["one", "two"]) is first
 
 
+def test_a_worker_goes_on_with_its_group_and_then_helps_another() -> None:
+    tasks = Tasks(lambda k: Task(f"{k:03}", 1, k, f"{k // 4}"), range(8))
+    queue = executor._Queue(tasks)
+    both = ["one", "two"]
+    begun = [queue.take(name, both) for name in both]
+    assert [task.argument for task in begun if task] == [0, 4]
+    left = []
+    while queue:
+        task = queue.take("two", both)
+        assert task is not None
+        left.append(task.argument)
+    assert left == [5, 6, 7, 1, 2, 3]
+    assert queue.take("one", both) is None
+
+
+def test_a_queue_holds_no_tasks() -> None:
+    tasks = Tasks(lambda k: Task(f"{k:06}", 1, k), range(20_000))
+    tracemalloc.start()
+    queue, taken = executor._Queue(tasks), 0
+    while queue:
+        taken += queue.take(f"{taken % 8}", "01234567") is not None
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (taken, peak < 50_000) == (20_000, True)
+
+
 def test_a_job_that_is_another_one_there_is_refused(tmp_path: Path) -> None:
     told = {"count": 3, "differs": os.getpid()}
     with pytest.raises(UsageError, match=r"plans another job .*expected the same history"):
@@ -368,3 +395,50 @@ def test_workers_end_with_their_command(tmp_path: Path, sent: signal.Signals) ->
     seen: list[Status] = []
     assert run(tmp_path / "job", told, TWO, seen.append) == expected(40)
     assert seen[0].resumed >= kept
+
+
+_COMPILE = """
+import sys, time
+from pathlib import Path
+from hpabatch import _cache
+from hpabatch.jobs.worker import compiled_alone
+with compiled_alone("some_kernel"):
+    if not _cache.has_compiled("some_kernel"):
+        print("compiles", flush=True)
+        if sys.argv[1] == "dies":
+            time.sleep(60)
+        time.sleep(1)
+        (_cache.FOLDER / "file.some_kernel-1.nbc").touch()
+"""
+
+
+def test_one_process_compiles_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HPABATCH_CACHE_DIR", str(tmp_path))
+
+    def start(how: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-c", _COMPILE, how], stdout=subprocess.PIPE)
+
+    dies = start("dies")
+    assert dies.stdout is not None
+    assert dies.stdout.readline() == b"compiles\n"
+    others = [start("") for _ in range(3)]
+    time.sleep(0.5)
+    assert all(process.poll() is None for process in others)
+    dies.kill()
+    told = [process.communicate(timeout=60)[0] for process in others]
+    dies.communicate()
+    assert sorted(told) == [b"", b"", b"compiles\n"]
+
+
+def test_workers_that_start_ahead_are_taken_or_end(tmp_path: Path) -> None:
+    with processes.started_ahead(2):
+        first, second = processes._ahead
+        assert run(tmp_path / "job", {"count": 5}, TWO) == expected(5)
+        wait_until_gone([first.pid, second.pid])
+    with processes.started_ahead(2):
+        pids = [child.pid for child in processes._ahead]
+        # One part needs one worker, with the threads of both.
+        assert run(tmp_path / "one", {"count": 1}, TWO) == expected(1)
+    wait_until_gone(pids)
+    with processes.started_ahead(1025):
+        assert not processes._ahead

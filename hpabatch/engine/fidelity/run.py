@@ -35,7 +35,7 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, Select, as_used, plan_replay
 from hpabatch.engine.fleet.request import NO_LENS
 from hpabatch.engine.replay.decisions import decisions_frame
-from hpabatch.engine.replay.run import ReplayNotes, ShardNotes, join_notes
+from hpabatch.engine.replay.run import GatheredNotes, ReplayNotes, ShardNotes
 from hpabatch.engine.replay.score import ScoreTotals, score, total
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.engine.simulate.run import Progress, silent
@@ -58,6 +58,9 @@ PLANT_COLUMNS: Final = (
     "used", "median_error_pct", "bias_pct", "mean_error_pct", "persistence_error_pct",
 )  # fmt: skip
 """Columns of the worst signal's score that an HPA's row has, each with `plant_` before it."""
+
+FRAMES_AT_ONCE: Final = 256
+"""Frames of some HPAs each that are kept before they become one."""
 
 Key = tuple[str, ...]
 
@@ -220,7 +223,10 @@ class Scoring:
         """Add what the walk over some of the HPAs came to, in the plan's order."""
         for name, found in self._lists().items():
             found.append(part.frames[name])
-        self.controllers.notes += part.notes
+            if len(found) > FRAMES_AT_ONCE:  # (each takes much more than its rows)
+                found[:] = [pl.concat(found, rechunk=True)]
+        for notes in part.notes:
+            self.controllers.others.add(notes)
 
     def _lists(self) -> dict[str, list[pl.DataFrame]]:
         return {
@@ -261,6 +267,7 @@ class _Controllers:
         self.hpas = [score(decisions_frame(None)).hpas]
         self.told = [pl.DataFrame(schema=ANSWER_SCHEMA)]
         self.notes: list[ShardNotes] = []
+        self.others = GatheredNotes()  # (of parts that were walked elsewhere)
 
     def add(self, walk: Walk) -> None:
         """Add the HPAs of a shard."""
@@ -278,7 +285,9 @@ class _Controllers:
             answer_why=pl.when(unanswered).then("unscored").otherwise("answer_why"),
             answer=pl.col("answer").fill_null(UNTOLD),
         )
-        return _Replayed(joined.sort(KEY), join_notes(plan, self.notes))
+        for notes in self.notes:
+            self.others.add(notes)
+        return _Replayed(joined.sort(KEY), self.others.joined(plan))
 
 
 class _Plants:

@@ -6,8 +6,8 @@ Replay is not prediction: the replicas that the rules see are the recorded ones,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -15,6 +15,7 @@ from hpabatch.engine.fleet.candidates import Candidate, Skipped, candidate_frame
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, Select, plan_replay
 from hpabatch.engine.replay.decisions import decisions_frame
+from hpabatch.engine.shards.ambiguity import Pair
 from hpabatch.engine.shards.read import ShardFacts
 from hpabatch.engine.shards.run import ahead, run_step, shard_steps
 from hpabatch.engine.shards.shard import Shard
@@ -160,22 +161,51 @@ def join_results(plan: ReplayPlan, results: Sequence[ShardResult]) -> ReplayResu
     )
 
 
-def join_notes(plan: ReplayPlan, notes: Sequence[ShardNotes]) -> ReplayNotes:
+@dataclass(slots=True)
+class GatheredNotes:
+    """Notes of the shards of a replay, put together one after the other."""
+
+    skipped: list[Skipped] = field(default_factory=list)
+    strays: dict[tuple[str, str], int] = field(default_factory=dict)
+    repeated: dict[tuple[str, str], int] = field(default_factory=dict)
+    pairs: set[Pair] = field(default_factory=set)
+    generated: int = 0
+    silent: list[str] = field(default_factory=list)  # (the first of them)
+    silent_count: int = 0
+
+    def add(self, notes: ShardNotes) -> None:
+        """Take the notes of one more shard."""
+        facts = notes.facts
+        self.skipped += notes.skipped
+        self.strays |= {(facts.cluster, uid): n for uid, n in facts.strays.items()}
+        self.repeated |= {(facts.cluster, uid): n for uid, n in facts.repeated.items()}
+        self.pairs.update(facts.pairs)
+        self.generated += len(facts.generated)
+        self.silent += notes.silent[: MOST_TOLD - len(self.silent)]
+        self.silent_count += len(notes.silent)
+
+    def joined(self, plan: ReplayPlan) -> ReplayNotes:
+        """Return the notes on the replay."""
+        hpas = counted(self.generated, "HPA")
+        generated = {"generated_pods": f"of {hpas} the pods stand for a recorded size"}
+        return ReplayNotes(
+            skipped=(*plan.skipped, *self.skipped),
+            warnings=_warnings(plan, self),
+            evidence=plan.evidence | (generated if self.generated else {}),
+        )
+
+
+def join_notes(plan: ReplayPlan, notes: Iterable[ShardNotes]) -> ReplayNotes:
     """Return the notes on a replay from those on each shard."""
-    hpas = sum(len(n.facts.generated) for n in notes)
-    generated = {"generated_pods": f"of {counted(hpas, 'HPA')} the pods stand for a recorded size"}
-    return ReplayNotes(
-        skipped=(*plan.skipped, *(s for n in notes for s in n.skipped)),
-        warnings=_warnings(plan, notes),
-        evidence=plan.evidence | (generated if hpas else {}),
-    )
+    gathered = GatheredNotes()
+    for some in notes:
+        gathered.add(some)
+    return gathered.joined(plan)
 
 
-def _warnings(plan: ReplayPlan, notes: Sequence[ShardNotes]) -> tuple[str, ...]:
+def _warnings(plan: ReplayPlan, notes: GatheredNotes) -> tuple[str, ...]:
     warnings = list(plan.history.warnings)
-    facts = [n.facts for n in notes]
-    strays = sum({(f.cluster, uid): n for f in facts for uid, n in f.strays.items()}.values())
-    repeated = sum({(f.cluster, uid): n for f in facts for uid, n in f.repeated.items()}.values())
+    strays, repeated = sum(notes.strays.values()), sum(notes.repeated.values())
     if strays:
         warnings.append(
             f"pod_metrics: {counted(strays, 'row')} of pods that the pods table does not "
@@ -186,16 +216,15 @@ def _warnings(plan: ReplayPlan, notes: Sequence[ShardNotes]) -> tuple[str, ...]:
             f"pods: {counted(repeated, 'row')} with the uid of a later row, left out: a uid "
             "stands for one pod, correct the others"
         )
-    for first, second in sorted({pair for f in facts for pair in f.pairs}):
+    for first, second in sorted(notes.pairs):
         warnings.append(
             f"{first[1]}/{first[2]} and {second[1]}/{second[2]} match "
             "the same pods, so neither can scale (AmbiguousSelector): remove one of them"
         )
     warnings += _without_usage(plan)
-    silent = [text for n in notes for text in n.silent]
-    warnings += silent[:MOST_TOLD]
-    if len(silent) > MOST_TOLD:
-        warnings.append(f"… and {len(silent) - MOST_TOLD} more such metrics")
+    warnings += notes.silent
+    if notes.silent_count > MOST_TOLD:
+        warnings.append(f"… and {notes.silent_count - MOST_TOLD} more such metrics")
     return (*warnings, *plan.warnings)
 
 

@@ -8,8 +8,9 @@ value is worth finding out.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final
 
 import polars as pl
@@ -107,16 +108,18 @@ def _seconds(time_ms: int) -> str:
     return f"{time_ms / 1000:g} s"
 
 
-def compare(settings: Sequence[Setting], summaries: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def compare(settings: Sequence[Setting], summaries: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """Return one row per setting with the columns `COLUMNS`; the first is what others change.
 
     Args:
         settings: of `settings_of`.
-        summaries: the summary of each, in the same order.
+        summaries: the summary of each, in the same order; two of them are in memory.
     """
-    base = total(summaries[0])
+    rest = iter(summaries)
+    asked = next(rest)
+    base = total(asked)
     rows: list[dict[str, Any]] = []
-    for setting, summary in zip(settings, summaries, strict=True):
+    for setting, summary in zip(settings, chain([asked], rest), strict=True):
         totals, of = total(summary), setting.plan.settled
         known = base.agreement_share is not None and totals.agreement_share is not None
         rows.append(
@@ -132,7 +135,7 @@ def compare(settings: Sequence[Setting], summaries: Sequence[pl.DataFrame]) -> p
                 "undecided_share": totals.undecided_share,
                 "decided_replica_hours": totals.decided_replica_hours,
                 "rescales": totals.rescales,
-                **_most_changed(summaries[0], summary),
+                **_most_changed(asked, summary),
             }
         )
     return pl.DataFrame(rows, schema=SCHEMA)

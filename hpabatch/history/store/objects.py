@@ -20,7 +20,12 @@ from obstore.exceptions import AlreadyExistsError, BaseError, GenericError, NotF
 from obstore.store import from_url
 
 from hpabatch.errors import HistoryError, UsageError
-from hpabatch.history.store.storage import Listed, disk_error, temporary_root
+from hpabatch.history.store.storage import (
+    Listed,
+    disk_error,
+    temporary_root,
+    without_secret,
+)
 
 # Per request, on errors of the server or the network.
 MAX_RETRIES = 4
@@ -48,7 +53,7 @@ class ObjectStorage:
             # obstore decodes these as in URLs, polars takes them literally.
             raise HistoryError(
                 "expected a URL such as s3://bucket/history, without ?, #, %, . and .. as names, "
-                f"got {url}; name another place"
+                f"got {without_secret(url)}; name another place"
             )
         retry = {
             "max_retries": MAX_RETRIES,

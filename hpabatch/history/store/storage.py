@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -309,6 +310,26 @@ def as_url(path: Path | str) -> str | None:
     return text if "://" in text else None
 
 
+def without_secret(url: str) -> str:
+    """Return a URL for messages: what stands before an @ or behind a ? or # is left out."""
+    scheme, mark, rest = re.split(r"[?#]", url)[0].partition("://")
+    return f"{scheme}{mark}{rest.rpartition('@')[2]}"
+
+
+def _refuse_secret(url: str) -> None:
+    """Refuse a URL with a password, which results and logs would keep (HistoryError).
+
+    The @ of Azure's abfs://CONTAINER@ACCOUNT is fine. A secret may hold slashes.
+    """
+    scheme, _, rest = url.partition("://")
+    before, at, _ = rest.partition("@")
+    if at and (":" in before or ("/" not in before and not scheme.startswith(("abfs", "az")))):
+        raise HistoryError(
+            f"{without_secret(url)}: expected a URL without user and password, got one with them "
+            "before an @; leave them out and set the credentials in the environment"
+        )
+
+
 def is_folder(path: Path | str) -> bool:
     """Whether there is a local folder of that name; False for an invalid name."""
     try:
@@ -321,11 +342,12 @@ def open_storage(path: Path | str) -> Storage:
     """Return the storage at a folder or URL; nothing is read yet.
 
     Raises:
-        HistoryError: the scheme is unknown, or its library is not installed.
+        HistoryError: the scheme is unknown, its library is not installed, or the URL has a secret.
     """
     url = as_url(path)
     if url is None:
         return LocalStorage(path)
+    _refuse_secret(url)
     if url.partition("://")[0] not in SCHEMES:
         known = ", ".join(f"{known}://" for known in SCHEMES)
         raise HistoryError(f"{url}: a history is a local folder, or a store at one of {known}")

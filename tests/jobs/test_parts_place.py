@@ -1,0 +1,190 @@
+"""Parts in an S3 storage (a real server on loopback), whatever becomes of it or of the workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpabatch.engine.fleet.request import Spread
+from hpabatch.errors import HistoryError, UsageError
+from hpabatch.history.reader import open_history
+from hpabatch.history.store.storage import open_storage
+from hpabatch.jobs import executor, parts_place, processes
+from hpabatch.jobs.folder import Identity
+from hpabatch.jobs.loop import Status
+from tests.buckets import Door, open_bucket
+from tests.jobs.squares import MAKE, expected, run
+from tests.jobs.test_workers import contents, wait_until_gone
+
+SLOW: dict[str, Any] = {"count": 12, "squares": {"seconds": 0.05}}
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[str]:
+    with open_bucket() as url:
+        yield url
+
+
+@pytest.fixture
+def door(bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Door]:
+    """Yield what all requests to the bucket pass, of workers too."""
+    found = Door(os.environ["AWS_ENDPOINT_URL"])
+    monkeypatch.setenv("AWS_ENDPOINT_URL", found.address)
+    yield found
+    found.close()
+
+
+def by_two(bucket: str) -> Spread:
+    return Spread(workers=2, parts=f"{bucket}/parts")
+
+
+def at(done: int, act: Any) -> Any:
+    """Return a report that acts once, when so many parts are done."""
+    left = [act]
+
+    def report(status: Status) -> None:
+        if status.done >= done and left:
+            left.pop()()
+
+    return report
+
+
+def names(bucket: str) -> list[str]:
+    return [item.name for item in open_storage(f"{bucket}/parts").names("")]
+
+
+def test_workers_may_be_killed_at_any_time(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    children: list[processes.Child] = []
+    begin = processes.Child.__init__
+
+    def seen(child: processes.Child, threads: int) -> None:
+        begin(child, threads)
+        children.append(child)
+
+    def kill(status: Status) -> None:
+        if status.done in (2, 5, 9):
+            with suppress(ProcessLookupError):
+                os.kill(children[status.done % len(children)].pid, signal.SIGKILL)
+
+    monkeypatch.setattr(processes.Child, "__init__", seen)
+    assert run(tmp_path / "job", SLOW, by_two(bucket), kill) == expected(12)
+    assert len(children) > 2
+    run(tmp_path / "here", SLOW, Spread())
+    assert contents(tmp_path / "job") == contents(tmp_path / "here")
+    assert not names(bucket)
+
+
+def test_parts_do_not_gather_there(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts_place, "_REMOVED_AT_ONCE", 4)
+    most: list[int] = []
+    spread = by_two(bucket)
+    run(tmp_path / "job", SLOW, spread, lambda status: most.append(len(names(bucket))))
+    assert 0 < max(most) <= 4 + 2 * 2  # (and one part of each worker)
+    assert not names(bucket)
+
+
+@pytest.mark.parametrize(
+    ("mode", "told"),
+    [
+        (403, r"--parts: .*s3://bucket/parts.* 403 Forbidden; check the name, the credentials"),
+        (404, r"--parts: .*s3://bucket/parts.* 404 Not Found; check the name, the credentials"),
+        (503, r"--parts: .*s3://bucket/parts.* 503 Service Unavailable; repeat the command later"),
+        ("silent", r"--parts: .*s3://bucket/parts.* check the name, the credentials and the endp"),
+    ],
+)
+@pytest.mark.parametrize("done", [0, 5])
+def test_a_storage_at_fault_is_told_and_costs_no_part(
+    door: Door,
+    bucket: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str | int,
+    told: str,
+    done: int,
+) -> None:
+    monkeypatch.setenv("AWS_TIMEOUT", "1s")
+    monkeypatch.setattr("hpabatch.history.store.objects.MAX_RETRIES", 0)
+
+    def close() -> None:
+        door.mode = mode
+
+    begin = time.monotonic()
+    with pytest.raises(UsageError, match=told):
+        run(tmp_path / "job", SLOW, by_two(bucket), at(done, close))
+    assert time.monotonic() - begin < 90
+    door.mode = "open"
+    monkeypatch.delenv("AWS_TIMEOUT")
+    seen: list[Status] = []
+    assert run(tmp_path / "job", SLOW, by_two(bucket), seen.append) == expected(12)
+    assert seen[0].resumed >= done
+
+
+def test_slow_answers_are_waited_for(door: Door, bucket: str, tmp_path: Path) -> None:
+    door.mode = "slow"
+    assert run(tmp_path / "job", {"count": 3}, by_two(bucket)) == expected(3)
+
+
+_IDLE = """
+import time
+from hpabatch.jobs import processes
+with processes.started_ahead(1):
+    print(processes._ahead[0].pid, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
+def test_idle_workers_end_with_their_command(sent: signal.Signals) -> None:
+    command = subprocess.Popen([sys.executable, "-c", _IDLE], stdout=subprocess.PIPE)
+    assert command.stdout is not None
+    worker = int(command.stdout.readline())
+    time.sleep(2)  # (until it reads orders)
+    command.send_signal(sent)
+    command.communicate()
+    wait_until_gone([worker])
+
+
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [
+        ("s3://user:secret@bucket/parts", "s3://bucket/parts"),
+        ("s3://user:sec/ret@bucket/parts", "s3://bucket/parts"),
+        ("s3://secret@bucket/parts", "s3://bucket/parts"),
+        ("https://user:secret@host/parts", "https://host/parts"),
+        (
+            "abfs://user:secret@account.dfs.core.windows.net/x",
+            "abfs://account.dfs.core.windows.net/x",
+        ),
+        ("abfs://container@account.dfs.core.windows.net/x?sig=secret", "abfs://account"),
+    ],
+)
+def test_a_secret_in_a_url_is_refused_and_not_shown(place: str, shown: str) -> None:
+    order = executor.Order(MAKE, {"count": 1}, Identity("", {}))
+    for open_it in (
+        open_history,
+        lambda url: executor.executor_of(Spread(workers=1, parts=url), order),
+    ):
+        with pytest.raises((HistoryError, UsageError)) as found:
+            open_it(place)
+        assert shown in str(found.value)
+        assert "sec" not in str(found.value)
+
+
+def test_a_secret_in_the_address_of_a_scheduler_is_refused() -> None:
+    order = executor.Order(MAKE, {"count": 1}, Identity("", {}))
+    with pytest.raises(UsageError, match="without user and password") as found:
+        executor.executor_of(Spread(scheduler="tls://user:secret@host:8786"), order)
+    assert "secret" not in str(found.value)
