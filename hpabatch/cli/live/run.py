@@ -210,7 +210,9 @@ class _Run:
             return None
         from hpabatch.live.apply.setup import read_documents
 
-        return read_documents(request.manifests, self.settings.profile, namespace)
+        return read_documents(
+            request.manifests, self.settings.profile, namespace, request.namespace
+        )
 
     def _applier(self, decider: Decider) -> Applier | None:
         """Return the applier, None without --apply: then nothing can be written."""

@@ -64,17 +64,21 @@ class Place(NamedTuple):
     skew_s: Callable[[], float | None] = lambda: None
 
 
-def read_documents(paths: Sequence[str], profile: Profile, namespace: str) -> list[HpaObject]:
+def read_documents(
+    paths: Sequence[str], profile: Profile, namespace: str, watched: Sequence[str] = ()
+) -> list[HpaObject]:
     """Return the HPAs of manifests, all of which must be valid.
 
     Args:
         paths: files and folders.
         profile: the rules that they are checked with.
         namespace: of documents that name none.
+        watched: the only namespaces whose HPAs are watched; none: all are. Elsewhere an HPA of the
+            cluster on the same target would not be seen.
 
     Raises:
-        ManifestError: one cannot be read, is refused or given twice, two name one target, or there
-            is none.
+        ManifestError: one cannot be read, is refused, given twice or in a namespace that is not
+            watched, two name one target, or there is none.
     """
     found: dict[tuple[str, str], HpaObject] = {}
     targets: dict[ScaleKey, str] = {}
@@ -85,6 +89,12 @@ def read_documents(paths: Sequence[str], profile: Profile, namespace: str) -> li
         key = (item.hpa.namespace or namespace, item.hpa.name)
         if key in found:
             raise ManifestError(f"--manifests: {place}: {'/'.join(key)} is given twice; remove one")
+        if watched and key[0] not in watched:
+            raise ManifestError(
+                f"--manifests: {place}: expected a namespace of -n ({', '.join(watched)}), got "
+                f"{key[0]}, where an HPA of the cluster on the same target would not be seen; add "
+                f"-n {key[0]}, or leave the document out"
+            )
         hpa = replace(item.hpa, namespace=key[0], uid=f"{place}:{'/'.join(key)}", generation=None)
         problem = undecidable(hpa, profile)
         if problem:
