@@ -92,7 +92,7 @@ class Parts:
 
 @dataclass(slots=True)
 class Figures:
-    """Counters since the start; `leads`: this process may write now."""
+    """Counters since the start; `leads`: this process may write now, and not as a dry run."""
 
     leads: bool = False
     written: int = 0
@@ -184,8 +184,8 @@ class Applier:
             event = "leads" if may else "follows"
             why = "; ".join(self._refusals.values()) or "nothing forbids writes"
             parts.journal.add([{"event": event, "text": why}])
-        lanes.leads = may and not parts.dry_run
-        self._may = self.figures.leads = may
+        self._may = may
+        self.figures.leads = lanes.leads = may and not parts.dry_run
 
     def _begin_term(self, leads: bool) -> None:
         """Forget what this process wrote if another may have written since."""

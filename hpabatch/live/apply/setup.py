@@ -26,7 +26,7 @@ from hpabatch.live.apply.applier import Applier, OwnDocuments, Parts
 from hpabatch.live.apply.budget import Budget
 from hpabatch.live.apply.guards import Limits
 from hpabatch.live.apply.journal import Journal
-from hpabatch.live.apply.lease import Candidate, Election
+from hpabatch.live.apply.lease import DRY_NAME, NAME, Candidate, Election
 from hpabatch.live.apply.ledger import Ledger
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.request import ApplyOptions
@@ -140,7 +140,8 @@ def make_applier(
     stack.callback(journal.close)
     control = stack.enter_context(WriteClient(place.connect()))
     sizes = stack.enter_context(WriteClient(place.connect(), dry_run=options.dry_run))
-    candidate = Candidate(place.namespace, identity, options.lease_ms // 1000)
+    name = DRY_NAME if options.dry_run else NAME
+    candidate = Candidate(place.namespace, identity, options.lease_ms // 1000, name)
     _check_lease(control, candidate)
     election = Election(
         stack.enter_context(WriteClient(place.connect())), candidate,

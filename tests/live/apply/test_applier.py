@@ -527,6 +527,7 @@ def test_a_dry_run_stores_nothing_and_asks_again(tmp_path: Path) -> None:
     assert [line["dry_run"] for line in bench.lines("will")] == [True, True]
     assert LEDGER not in bench.client.objects
     assert not bench.decider.lanes.leads
+    assert not bench.applier.figures.leads, "while only dry runs have a lease nobody scales"
 
 
 def test_hpas_of_the_cluster_wait_for_silence_and_the_probe_is_not_ours(tmp_path: Path) -> None:
