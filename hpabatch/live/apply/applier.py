@@ -10,15 +10,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
 from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.connection.errors import ApiError
 from hpabatch.cluster.connection.writes import WriteClient
-from hpabatch.cluster.objects.types import HpaObject, ScaleKey
+from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.layout import codes
+from hpabatch.live.apply.cluster_hpas import ClusterHpas, OwnDocuments
 from hpabatch.live.apply.guards import (
     Change,
     Limits,
@@ -44,19 +45,6 @@ from hpabatch.live.passes.result import PassResult
 _WORKERS: Final = 8
 
 
-class OwnDocuments(Protocol):
-    """The cluster's site while it decides HPAs of manifests."""
-
-    def named_targets(self) -> Mapping[ScaleKey, str]:
-        """Return the targets that HPAs of the cluster name, and one that does."""
-
-    def blindness(self) -> str:
-        """Return why the HPAs of the cluster may be others than are known, "" if they are known."""
-
-    def put_own(self, item: HpaObject) -> None:
-        """Replace an own document, which has another status."""
-
-
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What an applier works with.
@@ -72,6 +60,7 @@ class Parts:
         silence: of other controllers; None with manifests.
         probe: None with manifests.
         documents: the site, with manifests; None with HPAs of the cluster.
+        hpas: of the cluster: while they are not known, nothing is written.
         limits: of a pass.
         dry_run: the server stores no size.
     """
@@ -86,6 +75,7 @@ class Parts:
     silence: Silence | None
     probe: Probe | None
     documents: OwnDocuments | None
+    hpas: ClusterHpas
     limits: Limits
     dry_run: bool = False
 
@@ -120,7 +110,7 @@ class Applier:
         self._own = OwnStatuses()
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="write")
         self._refusals: dict[str, str] = {}
-        self._shared: dict[LaneKey, str] = {}
+        self._barred: dict[LaneKey, str] = {}
         self._may = False
         self._began_s = 0.0
         self._count = self._term = 0
@@ -157,7 +147,7 @@ class Applier:
             found["statuses"] = statuses.problem
         if self._parts.election.problem:
             found["lease"] = self._parts.election.problem
-        return found | {f"{n}/{name}": text for (n, name), text in self._shared.items()}
+        return found | {f"{n}/{name}": text for (n, name), text in self._barred.items()}
 
     # ---- before the decision
 
@@ -211,23 +201,28 @@ class Applier:
 
     def _look_for_rivals(self, leads: bool) -> str:
         parts = self._parts
+        unread = parts.hpas.blindness()
+        if unread:
+            unread = f"the HPAs of the cluster cannot be followed: {unread}"
         if parts.documents is not None:
             named = parts.documents.named_targets()
-            self._shared = {
+            self._barred = {
                 lane.key: f"{lane.target} is also the target of {named[at]} of the cluster: it is "
                 "not scaled; remove that HPA, or this document"
                 for lane in self._decider.lanes
                 if (at := _target(lane)) in named
             }
-            blind = parts.documents.blindness()
-            if blind:
-                return f"the HPAs of the cluster, whose targets are not scaled: {blind}"
-            if isinstance(parts.statuses, Reports) and parts.statuses.rival:
+            if not unread and isinstance(parts.statuses, Reports) and parts.statuses.rival:
                 return f"{parts.statuses.rival}: another instance acts; stop one of the two"
-            return ""
+            return unread
         if parts.silence is None or parts.probe is None:
             raise AssertionError("HPAs of the cluster are only scaled with a probe")
-        unread = parts.probe.look(leads)
+        # What is known of them is what they were: a switch or limit may have changed since.
+        self._barred = {
+            key: f"its present state cannot be read, so it is not scaled: {text}"
+            for key, text in parts.hpas.unreadable().items()
+        }
+        unread = parts.probe.look(leads) or unread
         for lane in self._decider.lanes:
             if leads and self._own.others(lane):
                 parts.silence.hear(f"it wrote the status of {lane.key[0]}/{lane.key[1]}")
@@ -265,7 +260,7 @@ class Applier:
     def _is_ours(self, result: PassResult, h: int) -> bool:
         key = _key(result, h)
         lane = self._decider.lanes.get(key)
-        if lane is None or not result.decided[h] or key in self._shared:
+        if lane is None or not result.decided[h] or key in self._barred:
             return False
         if self._parts.probe is not None and key == self._parts.probe.key:
             return False

@@ -22,8 +22,9 @@ from hpabatch.errors import ManifestError, UsageError
 from hpabatch.history.store.catalog import quote
 from hpabatch.inputs.manifest_checks import check_manifests
 from hpabatch.inputs.manifests import load_manifests
-from hpabatch.live.apply.applier import Applier, OwnDocuments, Parts
+from hpabatch.live.apply.applier import Applier, Parts
 from hpabatch.live.apply.budget import Budget
+from hpabatch.live.apply.cluster_hpas import ClusterHpas, OwnDocuments
 from hpabatch.live.apply.guards import Limits
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import DRY_NAME, NAME, Candidate, Election
@@ -52,6 +53,7 @@ class Place(NamedTuple):
         namespace: hpabatch's own.
         log: file of the journal.
         period_s: of the passes.
+        hpas: of the cluster.
         skew_s: the API server's clock less the local clock; None: unknown.
     """
 
@@ -61,6 +63,7 @@ class Place(NamedTuple):
     namespace: str
     log: Path
     period_s: float
+    hpas: ClusterHpas
     skew_s: Callable[[], float | None] = lambda: None
 
 
@@ -166,7 +169,7 @@ def make_applier(
     parts = Parts(
         control, place.namespace, scales, statuses, election, journal,
         Ledger(control, place.namespace, election, place.skew_s),
-        silence if documents is None else None, probe, documents,
+        silence if documents is None else None, probe, documents, place.hpas,
         Limits(
             options.canary, options.most_targets, options.most_replicas, options.most_vanished
         ),

@@ -11,6 +11,7 @@ from hpabatch.cluster.apis.discovery import Discovery
 from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.live.apply.setup import Place, make_applier
 from hpabatch.live.passes.decide import Decider
+from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.model.versions import DEFAULT_K8S, ControllerFlags, profile_for
 from tests.cluster.fake_api import connected, serving, status
 
@@ -21,6 +22,14 @@ class _Discovery(Discovery):
 
     def hpa_version(self) -> str:
         return "v2"
+
+
+class _Hpas:
+    def blindness(self) -> str:
+        return ""
+
+    def unreadable(self) -> dict[LaneKey, str]:
+        return {}
 
 
 @pytest.mark.parametrize(
@@ -34,7 +43,7 @@ def test_a_dry_run_has_a_lease_of_its_own(dry_run: bool, lease: str, tmp_path: P
     ):
         place = Place(
             lambda: connected(tmp_path, server.url), _Discovery(), "c", "ours", tmp_path / "log",
-            15.0,
+            15.0, _Hpas(),
         )  # fmt: skip
         options = ApplyOptions(apply=True, take_over=True, dry_run=dry_run)
         decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags())
