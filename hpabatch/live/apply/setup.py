@@ -141,15 +141,14 @@ def make_applier(
     version = _status_version(place.discovery)
     journal = Journal(place.log, {"identity": (identity := _identity()), "cluster": place.cluster})
     stack.callback(journal.close)
-    control = stack.enter_context(WriteClient(place.connect()))
-    sizes = stack.enter_context(WriteClient(place.connect(), dry_run=options.dry_run))
+    own_lease = stack.enter_context(WriteClient(place.connect()))
     name = DRY_NAME if options.dry_run else NAME
     candidate = Candidate(place.namespace, identity, options.lease_ms // 1000, name)
-    _check_lease(control, candidate)
-    election = Election(
-        stack.enter_context(WriteClient(place.connect())), candidate,
-        say=lambda text: say("note", text),
-    )  # fmt: skip
+    _check_lease(own_lease, candidate)
+    election = Election(own_lease, candidate, say=lambda text: say("note", text))
+    fence = election.refusal
+    control = stack.enter_context(WriteClient(place.connect(), fence=fence))
+    sizes = stack.enter_context(WriteClient(place.connect(), dry_run=options.dry_run, fence=fence))
     # A client of its own: a stop ends the loop's, while a pass that has begun is still written.
     own = Discovery(stack.enter_context(ApiClient(place.connect())))
     scales = ScaleWriter(
