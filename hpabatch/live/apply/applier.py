@@ -20,6 +20,7 @@ from hpabatch.cluster.connection.writes import WriteClient
 from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.layout import codes
 from hpabatch.live.apply.cluster_hpas import ClusterHpas, OwnDocuments
+from hpabatch.live.apply.gate import Gate
 from hpabatch.live.apply.guards import (
     Change,
     Limits,
@@ -53,6 +54,7 @@ class Parts:
         client: of the switch, and of all writes that a dry run stores too.
         namespace: hpabatch's own.
         scales: writes sizes.
+        gate: of the writes of a pass.
         statuses: writes statuses and events; None in a dry run.
         election: who writes.
         journal: the log of writes.
@@ -68,6 +70,7 @@ class Parts:
     client: WriteClient
     namespace: str
     scales: ScaleWriter
+    gate: Gate
     statuses: StatusSink | None
     election: Election
     journal: Journal
@@ -288,7 +291,8 @@ class Applier:
         if unsaid:
             self._refusals["log"] = f"nothing is written: {unsaid}"
             return failed | {c.h: f"hpabatch: {unsaid}" for c in taken}
-        written = list(self._pool.map(self._write_size, taken))
+        written = self._parts.gate.carry(self._pool, self._write_size, taken)
+        self._queue.put_back(c for c, one in zip(taken, written, strict=True) if one.waits)
         self._parts.journal.add(
             [
                 {"event": "failed" if w.error else "done", "id": line["id"], "error": w.error}
@@ -299,7 +303,8 @@ class Applier:
         times = [result.now_ms + round(1000 * (w.ended_s - self._began_s)) for w in written]
         for change, at_ms, one in zip(taken, times, written, strict=True):
             if one.error:
-                self.figures.failed += 1
+                self.figures.held += one.waits
+                self.figures.failed += not one.waits
                 failed[change.h] = one.error
             else:
                 self.figures.written += 1
