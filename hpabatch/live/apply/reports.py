@@ -117,6 +117,8 @@ class Reports:
         self._write_due()
 
     def _write_due(self) -> None:
+        if self._fence.refusal(TIMEOUT_S):
+            return  # it stays due until writes are allowed again, or another leads
         with self._lock:
             now = self._clock()
             due = {n: dict(self._shown[n]) for n, at in self._due.items() if at <= now}

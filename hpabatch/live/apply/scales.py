@@ -44,11 +44,13 @@ class Written:
         error: "" if the size was written, else why not, in the API server's words where it spoke.
         uncertain: it may have been written nevertheless.
         ended_s: when the last response was there (monotonic).
+        waits: it was not begun, and waits for the next pass.
     """
 
     error: str = ""
     uncertain: bool = False
     ended_s: float = 0.0
+    waits: bool = False
 
 
 class ScaleWriter:

@@ -16,7 +16,8 @@ from hpabatch.cluster.objects.types import Change, HpaObject, Kind, ScaleKey, Sc
 from hpabatch.layout.records import HEAD_DOWN_COUNT, HEAD_UP_COUNT, HEAD_UP_START
 from hpabatch.live.apply.applier import Applier, Parts
 from hpabatch.live.apply.budget import Budget
-from hpabatch.live.apply.guards import Limits, is_canary
+from hpabatch.live.apply.gate import Gate
+from hpabatch.live.apply.guards import Limits, is_canary, switch_refusal
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Candidate, Election
 from hpabatch.live.apply.ledger import Entry, Ledger
@@ -76,11 +77,12 @@ class Sink:
 
 
 class Site:
-    """Own documents: what the cluster's HPAs name, and what is put back."""
+    """HPAs of the cluster: what they name, how well they are known; what is put back."""
 
     def __init__(self) -> None:
         self.named: dict[ScaleKey, str] = {}
         self.blind = ""
+        self.broken: dict[LaneKey, str] = {}
         self.put: list[HpaObject] = []
 
     def named_targets(self) -> dict[ScaleKey, str]:
@@ -88,6 +90,9 @@ class Site:
 
     def blindness(self) -> str:
         return self.blind
+
+    def unreadable(self) -> dict[LaneKey, str]:
+        return self.broken
 
     def put_own(self, item: HpaObject) -> None:
         self.put.append(item)
@@ -110,14 +115,17 @@ class Bench:
         budget = Budget(1e6, 1e6)
         self.sink = Sink(Reports(self.client, "ours", "me", budget, self.election))
         self.client.dry_run = dry_run
+        gate = Gate(
+            15.0, self.election, lambda: switch_refusal(self.client, "ours"), look_s=0.01
+        )  # fmt: skip
         parts = Parts(
             self.client, "ours",
-            ScaleWriter(self.client, Apis(), budget, self.election, reads_target=own),
+            ScaleWriter(self.client, Apis(), budget, gate, reads_target=own), gate,
             None if dry_run else self.sink, self.election, Journal(self.log, {}),
             Ledger(self.client, "ours", self.election, lambda: self.skew_s),
             None if own else self.silence,
             None if own else Probe(self.client, "v2", "ours", self.silence),
-            self.site if own else None, limits or Limits(), dry_run,
+            self.site if own else None, self.site, limits or Limits(), dry_run,
         )  # fmt: skip
         self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags(), saved, follows=True)
         first = [change for change in _with_behavior() if not saved or change.kind != Kind.scale]
@@ -266,7 +274,7 @@ def test_what_keeps_a_size_from_being_written(what: str, tmp_path: Path) -> None
         "log": ("log", "nothing is written: /dev/full"),
         "ledger": ("log", "the ledger (ConfigMap ours/hpabatch-ledger) cannot be written: no"),
         "named": ("shop/web", "is also the target of HPA shop/other of the cluster"),
-        "blind": ("rivals", "whose targets are not scaled: forbidden"),
+        "blind": ("rivals", "the HPAs of the cluster cannot be followed: forbidden"),
     }
     if what in problems:
         about, words = problems[what]
@@ -501,6 +509,38 @@ def test_a_limit_makes_a_size_wait_and_says_so(tmp_path: Path) -> None:
     assert bench.applier.figures.held == 1
 
 
+def test_the_kill_switch_stops_the_writes_of_a_pass_that_goes_on(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.turn()
+
+    def turn_it(method: str, path: str) -> None:
+        if (method, path) == ("GET", PATH):
+            bench.client.put(SWITCH, data={"stop": "true"})
+            time.sleep(0.2)
+
+    bench.client.before = turn_it
+    bench.turn()
+    assert bench.size == 2
+    assert [line["error"] for line in bench.lines("failed")] == [
+        "hpabatch: the kill switch is on: stop of ConfigMap ours/hpabatch-apply is 'true'"
+    ]
+
+
+def test_while_the_kill_switch_is_on_there_is_no_probe_and_no_status(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, own=False)
+    bench.client.put(SWITCH, data={"stop": "true"})
+    bench.turns(2)
+    assert PROBE not in bench.client.objects
+    assert "the kill switch is on" in bench.applier._parts.gate.refusal(0)
+    bench.client.put(SWITCH, data={})
+    bench.turn()
+    bench.client.put(SWITCH, data={"stop": "true"})
+    bench.client.put(PROBE, status={"conditions": [{"type": "AbleToScale"}]})
+    bench.turn()
+    assert PROBE in bench.client.objects, "one with a status is not removed either"
+    assert "has got a status" in bench.applier.problems()["rivals"]
+
+
 def test_of_two_hpas_on_one_target_one_writes_in_a_pass(tmp_path: Path) -> None:
     """Both are below their minimum: that is decided before their pods are looked at."""
     bench = Bench(tmp_path)
@@ -527,6 +567,7 @@ def test_a_dry_run_stores_nothing_and_asks_again(tmp_path: Path) -> None:
     assert [line["dry_run"] for line in bench.lines("will")] == [True, True]
     assert LEDGER not in bench.client.objects
     assert not bench.decider.lanes.leads
+    assert not bench.applier.figures.leads, "while only dry runs have a lease nobody scales"
 
 
 def test_hpas_of_the_cluster_wait_for_silence_and_the_probe_is_not_ours(tmp_path: Path) -> None:
@@ -556,6 +597,32 @@ def test_a_status_that_another_wrote_stops_all_writes(tmp_path: Path) -> None:
     bench.clock.sleep(60)
     bench.turns(3)
     assert bench.applier.problems() == {}
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_while_the_clusters_hpas_cannot_be_followed_nothing_is_written(
+    own: bool, tmp_path: Path
+) -> None:
+    """A switch on an HPA, its end or a lower maxReplicas would not be seen."""
+    bench = Bench(tmp_path, own=own)
+    bench.site.blind = "forbidden"
+    bench.turns(4)
+    assert bench.size == 2
+    words = "the HPAs of the cluster cannot be followed: forbidden"
+    assert bench.applier.problems() == {"rivals": words}
+    bench.site.blind = ""
+    bench.turn()
+    assert bench.size == 4, "the probe was looked at meanwhile"
+
+
+def test_an_hpa_that_cannot_be_decoded_is_not_scaled(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, own=False)
+    bench.site.broken = {("shop", "web"): "no object"}
+    bench.turns(4)
+    assert bench.size == 2
+    words = "its present state cannot be read, so it is not scaled: no object"
+    assert bench.applier.problems() == {"shop/web": words}
+    assert bench.sink.statuses == []
 
 
 def test_times_are_stored_in_whole_seconds() -> None:
