@@ -26,6 +26,7 @@ from hpabatch.live.apply.guards import (
     Vanished,
     first_of_each,
     is_canary,
+    lease_refusal,
     switch_refusal,
 )
 from hpabatch.live.apply.journal import Journal
@@ -33,7 +34,7 @@ from hpabatch.live.apply.lease import Election
 from hpabatch.live.apply.ledger import Entry, Ledger, kept_ms
 from hpabatch.live.apply.origins import Origins
 from hpabatch.live.apply.reports import Reports
-from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence
+from hpabatch.live.apply.rivals import PROBE, OwnStatuses, Probe, Silence
 from hpabatch.live.apply.scales import ANNOTATION, ScaleWriter, Written, is_off
 from hpabatch.live.apply.statuses import StatusSink
 from hpabatch.live.apply.stored_status import as_stored_status, differ
@@ -171,7 +172,7 @@ class Applier:
         refusals["rivals"] = self._look_for_rivals(leads)
         refusals["switch"] = switch_refusal(parts.client, parts.namespace)
         if not leads:
-            refusals["lease"] = f"{parts.election.holder or 'nobody'} has the lease"
+            refusals["lease"] = lease_refusal(parts.election)
         if not self._decider.has_passed:
             refusals["start"] = "the first pass only looks"
         self._refusals = {about: text for about, text in refusals.items() if text}
@@ -267,8 +268,9 @@ class Applier:
         lane = self._decider.lanes.get(key)
         if lane is None or not result.decided[h] or key in self._shared:
             return False
-        if self._parts.probe is not None and key == self._parts.probe.key:
-            return False
+        if self._parts.probe is not None and key[1] == PROBE:
+            # A status on the probe of another instance tells that one that it is not alone.
+            return key != self._parts.probe.key
         if is_off(dict(lane.item.hpa.annotations).get(ANNOTATION)):
             return False
         return is_canary(key, self._parts.limits.canary_pct)

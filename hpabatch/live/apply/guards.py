@@ -12,6 +12,7 @@ from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import WriteClient
 from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.layout import codes
+from hpabatch.live.apply.lease import Election
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.live.passes.result import PassResult
 
@@ -57,6 +58,13 @@ def switch_refusal(client: WriteClient, namespace: str) -> str:
         return f"the kill switch ({place}) cannot be read: {error.text}"
     value = str(data.get(KEY, "")).strip()
     return "" if value.lower() in _GO else f"the kill switch is on: {KEY} of {place} is {value!r}"
+
+
+def lease_refusal(election: Election) -> str:
+    """Return who has the lease, as a process that does not has seen it last."""
+    if election.holder == election.candidate.identity:
+        return "the lease of this process has expired, and it has not renewed it yet"
+    return f"{election.holder or 'nobody'} has the lease"
 
 
 def is_canary(key: LaneKey, share_pct: int) -> bool:

@@ -178,9 +178,15 @@ class OwnStatuses:
 
 
 def _trait(uid: str, status: HPAStatus) -> Trait:
-    """Return what a server stores as it was written, whatever its version."""
-    conditions = tuple((c.type, c.status, c.reason) for c in status.conditions)
-    return uid, status.current_replicas, status.desired_replicas, conditions
+    """Return what a server stores as it was written, whatever its version.
+
+    The times tell apart two instances that decide the same.
+    """
+    conditions = tuple(
+        (c.type, c.status, c.reason, c.last_transition_time) for c in status.conditions
+    )
+    sizes = status.current_replicas, status.desired_replicas
+    return uid, *sizes, status.last_scale_time, conditions
 
 
 def _is_written(status: Json) -> bool:

@@ -56,11 +56,13 @@ class Sink:
 
     def __init__(self, reports: Reports) -> None:
         self.statuses: list[HPAStatus] = []
+        self.keys: list[LaneKey] = []
         self.events: list[str] = []
         self.last = reports.last
 
     def put(self, key: LaneKey, document: HPA) -> None:
         self.statuses.append(document.status)
+        self.keys.append(key)
 
     def tell(self, document: HPA, events: Sequence[Event]) -> None:
         self.events += [event.reason for event in events]
@@ -556,6 +558,21 @@ def test_a_status_that_another_wrote_stops_all_writes(tmp_path: Path) -> None:
     bench.clock.sleep(60)
     bench.turns(3)
     assert bench.applier.problems() == {}
+
+
+def test_the_probe_of_another_instance_gets_a_status_whatever_the_canary(tmp_path: Path) -> None:
+    """The share would leave it out; its own probe it never writes."""
+    bench = Bench(tmp_path, own=False, limits=Limits(canary_pct=1))
+    for change in _with_behavior():
+        if isinstance(change.thing, HpaObject):
+            for namespace in ("shop", "ours"):
+                hpa = replace(change.thing.hpa, name=PROBE.rpartition("/")[2], namespace=namespace)
+                hpa = replace(hpa, uid=namespace)
+                item = replace(change.thing, namespace=namespace, name=hpa.name, hpa=hpa)
+                key = (namespace, hpa.name)
+                bench.decider.apply([Change(Kind.hpa, key, item, change.seen_ms)])
+    bench.turns(4)
+    assert set(bench.sink.keys) == {("shop", "hpabatch-probe")}
 
 
 def test_times_are_stored_in_whole_seconds() -> None:

@@ -13,8 +13,17 @@ import pytest
 from hpabatch.cluster.connection.errors import Refused, Unreachable
 from hpabatch.errors import UsageError
 from hpabatch.layout import codes
-from hpabatch.live.apply.guards import Change, Limits, Queue, Vanished, is_canary, switch_refusal
+from hpabatch.live.apply.guards import (
+    Change,
+    Limits,
+    Queue,
+    Vanished,
+    is_canary,
+    lease_refusal,
+    switch_refusal,
+)
 from hpabatch.live.apply.journal import Journal
+from hpabatch.live.apply.lease import Candidate, Election
 from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence, silence_s
 from hpabatch.live.loop.warm import two_passes
 from hpabatch.live.passes.lanes import Lane
@@ -207,6 +216,29 @@ def test_a_status_that_another_wrote_is_seen_once() -> None:
     assert not own.others(lane), "a new HPA has none"
     own.keep(set())
     assert not own.others(lane)
+
+
+def test_times_tell_two_instances_apart_that_decide_the_same() -> None:
+    lane, able = two_lane(), Condition("AbleToScale", "True", "x", "", "2026-01-01T00:00:00Z")
+    ours = HPAStatus(2, 4, "2026-01-01T00:00:07Z", None, (able,))
+    later = replace(able, last_transition_time="2026-01-01T00:00:02Z")
+    for theirs in (
+        replace(ours, last_scale_time="2026-01-01T00:00:09Z"), replace(ours, conditions=(later,))
+    ):  # fmt: skip
+        own = OwnStatuses()
+        own.add(lane.key, lane.uid, lane.status, ours)
+        _show(lane, theirs)
+        assert own.others(lane)
+        _show(lane, HPAStatus())
+
+
+def test_who_has_the_lease() -> None:
+    election = Election(FakeClient(), Candidate("ours", "me"))
+    assert lease_refusal(election) == "nobody has the lease"
+    election.holder = "other"
+    assert lease_refusal(election) == "other has the lease"
+    election.holder = "me"
+    assert lease_refusal(election).startswith("the lease of this process has expired")
 
 
 def two_lane() -> Lane:
