@@ -23,6 +23,7 @@ class Apis:
 
 class OpenFence:
     text = ""
+    term = 1
 
     def refusal(self, longest_s: float) -> str:
         return self.text
