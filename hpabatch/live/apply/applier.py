@@ -24,12 +24,11 @@ from hpabatch.live.apply.guards import (
     Limits,
     Queue,
     Vanished,
-    first_of_each,
     is_canary,
     lease_refusal,
     switch_refusal,
 )
-from hpabatch.live.apply.journal import Journal
+from hpabatch.live.apply.journal import Journal, Waits, outcomes
 from hpabatch.live.apply.lease import Election
 from hpabatch.live.apply.ledger import Entry, Ledger, kept_ms
 from hpabatch.live.apply.origins import Origins
@@ -122,7 +121,7 @@ class Applier:
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="write")
         self._refusals: dict[str, str] = {}
         self._shared: dict[LaneKey, str] = {}
-        self._may = False
+        self._may, self._why, self._waits = False, "", Waits()
         self._began_s = 0.0
         self._count = self._term = 0
         decider.lanes.attributed = not parts.dry_run
@@ -156,6 +155,8 @@ class Applier:
         statuses = self._parts.statuses
         if statuses is not None and statuses.problem:
             found["statuses"] = statuses.problem
+        if self._parts.journal.problem:
+            found["log"] = f"nothing is written: {self._parts.journal.problem}"
         if self._parts.election.problem:
             found["lease"] = self._parts.election.problem
         return found | {f"{n}/{name}": text for (n, name), text in self._shared.items()}
@@ -181,10 +182,10 @@ class Applier:
             if unread:
                 self._refusals["ledger"] = unread
         may = not self._refusals
-        if may != self._may:
-            event = "leads" if may else "follows"
-            why = "; ".join(self._refusals.values()) or "nothing forbids writes"
-            parts.journal.add([{"event": event, "text": why}])
+        why = "; ".join(self._refusals.values()) or "nothing forbids writes"
+        if why != self._why:
+            parts.journal.add([{"event": "leads" if may else "follows", "text": why}])
+        self._why = why
         lanes.leads = may and not parts.dry_run
         self._may = self.figures.leads = may
 
@@ -279,13 +280,10 @@ class Applier:
         self, result: PassResult, changes: Sequence[Change], vanished: str
     ) -> dict[int, str]:
         """Write sizes; return the errors of those that were not written, by lane."""
-        if vanished:
-            self.figures.held += len(changes)
-            return {c.h: f"hpabatch: waits: {vanished}" for c in changes}
-        single, shared = first_of_each(changes, self._target_of)
-        taken, failed = self._queue.admit(single)
-        failed |= shared
+        taken, failed = self._queue.of_pass(changes, self._target_of, vanished)
         self.figures.held += len(failed)
+        waiting = [self._line(result, c, error=failed[c.h]) for c in changes if c.h in failed]
+        self._parts.journal.add(self._waits.lines(waiting))
         if not taken:
             return failed
         lines = [self._line(result, change) for change in taken]
@@ -294,14 +292,10 @@ class Applier:
         unsaid = self._announce(entries, lines)
         if unsaid:
             self._refusals["log"] = f"nothing is written: {unsaid}"
+            self._parts.journal.add(outcomes(lines, [Written(unsaid)] * len(lines)))
             return failed | {c.h: f"hpabatch: {unsaid}" for c in taken}
         written = list(self._pool.map(self._write_size, taken))
-        self._parts.journal.add(
-            [
-                {"event": "failed" if w.error else "done", "id": line["id"], "error": w.error}
-                for line, w in zip(lines, written, strict=True)
-            ]
-        )
+        self._parts.journal.add(outcomes(lines, written))
         # As in the controller, where a scale event has the time of the response.
         times = [result.now_ms + round(1000 * (w.ended_s - self._began_s)) for w in written]
         for change, at_ms, one in zip(taken, times, written, strict=True):
@@ -324,7 +318,7 @@ class Applier:
 
     def _announce(self, entries: Sequence[Entry], lines: Sequence[Mapping[str, object]]) -> str:
         """Write into log and ledger what will be written; return why not, "" if they have it."""
-        unsaid = self._parts.journal.add([{**line, "event": "will"} for line in lines])
+        unsaid = self._parts.journal.add(lines)
         if unsaid or self._parts.dry_run:
             return unsaid
         return self._parts.ledger.add(entries, self._kept_ms)
@@ -338,13 +332,13 @@ class Applier:
             raise AssertionError("a decided HPA has a lane until the next pass")
         return _target(lane)
 
-    def _line(self, result: PassResult, change: Change) -> dict[str, object]:
+    def _line(self, result: PassResult, change: Change, error: str = "") -> dict[str, object]:
         self._count += 1
         return {
             "id": f"{result.now_ms}-{self._count}",
             "namespace": change.key[0], "hpa": change.key[1], "target": result.targets[change.h],
             "from": change.before, "to": change.after, "why": result.why(change.h),
-            "dry_run": self._parts.dry_run,
+            "dry_run": self._parts.dry_run, "event": "waits" if error else "will", "error": error,
         }  # fmt: skip
 
     def _again(self, result: PassResult, failed: Mapping[int, str]) -> PassResult:

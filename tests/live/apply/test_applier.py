@@ -241,6 +241,8 @@ def test_without_the_lease_nothing_is_written_and_every_change_is_booked(tmp_pat
     assert not bench.decider.lanes.leads
     assert bench.lines("will") == []
     assert bench.applier.problems() == {}, "that another has it is no problem"
+    texts = [line["text"] for line in bench.lines("follows")]
+    assert texts == ["nobody has the lease; the first pass only looks", "nobody has the lease"]
 
 
 @pytest.mark.parametrize("what", ["switch", "log", "ledger", "named", "blind", "target", "canary"])
@@ -313,6 +315,8 @@ def test_an_uncertain_write_is_booked_when_it_shows(tmp_path: Path) -> None:
     bench.turn()
     assert bench.size == 4
     assert bench.applier.figures.failed == 1
+    (failed,) = bench.lines("failed")
+    assert failed["uncertain"]
     bench.client.before = bench.client.after = lambda m, p: None
     bench.shows(4)
     bench.turn()
@@ -501,6 +505,10 @@ def test_a_limit_makes_a_size_wait_and_says_so(tmp_path: Path) -> None:
     assert result.binding(0) == "scale_write"
     assert "hpabatch: waits: --most-replicas 1" in bench.sink.statuses[-1].conditions[0].message
     assert bench.applier.figures.held == 1
+    bench.turn()
+    (waits,) = bench.lines("waits")
+    assert (waits["from"], waits["to"], waits["hpa"]) == (2, 4, "web")
+    assert "--most-replicas 1" in waits["error"]
 
 
 def test_of_two_hpas_on_one_target_one_writes_in_a_pass(tmp_path: Path) -> None:
