@@ -121,6 +121,7 @@ class Applier:
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="write")
         self._refusals: dict[str, str] = {}
         self._shared: dict[LaneKey, str] = {}
+        self._void: set[int] = set()  # lanes whose size is another than was decided on
         self._may, self._why, self._waits = False, "", Waits()
         self._began_s = 0.0
         self._count = self._term = 0
@@ -257,11 +258,12 @@ class Applier:
             for h in ours
             if result.decisions.rescaled[h]
         ]
+        self._void.clear()
         failed = self._write_sizes(result, changes, vanished)
         if failed:
             result = self._again(result, failed)
         if not self._parts.dry_run:
-            self._write_statuses(result, ours)
+            self._write_statuses(result, [h for h in ours if h not in self._void])
         return result
 
     def _is_ours(self, result: PassResult, h: int) -> bool:
@@ -300,8 +302,11 @@ class Applier:
         times = [result.now_ms + round(1000 * (w.ended_s - self._began_s)) for w in written]
         for change, at_ms, one in zip(taken, times, written, strict=True):
             if one.error:
-                self.figures.failed += 1
+                self.figures.held += one.moved
+                self.figures.failed += not one.moved
                 failed[change.h] = one.error
+                if one.moved:
+                    self._void.add(change.h)
             else:
                 self.figures.written += 1
             if not self._parts.dry_run and (not one.error or one.uncertain):

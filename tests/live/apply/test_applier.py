@@ -299,6 +299,22 @@ def test_a_failed_write_is_the_controllers_failed_write(tmp_path: Path) -> None:
     assert bench.size == 4
 
 
+def test_a_size_that_another_changed_in_between_makes_the_decision_void(tmp_path: Path) -> None:
+    """No failure: neither a condition nor an event, of which the controller has none either."""
+    bench = Bench(tmp_path)
+    bench.turn()
+    told = len(bench.sink.statuses)
+    bench.client.put(PATH, spec={"replicas": 3})
+    bench.turn()
+    assert (bench.size, bench.booked()) == (3, (0, 0))
+    assert (len(bench.sink.statuses), bench.sink.events) == (told, [])
+    figures = bench.applier.figures
+    assert (figures.failed, figures.held, figures.written) == (0, 1, 0)
+    bench.shows(3)
+    bench.turn()
+    assert (bench.size, figures.written) == (4, 1)
+
+
 def test_an_uncertain_write_is_booked_when_it_shows(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.turn()
