@@ -210,7 +210,9 @@ class _Run:
             return None
         from hpabatch.live.apply.setup import read_documents
 
-        return read_documents(request.manifests, self.settings.profile, namespace)
+        return read_documents(
+            request.manifests, self.settings.profile, namespace, request.namespace
+        )
 
     def _applier(self, decider: Decider) -> Applier | None:
         """Return the applier, None without --apply: then nothing can be written."""
@@ -224,7 +226,7 @@ class _Run:
             self.connect, self.discovery, self.cluster,
             request.own_namespace or self.client.connection.namespace,
             log_file(os.environ, self.cluster) if log is None else Path(log),
-            self.settings.flags.sync_period_ms / 1000, self.site.clock_skew_s,
+            self.settings.flags.sync_period_ms / 1000, self.site, self.site.clock_skew_s,
         )  # fmt: skip
         documents = None if self.own is None else self.site
         return make_applier(request, place, decider, documents, self.log.say, self.stack)

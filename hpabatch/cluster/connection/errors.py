@@ -4,6 +4,7 @@
 
     ApiError              UnreadableError
     ├── Unreachable       there was no response, or it was cut off
+    ├── Withheld          a writing request that was not sent
     ├── Refused           401, 403
     ├── NotFound          404
     ├── Expired           410: a resource version or a continue token is too old
@@ -69,6 +70,10 @@ class Unreachable(ApiError):  # noqa: N818 - named for what happened
     """
 
     of_tls = False
+
+
+class Withheld(ApiError):  # noqa: N818
+    """A writing request was not sent: its time had passed, or it may not begin any more."""
 
 
 class Refused(ApiError):  # noqa: N818

@@ -20,6 +20,7 @@ from hpabatch.cluster.connection.connect import Connection
 from hpabatch.cluster.connection.errors import (
     ApiError,
     Unreachable,
+    Withheld,
     error_of_reply,
     requested_resource,
 )
@@ -77,6 +78,7 @@ _ERROR_BYTES: Final = 256 * 2**10
 _ERROR_S: Final = 30.0
 _CONNECTED: Final = "connect_tcp.complete"
 _OPENED: Final = (_CONNECTED, "start_tls.complete")
+_SENDING: Final = "send_request_headers.started"
 _REASONS: Final = {
     errno.ECONNREFUSED: "connect: connection refused",
     errno.ECONNRESET: "read: connection reset by peer",
@@ -92,6 +94,7 @@ _BAD_HEADER: Final = (
 )
 
 Trace = Callable[[str, Mapping[str, object]], None]
+Fence = Callable[[float], str]
 
 
 class Sockets:
@@ -148,10 +151,19 @@ class Wire:
         requests: their counter.
     """
 
-    def __init__(self, connection: Connection, *, may_write: bool = False) -> None:
-        """Prepare; nothing is sent yet. Without `may_write` only GET is sent, whatever is asked."""
+    def __init__(
+        self, connection: Connection, *, may_write: bool = False, fence: Fence | None = None
+    ) -> None:
+        """Prepare; nothing is sent yet.
+
+        Args:
+            connection: to the server.
+            may_write: without it only GET is sent, whatever is asked.
+            fence: is asked right before each sending of a writing request, also for the second
+                attempt, with the request's time limit (s); returns why it may not be sent, or "".
+        """
         self.connection = connection
-        self._may_write = may_write
+        self._may_write, self._fence = may_write, fence
         self.stopped = threading.Event()
         self.requests = RequestCounter()
         self._sockets = Sockets()
@@ -190,6 +202,7 @@ class Wire:
 
         A response 401 and a failure of TLS are followed by a second attempt, if there are fresh
         credentials by then. A connection that fails, also while the body is read, is Unreachable.
+        The time limit of a writing request includes getting credentials and the second attempt.
 
         Args:
             verb: the verb it is counted as.
@@ -201,15 +214,17 @@ class Wire:
 
         Raises:
             AssertionError: a writing request on a read-only wire.
+            Withheld: a writing request was not sent.
         """
         if body is not None and not self._may_write:
             raise AssertionError(f"{body.method} {path}: this client is read-only")
         address = self.connection.server + path + ("?" + urlencode(params) if params else "")
+        until = time.monotonic() + timeout
         for last in (False, True):
             if self.stopped.is_set():
                 raise self.ended()
             with self.connection.lease(alone=sockets is not None) as http, ExitStack() as stack:
-                response = self._send(http, verb, path, address, timeout, sockets, body)
+                response = self._send(http, verb, path, address, timeout, until, sockets, body)
                 if isinstance(response, httpx2.Response):
                     stack.callback(response.close)
                 if not last and _wants_login(response) and self.connection.renew(http):
@@ -229,10 +244,13 @@ class Wire:
         path: str,
         address: str,
         timeout: float,
+        until: float,
         sockets: Sockets | None,
         body: Body | None,
     ) -> httpx2.Response | Unreachable:
         def note(name: str, info: Mapping[str, object]) -> None:
+            if body is not None and name.endswith(_SENDING):
+                self._check_fence(body, path, timeout, until)
             self._sockets.note(name, info)
             if sockets is not None:
                 sockets.note(name, info)
@@ -246,7 +264,8 @@ class Wire:
                 timeout=httpx2.Timeout(timeout, connect=min(_CONNECT_S, timeout), pool=None),
                 extensions={"trace": note, **self.connection.extensions},
             )  # fmt: skip
-            response = self._response_to(request, http, timeout)
+            left = timeout if body is None else until - time.monotonic()
+            response = self._response_to(request, http, left)
             status = response.status_code
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             return self._failure(error, address, body)
@@ -256,6 +275,17 @@ class Wire:
         finally:
             self.requests.add(verb, label(path), status)
         return response
+
+    def _check_fence(self, body: Body, path: str, timeout: float, until: float) -> None:
+        """Raise Withheld if a writing request may not be sent now.
+
+        Credentials and connection are there by now: a plugin may have taken a minute for them.
+        """
+        why = "" if time.monotonic() < until else "its time limit passed before it could be sent"
+        if not why and self._fence is not None:
+            why = self._fence(timeout)
+        if why:
+            raise Withheld(f"{body.method} {path} was not sent: {why}")
 
     def _response_to(
         self, request: httpx2.Request, http: httpx2.Client, timeout: float

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from hpabatch.cluster.connection.connect import Connection
 from hpabatch.cluster.connection.errors import ApiError, Busy, InvalidResponse, Unreachable
-from hpabatch.cluster.connection.wire import Body, RequestCounter, Wire
+from hpabatch.cluster.connection.wire import Body, Fence, RequestCounter, Wire
 from hpabatch.web.bounded import read_body
 
 Json = dict[str, Any]
@@ -33,14 +33,18 @@ class WriteClient:
     gets the time limit, too: it gives up a request that its client has given up.
     """
 
-    def __init__(self, connection: Connection, *, dry_run: bool = False) -> None:
+    def __init__(
+        self, connection: Connection, *, dry_run: bool = False, fence: Fence | None = None
+    ) -> None:
         """Prepare; nothing is sent yet.
 
         Args:
             connection: from `connect.connect`, for this client alone; it is closed with it.
             dry_run: the server checks writing requests and stores nothing (dryRun=All).
+            fence: returns why a writing request of at most that many seconds may not be sent now,
+                "" if it may; it is asked right before each sending.
         """
-        self._wire = Wire(connection, may_write=True)
+        self._wire = Wire(connection, may_write=True, fence=fence)
         self.dry_run = dry_run
 
     def __enter__(self) -> WriteClient:
@@ -88,7 +92,7 @@ class WriteClient:
 
         Raises:
             ApiError: see `errors`. After Unreachable, Busy and InvalidResponse the object may or
-                may not have been written (`is_uncertain`).
+                may not have been written (`is_uncertain`), after Withheld it was not.
         """
         params = {"timeout": f"{max(timeout - _MARGIN_S, 0.5):g}s"}
         if method != "DELETE":

@@ -10,15 +10,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
 from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.connection.errors import ApiError
 from hpabatch.cluster.connection.writes import WriteClient
-from hpabatch.cluster.objects.types import HpaObject, ScaleKey
+from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.layout import codes
+from hpabatch.live.apply.cluster_hpas import ClusterHpas, OwnDocuments
 from hpabatch.live.apply.guards import (
     Change,
     Limits,
@@ -44,19 +45,6 @@ from hpabatch.live.passes.result import PassResult
 _WORKERS: Final = 8
 
 
-class OwnDocuments(Protocol):
-    """The cluster's site while it decides HPAs of manifests."""
-
-    def named_targets(self) -> Mapping[ScaleKey, str]:
-        """Return the targets that HPAs of the cluster name, and one that does."""
-
-    def blindness(self) -> str:
-        """Return why the HPAs of the cluster may be others than are known, "" if they are known."""
-
-    def put_own(self, item: HpaObject) -> None:
-        """Replace an own document, which has another status."""
-
-
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What an applier works with.
@@ -72,6 +60,7 @@ class Parts:
         silence: of other controllers; None with manifests.
         probe: None with manifests.
         documents: the site, with manifests; None with HPAs of the cluster.
+        hpas: of the cluster: while they are not known, nothing is written.
         limits: of a pass.
         dry_run: the server stores no size.
     """
@@ -86,13 +75,14 @@ class Parts:
     silence: Silence | None
     probe: Probe | None
     documents: OwnDocuments | None
+    hpas: ClusterHpas
     limits: Limits
     dry_run: bool = False
 
 
 @dataclass(slots=True)
 class Figures:
-    """Counters since the start; `leads`: this process may write now."""
+    """Counters since the start; `leads`: this process may write now, and not as a dry run."""
 
     leads: bool = False
     written: int = 0
@@ -120,7 +110,7 @@ class Applier:
         self._own = OwnStatuses()
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="write")
         self._refusals: dict[str, str] = {}
-        self._shared: dict[LaneKey, str] = {}
+        self._barred: dict[LaneKey, str] = {}
         self._void: set[int] = set()  # lanes whose size is another than was decided on
         self._may, self._why, self._waits = False, "", Waits()
         self._began_s = 0.0
@@ -160,7 +150,7 @@ class Applier:
             found["log"] = f"nothing is written: {self._parts.journal.problem}"
         if self._parts.election.problem:
             found["lease"] = self._parts.election.problem
-        return found | {f"{n}/{name}": text for (n, name), text in self._shared.items()}
+        return found | {f"{n}/{name}": text for (n, name), text in self._barred.items()}
 
     # ---- before the decision
 
@@ -187,8 +177,8 @@ class Applier:
         if why != self._why:
             parts.journal.add([{"event": "leads" if may else "follows", "text": why}])
         self._why = why
-        lanes.leads = may and not parts.dry_run
-        self._may = self.figures.leads = may
+        self._may = may
+        self.figures.leads = lanes.leads = may and not parts.dry_run
 
     def _begin_term(self, leads: bool) -> None:
         """Forget what this process wrote if another may have written since."""
@@ -214,23 +204,28 @@ class Applier:
 
     def _look_for_rivals(self, leads: bool) -> str:
         parts = self._parts
+        unread = parts.hpas.blindness()
+        if unread:
+            unread = f"the HPAs of the cluster cannot be followed: {unread}"
         if parts.documents is not None:
             named = parts.documents.named_targets()
-            self._shared = {
+            self._barred = {
                 lane.key: f"{lane.target} is also the target of {named[at]} of the cluster: it is "
                 "not scaled; remove that HPA, or this document"
                 for lane in self._decider.lanes
                 if (at := _target(lane)) in named
             }
-            blind = parts.documents.blindness()
-            if blind:
-                return f"the HPAs of the cluster, whose targets are not scaled: {blind}"
-            if isinstance(parts.statuses, Reports) and parts.statuses.rival:
+            if not unread and isinstance(parts.statuses, Reports) and parts.statuses.rival:
                 return f"{parts.statuses.rival}: another instance acts; stop one of the two"
-            return ""
+            return unread
         if parts.silence is None or parts.probe is None:
             raise AssertionError("HPAs of the cluster are only scaled with a probe")
-        unread = parts.probe.look(leads)
+        # What is known of them is what they were: a switch or limit may have changed since.
+        self._barred = {
+            key: f"its present state cannot be read, so it is not scaled: {text}"
+            for key, text in parts.hpas.unreadable().items()
+        }
+        unread = parts.probe.look(leads) or unread
         for lane in self._decider.lanes:
             if leads and self._own.others(lane):
                 parts.silence.hear(f"it wrote the status of {lane.key[0]}/{lane.key[1]}")
@@ -269,7 +264,7 @@ class Applier:
     def _is_ours(self, result: PassResult, h: int) -> bool:
         key = _key(result, h)
         lane = self._decider.lanes.get(key)
-        if lane is None or not result.decided[h] or key in self._shared:
+        if lane is None or not result.decided[h] or key in self._barred:
             return False
         if self._parts.probe is not None and key[1] == PROBE:
             # A status on the probe of another instance tells that one that it is not alone.

@@ -23,6 +23,8 @@ from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Json, WriteClient
 
 NAME: Final = "hpabatch-apply"
+DRY_NAME: Final = "hpabatch-apply-dry-run"
+"""Of instances that store no size: none of them may keep those that do from writing."""
 _MARGIN_S: Final = 1.0
 _RENEWALS: Final = 6  # within a duration
 _MOST_REQUEST_S: Final = 5.0

@@ -22,11 +22,12 @@ from hpabatch.errors import ManifestError, UsageError
 from hpabatch.history.store.catalog import quote
 from hpabatch.inputs.manifest_checks import check_manifests
 from hpabatch.inputs.manifests import load_manifests
-from hpabatch.live.apply.applier import Applier, OwnDocuments, Parts
+from hpabatch.live.apply.applier import Applier, Parts
 from hpabatch.live.apply.budget import Budget
+from hpabatch.live.apply.cluster_hpas import ClusterHpas, OwnDocuments
 from hpabatch.live.apply.guards import Limits
 from hpabatch.live.apply.journal import Journal
-from hpabatch.live.apply.lease import Candidate, Election
+from hpabatch.live.apply.lease import DRY_NAME, NAME, Candidate, Election
 from hpabatch.live.apply.ledger import Ledger
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.request import ApplyOptions
@@ -52,6 +53,7 @@ class Place(NamedTuple):
         namespace: hpabatch's own.
         log: file of the journal.
         period_s: of the passes.
+        hpas: of the cluster.
         skew_s: the API server's clock less the local clock; None: unknown.
     """
 
@@ -61,20 +63,25 @@ class Place(NamedTuple):
     namespace: str
     log: Path
     period_s: float
+    hpas: ClusterHpas
     skew_s: Callable[[], float | None] = lambda: None
 
 
-def read_documents(paths: Sequence[str], profile: Profile, namespace: str) -> list[HpaObject]:
+def read_documents(
+    paths: Sequence[str], profile: Profile, namespace: str, watched: Sequence[str] = ()
+) -> list[HpaObject]:
     """Return the HPAs of manifests, all of which must be valid.
 
     Args:
         paths: files and folders.
         profile: the rules that they are checked with.
         namespace: of documents that name none.
+        watched: the only namespaces whose HPAs are watched; none: all are. Elsewhere an HPA of the
+            cluster on the same target would not be seen.
 
     Raises:
-        ManifestError: one cannot be read, is refused or given twice, two name one target, or there
-            is none.
+        ManifestError: one cannot be read, is refused, given twice or in a namespace that is not
+            watched, two name one target, or there is none.
     """
     found: dict[tuple[str, str], HpaObject] = {}
     targets: dict[ScaleKey, str] = {}
@@ -85,6 +92,12 @@ def read_documents(paths: Sequence[str], profile: Profile, namespace: str) -> li
         key = (item.hpa.namespace or namespace, item.hpa.name)
         if key in found:
             raise ManifestError(f"--manifests: {place}: {'/'.join(key)} is given twice; remove one")
+        if watched and key[0] not in watched:
+            raise ManifestError(
+                f"--manifests: {place}: expected a namespace of -n ({', '.join(watched)}), got "
+                f"{key[0]}, where an HPA of the cluster on the same target would not be seen; add "
+                f"-n {key[0]}, or leave the document out"
+            )
         hpa = replace(item.hpa, namespace=key[0], uid=f"{place}:{'/'.join(key)}", generation=None)
         problem = undecidable(hpa, profile)
         if problem:
@@ -128,14 +141,14 @@ def make_applier(
     version = _status_version(place.discovery)
     journal = Journal(place.log, {"identity": (identity := _identity()), "cluster": place.cluster})
     stack.callback(journal.close)
-    control = stack.enter_context(WriteClient(place.connect()))
-    sizes = stack.enter_context(WriteClient(place.connect(), dry_run=options.dry_run))
-    candidate = Candidate(place.namespace, identity, options.lease_ms // 1000)
-    _check_lease(control, candidate)
-    election = Election(
-        stack.enter_context(WriteClient(place.connect())), candidate,
-        say=lambda text: say("note", text),
-    )  # fmt: skip
+    own_lease = stack.enter_context(WriteClient(place.connect()))
+    name = DRY_NAME if options.dry_run else NAME
+    candidate = Candidate(place.namespace, identity, options.lease_ms // 1000, name)
+    _check_lease(own_lease, candidate)
+    election = Election(own_lease, candidate, say=lambda text: say("note", text))
+    fence = election.refusal
+    control = stack.enter_context(WriteClient(place.connect(), fence=fence))
+    sizes = stack.enter_context(WriteClient(place.connect(), dry_run=options.dry_run, fence=fence))
     # A client of its own: a stop ends the loop's, while a pass that has begun is still written.
     own = Discovery(stack.enter_context(ApiClient(place.connect())))
     scales = ScaleWriter(
@@ -155,7 +168,7 @@ def make_applier(
     parts = Parts(
         control, place.namespace, scales, statuses, election, journal,
         Ledger(control, place.namespace, election, place.skew_s),
-        silence if documents is None else None, probe, documents,
+        silence if documents is None else None, probe, documents, place.hpas,
         Limits(
             options.canary, options.most_targets, options.most_replicas, options.most_vanished
         ),

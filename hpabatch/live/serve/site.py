@@ -33,7 +33,8 @@ from hpabatch.model.versions import Profile
 
 _KINDS = {(group, resource): kind for (group, kind), resource in BUILT_IN.items()}
 
-_NEEDED = (f"{HPAS}.autoscaling", PODS)
+_HPA_WATCH: Final = f"{HPAS}.autoscaling"
+_NEEDED = (_HPA_WATCH, PODS)
 _MOST_NAMED: Final = 10
 """Failures of one kind up to this number are listed one by one, more as a summary."""
 _SKEW_PASSES: Final = 8
@@ -126,13 +127,23 @@ class Site:
 
     def blindness(self) -> str:
         """Return why the HPAs of the cluster may be others than are known, "" if they are known."""
-        watch = self.feed.watches.get(f"{HPAS}.autoscaling")
+        watch = self.feed.watches.get(_HPA_WATCH)
         if watch is None:
             return "they are not watched yet"
-        if watch.wrong:
-            return next(iter(watch.wrong.values()))
+        # With own documents any may be on a target; otherwise `unreadable` has those with a name.
+        wrong = [
+            text for name, text in watch.wrong.items() if self._own is not None or not _key(name)
+        ]
+        if wrong:
+            return wrong[0]
         state = watch.state
         return state.last_error or ("" if state.synced else "they are not listed yet")
+
+    def unreadable(self) -> dict[PodKey, str]:
+        """Return the HPAs whose present state cannot be decoded, and why not."""
+        watch = self.feed.watches.get(_HPA_WATCH)
+        wrong = {} if watch is None else watch.wrong
+        return {key: text for name, text in wrong.items() if (key := _key(name))}
 
     def cut(self) -> Cut:
         """Return the changes since the last cut, and its time."""
@@ -227,6 +238,12 @@ class Site:
         if resource == PODS:
             return PodDecoder()
         return WorkloadDecoder(group, _KINDS[group, resource])
+
+
+def _key(name: str) -> PodKey | None:
+    """Return namespace and name of a watch's `namespace/name`, None: the object has no name."""
+    namespace, slash, own = name.partition("/")
+    return (namespace, own) if slash else None
 
 
 def _failing(responses: Responses) -> tuple[dict[str, str], bool]:

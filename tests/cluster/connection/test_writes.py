@@ -9,10 +9,18 @@ from pathlib import Path
 import pytest
 
 from hpabatch.cluster.connection.client import ApiClient
-from hpabatch.cluster.connection.errors import Busy, InvalidResponse, NotFound, Refused, Unreachable
+from hpabatch.cluster.connection.errors import (
+    Busy,
+    InvalidResponse,
+    NotFound,
+    Refused,
+    Unreachable,
+    Withheld,
+)
 from hpabatch.cluster.connection.wire import Body
 from hpabatch.cluster.connection.wire import Wire as Sender
 from hpabatch.cluster.connection.writes import WriteClient, is_uncertain
+from tests.cluster.connection.test_auth import Plugin
 from tests.cluster.fake_api import Got, Wire, connected, serving, status
 
 PATH = "/apis/apps/v1/namespaces/shop/deployments/web/scale"
@@ -76,6 +84,47 @@ def test_a_refusal_is_not_repeated(
             client.write("PUT", PATH, {}, 3)
         assert is_uncertain(caught.value) is uncertain  # type: ignore[arg-type]
         assert len(server.got) == 1
+
+
+def test_the_fence_is_asked_before_each_sending(tmp_path: Path) -> None:
+    """A plugin may take longer than a lease, and a refused login sends a second request."""
+    plugin = Plugin(tmp_path)
+    plugin.answers(token="t-COUNT")
+    asked: list[float] = []
+
+    def fence(longest_s: float) -> str:
+        asked.append(longest_s)
+        return "" if plugin.runs < 2 else "the lease is over"
+
+    with (
+        serving(lambda got, wire: wire.reply(401, status(401, "no"))) as server,
+        WriteClient(connected(tmp_path, server.url, plugin.user()), fence=fence) as client,
+    ):
+        with pytest.raises(Withheld, match=r"PUT .* was not sent: the lease is over") as caught:
+            client.write("PUT", PATH, {}, 3)
+        assert not is_uncertain(caught.value)
+        assert (len(server.got), asked, plugin.runs) == (1, [3, 3], 2)
+        with pytest.raises(Refused):
+            client.read(PATH, 3)
+        assert asked == [3, 3], "reading needs no fence"
+
+
+def test_a_write_whose_time_went_to_the_plugin_is_not_sent(tmp_path: Path) -> None:
+    plugin = Plugin(tmp_path)
+    plugin.answers(token="t-COUNT")
+    slow = plugin.program.read_text().replace("print(", "import time; time.sleep(1); print(")
+    with (
+        serving(lambda got, wire: wire.reply(200, {})) as server,
+        WriteClient(connected(tmp_path, server.url, plugin.user())) as client,
+    ):
+        client.write("PUT", PATH, {}, 3)  # its connection is kept
+        plugin.program.write_text(slow)
+        client._wire.connection._plugin._current = None  # type: ignore[union-attr]
+        plugin.answers(token="t-COUNT")
+        with pytest.raises(Withheld, match="its time limit passed before it could be sent"):
+            client.write("PUT", PATH, {}, 0.5)
+        assert len(server.got) == 1
+        assert client.write("PUT", PATH, {}, 3) == {}
 
 
 def test_a_lost_response_is_uncertain_and_ends_in_time(tmp_path: Path) -> None:

@@ -78,11 +78,12 @@ class Sink:
 
 
 class Site:
-    """Own documents: what the cluster's HPAs name, and what is put back."""
+    """HPAs of the cluster: what they name, how well they are known; what is put back."""
 
     def __init__(self) -> None:
         self.named: dict[ScaleKey, str] = {}
         self.blind = ""
+        self.broken: dict[LaneKey, str] = {}
         self.put: list[HpaObject] = []
 
     def named_targets(self) -> dict[ScaleKey, str]:
@@ -90,6 +91,9 @@ class Site:
 
     def blindness(self) -> str:
         return self.blind
+
+    def unreadable(self) -> dict[LaneKey, str]:
+        return self.broken
 
     def put_own(self, item: HpaObject) -> None:
         self.put.append(item)
@@ -119,7 +123,7 @@ class Bench:
             Ledger(self.client, "ours", self.election, lambda: self.skew_s),
             None if own else self.silence,
             None if own else Probe(self.client, "v2", "ours", self.silence),
-            self.site if own else None, limits or Limits(), dry_run,
+            self.site if own else None, self.site, limits or Limits(), dry_run,
         )  # fmt: skip
         self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags(), saved, follows=True)
         first = [change for change in _with_behavior() if not saved or change.kind != Kind.scale]
@@ -270,7 +274,7 @@ def test_what_keeps_a_size_from_being_written(what: str, tmp_path: Path) -> None
         "log": ("log", "nothing is written: /dev/full"),
         "ledger": ("log", "the ledger (ConfigMap ours/hpabatch-ledger) cannot be written: no"),
         "named": ("shop/web", "is also the target of HPA shop/other of the cluster"),
-        "blind": ("rivals", "whose targets are not scaled: forbidden"),
+        "blind": ("rivals", "the HPAs of the cluster cannot be followed: forbidden"),
     }
     if what in problems:
         about, words = problems[what]
@@ -553,6 +557,7 @@ def test_a_dry_run_stores_nothing_and_asks_again(tmp_path: Path) -> None:
     assert [line["dry_run"] for line in bench.lines("will")] == [True, True]
     assert LEDGER not in bench.client.objects
     assert not bench.decider.lanes.leads
+    assert not bench.applier.figures.leads, "while only dry runs have a lease nobody scales"
 
 
 def test_hpas_of_the_cluster_wait_for_silence_and_the_probe_is_not_ours(tmp_path: Path) -> None:
@@ -597,6 +602,32 @@ def test_the_probe_of_another_instance_gets_a_status_whatever_the_canary(tmp_pat
                 bench.decider.apply([Change(Kind.hpa, key, item, change.seen_ms)])
     bench.turns(4)
     assert set(bench.sink.keys) == {("shop", "hpabatch-probe")}
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_while_the_clusters_hpas_cannot_be_followed_nothing_is_written(
+    own: bool, tmp_path: Path
+) -> None:
+    """A switch on an HPA, its end or a lower maxReplicas would not be seen."""
+    bench = Bench(tmp_path, own=own)
+    bench.site.blind = "forbidden"
+    bench.turns(4)
+    assert bench.size == 2
+    words = "the HPAs of the cluster cannot be followed: forbidden"
+    assert bench.applier.problems() == {"rivals": words}
+    bench.site.blind = ""
+    bench.turn()
+    assert bench.size == 4, "the probe was looked at meanwhile"
+
+
+def test_an_hpa_that_cannot_be_decoded_is_not_scaled(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, own=False)
+    bench.site.broken = {("shop", "web"): "no object"}
+    bench.turns(4)
+    assert bench.size == 2
+    words = "its present state cannot be read, so it is not scaled: no object"
+    assert bench.applier.problems() == {"shop/web": words}
+    assert bench.sink.statuses == []
 
 
 def test_times_are_stored_in_whole_seconds() -> None:

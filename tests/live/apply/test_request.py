@@ -97,6 +97,22 @@ def test_two_documents_of_one_target_are_refused(tmp_path: Path) -> None:
         _read(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["pay", None])
+def test_a_document_outside_the_watched_namespaces_is_refused(
+    name: str | None, tmp_path: Path
+) -> None:
+    document = hpa_document("shop", "web")
+    del document["metadata"]["namespace"]
+    if name is not None:
+        document["metadata"]["namespace"] = name
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    profile = profile_for(DEFAULT_K8S)
+    words = r"a\.json.*expected a namespace of -n \(shop, web\), got pay.*add -n pay"
+    with pytest.raises(ManifestError, match=words):
+        read_documents([str(tmp_path)], profile, "pay", ("shop", "web"))
+    assert len(read_documents([str(tmp_path)], profile, "pay", ("shop", "pay"))) == 1
+
+
 def test_the_default_log_is_in_the_users_state_folder() -> None:
     assert log_file({"XDG_STATE_HOME": "/state"}, "a/b") == Path(
         "/state/hpabatch/apply-a~2fb.jsonl"

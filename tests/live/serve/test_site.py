@@ -10,11 +10,13 @@ from hpabatch.cluster.apis.discovery import Discovery
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.objects.types import (
     ExternalMetricKey,
+    Kind,
     PodMetricKey,
     Response,
     Responses,
     Wanted,
 )
+from hpabatch.cluster.watch.part import WatchState
 from hpabatch.live.serve.site import Site, _failing
 from hpabatch.model.versions import profile_for
 from tests.cluster.fake_api import connected, serving
@@ -79,3 +81,44 @@ def test_what_failed_in_a_pass_is_said_whatever_was_asked_later(
         site.read_scales()
         assert site.problems() == {}
         site.stop()
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_hpas_that_cannot_be_decoded(own: bool, tmp_path: Path) -> None:
+    """One that has a name is known by it, unless any target may be its own."""
+    with ApiClient(connected(tmp_path, "http://127.0.0.1:9"), attempts=1) as client:
+        site = Site(client, _Discovery(client), profile_for("1.37"), own=[] if own else None)
+        assert (site.blindness(), site.unreadable()) == ("they are not watched yet", {})
+        watch = _Watch({"shop/web": "no object"})
+        site.feed.watches["horizontalpodautoscalers.autoscaling"] = watch
+        assert site.blindness() == ("no object" if own else "")
+        assert site.unreadable() == {("shop", "web"): "no object"}
+        watch.wrong = {"event": "an event cannot be read"}
+        assert site.blindness() == "an event cannot be read"
+        assert site.unreadable() == {}
+        site.stop()
+
+
+class _Watch:
+    """A watch whose objects could be read, but for some."""
+
+    def __init__(self, wrong: dict[str, str]) -> None:
+        self.wrong = wrong
+        self.kind = Kind.hpa
+
+    @property
+    def state(self) -> WatchState:
+        return WatchState(Kind.hpa, "horizontalpodautoscalers.autoscaling", synced=True)
+
+    @property
+    def states(self) -> tuple[WatchState, ...]:
+        return (self.state,)
+
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> bool:
+        return True
+
+    def hurry(self) -> None:
+        pass
