@@ -147,6 +147,36 @@ def _let_report(cluster: Cluster) -> None:
 
 
 @needs_cluster
+def test_a_binding_in_one_namespace_suffices_for_it(
+    deployed: Cluster, folder: Path, tmp_path: Path
+) -> None:
+    """The way of docs/live-apply.md with -n: the ClusterRole by a RoleBinding."""
+    ground = Ground(Writer(deployed))
+    ground.writer.namespace("only")
+    ground.app("only", "web")
+    ground.levels(cpu_total_m={"only/web": 300})
+    role = ["--clusterrole=hpabatch-apply", "--user=scaler"]
+    deployed.kubectl("delete", "clusterrolebinding", "scaler-applies")
+    deployed.kubectl("create", "rolebinding", "scaler-applies", "-n", "only", *role)
+    login = folder / "scaler.kubeconfig"
+    way = ["--take-over", "-n", "only", "--own-namespace", "hpabatch"]
+    one = Applying(tmp_path / "only", login, *way)
+    try:
+        one.until(lambda: ground.size("only", "web") == 6)
+        one.until(lambda: ground.desired()["only/web"] == 6)
+        one.until(lambda: bool(ground.events("only", "web")))
+        assert one.end()[0] == 0
+        assert not [line for line in one.lines if "forbidden" in line.get("text", "")]
+        assert one.logged("failed") == []
+        assert {line["event"] for line in one.logged("status", "event", "probe")} == {
+            "status", "event", "probe",
+        }  # fmt: skip
+    finally:
+        one.kill()
+        deployed.kubectl("create", "clusterrolebinding", "scaler-applies", *role)
+
+
+@needs_cluster
 def test_applying_the_switch_again_leaves_it_on(deployed: Cluster) -> None:
     patch = ["patch", "configmap", "hpabatch-apply", "-n", "hpabatch", "-p"]
     deployed.kubectl(*patch, '{"data": {"stop": "true"}}')
