@@ -8,7 +8,8 @@ from concurrent.futures import Executor, Future, wait
 from typing import Final
 
 from hpabatch.live.apply.guards import Change
-from hpabatch.live.apply.scales import Fence, Written
+from hpabatch.live.apply.reports import Term
+from hpabatch.live.apply.scales import Written
 
 _MOST_S: Final = 20.0
 """With the requests that go on then, statuses and lease, a stop ends within a pod's 60 s."""
@@ -24,7 +25,7 @@ class Gate:
     def __init__(
         self,
         period_s: float,
-        fence: Fence,
+        fence: Term,
         switch: Callable[[], str],
         *,
         look_s: float = _LOOK_S,
@@ -43,6 +44,11 @@ class Gate:
         self._fence, self._switch, self._clock = fence, switch, clock
         self._until = 0.0
         self._closed = "no pass was made yet"
+
+    @property
+    def term(self) -> int:
+        """Count of the times that this process took the lease."""
+        return self._fence.term
 
     def begin(self, refusal: str) -> None:
         """Begin a pass, in which writes are forbidden for that reason, "": they may begin."""

@@ -23,6 +23,7 @@ class Apis:
 
 class OpenFence:
     text = ""
+    term = 1
 
     def refusal(self, longest_s: float) -> str:
         return self.text
@@ -57,8 +58,45 @@ def test_a_size_that_was_not_decided_on_is_left_alone() -> None:
     case = Case()
     written = case.writer.write(KEY, 3, 4)
     assert "the size is 2, and 3 was decided on" in written.error
-    assert not written.uncertain
+    assert (written.moved, written.uncertain) == (True, False)
     assert case.puts() == 0
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+@pytest.mark.parametrize(("refused", "wait_s", "waited_s"), [(2, 1.0, 2), (2, 60.0, 10)])
+def test_too_many_requests_are_repeated_when_the_server_says(
+    method: str, refused: int, wait_s: float, waited_s: float
+) -> None:
+    case, left = Case(), [refused]
+
+    def refuse(asked: str, path: str) -> ApiError | None:
+        if asked != method or not left[0]:
+            return None
+        left[0] -= 1
+        error = Busy("too many requests", 429)
+        error.retry_after = wait_s
+        return error
+
+    case.client.before = refuse
+    assert case.writer.write(KEY, 2, 4).error == ""
+    assert case.size == 4
+    assert case.clock.now == pytest.approx(1000 + waited_s, abs=0.05)
+
+
+def test_too_many_requests_without_a_time_or_for_long_are_a_failure() -> None:
+    case = Case()
+    case.client.before = lambda m, p: Busy("no time", 429) if m == "PUT" else None
+    assert case.writer.write(KEY, 2, 4).error == "no time"
+    assert case.puts() == 1
+
+    def refuse(method: str, path: str) -> ApiError:
+        error = Busy("for long", 429)
+        error.retry_after = 1.0
+        return error
+
+    case.client.before = refuse
+    written = case.writer.write(KEY, 2, 4)
+    assert (written.error, written.uncertain) == ("for long", False)
 
 
 @pytest.mark.parametrize(
