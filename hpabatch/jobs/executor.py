@@ -92,10 +92,7 @@ def executor_of(spread: Spread, order: Order) -> Executor:
     _refuse_held(order.told)
     if spread.parts is not None:
         PartsPlace(spread.parts, order.identity.fingerprint)
-    if spread.scheduler is not None:
-        from hpabatch.jobs.dask_workers import check_address
-
-        check_address(spread)
+    spread.check_scheduler()
 
     def execute(work: Work[Any], folder: JobFolder, tasks: Sequence[Task]) -> Generator[Task]:
         return _by_workers(spread, order, folder, tasks)
