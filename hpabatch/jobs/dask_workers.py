@@ -122,8 +122,8 @@ class DaskPool:
             yield
         except (OSError, TimeoutError, AttributeError, ClosedClientError) as error:
             raise UsageError(
-                f"the scheduler at {self._address} is gone ({brief(error)}); start it again, "
-                "then give the same command again"
+                f"the scheduler at {self._address} is gone ({brief(error)}), and its workers end "
+                "with it; start both again, then give the same command again"
             ) from error
 
     def start(self, worker: str, order: str) -> None:
