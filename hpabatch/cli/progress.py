@@ -17,6 +17,7 @@ Progress = Callable[[str, float], None]
 """Shows a message and the share that is done."""
 
 _TELL_EVERY_S = 30.0
+_MEASURED_S = 10.0  # least time of work before its end is estimated
 _COMPILED_FIRST = {
     "observe_usage": "compiling, once, about 15 s",
     "replay_observations": "compiling the rules, once, about 25 s",
@@ -59,17 +60,42 @@ def progress_on_stderr(kernel: str | None = None) -> Iterator[Progress]:
 @contextmanager
 def _lines() -> Iterator[Progress]:
     """Off a terminal only long jobs are told of."""
-    last = began = time.monotonic()
+    last, pace = time.monotonic(), _Pace()
 
     def tell(message: str, share: float) -> None:
         nonlocal last
         now = time.monotonic()
+        left = pace.seconds_left(message, share, now)
         if now - last >= _TELL_EVERY_S and share > 0:
-            left = (now - began) * (1 - share) / share
-            say(f"{message}; {share:.0%}, about {left:.0f} s left")
+            say(f"{message}; {share:.0%}" + ("" if left is None else f", about {left:.0f} s left"))
             last = now
 
     yield tell
+
+
+class _Pace:
+    """Pace of the step that a job is at, from its first finished part on.
+
+    What comes before that (planning, compiling, workers that begin) and what an earlier run has
+    done say nothing about the rest.
+    """
+
+    def __init__(self) -> None:
+        self._step = ""
+        self._from = self._share = 0.0
+        self._begun = False
+
+    def seconds_left(self, message: str, share: float, now: float) -> float | None:
+        """Return how long the step still takes; None: too little of it is measured."""
+        step = message.partition(",")[0]
+        if step != self._step:
+            self._step, self._share, self._begun = step, share, False
+        elif not self._begun and share > self._share:
+            self._from, self._share, self._begun = now, share, True
+        passed, done = now - self._from, share - self._share
+        if not self._begun or done <= 0 or passed < _MEASURED_S:
+            return None
+        return passed * (1 - share) / done
 
 
 @contextmanager

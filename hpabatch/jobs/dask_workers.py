@@ -8,7 +8,6 @@ have died as well.
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import logging
 import queue
@@ -22,7 +21,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from hpabatch.engine.fleet.request import Spread
+from hpabatch.engine.fleet.scheduler import TLS_FILES
 from hpabatch.errors import UsageError
+from hpabatch.jobs.contact import brief, greet
 from hpabatch.jobs.processes import Child, Reply
 
 _CONNECT_S: Final = 15
@@ -30,7 +31,6 @@ _POLL_S: Final = 1.0
 _FETCH_S: Final = 30
 _ASK_S: Final = 30
 _LEAVE_S: Final = 10
-_TLS: Final = ("ca.crt", "tls.crt", "tls.key")
 
 _lock = threading.Lock()
 _child: Child | None = None
@@ -60,56 +60,6 @@ def leave() -> None:
         _lock.release()
 
 
-def check_address(spread: Spread) -> None:
-    """Refuse an address that cannot be used, or that anybody could listen at (UsageError)."""
-    address = spread.scheduler or ""
-    scheme, _, rest = address.partition("://")
-    host = rest.rpartition(":")[0].strip("[]")
-    if "@" in address:
-        raise UsageError(
-            "--scheduler: expected tls://HOST:PORT without user and password, got one with an @; "
-            "workers and commands are known by their certificates (--scheduler-tls)"
-        )
-    if scheme not in ("tcp", "tls") or not host:
-        raise UsageError(
-            f"--scheduler {address}: expected tls://HOST:PORT, or tcp://HOST:PORT on this machine"
-        )
-    if scheme == "tls":
-        _check_certificates(spread)
-    elif spread.scheduler_tls is not None:
-        raise UsageError(f"--scheduler-tls with {address}: expected a tls:// address")
-    elif not (_is_loopback(host) or spread.scheduler_plain):
-        raise UsageError(
-            f"--scheduler {address}: without TLS whoever reaches the scheduler can run any code on "
-            "its workers and in this command; use tls:// with --scheduler-tls, or give "
-            "--scheduler-plain where the network lets nobody else in"
-        )
-    try:
-        import distributed  # noqa: F401
-    except ModuleNotFoundError:
-        raise UsageError(
-            "--scheduler needs the package distributed; install hpabatch[dask], or use --workers"
-        ) from None
-
-
-def _check_certificates(spread: Spread) -> None:
-    if spread.scheduler_tls is None:
-        raise UsageError(
-            f"--scheduler {spread.scheduler}: expected --scheduler-tls FOLDER with "
-            f"{', '.join(_TLS)}"
-        )
-    for name in _TLS:
-        if not (Path(spread.scheduler_tls) / name).is_file():
-            raise UsageError(f"--scheduler-tls {spread.scheduler_tls}: there is no file {name}")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 class DaskPool:
     """The workers of a Dask scheduler, however many there are at a time."""
 
@@ -121,7 +71,7 @@ class DaskPool:
         self._address = spread.scheduler or ""
         security = None
         if spread.scheduler_tls is not None:
-            ca, certificate, key = (str(Path(spread.scheduler_tls) / name) for name in _TLS)
+            ca, certificate, key = (str(Path(spread.scheduler_tls) / name) for name in TLS_FILES)
             security = Security(  # type: ignore[no-untyped-call]
                 tls_ca_file=ca,
                 tls_client_cert=certificate,
@@ -129,6 +79,7 @@ class DaskPool:
                 require_encryption=True,
             )
         try:
+            greet(self._address, spread.scheduler_tls, security, _CONNECT_S)
             self._client: Any = Client(  # type: ignore[no-untyped-call]
                 self._address,
                 timeout=_CONNECT_S,
@@ -136,11 +87,13 @@ class DaskPool:
                 set_as_default=False,
                 direct_to_workers=False,
             )
-        except (OSError, TimeoutError, ValueError) as error:
+        except BaseException as error:
             _restore(self._levels)
+            if not isinstance(error, (OSError, TimeoutError, ValueError)):
+                raise
             raise UsageError(
-                f"--scheduler {self._address} does not answer ({_brief(error)}): check the "
-                "address, the network and the certificates"
+                f"--scheduler {self._address} does not answer ({brief(error)}): give the same "
+                "command again"
             ) from error
         self._replies: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._running: dict[str, Any] = {}
@@ -169,8 +122,8 @@ class DaskPool:
             yield
         except (OSError, TimeoutError, AttributeError, ClosedClientError) as error:
             raise UsageError(
-                f"the scheduler at {self._address} is gone ({_brief(error)}); start it again, "
-                "then give the same command again"
+                f"the scheduler at {self._address} is gone ({brief(error)}), and its workers end "
+                "with it; start both again, then give the same command again"
             ) from error
 
     def start(self, worker: str, order: str) -> None:
@@ -221,7 +174,7 @@ class DaskPool:
         except Exception as error:  # (its worker died with it, in one of many ways)
             if _lacks_us(error):
                 raise _not_installed(f"the scheduler at {self._address}") from error
-            return Reply(worker, {}, _brief(error))
+            return Reply(worker, {}, brief(error))
         finally:
             future.release()
         return Reply(worker, answer, answer.get("lost", ""))
@@ -268,9 +221,3 @@ def _keep_quiet() -> dict[str, int]:
 def _restore(levels: Mapping[str, int]) -> None:
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)
-
-
-def _brief(error: BaseException) -> str:
-    """Return an error's first line."""
-    lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__

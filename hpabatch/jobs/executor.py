@@ -23,7 +23,7 @@ from hpabatch.engine.fleet.request import Spread
 from hpabatch.errors import UsageError
 from hpabatch.jobs.folder import Identity, JobFolder, read_record
 from hpabatch.jobs.loop import Executor, Task, Tasks, Work, in_this_process
-from hpabatch.jobs.parts_place import PartsPlace
+from hpabatch.jobs.parts_place import PartsPlace, place_of, remember_place, remembered_places
 from hpabatch.jobs.processes import ProcessPool, Reply
 from hpabatch.jobs.worker import DESCRIBE, describe
 
@@ -35,6 +35,10 @@ MOST_GONE: Final = 20
 
 NO_WORKER_S: Final = 60.0
 """Time that a scheduler may be without any worker."""
+
+TELL_FIRST_S: Final = 5.0
+TELL_EVERY_S: Final = 20.0
+"""Time after which it is told that there is none, and then from one time to the next."""
 
 SEEN_S: Final = 5.0
 """Time that a network file system may take to show what a worker of another machine wrote."""
@@ -88,19 +92,22 @@ def executor_of(spread: Spread, order: Order) -> Executor:
             a worker that cannot, or that another version of hpabatch is on.
     """
     if spread.workers is None and spread.scheduler is None:
-        return in_this_process
+        return _here
     _refuse_held(order.told)
     if spread.parts is not None:
         PartsPlace(spread.parts, order.identity.fingerprint)
-    if spread.scheduler is not None:
-        from hpabatch.jobs.dask_workers import check_address
-
-        check_address(spread)
+    spread.check_scheduler()
 
     def execute(work: Work[Any], folder: JobFolder, tasks: Sequence[Task]) -> Generator[Task]:
         return _by_workers(spread, order, folder, tasks)
 
     return execute
+
+
+def _here(work: Work[Any], folder: JobFolder, tasks: Sequence[Task]) -> Generator[Task]:
+    """Do tasks in this process; what an earlier run's workers have left elsewhere is removed."""
+    yield from in_this_process(work, folder, tasks)
+    _clear_all(folder)
 
 
 def _refuse_held(told: Mapping[str, Any]) -> None:
@@ -131,14 +138,15 @@ def _by_workers(
             tasks = Tasks(tasks.__getitem__, left)
     if tasks:
         with closing(_open_pool(spread, len(tasks))) as pool:
+            if spread.parts is not None:
+                remember_place(spread.parts, folder)
             loop = _Loop(pool, order, folder, spread.parts, _Queue(tasks))
             for task in loop.run():
                 if _is_kept(task, folder) if place is None else place.fetch(task.key, folder):
                     yield task
                 else:
                     loop.again(task, f"its files are not all at {spread.parts or folder.tasks}")
-    if place is not None:
-        _clear(place)
+    _clear_all(folder, spread.parts)
 
 
 def _is_kept(task: Task, folder: JobFolder) -> bool:
@@ -151,12 +159,19 @@ def _is_kept(task: Task, folder: JobFolder) -> bool:
     return True
 
 
-def _clear(place: PartsPlace) -> None:
-    """Remove the parts that the job folder has by now; what stays there costs room only."""
-    try:
-        place.clear()
-    except UsageError as error:
-        _log.warning("finished parts could not be removed: %s", error)
+def _clear_all(folder: JobFolder, parts: str | None = None) -> None:
+    """Remove the parts at the places of this run and of earlier ones of the job folder.
+
+    It has them by now; what stays there costs room only.
+    """
+    places = dict.fromkeys(remembered_places(folder))
+    if parts is not None:
+        places[place_of(parts), folder.fingerprint] = None
+    for location, fingerprint in places:
+        try:
+            PartsPlace(location, fingerprint).clear()
+        except UsageError as error:
+            _log.warning("finished parts could not be removed: %s", error)
 
 
 def _open_pool(spread: Spread, tasks: int) -> Pool:
@@ -224,6 +239,32 @@ class _Queue:
         self._had.setdefault(task.key, set()).update([] if worker is None else [worker])
 
 
+class _Absence:
+    """Time for which there is no worker."""
+
+    def __init__(self) -> None:
+        self._since = time.monotonic()
+        self._told = TELL_FIRST_S  # (seconds after which it is told next)
+
+    def note(self, present: bool) -> None:
+        """Note whether a worker is there (UsageError: none for too long)."""
+        if present:
+            self._since, self._told = time.monotonic(), TELL_FIRST_S
+            return
+        waited = time.monotonic() - self._since
+        if waited > NO_WORKER_S:
+            raise UsageError(
+                f"the scheduler has had no worker for {NO_WORKER_S:.0f} s; start some, then "
+                "give the same command again: it goes on from there"
+            )
+        if waited >= self._told:
+            self._told += TELL_EVERY_S
+            _log.warning(
+                "the scheduler has no worker: waiting for one, %.0f s of %.0f s",
+                *(waited, NO_WORKER_S),
+            )
+
+
 class _Loop:
     """Orders that are out: one a worker at most, the first of each says what its versions are."""
 
@@ -249,19 +290,13 @@ class _Loop:
 
     def run(self) -> Iterator[Task]:
         """Yield tasks as workers finish them (UsageError: a worker cannot)."""
-        last_seen = time.monotonic()
+        absence = _Absence()
         while self._queue or self._out:
             names = self._pool.workers()
             self._known &= set(names)
             for worker in names:
                 self._give(worker, names)
-            if names or self._out:
-                last_seen = time.monotonic()
-            elif time.monotonic() - last_seen > NO_WORKER_S:
-                raise UsageError(
-                    f"the scheduler has had no worker for {NO_WORKER_S:.0f} s; start some, then "
-                    "give the same command again: it goes on from there"
-                )
+            absence.note(bool(names or self._out))
             for reply in self._pool.wait():
                 if (task := self._take_back(reply)) is not None:
                     yield task
@@ -309,12 +344,15 @@ class _Loop:
             self._tries[reply.worker] += 1
             if self._tries[reply.worker] >= MOST_TRIES and not reply.gone:
                 raise UsageError(f"{reply.worker} cannot begin: {reply.lost}")
+            if not reply.gone:
+                _log.warning("%s: %s; it is started again", reply.worker, reply.lost)
             return
         self._gone[task.key] += reply.gone
         if reply.gone and self._gone[task.key] < MOST_GONE:
             self._queue.give_back(task, None)
         else:
             self.again(task, f"{reply.worker}: {reply.lost}", reply.worker)
+        _log.warning("%s: %s; part %s is given out again", reply.worker, reply.lost, task.key)
 
     def _failed(self, reply: Reply, task: Task) -> None:
         """Give the task of a fault to another worker (UsageError: it was, too often).

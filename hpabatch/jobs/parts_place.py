@@ -12,16 +12,21 @@ place is one of the history: all of them are UsageErrors, which leave finished p
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from hpabatch.errors import HistoryError, UsageError
+from hpabatch.history.atomic import atomic_path
+from hpabatch.history.files import read_regular
 from hpabatch.history.store.storage import Storage, open_storage
-from hpabatch.jobs.folder import RECORD, JobFolder
+from hpabatch.jobs.folder import NEW_PLACES, PLACES, RECORD, JobFolder, cannot_write
 
 _NAME_LENGTH: Final = 24
+_JOB = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _REMOVED_AT_ONCE: Final = 1000
 
 
@@ -116,6 +121,39 @@ class PartsPlace:
 
     def _name(self, key: str, file: str) -> str:
         return f"{self._job}/{key}/{file}"
+
+
+def place_of(location: str) -> str:
+    """Return a folder as an absolute path, which another working directory does not change."""
+    return location if "://" in location else os.path.abspath(location)
+
+
+def remember_place(location: str, folder: JobFolder) -> None:
+    """Write into a job folder where its workers leave parts, for a run without that option.
+
+    Raises:
+        UsageError: the job folder cannot be written.
+    """
+    where = place_of(location)
+    known = remembered_places(folder)
+    if (where, folder.fingerprint) in known:
+        return
+    try:
+        with atomic_path(folder.path / PLACES, folder.path / NEW_PLACES) as temporary:
+            temporary.write_text(json.dumps([*known, (where, folder.fingerprint)]))
+    except OSError as error:
+        raise cannot_write(folder.path, error) from error
+
+
+def remembered_places(folder: JobFolder) -> list[tuple[str, str]]:
+    """Return where parts may have been left for a job folder, each with its job's fingerprint."""
+    try:
+        found = json.loads(read_regular(folder.path / PLACES))
+        pairs = [(str(place), str(job)) for place, job in found]
+    except (OSError, ValueError, TypeError):
+        return []
+    # (without its name a job's parts would be all that is at the place)
+    return [(place, job) for place, job in pairs if _JOB.fullmatch(job)]
 
 
 @contextmanager

@@ -45,8 +45,27 @@ def test_a_long_job_tells_now_and_then(
         JobProgress(progress, "deciding", "replay_observations", "decisions")(
             status(1, weight=5_000_000)
         )
-    told = capsys.readouterr().err
-    assert told.startswith("deciding, 5.0 M decisions/s; 25%, about ")
+    assert capsys.readouterr().err == "deciding, 5.0 M decisions/s; 25%\n"
+
+
+def test_the_time_left_is_that_of_the_parts_of_this_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("hpabatch.cli.progress.time.monotonic", lambda: now[0])
+    with progress_on_stderr() as progress:
+        for seconds, message, share in [
+            (0, "planning", 0.9), (100, "deciding", 0.5), (140, "deciding, 1 k/s", 0.6),
+            (145, "deciding, 1 k/s", 0.7), (180, "deciding, 2 k/s", 0.8), (210, "writing", 0.5),
+        ]:  # fmt: skip
+            now[0] = seconds
+            progress(message, share)
+    assert capsys.readouterr().err.splitlines() == [
+        "deciding; 50%",
+        "deciding, 1 k/s; 60%",
+        "deciding, 2 k/s; 80%, about 40 s left",
+        "writing; 50%",
+    ]
 
 
 def test_compiling_is_told_once(

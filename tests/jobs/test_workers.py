@@ -68,7 +68,9 @@ def test_finished_parts_may_go_through_another_place(tmp_path: Path) -> None:
     assert not any(path.is_file() for path in there.rglob("*"))
 
 
-def test_a_worker_that_dies_costs_one_part(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_worker_that_dies_costs_one_part(
+    tmp_path: Path, monkeypatch: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     children: list[processes.Child] = []
     begin = processes.Child.__init__
 
@@ -85,6 +87,9 @@ def test_a_worker_that_dies_costs_one_part(tmp_path: Path, monkeypatch: Any) -> 
     told = {"count": 9, "squares": SLOW}
     assert run(tmp_path / "job", told, TWO, kill) == expected(9)
     assert len(children) > 2
+    dead = r"worker \d: it was ended by signal 9; (part 00000\d is given out|it is started) again"
+    assert all(re.fullmatch(dead, message) for message in caplog.messages), caplog.messages
+    assert caplog.messages
 
 
 def test_a_part_that_kills_its_workers_is_given_up(tmp_path: Path) -> None:
@@ -132,6 +137,46 @@ def test_a_place_for_parts_at_fault_leaves_finished_parts(
 
 def broken(*arguments: Any) -> Any:
     raise HistoryError(f"{arguments[0].location}: no access")
+
+
+def test_whoever_finishes_a_job_removes_the_parts_that_were_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: dict[str, Any] = {"count": 9, "squares": SLOW}
+    monkeypatch.chdir(tmp_path)
+
+    class StoppedError(Exception):
+        pass
+
+    def stop(status: Status) -> None:
+        if status.done == 4:
+            raise StoppedError
+
+    def left() -> bool:
+        # (a worker that is killed while it writes leaves its temporary files in _work)
+        found = (tmp_path / "parts").rglob("*")
+        return any(path.is_file() and "_work" not in path.parts for path in found)
+
+    (tmp_path / "elsewhere").mkdir()
+    for spread in (Spread(), Spread(workers=1)):
+        with pytest.raises(StoppedError):
+            run(tmp_path / "job", told, Spread(workers=2, parts=str(tmp_path / "parts")), stop)
+        assert left()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        assert run(tmp_path / "job", told, spread) == expected(9)
+        assert not left()
+        shutil.rmtree(tmp_path / "job")
+
+
+def test_a_damaged_note_of_places_removes_nothing(tmp_path: Path) -> None:
+    told: dict[str, Any] = {"count": 2}
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "kept").touch()
+    run(tmp_path / "job", told, Spread())
+    for note in ("", "{", "7", "[[1]]", json.dumps([[str(tmp_path / "parts"), ""]])):
+        (tmp_path / "job" / "parts.json").write_text(note)
+        assert run(tmp_path / "job", told, Spread()) == expected(2)
+        assert (tmp_path / "parts" / "kept").exists()
 
 
 def test_parts_that_cannot_be_removed_are_a_warning(

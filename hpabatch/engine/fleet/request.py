@@ -194,7 +194,7 @@ class Spread(Request):
     )
 
     def check(self) -> None:
-        """Refuse options without the one that they are about (UsageError)."""
+        """Refuse options without the one that they are about, and a bad scheduler (UsageError)."""
         super().check()
         if self.workers is not None and self.scheduler is not None:
             raise UsageError("--workers and --scheduler: expected one of them; leave one out")
@@ -203,3 +203,11 @@ class Spread(Request):
             for name, value in [*alone, ("--scheduler-plain", self.scheduler_plain or None)]:
                 if value is not None:
                     raise UsageError(f"{name} without --scheduler: expected --scheduler ADDRESS")
+        self.check_scheduler()
+
+    def check_scheduler(self) -> None:
+        """Refuse a scheduler that cannot be used, before anything is read (UsageError)."""
+        if self.scheduler is not None:
+            from hpabatch.engine.fleet.scheduler import check_scheduler
+
+            check_scheduler(self.scheduler, self.scheduler_tls, self.scheduler_plain)

@@ -1,0 +1,143 @@
+"""First contact with a Dask scheduler: whether one is there, in a bounded time, and why not.
+
+Dask's own client tries again and again whatever it meets, and lets nobody end that in the middle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import socket
+import ssl
+import threading
+from contextlib import suppress
+from typing import Any, Final
+
+from hpabatch.engine.fleet.scheduler import client_context, split_address
+from hpabatch.errors import UsageError
+
+_LOOK_S: Final = 2.0
+_START: Final = "start it, or check the address and the network"
+
+
+def greet(address: str, folder: str | None, security: Any, timeout_s: float) -> None:
+    """Make sure that a scheduler is at an address; until the time is up it may still be starting.
+
+    Raises:
+        UsageError: what is there instead, and what to do.
+    """
+    # In a thread: the caller may have a running loop, and a signal must get through.
+    heard: queue.SimpleQueue[dict[str, Any] | BaseException] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            heard.put(asyncio.run(_identity(address, security, timeout_s)))
+        except BaseException as error:  # noqa: BLE001  (told by the caller)
+            heard.put(error)
+
+    threading.Thread(target=ask, daemon=True).start()
+    try:
+        found = heard.get(timeout=timeout_s + _LOOK_S)
+    except queue.Empty:
+        found = TimeoutError()
+    if isinstance(found, TimeoutError):
+        found = TimeoutError(f"no answer in {timeout_s:.0f} s")
+    if isinstance(found, BaseException):
+        raise UsageError(f"--scheduler {address} {_fault(address, folder, found)}") from found
+    if found.get("type") != "Scheduler":
+        raise UsageError(
+            f"--scheduler {address}: expected a Dask scheduler, got a Dask "
+            f"{str(found.get('type', 'process')).lower()}; its scheduler is at "
+            f"{found.get('scheduler', 'another address')}"
+        )
+
+
+async def _identity(address: str, security: Any, timeout_s: float) -> dict[str, Any]:
+    """Return what a Dask process says of itself."""
+    from distributed.comm.core import connect
+    from distributed.core import send_recv
+
+    arguments = {} if security is None else security.get_connection_args("client")
+
+    async def ask() -> dict[str, Any]:
+        comm = await connect(  # type: ignore[no-untyped-call]
+            address, timeout=timeout_s, **arguments
+        )
+        try:
+            return dict(await send_recv(comm, op="identity"))
+        finally:
+            comm.abort()
+
+    return await asyncio.wait_for(ask(), timeout_s)
+
+
+def _fault(address: str, folder: str | None, error: BaseException) -> str:
+    """Return what is wrong at an address that no scheduler answered at, and what to do."""
+    scheme, host, port = split_address(address)
+    try:
+        with socket.create_connection((host, port), timeout=_LOOK_S) as connection:
+            if scheme == "tls" and folder is not None:
+                found = _fault_of_tls(connection, host, client_context(folder))
+            else:
+                found = _fault_of_plain(connection, host)
+    except OSError as refused:
+        return f"does not answer ({_words(refused)}): {_START}"
+    if found:
+        return found
+    return (
+        f"is no Dask scheduler, or a busy one ({brief(error)}): expected its own port, usually "
+        "8786 (8787 is its dashboard)"
+    )
+
+
+def _fault_of_plain(connection: socket.socket, host: str) -> str:
+    """Return the sentence for a port that speaks TLS; "" where it does not."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        context.wrap_socket(connection, server_hostname=host).close()
+    except ssl.SSLError as error:
+        if "ALERT" not in (error.reason or ""):
+            return ""
+    except OSError:
+        return ""
+    return "speaks TLS: expected a tls:// address, with --scheduler-tls"
+
+
+def _fault_of_tls(connection: socket.socket, host: str, context: ssl.SSLContext) -> str:
+    """Return the sentence for a port that speaks no TLS or other certificates; "": neither."""
+    shaken = False
+    try:
+        with context.wrap_socket(connection, server_hostname=host) as wrapped:
+            shaken = True
+            # (a server of TLS 1.3 refuses a certificate after the handshake)
+            with suppress(TimeoutError):
+                wrapped.recv(1)
+    except ssl.SSLCertVerificationError as error:
+        told = f"its certificate is not one of ca.crt's authority ({error.verify_message})"
+        return f"is not to be trusted: {told}"
+    except ssl.SSLError as error:
+        if "ALERT" in (error.reason or ""):
+            return f"refuses the certificate tls.crt ({_words(error)}): expected one that it trusts"
+        return "" if shaken else _NO_TLS
+    except OSError:
+        return "" if shaken else _NO_TLS
+    return ""
+
+
+_NO_TLS: Final = (
+    "speaks no TLS: start the scheduler with certificates, or give its tcp:// address where that "
+    "is safe (docs/scale.md)"
+)
+
+
+def _words(error: OSError) -> str:
+    """Return what is wrong with a connection, for people."""
+    reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+    return (reason or str(error) or type(error).__name__).replace("_", " ").lower()
+
+
+def brief(error: BaseException) -> str:
+    """Return an error's first line."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__
