@@ -24,7 +24,7 @@ _GROUPS: Final = {
 
 _ONE_PROCESS: Final = (
     "This command is computed by one process, with all cores (docs/scale.md says why); replay, "
-    "sweep, advise, fit, fidelity and history quality take --workers and --scheduler"
+    "sweep, advise, plan, fit, fidelity and history quality take --workers and --scheduler"
 )
 
 

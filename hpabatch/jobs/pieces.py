@@ -1,4 +1,4 @@
-"""Fits, scores and looks at recordings by workers: a part is a shard of HPAs.
+"""Fits, scores, looks at recordings and capacity plans by workers: a part is some HPAs.
 
 Without workers these are computed in one walk and keep no parts. With them the parts stand in a
 temporary folder (or at `--parts`) until the command has put them together.
@@ -11,12 +11,23 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
+from hpabatch.engine.capacity.parts import PlannedPart
+from hpabatch.engine.capacity.request import PlanRequest
+from hpabatch.engine.capacity.run import (
+    CapacityOptions,
+    CapacityPlan,
+    Planning,
+    growths_of,
+    joined_plan,
+    prepare_planning,
+)
+from hpabatch.engine.capacity.sums import Span
 from hpabatch.engine.fidelity.lens import through_lens
 from hpabatch.engine.fidelity.parameters import FidelityParameters
 from hpabatch.engine.fidelity.request import FidelityRequest
@@ -26,7 +37,7 @@ from hpabatch.engine.fit.kinds import Question
 from hpabatch.engine.fit.overrides import read_plants
 from hpabatch.engine.fit.request import FitRequest
 from hpabatch.engine.fit.workload import Fact
-from hpabatch.engine.fleet.candidates import Candidate
+from hpabatch.engine.fleet.candidates import Candidate, Skipped
 from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.plan import ReplayPlan, chosen_hpas, narrow_plan, plan_replay
 from hpabatch.engine.fleet.request import Spread
@@ -34,10 +45,12 @@ from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.fleet.versions import versions_of
 from hpabatch.engine.quality.request import QualityRequest
 from hpabatch.engine.quality.run import Look
+from hpabatch.engine.simulate.read import read_work
 from hpabatch.engine.simulate.run import Progress
 from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.storage import temporary_root
+from hpabatch.inputs.documents import digests_of
 from hpabatch.jobs.executor import Order, executor_of
 from hpabatch.jobs.folder import (
     DIGEST,
@@ -168,6 +181,97 @@ def _scoring(
     return Scoring(plan, choices, plants)
 
 
+def plan_by_workers(
+    history: History, request: PlanRequest, options: CapacityOptions, progress: Progress
+) -> CapacityPlan:
+    """Plan the HPAs of a history; raises as `plan_capacity` does.
+
+    Sums over HPAs are made here, of the changes of size that workers leave, HPA by HPA.
+    """
+    parameters = replay_parameters(request, events="decided")
+    planning = prepare_planning(history, parameters, options, selection_of(request))
+    made = _plans(planning, request)
+    told = {**_told(history, request, None), "quota": [], "limits": planning.limits}
+    order = Order(f"{_HERE}:plans_again", told, made.identity, "simulate_fleet")
+    with _ran(made, order, request, history, progress) as (folder, records):
+        told_of = (text for record in records for text in record["warnings"])
+        history.warnings[:] = list(dict.fromkeys([*told_of, *history.warnings]))
+        return joined_plan(planning, _PlannedParts(folder, made.tasks, records), options)
+
+
+def plans_again(told: Mapping[str, Any]) -> Made[PiecesWork]:
+    """Prepare a capacity plan in a worker; quotas are for the sums, and stay with the command."""
+    request = PlanRequest.from_json(told)
+    options = CapacityOptions(growths_of(request.growth), (), read_work(request))
+    parameters = replay_parameters(request, events="decided")
+    history = open_history(told["history"], "replay")
+    planning = prepare_planning(history, parameters, options, selection_of(request))
+    return _plans(replace(planning, limits=told["limits"]), request)
+
+
+def _plans(planning: Planning, request: PlanRequest) -> Made[PiecesWork]:
+    def piece(k: int) -> Piece:
+        part = planning.part(k)
+        keys = [[*key, part.guessed[key], part.without_ceiling[key]] for key in part.guessed]
+        record = {
+            "span": part.span,
+            "skipped": [astuple(one) for one in part.skipped],
+            "notes": part.notes,
+            "assumed": keys,
+        }
+        return Piece(part.frames, record)
+
+    plan, options = planning.plan, planning.options
+    own = {k: v for k, v in request.to_json().items() if k not in (*Spread.options(), "quota")}
+    chosen = [[c.cluster, c.namespace, c.name, repr(c.periods)] for c in plan.chosen]
+    given = repr((options.scenario, options.plants, options.prices))
+    when = repr((plan.settled, plan.clocks.grid))
+    files = digests_of((request.scenario, *request.plant, request.prices))
+    identity = _identity(
+        plan.evidence | files, [own, planning.limits, chosen, planning.cuts, when, given]
+    )
+    weights = [last - first for first, last in planning.cuts]
+    return Made(_tasks(weights), PiecesWork(piece, plan.history.warnings), identity, plan.history)
+
+
+@dataclass(frozen=True, slots=True)
+class _PlannedParts:
+    """The parts of a capacity plan that a folder keeps; frames are read when they are used."""
+
+    folder: JobFolder
+    tasks: Sequence[Task]
+    records: Records
+
+    def __iter__(self) -> Iterator[PlannedPart]:
+        for task, record in zip(self.tasks, self.records, strict=True):
+            assumed = {(c, n, h): told for c, n, h, *told in record["assumed"]}
+            yield PlannedPart(
+                frames=_Frames(self.folder.place(task.key), record["frames"]),
+                span=None if record["span"] is None else Span(*record["span"]),
+                skipped=tuple(Skipped(*row) for row in record["skipped"]),
+                notes=tuple(record["notes"]),
+                guessed={key: told[0] for key, told in assumed.items()},
+                without_ceiling={key: told[1] for key, told in assumed.items()},
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Frames(Mapping[str, pl.DataFrame]):
+    """Frames of a part by name, each read when it is asked for."""
+
+    place: Path
+    names: Sequence[str]
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        return read_frame(self.place / f"{name}.arrow")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
 def quality_by_workers(
     history: History,
     request: QualityRequest,
@@ -250,6 +354,19 @@ def _done(
     progress: Progress,
 ) -> Iterator[Iterator[Piece]]:
     """Have the pieces computed by workers; yield them in their order."""
+    with _ran(made, order, spread, history, progress) as (folder, records):
+        yield _read(folder, made.tasks, records, history)
+
+
+@contextmanager
+def _ran(
+    made: Made[PiecesWork],
+    order: Order,
+    spread: Spread,
+    history: History,
+    progress: Progress,
+) -> Iterator[tuple[JobFolder, Records]]:
+    """Have the pieces computed by workers; yield the folder that keeps them, and their records."""
 
     def report(status: Status) -> None:
         progress("computing", status.done_weight / max(status.weight, 1))
@@ -260,7 +377,7 @@ def _done(
         open_job(Path(place) / "job", made.identity) as folder,
     ):
         records = run_job(made.tasks, made.work, folder, report, execute)
-        yield _read(folder, made.tasks, records, history)
+        yield folder, records
 
 
 def _read(

@@ -38,7 +38,7 @@ def test_a_replay_by_workers_is_that_of_this_process(
         ("replay", ["--workers", "0"], r"--workers: expected a whole number of at least 1, got 0"),
         ("sweep", ["--grid", "max=9", "--out", "s", "--parts", "p"], r"--parts without --sched"),
         ("fit", ["--workers", "2", "--scheduler", "tcp://x:1"], r"--workers and --scheduler: expe"),
-        ("plan", ["--workers", "2"], ONE),
+        ("synth", ["--workers", "2"], ONE),
         ("simulate", ["--scheduler", "tcp://127.0.0.1:8786"], ONE),
     ],
 )
@@ -53,3 +53,11 @@ def test_options_that_do_not_fit_are_refused(
     done = runner(command, capfdbinary, monkeypatch)(tmp_path, *options)
     assert done.code == 2
     assert re.search(told, done.stderr), done.stderr
+
+
+def test_an_import_of_tables_takes_no_workers(
+    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = runner("import", capfdbinary, monkeypatch)("table", "usage.csv", "--workers", "2")
+    assert done.code == 2
+    assert re.search(ONE, done.stderr), done.stderr

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hpabatch.engine.capacity import run as capacity
 from hpabatch.engine.fleet import plan as planning
 from hpabatch.engine.quality.run import Look
 from hpabatch.engine.sweep import run as engine
@@ -23,6 +24,7 @@ def cut_small(patch: pytest.MonkeyPatch) -> None:
     first, _ = Look.__init__.__defaults__ or ()
     patch.setattr(engine, "HPAS_AT_ONCE", 2)
     patch.setattr(engine, "STEPS_AT_ONCE", 2 * 2 * 4 * 135)
+    patch.setattr(capacity, "HPAS_AT_ONCE", 1)
     patch.setattr(planning, "SHARD_DECISIONS", 1)
     patch.setattr(Look.__init__, "__defaults__", (first, 1))
 
@@ -50,3 +52,8 @@ def scores_again(told: Mapping[str, Any]) -> Made[Any]:
 def looks_again(told: Mapping[str, Any]) -> Made[Any]:
     cut_small(pytest.MonkeyPatch())
     return pieces.looks_again(told)
+
+
+def plans_again(told: Mapping[str, Any]) -> Made[Any]:
+    cut_small(pytest.MonkeyPatch())
+    return pieces.plans_again(told)

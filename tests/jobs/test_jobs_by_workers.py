@@ -1,7 +1,11 @@
-"""Sweeps and replays by workers: the same bytes as of one process, from a folder or from S3."""
+"""Jobs by workers: the same bytes as of one process, from a folder or from S3."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +15,8 @@ from polars.testing import assert_frame_equal
 
 from hpabatch.api.analysis import quality
 from hpabatch.api.fits import fidelity, fit
+from hpabatch.api.plans import plan
+from hpabatch.engine.capacity.request import PlanRequest
 from hpabatch.engine.fidelity.request import FidelityRequest
 from hpabatch.engine.fit.request import FitRequest
 from hpabatch.engine.fleet.request import Spread
@@ -22,7 +28,7 @@ from hpabatch.errors import UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store import objects
 from hpabatch.history.store.migrate import migrate
-from hpabatch.jobs import pieces, replay, sweep
+from hpabatch.jobs import pieces, processes, replay, sweep
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.replay import ReplayJob, plan_of, replay_to_disk
 from hpabatch.jobs.sweep import SweepJob, sweep_to_disk
@@ -70,8 +76,8 @@ def swept(location: str | Path, out: Path, spread: Spread) -> dict[str, bytes]:
     request = SweepRequest(
         grid=("max=+1,+2", "scaleDown.window=60,900"), fidelity=False, length_ms=2 * HOUR_MS
     )
-    plan = plan_request(open_history(location, "replay"), request)
-    sweep_to_disk(SweepJob(request, plan, Destination(out, is_folder=True), spread=spread))
+    found = plan_request(open_history(location, "replay"), request)
+    sweep_to_disk(SweepJob(request, found, Destination(out, is_folder=True), spread=spread))
     return {path.name: path.read_bytes() for path in out.iterdir()}
 
 
@@ -159,3 +165,57 @@ def test_places_that_cannot_be_written_are_told_before_any_work(
     spread = Spread(scheduler=cluster.address, parts=f"{bucket}/parts")
     with pytest.raises(UsageError, match=r"s3://bucket/parts/.* check the name, the credentials a"):
         swept(history, tmp_path / "out", spread)
+
+
+QUOTA = """
+kind: ResourceQuota
+metadata: {name: team, namespace: shop}
+spec: {hard: {requests.cpu: "3", limits.cpu: "1000"}}
+"""
+
+
+def planned(history: Path, folder: Path, **more: Any) -> tuple[Any, ...]:
+    """Plan under two growths, with prices, quotas and limits; return all that is said."""
+    (folder / "quota.yaml").write_text(QUOTA)
+    (folder / "prices.yaml").write_text("currency: EUR\ncore_hour: 0.03\npod_hour: 0.0123\n")
+    request = PlanRequest(
+        growth="1.3,0.7",
+        quota=(str(folder / "quota.yaml"),),
+        prices=str(folder / "prices.yaml"),
+        **more,
+    )
+    source = open_history(history)
+    found = plan(source, request)
+    hpas, totals = (frame.write_csv() for frame in (found.hpas, found.totals))
+    return hpas, totals, found.result.skipped, found.notes, found.evidence, source.warnings
+
+
+def test_a_capacity_plan_by_processes(history: Path, tmp_path: Path) -> None:
+    here = planned(history, tmp_path)
+    assert planned(history, tmp_path, workers=1) == here
+    assert planned(history, tmp_path, workers=2) == here
+
+
+def test_a_capacity_plan_survives_its_workers(
+    history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = planned(history, tmp_path)
+    killed: list[int] = []
+    start = processes.ProcessPool.start
+
+    def kill_some(pool: processes.ProcessPool, worker: str, order: str) -> None:
+        start(pool, worker, order)
+        if json.loads(order)["task"] in ("00001", "00002") and len(killed) < 2:
+            killed.append(pool._children[worker].pid)
+            threading.Timer(0.5, os.kill, (killed[-1], signal.SIGKILL)).start()
+
+    monkeypatch.setattr(processes.ProcessPool, "start", kill_some)
+    assert planned(history, tmp_path, workers=2) == here
+    assert len(killed) == 2
+
+
+def test_a_capacity_plan_by_dask(history: Path, cluster: Cluster, tmp_path: Path) -> None:
+    here = planned(history, tmp_path)
+    parts = tmp_path / "parts"
+    there = planned(history, tmp_path, scheduler=cluster.address, parts=str(parts))
+    assert there == here

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpabatch.engine.fleet.request import ChosenHpas, Rules, Syncs
+from hpabatch.engine.fleet.request import ChosenHpas, Rules, Spread, Syncs
 from hpabatch.engine.simulate.request import Work
 from hpabatch.model.options import option
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanRequest(Work, Syncs, Rules, ChosenHpas):
+class PlanRequest(Work, Syncs, Rules, ChosenHpas, Spread):
     """A plan of what HPAs ask for without maxReplicas."""
 
     growth: str = option(

@@ -7,23 +7,38 @@ every number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from hpabatch.engine.capacity.rows import MONTH_HOURS, frame_of, hpa_row
-from hpabatch.engine.capacity.runs import AS_RECORDED, TODAY, UNCLAMPED, Runs, Track, run_all
+from hpabatch.engine.capacity.parts import (
+    HOURS,
+    Held,
+    PlannedPart,
+    held_name,
+    held_runs,
+    hpas_name,
+    planned_part,
+    span_of,
+)
+from hpabatch.engine.capacity.rows import MONTH_HOURS, frame_of
+from hpabatch.engine.capacity.runs import AS_RECORDED, TODAY, UNCLAMPED
 from hpabatch.engine.capacity.sums import AMOUNTS, MONEY, Grid, Sums, judged, spread
-from hpabatch.engine.columns.capacity import PLAN_HPAS, PLAN_TOTALS
+from hpabatch.engine.columns.capacity import PLAN_TOTALS
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.fleet.plan import Select
+from hpabatch.engine.fleet.plan import ReplayPlan, Select, narrow_plan, plan_replay
 from hpabatch.engine.fleet.requested import Requested, requested_of
-from hpabatch.engine.simulate.case import SimulationCase
-from hpabatch.engine.simulate.result import with_advice, with_cost
-from hpabatch.engine.simulate.run import Loop, LoopOptions, Progress, prepare_loop, silent
-from hpabatch.engine.simulate.work import key_of
+from hpabatch.engine.simulate.run import (
+    Loop,
+    LoopOptions,
+    Progress,
+    loop_evidence,
+    prepare_planned,
+    silent,
+)
+from hpabatch.engine.simulate.work import ceilings_told, guesses_told, key_of
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import History
 from hpabatch.inputs.scenarios import parse_growth
@@ -31,7 +46,12 @@ from hpabatch.model.quota import CORES, GIB, LIMIT_CORES, LIMIT_GIB, PODS, Quota
 from hpabatch.model.scenario import Growth, SetBounds
 
 Key = tuple[str, str, str]
-_HOURS = {PODS: "pod_hours", CORES: "core_hours", GIB: "gib_hours"}
+
+HPAS_AT_ONCE = 16
+"""HPAs of a part: some seconds of one core, their work (1.4 MB a signal and 30 days) in memory."""
+
+_FIT_SHARE = 0.5
+"""Share of fitting in the work of a part, for progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +61,11 @@ class CapacityOptions:
     growths: tuple[int, ...] = (AS_RECORDED,)
     quotas: tuple[Quota, ...] = ()
     loop: LoopOptions = field(default_factory=LoopOptions)
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether a quota is one of limits, so that sums of them are wanted."""
+        return any({LIMIT_CORES, LIMIT_GIB} & set(quota.limits) for quota in self.quotas)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +101,78 @@ def growths_of(text: str, option: str = "--growth") -> tuple[int, ...]:
     return tuple(found)
 
 
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """A capacity plan that is ready to be computed, part by part.
+
+    `cuts` are consecutive positions of the plan's HPAs (first, last); `limits`: sums of limits are
+    wanted. `options` name no quotas: no part depends on these.
+    """
+
+    plan: ReplayPlan
+    parameters: ReplayParameters
+    growths: tuple[int, ...]
+    options: LoopOptions
+    limits: bool
+    cuts: tuple[tuple[int, int], ...]
+
+    def part(self, number: int, progress: Progress = silent) -> PlannedPart:
+        """Fit and run the HPAs of a part.
+
+        Raises:
+            HistoryError: a table cannot be read.
+            UsageError: a scenario or a plant file that does not fit the history.
+        """
+        first, last = self.cuts[number]
+        plan = narrow_plan(self.plan, range(first, last))
+
+        def tell(message: str, share: float) -> None:
+            progress(message, (first + share * (last - first)) / len(self.plan.chosen))
+
+        def fitted(message: str, share: float) -> None:
+            tell(message, _FIT_SHARE * share)
+
+        def ran(share: float) -> None:
+            tell("simulating without maxReplicas", _FIT_SHARE + (1 - _FIT_SHARE) * share)
+
+        loop = prepare_planned(plan, self.parameters, self.options, self.plan, fitted)
+        # (those that the plan left out are told once, not by each part)
+        loop = replace(loop, skipped=loop.skipped[len(self.plan.skipped) :])
+        limits: Mapping[Key, Requested] = {}
+        if self.limits:
+            found = requested_of(plan, plan.chosen, limits=True)
+            limits = {key_of(c): found[c.target] for c in plan.chosen}
+        return planned_part(loop, self.growths, self.options, limits, ran)
+
+
+def prepare_planning(
+    history: History,
+    parameters: ReplayParameters,
+    options: CapacityOptions,
+    select: Select | None = None,
+) -> Planning:
+    """Return a capacity plan that is ready to be computed.
+
+    Raises:
+        HistoryError: a table cannot be read, or there is nothing to plan.
+        UsageError: an option or a scenario that does not fit, or clusters with several versions.
+    """
+    scenario = options.loop.scenario
+    for step in scenario.steps if scenario is not None else ():
+        if isinstance(step.action, SetBounds):
+            raise UsageError(
+                f"{step.place}: a plan is about today's bounds and none, so an edit of the HPA "
+                "has no meaning in it; leave the step out, or use `hpabatch simulate`"
+            )
+    plan = plan_replay(history, parameters, None, select)
+    plan.versions.one()
+    count = len(plan.chosen)
+    cuts = ((k, min(k + HPAS_AT_ONCE, count)) for k in range(0, count, HPAS_AT_ONCE))
+    return Planning(
+        plan, parameters, options.growths, options.loop, options.has_limits, tuple(cuts)
+    )
+
+
 def plan_capacity(
     history: History,
     parameters: ReplayParameters,
@@ -90,46 +187,76 @@ def plan_capacity(
         UsageError: an option, a scenario or a plant file that does not fit the history.
         RefusedError: not one HPA could be simulated.
     """
-    scenario = options.loop.scenario
-    for step in scenario.steps if scenario is not None else ():
-        if isinstance(step.action, SetBounds):
-            raise UsageError(
-                f"{step.place}: a plan is about today's bounds and none, so an edit of the HPA "
-                "has no meaning in it; leave the step out, or use `hpabatch simulate`"
-            )
-    loop = prepare_loop(history, parameters, options.loop, select, progress)
-    limits: Mapping[Key, Requested] = {}
-    if any({LIMIT_CORES, LIMIT_GIB} & set(quota.limits) for quota in options.quotas):
-        found = requested_of(loop.plan, loop.plan.chosen, limits=True)
-        limits = {key_of(c): found[c.target] for c in loop.plan.chosen}
-    return plan_loop(loop, options, limits, progress)
+    progress("planning", 0.0)
+    planning = prepare_planning(history, parameters, options, select)
+    parts = [planning.part(k, progress) for k in range(len(planning.cuts))]
+    return joined_plan(planning, parts, options)
+
+
+def joined_plan(
+    planning: Planning, parts: Iterable[PlannedPart], options: CapacityOptions
+) -> CapacityPlan:
+    """Return the plan of all parts, in their order; they are gone through several times.
+
+    Raises:
+        RefusedError: not one HPA could be simulated.
+    """
+    plan = planning.plan
+    skipped, notes = [*plan.skipped], [*plan.warnings]
+    guessed: dict[Key, bool] = {}
+    without_ceiling: dict[Key, bool] = {}
+    for part in parts:
+        skipped += part.skipped
+        notes += part.notes
+        guessed |= part.guessed
+        without_ceiling |= part.without_ceiling
+    place = plan.history.location
+    notes += [*guesses_told(guessed, place), *ceilings_told(without_ceiling, place)]
+    evidence = loop_evidence(plan, planning.options)
+    return summed(parts, options, skipped, dict.fromkeys(notes), evidence)
 
 
 def plan_loop(
-    loop: Loop,
-    options: CapacityOptions,
-    limits: Mapping[Key, Requested] | None = None,
-    progress: Progress = silent,
+    loop: Loop, options: CapacityOptions, limits: Mapping[Key, Requested] | None = None
 ) -> CapacityPlan:
     """Plan HPAs that are ready to be simulated; `limits` of a pod by HPA, where quotas are of them.
 
     Raises:
         RefusedError: there is none; the message tells why of the first that was skipped.
     """
-    if not loop.cases:
-        told = loop.skipped[0] if loop.skipped else None
+    part = planned_part(loop, options.growths, options.loop, limits or {})
+    notes = (*loop.plan.warnings, *loop.notes)
+    return summed([part], options, loop.skipped, notes, loop.evidence)
+
+
+def summed(
+    parts: Iterable[PlannedPart],
+    options: CapacityOptions,
+    skipped: Iterable[Skipped],
+    notes: Iterable[str],
+    evidence: Mapping[str, str],
+) -> CapacityPlan:
+    """Return the plan of parts with the sums over their HPAs; raises as `plan_loop` does."""
+    skipped = tuple(skipped)
+    span = span_of([part.span for part in parts if part.span is not None])
+    if span is None:
+        told = skipped[0] if skipped else None
         why = f": {told.namespace}/{told.hpa}: {told.reason}" if told else ""
         raise RefusedError(f"no HPA of this history could be simulated{why}")
-    planning = _Planning(loop, options, limits or {}, progress)
+    hpas = pl.concat(part.frames[hpas_name(growth)] for growth in options.growths for part in parts)
+    known = {*hpas.select("cluster", "namespace", "hpa").unique().rows()}
+    known |= {(s.cluster, s.namespace, s.hpa) for s in skipped}
+    summing = _Summing(options, Grid.of([span]), sorted(known))
     for growth_milli in options.growths:
-        planning.grow(growth_milli)
+        frames = (part.frames[held_name(growth_milli)] for part in parts)
+        summing.grow(growth_milli, (run for frame in frames for run in held_runs(frame)))
     return CapacityPlan(
-        hpas=frame_of(planning.hpas, PLAN_HPAS.meanings),
-        totals=frame_of(planning.totals, PLAN_TOTALS.meanings),
-        skipped=loop.skipped,
-        notes=(*loop.plan.warnings, *loop.notes, *planning.notes()),
-        evidence=loop.evidence
-        | {
+        hpas=hpas,
+        totals=frame_of(summing.totals, PLAN_TOTALS.meanings),
+        skipped=skipped,
+        notes=(*notes, *summing.notes()),
+        evidence={
+            **evidence,
             "plan": "maxReplicas removed, by simulation; last spec in force all of the time",
             "growth": ", ".join(f"{g / 1000:g}" for g in options.growths),
             "quotas": str(len(options.quotas)),
@@ -137,36 +264,19 @@ def plan_loop(
     )
 
 
-class _Planning:
-    """Runs HPAs growth by growth, namespace by namespace, and keeps rows and sums alone."""
+class _Summing:
+    """Adds up runs growth by growth, namespace by namespace, and keeps rows alone."""
 
-    def __init__(
-        self,
-        loop: Loop,
-        options: CapacityOptions,
-        limits: Mapping[Key, Requested],
-        progress: Progress,
-    ) -> None:
-        self.loop, self.options, self.limits, self.progress = loop, options, limits, progress
-        self.cases: list[SimulationCase] = sorted(loop.cases, key=lambda case: case.key[:3])
-        self.grid = Grid.of(self.cases)
-        self.known = sorted(
-            {c.key[:3] for c in self.cases}
-            | {(s.cluster, s.namespace, s.hpa) for s in loop.skipped}
-        )
-        self.hpas: list[dict[str, object]] = []
+    def __init__(self, options: CapacityOptions, grid: Grid, known: list[Key]) -> None:
+        self.options, self.grid, self.known = options, grid, known
         self.totals: list[dict[str, object]] = []
-        self.done = 0
 
-    def grow(self, growth_milli: int) -> None:
-        """Plan all HPAs under one growth."""
+    def grow(self, growth_milli: int, runs: Iterator[Held]) -> None:
+        """Add the runs of all HPAs under one growth, in their order."""
         fleet, cluster, space = (Sums(self.grid) for _ in range(3))
         last: tuple[str, str] | None = None
-        runs = run_all(
-            self.cases, growth_milli, self.loop.plan.versions.one(), self.options.loop.seed
-        )
-        for found in runs:
-            place = found.key[0], found.key[1]
+        for run in runs:
+            place = run.key[0], run.key[1]
             if last is not None and place != last:
                 self._total(growth_milli, space, *last)
                 cluster.add(space)
@@ -176,8 +286,8 @@ class _Planning:
                     fleet.add(cluster)
                     cluster = Sums(self.grid)
             last = place
-            self._hpa(found, growth_milli, space)
-        assert last is not None  # there are cases
+            _hold(space, run)
+        assert last is not None  # there are runs
         self._total(growth_milli, space, *last)
         cluster.add(space)
         self._total(growth_milli, cluster, last[0])
@@ -190,41 +300,6 @@ class _Planning:
         for quota in self.options.quotas:
             if quota.limits and not any(quota.is_for(*place) for place in places):
                 yield f"{quota.place}: no HPA is in the namespace {quota.namespace}"
-
-    # ---- one HPA
-
-    def _hpa(self, runs: Runs, growth_milli: int, space: Sums) -> None:
-        """Add the row of an HPA, and what it holds to its namespace."""
-        priced = with_cost(runs.measures, self.options.loop.prices)
-        rows = {row["setting"]: row for row in with_advice(priced, self.loop).to_dicts()}
-        reasons = [rows[UNCLAMPED]["why_not"], *self._endless(runs.tracks)]
-        why_not = "; ".join(reason for reason in reasons if reason)
-        self.hpas.append(hpa_row(runs, growth_milli, rows, why_not))
-        pod = amounts_of(runs.tracks[TODAY].case.requested, self.limits.get(runs.key))
-        for bounds in (TODAY, UNCLAMPED):
-            track = runs.tracks[bounds]
-            if bounds == UNCLAMPED and track.is_open:
-                continue
-            _hold(space, bounds, not why_not, track, pod, rows[bounds])
-        self.done += 1
-        share = self.done / (len(self.cases) * len(self.options.growths))
-        self.progress("simulating without maxReplicas", share)
-
-    def _endless(self, tracks: Mapping[str, Track]) -> Iterator[str]:
-        """Yield why no maxReplicas would have sufficed."""
-        track = tracks[UNCLAMPED]
-        if track.has_no_end:
-            yield (
-                f"without maxReplicas it asks for ever more pods (beyond {track.ceiling:,}): its "
-                "metric does not fall below the target however many there are"
-            )
-        elif track.rises:
-            yield (
-                f"at the end of the run it was still rising (at {track.highest:,}), held back by "
-                "its scale-up rules alone"
-            )
-
-    # ---- sums
 
     def _total(self, growth_milli: int, sums: Sums, *place: str) -> None:
         """Add the rows of a scope: a namespace (cluster, namespace), a cluster or the fleet."""
@@ -265,36 +340,16 @@ class _Planning:
         return AMOUNTS[resource][0]
 
 
-_SUMMED = (*_HOURS, MONEY)
+_SUMMED = (*HOURS, MONEY)
 
 
-def amounts_of(requested: Requested, limited: Requested | None = None) -> dict[str, int]:
-    """Return what one pod holds: millicores and bytes (rounded up); what is not known is left out.
-
-    `limited` None: limits are not asked for.
-    """
-    parts = {PODS: 1}
-    for given, cores, memory in ((requested, CORES, GIB), (limited, LIMIT_CORES, LIMIT_GIB)):
-        if given is not None and given.cpu_milli is not None:
-            parts[cores] = given.cpu_milli
-        if given is not None and given.memory_milli is not None:
-            parts[memory] = -(-given.memory_milli // 1000)
-    return parts
-
-
-def _hold(
-    space: Sums,
-    bounds: str,
-    usable: bool,
-    track: Track,
-    pod: Mapping[str, int],
-    row: Mapping[str, float],
-) -> None:
+def _hold(space: Sums, run: Held) -> None:
     """Add what an HPA's run holds, and costs, to its namespace."""
-    months = MONTH_HOURS / row["hours"]
-    first, held = space.grid.on(track.case, track.held)
-    for resource, each in pod.items():
-        hours = row[_HOURS[resource]] if resource in _HOURS else 0.0
-        space.hold((bounds, usable, resource), first, held, each, hours, hours * months)
-    if row["cost"] is not None:
-        space.pay((bounds, usable, MONEY), row["cost"], row["cost"] * months)
+    months = MONTH_HOURS / run.length_hours
+    first, held = space.grid.on(run.start_ms, run.period_ms, run.values)
+    for resource, each in run.pod.items():
+        hours = run.hours.get(resource, 0.0)
+        key = (run.bounds, run.usable, resource)
+        space.hold(key, first, held, each, hours, hours * months)
+    if run.cost is not None:
+        space.pay((run.bounds, run.usable, MONEY), run.cost, run.cost * months)

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.layout.records import I64
 from hpabatch.model.quota import CORES, GIB, LIMIT_CORES, LIMIT_GIB, PODS, Limit
 
@@ -42,6 +41,14 @@ def percentile(values: I64, percent: int) -> int:
     return int(np.partition(values, rank)[rank])
 
 
+class Span(NamedTuple):
+    """When some runs are: the first start, the shortest sync period, the last end (exclusive)."""
+
+    start_ms: int
+    period_ms: int
+    end_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class Grid:
     """Instants `start_ms + k * step_ms` for k below `size`."""
@@ -51,22 +58,22 @@ class Grid:
     size: int
 
     @classmethod
-    def of(cls, cases: Sequence[SimulationCase]) -> Grid:
+    def of(cls, spans: Sequence[Span]) -> Grid:
         """Return the grid of some runs, of which there is one."""
-        start_ms = min(case.start_ms for case in cases)
-        step_ms = min(case.period_ms for case in cases)
-        end_ms = max(case.start_ms + case.period_ms * case.steps for case in cases)
+        start_ms = min(span.start_ms for span in spans)
+        step_ms = min(span.period_ms for span in spans)
+        end_ms = max(span.end_ms for span in spans)
         return cls(start_ms, step_ms, -(-(end_ms - start_ms) // step_ms))
 
-    def on(self, case: SimulationCase, values: I64) -> tuple[int, I64]:
+    def on(self, start_ms: int, period_ms: int, values: I64) -> tuple[int, I64]:
         """Return a run's values at the instants that it covers, and the number of the first."""
-        first = -(-(case.start_ms - self.start_ms) // self.step_ms)
-        end_ms = case.start_ms + case.period_ms * case.steps
+        first = -(-(start_ms - self.start_ms) // self.step_ms)
+        end_ms = start_ms + period_ms * values.size
         last = -(-(end_ms - self.start_ms) // self.step_ms)
-        if case.period_ms == self.step_ms:
+        if period_ms == self.step_ms:
             return first, values[: last - first]
         instants = self.start_ms + np.arange(first, last, dtype=np.int64) * self.step_ms
-        return first, values[(instants - case.start_ms) // case.period_ms]
+        return first, values[(instants - start_ms) // period_ms]
 
 
 @dataclass(slots=True)

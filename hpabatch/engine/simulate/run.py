@@ -37,6 +37,8 @@ from hpabatch.engine.simulate.work import (
     censored_pct,
     gaps_by_api,
     guesses_told,
+    hangs_on_guess,
+    has_no_ceiling,
     joined,
     key_of,
     lacking_signals,
@@ -197,8 +199,10 @@ class _Preparing:
             self._add_noisy()
         if self.whole is self.plan:
             self.notes += ratios_told(self.plan.ratios)
-            self.notes += guesses_told(self.facts, self.plan.history.location)
-            self.notes += ceilings_told(self.facts, self.plan.history.location)
+            place = self.plan.history.location
+            guessed = {key: hangs_on_guess(facts) for key, facts in self.facts.items()}
+            without = {key: has_no_ceiling(facts) for key, facts in self.facts.items()}
+            self.notes += [*guesses_told(guessed, place), *ceilings_told(without, place)]
         return Loop(
             plan=self.plan,
             cases=tuple(self.cases),

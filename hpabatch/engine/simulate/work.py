@@ -115,28 +115,29 @@ def unproved(candidate: Candidate, found: Fit, plant: Plant) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def guesses_told(facts: Mapping[Key, Sequence[Fact]], history: str) -> list[str]:
+def hangs_on_guess(facts: Sequence[Fact]) -> bool:
+    """Say whether a kind of an HPA's signals is guessed."""
+    return any(f.source == GUESSED and f.name.endswith(".kind") for f in facts)
+
+
+def guesses_told(guessed: Mapping[Key, bool], history: str) -> list[str]:
     """Return in a sentence which HPAs hang on a guess of a kind, nothing if none does."""
-    found = [
-        "/".join(key[1:])
-        for key, theirs in facts.items()
-        if any(f.source == GUESSED and f.name.endswith(".kind") for f in theirs)
-    ]
+    found = _names_of(guessed)
     if not found:
         return []
     return [
-        f"what drives a metric is guessed by its name for {_share_of(facts, found)}; correct or "
+        f"what drives a metric is guessed by its name for {_share_of(guessed, found)}; correct or "
         f"confirm it: {_ask(history)}"
     ]
 
 
-def ceilings_told(facts: Mapping[Key, Sequence[Fact]], history: str) -> list[str]:
-    """Return in a sentence for which HPAs ceilings are assumed, as no bound is known."""
-    found = ["/".join(key[1:]) for key, theirs in facts.items() if _is_open(theirs)]
+def ceilings_told(without: Mapping[Key, bool], history: str) -> list[str]:
+    """Return in a sentence which HPAs have a ceiling assumed, as no bound is known."""
+    found = _names_of(without)
     if not found:
         return []
     return [
-        f"ceiling assumed: no limit of a pod's usage is known for {_share_of(facts, found)}, so "
+        f"ceiling assumed: no limit of a pod's usage is known for {_share_of(without, found)}, so "
         f"time is counted above {CEILINGS_PCT[0]}% to {CEILINGS_PCT[-1]}% of the highest usage "
         f"seen; state a ceiling: {_ask(history)}"
     ]
@@ -152,16 +153,20 @@ def ratios_told(ratios: Sequence[Lens]) -> list[str]:
     ]
 
 
-def _is_open(facts: Sequence[Fact]) -> bool:
+def has_no_ceiling(facts: Sequence[Fact]) -> bool:
     """Say whether ceilings are assumed for some work of an HPA, and nobody has stated any."""
     names = {fact.name for fact in facts}
     ceilings = [f.name for f in facts if f.source == OPEN and f.name.endswith(".ceiling")]
     return any(f"{name.removesuffix('ceiling')}highest" in names for name in ceilings)
 
 
-def _share_of(facts: Mapping[Key, Sequence[Fact]], found: Sequence[str]) -> str:
+def _names_of(told: Mapping[Key, bool]) -> list[str]:
+    return ["/".join(key[1:]) for key, is_so in told.items() if is_so]
+
+
+def _share_of(told: Mapping[Key, bool], found: Sequence[str]) -> str:
     some = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
-    return f"{len(found)} of {counted(len(facts), 'HPA')} ({some})"
+    return f"{len(found)} of {counted(len(told), 'HPA')} ({some})"
 
 
 def _ask(history: str) -> str:

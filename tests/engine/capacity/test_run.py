@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from hpabatch.engine.capacity.run import CapacityOptions, growths_of, plan_loop
+from hpabatch.engine.capacity.parts import changes_of, planned_part
+from hpabatch.engine.capacity.run import CapacityOptions, growths_of, plan_loop, summed
 from hpabatch.engine.capacity.runs import (
     BOUNDS,
     CEILING,
@@ -410,6 +411,28 @@ def test_parts_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = plan_loop(loop, CapacityOptions(growths=(1000, 2000), loop=LoopOptions(prices=PRICES)))
     assert parts.hpas.equals(whole.hpas)
     assert parts.totals.equals(whole.totals)
+
+
+@pytest.mark.compiled
+def test_cuts_between_hpas_do_not_show() -> None:
+    """The cases of a fleet planned together, and each as a part of its own."""
+    cases, k8s = random_fleet(5, 5)
+    options = CapacityOptions(growths=(700, 1000), loop=LoopOptions(prices=PRICES))
+    whole = plan_loop(loop_of(*cases, k8s=k8s), options)
+    alone = [
+        planned_part(loop_of(case, k8s=k8s), options.growths, options.loop, {})
+        for case in sorted(cases, key=lambda case: case.key)
+    ]
+    parts = summed(alone, options, (), (), {})
+    assert parts.hpas.equals(whole.hpas)
+    assert parts.totals.equals(whole.totals)
+
+
+@pytest.mark.parametrize("values", [[3], [3, 3, 3], [0, 0, 2, 2, 1, 2], [5, 4, 3]])
+def test_changes_are_the_sizes(values: list[int]) -> None:
+    sizes, ticks = changes_of(np.array(values, np.int64))
+    assert np.repeat(sizes, ticks).tolist() == values
+    assert not (np.diff(sizes) == 0).any()
 
 
 def test_columns_are_the_documented_ones() -> None:
