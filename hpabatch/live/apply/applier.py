@@ -30,6 +30,7 @@ from hpabatch.live.apply.guards import (
     is_canary,
     switch_refusal,
 )
+from hpabatch.live.apply.hindrance import Hindrance
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Election
 from hpabatch.live.apply.ledger import Entry, Ledger, kept_ms
@@ -116,6 +117,8 @@ class Applier:
         self._barred: dict[LaneKey, str] = {}
         self._may = False
         self._began_s = 0.0
+        self._hindrance = Hindrance(parts.journal, parts.gate.period_s)
+        parts.election.hindrance = self._hindrance
         self._count = self._term = 0
         decider.lanes.attributed = not parts.dry_run
         decider.owns = parts.documents is not None
@@ -165,6 +168,7 @@ class Applier:
         refusals["rivals"] = self._look_for_rivals(leads, leads and not refusals["switch"])
         if not leads:
             refusals["lease"] = f"{parts.election.holder or 'nobody'} has the lease"
+        refusals["log"] = self._hindrance.begin()
         if not self._decider.has_passed:
             refusals["start"] = "the first pass only looks"
         self._refusals = {about: text for about, text in refusals.items() if text}
@@ -323,6 +327,7 @@ class Applier:
     def _announce(self, entries: Sequence[Entry], lines: Sequence[Mapping[str, object]]) -> str:
         """Write into log and ledger what will be written; return why not, "" if they have it."""
         unsaid = self._parts.journal.add([{**line, "event": "will"} for line in lines])
+        self._hindrance.note_log(unsaid)
         if unsaid or self._parts.dry_run:
             return unsaid
         return self._parts.ledger.add(entries, self._kept_ms)

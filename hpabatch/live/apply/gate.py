@@ -39,6 +39,7 @@ class Gate:
             look_s: between two readings of the switch.
             clock: monotonic seconds.
         """
+        self.period_s = period_s
         self._longest_s, self._look_s = min(period_s, _MOST_S), look_s
         self._fence, self._switch, self._clock = fence, switch, clock
         self._until = 0.0
