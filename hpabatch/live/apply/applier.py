@@ -20,6 +20,7 @@ from hpabatch.cluster.connection.writes import WriteClient
 from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.layout import codes
 from hpabatch.live.apply.cluster_hpas import ClusterHpas, OwnDocuments
+from hpabatch.live.apply.gate import Gate
 from hpabatch.live.apply.guards import (
     Change,
     Limits,
@@ -53,6 +54,7 @@ class Parts:
         client: of the switch, and of all writes that a dry run stores too.
         namespace: hpabatch's own.
         scales: writes sizes.
+        gate: of the writes of a pass.
         statuses: writes statuses and events; None in a dry run.
         election: who writes.
         journal: the log of writes.
@@ -68,6 +70,7 @@ class Parts:
     client: WriteClient
     namespace: str
     scales: ScaleWriter
+    gate: Gate
     statuses: StatusSink | None
     election: Election
     journal: Journal
@@ -291,14 +294,15 @@ class Applier:
             self._refusals["log"] = f"nothing is written: {unsaid}"
             self._parts.journal.add(outcomes(lines, [Written(unsaid)] * len(lines)))
             return failed | {c.h: f"hpabatch: {unsaid}" for c in taken}
-        written = list(self._pool.map(self._write_size, taken))
+        written = self._parts.gate.carry(self._pool, self._write_size, taken)
+        self._queue.put_back(c for c, one in zip(taken, written, strict=True) if one.waits)
         self._parts.journal.add(outcomes(lines, written))
         # As in the controller, where a scale event has the time of the response.
         times = [result.now_ms + round(1000 * (w.ended_s - self._began_s)) for w in written]
         for change, at_ms, one in zip(taken, times, written, strict=True):
             if one.error:
-                self.figures.held += one.moved
-                self.figures.failed += not one.moved
+                self.figures.held += one.waits or one.moved
+                self.figures.failed += not (one.waits or one.moved)
                 failed[change.h] = one.error
                 if one.moved:
                     self._void.add(change.h)

@@ -92,6 +92,7 @@ class Queue:
         """Begin without any."""
         self._limits = limits
         self._waited: dict[LaneKey, int] = {}
+        self._before: dict[LaneKey, int] = {}
 
     def of_pass(
         self, changes: Iterable[Change], target: Callable[[Change], ScaleKey], vanished: str
@@ -126,8 +127,14 @@ class Queue:
             else:
                 taken.append(change)
                 replicas += count
+        self._before = self._waited
         self._waited = {c.key: self._waited.get(c.key, 0) + 1 for c in ordered if c.h in waits}
         return taken, waits
+
+    def put_back(self, changes: Iterable[Change]) -> None:
+        """Take note that admitted changes were not begun: they have waited, too."""
+        for change in changes:
+            self._waited[change.key] = self._before.get(change.key, 0) + 1
 
 
 def first_of_each(

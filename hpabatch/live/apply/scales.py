@@ -48,12 +48,14 @@ class Written:
         ended_s: when the last response was there (monotonic).
         moved: the target has another size than was decided on: nothing was sent, and the decision
             is void.
+        waits: it was not begun, and waits for the next pass.
     """
 
     error: str = ""
     uncertain: bool = False
     ended_s: float = 0.0
     moved: bool = False
+    waits: bool = False
 
 
 class _MovedError(Exception):

@@ -25,7 +25,8 @@ from hpabatch.inputs.manifests import load_manifests
 from hpabatch.live.apply.applier import Applier, Parts
 from hpabatch.live.apply.budget import Budget
 from hpabatch.live.apply.cluster_hpas import ClusterHpas, OwnDocuments
-from hpabatch.live.apply.guards import Limits
+from hpabatch.live.apply.gate import Gate
+from hpabatch.live.apply.guards import Limits, switch_refusal
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import DRY_NAME, NAME, Candidate, Election
 from hpabatch.live.apply.ledger import Ledger
@@ -151,8 +152,9 @@ def make_applier(
     sizes = stack.enter_context(WriteClient(place.connect(), dry_run=options.dry_run, fence=fence))
     # A client of its own: a stop ends the loop's, while a pass that has begun is still written.
     own = Discovery(stack.enter_context(ApiClient(place.connect())))
+    gate = Gate(place.period_s, election, lambda: switch_refusal(control, place.namespace))
     scales = ScaleWriter(
-        sizes, own, _budget(options.write_rate), election,
+        sizes, own, _budget(options.write_rate), gate,
         reads_target=documents is not None,
     )  # fmt: skip
     probe = None
@@ -166,7 +168,7 @@ def make_applier(
     elif not options.dry_run:
         statuses = Reports(control, place.namespace, identity, budget, election, log=journal.note)
     parts = Parts(
-        control, place.namespace, scales, statuses, election, journal,
+        control, place.namespace, scales, gate, statuses, election, journal,
         Ledger(control, place.namespace, election, place.skew_s),
         silence if documents is None else None, probe, documents, place.hpas,
         Limits(

@@ -16,7 +16,8 @@ from hpabatch.cluster.objects.types import Change, HpaObject, Kind, ScaleKey, Sc
 from hpabatch.layout.records import HEAD_DOWN_COUNT, HEAD_UP_COUNT, HEAD_UP_START
 from hpabatch.live.apply.applier import Applier, Parts
 from hpabatch.live.apply.budget import Budget
-from hpabatch.live.apply.guards import Limits, is_canary
+from hpabatch.live.apply.gate import Gate
+from hpabatch.live.apply.guards import Limits, is_canary, switch_refusal
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Candidate, Election
 from hpabatch.live.apply.ledger import Entry, Ledger
@@ -116,9 +117,12 @@ class Bench:
         budget = Budget(1e6, 1e6)
         self.sink = Sink(Reports(self.client, "ours", "me", budget, self.election))
         self.client.dry_run = dry_run
+        gate = Gate(
+            15.0, self.election, lambda: switch_refusal(self.client, "ours"), look_s=0.01
+        )  # fmt: skip
         parts = Parts(
             self.client, "ours",
-            ScaleWriter(self.client, Apis(), budget, self.election, reads_target=own),
+            ScaleWriter(self.client, Apis(), budget, gate, reads_target=own), gate,
             None if dry_run else self.sink, self.election, Journal(self.log, {}),
             Ledger(self.client, "ours", self.election, lambda: self.skew_s),
             None if own else self.silence,
@@ -529,6 +533,23 @@ def test_a_limit_makes_a_size_wait_and_says_so(tmp_path: Path) -> None:
     (waits,) = bench.lines("waits")
     assert (waits["from"], waits["to"], waits["hpa"]) == (2, 4, "web")
     assert "--most-replicas 1" in waits["error"]
+
+
+def test_the_kill_switch_stops_the_writes_of_a_pass_that_goes_on(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.turn()
+
+    def turn_it(method: str, path: str) -> None:
+        if (method, path) == ("GET", PATH):
+            bench.client.put(SWITCH, data={"stop": "true"})
+            time.sleep(0.2)
+
+    bench.client.before = turn_it
+    bench.turn()
+    assert bench.size == 2
+    assert [line["error"] for line in bench.lines("failed")] == [
+        "hpabatch: the kill switch is on: stop of ConfigMap ours/hpabatch-apply is 'true'"
+    ]
 
 
 def test_of_two_hpas_on_one_target_one_writes_in_a_pass(tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""Writes of a pass that take too long, or during which the kill switch is turned."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from hpabatch.live.apply.gate import Gate
+from hpabatch.live.apply.guards import Change, Limits, Queue
+from hpabatch.live.apply.scales import Written
+from tests.live.apply.fake_writes import Clock
+from tests.live.apply.test_scales import OpenFence
+
+CHANGES = [Change(h, ("shop", f"w{h}"), 1, 2) for h in range(6)]
+
+
+def test_after_a_period_no_write_of_a_pass_begins() -> None:
+    clock = Clock()
+    gate = Gate(15, OpenFence(), lambda: "", clock=clock)
+
+    def write(change: Change) -> Written:
+        clock.sleep(6)
+        return Written()
+
+    with ThreadPoolExecutor(1) as pool:
+        for _ in range(2):
+            found = gate.carry(pool, write, CHANGES)
+            assert [one.waits for one in found] == [False] * 3 + [True] * 3
+            words = "hpabatch: waits: writes of a pass begin within 15 s, and others came first"
+            assert {one.error for one in found[3:]} == {words}
+    longest = Gate(60, OpenFence(), lambda: "", clock=clock)
+    with ThreadPoolExecutor(1) as pool:
+        assert sum(one.waits for one in longest.carry(pool, write, CHANGES)) == 2
+
+
+def test_the_switch_is_read_while_writes_go_on() -> None:
+    turned = threading.Event()
+    gate = Gate(15, OpenFence(), lambda: "the switch is on" if turned.is_set() else "", look_s=0.01)
+    refusals: list[str] = []
+
+    def write(change: Change) -> Written:
+        refusals.append(gate.refusal(3))
+        if change.h == 1:
+            turned.set()
+            while not gate.refusal(3):
+                pass
+        return Written()
+
+    with ThreadPoolExecutor(1) as pool:
+        found = gate.carry(pool, write, CHANGES)
+        assert [one.waits for one in found] == [False] * 2 + [True] * 4
+        assert found[2].error == "hpabatch: waits: the switch is on"
+        assert gate.refusal(3) == "the switch is on", "also between two requests of a write"
+        turned.clear()
+        assert not any(one.waits for one in gate.carry(pool, lambda change: Written(), CHANGES))
+        assert gate.refusal(3) == ""
+    assert refusals == ["", ""]
+
+
+def test_a_switch_that_is_no_object_loses_no_write() -> None:
+    def fail() -> str:
+        raise AttributeError("no data")
+
+    gate = Gate(15, OpenFence(), fail, look_s=0.01)
+
+    def write(change: Change) -> Written:
+        while not gate.refusal(3):
+            pass
+        return Written()
+
+    with ThreadPoolExecutor(1) as pool:
+        found = gate.carry(pool, write, CHANGES[:2])
+    assert [one.error for one in found] == [
+        "", "hpabatch: waits: the kill switch: AttributeError: no data"
+    ]  # fmt: skip
+
+
+def test_what_was_not_begun_goes_first_in_the_next_pass() -> None:
+    queue = Queue(Limits(most_targets=4))
+    taken, _ = queue.admit(CHANGES)
+    queue.put_back(taken[2:])
+    assert [change.h for change in queue.admit(CHANGES)[0]] == [2, 3, 4, 5]
+    queue.put_back(CHANGES[2:3])
+    assert [change.h for change in queue.admit(CHANGES)[0]] == [2, 0, 1, 3]
