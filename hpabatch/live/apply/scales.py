@@ -23,7 +23,7 @@ TIMEOUT_S: Final = 3.0
 _ATTEMPTS: Final = 5
 _CONFLICT: Final = 409
 _TOO_MANY: Final = 429
-_MOST_PAUSE_S: Final = 5.0
+_MOST_PAUSE_S: Final = 1.0  # as an overloaded API server asks; longer ones wait for the next pass
 _PAUSE_S: Final = 0.01
 _JITTER: Final = 0.1
 
@@ -179,7 +179,9 @@ class ScaleWriter:
         """
         if not isinstance(error, Busy) or error.status != _TOO_MANY or error.retry_after is None:
             return False
-        self._sleep(min(error.retry_after, _MOST_PAUSE_S))
+        if error.retry_after > _MOST_PAUSE_S:
+            return False
+        self._sleep(error.retry_after)
         return True
 
     def _read_again(self, path: str) -> Json | None:
