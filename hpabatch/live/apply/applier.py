@@ -115,7 +115,8 @@ class Applier:
         self._refusals: dict[str, str] = {}
         self._barred: dict[LaneKey, str] = {}
         self._void: set[int] = set()  # lanes whose size is another than was decided on
-        self._may, self._why, self._waits = False, "", Waits()
+        self._may, self._waits = False, Waits()
+        self._why: str | None = None
         self._began_s = 0.0
         self._count = self._term = 0
         decider.lanes.attributed = not parts.dry_run
@@ -164,8 +165,8 @@ class Applier:
         leads = parts.election.leads
         refusals = {"ledger": self._origins.settle(leads and self._term == parts.election.term)}
         self._begin_term(leads)
-        refusals["rivals"] = self._look_for_rivals(leads)
         refusals["switch"] = switch_refusal(parts.client, parts.namespace)
+        refusals["rivals"] = self._look_for_rivals(leads, leads and not refusals["switch"])
         if not leads:
             refusals["lease"] = lease_refusal(parts.election)
         if not self._decider.has_passed:
@@ -175,10 +176,11 @@ class Applier:
             unread = self._recall()
             if unread:
                 self._refusals["ledger"] = unread
-        may = not self._refusals
-        why = "; ".join(self._refusals.values()) or "nothing forbids writes"
+        may, why = not self._refusals, "; ".join(self._refusals.values())
         if why != self._why:
-            parts.journal.add([{"event": "leads" if may else "follows", "text": why}])
+            event = "leads" if may else "follows"
+            parts.journal.add([{"event": event, "text": why or "nothing forbids writes"}])
+        parts.gate.begin(why)
         self._why = why
         self._may = may
         self.figures.leads = lanes.leads = may and not parts.dry_run
@@ -205,7 +207,7 @@ class Applier:
                 self._decider.put_status(key, status)
         return self._origins.recall()
 
-    def _look_for_rivals(self, leads: bool) -> str:
+    def _look_for_rivals(self, leads: bool, may_probe: bool) -> str:
         parts = self._parts
         unread = parts.hpas.blindness()
         if unread:
@@ -228,7 +230,7 @@ class Applier:
             key: f"its present state cannot be read, so it is not scaled: {text}"
             for key, text in parts.hpas.unreadable().items()
         }
-        unread = parts.probe.look(leads) or unread
+        unread = parts.probe.look(may_probe) or unread
         for lane in self._decider.lanes:
             if leads and self._own.others(lane):
                 parts.silence.hear(f"it wrote the status of {lane.key[0]}/{lane.key[1]}")

@@ -1,4 +1,4 @@
-"""Time limit of a pass's writes, and the kill switch while they go on."""
+"""Permission to write: between two passes, and while the writes of one go on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import Executor, Future, wait
 from typing import Final
 
 from hpabatch.live.apply.guards import Change
-from hpabatch.live.apply.scales import Fence, Written
+from hpabatch.live.apply.scales import Term, Written
 
 _MOST_S: Final = 20.0
 """With the requests that go on then, statuses and lease, a stop ends within a pod's 60 s."""
@@ -18,13 +18,13 @@ _LOOK_S: Final = 3.0
 class Gate:
     """Lets writes of a pass begin until its time is over or the switch forbids them.
 
-    One thread calls `carry`; several may ask `refusal`.
+    One thread calls `begin` and `carry`; several may ask `refusal`.
     """
 
     def __init__(
         self,
         period_s: float,
-        fence: Fence,
+        fence: Term,
         switch: Callable[[], str],
         *,
         look_s: float = _LOOK_S,
@@ -42,7 +42,16 @@ class Gate:
         self._longest_s, self._look_s = min(period_s, _MOST_S), look_s
         self._fence, self._switch, self._clock = fence, switch, clock
         self._until = 0.0
-        self._closed = ""
+        self._closed = "no pass was made yet"
+
+    def begin(self, refusal: str) -> None:
+        """Begin a pass, in which writes are forbidden for that reason, "": they may begin."""
+        self._closed = refusal
+
+    @property
+    def term(self) -> int:
+        """Count of the times that this process took the lease."""
+        return self._fence.term
 
     def refusal(self, longest_s: float) -> str:
         """Return why a writing request of at most `longest_s` may not begin, "" if it may."""
@@ -52,7 +61,7 @@ class Gate:
         self, pool: Executor, write: Callable[[Change], Written], changes: Sequence[Change]
     ) -> list[Written]:
         """Make the writes of a pass; those whose time does not come are told to wait."""
-        self._closed, self._until = "", self._clock() + self._longest_s
+        self._until = self._clock() + self._longest_s
         writes = [pool.submit(self._one, write, change) for change in changes]
         pending: set[Future[Written]] = set(writes)
         while pending:

@@ -38,6 +38,14 @@ class Fence(Protocol):
         """Return why a request of at most `longest_s` may not begin now, "" if it may."""
 
 
+class Term(Fence, Protocol):
+    """Whether a writing request may begin, and by which taking of the lease."""
+
+    @property
+    def term(self) -> int:
+        """Count of the times that this process took the lease: between two, others had it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """What became of a write.

@@ -164,9 +164,9 @@ def make_applier(
     statuses: StatusSink | None = None
     budget = _budget(options.status_rate)
     if not options.dry_run and documents is None:
-        statuses = HpaStatuses(control, version, budget, election, log=journal.note)
+        statuses = HpaStatuses(control, version, budget, gate, log=journal.note)
     elif not options.dry_run:
-        statuses = Reports(control, place.namespace, identity, budget, election, log=journal.note)
+        statuses = Reports(control, place.namespace, identity, budget, gate, log=journal.note)
     parts = Parts(
         control, place.namespace, scales, gate, statuses, election, journal,
         Ledger(control, place.namespace, election, place.skew_s),

@@ -552,6 +552,21 @@ def test_the_kill_switch_stops_the_writes_of_a_pass_that_goes_on(tmp_path: Path)
     ]
 
 
+def test_while_the_kill_switch_is_on_there_is_no_probe_and_no_status(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, own=False)
+    bench.client.put(SWITCH, data={"stop": "true"})
+    bench.turns(2)
+    assert PROBE not in bench.client.objects
+    assert "the kill switch is on" in bench.applier._parts.gate.refusal(0)
+    bench.client.put(SWITCH, data={})
+    bench.turn()
+    bench.client.put(SWITCH, data={"stop": "true"})
+    bench.client.put(PROBE, status={"conditions": [{"type": "AbleToScale"}]})
+    bench.turn()
+    assert PROBE in bench.client.objects, "one with a status is not removed either"
+    assert "has got a status" in bench.applier.problems()["rivals"]
+
+
 def test_of_two_hpas_on_one_target_one_writes_in_a_pass(tmp_path: Path) -> None:
     """Both are below their minimum: that is decided before their pods are looked at."""
     bench = Bench(tmp_path)

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
+from hpabatch.live.apply.budget import Budget
 from hpabatch.live.apply.gate import Gate
 from hpabatch.live.apply.guards import Change, Limits, Queue
+from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.scales import Written
-from tests.live.apply.fake_writes import Clock
+from hpabatch.live.apply.statuses import HpaStatuses
+from hpabatch.model.messages import Event
+from hpabatch.model.objects.hpa import HPA, HPAStatus
+from tests.live.apply.fake_writes import Clock, FakeClient
 from tests.live.apply.test_scales import OpenFence
 
+PATH_OF_W = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers/w"
 CHANGES = [Change(h, ("shop", f"w{h}"), 1, 2) for h in range(6)]
 
 
@@ -24,11 +31,13 @@ def test_after_a_period_no_write_of_a_pass_begins() -> None:
 
     with ThreadPoolExecutor(1) as pool:
         for _ in range(2):
+            gate.begin("")
             found = gate.carry(pool, write, CHANGES)
             assert [one.waits for one in found] == [False] * 3 + [True] * 3
             words = "hpabatch: waits: writes of a pass begin within 15 s, and others came first"
             assert {one.error for one in found[3:]} == {words}
     longest = Gate(60, OpenFence(), lambda: "", clock=clock)
+    longest.begin("")
     with ThreadPoolExecutor(1) as pool:
         assert sum(one.waits for one in longest.carry(pool, write, CHANGES)) == 2
 
@@ -37,6 +46,8 @@ def test_the_switch_is_read_while_writes_go_on() -> None:
     turned = threading.Event()
     gate = Gate(15, OpenFence(), lambda: "the switch is on" if turned.is_set() else "", look_s=0.01)
     refusals: list[str] = []
+    assert gate.refusal(3) == "no pass was made yet"
+    gate.begin("")
 
     def write(change: Change) -> Written:
         refusals.append(gate.refusal(3))
@@ -52,6 +63,7 @@ def test_the_switch_is_read_while_writes_go_on() -> None:
         assert found[2].error == "hpabatch: waits: the switch is on"
         assert gate.refusal(3) == "the switch is on", "also between two requests of a write"
         turned.clear()
+        gate.begin("")
         assert not any(one.waits for one in gate.carry(pool, lambda change: Written(), CHANGES))
         assert gate.refusal(3) == ""
     assert refusals == ["", ""]
@@ -62,6 +74,7 @@ def test_a_switch_that_is_no_object_loses_no_write() -> None:
         raise AttributeError("no data")
 
     gate = Gate(15, OpenFence(), fail, look_s=0.01)
+    gate.begin("")
 
     def write(change: Change) -> Written:
         while not gate.refusal(3):
@@ -73,6 +86,28 @@ def test_a_switch_that_is_no_object_loses_no_write() -> None:
     assert [one.error for one in found] == [
         "", "hpabatch: waits: the kill switch: AttributeError: no data"
     ]  # fmt: skip
+
+
+def test_queued_statuses_and_reports_are_not_written_while_writes_are_forbidden() -> None:
+    client, clock, fence = FakeClient(), Clock(), OpenFence()
+    gate = Gate(15, fence, lambda: "")
+    gate.begin("")
+    reports = Reports(client, "ours", "me", Budget(1e6, 1e6), gate, clock)
+    statuses = HpaStatuses(client, "v2", Budget(1e6, 1e6), gate)
+    client.put(PATH_OF_W)
+    uid = client.objects[PATH_OF_W]["metadata"]["uid"]
+    document = replace(HPA("shop", "w"), uid=uid, status=HPAStatus(2, 2, None, None, ()))
+    reports.put(("shop", "w"), document)
+    statuses.put(("shop", "w"), document)
+    statuses.tell(document, [Event("Normal", "SuccessfulRescale", "New size: 2")])
+    gate.begin("the kill switch is on")
+    reports._write_due()
+    statuses.start()
+    statuses.stop()
+    assert {method for method, _ in client.sent} <= {"GET"}
+    gate.begin("")
+    reports._write_due()
+    assert [method for method, _ in client.sent].count("POST") == 1, "a report waits"
 
 
 def test_what_was_not_begun_goes_first_in_the_next_pass() -> None:
