@@ -12,6 +12,7 @@ import yaml
 import hpabatch
 from hpabatch.cli.app import app
 from hpabatch.cli.live import live  # noqa: F401 - registers the command
+from hpabatch.live.apply.rivals import silence_s
 from tests.real.api_writes import Writer
 from tests.real.applying import Applying, Ground
 from tests.real.cluster import Cluster, missing, running_cluster
@@ -74,6 +75,29 @@ def test_the_role_does_not_do_more(deployed: Cluster, folder: Path, what: str) -
     assert _can(deployed, folder, what) == "no"
 
 
+OWN = {
+    "get configmaps/hpabatch-apply": "yes", "update configmaps/hpabatch-apply": "no",
+    "update configmaps/hpabatch-ledger": "yes", "update configmaps/another": "no",
+    "get configmaps/another": "no", "create configmaps": "yes", "delete configmaps": "no",
+    "update leases.coordination.k8s.io/hpabatch-apply": "yes",
+    "update leases.coordination.k8s.io/another": "no",
+    "delete horizontalpodautoscalers.autoscaling/hpabatch-probe": "yes",
+    "delete horizontalpodautoscalers.autoscaling/another": "no",
+    "update horizontalpodautoscalers.autoscaling/hpabatch-probe": "no",
+}  # fmt: skip
+
+
+@needs_cluster
+@pytest.mark.parametrize("what", OWN)
+def test_in_its_namespace_the_role_changes_only_its_own_objects(
+    deployed: Cluster, folder: Path, what: str
+) -> None:
+    verb, _, resource = what.partition(" ")
+    login = f"--kubeconfig={folder / 'scaler.kubeconfig'}"
+    asked = deployed.try_kubectl(login, "auth", "can-i", verb, resource, "--namespace=hpabatch")
+    assert asked.stdout.strip() == OWN[what]
+
+
 @needs_cluster
 def test_with_this_role_alone_targets_are_scaled(
     deployed: Cluster, folder: Path, tmp_path: Path
@@ -83,6 +107,7 @@ def test_with_this_role_alone_targets_are_scaled(
     ground.writer.namespace("shop")
     ground.app("shop", "web")
     ground.deployment("shop", "own")
+    _let_report(deployed)
     ground.levels(cpu_total_m={"shop/web": 300, "shop/own": 300})
     documents = ground.document(tmp_path / "hpas", "shop", "own")
     for name, way in (("web", ["--take-over"]), ("own", ["--manifests", str(documents)])):
@@ -103,6 +128,50 @@ def test_with_this_role_alone_targets_are_scaled(
             assert one.logged("failed") == []
         finally:
             one.kill()
+
+
+def _let_report(cluster: Cluster) -> None:
+    """Give `scaler` the rule of the reports, which the file has as a comment."""
+    lines = (DEPLOY / "rbac.yaml").read_text().splitlines()
+    begin = next(n for n, line in enumerate(lines) if "# The reports" in line) + 1
+    text = "\n".join(line.replace("  # ", "  ", 1) for line in lines[begin : begin + 4])
+    (rule,) = yaml.safe_load(text)
+    assert rule["resourceNames"][0] == "hpabatch-report-shop"
+    names = [f"--resource-name={name}" for name in rule["resourceNames"]]
+    verbs = ",".join(rule["verbs"])
+    place = ["-n", "hpabatch"]
+    cluster.kubectl(
+        "create", "role", "r", f"--verb={verbs}", "--resource=configmaps", *names, *place
+    )
+    cluster.kubectl("create", "rolebinding", "r", "--role=r", "--user=scaler", *place)
+
+
+@needs_cluster
+def test_a_binding_in_one_namespace_suffices_for_it(
+    deployed: Cluster, folder: Path, tmp_path: Path
+) -> None:
+    """The way of docs/live-apply.md with -n: the ClusterRole by a RoleBinding."""
+    ground = Ground(Writer(deployed))
+    ground.writer.namespace("only")
+    ground.app("only", "web")
+    ground.levels(cpu_total_m={"only/web": 300})
+    role = ["--clusterrole=hpabatch-apply", "--user=scaler"]
+    deployed.kubectl("delete", "clusterrolebinding", "scaler-applies")
+    deployed.kubectl("create", "rolebinding", "scaler-applies", "-n", "only", *role)
+    login = folder / "scaler.kubeconfig"
+    way = ["--take-over", "-n", "only", "--own-namespace", "hpabatch"]
+    one = Applying(tmp_path / "only", login, *way)
+    try:
+        one.until(lambda: ground.size("only", "web") == 6)
+        one.until(lambda: ground.desired()["only/web"] == 6)
+        one.until(lambda: bool(ground.events("only", "web")))
+        assert one.end()[0] == 0
+        assert not [line for line in one.lines if "forbidden" in line.get("text", "")]
+        assert one.logged("failed") == []
+        assert {line["event"] for line in one.logged("status", "event")} == {"status", "event"}
+    finally:
+        one.kill()
+        deployed.kubectl("create", "clusterrolebinding", "scaler-applies", *role)
 
 
 @needs_cluster
@@ -134,6 +203,16 @@ def test_the_arguments_are_options_and_scale_nothing_yet() -> None:
     options = {name for parameter in command.params for name in parameter.opts}
     assert {argument.partition("=")[0] for argument in container["args"]} <= options
     assert "--dry-run" in container["args"]
+    assert not [argument for argument in container["args"] if argument.startswith("--canary")], (
+        "without the dry run nobody would serve the others"
+    )
+
+
+def test_a_rollout_keeps_the_pods_that_may_write_until_others_may() -> None:
+    spec = next(iter(yaml.safe_load_all((DEPLOY / "deployment.yaml").read_text())))["spec"]
+    assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+    assert spec["minReadySeconds"] > silence_s(15)
+    assert spec["progressDeadlineSeconds"] > spec["replicas"] * spec["minReadySeconds"]
 
 
 def test_every_file_is_in_the_kustomization() -> None:

@@ -69,7 +69,7 @@ def test_hpas_of_the_cluster_are_taken_over(ground: Ground, start: Start) -> Non
     )
     ground.levels(cpu_total_m={"shop/web": 100})
     one.until(lambda: ground.size("shop", "web") == 2)
-    assert one.sizes("web")[-1][1] == 2
+    one.until(lambda: one.sizes("web")[-1][1] == 2)
     code, seconds = one.end()
     assert (code, seconds < 20) == (0, True)
     lease = ground.writer.send(

@@ -26,17 +26,17 @@ from hpabatch.live.apply.guards import (
     Limits,
     Queue,
     Vanished,
-    first_of_each,
     is_canary,
+    lease_refusal,
     switch_refusal,
 )
 from hpabatch.live.apply.hindrance import Hindrance
-from hpabatch.live.apply.journal import Journal
+from hpabatch.live.apply.journal import Journal, Waits, outcomes
 from hpabatch.live.apply.lease import Election
 from hpabatch.live.apply.ledger import Entry, Ledger, kept_ms
 from hpabatch.live.apply.origins import Origins
 from hpabatch.live.apply.reports import Reports
-from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence
+from hpabatch.live.apply.rivals import PROBE, OwnStatuses, Probe, Silence
 from hpabatch.live.apply.scales import ANNOTATION, ScaleWriter, Written, is_off
 from hpabatch.live.apply.statuses import StatusSink
 from hpabatch.live.apply.stored_status import as_stored_status, differ
@@ -115,7 +115,9 @@ class Applier:
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="write")
         self._refusals: dict[str, str] = {}
         self._barred: dict[LaneKey, str] = {}
-        self._may = False
+        self._void: set[int] = set()  # lanes whose size is another than was decided on
+        self._may, self._waits = False, Waits()
+        self._why: str | None = None
         self._began_s = 0.0
         self._hindrance = Hindrance(parts.journal, parts.gate.period_s)
         parts.election.hindrance = self._hindrance
@@ -151,6 +153,8 @@ class Applier:
         statuses = self._parts.statuses
         if statuses is not None and statuses.problem:
             found["statuses"] = statuses.problem
+        if self._parts.journal.problem:
+            found["log"] = f"nothing is written: {self._parts.journal.problem}"
         if self._parts.election.problem:
             found["lease"] = self._parts.election.problem
         return found | {f"{n}/{name}": text for (n, name), text in self._barred.items()}
@@ -167,7 +171,7 @@ class Applier:
         refusals["switch"] = switch_refusal(parts.client, parts.namespace)
         refusals["rivals"] = self._look_for_rivals(leads, leads and not refusals["switch"])
         if not leads:
-            refusals["lease"] = f"{parts.election.holder or 'nobody'} has the lease"
+            refusals["lease"] = lease_refusal(parts.election)
         refusals["log"] = self._hindrance.begin()
         if not self._decider.has_passed:
             refusals["start"] = "the first pass only looks"
@@ -177,10 +181,11 @@ class Applier:
             if unread:
                 self._refusals["ledger"] = unread
         may, why = not self._refusals, "; ".join(self._refusals.values())
-        if may != self._may:
+        if why != self._why:
             event = "leads" if may else "follows"
             parts.journal.add([{"event": event, "text": why or "nothing forbids writes"}])
         parts.gate.begin(why)
+        self._why = why
         self._may = may
         self.figures.leads = lanes.leads = may and not parts.dry_run
 
@@ -257,11 +262,12 @@ class Applier:
             for h in ours
             if result.decisions.rescaled[h]
         ]
+        self._void.clear()
         failed = self._write_sizes(result, changes, vanished)
         if failed:
             result = self._again(result, failed)
         if not self._parts.dry_run:
-            self._write_statuses(result, ours)
+            self._write_statuses(result, [h for h in ours if h not in self._void])
         return result
 
     def _is_ours(self, result: PassResult, h: int) -> bool:
@@ -269,8 +275,9 @@ class Applier:
         lane = self._decider.lanes.get(key)
         if lane is None or not result.decided[h] or key in self._barred:
             return False
-        if self._parts.probe is not None and key == self._parts.probe.key:
-            return False
+        if self._parts.probe is not None and key[1] == PROBE:
+            # A status on the probe of another instance tells that one that it is not alone.
+            return key != self._parts.probe.key
         if is_off(dict(lane.item.hpa.annotations).get(ANNOTATION)):
             return False
         return is_canary(key, self._parts.limits.canary_pct)
@@ -279,13 +286,10 @@ class Applier:
         self, result: PassResult, changes: Sequence[Change], vanished: str
     ) -> dict[int, str]:
         """Write sizes; return the errors of those that were not written, by lane."""
-        if vanished:
-            self.figures.held += len(changes)
-            return {c.h: f"hpabatch: waits: {vanished}" for c in changes}
-        single, shared = first_of_each(changes, self._target_of)
-        taken, failed = self._queue.admit(single)
-        failed |= shared
+        taken, failed = self._queue.of_pass(changes, self._target_of, vanished)
         self.figures.held += len(failed)
+        waiting = [self._line(result, c, error=failed[c.h]) for c in changes if c.h in failed]
+        self._parts.journal.add(self._waits.lines(waiting))
         if not taken:
             return failed
         lines = [self._line(result, change) for change in taken]
@@ -294,22 +298,20 @@ class Applier:
         unsaid = self._announce(entries, lines)
         if unsaid:
             self._refusals["log"] = f"nothing is written: {unsaid}"
+            self._parts.journal.add(outcomes(lines, [Written(unsaid)] * len(lines)))
             return failed | {c.h: f"hpabatch: {unsaid}" for c in taken}
         written = self._parts.gate.carry(self._pool, self._write_size, taken)
         self._queue.put_back(c for c, one in zip(taken, written, strict=True) if one.waits)
-        self._parts.journal.add(
-            [
-                {"event": "failed" if w.error else "done", "id": line["id"], "error": w.error}
-                for line, w in zip(lines, written, strict=True)
-            ]
-        )
+        self._parts.journal.add(outcomes(lines, written))
         # As in the controller, where a scale event has the time of the response.
         times = [result.now_ms + round(1000 * (w.ended_s - self._began_s)) for w in written]
         for change, at_ms, one in zip(taken, times, written, strict=True):
             if one.error:
-                self.figures.held += one.waits
-                self.figures.failed += not one.waits
+                self.figures.held += one.waits or one.moved
+                self.figures.failed += not (one.waits or one.moved)
                 failed[change.h] = one.error
+                if one.moved:
+                    self._void.add(change.h)
             else:
                 self.figures.written += 1
             if not self._parts.dry_run and (not one.error or one.uncertain):
@@ -326,7 +328,7 @@ class Applier:
 
     def _announce(self, entries: Sequence[Entry], lines: Sequence[Mapping[str, object]]) -> str:
         """Write into log and ledger what will be written; return why not, "" if they have it."""
-        unsaid = self._parts.journal.add([{**line, "event": "will"} for line in lines])
+        unsaid = self._parts.journal.add(lines)
         self._hindrance.note_log(unsaid)
         if unsaid or self._parts.dry_run:
             return unsaid
@@ -341,13 +343,13 @@ class Applier:
             raise AssertionError("a decided HPA has a lane until the next pass")
         return _target(lane)
 
-    def _line(self, result: PassResult, change: Change) -> dict[str, object]:
+    def _line(self, result: PassResult, change: Change, error: str = "") -> dict[str, object]:
         self._count += 1
         return {
             "id": f"{result.now_ms}-{self._count}",
             "namespace": change.key[0], "hpa": change.key[1], "target": result.targets[change.h],
             "from": change.before, "to": change.after, "why": result.why(change.h),
-            "dry_run": self._parts.dry_run,
+            "dry_run": self._parts.dry_run, "event": "waits" if error else "will", "error": error,
         }  # fmt: skip
 
     def _again(self, result: PassResult, failed: Mapping[int, str]) -> PassResult:

@@ -8,7 +8,7 @@ from concurrent.futures import Executor, Future, wait
 from typing import Final
 
 from hpabatch.live.apply.guards import Change
-from hpabatch.live.apply.scales import Fence, Written
+from hpabatch.live.apply.scales import Term, Written
 
 _MOST_S: Final = 20.0
 """With the requests that go on then, statuses and lease, a stop ends within a pod's 60 s."""
@@ -24,7 +24,7 @@ class Gate:
     def __init__(
         self,
         period_s: float,
-        fence: Fence,
+        fence: Term,
         switch: Callable[[], str],
         *,
         look_s: float = _LOOK_S,
@@ -48,6 +48,11 @@ class Gate:
     def begin(self, refusal: str) -> None:
         """Begin a pass, in which writes are forbidden for that reason, "": they may begin."""
         self._closed = refusal
+
+    @property
+    def term(self) -> int:
+        """Count of the times that this process took the lease."""
+        return self._fence.term
 
     def refusal(self, longest_s: float) -> str:
         """Return why a writing request of at most `longest_s` may not begin, "" if it may."""

@@ -12,6 +12,7 @@ from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import WriteClient
 from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.layout import codes
+from hpabatch.live.apply.lease import Election, elapsed_s
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.live.passes.result import PassResult
 
@@ -19,7 +20,7 @@ SWITCH: Final = "hpabatch-apply"
 KEY: Final = "stop"
 _GO: Final = ("", "false", "no", "off", "0")
 _TIMEOUT_S: Final = 3.0
-_REMEMBERED_MS: Final = 300_000
+_REMEMBERED_S: Final = 300.0
 
 
 class Limits(NamedTuple):
@@ -59,6 +60,13 @@ def switch_refusal(client: WriteClient, namespace: str) -> str:
     return "" if value.lower() in _GO else f"the kill switch is on: {KEY} of {place} is {value!r}"
 
 
+def lease_refusal(election: Election) -> str:
+    """Return who has the lease, as a process that does not has seen it last."""
+    if election.holder == election.candidate.identity:
+        return "the lease of this process has expired, and it has not renewed it yet"
+    return f"{election.holder or 'nobody'} has the lease"
+
+
 def is_canary(key: LaneKey, share_pct: int) -> bool:
     """Return whether an HPA belongs to the share: by its name, so always the same ones.
 
@@ -85,6 +93,22 @@ class Queue:
         self._limits = limits
         self._waited: dict[LaneKey, int] = {}
         self._before: dict[LaneKey, int] = {}
+
+    def of_pass(
+        self, changes: Iterable[Change], target: Callable[[Change], ScaleKey], vanished: str
+    ) -> tuple[list[Change], dict[int, str]]:
+        """Return the changes of this pass, and of the others by lane why they wait.
+
+        Args:
+            changes: what was decided.
+            target: of a change.
+            vanished: why no size may change in this pass, "" if sizes may.
+        """
+        if vanished:
+            return [], {c.h: f"hpabatch: waits: {vanished}" for c in changes}
+        single, shared = first_of_each(changes, target)
+        taken, waits = self.admit(single)
+        return taken, waits | shared
 
     def admit(self, changes: Iterable[Change]) -> tuple[list[Change], dict[int, str]]:
         """Return the changes of this pass, and of the others by lane why they wait."""
@@ -132,31 +156,35 @@ def first_of_each(
 
 
 class Vanished:
-    """Share of the metrics that worked within the last five minutes and do not now."""
+    """Share of the metrics that worked within the last five minutes and do not now.
 
-    def __init__(self, most_pct: int) -> None:
-        """Begin without metrics."""
-        self._most_pct = most_pct
-        self._worked: dict[tuple[str, str, str, int], int] = {}  # when last, ms
+    A metric that has failed for five minutes counts as gone: sizes change again without it. Steps
+    of the system's clock do not matter.
+    """
+
+    def __init__(self, most_pct: int, clock: Callable[[], float] = elapsed_s) -> None:
+        """Begin without metrics; `clock` has monotonic seconds."""
+        self._most_pct, self._clock = most_pct, clock
+        self._worked: dict[tuple[str, str, str, int], float] = {}  # when last, on the clock
 
     def refusal(self, result: PassResult) -> str:
         """Take a pass; return why it may change no size, "" if it may."""
-        now, names = result.now_ms, _names(result)
+        now, names = self._clock(), _names(result)
         code = result.metrics.code
         fine = {names[m] for m in np.flatnonzero(code == codes.METRIC_OK).tolist()}
         present = set(names)
         skipped = {names[m] for m in np.flatnonzero(code == codes.METRIC_NOT_COMPUTED).tolist()}
         lost = [
             name
-            for name, ms in self._worked.items()
+            for name, at in self._worked.items()
             if name in present and name not in fine and name not in skipped
-            and now - ms <= _REMEMBERED_MS
+            and now - at <= _REMEMBERED_S
         ]  # fmt: skip
         total = len(fine) + len(lost)
         kept = {
-            name: ms
-            for name, ms in self._worked.items()
-            if name in present and now - ms <= _REMEMBERED_MS
+            name: at
+            for name, at in self._worked.items()
+            if name in present and now - at <= _REMEMBERED_S
         }
         self._worked = kept | dict.fromkeys(fine, now)
         if 100 * len(lost) <= self._most_pct * total:

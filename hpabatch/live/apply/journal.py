@@ -3,28 +3,34 @@
 Fields of a line (JSON), empty ones left out:
 
     ts         timestamp (RFC 3339, UTC, ms)
-    event      start, stop, leads, follows: of this process; will, done, failed: of a scale
+    event      start, stop, leads, follows: of this process; will, done, failed, waits: of a scale;
+               status, event, report, probe: of other writes, after them
     id         joins the lines of one write
     identity   of the process, as its lease shows it
     cluster, namespace, hpa, target
     from, to   sizes
     why        the reason of the decision
     dry_run    true: the server checks and stores nothing
-    error      why it failed
-    text       of start, stop, leads and follows
+    error      why it failed, or waits
+    uncertain  true: it failed without a response, and may have been written nevertheless
+    text       of the other lines
+
+A status is logged where sizes or conditions changed: values of metrics change in every pass.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import stat
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from hpabatch.cluster.objects.inbox import clock_ms
 from hpabatch.errors import UsageError
+from hpabatch.live.apply.scales import Written
 from hpabatch.model.printable import printable_json
 
 Fields = Mapping[str, object]
@@ -41,12 +47,13 @@ class Journal:
             common: fields of every line.
             clock: UTC ms.
         """
+        self.problem = ""
+        self._is_torn = False
         self._path, self._common, self._clock = path, dict(common), clock
         self._lock = threading.Lock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._file = os.open(path, flags, 0o600)
+            self._open()
         except OSError as error:
             raise UsageError(
                 f"--apply-log: {path} cannot be opened for appending: {error.strerror}; name a "
@@ -54,21 +61,63 @@ class Journal:
             ) from error
 
     def add(self, lines: Iterable[Fields]) -> str:
-        """Append lines, and return once they are on disk: "", or why they are not."""
+        """Append lines, and return once they are on disk: "", or why they are not.
+
+        `problem` has the same words until the next line is written.
+        """
+        return self._append(lines, os.fsync)
+
+    def note(self, lines: Iterable[Fields]) -> None:
+        """Append lines without waiting for the disk."""
+        self._append(lines, lambda file: None)
+
+    def _append(self, lines: Iterable[Fields], settle: Callable[[int], None]) -> str:
         ts = _show_ms(self._clock())
         text = "".join(
             printable_json(json.dumps({"ts": ts, **self._common, **_full(line)})) + "\n"
             for line in lines
         )
-        data = text.encode()
+        if not text:
+            return ""
         try:
             with self._lock:
-                while data:
-                    data = data[os.write(self._file, data) :]
-                os.fsync(self._file)
+                self._reopen()
+                self._write(text.encode())
+                settle(self._file)
         except OSError as error:
-            return f"{self._path} cannot be written: {error.strerror or error}"
+            self.problem = f"{self._path} cannot be written: {error.strerror or error}"
+            return self.problem
+        self.problem = ""
         return ""
+
+    def _write(self, data: bytes) -> None:
+        """Write whole lines: after half of one, as of a full disk, begin another."""
+        data = b"\n" + data if self._is_torn else data
+        while data:
+            count = os.write(self._file, data)
+            self._is_torn = data[count - 1 : count] != b"\n"
+            data = data[count:]
+
+    def _open(self) -> None:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._file = os.open(self._path, flags, 0o600)
+        about = os.fstat(self._file)
+        self._inode = about.st_dev, about.st_ino
+        ends = not stat.S_ISREG(about.st_mode) or not about.st_size
+        self._is_torn = not ends and os.pread(self._file, 1, about.st_size - 1) != b"\n"
+
+    def _reopen(self) -> None:
+        """Go on in a new file where the old one was moved or removed (log rotation)."""
+        if self._file < 0:
+            raise OSError("it is closed")
+        try:
+            about = os.lstat(self._path)
+        except FileNotFoundError:
+            about = None
+        if about is None or (about.st_dev, about.st_ino) != self._inode:
+            before = self._file
+            self._open()
+            os.close(before)
 
     def close(self) -> None:
         """Close the file."""
@@ -76,6 +125,34 @@ class Journal:
             if self._file >= 0:
                 os.close(self._file)
             self._file = -1
+
+
+def outcomes(lines: Sequence[Fields], written: Sequence[Written]) -> list[Fields]:
+    """Return the lines that follow those of writes: what became of each."""
+    return [
+        {
+            "event": "waits" if one.waits else "failed" if one.error else "done",
+            "id": line["id"],
+            "error": one.error,
+            "uncertain": one.uncertain,
+        }
+        for line, one in zip(lines, written, strict=True)
+    ]
+
+
+class Waits:
+    """Sizes that wait: the log has a line when one begins to wait, or its reason changes."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._known: dict[str, object] = {}
+
+    def lines(self, waiting: Iterable[Fields]) -> list[Fields]:
+        """Return the new ones among the lines of a pass that tell what waits."""
+        told = {f"{line['namespace']}/{line['hpa']}": line for line in waiting}
+        found = [line for key, line in told.items() if self._known.get(key) != line["error"]]
+        self._known = {key: line["error"] for key, line in told.items()}
+        return found
 
 
 def _show_ms(ms: int) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Json, WriteClient
 from hpabatch.live.apply.budget import Budget
-from hpabatch.live.apply.scales import TIMEOUT_S, Fence
+from hpabatch.live.apply.journal import Fields
+from hpabatch.live.apply.scales import TIMEOUT_S, Term
 from hpabatch.live.apply.statuses import DRAIN_S
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.model.messages import Event
@@ -22,6 +23,7 @@ from hpabatch.model.objects.hpa import HPA, HPAStatus
 _REPORT: Final = "hpabatch-report-"
 _REPORT_BYTES: Final = 900_000
 _KEEP_S: Final = 60.0  # between two reports of a namespace in which only metrics moved
+_AGAIN_S: Final = 5.0  # after a failure
 _WRITTEN_BY: Final = "hpabatch/written-by"
 
 
@@ -32,17 +34,28 @@ class Reports:
     """
 
     def __init__(
-        self, client: WriteClient, namespace: str, identity: str, budget: Budget, fence: Fence,
+        self, client: WriteClient, namespace: str, identity: str, budget: Budget, fence: Term,
         clock: Callable[[], float] = time.monotonic,
+        log: Callable[[Iterable[Fields]], None] = lambda lines: None,
     ) -> None:  # fmt: skip
-        """Prepare; `start` begins. `identity` is that of this process."""
+        """Prepare; `start` begins.
+
+        Args:
+            client: sends the requests.
+            namespace: hpabatch's own.
+            identity: of this process.
+            budget: of these requests.
+            fence: is asked before each write; its term tells when others may have written.
+            clock: monotonic seconds.
+            log: gets a line for what was written.
+        """
         self.problem = self.rival = ""
         self._client, self._namespace, self._identity = client, namespace, identity
-        self._budget, self._fence, self._clock = budget, fence, clock
+        self._budget, self._fence, self._clock, self._log = budget, fence, clock, log
         self._lock = threading.Lock()
         self._shown: dict[str, dict[str, str]] = {}
         self._due: dict[str, float] = {}
-        self._version: dict[str, str] = {}
+        self._version: dict[str, tuple[int, str]] = {}  # of the last write: term, resourceVersion
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reports", daemon=True)
 
@@ -103,14 +116,6 @@ class Reports:
                         self._shown.setdefault(namespace, {})[name] = str(text)
         return found
 
-    def keep(self, keys: set[LaneKey]) -> None:
-        """Remove what is reported of other HPAs."""
-        with self._lock:
-            for namespace, shown in self._shown.items():
-                for name in [name for name in shown if (namespace, name) not in keys]:
-                    del shown[name]
-                    self._due[namespace] = self._clock()
-
     def _run(self) -> None:
         while not self._stop.wait(0.2):
             self._write_due()
@@ -131,11 +136,13 @@ class Reports:
                 self.problem = ""
             except ApiError as error:
                 self.problem = error.text
+                with self._lock:
+                    self._due.setdefault(namespace, self._clock() + _AGAIN_S)
             except Exception as error:  # noqa: BLE001 - one invalid response must not end the thread
                 self.problem = f"{type(error).__name__}: {error}"
 
     def _write(self, namespace: str, shown: Mapping[str, str]) -> None:
-        name = f"{_REPORT}{namespace}"
+        name, term = f"{_REPORT}{namespace}", self._fence.term
         collection = f"/api/v1/namespaces/{self._namespace}/configmaps"
         document: Json = {
             "apiVersion": "v1", "kind": "ConfigMap",
@@ -146,22 +153,28 @@ class Reports:
             found = self._client.read(f"{collection}/{name}", TIMEOUT_S)
         except NotFound:
             found = {}
-        if self._fence.refusal(TIMEOUT_S):
+        time.sleep(self._budget.take())
+        if self._fence.refusal(TIMEOUT_S) or self._fence.term != term:
             return  # the next leader writes its own
         if not found:
             made = self._client.write("POST", collection, document, TIMEOUT_S)
         else:
             metadata = found.get("metadata") or {}
-            self._check(name, metadata)
+            self._check(name, metadata, term)
             metadata = {**metadata, "annotations": document["metadata"]["annotations"]}
             document["metadata"] = metadata
             made = self._client.write("PUT", f"{collection}/{name}", document, TIMEOUT_S)
-        self._version[name] = str((made.get("metadata") or {}).get("resourceVersion"))
+        self._version[name] = term, str((made.get("metadata") or {}).get("resourceVersion"))
+        text = f"{self._namespace}/{name}: the statuses of {len(document['data'])} HPAs"
+        self._log([{"event": "report", "namespace": namespace, "text": text}])
 
-    def _check(self, name: str, metadata: Mapping[str, object]) -> None:
-        """Note that another process wrote a report since this one did."""
-        known = self._version.get(name)
-        if known is not None and known != str(metadata.get("resourceVersion")):
+    def _check(self, name: str, metadata: Mapping[str, object], term: int) -> None:
+        """Note that another process wrote a report since this one did, within one term of it.
+
+        Between two terms others had the lease, and wrote reports by right.
+        """
+        known_term, known = self._version.get(name, (0, ""))
+        if known and known_term == term and known != str(metadata.get("resourceVersion")):
             by = str((metadata.get("annotations") or {}).get(_WRITTEN_BY))  # type: ignore[attr-defined]
             if by != self._identity:
                 self.rival = f"the report {self._namespace}/{name} was written by {by}"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Final
 
 from hpabatch.errors import UsageError
 from hpabatch.model.options import Request, option
 
 MIN_LEASE_MS = 6_000
+_SPELLED: Final = {"lease_ms": "lease"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +46,17 @@ class ApplyOptions(Request):
     )
     canary: int = option(
         "number",
-        "Share of the HPAs that is scaled, in percent: always the same ones.",
+        "Share of the HPAs that is scaled, in percent: always the same ones. With --take-over "
+        "nobody scales the others.",
         100,
         metavar="PERCENT",
         minimum=1,
         maximum=100,
+    )
+    others_unserved: bool = option(
+        "flag",
+        "Accept that with --take-over and --canary nobody scales the HPAs beyond the share.",
+        False,
     )
     most_targets: int = option(
         "number", "Targets whose size a pass changes, at most.", 100, metavar="N", minimum=1
@@ -86,17 +95,10 @@ class ApplyOptions(Request):
     def check_apply(self) -> None:
         """Refuse options that exclude or need each other (UsageError)."""
         if not self.apply:
-            given = [
-                name
-                for name, is_given in (
-                    ("--manifests", bool(self.manifests)),
-                    ("--take-over", self.take_over),
-                    ("--dry-run", self.dry_run),
-                )
-                if is_given
-            ]
+            given = self._given()
             if given:
-                raise UsageError(f"{given[0]} is of --apply: give that too, or leave it out")
+                which = f"{', '.join(given)} {'is' if len(given) == 1 else 'are'} of --apply"
+                raise UsageError(f"{which}: give that too, or leave {_them(given)} out")
             return
         if bool(self.manifests) == self.take_over:
             raise UsageError(
@@ -104,3 +106,26 @@ class ApplyOptions(Request):
                 "cluster names) or --take-over (the cluster's HPAs, with its own controller "
                 "switched off): give one of them"
             )
+        if self.take_over and self.canary < 100 and not (self.dry_run or self.others_unserved):
+            raise UsageError(
+                f"--canary {self.canary} with --take-over: expected a controller for the other "
+                f"{100 - self.canary} % of the HPAs, got none (the cluster's own is switched off); "
+                "leave --canary out, try with --dry-run or --manifests, or accept that with "
+                "--others-unserved"
+            )
+        if self.lease_ms % 1000:
+            raise UsageError(
+                f"--lease: expected whole seconds, as a Lease has them, got {self.lease_ms / 1000}s"
+            )
+
+    def _given(self) -> list[str]:
+        """Return the options that differ from their defaults, as the command line names them."""
+        return [
+            f"--{_SPELLED.get(one.name, one.name.replace('_', '-'))}"
+            for one in fields(ApplyOptions)
+            if one.name != "apply" and getattr(self, one.name) != one.default
+        ]
+
+
+def _them(names: Sequence[str]) -> str:
+    return "it" if len(names) == 1 else "them"

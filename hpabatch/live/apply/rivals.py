@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Json, WriteClient
+from hpabatch.live.apply.journal import Fields
 from hpabatch.live.passes.lanes import Lane, LaneKey
 from hpabatch.model.objects.hpa import HPAStatus
 
@@ -85,7 +86,10 @@ class Silence:
 class Probe:
     """The probe HPA. For one thread."""
 
-    def __init__(self, client: WriteClient, version: str, namespace: str, silence: Silence) -> None:
+    def __init__(
+        self, client: WriteClient, version: str, namespace: str, silence: Silence,
+        log: Callable[[Iterable[Fields]], None] = lambda lines: None,
+    ) -> None:  # fmt: skip
         """Prepare; nothing is sent yet.
 
         Args:
@@ -93,13 +97,14 @@ class Probe:
             version: of autoscaling, v2 or v2beta2.
             namespace: hpabatch's own.
             silence: learns what the probe shows.
+            log: gets a line when it is made or removed.
         """
         self.key: LaneKey = (namespace, PROBE)
         self._client, self._version, self._silence = client, version, silence
         self._collection = (
             f"/apis/autoscaling/{version}/namespaces/{namespace}/horizontalpodautoscalers"
         )
-        self._uid = ""
+        self._uid, self._log = "", log
 
     def look(self, leads: bool) -> str:
         """Read the probe; a leader makes it, and makes it anew if it has a status.
@@ -119,11 +124,13 @@ class Probe:
             self._silence.interrupt()
             if leads:
                 self._client.write("POST", self._collection, self._document(), _TIMEOUT_S)
+                self._tell("made")
             return ""
         if _is_written(found.get("status") or {}):
             self._silence.hear(f"the probe HPA {'/'.join(self.key)} has got a status")
             if leads:
                 self._client.write("DELETE", path, None, _TIMEOUT_S)
+                self._tell("removed, since it has got a status")
             return ""
         uid = str((found.get("metadata") or {}).get("uid"))
         if uid != self._uid:
@@ -131,6 +138,10 @@ class Probe:
             self._silence.interrupt()
         self._silence.quiet()
         return ""
+
+    def _tell(self, text: str) -> None:
+        line = {"event": "probe", "namespace": self.key[0], "hpa": self.key[1], "text": text}
+        self._log([line])
 
     def _document(self) -> Json:
         target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": f"{PROBE}-has-no-target"}
@@ -178,9 +189,15 @@ class OwnStatuses:
 
 
 def _trait(uid: str, status: HPAStatus) -> Trait:
-    """Return what a server stores as it was written, whatever its version."""
-    conditions = tuple((c.type, c.status, c.reason) for c in status.conditions)
-    return uid, status.current_replicas, status.desired_replicas, conditions
+    """Return what a server stores as it was written, whatever its version.
+
+    The times tell apart two instances that decide the same.
+    """
+    conditions = tuple(
+        (c.type, c.status, c.reason, c.last_transition_time) for c in status.conditions
+    )
+    sizes = status.current_replicas, status.desired_replicas
+    return uid, *sizes, status.last_scale_time, conditions
 
 
 def _is_written(status: Json) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from hpabatch.cluster.apis.scales import ScaleApis, scale_path
-from hpabatch.cluster.connection.errors import ApiError
+from hpabatch.cluster.connection.errors import ApiError, Busy
 from hpabatch.cluster.connection.writes import Json, WriteClient, is_uncertain
 from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.live.apply.budget import Budget
@@ -22,6 +22,8 @@ TIMEOUT_S: Final = 3.0
 """Time limit of a writing request; no request begins that could end after the lease."""
 _ATTEMPTS: Final = 5
 _CONFLICT: Final = 409
+_TOO_MANY: Final = 429
+_MOST_PAUSE_S: Final = 1.0  # as an overloaded API server asks; longer ones wait for the next pass
 _PAUSE_S: Final = 0.01
 _JITTER: Final = 0.1
 
@@ -36,6 +38,14 @@ class Fence(Protocol):
         """Return why a request of at most `longest_s` may not begin now, "" if it may."""
 
 
+class Term(Fence, Protocol):
+    """Whether a writing request may begin, and by which taking of the lease."""
+
+    @property
+    def term(self) -> int:
+        """Count of the times that this process took the lease: between two, others had it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """What became of a write.
@@ -44,13 +54,20 @@ class Written:
         error: "" if the size was written, else why not, in the API server's words where it spoke.
         uncertain: it may have been written nevertheless.
         ended_s: when the last response was there (monotonic).
+        moved: the target has another size than was decided on: nothing was sent, and the decision
+            is void.
         waits: it was not begun, and waits for the next pass.
     """
 
     error: str = ""
     uncertain: bool = False
     ended_s: float = 0.0
+    moved: bool = False
     waits: bool = False
+
+
+class _MovedError(Exception):
+    """The size is another than was decided on."""
 
 
 class ScaleWriter:
@@ -92,6 +109,8 @@ class ScaleWriter:
         puts: list[Json] = []
         try:
             error, uncertain = self._tried(key, before, after, puts)
+        except _MovedError as moved:
+            return Written(str(moved), ended_s=time.monotonic(), moved=True)
         except ApiError as failure:
             error, uncertain = failure.text, bool(puts)
         except Exception as failure:  # noqa: BLE001 - one invalid response must not lose the others
@@ -106,10 +125,10 @@ class ScaleWriter:
             return f"hpabatch: the target's annotation {ANNOTATION} is off", False
         scale = self._read(path)
         if _size(scale) != before:
-            return (
+            raise _MovedError(
                 f"hpabatch: the size is {_size(scale)}, and {before} was decided on; the next pass "
                 "decides again"
-            ), False
+            )
         for attempt in range(_ATTEMPTS):
             if attempt:
                 self._sleep(_PAUSE_S * (1 + _JITTER * random.random()))  # noqa: S311 - jitter
@@ -124,6 +143,8 @@ class ScaleWriter:
                 failure = error
             else:
                 return "", False
+            if self._has_paused(failure):
+                continue
             again = self._read_again(path)
             if is_uncertain(failure):
                 return self._settled(failure, scale, again, after)
@@ -149,8 +170,27 @@ class ScaleWriter:
         return is_off((metadata.get("annotations") or {}).get(ANNOTATION))
 
     def _read(self, path: str) -> Json:
+        for _ in range(_ATTEMPTS - 1):
+            self._sleep(self._budget.take())
+            try:
+                return self._client.read(path, TIMEOUT_S)
+            except ApiError as error:
+                if not self._has_paused(error):
+                    raise
         self._sleep(self._budget.take())
         return self._client.read(path, TIMEOUT_S)
+
+    def _has_paused(self, error: ApiError) -> bool:
+        """Wait as a busy server asks, and return whether the request is to be sent again.
+
+        As client-go (rest/request.go), which repeats what was refused by 429 with Retry-After.
+        """
+        if not isinstance(error, Busy) or error.status != _TOO_MANY or error.retry_after is None:
+            return False
+        if error.retry_after > _MOST_PAUSE_S:
+            return False
+        self._sleep(error.retry_after)
+        return True
 
     def _read_again(self, path: str) -> Json | None:
         try:

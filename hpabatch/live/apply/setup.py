@@ -160,13 +160,13 @@ def make_applier(
     probe = None
     if documents is None:
         silence = silence or Silence(silence_s(place.period_s))
-        probe = Probe(control, version, place.namespace, silence)
+        probe = Probe(control, version, place.namespace, silence, journal.note)
     statuses: StatusSink | None = None
     budget = _budget(options.status_rate)
     if not options.dry_run and documents is None:
-        statuses = HpaStatuses(control, version, budget, gate)
+        statuses = HpaStatuses(control, version, budget, gate, log=journal.note)
     elif not options.dry_run:
-        statuses = Reports(control, place.namespace, identity, budget, gate)
+        statuses = Reports(control, place.namespace, identity, budget, gate, log=journal.note)
     parts = Parts(
         control, place.namespace, scales, gate, statuses, election, journal,
         Ledger(control, place.namespace, election, place.skew_s),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, Protocol
@@ -18,6 +18,7 @@ from urllib.parse import quote
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Json, WriteClient
 from hpabatch.live.apply.budget import Budget
+from hpabatch.live.apply.journal import Fields
 from hpabatch.live.apply.scales import TIMEOUT_S, Fence
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.model.messages import COMPONENT, WARNING, Event
@@ -96,6 +97,7 @@ class HpaStatuses:
     def __init__(
         self, client: WriteClient, version: str, budget: Budget, fence: Fence,
         *, events: bool = True, clock: Callable[[], float] = time.monotonic,
+        log: Callable[[Iterable[Fields]], None] = lambda lines: None,
     ) -> None:  # fmt: skip
         """Prepare; `start` begins.
 
@@ -106,17 +108,32 @@ class HpaStatuses:
             fence: is asked before each.
             events: whether events are written, too.
             clock: monotonic seconds.
+            log: gets a line for what was written.
         """
-        self.problem = ""
-        self.failed = self.written = 0
+        self.failed = self.written = self.dropped = 0
+        self._problem = ""
+        self._dropped_at = -_SAME_S
         self._client, self._version, self._budget = client, version, budget
-        self._fence, self._events, self._clock = fence, events, clock
+        self._fence, self._events, self._clock, self._log = fence, events, clock, log
         self._queue = _Queue()
         self._series: OrderedDict[tuple[str, ...], _Series] = OrderedDict()
-        self._spam: dict[str, Budget] = {}
+        self._spam: OrderedDict[str, Budget] = OrderedDict()
+        self._logged: dict[LaneKey, object] = {}
+        self._is_events_turn = False
+        self._until = float("inf")
         self._ready = threading.Condition()
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="statuses", daemon=True)
+
+    @property
+    def problem(self) -> str:
+        """Why writes fail now, or that events were dropped in the last ten minutes."""
+        if self._problem or self._clock() - self._dropped_at >= _SAME_S:
+            return self._problem
+        return (
+            f"{self.dropped} events were dropped: {_MOST_EVENTS} waited; raise --status-rate, or "
+            "look what fails"
+        )
 
     def start(self) -> None:
         """Begin."""
@@ -135,6 +152,7 @@ class HpaStatuses:
         with self._ready:
             self._queue.statuses.clear()
             self._queue.events.clear()
+            self._logged = {}
 
     def last(self, keys: Collection[LaneKey]) -> Mapping[LaneKey, HPAStatus]:
         """Return nothing: the HPAs themselves have their statuses."""
@@ -151,31 +169,40 @@ class HpaStatuses:
         if not self._events:
             return
         with self._ready:
+            lost = len(self._queue.events) + len(events) - _MOST_EVENTS
+            if lost > 0:
+                self.dropped, self._dropped_at = self.dropped + lost, self._clock()
             self._queue.events.extend(_Told(document, event) for event in events)
             self._ready.notify()
 
     # ---- the thread
 
     def _run(self) -> None:
-        until = float("inf")
         while True:
             with self._ready:
                 while not self._waiting() and not self._stopped:
                     self._ready.wait()
-                if self._stopped and until == float("inf"):
-                    until = self._clock() + DRAIN_S
-                if not self._waiting() or self._clock() >= until:
+                if self._stopped and self._until == float("inf"):
+                    self._until = self._clock() + DRAIN_S
+                if not self._waiting() or self._clock() >= self._until:
                     return
-                queue = self._queue
-                item = (
-                    queue.statuses.popitem(last=False)[1] if queue.statuses
-                    else queue.events.popleft()
-                )  # fmt: skip
-            time.sleep(min(self._budget.take(), max(until - self._clock(), 0.0)))
+                item = self._next()
+            self._pause()
             try:
                 self._write(item)
             except Exception as error:  # noqa: BLE001 - one invalid response must not end the thread
-                self.problem = f"{type(error).__name__}: {error}"
+                self._problem = f"{type(error).__name__}: {error}"
+
+    def _next(self) -> _Status | _Told:
+        """Return what is written next: statuses and events in turn, so neither starves."""
+        queue = self._queue
+        takes_event = bool(queue.events) and (self._is_events_turn or not queue.statuses)
+        self._is_events_turn = not takes_event
+        return queue.events.popleft() if takes_event else queue.statuses.popitem(last=False)[1]
+
+    def _pause(self) -> None:
+        """Wait for the budget of one request, but not beyond the end."""
+        time.sleep(min(self._budget.take(), max(self._until - self._clock(), 0.0)))
 
     def _waiting(self) -> bool:
         return bool(self._queue.statuses or self._queue.events)
@@ -192,29 +219,41 @@ class HpaStatuses:
             self.failed += 1
             if isinstance(item, _Status) and error.status == _CONFLICT:
                 return  # the next pass writes on what is there then
-            self.problem = error.text
+            self._problem = error.text
             if isinstance(item, _Status):
                 failed = Event(WARNING, "FailedUpdateStatus", error.text)
                 self.tell(item.document, [failed])
             return
         self.written += 1
-        self.problem = ""
+        self._problem = ""
 
     def _put_status(self, item: _Status) -> None:
         path = _hpa_path(self._version, item.key)
         found = self._client.read(path, TIMEOUT_S)
         if str((found.get("metadata") or {}).get("uid")) != item.document.uid:
             return  # another object by now
+        self._pause()
         if self._fence.refusal(TIMEOUT_S):
             return  # the next leader writes its own
         document = {**found, "status": encode_status(item.document.status)}
         self._client.write("PUT", f"{path}/status", document, TIMEOUT_S)
+        self._log_status(item)
+
+    def _log_status(self, item: _Status) -> None:
+        """Log a status that was written, unless only values of metrics changed."""
+        status = item.document.status
+        conditions = ", ".join(f"{c.type}={c.status} {c.reason}" for c in status.conditions)
+        sizes = {"from": status.current_replicas, "to": status.desired_replicas}
+        shown = conditions, *sizes.values(), status.last_scale_time
+        if self._logged.get(item.key) != shown:
+            self._logged[item.key] = shown
+            self._log([_line("status", item.document, **sizes, text=conditions)])
 
     def _post_event(self, item: _Told) -> None:
         hpa, event = item.document, item.event
         if self._fence.refusal(TIMEOUT_S):
             return
-        if not self._spam.setdefault(hpa.uid, Budget(_REFILL_PER_S, _BURST)).try_take():
+        if not self._may_tell(hpa.uid):
             return
         root = f"/api/v1/namespaces/{quote(hpa.namespace)}/events"
         same = (hpa.uid, event.type, event.reason, event.message)
@@ -223,17 +262,35 @@ class HpaStatuses:
         if known is not None and now - known.at < _SAME_S:
             known.count, known.at = known.count + 1, now
             more = {"count": known.count, "lastTimestamp": stamp}
+            self._series.move_to_end(same)
             try:
                 self._client.write("PATCH", f"{root}/{known.name}", more, TIMEOUT_S)
+                self._log_event(item)
                 return
             except NotFound:
                 pass
         name = f"{hpa.name}.{time.time_ns():x}"
         self._client.write("POST", root, _event(item, name, stamp, self._version), TIMEOUT_S)
+        self._log_event(item)
         self._series[same] = _Series(name, 1, stamp, now)
         if len(self._series) > _MOST_KNOWN:
             self._series.popitem(last=False)
-            self._spam.clear()
+
+    def _may_tell(self, uid: str) -> bool:
+        """Return whether an object may have another event; known are those that had one last."""
+        budget = self._spam.setdefault(uid, Budget(_REFILL_PER_S, _BURST, self._clock))
+        self._spam.move_to_end(uid)
+        if len(self._spam) > _MOST_KNOWN:
+            self._spam.popitem(last=False)
+        return budget.try_take()
+
+    def _log_event(self, item: _Told) -> None:
+        text = f"{item.event.type} {item.event.reason}: {item.event.message}"
+        self._log([_line("event", item.document, text=text)])
+
+
+def _line(event: str, document: HPA, **fields: object) -> Fields:
+    return {"event": event, "namespace": document.namespace, "hpa": document.name, **fields}
 
 
 def _hpa_path(version: str, key: LaneKey) -> str:

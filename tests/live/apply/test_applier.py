@@ -57,11 +57,13 @@ class Sink:
 
     def __init__(self, reports: Reports) -> None:
         self.statuses: list[HPAStatus] = []
+        self.keys: list[LaneKey] = []
         self.events: list[str] = []
         self.last = reports.last
 
     def put(self, key: LaneKey, document: HPA) -> None:
         self.statuses.append(document.status)
+        self.keys.append(key)
 
     def tell(self, document: HPA, events: Sequence[Event]) -> None:
         self.events += [event.reason for event in events]
@@ -247,6 +249,8 @@ def test_without_the_lease_nothing_is_written_and_every_change_is_booked(tmp_pat
     assert not bench.decider.lanes.leads
     assert bench.lines("will") == []
     assert bench.applier.problems() == {}, "that another has it is no problem"
+    texts = [line["text"] for line in bench.lines("follows")]
+    assert texts == ["nobody has the lease; the first pass only looks", "nobody has the lease"]
 
 
 @pytest.mark.parametrize("what", ["switch", "log", "ledger", "named", "blind", "target", "canary"])
@@ -304,6 +308,22 @@ def test_a_failed_write_is_the_controllers_failed_write(tmp_path: Path) -> None:
     assert bench.size == 4
 
 
+def test_a_size_that_another_changed_in_between_makes_the_decision_void(tmp_path: Path) -> None:
+    """No failure: neither a condition nor an event, of which the controller has none either."""
+    bench = Bench(tmp_path)
+    bench.turn()
+    told = len(bench.sink.statuses)
+    bench.client.put(PATH, spec={"replicas": 3})
+    bench.turn()
+    assert (bench.size, bench.booked()) == (3, (0, 0))
+    assert (len(bench.sink.statuses), bench.sink.events) == (told, [])
+    figures = bench.applier.figures
+    assert (figures.failed, figures.held, figures.written) == (0, 1, 0)
+    bench.shows(3)
+    bench.turn()
+    assert (bench.size, figures.written) == (4, 1)
+
+
 def test_an_uncertain_write_is_booked_when_it_shows(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.turn()
@@ -320,6 +340,8 @@ def test_an_uncertain_write_is_booked_when_it_shows(tmp_path: Path) -> None:
     bench.turn()
     assert bench.size == 4
     assert bench.applier.figures.failed == 1
+    (failed,) = bench.lines("failed")
+    assert failed["uncertain"]
     bench.client.before = bench.client.after = lambda m, p: None
     bench.shows(4)
     bench.turn()
@@ -508,6 +530,10 @@ def test_a_limit_makes_a_size_wait_and_says_so(tmp_path: Path) -> None:
     assert result.binding(0) == "scale_write"
     assert "hpabatch: waits: --most-replicas 1" in bench.sink.statuses[-1].conditions[0].message
     assert bench.applier.figures.held == 1
+    bench.turn()
+    (waits,) = bench.lines("waits")
+    assert (waits["from"], waits["to"], waits["hpa"]) == (2, 4, "web")
+    assert "--most-replicas 1" in waits["error"]
 
 
 def test_the_kill_switch_stops_the_writes_of_a_pass_that_goes_on(tmp_path: Path) -> None:
@@ -621,6 +647,21 @@ def test_a_status_that_another_wrote_stops_all_writes(tmp_path: Path) -> None:
     bench.clock.sleep(60)
     bench.turns(3)
     assert bench.applier.problems() == {}
+
+
+def test_the_probe_of_another_instance_gets_a_status_whatever_the_canary(tmp_path: Path) -> None:
+    """The share would leave it out; its own probe it never writes."""
+    bench = Bench(tmp_path, own=False, limits=Limits(canary_pct=1))
+    for change in _with_behavior():
+        if isinstance(change.thing, HpaObject):
+            for namespace in ("shop", "ours"):
+                hpa = replace(change.thing.hpa, name=PROBE.rpartition("/")[2], namespace=namespace)
+                hpa = replace(hpa, uid=namespace)
+                item = replace(change.thing, namespace=namespace, name=hpa.name, hpa=hpa)
+                key = (namespace, hpa.name)
+                bench.decider.apply([Change(Kind.hpa, key, item, change.seen_ms)])
+    bench.turns(4)
+    assert set(bench.sink.keys) == {("shop", "hpabatch-probe")}
 
 
 @pytest.mark.parametrize("own", [True, False])

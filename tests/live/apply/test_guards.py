@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,17 @@ import pytest
 from hpabatch.cluster.connection.errors import Refused, Unreachable
 from hpabatch.errors import UsageError
 from hpabatch.layout import codes
-from hpabatch.live.apply.guards import Change, Limits, Queue, Vanished, is_canary, switch_refusal
-from hpabatch.live.apply.journal import Journal
+from hpabatch.live.apply.guards import (
+    Change,
+    Limits,
+    Queue,
+    Vanished,
+    is_canary,
+    lease_refusal,
+    switch_refusal,
+)
+from hpabatch.live.apply.journal import Fields, Journal, Waits
+from hpabatch.live.apply.lease import Candidate, Election
 from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence, silence_s
 from hpabatch.live.loop.warm import two_passes
 from hpabatch.live.passes.lanes import Lane
@@ -74,7 +84,7 @@ def test_a_change_beyond_the_limit_says_so() -> None:
     assert waits == {0: "hpabatch: waits: --most-replicas 3 in a pass do not allow 4 more"}
 
 
-def _pass(codes_of: list[int], now_ms: int) -> PassResult:
+def _pass(codes_of: list[int], now_ms: int = 0) -> PassResult:
     """Return a pass of HPAs with one metric each."""
     one, count = two_passes(), len(codes_of)
     metrics = replace(
@@ -89,17 +99,23 @@ def _pass(codes_of: list[int], now_ms: int) -> PassResult:
 
 def test_a_pass_in_which_many_metrics_vanished_changes_no_size() -> None:
     ok, bad, none = codes.METRIC_OK, codes.METRIC_FETCH_FAILED, codes.METRIC_NOT_COMPUTED
-    guard = Vanished(50)
-    assert guard.refusal(_pass([ok] * 4, 0)) == ""
-    assert guard.refusal(_pass([ok, ok, bad, bad], 15_000)) == "", "half is not more than half"
-    said = guard.refusal(_pass([ok, bad, bad, bad], 30_000))
+    clock = Clock()
+    guard = Vanished(50, clock)
+    assert guard.refusal(_pass([ok] * 4)) == ""
+    clock.sleep(15)
+    assert guard.refusal(_pass([ok, ok, bad, bad])) == "", "half is not more than half"
+    clock.sleep(15)
+    said = guard.refusal(_pass([ok, bad, bad, bad]))
     assert said.startswith("3 of 4 metrics that worked within five minutes fail now")
-    assert guard.refusal(_pass([ok, bad, bad, bad], 290_000)) != ""
-    assert guard.refusal(_pass([ok, bad, bad, bad], 600_000)) == "", "they are gone for good"
-    guard = Vanished(50)
-    assert guard.refusal(_pass([bad] * 4, 0)) == "", "they never worked"
-    guard.refusal(_pass([ok] * 4, 1))
-    assert guard.refusal(_pass([ok, none, none, none], 2)) == "", "they were not computed"
+    clock.sleep(260)
+    assert guard.refusal(_pass([ok, bad, bad, bad])) != ""
+    assert guard.refusal(_pass([ok, bad, bad, bad], 10**12)) != "", "a step of the system's clock"
+    clock.sleep(310)
+    assert guard.refusal(_pass([ok, bad, bad, bad])) == "", "they are gone for good"
+    guard = Vanished(50, clock)
+    assert guard.refusal(_pass([bad] * 4)) == "", "they never worked"
+    guard.refusal(_pass([ok] * 4))
+    assert guard.refusal(_pass([ok, none, none, none])) == "", "they were not computed"
 
 
 def test_the_log_is_appended_to_and_each_line_is_whole(tmp_path: Path) -> None:
@@ -115,6 +131,55 @@ def test_the_log_is_appended_to_and_each_line_is_whole(tmp_path: Path) -> None:
     assert lines[0]["ts"] == "1970-01-01T00:00:01.500Z"
     assert (lines[0]["to"], "error" in lines[0]) == (0, False)
     assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_log_that_was_moved_is_begun_anew_and_half_a_line_spoils_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"event": "wi')
+    journal = Journal(path, {})
+    journal.note([{"event": "start"}])
+    assert path.read_text().splitlines()[0] == '{"event": "wi'
+    assert json.loads(path.read_text().splitlines()[1])["event"] == "start"
+    path.rename(tmp_path / "log.1")
+    assert journal.add([{"event": "will"}]) == ""
+    assert '"will"' in path.read_text()
+    assert '"will"' not in (tmp_path / "log.1").read_text()
+    path.unlink()
+    assert journal.add([{"event": "done"}]) == ""
+    journal.close()
+    (line,) = path.read_text().splitlines()
+    assert json.loads(line)["event"] == "done"
+
+
+def test_after_half_a_line_the_next_begins_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path / "log", {})
+    write, left = os.write, [5]
+
+    def fills(file: int, data: bytes) -> int:
+        if not left:
+            raise OSError(28, "No space left on device")
+        return write(file, data[: left.pop()])
+
+    monkeypatch.setattr(os, "write", fills)
+    assert "No space left" in journal.add([{"event": "will"}])
+    assert "No space left" in journal.problem
+    monkeypatch.setattr(os, "write", write)
+    assert journal.add([{"event": "done"}]) == journal.problem == ""
+    half, whole = (tmp_path / "log").read_text().splitlines()
+    assert (len(half), json.loads(whole)["event"]) == (5, "done")
+
+
+def test_what_waits_is_told_when_it_begins_and_when_its_reason_changes() -> None:
+    waits = Waits()
+    line = {"namespace": "shop", "hpa": "web", "error": "waits: a"}
+    assert waits.lines([line]) == [line]
+    assert waits.lines([line]) == []
+    other = {**line, "error": "waits: b"}
+    assert waits.lines([other]) == [other]
+    assert waits.lines([]) == []
+    assert waits.lines([other]) == [other]
 
 
 def test_a_log_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
@@ -150,13 +215,15 @@ def test_the_probe_must_be_silent_for_the_whole_time() -> None:
 def test_a_status_on_the_probe_begins_the_time_anew(status: dict[str, object]) -> None:
     client, clock = FakeClient(), Clock()
     silence = Silence(165, clock)
-    probe = Probe(client, "v2", "ours", silence)
+    lines: list[Fields] = []
+    probe = Probe(client, "v2", "ours", silence, lines.extend)
     for _ in range(4):
         probe.look(leads=True)
         clock.sleep(100)
     assert silence.refusal == ""
     client.put(PROBE, status=status)
     probe.look(leads=True)
+    assert [line["text"] for line in lines] == ["made", "removed, since it has got a status"]
     assert (
         "another controller acts on HPAs: the probe HPA ours/hpabatch-probe has got"
         in silence.refusal
@@ -207,6 +274,29 @@ def test_a_status_that_another_wrote_is_seen_once() -> None:
     assert not own.others(lane), "a new HPA has none"
     own.keep(set())
     assert not own.others(lane)
+
+
+def test_times_tell_two_instances_apart_that_decide_the_same() -> None:
+    lane, able = two_lane(), Condition("AbleToScale", "True", "x", "", "2026-01-01T00:00:00Z")
+    ours = HPAStatus(2, 4, "2026-01-01T00:00:07Z", None, (able,))
+    later = replace(able, last_transition_time="2026-01-01T00:00:02Z")
+    for theirs in (
+        replace(ours, last_scale_time="2026-01-01T00:00:09Z"), replace(ours, conditions=(later,))
+    ):  # fmt: skip
+        own = OwnStatuses()
+        own.add(lane.key, lane.uid, lane.status, ours)
+        _show(lane, theirs)
+        assert own.others(lane)
+        _show(lane, HPAStatus())
+
+
+def test_who_has_the_lease() -> None:
+    election = Election(FakeClient(), Candidate("ours", "me"))
+    assert lease_refusal(election) == "nobody has the lease"
+    election.holder = "other"
+    assert lease_refusal(election) == "other has the lease"
+    election.holder = "me"
+    assert lease_refusal(election).startswith("the lease of this process has expired")
 
 
 def two_lane() -> Lane:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 from hpabatch.cluster.connection.errors import Refused
 from hpabatch.live.apply.budget import Budget
+from hpabatch.live.apply.journal import Fields
 from hpabatch.live.apply.reports import Reports
-from hpabatch.live.apply.statuses import HpaStatuses
+from hpabatch.live.apply.statuses import HpaStatuses, _Status
 from hpabatch.model.messages import NORMAL, WARNING, Event
 from hpabatch.model.objects.hpa import HPA, Condition, HPAStatus
 from tests.live.apply.fake_writes import Clock, FakeClient
@@ -24,7 +25,11 @@ class Case:
         self.client, self.fence, self.clock = FakeClient(), OpenFence(), Clock()
         self.client.put(PATH, spec={"maxReplicas": 10}, status={})
         self.uid = self.client.objects[PATH]["metadata"]["uid"]
-        self.sink = HpaStatuses(self.client, "v2", Budget(1e6, 1e6), self.fence, clock=self.clock)
+        self.lines: list[Fields] = []
+        self.budget = Budget(1e6, 1e6, self.clock)
+        self.sink = HpaStatuses(
+            self.client, "v2", self.budget, self.fence, clock=self.clock, log=self.lines.extend
+        )
 
     def hpa(self, desired: int = 4, uid: str = "") -> HPA:
         status = HPAStatus(2, desired)
@@ -86,6 +91,76 @@ def test_a_refused_status_is_told_and_becomes_an_event() -> None:
     (path,) = [path for path in case.client.objects if path.startswith(EVENTS)]
     assert case.client.objects[path]["reason"] == "FailedUpdateStatus"
     assert case.sink.failed == 1
+
+
+def test_each_request_of_a_status_takes_from_the_rate() -> None:
+    case = Case()
+    before = case.budget._left
+    sent = case.run(lambda: case.sink.put(("shop", "web"), case.hpa()))
+    assert round(before - case.budget._left) == len(sent) == 2
+
+
+def test_statuses_and_events_are_written_in_turn() -> None:
+    case = Case()
+    for name in "abc":
+        case.client.put(PATH.replace("web", name), metadata={"uid": name})
+        case.sink.put(("shop", name), case.hpa(uid=name))
+    case.sink.tell(case.hpa(), [Event(NORMAL, "A", "1"), Event(NORMAL, "B", "2")])
+    sent = [path for method, path in case.run() if method != "GET"]
+    assert [path == EVENTS for path in sent] == [False, True, False, True, False]
+
+
+def test_an_objects_events_stay_limited_however_many_others_have_some() -> None:
+    case, asked = Case(), [Event(WARNING, "X", "y")]
+    for _ in range(30):
+        case.sink._may_tell("web")
+    for n in range(4090):
+        case.sink._may_tell(f"uid-{n}")
+        assert not case.sink._may_tell("web")
+    case.sink.tell(case.hpa(), asked * 2003)
+    assert case.sink.dropped == 3
+    assert case.sink.problem.startswith("3 events were dropped")
+    case.clock.sleep(600)
+    assert case.sink.problem == ""
+
+
+def test_the_log_has_events_and_statuses_but_no_mere_values_of_metrics() -> None:
+    case, key = Case(), ("shop", "web")
+    for desired in (4, 4, 5):
+        case.sink._write(_Status(key, case.hpa(desired)))
+    case.run(lambda: case.sink.tell(case.hpa(), [Event(WARNING, "X", "y")]))
+    assert [line["event"] for line in case.lines] == ["status", "status", "event"]
+    assert [line.get("to") for line in case.lines] == [4, 5, None]
+    assert case.lines[2]["text"] == "Warning X: y"
+
+
+def test_reports_of_other_terms_are_no_rivals() -> None:
+    """A whole term of another may fit between two passes of a process."""
+    client, clock, fence = FakeClient(), Clock(), OpenFence()
+    lines: list[Fields] = []
+    reports = Reports(client, "ours", "one", Budget(1e6, 1e6), fence, clock, lines.extend)
+    for desired, by in ((3, "two"), (4, "three")):
+        reports.put(("shop", "a"), HPA("a", "shop", status=HPAStatus(2, desired)))
+        reports._write_due()
+        assert reports.rival == ""
+        client.put(REPORT, metadata={"annotations": {"hpabatch/written-by": by}})
+        fence.term += 1
+    assert [line["namespace"] for line in lines] == ["shop", "shop"]
+
+
+def test_a_report_that_failed_is_written_again() -> None:
+    client, clock = FakeClient(), Clock()
+    reports = Reports(client, "ours", "one", Budget(1e6, 1e6), OpenFence(), clock)
+    client.before = lambda m, p: Refused("no", 403)
+    reports.put(("shop", "a"), HPA("a", "shop", status=HPAStatus(2, 4)))
+    reports._write_due()
+    assert reports.problem == "no"
+    client.before = lambda m, p: None
+    reports._write_due()
+    assert REPORT not in client.objects
+    clock.sleep(5)
+    reports._write_due()
+    assert (REPORT in client.objects, reports.problem) == (True, "")
 
 
 def test_a_report_has_all_hpas_of_a_namespace_and_knows_a_rival() -> None:
