@@ -30,6 +30,7 @@ from hpabatch.live.apply.guards import (
     lease_refusal,
     switch_refusal,
 )
+from hpabatch.live.apply.hindrance import Hindrance
 from hpabatch.live.apply.journal import Journal, Waits, outcomes
 from hpabatch.live.apply.lease import Election
 from hpabatch.live.apply.ledger import Entry, Ledger, kept_ms
@@ -115,8 +116,11 @@ class Applier:
         self._refusals: dict[str, str] = {}
         self._barred: dict[LaneKey, str] = {}
         self._void: set[int] = set()  # lanes whose size is another than was decided on
-        self._may, self._why, self._waits = False, "", Waits()
+        self._may, self._waits = False, Waits()
+        self._why: str | None = None
         self._began_s = 0.0
+        self._hindrance = Hindrance(parts.journal, parts.gate.period_s)
+        parts.election.hindrance = self._hindrance
         self._count = self._term = 0
         decider.lanes.attributed = not parts.dry_run
         decider.owns = parts.documents is not None
@@ -168,6 +172,7 @@ class Applier:
         refusals["rivals"] = self._look_for_rivals(leads, leads and not refusals["switch"])
         if not leads:
             refusals["lease"] = lease_refusal(parts.election)
+        refusals["log"] = self._hindrance.begin()
         if not self._decider.has_passed:
             refusals["start"] = "the first pass only looks"
         self._refusals = {about: text for about, text in refusals.items() if text}
@@ -176,10 +181,10 @@ class Applier:
             if unread:
                 self._refusals["ledger"] = unread
         may, why = not self._refusals, "; ".join(self._refusals.values())
-        parts.gate.begin(why)
-        why = why or "nothing forbids writes"
         if why != self._why:
-            parts.journal.add([{"event": "leads" if may else "follows", "text": why}])
+            event = "leads" if may else "follows"
+            parts.journal.add([{"event": event, "text": why or "nothing forbids writes"}])
+        parts.gate.begin(why)
         self._why = why
         self._may = may
         self.figures.leads = lanes.leads = may and not parts.dry_run
@@ -324,6 +329,7 @@ class Applier:
     def _announce(self, entries: Sequence[Entry], lines: Sequence[Mapping[str, object]]) -> str:
         """Write into log and ledger what will be written; return why not, "" if they have it."""
         unsaid = self._parts.journal.add(lines)
+        self._hindrance.note_log(unsaid)
         if unsaid or self._parts.dry_run:
             return unsaid
         return self._parts.ledger.add(entries, self._kept_ms)

@@ -8,8 +8,7 @@ from concurrent.futures import Executor, Future, wait
 from typing import Final
 
 from hpabatch.live.apply.guards import Change
-from hpabatch.live.apply.reports import Term
-from hpabatch.live.apply.scales import Written
+from hpabatch.live.apply.scales import Term, Written
 
 _MOST_S: Final = 20.0
 """With the requests that go on then, statuses and lease, a stop ends within a pod's 60 s."""
@@ -40,19 +39,20 @@ class Gate:
             look_s: between two readings of the switch.
             clock: monotonic seconds.
         """
+        self.period_s = period_s
         self._longest_s, self._look_s = min(period_s, _MOST_S), look_s
         self._fence, self._switch, self._clock = fence, switch, clock
         self._until = 0.0
         self._closed = "no pass was made yet"
 
+    def begin(self, refusal: str) -> None:
+        """Begin a pass, in which writes are forbidden for that reason, "": they may begin."""
+        self._closed = refusal
+
     @property
     def term(self) -> int:
         """Count of the times that this process took the lease."""
         return self._fence.term
-
-    def begin(self, refusal: str) -> None:
-        """Begin a pass, in which writes are forbidden for that reason, "": they may begin."""
-        self._closed = refusal
 
     def refusal(self, longest_s: float) -> str:
         """Return why a writing request of at most `longest_s` may not begin, "" if it may."""

@@ -131,7 +131,7 @@ def outcomes(lines: Sequence[Fields], written: Sequence[Written]) -> list[Fields
     """Return the lines that follow those of writes: what became of each."""
     return [
         {
-            "event": "failed" if one.error else "done",
+            "event": "waits" if one.waits else "failed" if one.error else "done",
             "id": line["id"],
             "error": one.error,
             "uncertain": one.uncertain,

@@ -78,6 +78,8 @@ class Election:
             clock: monotonic seconds, those of a suspended system included.
         """
         self.candidate = candidate
+        self.hindrance: Callable[[], str] = lambda: ""
+        """Returns why this process could not write whoever leads: then it does not renew."""
         self.problem = ""
         self.holder = ""
         self.term = 0  # counts how often this process took the lease: between two, others had it
@@ -133,8 +135,9 @@ class Election:
                 "on"
             )
         other = self.holder not in ("", self.candidate.identity)
-        whose = f"; {self.holder} has it" if other else ""
-        return f"no longer holds the lease {self._place}{whose}"
+        whose, why = f"; {self.holder} has it" if other else "", self.hindrance()
+        left = f", which is left to others: {why}" if why else ""
+        return f"no longer holds the lease {self._place}{left}{whose}"
 
     @property
     def _place(self) -> str:
@@ -163,7 +166,7 @@ class Election:
         except NotFound:
             if self._is_missed():
                 self._until = -1.0
-            else:
+            elif not self.hindrance():
                 self._put("POST", self.candidate.collection, self._document({}), sent)
             return
         spec = lease.get("spec") or {}
@@ -177,7 +180,9 @@ class Election:
             if now - self._seen[1] < lasts_s:
                 self._until = -1.0
                 return
-        self._put("PUT", self._path, self._document(lease), self._clock())
+        # What is held is not released at once: a request may be on its way.
+        if not self.hindrance():
+            self._put("PUT", self._path, self._document(lease), self._clock())
 
     def _is_missed(self) -> bool:
         """Return whether a Lease that is gone now was another's, who may still write by it."""

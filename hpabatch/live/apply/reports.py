@@ -6,13 +6,13 @@ import json
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Json, WriteClient
 from hpabatch.live.apply.budget import Budget
 from hpabatch.live.apply.journal import Fields
-from hpabatch.live.apply.scales import TIMEOUT_S, Fence
+from hpabatch.live.apply.scales import TIMEOUT_S, Term
 from hpabatch.live.apply.statuses import DRAIN_S
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.model.messages import Event
@@ -25,14 +25,6 @@ _REPORT_BYTES: Final = 900_000
 _KEEP_S: Final = 60.0  # between two reports of a namespace in which only metrics moved
 _AGAIN_S: Final = 5.0  # after a failure
 _WRITTEN_BY: Final = "hpabatch/written-by"
-
-
-class Term(Fence, Protocol):
-    """Whether a writing request may begin, and by which taking of the lease."""
-
-    @property
-    def term(self) -> int:
-        """Count of the times that this process took the lease: between two, others had it."""
 
 
 class Reports:

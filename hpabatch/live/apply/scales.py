@@ -23,7 +23,7 @@ TIMEOUT_S: Final = 3.0
 _ATTEMPTS: Final = 5
 _CONFLICT: Final = 409
 _TOO_MANY: Final = 429
-_MOST_PAUSE_S: Final = 5.0
+_MOST_PAUSE_S: Final = 1.0  # as an overloaded API server asks; longer ones wait for the next pass
 _PAUSE_S: Final = 0.01
 _JITTER: Final = 0.1
 
@@ -38,6 +38,14 @@ class Fence(Protocol):
         """Return why a request of at most `longest_s` may not begin now, "" if it may."""
 
 
+class Term(Fence, Protocol):
+    """Whether a writing request may begin, and by which taking of the lease."""
+
+    @property
+    def term(self) -> int:
+        """Count of the times that this process took the lease: between two, others had it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """What became of a write.
@@ -46,16 +54,16 @@ class Written:
         error: "" if the size was written, else why not, in the API server's words where it spoke.
         uncertain: it may have been written nevertheless.
         ended_s: when the last response was there (monotonic).
-        waits: it was not begun, and waits for the next pass.
         moved: the target has another size than was decided on: nothing was sent, and the decision
             is void.
+        waits: it was not begun, and waits for the next pass.
     """
 
     error: str = ""
     uncertain: bool = False
     ended_s: float = 0.0
-    waits: bool = False
     moved: bool = False
+    waits: bool = False
 
 
 class _MovedError(Exception):
@@ -179,7 +187,9 @@ class ScaleWriter:
         """
         if not isinstance(error, Busy) or error.status != _TOO_MANY or error.retry_after is None:
             return False
-        self._sleep(min(error.retry_after, _MOST_PAUSE_S))
+        if error.retry_after > _MOST_PAUSE_S:
+            return False
+        self._sleep(error.retry_after)
         return True
 
     def _read_again(self, path: str) -> Json | None:

@@ -283,8 +283,9 @@ def test_what_keeps_a_size_from_being_written(what: str, tmp_path: Path) -> None
     if what in problems:
         about, words = problems[what]
         assert words in bench.applier.problems()[about]
-    if what in ("log", "ledger", "target"):
+    if what in ("ledger", "target"):
         assert result.binding(0) == "scale_write"
+    if what in ("log", "ledger", "target"):
         assert "FailedRescale" in bench.sink.events
     else:
         assert bench.sink.events == []
@@ -567,6 +568,29 @@ def test_while_the_kill_switch_is_on_there_is_no_probe_and_no_status(tmp_path: P
     assert "has got a status" in bench.applier.problems()["rivals"]
 
 
+def test_a_loop_that_hangs_or_has_no_log_leaves_the_lease_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path)
+    hindrance = bench.election.hindrance
+    assert hindrance() == "no pass was made yet"
+    bench.turn(leads=False)
+    assert hindrance() == ""
+    add, full = bench.applier._parts.journal.add, "the disk is full"
+    bench.election.turn()
+    monkeypatch.setattr(Journal, "add", lambda self, lines: full)
+    bench.turns(2)
+    assert (bench.size, hindrance()) == (2, full)
+    assert bench.applier.problems()["log"] == f"nothing is written: {full}"
+    monkeypatch.undo()
+    bench.clock.sleep(20)
+    bench.turns(2)
+    assert (bench.size, hindrance(), add([])) == (4, "", "")
+    began_s = time.monotonic()
+    monkeypatch.setattr(bench.applier._hindrance, "_clock", lambda: began_s + 91)
+    assert hindrance() == "the last pass began 91 s ago"
+
+
 def test_of_two_hpas_on_one_target_one_writes_in_a_pass(tmp_path: Path) -> None:
     """Both are below their minimum: that is decided before their pods are looked at."""
     bench = Bench(tmp_path)
@@ -598,7 +622,7 @@ def test_a_dry_run_stores_nothing_and_asks_again(tmp_path: Path) -> None:
 
 def test_hpas_of_the_cluster_wait_for_silence_and_the_probe_is_not_ours(tmp_path: Path) -> None:
     bench = Bench(tmp_path, own=False)
-    bench.turns(2)
+    bench.turns(3)
     assert bench.size == 2
     assert "must stay without status for 10 s" in bench.applier.problems()["rivals"]
     bench.turn()
@@ -611,7 +635,7 @@ def test_hpas_of_the_cluster_wait_for_silence_and_the_probe_is_not_ours(tmp_path
 
 def test_a_status_that_another_wrote_stops_all_writes(tmp_path: Path) -> None:
     bench = Bench(tmp_path, own=False)
-    bench.turns(3)
+    bench.turns(4)
     assert bench.applier.problems() == {}
     lane = bench.decider.lanes.get(("shop", "web"))
     assert lane is not None

@@ -77,6 +77,35 @@ def test_a_lease_that_is_deleted_is_not_made_by_another_before_its_end() -> None
     assert two.leads, "its own is made again at once"
 
 
+def test_who_could_not_write_leaves_the_lease_to_others() -> None:
+    client, clock, said = FakeClient(), Clock(), []  # type: ignore[var-annotated]
+    one, two = _election(client, clock, "one", said), _election(client, clock, "two")
+    two.hindrance = lambda: "no pass was made yet"
+    two.turn()
+    assert client.objects == {}
+    one.turn()
+    one.hindrance = lambda: "the disk is full"
+    two.hindrance = lambda: ""
+    clock.sleep(5)
+    for each in (one, two):
+        each.turn()
+    assert _leads(one, two) == [True, False], "what it has it has: a request may be on its way"
+    clock.sleep(15.1)
+    for each in (one, two):
+        each.turn()
+    assert _leads(one, two) == [False, True]
+    assert said[-1] == (
+        "no longer holds the lease ours/hpabatch-apply, which is left to others: the disk is full"
+    )
+    for _ in range(2):
+        clock.sleep(20)
+        one.turn()
+        assert _leads(one, two) == [False, False]
+    one.hindrance = lambda: ""
+    one.turn()
+    assert one.leads
+
+
 def test_a_release_is_taken_at_once() -> None:
     client, clock = FakeClient(), Clock()
     one, two = _election(client, clock, "one"), _election(client, clock, "two")
