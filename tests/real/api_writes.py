@@ -108,6 +108,8 @@ class Writer:
         pid = int(dict(line.split() for line in self._pids())[name])
         command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
         os.kill(pid, signal.SIGKILL)
+        while _runs(pid):  # it has its port until then
+            time.sleep(0.01)
         return command
 
     def _start(self, name: str, command: list[bytes]) -> None:
@@ -133,3 +135,11 @@ class Writer:
 
     def _pids(self) -> list[str]:
         return (self.folder / "pids").read_text().splitlines()
+
+
+def _runs(pid: int) -> bool:
+    """Return whether a process has not ended, be it waited for or not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
