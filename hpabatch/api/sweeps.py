@@ -19,8 +19,9 @@ import polars as pl
 
 from hpabatch.api.keywords import takes
 from hpabatch.api.result import Result
-from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE, options_of
+from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE
 from hpabatch.engine.advise.apply import settings_of
+from hpabatch.engine.advise.facts import options_of
 from hpabatch.engine.advise.frames import advice_frame, candidates_frame, folds_frame
 from hpabatch.engine.advise.guard import edits_since, with_objects, withhold_edited
 from hpabatch.engine.advise.request import RecommendRequest

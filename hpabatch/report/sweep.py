@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from hpabatch.engine.advise.answer import RecommendOptions
 from hpabatch.engine.advise.confidence import CONFIDENCES
 from hpabatch.engine.advise.doubts import prospects
+from hpabatch.engine.advise.facts import RecommendOptions
 from hpabatch.engine.advise.objective import Goal, parse_goal
 from hpabatch.engine.advise.request import DEFAULT_SLO
 from hpabatch.engine.columns.sweep import SWEEP_SUMMARY

@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpabatch.engine.advise.answer import CHANGE, KEEP, RecommendOptions
+from hpabatch.engine.advise.answer import CHANGE, KEEP
 from hpabatch.engine.advise.apply import settings_of
 from hpabatch.engine.advise.bounds import parse_bounds
+from hpabatch.engine.advise.facts import RecommendOptions
 from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.advise.request import JudgeRules
 from hpabatch.engine.advise.run import Recommendation, recommend

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from hpabatch.engine.advise.answer import RecommendOptions
+from hpabatch.engine.advise.facts import RecommendOptions
 from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.advise.run import recommend
 from hpabatch.report.advise import SHOWN_OTHERS, AdviseReport

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from hpabatch.cli.progress import progress_on_stderr
-from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE, RecommendOptions
+from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE
 from hpabatch.engine.advise.apply import settings_of
+from hpabatch.engine.advise.facts import RecommendOptions
 from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.advise.run import recommend
 from hpabatch.engine.advise.specs import Specs

@@ -14,8 +14,9 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from hpabatch.engine.advise.answer import STATED_BASE, RecommendOptions, base_taken
 from hpabatch.engine.advise.confidence import LOW, MEDIUM, Doubt, confidence_of
+from hpabatch.engine.advise.facts import RecommendOptions, base_taken
+from hpabatch.engine.advise.judged_doubts import STATED_BASE
 from hpabatch.engine.advise.objective import SATURATED, Goal
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, UnitBlocks, key_of, unit_blocks
 from hpabatch.engine.fidelity.answer import UNTOLD, WRONG

@@ -13,18 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from hpabatch.engine.advise.answer import (
-    CHANGE,
-    KEEP,
-    NONE,
-    Facts,
-    RecommendOptions,
-    answer,
-    notes,
-    relative_notes,
-)
+from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE, answer, notes, relative_notes
 from hpabatch.engine.advise.confidence import Doubt, accepted, confidence_of, weighed
 from hpabatch.engine.advise.doubts import refused, unit_doubts
+from hpabatch.engine.advise.facts import Facts, RecommendOptions
 from hpabatch.engine.advise.guard import source_of_change, withhold_owned
 from hpabatch.engine.advise.judge import TODAY, Judged, Judging, judge, split_of
 from hpabatch.engine.advise.specs import Apply, Specs, allowed_mask, misfits, profile_of, refusals

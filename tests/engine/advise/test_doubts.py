@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from hpabatch.engine.advise.answer import RecommendOptions
 from hpabatch.engine.advise.doubts import (
     ceiling_doubts,
     contradictions,
@@ -17,6 +16,7 @@ from hpabatch.engine.advise.doubts import (
     prospects,
     unit_doubts,
 )
+from hpabatch.engine.advise.facts import RecommendOptions
 from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.advise.run import recommend
 from hpabatch.engine.advise.unit import UnitBlocks, unit_blocks

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from hpabatch.engine.advise.answer import RecommendOptions
 from hpabatch.engine.advise.bounds import parse_bounds
 from hpabatch.engine.advise.certificate import certificate
+from hpabatch.engine.advise.facts import RecommendOptions
 from hpabatch.engine.advise.frames import advice_frame
 from hpabatch.engine.advise.guard import edits_since, with_objects, withhold_edited
 from hpabatch.engine.advise.objective import parse_goal

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from hpabatch.engine.advise.answer import RecommendOptions
 from hpabatch.engine.advise.bounds import parse_bounds
 from hpabatch.engine.advise.certificate import certificate
+from hpabatch.engine.advise.facts import RecommendOptions
 from hpabatch.engine.advise.frames import (
     CANDIDATE_COLUMNS,
     COLUMNS,
