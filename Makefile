@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile \
   -c constraints.txt
 
-.PHONY: demo test test-compiled test-interpreted test-real test-imports test-apart test-cluster \
+.PHONY: demo test test-compiled test-interpreted test-live test-real test-imports test-apart test-cluster \
   lint format bench fuzz long clean kernels kernels-simulate kernels-others
 .DEFAULT_GOAL := help
 
@@ -44,12 +44,13 @@ demo: $(VENV)/.core
 	@echo "(hpabatch is $(BIN)/hpabatch; \". $(BIN)/activate\" puts it on the PATH)"
 
 # Parts run side by side, on two cores: two that compute, which keep a core each busy (so one thread
-# is enough for polars, and threads of kernels must not spin while they wait), and one that mostly
-# waits for real servers. What computes is `nice`, so that a server answers when it is asked. A part
-# begins when another one has ended, the longest first: real servers; what is compiled; plain Python;
-# importers; the rest. PARTS=test-cluster adds one, which waits too.
+# is enough for polars, and threads of kernels must not spin while they wait), and two that mostly
+# wait for real servers: the live loop's and the others. What computes is `nice`, so that a server
+# answers when it is asked. A part begins when another one has ended, the longest first.
+# PARTS=test-cluster adds one, which waits too.
 IMPORTS := importers inputs
 APART   := cluster docs history jobs model reference report
+LIVE    := $(wildcard tests/real/test_live_*.py)
 PARTS   :=
 BUSY    := POLARS_MAX_THREADS=1 OMP_WAIT_POLICY=passive
 
@@ -61,16 +62,19 @@ TESTED   = $(PYTEST) $(1) || \
   { [ $$? = 1 ] && $(PYTEST) $(1) --last-failed --last-failed-no-failures none; }
 
 test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory -j3 test-real test-compiled test-interpreted test-imports \
-	  test-apart $(PARTS)
+	@$(MAKE) --no-print-directory -j4 test-live test-real test-compiled test-interpreted \
+	  test-apart test-imports $(PARTS)
 
 test-compiled test-interpreted test-imports test-apart: BUSY := nice env $(BUSY)
 
 test-compiled: kernels
 	$(call TESTED,$(patsubst %,--ignore=tests/%,$(APART) $(IMPORTS) real))
 
+test-live: kernels
+	$(call TESTED,$(LIVE))
+
 test-real: kernels
-	$(call TESTED,tests/real)
+	$(call TESTED,tests/real $(LIVE:%=--ignore=%))
 
 test-imports: kernels
 	$(call TESTED,$(IMPORTS:%=tests/%))

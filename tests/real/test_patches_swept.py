@@ -39,7 +39,7 @@ pytestmark = [
 VERSION = patch_version(profile_for("1.20", GATES)).rpartition("/")[2]
 GRID = ["target=x0.8,today", "min=+1,today", "max=x1.5,today", "policies=gentle,fast,today",
         "scaleDown.window=600,today"]  # fmt: skip
-SEEDS = range(4)
+SEEDS = range(2)
 HPAS = f"/apis/autoscaling/{VERSION}/horizontalpodautoscalers"
 BUDGETS = "/apis/policy/v1beta1/namespaces/shop/poddisruptionbudgets"
 Items = dict[tuple[str, str], Json]

@@ -31,7 +31,7 @@ from tests.engine.ways import Way, cut, replayed, ways, written
     instants=st.sampled_from(["grid", "grid", "recorded", "passes", "passes"]),
     k8s=st.sampled_from([*["1.38"] * 4, "1.36", "1.32", "1.26", "1.20"]),
 )
-@settings(max_examples=effort(60))
+@settings(max_examples=effort(30))
 def test_the_engine_sees_what_the_naive_twin_sees(
     tables: naive.Tables,
     way: Way,
