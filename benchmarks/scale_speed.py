@@ -124,7 +124,7 @@ print(json.dumps({
 _SWEPT = """
 import json, sys, time
 from pathlib import Path
-from hpabatch.engine.fleet.request import Spread
+from hpabatch.inputs.workers import Spread
 from hpabatch.engine.sweep.read import plan_request
 from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.history.reader import open_history
@@ -163,7 +163,7 @@ def pieces(place: Path, history: Path, script: str = _PIECES) -> dict[str, float
 _CLIENT = """
 import json, resource, sys, time
 from pathlib import Path
-from hpabatch.engine.fleet.request import Spread
+from hpabatch.inputs.workers import Spread
 from tests.jobs.squares import records
 began = time.monotonic()
 for _ in records(Path(sys.argv[1]), {"count": int(sys.argv[2])}, Spread(workers=2)): pass

@@ -13,8 +13,8 @@ import threading
 from contextlib import suppress
 from typing import Any, Final
 
-from hpabatch.engine.fleet.scheduler import client_context, split_address
 from hpabatch.errors import UsageError
+from hpabatch.inputs.workers import client_context, split_address
 
 _LOOK_S: Final = 2.0
 _START: Final = "start it, or check the address and the network"

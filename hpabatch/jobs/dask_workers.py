@@ -20,9 +20,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-from hpabatch.engine.fleet.request import Spread
-from hpabatch.engine.fleet.scheduler import TLS_FILES
 from hpabatch.errors import UsageError
+from hpabatch.inputs.workers import TLS_FILES, Spread
 from hpabatch.jobs.contact import brief, greet
 from hpabatch.jobs.processes import Child, Reply
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from hpabatch.engine.fleet.request import Spread
 from hpabatch.errors import UsageError
+from hpabatch.inputs.workers import Spread
 from hpabatch.jobs.folder import Identity, JobFolder, read_record
 from hpabatch.jobs.loop import Executor, Task, Tasks, Work, in_this_process
 from hpabatch.jobs.parts_place import PartsPlace, place_of, remember_place, remembered_places

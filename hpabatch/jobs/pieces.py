@@ -40,7 +40,6 @@ from hpabatch.engine.fit.workload import Fact
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
 from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.plan import ReplayPlan, chosen_hpas, narrow_plan, plan_replay
-from hpabatch.engine.fleet.request import Spread
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.fleet.versions import versions_of
 from hpabatch.engine.quality.request import QualityRequest
@@ -51,6 +50,7 @@ from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.storage import temporary_root
 from hpabatch.inputs.documents import digests_of
+from hpabatch.inputs.workers import Spread
 from hpabatch.jobs.executor import Order, executor_of
 from hpabatch.jobs.folder import (
     DIGEST,

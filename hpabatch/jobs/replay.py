@@ -20,7 +20,6 @@ from hpabatch.engine.fidelity.lens import through_lens
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
-from hpabatch.engine.fleet.request import Spread
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.fleet.versions import history_profile
 from hpabatch.engine.replay.request import ReplayRequest, ReplayToRequest
@@ -33,6 +32,7 @@ from hpabatch.history.reader import open_history
 from hpabatch.history.store.storage import temporary_root
 from hpabatch.inputs.manifest_checks import check_manifests
 from hpabatch.inputs.manifests import load_manifests
+from hpabatch.inputs.workers import Spread
 from hpabatch.jobs.executor import Order, executor_of
 from hpabatch.jobs.folder import Identity, JobFolder, finishing, made_by, open_job
 from hpabatch.jobs.loop import Executor, Report, Task, Tasks, in_this_process, run_job

@@ -19,7 +19,6 @@ import polars as pl
 from hpabatch.engine.advise.apply import sets_to_json
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.plan import See, as_recorded
-from hpabatch.engine.fleet.request import Spread
 from hpabatch.engine.simulate.run import KEY
 from hpabatch.engine.sweep.frames import hpas_frame, settings_frame, units_frame
 from hpabatch.engine.sweep.read import plan_request
@@ -36,6 +35,7 @@ from hpabatch.engine.sweep.run import (
 from hpabatch.errors import HistoryError, RefusedError, UsageError
 from hpabatch.history.atomic import atomic_folder
 from hpabatch.history.reader import History, open_history
+from hpabatch.inputs.workers import Spread
 from hpabatch.jobs.executor import Order, executor_of
 from hpabatch.jobs.folder import (
     DIGEST,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpabatch.engine.fleet.request import Spread
 from hpabatch.errors import HistoryError
+from hpabatch.inputs.workers import Spread
 from hpabatch.jobs.executor import Order, executor_of
 from hpabatch.jobs.folder import Identity, open_job
 from hpabatch.jobs.loop import Report, Status, Task, Tasks, run_job

@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from hpabatch.engine.fleet.request import Spread
-from hpabatch.engine.fleet.scheduler import check_scheduler
 from hpabatch.errors import UsageError
+from hpabatch.inputs.workers import Spread, check_scheduler
 from hpabatch.jobs import dask_workers
 from tests.importers.prometheus.certificates import Authority
 from tests.jobs.dask_cluster import Cluster

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from hpabatch.engine.fleet.request import Spread
 from hpabatch.errors import UsageError
+from hpabatch.inputs.workers import Spread
 from hpabatch.jobs import dask_workers, executor
 from hpabatch.jobs.folder import count_kept
 from hpabatch.jobs.loop import Status

@@ -19,7 +19,6 @@ from hpabatch.api.plans import plan
 from hpabatch.engine.capacity.request import PlanRequest
 from hpabatch.engine.fidelity.request import FidelityRequest
 from hpabatch.engine.fit.request import FitRequest
-from hpabatch.engine.fleet.request import Spread
 from hpabatch.engine.quality.request import QualityRequest
 from hpabatch.engine.replay.request import ReplayToRequest
 from hpabatch.engine.sweep.read import plan_request
@@ -28,6 +27,7 @@ from hpabatch.errors import UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store import objects
 from hpabatch.history.store.migrate import migrate
+from hpabatch.inputs.workers import Spread
 from hpabatch.jobs import pieces, processes, replay, sweep
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.replay import ReplayJob, plan_of, replay_to_disk

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from hpabatch.engine.fleet.request import Spread
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.storage import open_storage
+from hpabatch.inputs.workers import Spread
 from hpabatch.jobs import executor, parts_place, processes
 from hpabatch.jobs.folder import Identity
 from hpabatch.jobs.loop import Status

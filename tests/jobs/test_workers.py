@@ -20,10 +20,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.engine.fleet.request import Spread
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.flat import FlatHistory
 from hpabatch.history.store.storage import LocalStorage
+from hpabatch.inputs.workers import Spread
 from hpabatch.jobs import executor, processes, worker
 from hpabatch.jobs.folder import Identity, count_kept, finishing, open_job, read_record
 from hpabatch.jobs.loop import Status, Task, Tasks, run_job

@@ -166,10 +166,10 @@ class _Run:
         from hpabatch.api.sweeps import Sweep
         from hpabatch.engine.fidelity.lens import seen_through
         from hpabatch.engine.fleet.candidates import Skipped
-        from hpabatch.engine.fleet.request import Spread
         from hpabatch.engine.sweep.read import plan_request
         from hpabatch.engine.sweep.request import SweepRequest
         from hpabatch.history.reader import open_history
+        from hpabatch.inputs.workers import Spread
         from hpabatch.jobs.advise import write_trajectories
         from hpabatch.jobs.publish import Destination
         from hpabatch.jobs.sweep import SweepJob, SweepRefusedError, sweep_to_disk
