@@ -1,8 +1,7 @@
-"""Executors: this process, processes beside it, or the workers of a Dask scheduler.
+"""Executors: tasks done by this process, by processes beside it, or by Dask workers.
 
-A worker gets one task at a time, by the plain values of an `Order` (places, options, digests; no
-data, no credentials), does what this process would do, and leaves the task's files where the job
-folder finds them. So a worker that dies costs its task only, which another one does again.
+A worker gets one order at a time, does what this process would do, and leaves the part where the
+job folder finds it. So a worker that dies costs its task only, which another one does again.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from array import array
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from hpabatch.errors import UsageError
+from hpabatch.errors import HpabatchError, UnfinishedError, UsageError
 from hpabatch.inputs.workers import Spread
-from hpabatch.jobs.folder import Identity, JobFolder, read_record
+from hpabatch.jobs.folder import JobFolder, read_record
 from hpabatch.jobs.loop import Executor, Task, Tasks, Work, in_this_process
+from hpabatch.jobs.orders import Order, Values
 from hpabatch.jobs.parts_place import PartsPlace, place_of, remember_place, remembered_places
 from hpabatch.jobs.processes import ProcessPool, Reply
 from hpabatch.jobs.worker import DESCRIBE, describe
@@ -36,32 +35,15 @@ MOST_GONE: Final = 20
 NO_WORKER_S: Final = 60.0
 """Time that a scheduler may be without any worker."""
 
-TELL_FIRST_S: Final = 5.0
-TELL_EVERY_S: Final = 20.0
-"""Time after which it is told that there is none, and then from one time to the next."""
+WARN_FIRST_S: Final = 5.0
+WARN_EVERY_S: Final = 20.0
+"""Time until the first warning that there is none, and between two of them."""
 
-SEEN_S: Final = 5.0
+SHOWN_S: Final = 5.0
 """Time that a network file system may take to show what a worker of another machine wrote."""
 
 _HELD = re.compile(r"-|/dev/stdin|/(?:dev|proc/self)/fd/[0-9]+", re.ASCII)
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What a worker makes a job of.
-
-    Attributes:
-        make: the function that does it, `module:name`.
-        told: its argument, plain values.
-        identity: of the job, as it is planned here.
-        kernel: the compiled function that takes longest to compile, None without one.
-    """
-
-    make: str
-    told: Mapping[str, Any]
-    identity: Identity
-    kernel: str | None = None
 
 
 class Pool(Protocol):
@@ -71,7 +53,7 @@ class Pool(Protocol):
         """Return the names of the workers that are there now.
 
         Raises:
-            UsageError: nothing is known of them any more.
+            UnfinishedError: nothing is known of them any more.
         """
 
     def start(self, worker: str, order: str) -> None:
@@ -84,16 +66,27 @@ class Pool(Protocol):
         """Leave the workers; those of this machine end."""
 
 
-def executor_of(spread: Spread, order: Order) -> Executor:
+def executor_of(spread: Spread, order: Order, here: Executor = in_this_process) -> Executor:
     """Return what does the tasks of a job, by the options of a command.
+
+    Args:
+        spread: the options.
+        order: from which workers plan the job.
+        here: does the tasks where no workers are asked for.
 
     Raises:
         UsageError: a scheduler that cannot be used, or an input that only this process has; called,
-            a worker that cannot, or that another version of hpabatch is on.
+            a task that no worker can do, or workers of another version.
+        UnfinishedError: called, workers, scheduler or the place of parts are gone.
     """
-    if spread.workers is None and spread.scheduler is None:
-        return _here
-    _refuse_held(order.told)
+    if not spread.is_spread:
+
+        def alone(work: Work[Any], folder: JobFolder, tasks: Sequence[Task]) -> Generator[Task]:
+            yield from here(work, folder, tasks)
+            _clear_all(folder)
+
+        return alone
+    _refuse_held(order.values)
     if spread.parts is not None:
         PartsPlace(spread.parts, order.identity.fingerprint)
     spread.check_scheduler()
@@ -104,15 +97,9 @@ def executor_of(spread: Spread, order: Order) -> Executor:
     return execute
 
 
-def _here(work: Work[Any], folder: JobFolder, tasks: Sequence[Task]) -> Generator[Task]:
-    """Do tasks in this process; what an earlier run's workers have left elsewhere is removed."""
-    yield from in_this_process(work, folder, tasks)
-    _clear_all(folder)
-
-
-def _refuse_held(told: Mapping[str, Any]) -> None:
+def _refuse_held(values: Values) -> None:
     """Refuse standard input and open pipes in place of files: a worker has others (UsageError)."""
-    for name, value in told.items():
+    for name, value in values.items():
         for text in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(text, str) and _HELD.fullmatch(text):
                 raise UsageError(
@@ -124,7 +111,7 @@ def _refuse_held(told: Mapping[str, Any]) -> None:
 def _by_workers(
     spread: Spread, order: Order, folder: JobFolder, tasks: Sequence[Task]
 ) -> Generator[Task]:
-    """Have tasks done by workers; yield each once the folder keeps it."""
+    """Have tasks done by workers; yield each once the folder keeps its part."""
     place = None if spread.parts is None else PartsPlace(spread.parts, order.identity.fingerprint)
     if place is not None and tasks:
         place.probe()
@@ -150,8 +137,8 @@ def _by_workers(
 
 
 def _is_kept(task: Task, folder: JobFolder) -> bool:
-    """Whether the folder has a task that a worker says it has written there."""
-    until = time.monotonic() + SEEN_S
+    """Whether the folder has the part that a worker says it has written there."""
+    until = time.monotonic() + SHOWN_S
     while read_record(folder.place(task.key), folder.fingerprint) is None:
         if time.monotonic() >= until:
             return False
@@ -170,7 +157,7 @@ def _clear_all(folder: JobFolder, parts: str | None = None) -> None:
     for location, fingerprint in places:
         try:
             PartsPlace(location, fingerprint).clear()
-        except UsageError as error:
+        except (UsageError, UnfinishedError) as error:
             _log.warning("finished parts could not be removed: %s", error)
 
 
@@ -234,7 +221,7 @@ class _Queue:
         return first
 
     def give_back(self, task: Task, worker: str | None) -> None:
-        """Take a task again from a worker; None: from none that is to blame."""
+        """Take a task again from a worker; None: the task was not at fault."""
         self._back.append(task)
         self._had.setdefault(task.key, set()).update([] if worker is None else [worker])
 
@@ -244,21 +231,21 @@ class _Absence:
 
     def __init__(self) -> None:
         self._since = time.monotonic()
-        self._told = TELL_FIRST_S  # (seconds after which it is told next)
+        self._next_s = WARN_FIRST_S  # (of absence until the next warning)
 
     def note(self, present: bool) -> None:
-        """Note whether a worker is there (UsageError: none for too long)."""
+        """Note whether a worker is there (UnfinishedError: none for too long)."""
         if present:
-            self._since, self._told = time.monotonic(), TELL_FIRST_S
+            self._since, self._next_s = time.monotonic(), WARN_FIRST_S
             return
         waited = time.monotonic() - self._since
         if waited > NO_WORKER_S:
-            raise UsageError(
+            raise UnfinishedError(
                 f"the scheduler has had no worker for {NO_WORKER_S:.0f} s; start some, then "
                 "give the same command again: it goes on from there"
             )
-        if waited >= self._told:
-            self._told += TELL_EVERY_S
+        if waited >= self._next_s:
+            self._next_s += WARN_EVERY_S
             _log.warning(
                 "the scheduler has no worker: waiting for one, %.0f s of %.0f s",
                 *(waited, NO_WORKER_S),
@@ -266,16 +253,16 @@ class _Absence:
 
 
 class _Loop:
-    """Orders that are out: one a worker at most, the first of each says what its versions are."""
+    """Orders that are out: one a worker at most; with the first one it describes its versions."""
 
     def __init__(
         self, pool: Pool, order: Order, folder: JobFolder, parts: str | None, queue: _Queue
     ) -> None:
         self._pool, self._order, self._queue = pool, order, queue
         self._common = {
-            "make": order.make,
+            "plan_job": order.plan_job,
             "kernel": order.kernel,
-            "told": order.told,
+            "values": order.values,
             "fingerprint": order.identity.fingerprint,
             "facts": dict(order.identity.facts),
             "folder": str(Path.cwd()),
@@ -289,7 +276,7 @@ class _Loop:
         self._gone: Counter[str] = Counter()
 
     def run(self) -> Iterator[Task]:
-        """Yield tasks as workers finish them (UsageError: a worker cannot)."""
+        """Yield tasks as workers finish them (UsageError, UnfinishedError: they cannot)."""
         absence = _Absence()
         while self._queue or self._out:
             names = self._pool.workers()
@@ -302,10 +289,10 @@ class _Loop:
                     yield task
 
     def again(self, task: Task, why: str, worker: str | None = None) -> None:
-        """Have a task done once more (UsageError: it was, too often)."""
+        """Have a task done once more (UnfinishedError: it was, too often)."""
         self._tries[task.key] += 1
         if self._tries[task.key] >= MOST_TRIES:
-            raise UsageError(
+            raise UnfinishedError(
                 f"part {task.key} could not be computed by {MOST_TRIES} workers ({why}): give "
                 "them more memory, then give the same command again"
             )
@@ -318,8 +305,8 @@ class _Loop:
         if task is None and worker in self._known:
             return
         self._out[worker] = task
-        asked = {"task": DESCRIBE} if task is None else self._common | {"task": task.key}
-        self._pool.start(worker, json.dumps(asked))
+        wanted = {"task": DESCRIBE} if task is None else self._common | {"task": task.key}
+        self._pool.start(worker, json.dumps(wanted))
 
     def _take_back(self, reply: Reply) -> Task | None:
         """Return the task that a worker has finished, if it has."""
@@ -339,11 +326,11 @@ class _Loop:
         return None
 
     def _lost(self, reply: Reply, task: Task | None) -> None:
-        """Go on without a worker that has died, or was removed (UsageError: once too often)."""
+        """Go on without a worker that died or was removed (UnfinishedError: too often)."""
         if task is None:
             self._tries[reply.worker] += 1
             if self._tries[reply.worker] >= MOST_TRIES and not reply.gone:
-                raise UsageError(f"{reply.worker} cannot begin: {reply.lost}")
+                raise UnfinishedError(f"{reply.worker} cannot begin: {reply.lost}")
             if not reply.gone:
                 _log.warning("%s: %s; it is started again", reply.worker, reply.lost)
             return
@@ -355,19 +342,19 @@ class _Loop:
         _log.warning("%s: %s; part %s is given out again", reply.worker, reply.lost, task.key)
 
     def _failed(self, reply: Reply, task: Task) -> None:
-        """Give the task of a fault to another worker (UsageError: it was, too often).
+        """Give the task of a fault to another worker; after some it is the command's error.
 
-        Whatever it was raised as: here the history was read, so finished parts are not at fault.
+        That is no HistoryError: here the history was read, so finished parts are not at fault.
         """
         self._tries[task.key] += 1
         if self._tries[task.key] >= MOST_TRIES:
-            raise UsageError(*reply.answer["lines"])
+            raise _error_of(reply.answer)
         self._queue.give_back(task, reply.worker)
 
     def _compare(self, reply: Reply) -> None:
         """Take a worker on (UsageError: its versions differ from those here)."""
         if "error" in reply.answer:
-            raise UsageError(*reply.answer["lines"])
+            raise _error_of(reply.answer)
         there = reply.answer["found"]
         for name, mine in self._here.items():
             if there.get(name) != mine:
@@ -377,3 +364,9 @@ class _Loop:
                 )
         self._known.add(reply.worker)
         del self._tries[reply.worker]
+
+
+def _error_of(answer: Mapping[str, Any]) -> HpabatchError:
+    """Return a worker's error as one of the command."""
+    kind = UnfinishedError if answer["error"] == UnfinishedError.__name__ else UsageError
+    return kind(*answer["lines"])

@@ -6,7 +6,8 @@
     PLACE/3f9c0a…/00004/record.json     written last: the part is whole
 
 Workers send parts there, and the command fetches each into its own job folder. No fault of the
-place is one of the history: all of them are UsageErrors, which leave finished parts where they are.
+place is one of the history: all of them are UsageErrors, or of an outage UnfinishedErrors, which
+leave finished parts where they are.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from hpabatch.errors import HistoryError, UsageError
+from hpabatch.errors import HistoryError, UnfinishedError, UsageError, as_usage
 from hpabatch.history.atomic import atomic_path
 from hpabatch.history.files import read_regular
 from hpabatch.history.store.storage import Storage, open_storage
@@ -28,6 +29,10 @@ from hpabatch.jobs.folder import NEW_PLACES, PLACES, RECORD, JobFolder, cannot_w
 _NAME_LENGTH: Final = 24
 _JOB = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _REMOVED_AT_ONCE: Final = 1000
+
+
+class _IncompleteError(Exception):
+    """A part that lacks a file, or a piece of one."""
 
 
 class PartsPlace:
@@ -68,33 +73,32 @@ class PartsPlace:
         Raises:
             UsageError: the place cannot be read, or the job folder cannot be written.
         """
-        told = self._read(key, RECORD)
         try:
-            found = json.loads(told or b"")
+            found = json.loads(self._read(key, RECORD) or b"")
             sizes, kept = dict(found["files"]), dict(found["record"])
         except (ValueError, KeyError, TypeError):
             return False
         if found.get("job") != folder.fingerprint or any("/" in name for name in sizes):
             return False
-        contents = {}
-        for name, size in sizes.items():
-            data = self._read(key, name)
-            if data is None or len(data) != size:
-                return False
-            contents[name] = data
-        with folder.task(key) as (place, record):
-            for name, data in contents.items():
-                (place / name).write_bytes(data)
-            record.update(kept)
+        try:
+            with folder.task(key) as (place, record):
+                for name, size in sizes.items():
+                    data = self._read(key, name)
+                    if data is None or len(data) != size:
+                        raise _IncompleteError
+                    (place / name).write_bytes(data)
+                record.update(kept)
+        except _IncompleteError:
+            return False
         self._moved += [self._name(key, file) for file in (RECORD, *sizes)]
         if len(self._moved) >= _REMOVED_AT_ONCE:
-            with suppress(UsageError):  # (`clear` tries again, and tells)
+            with suppress(UsageError, UnfinishedError):  # (`clear` tries again)
                 self._remove(self._moved)
             self._moved = []
         return True
 
     def probe(self) -> None:
-        """Write and remove an object, so that a wrong place is told before any work.
+        """Write and remove an object, so that a wrong place is an error before any work.
 
         Raises:
             UsageError: it cannot be read or written.
@@ -161,4 +165,4 @@ def _no_fault_of_the_history() -> Iterator[None]:
     try:
         yield
     except (HistoryError, UsageError) as error:
-        raise UsageError(f"--parts: {error}") from error
+        raise as_usage(error, f"--parts: {error}") from error

@@ -15,10 +15,9 @@ import polars as pl
 import pytest
 
 from hpabatch.history.store.compact import compact
-from hpabatch.importers.table.run import import_table
 from tests.cli.commands import Run, runner
 from tests.cli.test_startup import started
-from tests.importers.tables import BEGIN_S, POD_MAP, merged, write_csv, write_map
+from tests.importers.tables import BEGIN_S, POD_MAP, import_table, merged, write_csv, write_map
 
 PROGRAM = "from hpabatch.cli.get_in import table; from hpabatch.cli import main; main()"
 HEAD = "ts,app,pod,cpu,mem\n"
