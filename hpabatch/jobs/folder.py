@@ -1,4 +1,4 @@
-"""The folder that keeps finished tasks until a job is whole, so that it can be resumed.
+"""Job folder: it keeps the parts of finished tasks until the job is complete, to be resumed.
 
 ::
 
@@ -6,10 +6,10 @@
       job.json          what the job is: its fingerprint, and the facts behind it
       lock              held (flock) while a process works here
       parts.json        places where workers may have left parts of it (`parts_place`)
-      tasks/00003/      a finished task: its files and record.json, which names them
-      tasks/.00004.*/   a task being worked on
+      tasks/00003/      the part of a finished task: its files, and record.json, which names them
+      tasks/.00004.*/   a part being written
 
-A task counts as done when its folder has its final name: it is written beside, flushed to disk and
+A task counts as done when its part has its final name: it is written beside, flushed to disk and
 renamed whole, by this process or by a worker (`executor`). The fingerprint says what the results
 depend on; under another one nothing is resumed.
 """
