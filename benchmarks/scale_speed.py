@@ -158,14 +158,15 @@ print(json.dumps({"finish_s": time.monotonic() - times[-1], "hpas": len(plan.pla
 def steps(place: Path, history: Path, script: str = _REPLAY) -> dict[str, float]:
     """Return the times of a job's steps, of a replay on one core: plan, work, put together."""
     cores = "0" if script is _REPLAY else "0,1"
-    line = [sys.executable, "-c", script, str(history), str(place / "result")]
-    out = subprocess.run(
+    out = place / f"result-{history.name}"
+    line = [sys.executable, "-c", script, str(history), str(out)]
+    done = subprocess.run(
         ["taskset", "-c", cores, *line],
         check=True,
         stdout=subprocess.PIPE,
         env={**environment(place), **ONE},
     )
-    found: dict[str, float] = json.loads(out.stdout)
+    found: dict[str, float] = json.loads(done.stdout)
     return found
 
 
