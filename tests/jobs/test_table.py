@@ -51,7 +51,7 @@ def source(tmp_path: Path) -> tuple[list[str], Path]:
     return [str(folder)], write_map(folder, merged(POD_MAP, HPAS))
 
 
-def imported(source: tuple[list[str], Path], out: Path | str, **more: Any) -> ImportResult:
+def imported(source: tuple[list[str], Path], out: Path | str | None, **more: Any) -> ImportResult:
     return import_table(*source, out, group_rows=60, **more)
 
 
@@ -65,6 +65,8 @@ def test_workers_read_what_this_process_would(
     none = pl.DataFrame()
     assert repr(replace(here, workloads=none)) == repr(replace(there, workloads=none))
     assert not list(tmp_path.glob(".*"))
+    dry, by_workers = imported(source, None), imported(source, None, workers=2)
+    assert (dry.written, dry.workloads.rows()) == (by_workers.written, by_workers.workloads.rows())
 
 
 def test_a_cut_file_is_read_as_a_whole_one(
