@@ -3,7 +3,8 @@
 ::
 
     loop, folder              tasks of a job, and the folder that keeps the parts they leave
-    orders, executor          what travels to a worker; who does which task, and what if one dies
+    orders                    what travels to a worker
+    executor, dispatch        who does the tasks; which worker gets which, and what if one dies
     worker, processes         a worker process; those beside this one
     dask_workers, contact     those of a Dask scheduler; whether there is one at an address
     parts_place               parts in an object storage, for workers of other machines

@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 from hpabatch.errors import HistoryError, UnfinishedError, UsageError, as_usage
@@ -44,6 +45,12 @@ class PartsPlace:
             self._storage: Storage = open_storage(location)
         self._job = fingerprint[:_NAME_LENGTH]
         self._moved: list[str] = []
+        self._lock = Lock()
+
+    @property
+    def location(self) -> str:
+        """The folder or URL."""
+        return self._storage.location
 
     @contextmanager
     def sending(self, key: str) -> Iterator[Path]:
@@ -66,7 +73,7 @@ class PartsPlace:
         return [name.split("/")[-2] for name in names if name.endswith(f"/{RECORD}")]
 
     def fetch(self, key: str, folder: JobFolder) -> bool:
-        """Move a part into the job folder; False: it is not whole there.
+        """Move a part into the job folder; False: it is not whole there. Threads may do so at once.
 
         Some parts at a time are removed from the place, so that it never holds many.
 
@@ -90,11 +97,13 @@ class PartsPlace:
                 record.update(kept)
         except _IncompleteError:
             return False
-        self._moved += [self._name(key, file) for file in (RECORD, *sizes)]
-        if len(self._moved) >= _REMOVED_AT_ONCE:
-            with suppress(UsageError, UnfinishedError):  # (`clear` tries again)
-                self._remove(self._moved)
-            self._moved = []
+        with self._lock:
+            self._moved += [self._name(key, file) for file in (RECORD, *sizes)]
+            moved = self._moved if len(self._moved) >= _REMOVED_AT_ONCE else []
+            if moved:
+                self._moved = []
+        with suppress(UsageError, UnfinishedError):  # (`clear` tries again)
+            self._remove(moved)
         return True
 
     def probe(self) -> None:

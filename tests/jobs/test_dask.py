@@ -16,7 +16,7 @@ import pytest
 
 from hpabatch.errors import UnfinishedError, UsageError
 from hpabatch.inputs.workers import Spread
-from hpabatch.jobs import dask_workers, executor
+from hpabatch.jobs import dask_workers, dispatch
 from hpabatch.jobs.folder import count_kept
 from hpabatch.jobs.loop import Status
 from tests.importers.prometheus.certificates import Authority
@@ -209,8 +209,8 @@ def test_certificates_let_the_command_in(tmp_path: Path) -> None:
 def test_a_scheduler_without_workers_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(executor, "NO_WORKER_S", 4.0)
-    monkeypatch.setattr(executor, "WARN_FIRST_S", 1.0)
+    monkeypatch.setattr(dispatch, "NO_WORKER_S", 4.0)
+    monkeypatch.setattr(dispatch, "WARN_FIRST_S", 1.0)
     (tmp_path / "dask").mkdir()
     cluster = Cluster(tmp_path / "dask", 0)
     try:

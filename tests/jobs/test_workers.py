@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -24,7 +25,8 @@ from hpabatch.errors import HistoryError, UnfinishedError, UsageError
 from hpabatch.history.flat import FlatHistory
 from hpabatch.history.store.storage import LocalStorage
 from hpabatch.inputs.workers import Spread
-from hpabatch.jobs import executor, processes, worker
+from hpabatch.jobs import dispatch, executor, processes, worker
+from hpabatch.jobs.dispatch import TaskQueue
 from hpabatch.jobs.folder import Identity, count_kept, finishing, open_job, read_record
 from hpabatch.jobs.loop import Status, Task, Tasks, run_job
 from hpabatch.jobs.orders import Order
@@ -112,6 +114,39 @@ def test_a_fault_that_passes_costs_no_part(tmp_path: Path) -> None:
     values = {"count": 9, "squares": {"flaky": str(tmp_path / "met")}}
     assert run(tmp_path / "job", values, TWO) == expected(9)
     assert (tmp_path / "met").exists()
+
+
+def test_parts_are_fetched_while_workers_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first fetch ends when another one has: one after the other, none would."""
+    others, fetch = threading.Event(), PartsPlace.fetch
+
+    def first_waits(place: PartsPlace, key: str, folder: Any) -> bool:
+        found = others.wait(60) and fetch(place, key, folder) if key == "000000" else None
+        if found is None:
+            found = fetch(place, key, folder)
+            others.set()
+        return found
+
+    monkeypatch.setattr(PartsPlace, "fetch", first_waits)
+    spread = Spread(workers=1, parts=str(tmp_path / "parts"))
+    assert run(tmp_path / "job", {"count": 5}, spread) == expected(5)
+
+
+def test_a_part_that_cannot_be_fetched_is_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch, tries = PartsPlace.fetch, list[str]()
+
+    def loses_the_last(place: PartsPlace, key: str, folder: Any) -> bool:
+        tries.append(key)
+        return (key != "000004" or tries.count(key) > 1) and fetch(place, key, folder)
+
+    monkeypatch.setattr(PartsPlace, "fetch", loses_the_last)
+    spread = Spread(workers=2, parts=str(tmp_path / "parts"))
+    assert run(tmp_path / "job", {"count": 5}, spread) == expected(5)
+    assert tries.count("000004") == 2
 
 
 @pytest.mark.parametrize("method", ["names", "create", "read"])
@@ -266,16 +301,16 @@ class Removed:
 def test_a_worker_that_is_removed_is_no_fault_of_its_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    removals = executor.MOST_GONE - 1
+    removals = dispatch.MOST_GONE - 1
     monkeypatch.setattr(executor, "_open_pool", lambda *_: Removed(tmp_path, removals))
     assert run(tmp_path / "job", {"count": 2}, TWO) == expected(2)
-    removals = executor.MOST_GONE + executor.MOST_TRIES
+    removals = dispatch.MOST_GONE + dispatch.MOST_TRIES
     with pytest.raises(UnfinishedError, match=r"part 000000 could not be computed .*it is gone"):
         run(tmp_path / "more", {"count": 2}, TWO)
 
 
 def test_what_was_given_back_goes_to_another_worker() -> None:
-    queue = executor._Queue([Task("a", 1, 0), Task("b", 1, 1)])
+    queue = TaskQueue([Task("a", 1, 0), Task("b", 1, 1)])
     first = queue.take("one", ["one", "two"])
     assert first is not None
     queue.give_back(first, "one")
@@ -290,7 +325,7 @@ def test_what_was_given_back_goes_to_another_worker() -> None:
 
 def test_a_worker_goes_on_with_its_group_and_then_helps_another() -> None:
     tasks = Tasks(lambda k: Task(f"{k:03}", 1, k, f"{k // 4}"), range(8))
-    queue = executor._Queue(tasks)
+    queue = TaskQueue(tasks)
     both = ["one", "two"]
     begun = [queue.take(name, both) for name in both]
     assert [task.argument for task in begun if task] == [0, 4]
@@ -306,7 +341,7 @@ def test_a_worker_goes_on_with_its_group_and_then_helps_another() -> None:
 def test_a_queue_holds_no_tasks() -> None:
     tasks = Tasks(lambda k: Task(f"{k:06}", 1, k), range(20_000))
     tracemalloc.start()
-    queue, taken = executor._Queue(tasks), 0
+    queue, taken = TaskQueue(tasks), 0
     while queue:
         taken += queue.take(f"{taken % 8}", "01234567") is not None
     peak = tracemalloc.get_traced_memory()[1]
@@ -398,7 +433,7 @@ def test_a_worker_without_the_extra_for_a_place_says_so(monkeypatch: pytest.Monk
 
 
 def test_versions_are_compared_before_any_work(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(executor, "describe", lambda: describe() | {"polars": "0.1"})
+    monkeypatch.setattr(dispatch, "describe", lambda: describe() | {"polars": "0.1"})
     with pytest.raises(UsageError, match=r"worker \d has polars .*, this command has 0\.1: inst"):
         run(tmp_path / "job", {"count": 3}, TWO)
     assert count_kept(tmp_path / "job") == 0
