@@ -66,7 +66,8 @@ def halved(seconds: dict[str, float], kind: str) -> str:
 def task_lines(found: dict[str, Any]) -> list[str]:
     """Return the table of what a command takes that gives out tasks of nothing."""
     text = [
-        "| tasks | command, `--workers 2` | a task | command, Dask | scheduler | a task |",
+        "| tasks | `--workers 2`: command | time a task "
+        "| Dask: command | scheduler | time a task |",
         "|---:|---:|---:|---:|---:|---:|",
     ]
     for count, used in found.items():
