@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 import typer.main
 import yaml
-from lightkube.models import batch_v1
 
 import hpabatch
 from hpabatch.cli.app import app
@@ -142,6 +141,7 @@ def _within(part: Any, whole: Any) -> bool:
 
 def test_the_job_repeats_what_passes_alone() -> None:
     """The policy has the fields of the API (1.26 or newer), and the exit codes of errors."""
+    batch_v1 = pytest.importorskip("lightkube.models.batch_v1")
     (job,) = _documents("dask/job.yaml")
     spec = job["spec"]
     (container,) = spec["template"]["spec"]["containers"]
