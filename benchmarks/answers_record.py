@@ -18,9 +18,9 @@ import yaml
 
 from benchmarks.truth_fleet import CPU, FleetOptions, Truth, make_fleet
 from benchmarks.truth_record import TODAY, case_of
+from hpabatch.api.imports import import_table
 from hpabatch.engine.simulate.export import export_run
 from hpabatch.history.store.writer import write_table
-from hpabatch.importers.table.run import import_table
 from hpabatch.model.objects.hpa import (
     HPA,
     HPASpec,
@@ -170,7 +170,7 @@ def import_source(tables: dict[str, Any], known: Sequence[Known], source: Source
     )
     (to / "map.yaml").write_text(yaml.safe_dump(_map(known, source), sort_keys=False))
     history = to / "history"
-    import_table([str(to / "usage.csv")], to / "map.yaml", history)
+    import_table(to / "usage.csv", map=to / "map.yaml", out=history)
     return history
 
 

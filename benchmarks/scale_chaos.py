@@ -1,16 +1,15 @@
-"""Kills of workers, schedulers and commands at random moments: is the result the same bytes?
+"""Kills of workers, schedulers and commands at random moments, kept in build/scale/chaos.json.
 
-    python -m benchmarks.scale_chaos --kills 10 --seed 1
+    python -m benchmarks.scale_chaos [--kills 10] [--seed 1]     # some fifteen minutes
 
-Each round starts `hpabatch replay` (or every third time `sweep`) on a Dask cluster of two workers
-on loopback, kills -9 one process, and gives the command again until it ends well. The result is
-compared with that of one process, byte by byte.
+Each round starts a replay, a sweep or an import of tables on a Dask cluster of two workers on
+loopback, kills -9 one process, and gives the command again until it ends well. The result must have
+the bytes of that of one process (a store's after `history compact`).
 """
 
 from __future__ import annotations
 
 import argparse
-import filecmp
 import random
 import shutil
 import signal
@@ -18,38 +17,101 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import yaml
+
+from benchmarks.scale_speed import HPABATCH, KEPT, contents, environment, keep
+from hpabatch.history.reader import open_history
 from tests.jobs.dask_cluster import Cluster
 
-HPAS = ("--hpas", "96", "--pods", "3", "--days", "1", "--step", "1m")
-COMMANDS = {
-    "replay": ("replay",),
-    "sweep": ("sweep", "--grid", "max=+1,+2", "--no-fidelity"),
-}
+RESULT = KEPT / "chaos.json"
+FLEET = ("--hpas", "128", "--pods", "3", "--days", "4", "--step", "1m")
+COMMANDS = ("replay", "import", "sweep")
 KINDS = ("worker", "scheduler", "command")
+FILES = 8
 TRIES = 5
 
 
-def command(name: str, history: Path, out: Path, more: Sequence[str] = ()) -> list[str]:
-    """Return a command line whose output is a folder."""
-    verb, *rest = COMMANDS[name]
-    hpabatch = str(Path(sys.executable).with_name("hpabatch"))
-    return [hpabatch, verb, str(history), "--out", f"{out}/", *rest, *more]
+@dataclass
+class Site:
+    """What all rounds use: the inputs, a cluster, and the results of one process."""
+
+    place: Path
+    cluster: Cluster
+    expected: dict[str, dict[str, bytes]]
+
+    @property
+    def history(self) -> Path:
+        return self.place / "history"
+
+    def line(self, name: str, out: Path, *more: str) -> list[str]:
+        """Return a command line whose output is a folder."""
+        if name == "import":
+            given = ["import", "table", str(self.place / "tables"), "--map"]
+            line = [*given, str(self.place / "map.yaml")]
+        else:
+            line = [name, str(self.history)]
+            line += ["--grid", "max=+1,+2", "--no-fidelity"] if name == "sweep" else []
+        return [HPABATCH, *line, "--out", f"{out}/", *more]
+
+    def run(self, name: str, out: Path, *more: str) -> int:
+        """Run a command to its end; return its exit code."""
+        return self.start(name, out, *more).wait()
+
+    def start(self, name: str, out: Path, *more: str) -> subprocess.Popen[bytes]:
+        """Start a command; what it prints is left out."""
+        return subprocess.Popen(
+            self.line(name, out, *more),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment(self.place),
+        )
+
+    def result(self, name: str, out: Path) -> dict[str, bytes]:
+        """Return the bytes of a result."""
+        if name == "import":
+            subprocess.run([HPABATCH, "history", "compact", str(out)], check=True,
+                           capture_output=True)  # fmt: skip
+        return contents(out)
+
+    def at(self) -> tuple[str, str]:
+        """Return the options that name the scheduler."""
+        return "--scheduler", self.cluster.address
 
 
-def start(line: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start a command; what it says is left out."""
-    return subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def made(place: Path) -> None:
+    """Write the inputs: a history, and the same rows as CSVs with their map."""
+    line = [HPABATCH, "synth", str(place / "history"), *FLEET]
+    subprocess.run(line, check=True, capture_output=True)
+    rows = open_history(place / "history").read("pod_metrics")
+    rows = rows.select("namespace", "target", "pod", "container", "ts", "cpu_milli")
+    (place / "tables").mkdir()
+    each = -(-rows.height // FILES)
+    for k in range(FILES):
+        rows[k * each : (k + 1) * each].write_csv(place / "tables" / f"{k}.csv")
+    columns = {
+        "time": {"column": "ts", "unit": "text"},
+        **{name: name for name in ("namespace", "pod", "container")},
+        "workload": "target",
+        "cpu": {"column": "cpu_milli", "unit": "millicores"},
+    }
+    table = {"level": "pod", "columns": columns, "requests": {"cpu": "1"}}
+    (place / "map.yaml").write_text(yaml.safe_dump(table))
 
 
-def same(one: Path, other: Path) -> bool:
-    """Whether two folders hold the same files with the same bytes."""
-    names = sorted(path.name for path in one.iterdir())
-    if names != sorted(path.name for path in other.iterdir()):
-        return False
-    return not any(filecmp.cmpfiles(one, other, names, shallow=False)[1:])
+def opened(place: Path) -> Site:
+    """Return the inputs, a cluster and the results of one process."""
+    made(place)
+    (place / "dask").mkdir()
+    site = Site(place, Cluster(place / "dask", env=environment(place)), {})
+    for name in COMMANDS:
+        out = place / f"{name}-here"
+        assert site.run(name, out) == 0, name
+        site.expected[name] = site.result(name, out)
+    return site
 
 
 def kill(kind: str, cluster: Cluster, running: subprocess.Popen[bytes], pick: int) -> None:
@@ -64,59 +126,68 @@ def kill(kind: str, cluster: Cluster, running: subprocess.Popen[bytes], pick: in
         running.kill()
 
 
-def rounds(kills: int, seed: int, place: Path) -> int:
-    """Run all rounds; return how many results differed."""
-    draw, history, wrong = random.Random(seed), place / "history", 0
-    subprocess.run([*command("replay", history, place)[:1], "synth", str(history), *HPAS],
-                   check=True, capture_output=True)  # fmt: skip
-    (place / "dask").mkdir()
-    cluster, expected, seconds = Cluster(place / "dask"), {}, {}
+def one_round(site: Site, kind: str, k: int, when: float) -> tuple[int, bool] | None:
+    """Kill one process; return runs until the command ended well, and whether the bytes are equal.
+
+    None: the command had ended already.
+    """
+    name = COMMANDS[k % len(COMMANDS)]
+    out = site.place / f"{kind}-{k}"
+    shutil.rmtree(out, ignore_errors=True)
+    running = site.start(name, out, *site.at())
+    time.sleep(when)
+    if running.poll() is not None:
+        return None
+    kill(kind, site.cluster, running, k)
+    code, runs = running.wait(), 1
+    while code and runs < TRIES:
+        code, runs = site.run(name, out, *site.at()), runs + 1
+    equal = not code and site.result(name, out) == site.expected[name]
+    verdict = "same bytes" if equal else f"DIFFERS (exit code {code})"
+    print(f"{kind} killed after {when:.1f} s of {name}: {runs} runs, {verdict}", flush=True)
+    if equal:
+        shutil.rmtree(out)
+    return runs, equal
+
+
+def measure(kills: int, seed: int, place: Path) -> dict[str, Any]:
+    """Do all rounds; return the counts by what was killed."""
+    site, draw = opened(place), random.Random(seed)
+    seconds: dict[str, float] = {}
     for name in COMMANDS:
-        expected[name] = place / f"{name}-here"
-        subprocess.run(command(name, history, expected[name]), check=True, capture_output=True)
-        for k in range(2):  # (the first one takes longer)
-            began, out = time.monotonic(), place / f"{name}-there-{k}"
-            there = command(name, history, out, at(cluster))
-            subprocess.run(there, check=True, capture_output=True)
-            seconds[name] = time.monotonic() - began
-            assert same(expected[name], out), name
-    for kind in KINDS:
-        k = 0
-        while k < kills:
-            name = "sweep" if k % 3 == 2 else "replay"
-            out = place / f"{kind}-{k}"
+        for _ in range(2):  # (the first one takes longer)
+            began, out = time.monotonic(), place / f"{name}-there"
             shutil.rmtree(out, ignore_errors=True)
-            when = draw.uniform(0.5, seconds[name])
-            running = start(command(name, history, out, at(cluster)))
-            time.sleep(when)
-            if running.poll() is not None:
-                continue  # (it had ended already)
-            kill(kind, cluster, running, k)
-            k += 1
-            code, tries = running.wait(), 1
-            while code and tries < TRIES:
-                code, tries = start(command(name, history, out, at(cluster))).wait(), tries + 1
-            fine = not code and same(expected[name], out)
-            wrong += not fine
-            verdict = "same bytes" if fine else "DIFFERS"
-            told = f"{kind} killed after {when:.1f} s of {name}: {tries} runs, {verdict}"
-            print(told, flush=True)
-    cluster.close()
-    return wrong
-
-
-def at(cluster: Cluster) -> tuple[str, str]:
-    return "--scheduler", cluster.address
+            assert site.run(name, out, *site.at()) == 0, name
+            seconds[name] = time.monotonic() - began
+        assert site.result(name, out) == site.expected[name], name
+        print(f"{name}: {seconds[name]:.1f} s over Dask", flush=True)
+    found: dict[str, Any] = {}
+    for kind in KINDS:
+        rounds: list[tuple[int, bool]] = []
+        while len(rounds) < kills:
+            when = draw.uniform(0.5, seconds[COMMANDS[len(rounds) % len(COMMANDS)]])
+            if (done := one_round(site, kind, len(rounds), when)) is not None:
+                rounds.append(done)
+        found[kind] = {
+            "kills": kills,
+            "runs": sum(runs for runs, _ in rounds),
+            "differing": sum(not equal for _, equal in rounds),
+        }
+    site.cluster.close()
+    return {"seed": seed, "commands": list(COMMANDS), "killed": found}
 
 
 def main() -> None:
-    """Run it and exit with 1 if a result differed."""
+    """Run it, keep the counts, and exit with 1 if a result differed."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kills", type=int, default=10, help="of each kind of process")
+    parser.add_argument("--seed", type=int, default=1, help="of the moments")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        wrong = rounds(asked.kills, asked.seed, Path(place))
+        found = measure(asked.kills, asked.seed, Path(place))
+    keep(RESULT, found)
+    wrong = sum(counts["differing"] for counts in found["killed"].values())
     print(f"{3 * asked.kills} kills with seed {asked.seed}: {wrong} results differed")
     sys.exit(wrong > 0)
 

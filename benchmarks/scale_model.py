@@ -1,20 +1,23 @@
-"""Scale model: a large fleet's bytes, core-hours, money and wall time, from measured figures.
+"""Measured parts of docs/scale.md: kills, speed with the scale model, memory by tasks.
 
-    python -m benchmarks.scale_speed && python -m benchmarks.scale_model
+    python -m benchmarks.scale_speed     # build/scale/speed.json
+    python -m benchmarks.scale_chaos     # build/scale/chaos.json
+    python -m benchmarks.scale_tasks     # build/scale/tasks.json
+    python -m benchmarks.scale_model     # writes a part of the page for each that is there
 
-Reads build/scale.json and writes the model's part of docs/scale.md. Work grows with rows and
-decisions; what the command alone does (planning, putting together) and what every worker does once
-(planning) does not get faster with more workers.
+The model: work grows with rows and decisions; what the command alone does (planning, putting
+together) and what every worker does once (planning) does not get faster with more workers.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks.readme import replace_part
-from benchmarks.scale_speed import RESULT
+from benchmarks.scale_speed import KEPT
 
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
 HPAS, DAYS = 100_000, 365
@@ -50,23 +53,47 @@ def efficiency(found: dict[str, Any]) -> float:
     return float(min(seconds["dask_1"] / (2 * seconds["dask_2"]), 1.0))
 
 
-def client_lines(found: dict[str, dict[str, float]]) -> list[str]:
-    """Return the table of what a command takes that gives out tasks of nothing to two workers."""
+def longer(seconds: dict[str, float], kind: str) -> str:
+    """Return how much longer one worker takes than this process."""
+    return f"{seconds[f'{kind}_1'] / seconds['local'] - 1:.0%}"
+
+
+def halved(seconds: dict[str, float], kind: str) -> str:
+    """Return which share of one worker's time two take."""
+    return f"{seconds[f'{kind}_2'] / seconds[f'{kind}_1']:.2f}"
+
+
+def task_lines(found: dict[str, Any]) -> list[str]:
+    """Return the table of what a command takes that gives out tasks of nothing."""
+    text = [
+        "| tasks | `--workers 2`: command | time a task "
+        "| Dask: command | scheduler | time a task |",
+        "|---:|---:|---:|---:|---:|---:|",
+    ]
+    for count, used in found.items():
+        here, dask = used["workers"], used["dask"]
+        each = [one["seconds"] / int(count) * 1000 for one in (here, dask)]
+        text.append(
+            f"| {int(count):,} | {here['peak_mb']:.0f} MB | {each[0]:.1f} ms | "
+            f"{dask['peak_mb']:.0f} MB | {dask['scheduler_mb']:.0f} MB | {each[1]:.1f} ms |"
+        )
+    return text
+
+
+def chaos_lines(found: dict[str, Any]) -> list[str]:
+    """Return the table of kills."""
     return [
-        "Tasks that do nothing, by `--workers 2`:",
-        "",
-        "| tasks | most memory of the command | ms a task |",
-        "|---:|---:|---:|",
+        "| killed | kills | runs until all ended well | results with other bytes |",
+        "|---|---:|---:|---:|",
         *(
-            f"| {int(count):,} | {used['peak_mb']:.1f} MB | "
-            f"{used['seconds'] / int(count) * 1000:.1f} |"
-            for count, used in found.items()
+            f"| {kind} | {counts['kills']} | {counts['runs']} | {counts['differing']} |"
+            for kind, counts in found["killed"].items()
         ),
     ]
 
 
-def lines(found: dict[str, Any]) -> list[str]:
-    """Return the page's part."""
+def speed_lines(found: dict[str, Any]) -> list[str]:
+    """Return the tables of speed and of the model."""
     replay, sweep, seconds = found["replay"], found["sweep"], found["seconds"]
     work, alone = work_hours(found), alone_hours(found)
     share = efficiency(found)
@@ -86,7 +113,9 @@ def lines(found: dict[str, Any]) -> list[str]:
         f"| Dask, 1 worker | 1 | {seconds['dask_1']:.1f} |",
         f"| Dask, 2 workers | 2 | {seconds['dask_2']:.1f} |",
         "",
-        *client_lines(found["client"]),
+        f"One worker takes {longer(seconds, 'workers')} longer than this process, one of Dask "
+        f"{longer(seconds, 'dask')}; two take {halved(seconds, 'workers')} and "
+        f"{halved(seconds, 'dask')} of the time of one.",
         "",
         f"{HPAS:,} HPAs with one pod each, a year at one row a minute and a sync of 15 s: "
         f"{ROWS / 1e9:.0f} G rows, {DECISIONS / 1e9:.0f} G decisions. The history takes "
@@ -118,10 +147,20 @@ def lines(found: dict[str, Any]) -> list[str]:
     return text
 
 
+PARTS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
+    "speed": speed_lines,
+    "chaos": chaos_lines,
+    "tasks": task_lines,
+}
+
+
 def main() -> None:
-    """Write the page's part."""
-    found = json.loads(RESULT.read_text())
-    PAGE.write_text(replace_part(PAGE.read_text(), "model", lines(found)))
+    """Write the parts of the page whose figures are there."""
+    for name, lines in PARTS.items():
+        if (kept := KEPT / f"{name}.json").exists():
+            found = lines(json.loads(kept.read_text()))
+            PAGE.write_text(replace_part(PAGE.read_text(), name, found))
+            print(f"{PAGE}: {name}")
 
 
 if __name__ == "__main__":

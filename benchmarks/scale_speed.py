@@ -1,9 +1,8 @@
-"""Speed of jobs by workers: figures on this machine, printed and kept in build/scale.json.
+"""Speed of jobs by workers, kept in build/scale/speed.json; some ten minutes.
 
-    python -m benchmarks.scale_speed [--hpas 256] [--times 3] [--tasks 100000]
+    python -m benchmarks.scale_speed [--hpas 512] [--times 1]
 
-A worker has one core of its own (`taskset`), as in the manifests; times are the least of some
-runs.
+A worker has one core of its own (`taskset`), as in the manifests; times are the least of some runs.
 `benchmarks.scale_model` makes the tables of docs/scale.md of the figures.
 """
 
@@ -22,26 +21,44 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.scale_chaos import same
 from tests.jobs.dask_cluster import Cluster
 
-RESULT = Path(__file__).parents[1] / "build" / "scale.json"
+KEPT = Path(__file__).parents[1] / "build" / "scale"
+RESULT = KEPT / "speed.json"
 HPABATCH = str(Path(sys.executable).with_name("hpabatch"))
 STEP = ("--step", "1m", "--seed", "7")
 GRID = ("--grid", "target=40:89:1", "--grid", "scaleDown.window=60,300,900,1800")
 SETTINGS = 201
 """All combinations, and today's."""
 
+ONE = {"NUMBA_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
+MOST_OVERHEAD = 0.05
+MOST_SHARE = 0.6
+"""Bounds: overhead of one worker, and the time of two of one's."""
 
-def timed(line: Sequence[str], cores: str, env: dict[str, str] | None = None) -> float:
+
+def environment(place: Path) -> dict[str, str]:
+    """Return the variables of a process that finds its bytecode, as an installed package has it."""
+    own = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(place / "bytecode")}
+    return {**os.environ, **own}
+
+
+def keep(path: Path, found: dict[str, Any]) -> None:
+    """Keep figures for the page."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return the bytes of all files in a folder, by name."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def timed(line: Sequence[str], cores: str, env: dict[str, str]) -> float:
     """Return the seconds that a command takes on some cores."""
     began = time.monotonic()
-    subprocess.run(
-        ["taskset", "-c", cores, *line],
-        check=True,
-        capture_output=True,
-        env={**os.environ, **(env or {})},
-    )
+    subprocess.run(["taskset", "-c", cores, *line], check=True, capture_output=True, env=env)
     return time.monotonic() - began
 
 
@@ -52,30 +69,29 @@ def least(run: Callable[[], float], times: int) -> float:
 
 def curve(place: Path, history: Path, times: int) -> dict[str, float]:
     """Return the seconds of a sweep by this process and by workers; all give the same bytes."""
-    expected = place / "sweep-here"
+    expected, env = place / "sweep-here", environment(place)
 
-    def sweep(name: str, cores: str, *more: str, env: dict[str, str] | None = None) -> float:
+    def sweep(name: str, cores: str, *more: str, own: dict[str, str] | None = None) -> float:
         out = place / name
 
         def run() -> float:
             shutil.rmtree(out, ignore_errors=True)
             line = [HPABATCH, "sweep", str(history), "--out", str(out), "--no-fidelity", *GRID]
-            return timed([*line, *more], cores, env)
+            return timed([*line, *more], cores, {**env, **(own or {})})
 
         seconds = least(run, times)
-        assert same(expected, out), name
+        assert contents(expected) == contents(out), name
         print(f"{name}: {seconds:.1f} s", flush=True)
         return seconds
 
-    one = {"NUMBA_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
     found = {
-        "local": sweep("sweep-here", "0", env=one),
+        "local": sweep("sweep-here", "0", own=ONE),
         "workers_1": sweep("one", "0", "--workers", "1"),
         "workers_2": sweep("two", "0,1", "--workers", "2"),
         "workers_4_on_2": sweep("four", "0,1", "--workers", "4"),
     }
     (place / "dask").mkdir()
-    cluster = Cluster(place / "dask", 1)
+    cluster = Cluster(place / "dask", 1, env=env)
     try:
         pin(cluster, "0")
         at = ("--scheduler", cluster.address)
@@ -97,7 +113,7 @@ def pin(cluster: Cluster, cores: str) -> None:
             os.sched_setaffinity(int(thread.name), wanted)
 
 
-_PIECES = """
+_REPLAY = """
 import json, sys, time, resource
 from pathlib import Path
 from hpabatch.engine.replay.request import ReplayToRequest
@@ -105,84 +121,52 @@ from hpabatch.history.reader import open_history
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.replay import ReplayJob, plan_of, replay_to_disk
 out = Path(sys.argv[2])
-seen = []
+times = []
 def job():
     request = ReplayToRequest()
     return ReplayJob(plan_of(open_history(sys.argv[1], "replay"), request, None), Destination(out))
 replay_to_disk(job()); out.unlink()  # (kernels and the disk's cache are warm)
 t0 = time.monotonic(); ready = job()
-t1 = time.monotonic(); replay_to_disk(ready, lambda status: seen.append(time.monotonic()))
+t1 = time.monotonic(); replay_to_disk(ready, lambda status: times.append(time.monotonic()))
 t2 = time.monotonic()
 print(json.dumps({
-    "hpas": len(ready.plan.chosen), "plan_s": t1 - t0, "work_s": seen[-1] - t1,
-    "finish_s": t2 - seen[-1], "bytes": out.stat().st_size,
+    "hpas": len(ready.plan.chosen), "plan_s": t1 - t0, "work_s": times[-1] - t1,
+    "finish_s": t2 - times[-1], "bytes": out.stat().st_size,
     "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
 }))
 """
 
 
-_SWEPT = """
+_SWEEP = """
 import json, sys, time
 from pathlib import Path
-from hpabatch.engine.fleet.request import Spread
 from hpabatch.engine.sweep.read import plan_request
 from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.history.reader import open_history
+from hpabatch.inputs.workers import Spread
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.sweep import SweepJob, sweep_to_disk
-seen = []
+times = []
 request = SweepRequest(grid=("target=40:89:1", "scaleDown.window=60,300,900,1800"), fidelity=False)
 plan = plan_request(open_history(sys.argv[1], "replay"), request)
 job = SweepJob(request, plan, Destination(Path(sys.argv[2]), True), spread=Spread(workers=2))
-result = sweep_to_disk(job, lambda status: seen.append(time.monotonic()))
-print(json.dumps({"finish_s": time.monotonic() - seen[-1], "hpas": len(plan.plan.chosen)}))
+result = sweep_to_disk(job, lambda status: times.append(time.monotonic()))
+print(json.dumps({"finish_s": time.monotonic() - times[-1], "hpas": len(plan.plan.chosen)}))
 """
 
 
-def pieces(place: Path, history: Path, script: str = _PIECES) -> dict[str, float]:
-    """Return what a job is made of; a replay on one core: planning, work, putting together."""
-    out = subprocess.run(
-        [
-            "taskset",
-            "-c",
-            "0",
-            sys.executable,
-            "-c",
-            script,
-            str(history),
-            str(place / "result"),
-        ],
+def steps(place: Path, history: Path, script: str = _REPLAY) -> dict[str, float]:
+    """Return the times of a job's steps, of a replay on one core: plan, work, put together."""
+    cores = "0" if script is _REPLAY else "0,1"
+    out = place / f"result-{history.name}"
+    line = [sys.executable, "-c", script, str(history), str(out)]
+    done = subprocess.run(
+        ["taskset", "-c", cores, *line],
         check=True,
         stdout=subprocess.PIPE,
-        env={**os.environ, "NUMBA_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"},
+        env={**environment(place), **ONE},
     )
-    found: dict[str, float] = json.loads(out.stdout)
-    return found
-
-
-_CLIENT = """
-import json, resource, sys, time
-from pathlib import Path
-from hpabatch.engine.fleet.request import Spread
-from tests.jobs.squares import records
-began = time.monotonic()
-for _ in records(Path(sys.argv[1]), {"count": int(sys.argv[2])}, Spread(workers=2)): pass
-print(json.dumps({"peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-                  "seconds": time.monotonic() - began}))
-"""
-
-
-def client(place: Path, count: int) -> dict[str, float]:
-    """Return memory and time of a command that gives out so many tasks of nothing."""
-    folder = place / f"tasks-{count}"
-    out = subprocess.run(
-        [sys.executable, "-c", _CLIENT, str(folder), str(count)],
-        check=True,
-        stdout=subprocess.PIPE,
-        cwd=Path(__file__).parents[1],
-    )
-    shutil.rmtree(folder)
-    found: dict[str, float] = json.loads(out.stdout)
+    found: dict[str, float] = json.loads(done.stdout)
     return found
 
 
@@ -194,7 +178,7 @@ def rows_and_bytes(history: Path) -> tuple[int, int]:
     return rows, sum(path.stat().st_size for path in history.rglob("*") if path.is_file())
 
 
-def measure(hpas: int, times: int, tasks: int) -> dict[str, Any]:
+def measure(hpas: int, times: int) -> dict[str, Any]:
     """Return all figures."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -204,41 +188,39 @@ def measure(hpas: int, times: int, tasks: int) -> dict[str, Any]:
             (one_pod, ("--hpas", "100", "--pods", "1", "--days", "10")),
             (wide, ("--hpas", "4000", "--pods", "1", "--days", "1")),
         ):
-            made = [HPABATCH, "synth", str(history), *STEP, *more]
-            subprocess.run(made, check=True, capture_output=True)
+            line = [HPABATCH, "synth", str(history), *STEP, *more]
+            subprocess.run(line, check=True, capture_output=True)
         rows, size = rows_and_bytes(one_pod)
-        found: dict[str, Any] = {
+        # (first, so that everything is compiled)
+        replay = steps(place, one_pod)
+        swept = steps(place, fleet, _SWEEP)
+        return {
             "machine": f"{os.cpu_count()} cores, {platform.machine()}, "
             f"Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}",
             "sweep": {"hpas": hpas, "days": 1, "settings": SETTINGS},
             "seconds": curve(place, fleet, times),
-            "replay": {**pieces(place, one_pod), "days": 10, "rows": rows, "bytes_in": size},
-            "wide": pieces(place, wide),
-            "swept": pieces(place, fleet, _SWEPT),
-            "client": {n: client(place, n) for n in (tasks // 100, tasks // 10, tasks)},
+            "replay": {**replay, "days": 10, "rows": rows, "bytes_in": size},
+            "wide": steps(place, wide),
+            "swept": swept,
         }
-    return found
 
 
 def main() -> None:
     """Measure, print and keep the figures."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--hpas", type=int, default=256, help="of the sweep's history")
-    parser.add_argument("--times", type=int, default=3, help="runs, of which the fastest counts")
-    parser.add_argument("--tasks", type=int, default=100_000, help="of the memory's measurement")
+    parser.add_argument("--hpas", type=int, default=512, help="of the sweep's history")
+    parser.add_argument("--times", type=int, default=1, help="runs, of which the fastest counts")
     asked = parser.parse_args()
-    found = measure(asked.hpas, asked.times, asked.tasks)
-    seconds = found["seconds"]
-    RESULT.parent.mkdir(exist_ok=True)
-    RESULT.write_text(json.dumps(found, indent=1) + "\n")
+    found = measure(asked.hpas, asked.times)
+    keep(RESULT, found)
     print(json.dumps(found, indent=1))
+    seconds = found["seconds"]
     for name in ("workers_1", "dask_1"):
-        print(f"overhead of {name}: {seconds[name] / seconds['local'] - 1:.1%} (5 % at most)")
+        share = seconds[name] / seconds["local"] - 1
+        print(f"overhead of {name}: {share:.1%} ({MOST_OVERHEAD:.0%} at most)")
     for kind in ("workers", "dask"):
         share = seconds[f"{kind}_2"] / seconds[f"{kind}_1"]
-        print(f"two {kind} take {share:.2f} of one's time (0.6 at most)")
-    for count, used in found["client"].items():
-        print(f"peak memory of the command with {count} tasks: {used['peak_mb']:.1f} MB")
+        print(f"two {kind} take {share:.2f} of one's time ({MOST_SHARE} at most)")
 
 
 if __name__ == "__main__":

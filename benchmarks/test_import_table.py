@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from hpabatch.importers.table.run import import_table
+from hpabatch.api.imports import import_table
 
 ROOT = Path(__file__).resolve().parents[1]
 MINUTES = int(os.environ.get("HPABATCH_BENCH_IMPORT_MINUTES", "5000"))
@@ -82,7 +82,7 @@ def test_import(benchmark: Any, folder: Path, kind: str) -> None:
     out = folder / "history"
 
     def run() -> None:
-        import_table([str(folder / f"usage.{kind}")], folder / "map.yaml", out)
+        import_table(folder / f"usage.{kind}", map=folder / "map.yaml", out=out)
 
     _note(benchmark, kind, "import")
     benchmark.pedantic(run, setup=lambda: shutil.rmtree(out, ignore_errors=True), rounds=3)

@@ -20,8 +20,8 @@ from benchmarks.answers_truth import WRONG_BY, wrong_spec
 from benchmarks.lens_truth import drawn, recorded, seen_through
 from benchmarks.truth_fleet import CLUSTER, CPU, Truth
 from benchmarks.truth_record import TODAY, case_of, limits_of, write_tables
+from hpabatch.api.imports import import_table
 from hpabatch.engine.simulate.export import export_run
-from hpabatch.importers.table.run import import_table
 from hpabatch.model.lens import Lens
 from hpabatch.model.objects.encode import encode_hpa, spec_to_json
 from hpabatch.model.plant import RESOURCE, Pipeline
@@ -117,7 +117,7 @@ def _as_csv(asked: Recording, folder: Path) -> Path:
     hpas = [_object(t) for t in asked.fleet]
     (folder / "hpas.yaml").write_text(yaml.safe_dump_all(hpas, sort_keys=False))
     (folder / "map.yaml").write_text(yaml.safe_dump(_map(asked.fleet), sort_keys=False))
-    import_table([str(folder / "usage.csv")], folder / "map.yaml", folder / "history")
+    import_table(folder / "usage.csv", map=folder / "map.yaml", out=folder / "history")
     return folder / "history"
 
 

@@ -8,8 +8,10 @@
     │   └── HistoryError             a table that is missing, broken or of another schema
     ├── RefusedError                 3: read, but refused
     │   └── ValidationError          an HPA that the API server would refuse
-    └── UsageError                   2: the command was given something impossible
+    ├── UsageError                   2: the command was given something impossible
+    └── UnfinishedError              75: ended early by what passes; the same command goes on
 
+An outage of a storage is both: a HistoryError or UsageError by its place, and an UnfinishedError.
 Every message says what is wrong, where, and what to do; the command line prints it without a
 traceback.
 """
@@ -20,6 +22,8 @@ EXIT_OK = 0
 EXIT_BUG = 1
 EXIT_UNREADABLE = 2
 EXIT_REFUSED = 3
+EXIT_UNFINISHED = 75
+"""EX_TEMPFAIL of sysexits.h."""
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 
@@ -62,3 +66,17 @@ class UsageError(HpabatchError):
     """The command line asks for something impossible."""
 
     exit_code = EXIT_UNREADABLE
+
+
+class UnfinishedError(HpabatchError):
+    """The command ended early for a reason that passes: workers, a scheduler or a storage is gone.
+
+    What is finished is kept, and the same command goes on from there.
+    """
+
+    exit_code = EXIT_UNFINISHED
+
+
+def as_usage(error: HpabatchError, text: str) -> UsageError | UnfinishedError:
+    """Return an error as one that no history is at fault for; one that passes stays one."""
+    return (UnfinishedError if isinstance(error, UnfinishedError) else UsageError)(text)

@@ -22,7 +22,7 @@ from hpabatch.engine.quality.request import QualityRequest
 from hpabatch.engine.quality.run import quality as quality_of
 from hpabatch.errors import RefusedError
 from hpabatch.history.base import History
-from hpabatch.jobs.pieces import is_spread, quality_by_workers
+from hpabatch.jobs.quality import quality_by_workers
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.printable import counted
 from hpabatch.model.versions import ControllerFlags, Profile
@@ -139,6 +139,6 @@ def quality_of_each(
     progress: Progress = lambda message, share: None,
 ) -> pl.DataFrame:
     """Return the quality of the recordings of some HPAs; raises as `quality` does."""
-    if is_spread(request):
+    if request.is_spread:
         return quality_by_workers(history, request, candidates, progress)
     return quality_of(history, candidates, progress=progress)

@@ -20,7 +20,8 @@ from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.history.base import History
-from hpabatch.jobs.pieces import fidelity_by_workers, fit_by_workers, is_spread
+from hpabatch.jobs.fidelity import fidelity_by_workers
+from hpabatch.jobs.fit import fit_by_workers
 from hpabatch.model.printable import counted
 from hpabatch.report.fit import fit_report
 
@@ -80,7 +81,7 @@ def fit(history: History, request: FitRequest, progress: Progress = silent) -> F
         HistoryError, UsageError: a table or a file is wrong, or there is nothing to fit.
     """
     history.require("replay")
-    if is_spread(request):
+    if request.is_spread:
         return Fits(fit_by_workers(history, request, progress))
     plants = read_plants(request)
     parameters = replay_parameters(request)
@@ -136,7 +137,7 @@ def fidelity(
         HistoryError, UsageError: a table or a file is wrong, or there is nothing to score.
     """
     history.require("replay")
-    if is_spread(request):
+    if request.is_spread:
         return FidelityScores(fidelity_by_workers(history, request, progress))
     plants, parameters = read_plants(request), replay_parameters(request)
     choices = FidelityParameters(split_share=request.split, horizon_ms=request.horizon_ms)

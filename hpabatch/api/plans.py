@@ -15,7 +15,7 @@ from hpabatch.engine.simulate.read import read_work
 from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.history.base import History
 from hpabatch.inputs.quotas import file_of, read_quotas
-from hpabatch.jobs.pieces import is_spread, plan_by_workers
+from hpabatch.jobs.capacity import plan_by_workers
 from hpabatch.model.printable import counted
 
 
@@ -73,7 +73,7 @@ def plan(history: History, request: PlanRequest, progress: Progress = silent) ->
     quotas = read_quotas(request.quota, clusters)
     files = [str(file_of(text, clusters)[1]) for text in request.quota]
     options = CapacityOptions(growths, quotas.quotas, read_work(request, files=files))
-    if is_spread(request):
+    if request.is_spread:
         return Plan(plan_by_workers(history, request, options, progress), quotas.notes)
     parameters = replay_parameters(request, events="decided")
     found = plan_capacity(history, parameters, options, selection_of(request), progress)

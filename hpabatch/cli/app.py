@@ -24,7 +24,8 @@ _GROUPS: Final = {
 
 _ONE_PROCESS: Final = (
     "This command is computed by one process, with all cores (docs/scale.md says why); replay, "
-    "sweep, advise, plan, fit, fidelity and history quality take --workers and --scheduler"
+    "sweep, advise, plan, fit, fidelity, history quality and import table take --workers and "
+    "--scheduler"
 )
 
 
@@ -70,7 +71,7 @@ app = typer.Typer(
     cls=_Commands,
     help="Kubernetes HPA decisions in bulk, exactly as the controller makes them.",
     epilog="Exit codes: 0 fine, 1 a bug of ours, 2 cannot be read, 3 read but refused, "
-    "130 interrupted, 143 terminated.",
+    "75 ended early (repeat the command), 130 interrupted, 143 terminated.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -138,14 +138,14 @@ class AdviceFolder:
     def _index(self) -> Mapping[str, Any]:
         path = self.path / INDEX
         try:
-            told = json.loads(read_regular(path)) if path.is_file() else {}
+            found = json.loads(read_regular(path)) if path.is_file() else {}
         except ValueError:
             return {}
-        return told if isinstance(told, dict) else {}
+        return found if isinstance(found, dict) else {}
 
-    def _write(self, told: Mapping[str, Any]) -> None:
+    def _write(self, facts: Mapping[str, Any]) -> None:
         with atomic_path(self.path / INDEX) as temporary:
-            text = json.dumps({"kind": KIND, "format": FORMAT, **told}, indent=2)
+            text = json.dumps({"kind": KIND, "format": FORMAT, **facts}, indent=2)
             temporary.write_text(f"{text}\n")
 
 

@@ -13,8 +13,8 @@ import threading
 from contextlib import suppress
 from typing import Any, Final
 
-from hpabatch.engine.fleet.scheduler import client_context, split_address
-from hpabatch.errors import UsageError
+from hpabatch.errors import HpabatchError, UnfinishedError, UsageError
+from hpabatch.inputs.workers import client_context, split_address
 
 _LOOK_S: Final = 2.0
 _START: Final = "start it, or check the address and the network"
@@ -24,7 +24,8 @@ def greet(address: str, folder: str | None, security: Any, timeout_s: float) -> 
     """Make sure that a scheduler is at an address; until the time is up it may still be starting.
 
     Raises:
-        UsageError: what is there instead, and what to do.
+        UsageError: something else is there, or the address is wrong.
+        UnfinishedError: nothing answers, which may pass.
     """
     # In a thread: the caller may have a running loop, and a signal must get through.
     heard: queue.SimpleQueue[dict[str, Any] | BaseException] = queue.SimpleQueue()
@@ -32,7 +33,7 @@ def greet(address: str, folder: str | None, security: Any, timeout_s: float) -> 
     def ask() -> None:
         try:
             heard.put(asyncio.run(_identity(address, security, timeout_s)))
-        except BaseException as error:  # noqa: BLE001  (told by the caller)
+        except BaseException as error:  # noqa: BLE001  (the caller raises it)
             heard.put(error)
 
     threading.Thread(target=ask, daemon=True).start()
@@ -43,7 +44,7 @@ def greet(address: str, folder: str | None, security: Any, timeout_s: float) -> 
     if isinstance(found, TimeoutError):
         found = TimeoutError(f"no answer in {timeout_s:.0f} s")
     if isinstance(found, BaseException):
-        raise UsageError(f"--scheduler {address} {_fault(address, folder, found)}") from found
+        raise _fault(address, folder, found) from found
     if found.get("type") != "Scheduler":
         raise UsageError(
             f"--scheduler {address}: expected a Dask scheduler, got a Dask "
@@ -71,8 +72,8 @@ async def _identity(address: str, security: Any, timeout_s: float) -> dict[str, 
     return await asyncio.wait_for(ask(), timeout_s)
 
 
-def _fault(address: str, folder: str | None, error: BaseException) -> str:
-    """Return what is wrong at an address that no scheduler answered at, and what to do."""
+def _fault(address: str, folder: str | None, error: BaseException) -> HpabatchError:
+    """Return the error for an address that no scheduler answered at: what is wrong, what to do."""
     scheme, host, port = split_address(address)
     try:
         with socket.create_connection((host, port), timeout=_LOOK_S) as connection:
@@ -81,13 +82,18 @@ def _fault(address: str, folder: str | None, error: BaseException) -> str:
             else:
                 found = _fault_of_plain(connection, host)
     except OSError as refused:
-        return f"does not answer ({_words(refused)}): {_START}"
+        kind: type[HpabatchError] = UsageError if _is_no_name(refused) else UnfinishedError
+        return kind(f"--scheduler {address} does not answer ({_words(refused)}): {_START}")
     if found:
-        return found
-    return (
-        f"is no Dask scheduler, or a busy one ({brief(error)}): expected its own port, usually "
-        "8786 (8787 is its dashboard)"
+        return UsageError(f"--scheduler {address} {found}")
+    return UsageError(
+        f"--scheduler {address} is no Dask scheduler, or a busy one ({brief(error)}): expected its "
+        "own port, usually 8786 (8787 is its dashboard)"
     )
+
+
+def _is_no_name(error: OSError) -> bool:
+    return isinstance(error, socket.gaierror) and error.errno == socket.EAI_NONAME
 
 
 def _fault_of_plain(connection: socket.socket, host: str) -> str:
@@ -114,8 +120,8 @@ def _fault_of_tls(connection: socket.socket, host: str, context: ssl.SSLContext)
             with suppress(TimeoutError):
                 wrapped.recv(1)
     except ssl.SSLCertVerificationError as error:
-        told = f"its certificate is not one of ca.crt's authority ({error.verify_message})"
-        return f"is not to be trusted: {told}"
+        why = f"its certificate is not one of ca.crt's authority ({error.verify_message})"
+        return f"is not to be trusted: {why}"
     except ssl.SSLError as error:
         if "ALERT" in (error.reason or ""):
             return f"refuses the certificate tls.crt ({_words(error)}): expected one that it trusts"

@@ -20,9 +20,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-from hpabatch.engine.fleet.request import Spread
-from hpabatch.engine.fleet.scheduler import TLS_FILES
-from hpabatch.errors import UsageError
+from hpabatch.errors import UnfinishedError, UsageError
+from hpabatch.inputs.workers import TLS_FILES, Spread
 from hpabatch.jobs.contact import brief, greet
 from hpabatch.jobs.processes import Child, Reply
 
@@ -64,7 +63,7 @@ class DaskPool:
     """The workers of a Dask scheduler, however many there are at a time."""
 
     def __init__(self, spread: Spread) -> None:
-        """Connect (UsageError: the scheduler does not answer)."""
+        """Connect (UsageError: there is no scheduler; UnfinishedError: it does not answer)."""
         from distributed import Client, Security
 
         self._levels = _keep_quiet()
@@ -91,7 +90,7 @@ class DaskPool:
             _restore(self._levels)
             if not isinstance(error, (OSError, TimeoutError, ValueError)):
                 raise
-            raise UsageError(
+            raise UnfinishedError(
                 f"--scheduler {self._address} does not answer ({brief(error)}): give the same "
                 "command again"
             ) from error
@@ -102,7 +101,7 @@ class DaskPool:
         self._seen = 0.0
 
     def workers(self) -> Sequence[str]:
-        """Return the addresses of the workers (UsageError: the scheduler is gone)."""
+        """Return the addresses of the workers (UnfinishedError: the scheduler is gone)."""
         if time.monotonic() - self._seen >= _POLL_S:
             with self._or_gone():
                 if self._client.status != "running":
@@ -115,13 +114,13 @@ class DaskPool:
 
     @contextmanager
     def _or_gone(self) -> Iterator[None]:
-        """Say that the scheduler is gone if it does not answer in the block (UsageError)."""
+        """Raise UnfinishedError if the scheduler does not answer in the block: it is gone."""
         from distributed.client import ClosedClientError
 
         try:
             yield
         except (OSError, TimeoutError, AttributeError, ClosedClientError) as error:
-            raise UsageError(
+            raise UnfinishedError(
                 f"the scheduler at {self._address} is gone ({brief(error)}), and its workers end "
                 "with it; start both again, then give the same command again"
             ) from error
@@ -130,15 +129,16 @@ class DaskPool:
         """Give an order to a worker.
 
         Raises:
-            UsageError: it could not even read it, and would end; the scheduler is gone.
+            UsageError: it could not even read it, and would end.
+            UnfinishedError: the scheduler is gone.
         """
         with self._or_gone():
             if worker not in self._checked:
                 asked = {"workers": [worker], "on_error": "return", "callback_timeout": _ASK_S}
                 # (a worker that does not answer is removed by its scheduler, in time)
                 with suppress(TimeoutError):
-                    told = self._client.run(version, "hpabatch", **asked)
-                    if isinstance(told.get(worker), PackageNotFoundError):
+                    found = self._client.run(version, "hpabatch", **asked)
+                    if isinstance(found.get(worker), PackageNotFoundError):
                         raise _not_installed(worker)
                     self._checked.add(worker)
             future = self._client.submit(

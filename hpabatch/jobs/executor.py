@@ -1,99 +1,60 @@
-"""Executors: this process, processes beside it, or the workers of a Dask scheduler.
+"""Executors: tasks done by this process, by processes beside it, or by Dask workers.
 
-A worker gets one task at a time, by the plain values of an `Order` (places, options, digests; no
-data, no credentials), does what this process would do, and leaves the task's files where the job
-folder finds them. So a worker that dies costs its task only, which another one does again.
+A worker gets one order at a time, does what this process would do, and leaves the part where the
+job folder finds it. So a worker that dies costs its task only, which another one does again.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import time
 from array import array
-from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from hpabatch.engine.fleet.request import Spread
-from hpabatch.errors import UsageError
-from hpabatch.jobs.folder import Identity, JobFolder, read_record
+from hpabatch.errors import UnfinishedError, UsageError
+from hpabatch.inputs.workers import Spread
+from hpabatch.jobs.dispatch import Dispatch, Pool, TaskQueue
+from hpabatch.jobs.folder import JobFolder, read_record
 from hpabatch.jobs.loop import Executor, Task, Tasks, Work, in_this_process
+from hpabatch.jobs.orders import Order, Values
 from hpabatch.jobs.parts_place import PartsPlace, place_of, remember_place, remembered_places
-from hpabatch.jobs.processes import ProcessPool, Reply
-from hpabatch.jobs.worker import DESCRIBE, describe
+from hpabatch.jobs.processes import ProcessPool
 
-MOST_TRIES: Final = 3
-"""Workers that may die or fail at the same task before it is given up."""
+FETCHES: Final = 8
+"""Parts that are fetched at a time."""
 
-MOST_GONE: Final = 20
-"""Workers that may be removed while they are at the same task before it is given up."""
-
-NO_WORKER_S: Final = 60.0
-"""Time that a scheduler may be without any worker."""
-
-TELL_FIRST_S: Final = 5.0
-TELL_EVERY_S: Final = 20.0
-"""Time after which it is told that there is none, and then from one time to the next."""
-
-SEEN_S: Final = 5.0
+SHOWN_S: Final = 5.0
 """Time that a network file system may take to show what a worker of another machine wrote."""
 
 _HELD = re.compile(r"-|/dev/stdin|/(?:dev|proc/self)/fd/[0-9]+", re.ASCII)
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What a worker makes a job of.
-
-    Attributes:
-        make: the function that does it, `module:name`.
-        told: its argument, plain values.
-        identity: of the job, as it is planned here.
-        kernel: the compiled function that takes longest to compile, None without one.
-    """
-
-    make: str
-    told: Mapping[str, Any]
-    identity: Identity
-    kernel: str | None = None
-
-
-class Pool(Protocol):
-    """Workers that take orders."""
-
-    def workers(self) -> Sequence[str]:
-        """Return the names of the workers that are there now.
-
-        Raises:
-            UsageError: nothing is known of them any more.
-        """
-
-    def start(self, worker: str, order: str) -> None:
-        """Give an order to a worker that has none."""
-
-    def wait(self) -> list[Reply]:
-        """Wait some time at most; return what came back."""
-
-    def close(self) -> None:
-        """Leave the workers; those of this machine end."""
-
-
-def executor_of(spread: Spread, order: Order) -> Executor:
+def executor_of(spread: Spread, order: Order, here: Executor = in_this_process) -> Executor:
     """Return what does the tasks of a job, by the options of a command.
+
+    Args:
+        spread: the options.
+        order: from which workers plan the job.
+        here: does the tasks where no workers are asked for.
 
     Raises:
         UsageError: a scheduler that cannot be used, or an input that only this process has; called,
-            a worker that cannot, or that another version of hpabatch is on.
+            a task that no worker can do, or workers of another version.
+        UnfinishedError: called, workers, scheduler or the place of parts are gone.
     """
-    if spread.workers is None and spread.scheduler is None:
-        return _here
-    _refuse_held(order.told)
+    if not spread.is_spread:
+
+        def alone(work: Work[Any], folder: JobFolder, tasks: Sequence[Task]) -> Generator[Task]:
+            yield from here(work, folder, tasks)
+            _clear_all(folder)
+
+        return alone
+    _refuse_held(order.values)
     if spread.parts is not None:
         PartsPlace(spread.parts, order.identity.fingerprint)
     spread.check_scheduler()
@@ -104,15 +65,9 @@ def executor_of(spread: Spread, order: Order) -> Executor:
     return execute
 
 
-def _here(work: Work[Any], folder: JobFolder, tasks: Sequence[Task]) -> Generator[Task]:
-    """Do tasks in this process; what an earlier run's workers have left elsewhere is removed."""
-    yield from in_this_process(work, folder, tasks)
-    _clear_all(folder)
-
-
-def _refuse_held(told: Mapping[str, Any]) -> None:
+def _refuse_held(values: Values) -> None:
     """Refuse standard input and open pipes in place of files: a worker has others (UsageError)."""
-    for name, value in told.items():
+    for name, value in values.items():
         for text in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(text, str) and _HELD.fullmatch(text):
                 raise UsageError(
@@ -124,7 +79,7 @@ def _refuse_held(told: Mapping[str, Any]) -> None:
 def _by_workers(
     spread: Spread, order: Order, folder: JobFolder, tasks: Sequence[Task]
 ) -> Generator[Task]:
-    """Have tasks done by workers; yield each once the folder keeps it."""
+    """Have tasks done by workers; yield each once the folder keeps its part."""
     place = None if spread.parts is None else PartsPlace(spread.parts, order.identity.fingerprint)
     if place is not None and tasks:
         place.probe()
@@ -140,18 +95,49 @@ def _by_workers(
         with closing(_open_pool(spread, len(tasks))) as pool:
             if spread.parts is not None:
                 remember_place(spread.parts, folder)
-            loop = _Loop(pool, order, folder, spread.parts, _Queue(tasks))
-            for task in loop.run():
-                if _is_kept(task, folder) if place is None else place.fetch(task.key, folder):
-                    yield task
-                else:
-                    loop.again(task, f"its files are not all at {spread.parts or folder.tasks}")
+            dispatch = Dispatch(pool, order, folder, spread.parts, TaskQueue(tasks))
+            if place is None:
+                yield from _kept_here(dispatch, folder)
+            else:
+                yield from _fetched(dispatch, place, folder)
     _clear_all(folder, spread.parts)
 
 
+def _kept_here(dispatch: Dispatch, folder: JobFolder) -> Iterator[Task]:
+    """Yield finished tasks whose parts workers have written into the folder."""
+    while dispatch.is_open:
+        for task in dispatch.step():
+            if _is_kept(task, folder):
+                yield task
+            else:
+                dispatch.again(task, f"its files are not all at {folder.tasks}")
+
+
+def _fetched(dispatch: Dispatch, place: PartsPlace, folder: JobFolder) -> Iterator[Task]:
+    """Yield finished tasks whose parts are fetched into the folder; meanwhile workers get orders.
+
+    One part after the other, an object storage would keep some hundred workers waiting.
+    """
+    threads = ThreadPoolExecutor(FETCHES, "fetch")
+    fetching: dict[Future[bool], Task] = {}
+    try:
+        while dispatch.is_open or fetching:
+            finished = dispatch.step() if dispatch.is_open else []
+            fetching |= {threads.submit(place.fetch, t.key, folder): t for t in finished}
+            patience_s = 0 if dispatch.is_open else None
+            for future in wait(fetching, patience_s, FIRST_COMPLETED).done:
+                task = fetching.pop(future)
+                if future.result():
+                    yield task
+                else:
+                    dispatch.again(task, f"its files are not all at {place.location}")
+    finally:
+        threads.shutdown(cancel_futures=True)
+
+
 def _is_kept(task: Task, folder: JobFolder) -> bool:
-    """Whether the folder has a task that a worker says it has written there."""
-    until = time.monotonic() + SEEN_S
+    """Whether the folder has the part that a worker says it has written there."""
+    until = time.monotonic() + SHOWN_S
     while read_record(folder.place(task.key), folder.fingerprint) is None:
         if time.monotonic() >= until:
             return False
@@ -170,7 +156,7 @@ def _clear_all(folder: JobFolder, parts: str | None = None) -> None:
     for location, fingerprint in places:
         try:
             PartsPlace(location, fingerprint).clear()
-        except UsageError as error:
+        except (UsageError, UnfinishedError) as error:
             _log.warning("finished parts could not be removed: %s", error)
 
 
@@ -180,200 +166,3 @@ def _open_pool(spread: Spread, tasks: int) -> Pool:
     from hpabatch.jobs.dask_workers import DaskPool
 
     return DaskPool(spread)
-
-
-class _Queue:
-    """Tasks that no worker has; a worker goes on with the group that it began.
-
-    What was given back goes to another worker, as long as there is one that has not had it. Of
-    the others it has places in the sequence of all: one of each group that is begun.
-    """
-
-    def __init__(self, tasks: Sequence[Task]) -> None:
-        self._tasks = tasks
-        self._fresh = 0  # the first task of the first group that is not begun
-        self._groups: dict[int, range] = {}  # by their first task what is left of begun groups
-        self._begun: dict[str, int] = {}
-        self._back: list[Task] = []
-        self._had: dict[str, set[str]] = {}  # by task who has given it back
-
-    def __bool__(self) -> bool:
-        return bool(self._groups or self._back or self._fresh < len(self._tasks))
-
-    def take(self, worker: str, workers: Sequence[str]) -> Task | None:
-        """Return the task for one of the workers; None: what is left is for others.
-
-        It is one that was given back, else of its group, of a new one, or of the longest.
-        """
-        for k, task in enumerate(self._back):
-            if worker not in self._had[task.key] or self._had[task.key].issuperset(workers):
-                return self._back.pop(k)
-        group = self._begun.get(worker, -1)
-        if group not in self._groups:
-            if self._fresh < len(self._tasks):
-                group = self._begin_group()
-            elif self._groups:
-                group = max(self._groups, key=lambda first: len(self._groups[first]))
-            else:
-                return None
-        self._begun[worker] = group
-        left = self._groups.pop(group)
-        if left[1:]:
-            self._groups[group] = left[1:]
-        return self._tasks[left[0]]
-
-    def _begin_group(self) -> int:
-        """Return the first task of the next group."""
-        first = end = self._fresh
-        group = self._tasks[first].group
-        while end < len(self._tasks) and group == self._tasks[end].group:
-            end += 1
-            if not group:
-                break
-        self._fresh, self._groups[first] = end, range(first, end)
-        return first
-
-    def give_back(self, task: Task, worker: str | None) -> None:
-        """Take a task again from a worker; None: from none that is to blame."""
-        self._back.append(task)
-        self._had.setdefault(task.key, set()).update([] if worker is None else [worker])
-
-
-class _Absence:
-    """Time for which there is no worker."""
-
-    def __init__(self) -> None:
-        self._since = time.monotonic()
-        self._told = TELL_FIRST_S  # (seconds after which it is told next)
-
-    def note(self, present: bool) -> None:
-        """Note whether a worker is there (UsageError: none for too long)."""
-        if present:
-            self._since, self._told = time.monotonic(), TELL_FIRST_S
-            return
-        waited = time.monotonic() - self._since
-        if waited > NO_WORKER_S:
-            raise UsageError(
-                f"the scheduler has had no worker for {NO_WORKER_S:.0f} s; start some, then "
-                "give the same command again: it goes on from there"
-            )
-        if waited >= self._told:
-            self._told += TELL_EVERY_S
-            _log.warning(
-                "the scheduler has no worker: waiting for one, %.0f s of %.0f s",
-                *(waited, NO_WORKER_S),
-            )
-
-
-class _Loop:
-    """Orders that are out: one a worker at most, the first of each says what its versions are."""
-
-    def __init__(
-        self, pool: Pool, order: Order, folder: JobFolder, parts: str | None, queue: _Queue
-    ) -> None:
-        self._pool, self._order, self._queue = pool, order, queue
-        self._common = {
-            "make": order.make,
-            "kernel": order.kernel,
-            "told": order.told,
-            "fingerprint": order.identity.fingerprint,
-            "facts": dict(order.identity.facts),
-            "folder": str(Path.cwd()),
-            "tasks": str(folder.tasks.absolute()),
-            "parts": parts,
-        }
-        self._here = describe()
-        self._known: set[str] = set()  # workers whose versions are those of this process
-        self._out: dict[str, Task | None] = {}  # by worker its task; None: it describes itself
-        self._tries: Counter[str] = Counter()
-        self._gone: Counter[str] = Counter()
-
-    def run(self) -> Iterator[Task]:
-        """Yield tasks as workers finish them (UsageError: a worker cannot)."""
-        absence = _Absence()
-        while self._queue or self._out:
-            names = self._pool.workers()
-            self._known &= set(names)
-            for worker in names:
-                self._give(worker, names)
-            absence.note(bool(names or self._out))
-            for reply in self._pool.wait():
-                if (task := self._take_back(reply)) is not None:
-                    yield task
-
-    def again(self, task: Task, why: str, worker: str | None = None) -> None:
-        """Have a task done once more (UsageError: it was, too often)."""
-        self._tries[task.key] += 1
-        if self._tries[task.key] >= MOST_TRIES:
-            raise UsageError(
-                f"part {task.key} could not be computed by {MOST_TRIES} workers ({why}): give "
-                "them more memory, then give the same command again"
-            )
-        self._queue.give_back(task, worker)
-
-    def _give(self, worker: str, workers: Sequence[str]) -> None:
-        if worker in self._out or not self._queue:
-            return
-        task = self._queue.take(worker, workers) if worker in self._known else None
-        if task is None and worker in self._known:
-            return
-        self._out[worker] = task
-        asked = {"task": DESCRIBE} if task is None else self._common | {"task": task.key}
-        self._pool.start(worker, json.dumps(asked))
-
-    def _take_back(self, reply: Reply) -> Task | None:
-        """Return the task that a worker has finished, if it has."""
-        task = self._out.pop(reply.worker)
-        if reply.lost:
-            self._known.discard(reply.worker)
-            self._lost(reply, task)
-            return None
-        if "bug" in reply.answer:
-            raise RuntimeError(f"{reply.worker}:\n{reply.answer['bug']}")
-        if task is None:
-            self._compare(reply)
-            return None
-        if "error" not in reply.answer:
-            return task
-        self._failed(reply, task)
-        return None
-
-    def _lost(self, reply: Reply, task: Task | None) -> None:
-        """Go on without a worker that has died, or was removed (UsageError: once too often)."""
-        if task is None:
-            self._tries[reply.worker] += 1
-            if self._tries[reply.worker] >= MOST_TRIES and not reply.gone:
-                raise UsageError(f"{reply.worker} cannot begin: {reply.lost}")
-            if not reply.gone:
-                _log.warning("%s: %s; it is started again", reply.worker, reply.lost)
-            return
-        self._gone[task.key] += reply.gone
-        if reply.gone and self._gone[task.key] < MOST_GONE:
-            self._queue.give_back(task, None)
-        else:
-            self.again(task, f"{reply.worker}: {reply.lost}", reply.worker)
-        _log.warning("%s: %s; part %s is given out again", reply.worker, reply.lost, task.key)
-
-    def _failed(self, reply: Reply, task: Task) -> None:
-        """Give the task of a fault to another worker (UsageError: it was, too often).
-
-        Whatever it was raised as: here the history was read, so finished parts are not at fault.
-        """
-        self._tries[task.key] += 1
-        if self._tries[task.key] >= MOST_TRIES:
-            raise UsageError(*reply.answer["lines"])
-        self._queue.give_back(task, reply.worker)
-
-    def _compare(self, reply: Reply) -> None:
-        """Take a worker on (UsageError: its versions differ from those here)."""
-        if "error" in reply.answer:
-            raise UsageError(*reply.answer["lines"])
-        there = reply.answer["found"]
-        for name, mine in self._here.items():
-            if there.get(name) != mine:
-                raise UsageError(
-                    f"{reply.worker} has {name} {there.get(name, 'unknown')}, this command has "
-                    f"{mine}: install the same versions for both"
-                )
-        self._known.add(reply.worker)
-        del self._tries[reply.worker]

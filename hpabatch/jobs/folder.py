@@ -1,4 +1,4 @@
-"""The folder that keeps finished tasks until a job is whole, so that it can be resumed.
+"""Job folder: it keeps the parts of finished tasks until the job is complete, to be resumed.
 
 ::
 
@@ -6,10 +6,10 @@
       job.json          what the job is: its fingerprint, and the facts behind it
       lock              held (flock) while a process works here
       parts.json        places where workers may have left parts of it (`parts_place`)
-      tasks/00003/      a finished task: its files and record.json, which names them
-      tasks/.00004.*/   a task being worked on
+      tasks/00003/      the part of a finished task: its files, and record.json, which names them
+      tasks/.00004.*/   a part being written
 
-A task counts as done when its folder has its final name: it is written beside, flushed to disk and
+A task counts as done when its part has its final name: it is written beside, flushed to disk and
 renamed whole, by this process or by a worker (`executor`). The fingerprint says what the results
 depend on; under another one nothing is resumed.
 """
@@ -36,7 +36,7 @@ import polars as pl
 
 import hpabatch
 from hpabatch._trust import why_not_private
-from hpabatch.errors import HistoryError, RefusedError, UsageError
+from hpabatch.errors import HistoryError, RefusedError, UnfinishedError, UsageError, as_usage
 from hpabatch.history.atomic import flush, remove
 from hpabatch.history.files import read_regular
 
@@ -176,8 +176,8 @@ def write_task(tasks: Path, key: str, fingerprint: str) -> Iterator[tuple[Path, 
         temporary.mkdir()
         yield temporary, record
         sizes = {file.name: file.stat().st_size for file in sorted(temporary.iterdir())}
-        told = {"files": sizes, "record": record, "job": fingerprint}
-        (temporary / RECORD).write_text(json.dumps(told))
+        whole = {"files": sizes, "record": record, "job": fingerprint}
+        (temporary / RECORD).write_text(json.dumps(whole))
         for file in [*temporary.iterdir(), temporary]:
             flush(file)
         _give_name(temporary, final, fingerprint)
@@ -202,18 +202,18 @@ def _give_name(temporary: Path, final: Path, fingerprint: str) -> None:
 def finishing(folder: JobFolder, tasks: int) -> Iterator[None]:
     """Do a job of so many tasks in the block; remove the folder when its result is published.
 
-    A history at fault (HistoryError, RefusedError) must change, so what was made of it goes too.
-    Any other end keeps the finished tasks, and a UsageError says how many.
+    A history at fault (HistoryError, RefusedError) must change, so the parts of it go too. Any
+    other end keeps them, also an outage of the history's storage; the message says how many.
     """
     try:
         yield
+    except (UnfinishedError, UsageError) as error:
+        kept = count_kept(folder.path)
+        more = f"; {kept} of {tasks} parts are kept in {folder.path}: the same command goes on"
+        raise as_usage(error, f"{error}{more} from there" if kept else str(error)) from error
     except (HistoryError, RefusedError):
         folder.discard()
         raise
-    except UsageError as error:
-        kept = count_kept(folder.path)
-        more = f"; {kept} of {tasks} parts are kept in {folder.path}: the same command goes on"
-        raise UsageError(f"{error}{more} from there" if kept else str(error)) from error
     folder.discard()
 
 
@@ -267,8 +267,9 @@ def open_job(
         replace: throw away what another job left; None: the command has no such option.
 
     Raises:
-        UsageError: another process works there, others can change it, it belongs to another job,
-            is no job folder, or cannot be written.
+        UsageError: others can change it, it belongs to another job, is no job folder, or cannot be
+            written.
+        UnfinishedError: another process works there.
     """
     lock = None
     try:
@@ -300,7 +301,7 @@ def _claim(path: Path, lock: IO[str]) -> None:
     except (BlockingIOError, FileNotFoundError):
         mine = False  # the other one is at work, or has just finished and removed the folder
     if not mine:
-        raise UsageError(
+        raise UnfinishedError(
             f"{path}: another hpabatch is working on the same output; wait for it, or name another"
         )
 

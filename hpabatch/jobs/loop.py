@@ -1,9 +1,9 @@
-"""The loop of a job: tasks that are not done yet, one after the other, each kept once it is done.
+"""Loop of a job: tasks that are not done yet, one after the other; each leaves a part.
 
-A job is a sequence of tasks and a `Work` that does one of them; a `JobFolder` keeps what was done,
-so the same job resumes where an earlier run stopped, and gives the same result. Only one task's
-result is in memory (two while one is being saved), and nothing else for each task but four bytes.
-Another `Executor` has them done by workers.
+A job is a sequence of tasks and a `Work` that does one of them; a `JobFolder` keeps the parts of
+finished ones, so the same job resumes where an earlier run stopped, and gives the same result. Only
+one task's result is in memory (two while one is being saved), and nothing else for each task but
+four bytes. Another `Executor` has them done by workers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One part of a job: its key (a file name, unique), its weight, and its argument.
+    """A task: the key of its part (a file name, unique), its weight, and its argument.
 
     Tasks of one `group` stand together and share what was prepared for the first of them; "": a
     group of its own.
@@ -147,6 +147,12 @@ def in_this_process(work: Work[T], folder: JobFolder, tasks: Sequence[Task]) -> 
             del result
         if saving is not None:
             yield saving.result()
+
+
+def one_by_one(work: Work[T], folder: JobFolder, tasks: Sequence[Task]) -> Generator[Task]:
+    """Do tasks in this thread, for work whose results are written as they come."""
+    for task, result in zip(tasks, work.compute(tasks), strict=True):
+        yield _keep(work, folder, task, result)
 
 
 def _keep(work: Work[T], folder: JobFolder, task: Task, result: T) -> Task:

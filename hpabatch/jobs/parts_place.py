@@ -6,7 +6,8 @@
     PLACE/3f9c0a…/00004/record.json     written last: the part is whole
 
 Workers send parts there, and the command fetches each into its own job folder. No fault of the
-place is one of the history: all of them are UsageErrors, which leave finished parts where they are.
+place is one of the history: all of them are UsageErrors, or of an outage UnfinishedErrors, which
+leave finished parts where they are.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
-from hpabatch.errors import HistoryError, UsageError
+from hpabatch.errors import HistoryError, UnfinishedError, UsageError, as_usage
 from hpabatch.history.atomic import atomic_path
 from hpabatch.history.files import read_regular
 from hpabatch.history.store.storage import Storage, open_storage
@@ -28,6 +30,10 @@ from hpabatch.jobs.folder import NEW_PLACES, PLACES, RECORD, JobFolder, cannot_w
 _NAME_LENGTH: Final = 24
 _JOB = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _REMOVED_AT_ONCE: Final = 1000
+
+
+class _IncompleteError(Exception):
+    """A part that lacks a file, or a piece of one."""
 
 
 class PartsPlace:
@@ -39,6 +45,12 @@ class PartsPlace:
             self._storage: Storage = open_storage(location)
         self._job = fingerprint[:_NAME_LENGTH]
         self._moved: list[str] = []
+        self._lock = Lock()
+
+    @property
+    def location(self) -> str:
+        """The folder or URL."""
+        return self._storage.location
 
     @contextmanager
     def sending(self, key: str) -> Iterator[Path]:
@@ -61,40 +73,41 @@ class PartsPlace:
         return [name.split("/")[-2] for name in names if name.endswith(f"/{RECORD}")]
 
     def fetch(self, key: str, folder: JobFolder) -> bool:
-        """Move a part into the job folder; False: it is not whole there.
+        """Move a part into the job folder; False: it is not whole there. Threads may do so at once.
 
         Some parts at a time are removed from the place, so that it never holds many.
 
         Raises:
             UsageError: the place cannot be read, or the job folder cannot be written.
         """
-        told = self._read(key, RECORD)
         try:
-            found = json.loads(told or b"")
+            found = json.loads(self._read(key, RECORD) or b"")
             sizes, kept = dict(found["files"]), dict(found["record"])
         except (ValueError, KeyError, TypeError):
             return False
         if found.get("job") != folder.fingerprint or any("/" in name for name in sizes):
             return False
-        contents = {}
-        for name, size in sizes.items():
-            data = self._read(key, name)
-            if data is None or len(data) != size:
-                return False
-            contents[name] = data
-        with folder.task(key) as (place, record):
-            for name, data in contents.items():
-                (place / name).write_bytes(data)
-            record.update(kept)
-        self._moved += [self._name(key, file) for file in (RECORD, *sizes)]
-        if len(self._moved) >= _REMOVED_AT_ONCE:
-            with suppress(UsageError):  # (`clear` tries again, and tells)
-                self._remove(self._moved)
-            self._moved = []
+        try:
+            with folder.task(key) as (place, record):
+                for name, size in sizes.items():
+                    data = self._read(key, name)
+                    if data is None or len(data) != size:
+                        raise _IncompleteError
+                    (place / name).write_bytes(data)
+                record.update(kept)
+        except _IncompleteError:
+            return False
+        with self._lock:
+            self._moved += [self._name(key, file) for file in (RECORD, *sizes)]
+            moved = self._moved if len(self._moved) >= _REMOVED_AT_ONCE else []
+            if moved:
+                self._moved = []
+        with suppress(UsageError, UnfinishedError):  # (`clear` tries again)
+            self._remove(moved)
         return True
 
     def probe(self) -> None:
-        """Write and remove an object, so that a wrong place is told before any work.
+        """Write and remove an object, so that a wrong place is an error before any work.
 
         Raises:
             UsageError: it cannot be read or written.
@@ -161,4 +174,4 @@ def _no_fault_of_the_history() -> Iterator[None]:
     try:
         yield
     except (HistoryError, UsageError) as error:
-        raise UsageError(f"--parts: {error}") from error
+        raise as_usage(error, f"--parts: {error}") from error

@@ -19,8 +19,7 @@ import polars as pl
 from hpabatch.engine.fidelity.lens import through_lens
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.parameters import replay_parameters
-from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
-from hpabatch.engine.fleet.request import Spread
+from hpabatch.engine.fleet.plan import ReplayPlan, See, plan_replay
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.fleet.versions import history_profile
 from hpabatch.engine.replay.request import ReplayRequest, ReplayToRequest
@@ -33,22 +32,22 @@ from hpabatch.history.reader import open_history
 from hpabatch.history.store.storage import temporary_root
 from hpabatch.inputs.manifest_checks import check_manifests
 from hpabatch.inputs.manifests import load_manifests
-from hpabatch.jobs.executor import Order, executor_of
+from hpabatch.inputs.workers import Spread
+from hpabatch.jobs.executor import executor_of
 from hpabatch.jobs.folder import Identity, JobFolder, finishing, made_by, open_job
 from hpabatch.jobs.loop import Executor, Report, Task, Tasks, in_this_process, run_job
-from hpabatch.jobs.parts import (
+from hpabatch.jobs.orders import Order, PlannedJob, Values, known_lenses, lenses_of, options_of
+from hpabatch.jobs.publish import Destination, publish
+from hpabatch.jobs.replay_parts import (
     DECISIONS,
     ReplayWork,
     notes_from_json,
     read_scores,
     read_summary,
 )
-from hpabatch.jobs.publish import Destination, publish
-from hpabatch.jobs.seen import Told, seen_again, told_lenses
-from hpabatch.jobs.worker import Made
 from hpabatch.model.objects.hpa import HPA
 
-MAKE: Final = "hpabatch.jobs.replay:made_again"
+PLAN_JOB: Final = "hpabatch.jobs.replay:plan_job"
 # Decisions that hardly ever change take 0.8 bytes, and parts and result are there at once: a disk
 # with less room than that clearly has none.
 LEAST_BYTES_PER_DECISION: Final = 1
@@ -100,17 +99,19 @@ def replay_to_disk(job: ReplayJob, report: Report = lambda status: None) -> Repl
         NothingReplayedError: no HPA could be replayed.
         UsageError: the destination cannot be written, or another job left its parts there.
     """
-    made = _made(job)
+    planned = _planned(job)
+    tasks, work = planned.tasks, planned.work
     execute: Executor = in_this_process
     if job.request is not None:
-        order = Order(MAKE, _order(job, job.request), made.identity, "replay_observations")
+        values = _values(job, job.request)
+        order = Order(PLAN_JOB, values, planned.identity, "replay_observations")
         execute = executor_of(Spread.part_of(job.request), order)
-    with _job_folder(job, made.identity, made.tasks) as folder:
-        records = run_job(made.tasks, made.work, folder, report, execute)
-        return _finish(job, made.work.settings, made.tasks, records, folder)
+    with _job_folder(job, planned.identity, tasks) as folder:
+        records = run_job(tasks, work, folder, report, execute)
+        return _finish(job, work.settings, tasks, records, folder)
 
 
-def _made(job: ReplayJob) -> Made[ReplayWork]:
+def _planned(job: ReplayJob) -> PlannedJob[ReplayWork]:
     """Return the tasks of a replay, what does them, and on what they depend."""
     settings = settings_of(job.plan) if job.sensitivity else [Setting(AS_ASKED, 0, job.plan)]
     extra = {
@@ -118,7 +119,7 @@ def _made(job: ReplayJob) -> Made[ReplayWork]:
         "sensitivity": str(job.sensitivity),
         "why": str(job.plan.whole),
     }
-    return Made(
+    return PlannedJob(
         _tasks(settings),
         ReplayWork(settings, job.score, keep=job.destination is not None),
         _identity([setting.plan for setting in settings], job.manifests, extra),
@@ -126,41 +127,41 @@ def _made(job: ReplayJob) -> Made[ReplayWork]:
     )
 
 
-def _order(job: ReplayJob, request: ReplayToRequest) -> dict[str, Any]:
-    """Return what a worker makes the same replay of; lenses took a while to estimate."""
+def _values(job: ReplayJob, request: ReplayToRequest) -> Values:
+    """Return what a worker plans the same replay from."""
     return {
         "history": job.plan.history.location,
         "keep": job.destination is not None,
-        "seen": told_lenses(job.plan),
-        **ReplayRequest.part_of(request).to_json(),
+        "lenses": lenses_of(job.plan),
+        **options_of(request),
         "score": job.score,
         "sensitivity": job.sensitivity,
     }
 
 
-def made_again(told: Mapping[str, Any]) -> Made[ReplayWork]:
+def plan_job(values: Values) -> PlannedJob[ReplayWork]:
     """Plan a replay in a worker, from its order (HistoryError, UsageError: it cannot be)."""
-    request = ReplayToRequest.from_json(told)
-    history = open_history(told["history"], None if request.hpas else "replay")
+    request = ReplayToRequest.from_json(values)
+    history = open_history(values["history"], None if request.hpas else "replay")
     manifests = given_hpas(history, request) if request.hpas else None
-    plan = plan_of(history, request, manifests, told["seen"])
+    plan = plan_of(history, request, manifests, known_lenses(values["lenses"]))
     job = ReplayJob(
         plan=plan,
-        destination=Destination(Path(DECISIONS)) if told["keep"] else None,
+        destination=Destination(Path(DECISIONS)) if values["keep"] else None,
         manifests=manifests,
         score=request.score,
         sensitivity=request.sensitivity,
     )
-    return _made(job)
+    return _planned(job)
 
 
 def plan_of(
     history: History,
     request: ReplayRequest,
     manifests: Sequence[HPA] | None,
-    seen: Told | None = None,
+    see: See | None = None,
 ) -> ReplayPlan:
-    """Return the plan of a replay; `seen` are its lenses, if they are known.
+    """Return the plan of a replay; `see` puts in its lenses, if they are known.
 
     Raises:
         HistoryError: a table cannot be read, or there is nothing to replay.
@@ -168,7 +169,7 @@ def plan_of(
     """
     parameters, select = replay_parameters(request), selection_of(request)
     plan = plan_replay(history, parameters, manifests, select, whole=request.why)
-    return through_lens(plan, request.lens)[0] if seen is None else seen_again(seen)(plan)
+    return through_lens(plan, request.lens)[0] if see is None else see(plan)
 
 
 def given_hpas(history: History, request: ReplayRequest) -> list[HPA]:

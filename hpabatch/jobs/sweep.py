@@ -19,7 +19,6 @@ import polars as pl
 from hpabatch.engine.advise.apply import sets_to_json
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.plan import See, as_recorded
-from hpabatch.engine.fleet.request import Spread
 from hpabatch.engine.simulate.run import KEY
 from hpabatch.engine.sweep.frames import hpas_frame, settings_frame, units_frame
 from hpabatch.engine.sweep.read import plan_request
@@ -36,7 +35,8 @@ from hpabatch.engine.sweep.run import (
 from hpabatch.errors import HistoryError, RefusedError, UsageError
 from hpabatch.history.atomic import atomic_folder
 from hpabatch.history.reader import History, open_history
-from hpabatch.jobs.executor import Order, executor_of
+from hpabatch.inputs.workers import Spread
+from hpabatch.jobs.executor import executor_of
 from hpabatch.jobs.folder import (
     DIGEST,
     PUBLISHED,
@@ -52,9 +52,17 @@ from hpabatch.jobs.folder import (
 )
 from hpabatch.jobs.joining import join_parquet
 from hpabatch.jobs.loop import Report, Task, Tasks, run_job
+from hpabatch.jobs.orders import (
+    Order,
+    PlannedJob,
+    Values,
+    known_lenses,
+    lens_values,
+    lenses_of,
+    options_of,
+)
 from hpabatch.jobs.parquet import evidence_metadata
 from hpabatch.jobs.publish import Destination
-from hpabatch.jobs.seen import seen_again, told_lens, told_lenses
 from hpabatch.jobs.sweep_files import (
     ABOUT,
     is_sweep_folder,
@@ -63,10 +71,9 @@ from hpabatch.jobs.sweep_files import (
     write_about,
     write_table,
 )
-from hpabatch.jobs.worker import Made
 
 HPAS: Final = "hpas"
-MAKE: Final = "hpabatch.jobs.sweep:made_again"
+PLAN_JOB: Final = "hpabatch.jobs.sweep:plan_job"
 _RESULTS: Final = "results.arrow"
 _BLOCKS: Final = "blocks.arrow"
 _HPAS: Final = "hpas.arrow"
@@ -88,10 +95,10 @@ class SweepJob:
     spread: Spread = field(default_factory=Spread)
 
     @property
-    def told(self) -> dict[str, Any]:
+    def values(self) -> dict[str, Any]:
         """The request and its history as plain values: enough to do it again."""
-        asked = SweepRequest.part_of(self.request)
-        return {"history": self.sweep.plan.history.location, **asked.to_json()}
+        own = options_of(SweepRequest.part_of(self.request))
+        return {"history": self.sweep.plan.history.location, **own}
 
 
 @dataclass(slots=True)
@@ -144,7 +151,7 @@ def sweep_to_disk(job: SweepJob, report: Report = lambda status: None) -> SweepR
     identity = _identity(job)
     if (done := _done_before(job)) is not None:
         return done
-    execute = executor_of(job.spread, Order(MAKE, _order(job), identity, "simulate_fleet"))
+    execute = executor_of(job.spread, Order(PLAN_JOB, _values(job), identity, "simulate_fleet"))
     with (
         open_job(place, identity, replace=job.replace) as folder,
         finishing(folder, len(tasks)),
@@ -154,18 +161,18 @@ def sweep_to_disk(job: SweepJob, report: Report = lambda status: None) -> SweepR
     return read_sweep(job.destination.path)
 
 
-def _order(job: SweepJob) -> dict[str, Any]:
-    """Return what a worker makes the same sweep of; lenses took a while to estimate."""
-    return {**job.told, "seen": told_lenses(job.sweep.plan)}
+def _values(job: SweepJob) -> Values:
+    """Return what a worker plans the same sweep from."""
+    return {**job.values, "lenses": lenses_of(job.sweep.plan)}
 
 
-def made_again(told: Mapping[str, Any]) -> Made[SweepWork]:
+def plan_job(values: Values) -> PlannedJob[SweepWork]:
     """Plan a sweep in a worker, from its order (HistoryError, UsageError: it cannot be)."""
-    request = SweepRequest.from_json(told)
-    see = as_recorded if told["seen"] is None else seen_again(told["seen"])
-    sweep = plan_request(open_history(told["history"], "replay"), request, see)
+    request = SweepRequest.from_json(values)
+    see = known_lenses(values["lenses"])
+    sweep = plan_request(open_history(values["history"], "replay"), request, see)
     job = SweepJob(request, sweep, Destination(Path(PUBLISHED), is_folder=True))
-    return Made(tasks_of(sweep), SweepWork(sweep), _identity(job), sweep.plan.history)
+    return PlannedJob(tasks_of(sweep), SweepWork(sweep), _identity(job), sweep.plan.history)
 
 
 def _refuse_another(job: SweepJob) -> None:
@@ -174,13 +181,13 @@ def _refuse_another(job: SweepJob) -> None:
     empty = not place.is_dir() or not any(place.iterdir())
     if job.replace or empty or not is_sweep_folder(place):
         return
-    there, told = sweep_origin(place), f"its {ABOUT} cannot be read"
+    there, differs = sweep_origin(place), f"its {ABOUT} cannot be read"
     if there is not None:
-        told = first_difference(_own_facts(*there), _own_facts(job.sweep.evidence, job.told))
-    if told:
+        differs = first_difference(_own_facts(*there), _own_facts(job.sweep.evidence, job.values))
+    if differs:
         raise RefusedError(
-            f"{job.destination.path} holds another sweep ({told}), and nothing was changed: name "
-            "another folder, or replace it with --replace"
+            f"{job.destination.path} holds another sweep ({differs}), and nothing was changed: "
+            "name another folder, or replace it with --replace"
         )
 
 
@@ -201,15 +208,15 @@ def _done_before(job: SweepJob) -> SweepResult | None:
         found = read_sweep(job.destination.path)
     except HistoryError:
         return None
-    told = found.parameters
-    same = (told.get("job"), told.get("request")) == (_digest(job), job.told)
+    origin = found.parameters
+    same = (origin.get("job"), origin.get("request")) == (_digest(job), job.values)
     return found if same else None
 
 
-def _own_facts(evidence: Mapping[str, str], told: Mapping[str, Any]) -> dict[str, str]:
+def _own_facts(evidence: Mapping[str, str], values: Values) -> dict[str, str]:
     """Return what makes a sweep another one: its options and what it read, wherever that was."""
     facts = {name: text for name, text in evidence.items() if name.startswith(DIGEST)}
-    options = {name: _fact(v) for name, v in told.items() if v not in (None, [])}
+    options = {name: _fact(v) for name, v in values.items() if v not in (None, [])}
     return {name: text for name, text in {**options, **facts}.items() if name != "history"}
 
 
@@ -233,7 +240,7 @@ def _identity(job: SweepJob) -> Identity:
     """Return what the tasks' files depend on: what the result does, and how it is cut."""
     sweep = job.sweep
     text = json.dumps([_digest(job), sweep.parts, sweep.chunks])
-    facts = {name: _fact(value) for name, value in job.told.items() if value not in (None, [])}
+    facts = {name: _fact(value) for name, value in job.values.items() if value not in (None, [])}
     return Identity(hashlib.sha256(text.encode()).hexdigest(), {**sweep.evidence, **facts})
 
 
@@ -261,10 +268,10 @@ def _finish(
     job: SweepJob, tasks: Sequence[Task], records: Sequence[dict[str, Any]], folder: JobFolder
 ) -> None:
     """Put the parts together and move them to their place."""
-    skipped, told = dict.fromkeys(job.sweep.plan.skipped), dict[str, None]()
+    skipped, notes = dict.fromkeys(job.sweep.plan.skipped), dict[str, None]()
     for record in records:
         skipped |= dict.fromkeys(Skipped(*row) for row in record["skipped"])
-        told |= dict.fromkeys(record["notes"])
+        notes |= dict.fromkeys(record["notes"])
     hpas = _joined(folder, (t for t in tasks if t.argument[1] == t.argument[2]), _HPAS)
     if hpas.is_empty():
         raise SweepRefusedError(list(skipped))
@@ -273,7 +280,7 @@ def _finish(
         write_table(settings_frame(sweep.options.grid), evidence, new, "settings")
         write_table(hpas.sort("cluster", "namespace", "hpa"), evidence, new, "hpas")
         _write_parts(sweep, tasks, folder, new, evidence)
-        write_about(new, evidence, _parameters(job, list(skipped), list(told)))
+        write_about(new, evidence, _parameters(job, list(skipped), list(notes)))
 
 
 class SweepRefusedError(RefusedError):
@@ -320,22 +327,22 @@ def _write_parts(
             file.unlink()
 
 
-def _parameters(job: SweepJob, skipped: Sequence[Skipped], told: Sequence[str]) -> dict[str, Any]:
+def _parameters(job: SweepJob, skipped: Sequence[Skipped], notes: Sequence[str]) -> dict[str, Any]:
     """Return the request, and the facts of the result as a whole."""
     sweep = job.sweep
     prices = sweep.options.loop.prices
     return {
-        "request": job.told,
+        "request": job.values,
         "policy_sets": sets_to_json(sweep.options.sets),
         "profile": sweep.plan.versions.one().name,
         "fields": list(sweep.options.grid.fields),
         "settings": len(sweep.options.grid.settings),
         "block": {"unit": sweep.unit},
-        "lenses": [told_lens(lens) for lens in sweep.plan.lenses],
-        "lens_ratios": [told_lens(lens) for lens in sweep.plan.ratios],
+        "lenses": [lens_values(lens) for lens in sweep.plan.lenses],
+        "lens_ratios": [lens_values(lens) for lens in sweep.plan.ratios],
         "currency": None if prices is None else prices.prices.currency,
         "skipped": [[s.cluster, s.namespace, s.hpa, s.reason] for s in skipped],
-        "notes": [*sweep.notes, *told],
+        "notes": [*sweep.notes, *notes],
         "job": _digest(job),
     }
 
@@ -378,16 +385,16 @@ def _seen_as(result: SweepResult) -> See:
     """Return what puts a sweep's lenses in again, which took a while to estimate."""
     if "lens" not in result.evidence:
         return as_recorded
-    return seen_again([result.parameters[name] for name in ("lenses", "lens_ratios")])
+    return known_lenses([result.parameters[name] for name in ("lenses", "lens_ratios")])
 
 
-def _asked(told: Mapping[str, Any]) -> tuple[str, SweepRequest]:
+def _asked(values: Values) -> tuple[str, SweepRequest]:
     """Return the history's location and the request that a sweep was made with.
 
     Sweeps of hpabatch 0.1 name some options otherwise, and choose HPAs by a condition alone.
     """
     renamed = {"grids": "grid", "groups": "group", "plants": "plant"}
-    found = {renamed.get(name, name): value for name, value in told.items()}
+    found = {renamed.get(name, name): value for name, value in values.items()}
     if "keep_gaps" in found:
         found["gaps"] = "keep" if found["keep_gaps"] else "fill"
         found["noise"] = "resample" if found["noise"] else "off"

@@ -53,8 +53,8 @@ def read_sweep(path: Path | str) -> SweepResult:
             return SweepResult(**tables, evidence=evidence, parameters=about["parameters"])
     except _NoSweepError as error:
         raise HistoryError(
-            f"{folder} is not the folder of a sweep ({error}): name the one that `hpabatch sweep` "
-            "was told with --out, or sweep again"
+            f"{folder} is not the folder of a sweep ({error}): name the one that `hpabatch sweep "
+            "--out` wrote, or sweep again"
         ) from error
     raise HistoryError(
         f"{folder} is a sweep of format {about['format']}, and this version reads {FORMAT}: sweep "

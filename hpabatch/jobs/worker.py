@@ -1,9 +1,9 @@
-"""Worker: a process that does tasks of a job for another one.
+"""Worker: a process that does tasks of a job for a command.
 
 It reads orders from stdin and writes an answer to each to stdout, both one line of JSON, and ends
-when stdin does. An order has plain values only: with them the job is planned again here, by the
-same code, and it must come to the same fingerprint. A task's files go into the job's folder, or to
-another place that all workers reach; the answer says only that they are there.
+when stdin does. From an order's values the job is planned again here, by the same code, and must
+come to the same fingerprint. The part that a task leaves goes into the job folder, or to another
+place that all workers reach; the answer says only that it is there.
 """
 
 from __future__ import annotations
@@ -18,18 +18,15 @@ import queue
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any, Final, Generic, TypeVar
+from typing import IO, Any, Final
 
 from hpabatch import errors
-from hpabatch.errors import HpabatchError, UsageError
-from hpabatch.history.base import History
+from hpabatch.errors import HpabatchError, UsageError, as_usage
 from hpabatch.jobs.folder import (
-    Identity,
     cannot_write,
     code_digest,
     first_difference,
@@ -37,34 +34,19 @@ from hpabatch.jobs.folder import (
     write_task,
 )
 from hpabatch.jobs.loop import Task, Work
+from hpabatch.jobs.orders import PlanJob, PlannedJob
 from hpabatch.jobs.parts_place import PartsPlace
 
 _log = logging.getLogger(__name__)
-
-W = TypeVar("W", bound=Work[Any])
 
 DESCRIBE: Final = "describe"
 _COMPILING: Final = "compiling"
 """Lock in the cache of compiled code, held by who fills it."""
 _LOOK_EVERY_S: Final = 0.5
-_TELL_EVERY_S: Final = 10.0
+_WARN_EVERY_S: Final = 10.0
 # Imports most of what any job needs: a worker that waits for its first order has it by then.
 _PLANS: Final = "hpabatch.jobs.replay"
 _PACKAGES: Final = ("hpabatch", "numba", "numpy", "polars", "pyarrow")
-
-
-@dataclass(frozen=True, slots=True)
-class Made(Generic[W]):
-    """A job as it is planned: its tasks, what does them, on what they depend, what they read."""
-
-    tasks: Sequence[Task]
-    work: W
-    identity: Identity
-    history: History | None = None
-
-
-Make = Callable[[Mapping[str, Any]], Made[Any]]
-"""Plans a job from the plain values of its order."""
 
 
 def describe() -> dict[str, str]:
@@ -89,14 +71,14 @@ def compiled_alone(kernel: str | None) -> Iterator[None]:
         yield
         return
     with (_cache.FOLDER / _COMPILING).open("a") as lock:
-        begin = told = time.monotonic()
+        begin = last = time.monotonic()
         while not _cache.has_compiled(kernel):
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if (now := time.monotonic()) - told >= _TELL_EVERY_S:
-                    told = now
+                if (now := time.monotonic()) - last >= _WARN_EVERY_S:
+                    last = now
                     _log.warning(
                         "waiting for another process to compile %s, for %.0f s", kernel, now - begin
                     )
@@ -112,7 +94,7 @@ class Worker:
     def __init__(self) -> None:
         """Keep nothing yet."""
         self._fingerprint = ""
-        self._made: Made[Any] | None = None
+        self._job: PlannedJob[Any] | None = None
         self._places: dict[str, int] = {}
         self._last = -1
         self._warnings = 0
@@ -127,7 +109,7 @@ class Worker:
             return {"done": order["task"]}
         except HpabatchError as error:
             return {"error": _public_name(error), "lines": [str(text) for text in error.args]}
-        except Exception:  # noqa: BLE001  (a bug is told where the command runs)
+        except Exception:  # noqa: BLE001  (a bug ends the command)
             return {"bug": traceback.format_exc()}
 
     def _do(self, order: Mapping[str, Any]) -> None:
@@ -142,9 +124,9 @@ class Worker:
                 )
             if read_record(tasks / key, fingerprint) is not None:
                 return
-            made, task = self._task(order)
+            job, task = self._task(order)
             try:
-                _write(made.work, task, tasks, fingerprint)
+                _write(job.work, task, tasks, fingerprint)
             except OSError as error:
                 raise cannot_write(tasks, error) from error
         else:
@@ -152,49 +134,49 @@ class Worker:
                 place = PartsPlace(order["parts"], fingerprint)
             except HpabatchError as error:
                 raise _here(error) from error
-            made, task = self._task(order)
+            job, task = self._task(order)
             with place.sending(key) as folder:
-                _write(made.work, task, folder, fingerprint)
+                _write(job.work, task, folder, fingerprint)
 
-    def _task(self, order: Mapping[str, Any]) -> tuple[Made[Any], Task]:
+    def _task(self, order: Mapping[str, Any]) -> tuple[PlannedJob[Any], Task]:
         """Return a task and its job, planned here unless it is planned already."""
         key, fingerprint = order["task"], order["fingerprint"]
-        if self._made is None or fingerprint != self._fingerprint:
-            self._made = None  # (its memory is needed)
-            self._made, self._fingerprint = _make(order), fingerprint
-            self._places = {task.key: k for k, task in enumerate(self._made.tasks)}
+        if self._job is None or fingerprint != self._fingerprint:
+            self._job = None  # (its memory is needed)
+            self._job, self._fingerprint = _plan(order), fingerprint
+            self._places = {task.key: k for k, task in enumerate(self._job.tasks)}
             self._last = -1
-            self._warnings = len(self._made.history.warnings) if self._made.history else 0
-        # Odd contents of a history are told once, by the first task that meets them: at a task out
-        # of order they are forgotten, so that the same task tells them as in one process.
-        elif self._places[key] < self._last and self._made.history is not None:
-            self._made.history.forget_warnings(self._warnings)
+            self._warnings = len(self._job.history.warnings) if self._job.history else 0
+        # Odd contents of a history are a warning of the first task that meets them: at a task out
+        # of order they are forgotten, so that the same task has them as in one process.
+        elif self._places[key] < self._last and self._job.history is not None:
+            self._job.history.forget_warnings(self._warnings)
         self._last = self._places[key]
-        return self._made, self._made.tasks[self._last]
+        return self._job, self._job.tasks[self._last]
 
 
-def _make(order: Mapping[str, Any]) -> Made[Any]:
+def _plan(order: Mapping[str, Any]) -> PlannedJob[Any]:
     """Plan the job of an order (UsageError: it is another one here)."""
     with suppress(OSError):  # relative paths mean the same as for the command, where they can
         os.chdir(order["folder"])
-    module, _, name = str(order["make"]).partition(":")
-    make: Make = getattr(importlib.import_module(module), name)
+    module, _, name = str(order["plan_job"]).partition(":")
+    plan_job: PlanJob = getattr(importlib.import_module(module), name)
     try:
-        made = make(order["told"])
+        job = plan_job(order["values"])
     except HpabatchError as error:
         raise _here(error) from error
-    if made.identity.fingerprint != order["fingerprint"]:
-        told = first_difference(order["facts"], made.identity.facts) or "of other HPAs"
+    if job.identity.fingerprint != order["fingerprint"]:
+        what = first_difference(order["facts"], job.identity.facts) or "of other HPAs"
         raise UsageError(
-            f"worker on {platform.node()}: it plans another job ({told}): expected the same "
+            f"worker on {platform.node()}: it plans another job ({what}): expected the same "
             "history and files at the same places for all workers"
         )
-    return made
+    return job
 
 
-def _here(error: HpabatchError) -> UsageError:
+def _here(error: HpabatchError) -> HpabatchError:
     """Return an error of this worker: the command could do the same, so no history is at fault."""
-    return UsageError(f"worker on {platform.node()}: {error}")
+    return as_usage(error, f"worker on {platform.node()}: {error}")
 
 
 def _write(work: Work[Any], task: Task, tasks: Path, fingerprint: str) -> None:

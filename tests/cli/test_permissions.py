@@ -18,10 +18,10 @@ from hpabatch.cli.app import app
 from hpabatch.errors import UsageError
 from hpabatch.history.store.migrate import migrate
 from hpabatch.history.store.objects import ObjectStorage
-from hpabatch.importers.table.run import import_table, work_folder
+from hpabatch.importers.table.work import work_folder
 from tests.cli.histories import MANIFESTS, small
 from tests.history.frames import write_all
-from tests.importers.tables import POD_MAP, write_map
+from tests.importers.tables import POD_MAP, import_table, write_map
 
 OTHER = 65534
 ATTACK = "import prometheus --url http://127.0.0.1:1 --start 2026-10-01 --out OPEN/out"

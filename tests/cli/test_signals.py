@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from hpabatch.cli.signals import signals_handled
-from hpabatch.importers.table.run import import_table
-from tests.importers.tables import BEGIN_S, POD_MAP, write_csv, write_map
+from tests.importers.tables import BEGIN_S, POD_MAP, import_table, write_csv, write_map
 
 BOTH = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 
@@ -155,7 +154,7 @@ def test_sigterm_leaves_of_an_import_what_the_next_one_goes_on_from(tmp_path: Pa
     code, _ = ended(STALLED_IMPORT, [signal.SIGTERM], *named, "--out", tmp_path / "h")
     assert code == 143
     (work,) = tmp_path.glob(".h.import-*")
-    assert (work / "file-00000" / "done.json").exists()
+    assert (work / "read" / "tasks" / "00000" / "record.json").exists()
     result = import_table([source], path, tmp_path / "h")
     assert result.written["pod_metrics"] == 3
     assert not work.exists()

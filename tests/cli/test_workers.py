@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 import shutil
+import socket
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.cli.commands import runner
 from tests.cli.histories import small
+from tests.importers.table.test_run import bytes_of, pod_frame
+from tests.importers.tables import POD_MAP, write_map
 
 ONE = "is computed by one process, with all cores .*; replay, sweep, .* take --workers and"
 
@@ -55,9 +59,28 @@ def test_options_that_do_not_fit_are_refused(
     assert re.search(told, done.stderr), done.stderr
 
 
-def test_an_import_of_tables_takes_no_workers(
-    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+def test_an_import_of_tables_by_workers_is_that_of_this_process(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = runner("import", capfdbinary, monkeypatch)("table", "usage.csv", "--workers", "2")
-    assert done.code == 2
-    assert re.search(ONE, done.stderr), done.stderr
+    run = runner("import", capfdbinary, monkeypatch)
+    for k in range(2):
+        pod_frame(k).write_csv(tmp_path / f"{k}.csv")
+    line = ["table", tmp_path / "0.csv", tmp_path / "1.csv"]
+    line += ["--map", write_map(tmp_path, POD_MAP), "--out"]
+    here, there = run(*line, tmp_path / "h"), run(*line, tmp_path / "w", "--workers", "2")
+    assert (here.code, there.code, here.stdout) == (0, 0, there.stdout)
+    assert here.stderr.replace(f"{tmp_path}/h", f"{tmp_path}/w") == there.stderr
+    assert bytes_of(tmp_path / "h") == bytes_of(tmp_path / "w")
+
+
+def test_what_passes_has_an_exit_code_of_its_own(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("distributed")
+    history = small(tmp_path / "history")
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        port = server.getsockname()[1]
+    replay = runner("replay", capfdbinary, monkeypatch)
+    done = replay(history, "--scheduler", f"tcp://127.0.0.1:{port}")
+    assert done.code == 75
+    assert "does not answer (connection refused)" in done.stderr

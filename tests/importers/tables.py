@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,10 @@ import polars as pl
 import yaml
 
 from hpabatch.history.reader import open_history
-from hpabatch.importers.table.run import ImportResult, import_table
+from hpabatch.importers.table.request import TableRequest
+from hpabatch.importers.table.run import ImportResult, Progress
+from hpabatch.importers.table.spill import GROUP_ROWS
+from hpabatch.jobs import table as jobs
 
 BEGIN_S = 1_790_000_000
 
@@ -65,6 +68,31 @@ def write_csv(folder: Path, text: str | bytes, name: str = "usage.csv") -> str:
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return str(path)
+
+
+def import_table(
+    inputs: Sequence[str],
+    map_file: Path,
+    out: Path | str | None,
+    *,
+    progress: Progress = lambda message, share: None,
+    group_rows: int = GROUP_ROWS,
+    work: Path | None = None,
+    objects: Sequence[str] = (),
+    **options: Any,
+) -> ImportResult:
+    """Import files by a map; without `out` nothing is written."""
+    request = TableRequest(
+        inputs=tuple(inputs),
+        map=str(map_file),
+        out=None if out is None else str(out),
+        dry_run=out is None,
+        work=None if work is None else str(work),
+        objects=tuple(objects),
+        **options,
+    )
+    request.check()
+    return jobs.run_import(request, progress, group_rows)
 
 
 def run_import(

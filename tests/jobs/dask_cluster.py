@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 START_S = 60.0
@@ -35,10 +36,6 @@ class Cluster:
             self.add_worker()
         self.wait_for(workers)
 
-    @property
-    def address(self) -> str:
-        return str(json.loads(self.file.read_text())["address"])
-
     def _start(self, module: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self.folder / "dask.log").open("ab") as log:
             return subprocess.Popen(
@@ -57,11 +54,18 @@ class Cluster:
             *("--scheduler-file", str(self.file)),
         )
         until = time.monotonic() + START_S
-        while not self.file.exists():
+        while not (found := self._written()):
             assert process.poll() is None, (self.folder / "dask.log").read_text()
             assert time.monotonic() < until, "no scheduler began"
             time.sleep(0.05)
+        self.address = found
         return process
+
+    def _written(self) -> str:
+        """Return the address in the scheduler's file, which may not be there, or half written."""
+        with suppress(OSError, ValueError):
+            return str(json.loads(self.file.read_text())["address"])
+        return ""
 
     def add_worker(self) -> None:
         """Start one more worker, without a nanny."""

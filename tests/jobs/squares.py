@@ -8,19 +8,19 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpabatch.engine.fleet.request import Spread
 from hpabatch.errors import HistoryError
-from hpabatch.jobs.executor import Order, executor_of
+from hpabatch.inputs.workers import Spread
+from hpabatch.jobs.executor import executor_of
 from hpabatch.jobs.folder import Identity, open_job
 from hpabatch.jobs.loop import Report, Status, Task, Tasks, run_job
-from hpabatch.jobs.worker import Made
+from hpabatch.jobs.orders import Order, PlannedJob, Values
 
-MAKE = "tests.jobs.squares:made_again"
+PLAN_JOB = "tests.jobs.squares:plan_job"
 
 
 @dataclass
@@ -56,31 +56,31 @@ class Squares:
         return {"square": result}
 
 
-def made_again(told: Mapping[str, Any]) -> Made[Squares]:
-    """Plan the job of `told`: the number of tasks, and what is odd about them."""
-    tasks = Tasks(lambda k: Task(f"{k:06}", 1, k, f"{k // 4:06}"), range(told["count"]))
-    text = json.dumps(told, sort_keys=True)
-    if "differs" in told and os.getpid() != told["differs"]:
+def plan_job(values: Values) -> PlannedJob[Squares]:
+    """Plan the job of `values`: the number of tasks, and what is odd about them."""
+    tasks = Tasks(lambda k: Task(f"{k:06}", 1, k, f"{k // 4:06}"), range(values["count"]))
+    text = json.dumps(values, sort_keys=True)
+    if "differs" in values and os.getpid() != values["differs"]:
         text += "!"
-    identity = Identity(hashlib.sha256(text.encode()).hexdigest(), {"count": str(told["count"])})
-    return Made(tasks, Squares(**told.get("squares", {})), identity)
+    identity = Identity(hashlib.sha256(text.encode()).hexdigest(), {"count": str(values["count"])})
+    return PlannedJob(tasks, Squares(**values.get("squares", {})), identity)
 
 
 def run(
-    place: Path, told: Mapping[str, Any], spread: Spread, report: Report = lambda status: None
+    place: Path, values: Values, spread: Spread, report: Report = lambda status: None
 ) -> list[dict[str, Any]]:
     """Do the job; its folder stays."""
-    return list(records(place, told, spread, report))
+    return list(records(place, values, spread, report))
 
 
 def records(
-    place: Path, told: Mapping[str, Any], spread: Spread, report: Report = lambda status: None
+    place: Path, values: Values, spread: Spread, report: Report = lambda status: None
 ) -> Iterator[dict[str, Any]]:
     """Do the job and yield its records one by one; its folder stays."""
-    made = made_again(told)
-    order = Order(MAKE, told, made.identity)
-    with open_job(place, made.identity) as folder:
-        yield from run_job(made.tasks, made.work, folder, report, executor_of(spread, order))
+    job = plan_job(values)
+    order = Order(PLAN_JOB, values, job.identity)
+    with open_job(place, job.identity) as folder:
+        yield from run_job(job.tasks, job.work, folder, report, executor_of(spread, order))
 
 
 def expected(count: int) -> list[dict[str, int]]:
@@ -92,7 +92,7 @@ def tell(status: Status) -> None:
     sys.stdout.flush()
 
 
-if __name__ == "__main__":  # a client of its own: PLACE TOLD SPREAD, the last two as JSON
+if __name__ == "__main__":  # a client of its own: PLACE VALUES SPREAD, the last two as JSON
     run(
         Path(sys.argv[1]),
         json.loads(sys.argv[2]),

@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from hpabatch.engine.fleet.request import Spread
-from hpabatch.engine.fleet.scheduler import check_scheduler
-from hpabatch.errors import UsageError
+from hpabatch.errors import HpabatchError, UnfinishedError, UsageError
+from hpabatch.inputs.workers import Spread, check_scheduler
 from hpabatch.jobs import dask_workers
 from tests.importers.prometheus.certificates import Authority
 from tests.jobs.dask_cluster import Cluster
@@ -42,11 +41,16 @@ def options(folder: Path) -> list[str]:
     return found
 
 
-def refusal(tmp_path: Path, address: str, folder: Path | None = None) -> str:
+def refusal(
+    tmp_path: Path,
+    address: str,
+    folder: Path | None = None,
+    kind: type[HpabatchError] = UsageError,
+) -> str:
     """Return how a scheduler is refused."""
     spread = Spread(scheduler=address, scheduler_tls=None if folder is None else str(folder))
     begin = time.monotonic()
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(kind) as caught:
         run(tmp_path / "job", {"count": 3}, spread)
     assert time.monotonic() - begin < 10
     return str(caught.value)
@@ -107,7 +111,7 @@ def test_a_port_that_is_no_scheduler_is_told(tmp_path: Path, certificates: Path)
 def test_a_port_that_nothing_listens_at_is_told(tmp_path: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         port = server.getsockname()[1]
-    told = refusal(tmp_path, f"tcp://127.0.0.1:{port}")
+    told = refusal(tmp_path, f"tcp://127.0.0.1:{port}", kind=UnfinishedError)
     assert told.endswith(
         "does not answer (connection refused): start it, or check the address and the network"
     )

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from hpabatch.engine.fleet.request import Spread
-from hpabatch.errors import UsageError
-from hpabatch.jobs import dask_workers, executor
+from hpabatch.errors import UnfinishedError, UsageError
+from hpabatch.inputs.workers import Spread
+from hpabatch.jobs import dask_workers, dispatch
 from hpabatch.jobs.folder import count_kept
 from hpabatch.jobs.loop import Status
 from tests.importers.prometheus.certificates import Authority
@@ -73,7 +73,7 @@ def test_the_scheduler_may_die_at_any_time(
     cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(
-        UsageError, match=r"the scheduler .* is gone .*its workers end.*give the same"
+        UnfinishedError, match=r"the scheduler .* is gone .*its workers end.*give the same"
     ):
         run(tmp_path / "job", SLOW, on(cluster), at(7, cluster.scheduler.kill))
     assert count_kept(tmp_path / "job") >= 7
@@ -95,7 +95,9 @@ def test_a_scheduler_that_stops_is_gone(
         cluster.scheduler.send_signal(signal.SIGSTOP)
 
     begin = time.monotonic()
-    with pytest.raises(UsageError, match=r"the scheduler at tcp://.* is gone .*give the same comm"):
+    with pytest.raises(
+        UnfinishedError, match=r"the scheduler at tcp://.* is gone .*give the same comm"
+    ):
         run(tmp_path / "job", SLOW, on(cluster), at(7, stop))
     assert time.monotonic() - begin < 30
     assert count_kept(tmp_path / "job") >= 7
@@ -118,9 +120,9 @@ def test_the_command_may_die_at_any_time(cluster: Cluster, tmp_path: Path) -> No
 
 
 def test_a_part_that_kills_its_workers_is_given_up(cluster: Cluster, tmp_path: Path) -> None:
-    told = {"count": 6, "squares": {"deadly": 3}}
-    with pytest.raises(UsageError, match=r"part 000003 could not be computed by 3 workers"):
-        run(tmp_path / "job", told, on(cluster))
+    values = {"count": 6, "squares": {"deadly": 3}}
+    with pytest.raises(UnfinishedError, match=r"part 000003 could not be computed by 3 workers"):
+        run(tmp_path / "job", values, on(cluster))
     assert all(worker.poll() is None for worker in cluster.workers)
 
 
@@ -207,12 +209,14 @@ def test_certificates_let_the_command_in(tmp_path: Path) -> None:
 def test_a_scheduler_without_workers_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(executor, "NO_WORKER_S", 4.0)
-    monkeypatch.setattr(executor, "TELL_FIRST_S", 1.0)
+    monkeypatch.setattr(dispatch, "NO_WORKER_S", 4.0)
+    monkeypatch.setattr(dispatch, "WARN_FIRST_S", 1.0)
     (tmp_path / "dask").mkdir()
     cluster = Cluster(tmp_path / "dask", 0)
     try:
-        with pytest.raises(UsageError, match=r"the scheduler has had no worker for 4 s; start som"):
+        with pytest.raises(
+            UnfinishedError, match=r"the scheduler has had no worker for 4 s; start som"
+        ):
             run(tmp_path / "job", SLOW, on(cluster))
     finally:
         cluster.close()

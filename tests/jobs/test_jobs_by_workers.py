@@ -19,23 +19,23 @@ from hpabatch.api.plans import plan
 from hpabatch.engine.capacity.request import PlanRequest
 from hpabatch.engine.fidelity.request import FidelityRequest
 from hpabatch.engine.fit.request import FitRequest
-from hpabatch.engine.fleet.request import Spread
 from hpabatch.engine.quality.request import QualityRequest
 from hpabatch.engine.replay.request import ReplayToRequest
 from hpabatch.engine.sweep.read import plan_request
 from hpabatch.engine.sweep.request import SweepRequest
-from hpabatch.errors import UsageError
+from hpabatch.errors import UnfinishedError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store import objects
 from hpabatch.history.store.migrate import migrate
-from hpabatch.jobs import pieces, processes, replay, sweep
+from hpabatch.inputs.workers import Spread
+from hpabatch.jobs import processes, replay
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.replay import ReplayJob, plan_of, replay_to_disk
 from hpabatch.jobs.sweep import SweepJob, sweep_to_disk
 from tests.buckets import open_bucket
 from tests.engine.swept import HOUR_MS, cut
 from tests.jobs.dask_cluster import Cluster
-from tests.jobs.small import PIECES, REPLAY, SWEEP, cut_small
+from tests.jobs.small import plan_small_jobs
 
 pytestmark = [
     pytest.mark.compiled,
@@ -51,10 +51,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    cut_small(monkeypatch)
-    monkeypatch.setattr(sweep, "MAKE", SWEEP)
-    monkeypatch.setattr(replay, "MAKE", REPLAY)
-    monkeypatch.setattr(pieces, "_HERE", PIECES)
+    plan_small_jobs(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +160,9 @@ def test_places_that_cannot_be_written_are_told_before_any_work(
         swept(history, tmp_path / "out", spread)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     spread = Spread(scheduler=cluster.address, parts=f"{bucket}/parts")
-    with pytest.raises(UsageError, match=r"s3://bucket/parts/.* check the name, the credentials a"):
+    with pytest.raises(
+        UnfinishedError, match=r"s3://bucket/parts/.* check the name, the credentials a"
+    ):
         swept(history, tmp_path / "out", spread)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.errors import UsageError
+from hpabatch.errors import UnfinishedError, UsageError
 from hpabatch.jobs.folder import Identity, concat_frames, count_kept, open_job
 from hpabatch.jobs.loop import Status, Task, Tasks, run_job
 
@@ -108,7 +108,7 @@ def test_status() -> None:
 def test_only_one_works_in_a_folder(tmp_path: Path) -> None:
     with open_job(tmp_path / "job", JOB) as folder:
         run_job(tasks(1), Squares(), folder)
-        with pytest.raises(UsageError, match="another hpabatch is working on the same output"):
+        with pytest.raises(UnfinishedError, match="another hpabatch is working on the same output"):
             open_job(tmp_path / "job", JOB)
     open_job(tmp_path / "job", JOB).__exit__(None, None, None)
 
@@ -225,7 +225,9 @@ def test_a_job_keeps_nothing_of_its_tasks(tmp_path: Path) -> None:
         return held
 
     peak(10)
-    assert peak(1000) - peak(100) < 900 * 40
+    few = peak(100)
+    # (of two, because the table of interned names grows now and then, by some megabytes at once)
+    assert min(peak(1000), peak(1000)) - few < 900 * 40
 
 
 def test_small_frames_become_one() -> None:

@@ -99,10 +99,10 @@ def stopped(history: Path, out: Path, place: str, at: int, **more: Any) -> None:
 
 
 ENDS = {
-    "the first part": ("jobs.parts:write_parquet", 1),
-    "a part": ("jobs.parts:write_parquet", 3),
-    "the last part": ("jobs.parts:write_parquet", 5),
-    "a summary": ("jobs.parts:summarize_part", 4),
+    "the first part": ("jobs.replay_parts:write_parquet", 1),
+    "a part": ("jobs.replay_parts:write_parquet", 3),
+    "the last part": ("jobs.replay_parts:write_parquet", 5),
+    "a summary": ("jobs.replay_parts:summarize_part", 4),
     "flushing the job": ("jobs.folder:flush", 1),
     "flushing the first part": ("jobs.folder:flush", 3),
     "flushing another": ("jobs.folder:flush", 9),
@@ -194,7 +194,7 @@ def test_without_a_destination_only_summaries_are_kept(
 
 # ---- other jobs ---------------------------------------------------------------------------------
 
-A_PART = ("jobs.parts:write_parquet", 4)
+A_PART = ("jobs.replay_parts:write_parquet", 4)
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_nothing_to_replay(tmp_path: Path) -> None:
 # ---- disks --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", ["jobs.parts:write_parquet", "jobs.joining:_copy"])
+@pytest.mark.parametrize("place", ["jobs.replay_parts:write_parquet", "jobs.joining:_copy"])
 def test_a_full_disk_keeps_what_is_done(
     tmp_path: Path, history: Path, whole: bytes, place: str
 ) -> None:

@@ -20,7 +20,7 @@ from hpabatch.engine.sweep.read import plan_request
 from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.engine.sweep.run import SweepPlan
-from hpabatch.errors import HistoryError, RefusedError, UsageError
+from hpabatch.errors import HistoryError, RefusedError, UnfinishedError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.jobs.folder import open_job
 from hpabatch.jobs.loop import Status
@@ -415,7 +415,7 @@ def test_two_at_once(tmp_path: Path, history: Path) -> None:
     told = "another hpabatch is working on the same output"
     with (
         open_job(job.destination.job_path, _identity(job)),
-        pytest.raises(UsageError, match=told),
+        pytest.raises(UnfinishedError, match=told),
     ):
         run(history, tmp_path / "sweep")
 

@@ -131,8 +131,8 @@ def test_what_is_no_sweep_is_told(folder: Path, what: str) -> None:
         read_sweep(folder)
     text = str(caught.value)
     assert text == (
-        f"{folder} is not the folder of a sweep ({told}): name the one that `hpabatch sweep` was "
-        "told with --out, or sweep again"
+        f"{folder} is not the folder of a sweep ({told}): name the one that `hpabatch sweep "
+        "--out` wrote, or sweep again"
     )
 
 

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -20,16 +21,18 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.engine.fleet.request import Spread
-from hpabatch.errors import HistoryError, UsageError
+from hpabatch.errors import HistoryError, UnfinishedError, UsageError
 from hpabatch.history.flat import FlatHistory
 from hpabatch.history.store.storage import LocalStorage
-from hpabatch.jobs import executor, processes, worker
+from hpabatch.inputs.workers import Spread
+from hpabatch.jobs import dispatch, executor, processes, worker
+from hpabatch.jobs.dispatch import TaskQueue
 from hpabatch.jobs.folder import Identity, count_kept, finishing, open_job, read_record
 from hpabatch.jobs.loop import Status, Task, Tasks, run_job
+from hpabatch.jobs.orders import Order
 from hpabatch.jobs.parts_place import PartsPlace
 from hpabatch.jobs.worker import Worker, describe
-from tests.jobs.squares import MAKE, Squares, expected, made_again, run
+from tests.jobs.squares import PLAN_JOB, Squares, expected, plan_job, run
 
 TWO = Spread(workers=2)
 SLOW = {"seconds": 0.05}
@@ -41,21 +44,21 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_workers_leave_the_parts_that_this_process_would(tmp_path: Path) -> None:
-    told = {"count": 13}
-    assert run(tmp_path / "here", told, Spread()) == expected(13)
+    values = {"count": 13}
+    assert run(tmp_path / "here", values, Spread()) == expected(13)
     seen: list[Status] = []
-    assert run(tmp_path / "there", told, TWO, seen.append) == expected(13)
+    assert run(tmp_path / "there", values, TWO, seen.append) == expected(13)
     assert contents(tmp_path / "here") == contents(tmp_path / "there")
     assert [status.done for status in seen] == list(range(14))
 
 
 def test_only_what_is_missing_is_ordered(tmp_path: Path) -> None:
-    told = {"count": 6}
-    run(tmp_path / "job", told, TWO)
+    values = {"count": 6}
+    run(tmp_path / "job", values, TWO)
     for k in (1, 4):
         (tmp_path / f"job/tasks/{k:06}/square.txt").unlink()
     seen: list[Status] = []
-    assert run(tmp_path / "job", told, TWO, seen.append) == expected(6)
+    assert run(tmp_path / "job", values, TWO, seen.append) == expected(6)
     assert [status.done for status in seen] == [4, 5, 6]
 
 
@@ -84,8 +87,8 @@ def test_a_worker_that_dies_costs_one_part(
         if status.done in (3, 6):
             os.kill(children[-1].pid, signal.SIGKILL)
 
-    told = {"count": 9, "squares": SLOW}
-    assert run(tmp_path / "job", told, TWO, kill) == expected(9)
+    values = {"count": 9, "squares": SLOW}
+    assert run(tmp_path / "job", values, TWO, kill) == expected(9)
     assert len(children) > 2
     dead = r"worker \d: it was ended by signal 9; (part 00000\d is given out|it is started) again"
     assert all(re.fullmatch(dead, message) for message in caplog.messages), caplog.messages
@@ -93,9 +96,9 @@ def test_a_worker_that_dies_costs_one_part(
 
 
 def test_a_part_that_kills_its_workers_is_given_up(tmp_path: Path) -> None:
-    told = {"count": 9, "squares": {"deadly": 5}}
-    with pytest.raises(UsageError, match=r"part 000005 could not .* by 3 workers .*signal 9"):
-        run(tmp_path / "job", told, TWO)
+    values = {"count": 9, "squares": {"deadly": 5}}
+    with pytest.raises(UnfinishedError, match=r"part 000005 could not .* by 3 workers .*signal 9"):
+        run(tmp_path / "job", values, TWO)
     assert count_kept(tmp_path / "job") >= 4
 
 
@@ -108,23 +111,56 @@ def test_faults_are_those_that_this_process_would_raise(tmp_path: Path) -> None:
 
 
 def test_a_fault_that_passes_costs_no_part(tmp_path: Path) -> None:
-    told = {"count": 9, "squares": {"flaky": str(tmp_path / "met")}}
-    assert run(tmp_path / "job", told, TWO) == expected(9)
+    values = {"count": 9, "squares": {"flaky": str(tmp_path / "met")}}
+    assert run(tmp_path / "job", values, TWO) == expected(9)
     assert (tmp_path / "met").exists()
+
+
+def test_parts_are_fetched_while_workers_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first fetch ends when another one has: one after the other, none would."""
+    others, fetch = threading.Event(), PartsPlace.fetch
+
+    def first_waits(place: PartsPlace, key: str, folder: Any) -> bool:
+        found = others.wait(60) and fetch(place, key, folder) if key == "000000" else None
+        if found is None:
+            found = fetch(place, key, folder)
+            others.set()
+        return found
+
+    monkeypatch.setattr(PartsPlace, "fetch", first_waits)
+    spread = Spread(workers=1, parts=str(tmp_path / "parts"))
+    assert run(tmp_path / "job", {"count": 5}, spread) == expected(5)
+
+
+def test_a_part_that_cannot_be_fetched_is_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch, tries = PartsPlace.fetch, list[str]()
+
+    def loses_the_last(place: PartsPlace, key: str, folder: Any) -> bool:
+        tries.append(key)
+        return (key != "000004" or tries.count(key) > 1) and fetch(place, key, folder)
+
+    monkeypatch.setattr(PartsPlace, "fetch", loses_the_last)
+    spread = Spread(workers=2, parts=str(tmp_path / "parts"))
+    assert run(tmp_path / "job", {"count": 5}, spread) == expected(5)
+    assert tries.count("000004") == 2
 
 
 @pytest.mark.parametrize("method", ["names", "create", "read"])
 def test_a_place_for_parts_at_fault_leaves_finished_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    told: dict[str, Any] = {"count": 5}
-    run(tmp_path / "job", told, Spread())
+    values: dict[str, Any] = {"count": 5}
+    run(tmp_path / "job", values, Spread())
     (tmp_path / "job/tasks/000004/square.txt").unlink()
     monkeypatch.setattr(LocalStorage, method, broken)
-    made = made_again(told)
+    made = plan_job(values)
     execute = executor.executor_of(
         Spread(workers=1, parts=str(tmp_path / "parts")),
-        executor.Order(MAKE, told, made.identity),
+        Order(PLAN_JOB, values, made.identity),
     )
     with (
         pytest.raises(UsageError, match=r"--parts: .* no access; 5 of 5 parts are kept in"),
@@ -142,7 +178,7 @@ def broken(*arguments: Any) -> Any:
 def test_whoever_finishes_a_job_removes_the_parts_that_were_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: dict[str, Any] = {"count": 9, "squares": SLOW}
+    values: dict[str, Any] = {"count": 9, "squares": SLOW}
     monkeypatch.chdir(tmp_path)
 
     class StoppedError(Exception):
@@ -160,22 +196,22 @@ def test_whoever_finishes_a_job_removes_the_parts_that_were_left(
     (tmp_path / "elsewhere").mkdir()
     for spread in (Spread(), Spread(workers=1)):
         with pytest.raises(StoppedError):
-            run(tmp_path / "job", told, Spread(workers=2, parts=str(tmp_path / "parts")), stop)
+            run(tmp_path / "job", values, Spread(workers=2, parts=str(tmp_path / "parts")), stop)
         assert left()
         monkeypatch.chdir(tmp_path / "elsewhere")
-        assert run(tmp_path / "job", told, spread) == expected(9)
+        assert run(tmp_path / "job", values, spread) == expected(9)
         assert not left()
         shutil.rmtree(tmp_path / "job")
 
 
 def test_a_damaged_note_of_places_removes_nothing(tmp_path: Path) -> None:
-    told: dict[str, Any] = {"count": 2}
+    values: dict[str, Any] = {"count": 2}
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "kept").touch()
-    run(tmp_path / "job", told, Spread())
+    run(tmp_path / "job", values, Spread())
     for note in ("", "{", "7", "[[1]]", json.dumps([[str(tmp_path / "parts"), ""]])):
         (tmp_path / "job" / "parts.json").write_text(note)
-        assert run(tmp_path / "job", told, Spread()) == expected(2)
+        assert run(tmp_path / "job", values, Spread()) == expected(2)
         assert (tmp_path / "parts" / "kept").exists()
 
 
@@ -200,20 +236,20 @@ def broken_place() -> None:
 
 @pytest.mark.parametrize("given", ["-", "/dev/stdin", "/dev/fd/63"])
 def test_an_input_of_this_process_alone_is_refused(given: str) -> None:
-    order = executor.Order(MAKE, {"hpas": ["a.yaml", given]}, Identity("", {}))
+    order = Order(PLAN_JOB, {"hpas": ["a.yaml", given]}, Identity("", {}))
     with pytest.raises(UsageError, match=rf"--hpas {given}: expected a file with --workers"):
         executor.executor_of(TWO, order)
 
 
 def test_what_reads_stdin_in_a_worker_finds_nothing(tmp_path: Path) -> None:
-    told = {"count": 2, "squares": {"reads": True}}
-    assert run(tmp_path / "job", told, TWO) == expected(2)
+    values = {"count": 2, "squares": {"reads": True}}
+    assert run(tmp_path / "job", values, TWO) == expected(2)
 
 
 def test_a_part_that_a_worker_only_says_is_there_is_done_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executor, "SEEN_S", 0.2)
+    monkeypatch.setattr(executor, "SHOWN_S", 0.2)
     seen: list[str] = []
 
     def forgets(place: Path, fingerprint: str) -> Any:
@@ -265,16 +301,16 @@ class Removed:
 def test_a_worker_that_is_removed_is_no_fault_of_its_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    removals = executor.MOST_GONE - 1
+    removals = dispatch.MOST_GONE - 1
     monkeypatch.setattr(executor, "_open_pool", lambda *_: Removed(tmp_path, removals))
     assert run(tmp_path / "job", {"count": 2}, TWO) == expected(2)
-    removals = executor.MOST_GONE + executor.MOST_TRIES
-    with pytest.raises(UsageError, match=r"part 000000 could not be computed .*it is gone"):
+    removals = dispatch.MOST_GONE + dispatch.MOST_TRIES
+    with pytest.raises(UnfinishedError, match=r"part 000000 could not be computed .*it is gone"):
         run(tmp_path / "more", {"count": 2}, TWO)
 
 
 def test_what_was_given_back_goes_to_another_worker() -> None:
-    queue = executor._Queue([Task("a", 1, 0), Task("b", 1, 1)])
+    queue = TaskQueue([Task("a", 1, 0), Task("b", 1, 1)])
     first = queue.take("one", ["one", "two"])
     assert first is not None
     queue.give_back(first, "one")
@@ -289,7 +325,7 @@ def test_what_was_given_back_goes_to_another_worker() -> None:
 
 def test_a_worker_goes_on_with_its_group_and_then_helps_another() -> None:
     tasks = Tasks(lambda k: Task(f"{k:03}", 1, k, f"{k // 4}"), range(8))
-    queue = executor._Queue(tasks)
+    queue = TaskQueue(tasks)
     both = ["one", "two"]
     begun = [queue.take(name, both) for name in both]
     assert [task.argument for task in begun if task] == [0, 4]
@@ -305,7 +341,7 @@ def test_a_worker_goes_on_with_its_group_and_then_helps_another() -> None:
 def test_a_queue_holds_no_tasks() -> None:
     tasks = Tasks(lambda k: Task(f"{k:06}", 1, k), range(20_000))
     tracemalloc.start()
-    queue, taken = executor._Queue(tasks), 0
+    queue, taken = TaskQueue(tasks), 0
     while queue:
         taken += queue.take(f"{taken % 8}", "01234567") is not None
     peak = tracemalloc.get_traced_memory()[1]
@@ -314,18 +350,18 @@ def test_a_queue_holds_no_tasks() -> None:
 
 
 def test_a_job_that_is_another_one_there_is_refused(tmp_path: Path) -> None:
-    told = {"count": 3, "differs": os.getpid()}
+    values = {"count": 3, "differs": os.getpid()}
     with pytest.raises(UsageError, match=r"plans another job .*expected the same history"):
-        run(tmp_path / "job", told, TWO)
+        run(tmp_path / "job", values, TWO)
 
 
 def test_tasks_out_of_order_plan_once_and_tell_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = {"count": 3}
+    values = {"count": 3}
     (tmp_path / "history").mkdir()
     history = FlatHistory(tmp_path / "history", {}, ["odd file"])
-    made = replace(made_again(told), history=history)
+    made = replace(plan_job(values), history=history)
     plans: list[Any] = []
 
     def plan(order: Any) -> Any:
@@ -336,10 +372,10 @@ def test_tasks_out_of_order_plan_once_and_tell_again(
         history._warn("odd rows")
         yield 4
 
-    monkeypatch.setattr(worker, "_make", plan)
+    monkeypatch.setattr(worker, "_plan", plan)
     monkeypatch.setattr(Squares, "compute", compute)
     found = Worker()
-    order = {"told": told, "parts": None, "tasks": str(tmp_path / "job")}
+    order = {"values": values, "parts": None, "tasks": str(tmp_path / "job")}
     order |= {"fingerprint": made.identity.fingerprint}
     (tmp_path / "job").mkdir()
     for key in ("000002", "000000"):
@@ -365,35 +401,47 @@ def test_a_table_in_memory_tells_its_warnings_again(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_a_worker_does_not_see_needs_another_place(tmp_path: Path) -> None:
-    told = {"count": 3}
-    order = {"task": "000001", "told": told, "parts": None, "tasks": str(tmp_path / "tasks")}
-    order |= {"fingerprint": made_again(told).identity.fingerprint}
+    values = {"count": 3}
+    order = {
+        "task": "000001",
+        "plan_job": PLAN_JOB,
+        "values": values,
+        "parts": None,
+        "tasks": str(tmp_path / "tasks"),
+    }
+    order |= {"fingerprint": plan_job(values).identity.fingerprint}
     answer = Worker().answer(order)
     assert answer["error"] == "UsageError"
     assert re.search(r"there is no folder .*/tasks .*or --parts with an obj", answer["lines"][0])
 
 
 def test_a_worker_without_the_extra_for_a_place_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = {"count": 3}
+    values = {"count": 3}
     monkeypatch.setitem(sys.modules, "obstore", None)
     monkeypatch.delitem(sys.modules, "hpabatch.history.store.objects", raising=False)
-    order = {"task": "000001", "told": told, "parts": "s3://bucket/parts", "tasks": ""}
-    order |= {"fingerprint": made_again(told).identity.fingerprint}
+    order = {
+        "task": "000001",
+        "plan_job": PLAN_JOB,
+        "values": values,
+        "parts": "s3://bucket/parts",
+        "tasks": "",
+    }
+    order |= {"fingerprint": plan_job(values).identity.fingerprint}
     answer = Worker().answer(order)
     assert answer["error"] == "UsageError"
     assert re.search(r"worker on .*: s3://.* install hpabatch\[s3\]", answer["lines"][0])
 
 
 def test_versions_are_compared_before_any_work(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(executor, "describe", lambda: describe() | {"polars": "0.1"})
+    monkeypatch.setattr(dispatch, "describe", lambda: describe() | {"polars": "0.1"})
     with pytest.raises(UsageError, match=r"worker \d has polars .*, this command has 0\.1: inst"):
         run(tmp_path / "job", {"count": 3}, TWO)
     assert count_kept(tmp_path / "job") == 0
 
 
-def client(place: Path, told: dict[str, Any], spread: dict[str, Any]) -> subprocess.Popen[bytes]:
+def client(place: Path, values: dict[str, Any], spread: dict[str, Any]) -> subprocess.Popen[bytes]:
     """Return a command in a process of its own, which writes how many parts are done."""
-    arguments = [str(place), json.dumps(told), json.dumps(spread)]
+    arguments = [str(place), json.dumps(values), json.dumps(spread)]
     return subprocess.Popen(
         [sys.executable, "-m", "tests.jobs.squares", *arguments],
         cwd=Path(__file__).parents[2],
@@ -424,8 +472,8 @@ def wait_until_gone(pids: list[int]) -> None:
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
 def test_workers_end_with_their_command(tmp_path: Path, sent: signal.Signals) -> None:
-    told = {"count": 40, "squares": SLOW}
-    process = client(tmp_path / "job", told, {"workers": 2})
+    values = {"count": 40, "squares": SLOW}
+    process = client(tmp_path / "job", values, {"workers": 2})
     assert process.stdout is not None
     while int(process.stdout.readline()) < 5:
         pass
@@ -438,7 +486,7 @@ def test_workers_end_with_their_command(tmp_path: Path, sent: signal.Signals) ->
     kept = count_kept(tmp_path / "job")
     assert 5 <= kept < 40
     seen: list[Status] = []
-    assert run(tmp_path / "job", told, TWO, seen.append) == expected(40)
+    assert run(tmp_path / "job", values, TWO, seen.append) == expected(40)
     assert seen[0].resumed >= kept
 
 

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -19,6 +20,14 @@ import yaml
 import hpabatch
 from hpabatch.cli.app import app
 from hpabatch.cli.live import live  # noqa: F401 - registers the command
+from hpabatch.cli.what_if import sweep  # noqa: F401 - registers the command
+from hpabatch.errors import (
+    HistoryError,
+    HpabatchError,
+    RefusedError,
+    UnfinishedError,
+    UsageError,
+)
 from hpabatch.live.serve import metric_names
 from tests.real import prometheus
 from tests.real.cluster import Cluster, missing, running_cluster
@@ -111,8 +120,71 @@ def test_the_server_takes_the_manifests_as_they_are(deployed: Cluster) -> None:
 @needs_cluster
 def test_the_server_takes_the_manifests_of_workers(deployed: Cluster) -> None:
     deployed.kubectl("apply", "-k", str(DEPLOY / "dask"))
-    job = ["--dry-run=server", "-f", str(DEPLOY / "dask" / "job.yaml")]
-    assert "created" in deployed.kubectl("create", *job)
+    line = ["create", "--dry-run=server", "-f", str(DEPLOY / "dask" / "job.yaml"), "-o", "json"]
+    # This server is older than the policy: its kubectl refuses that field, and no other one.
+    refused = deployed.try_kubectl(*line).stderr
+    assert re.findall(r'unknown field "(\w+)"', refused) == ["podFailurePolicy"], refused
+    made = json.loads(deployed.kubectl(*line, "--validate=false"))
+    (job,) = _documents("dask/job.yaml")
+    del job["spec"]["podFailurePolicy"]
+    assert _within(job, made)
+
+
+def _within(part: Any, whole: Any) -> bool:
+    """Whether an object has all that a manifest says."""
+    if isinstance(part, dict):
+        return all(name in whole and _within(value, whole[name]) for name, value in part.items())
+    if isinstance(part, list):
+        return len(part) == len(whole) and all(map(_within, part, whole))
+    return bool(part == whole)
+
+
+def test_the_job_repeats_what_passes_alone() -> None:
+    """The policy has the fields of the API (1.26 or newer), and the exit codes of errors."""
+    batch_v1 = pytest.importorskip("lightkube.models.batch_v1")
+    (job,) = _documents("dask/job.yaml")
+    spec = job["spec"]
+    (container,) = spec["template"]["spec"]["containers"]
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"  # (the API demands it)
+    for rule in spec["podFailurePolicy"]["rules"]:
+        assert rule.keys() <= set(batch_v1.PodFailurePolicyRule.__annotations__)
+    ignored, failing = spec["podFailurePolicy"]["rules"]
+    assert ignored == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+    codes = failing["onExitCodes"]
+    known = batch_v1.PodFailurePolicyOnExitCodesRequirement.__annotations__
+    assert codes.keys() <= set(known)
+    assert (failing["action"], codes["operator"]) == ("FailJob", "In")
+    assert codes["containerName"] == container["name"]
+    errors = (HpabatchError, UsageError, HistoryError, RefusedError)
+    assert set(codes["values"]) == {error.exit_code for error in errors}
+    assert UnfinishedError.exit_code not in codes["values"]
+
+
+def test_the_arguments_of_the_job_are_options_of_its_command() -> None:
+    (job,) = _documents("dask/job.yaml")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    command = typer.main.get_command(app).commands[container["command"][1]]  # type: ignore[attr-defined]
+    options = {name for parameter in command.params for name in parameter.opts}
+    assert {argument.partition("=")[0] for argument in container["args"]} <= options
+
+
+def test_the_operator_starts_the_pods_of_the_plain_manifests() -> None:
+    """The DaskCluster was checked once with the operator 2026.3.0, which made equal Deployments."""
+    (found,) = _documents("dask/daskcluster.yaml")
+    service, scheduler = _documents("dask/scheduler.yaml")
+    (worker,) = _documents("dask/workers.yaml")
+    for own, plain in ((found["spec"]["scheduler"], scheduler), (found["spec"]["worker"], worker)):
+        template = plain["spec"]["template"]
+        assert own["spec"] == template["spec"]
+        assert own["metadata"] == template["metadata"]
+    assert found["spec"]["worker"]["replicas"] == worker["spec"]["replicas"]
+    assert found["spec"]["scheduler"]["service"]["ports"] == service["spec"]["ports"]
+    assert service["metadata"]["name"] == f"{found['metadata']['name']}-scheduler"
+    assert found["metadata"]["namespace"] == worker["metadata"]["namespace"]
+
+
+def _documents(name: str) -> list[Any]:
+    return list(yaml.safe_load_all((DEPLOY / name).read_text()))
 
 
 @needs_cluster

@@ -23,9 +23,9 @@ from hpabatch.errors import RefusedError
 from hpabatch.history.store.compact import compact
 from hpabatch.importers.prometheus.client.errors import GaveUpError
 from hpabatch.importers.prometheus.client.queries import read_queries
-from hpabatch.importers.table.run import import_table
 from tests.effort import effort
 from tests.importers.prometheus.faulty_proxy import FaultyProxy
+from tests.importers.tables import import_table
 from tests.real.imports import (
     IMPATIENT,
     NEVER_TOLD,

@@ -47,11 +47,12 @@ written. Of rows with the same key the last one counts. stdout gets a row per wo
 Into a store that has other rows of the same workloads and time nothing is imported unless --replace
 is given. An interrupted import is continued by the same command. Intermediate files of about the
 input's size lie beside --out (of an object store: in TMPDIR), or below --work, until it is done.
+With --workers or --scheduler other processes or machines read parts of the input (docs/scale.md).
 Pods of which only the number was recorded are made up, and marked as generated.
 
 \b
-Exit codes: 0 fine, 2 something cannot be read, 3 refused, 130 interrupted, 143
-terminated.
+Exit codes: 0 fine, 2 something cannot be read, 3 refused, 75 ended early (repeat the
+command), 130 interrupted, 143 terminated.
 
 \b
 Examples:
@@ -109,7 +110,7 @@ def _propose(request: TableRequest, output: Output) -> None:
 
 
 def _import(request: TableRequest) -> ImportResult:
-    from hpabatch.importers.table.run import run_import
+    from hpabatch.jobs.table import run_import
 
     with progress_on_stderr() as progress:
         return run_import(request, progress)

@@ -44,7 +44,7 @@ With --workers or --scheduler other processes or machines decide parts of it (do
 
 \b
 Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were refused or skipped (the others are
-written); 2 wins over 3.
+written), 75 ended early (repeat the command); 2 wins over 3.
 
 \b
 Examples:

@@ -47,7 +47,8 @@ high confidence; --accept medium or low writes more.
 
 \b
 Exit codes: 0 fine ("no advice" is an answer), 2 something is wrong or cannot be read, 3 some HPAs
-were left out or edited since, or another sweep is at --out, 130 interrupted.
+were left out or edited since, or another sweep is at --out, 75 ended early (repeat the command),
+130 interrupted.
 
 \b
 Examples:
@@ -140,7 +141,7 @@ class _Run:
                 f"table {self.data} --init --map map.yaml` proposes it; then name it with --map"
             )
         from hpabatch.importers.table.request import TableRequest
-        from hpabatch.importers.table.run import run_import
+        from hpabatch.jobs.table import run_import
         from hpabatch.report.imported import assumed_line
 
         place = str(self.folder.history)
@@ -166,10 +167,10 @@ class _Run:
         from hpabatch.api.sweeps import Sweep
         from hpabatch.engine.fidelity.lens import seen_through
         from hpabatch.engine.fleet.candidates import Skipped
-        from hpabatch.engine.fleet.request import Spread
         from hpabatch.engine.sweep.read import plan_request
         from hpabatch.engine.sweep.request import SweepRequest
         from hpabatch.history.reader import open_history
+        from hpabatch.inputs.workers import Spread
         from hpabatch.jobs.advise import write_trajectories
         from hpabatch.jobs.publish import Destination
         from hpabatch.jobs.sweep import SweepJob, SweepRefusedError, sweep_to_disk

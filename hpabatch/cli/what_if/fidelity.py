@@ -38,7 +38,8 @@ metric whose kind is not stated in a plant file. Advice on an HPA needs both sco
 them is shown. One row per HPA goes to stdout; --changes FILE gets every change that was judged.
 
 \b
-Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were left out (the others are scored).
+Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were left out (the others are scored),
+75 ended early (repeat the command).
 
 \b
 Examples:

@@ -43,8 +43,8 @@ source (recorded, fitted, assumed, given, not identified) and how it was found. 
 HPAs cannot be simulated and what to do.
 
 \b
-Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were left out (the others are fitted);
-with --exit-code 3 also where an HPA has no plant.
+Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were left out (the others are fitted),
+75 ended early (repeat the command); with --exit-code 3 also where an HPA has no plant.
 
 \b
 Examples:

@@ -40,7 +40,8 @@ or whose plan cannot be relied on, are named with the reason; every sum says how
 both to a folder, hpas.parquet and totals.parquet.
 
 \b
-Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were skipped (the others are planned).
+Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were skipped (the others are planned),
+75 ended early (repeat the command).
 
 \b
 Examples:

@@ -14,7 +14,6 @@ from hpabatch.cli.options import HistoryArgument, Output, OutputOption
 from hpabatch.cli.progress import JobProgress, progress_on_stderr, tell_compiling
 from hpabatch.cli.stdout import check_stdout, show_report
 from hpabatch.cli.talk import say, tell, tell_skipped
-from hpabatch.engine.fleet.request import Spread
 from hpabatch.engine.sweep.request import SweepToRequest
 from hpabatch.errors import (
     EXIT_INTERRUPTED,
@@ -23,6 +22,7 @@ from hpabatch.errors import (
     RefusedError,
     UsageError,
 )
+from hpabatch.inputs.workers import Spread
 from hpabatch.model.printable import counted
 
 if TYPE_CHECKING:

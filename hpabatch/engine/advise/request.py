@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from hpabatch.engine.advise.confidence import CONFIDENCES, HIGH
-from hpabatch.engine.fleet.request import AUTO_LENS, Spread
+from hpabatch.engine.fleet.request import AUTO_LENS
 from hpabatch.engine.sweep.request import SweepRequest
+from hpabatch.inputs.workers import Spread
 from hpabatch.model.options import Request, option
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpabatch.engine.fleet.request import ChosenHpas, Rules, Spread, Syncs
+from hpabatch.engine.fleet.request import ChosenHpas, Rules, Syncs
 from hpabatch.engine.simulate.request import Work
+from hpabatch.inputs.workers import Spread
 from hpabatch.model.options import option
 
 

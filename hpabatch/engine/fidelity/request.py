@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hpabatch.engine.fit.request import PlantFiles
-from hpabatch.engine.fleet.request import ChosenHpas, Lensed, Pipeline, Rules, Spread, Syncs
+from hpabatch.engine.fleet.request import ChosenHpas, Lensed, Pipeline, Rules, Syncs
+from hpabatch.inputs.workers import Spread
 from hpabatch.model.options import option
 
 _MINUTE_MS = 60_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpabatch.errors import UsageError
 from hpabatch.inputs.request import Gates
 from hpabatch.model.options import Request, option
 from hpabatch.model.versions import DEFAULT_K8S
@@ -155,59 +154,3 @@ class UntilThen(Request):
         metavar="TIME",
         unset="the last sync",
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spread(Request):
-    """Where the parts of a job are computed; none of it changes a result."""
-
-    workers: int | None = option(
-        "number",
-        "Number of processes that compute parts of the job.",
-        metavar="N",
-        minimum=1,
-        maximum=1024,
-        unset="this process, with all cores",
-    )
-    scheduler: str | None = option(
-        "text",
-        "Dask scheduler whose workers compute the parts, tls://HOST:PORT or tcp://HOST:PORT "
-        "(docs/scale.md).",
-        metavar="ADDRESS",
-    )
-    scheduler_tls: str | None = option(
-        "path",
-        "Folder with the certificates for a tls:// scheduler: ca.crt, tls.crt and tls.key.",
-        metavar="FOLDER",
-    )
-    scheduler_plain: bool = option(
-        "flag",
-        "Accept a tcp:// scheduler beyond this machine: whoever reaches it can run any code on its "
-        "workers and in this command.",
-        False,
-    )
-    parts: str | None = option(
-        "path",
-        "Folder or object storage (s3://BUCKET/NAME) that all workers reach, for finished parts.",
-        metavar="PLACE",
-        unset="beside the output",
-    )
-
-    def check(self) -> None:
-        """Refuse options without the one that they are about, and a bad scheduler (UsageError)."""
-        super().check()
-        if self.workers is not None and self.scheduler is not None:
-            raise UsageError("--workers and --scheduler: expected one of them; leave one out")
-        if self.scheduler is None:
-            alone = [("--scheduler-tls", self.scheduler_tls), ("--parts", self.parts)]
-            for name, value in [*alone, ("--scheduler-plain", self.scheduler_plain or None)]:
-                if value is not None:
-                    raise UsageError(f"{name} without --scheduler: expected --scheduler ADDRESS")
-        self.check_scheduler()
-
-    def check_scheduler(self) -> None:
-        """Refuse a scheduler that cannot be used, before anything is read (UsageError)."""
-        if self.scheduler is not None:
-            from hpabatch.engine.fleet.scheduler import check_scheduler
-
-            check_scheduler(self.scheduler, self.scheduler_tls, self.scheduler_plain)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpabatch.engine.fleet.request import ChosenHpas, Rules, Spread
+from hpabatch.engine.fleet.request import ChosenHpas, Rules
+from hpabatch.inputs.workers import Spread
 
 
 @dataclass(frozen=True, kw_only=True)

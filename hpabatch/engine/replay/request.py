@@ -12,9 +12,9 @@ from hpabatch.engine.fleet.request import (
     Lensed,
     Pipeline,
     Rules,
-    Spread,
     Syncs,
 )
+from hpabatch.inputs.workers import Spread
 from hpabatch.model.options import option
 
 

@@ -22,6 +22,8 @@ from obstore.store import from_url
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.store.storage import (
     Listed,
+    ReadOutageError,
+    WriteOutageError,
     disk_error,
     temporary_root,
     without_secret,
@@ -32,6 +34,8 @@ MAX_RETRIES = 4
 RETRY_TIMEOUT = timedelta(seconds=60)
 _PAUSE_S = 0.2
 
+_METADATA = "169.254."
+_NETWORK = re.compile(r"body error|error sending request|timed out|connection (closed|reset)")
 _AMBIGUOUS = re.compile(r"[?#%]|/\.{1,2}(?=/|$)")
 
 T = TypeVar("T")
@@ -159,27 +163,24 @@ class ObjectStorage:
         """Return the object's URL."""
         return f"{self.location}/{name}"
 
-    def fault(self, error: BaseException) -> str | None:
+    def fault(self, where: str, error: BaseException) -> HistoryError | None:
         """Return the failure of the service or the network, where polars reports one."""
-        return _advised(_reason(error)) if "object-store error" in str(error) else None
+        return _unread(where, error) if "object-store error" in str(error) else None
 
     @contextmanager
     def _reading(self, name: str) -> Iterator[None]:
         try:
             yield
         except (BaseError, OSError) as error:
-            raise HistoryError(
-                f"{self.url(name)} cannot be read: {_advised(_reason(error))}"
-            ) from error
+            raise _unread(self.url(name), error) from error
 
     @contextmanager
     def _writing(self, name: str) -> Iterator[None]:
         try:
             yield
         except (BaseError, OSError) as error:
-            raise UsageError(
-                f"cannot write {self.url(name)}: {_advised(_reason(error))}"
-            ) from error
+            kind = WriteOutageError if _is_outage(error) else UsageError
+            raise kind(f"cannot write {self.url(name)}: {_advised(error)}") from error
 
 
 @contextmanager
@@ -217,8 +218,25 @@ def _reason(error: BaseException) -> str:
     return text.rpartition(" - ")[2][:200].rstrip(". ")
 
 
-def _advised(reason: str) -> str:
+def _unread(where: str, error: BaseException) -> HistoryError:
+    kind = ReadOutageError if _is_outage(error) else HistoryError
+    return kind(f"{where} cannot be read: {_advised(error)}")
+
+
+def _is_outage(error: BaseException) -> bool:
+    """Whether the service does not answer, or is overloaded, which passes.
+
+    A search for credentials that ends at the metadata service of a cloud's machines found none.
+    """
+    text = str(error)
+    if status := re.search(r"status code: (\d{3})", text):
+        return status[1].startswith("5") or status[1] == "429"
+    return _METADATA not in text and _NETWORK.search(text) is not None
+
+
+def _advised(error: BaseException) -> str:
     """Return a reason with the fix, which differs for failing services and wrong names."""
+    reason = _reason(error)
     if re.search(r"answered (5\d\d|429)|body error", reason):
         return f"{reason}; repeat the command later"
     return f"{reason}; check the name, the credentials and the endpoint"

@@ -155,9 +155,8 @@ class DataFiles:
             except BROKEN as error:
                 urls = list(dict.fromkeys(self.storage.url(file.path) for file, _, _ in some))
                 where = urls[0] if len(urls) == 1 else f"{urls[0]} or one of {len(urls)} files"
-                fault = self.storage.fault(error)
-                text = f"{where} cannot be read: {fault}" if fault else broken(where, error)
-                raise HistoryError(text) from error
+                fault = self.storage.fault(where, error)
+                raise fault or HistoryError(broken(where, error)) from error
         return frames
 
     def _scan(self, job: tuple[FileEntry, int, int], columns: Sequence[str]) -> pl.LazyFrame:

@@ -16,12 +16,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from hpabatch.errors import HistoryError, UsageError
+from hpabatch.errors import HistoryError, UnfinishedError, UsageError
 from hpabatch.history.atomic import flush, remove_new_folders
 from hpabatch.history.files import open_regular, read_regular
 
 WORK = "_work"
 """Folder of unfinished files in a local store; its contents do not count."""
+
+
+class ReadOutageError(UnfinishedError, HistoryError):
+    """A storage that does not answer, or is overloaded, while it is read."""
+
+
+class WriteOutageError(UnfinishedError, UsageError):
+    """A storage that does not answer, or is overloaded, while it is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +45,7 @@ class Storage(Protocol):
     """Interface to the place of a store; names are relative to the root, with slashes.
 
     Every method raises HistoryError where something cannot be read and UsageError where it cannot
-    be written, each with one sentence.
+    be written, each with one sentence; of those an outage is a ReadOutageError or WriteOutageError.
     """
 
     @property
@@ -88,8 +96,8 @@ class Storage(Protocol):
     def url(self, name: str) -> str:
         """Return the path or URL for polars."""
 
-    def fault(self, error: BaseException) -> str | None:
-        """Return why polars got no bytes, and the fix; None: their contents are at fault."""
+    def fault(self, where: str, error: BaseException) -> HistoryError | None:
+        """Return the error if polars got no bytes from a place; None: they are at fault."""
 
 
 class LocalStorage:
@@ -248,7 +256,7 @@ class LocalStorage:
         """Return a path."""
         return str(self.root / name)
 
-    def fault(self, error: BaseException) -> str | None:
+    def fault(self, where: str, error: BaseException) -> HistoryError | None:
         """Return None: `tail` has read the file before."""
         return None
 

@@ -14,7 +14,7 @@ import polars as pl
 from hpabatch.history.store.storage import temporary_root
 from hpabatch.importers.hpa_events.lives import compact_json
 from hpabatch.importers.hpa_events.seen import ScaleSighting, instant_ms
-from hpabatch.importers.table.spill import disk_errors
+from hpabatch.importers.table.work import disk_errors
 from hpabatch.model.objects.encode_status import encode_status
 from hpabatch.model.objects.hpa import HPAStatus
 

@@ -21,8 +21,9 @@ from hpabatch.history.atomic import atomic_path
 from hpabatch.importers.prometheus.reading.gauges import Gauge
 from hpabatch.importers.prometheus.reading.reader import Reader
 from hpabatch.importers.prometheus.reading.window_fleet import Fleet
+from hpabatch.importers.table.request import TableRequest
 from hpabatch.importers.table.run import ImportResult as TableResult
-from hpabatch.importers.table.run import import_table
+from hpabatch.importers.table.run import import_table, read_again
 
 GIB = 2**30
 LITE_TOLD = (
@@ -131,8 +132,13 @@ def import_rows(
             rows.with_columns(added).select(sorted(columns)).write_parquet(temporary)
     with atomic_path(whole / "map.yaml") as temporary:
         temporary.write_text(yaml.safe_dump(_table_map(list(columns)), sort_keys=True))
-    inputs = [str(whole / file.name) for file in files]
-    return import_table(inputs, whole / "map.yaml", out, work=folder, progress=progress)
+    request = TableRequest(
+        inputs=tuple(str(whole / file.name) for file in files),
+        map=str(whole / "map.yaml"),
+        out=str(out),
+        work=str(folder),
+    )
+    return import_table(request, read_again, progress)
 
 
 def _table_map(columns: list[str]) -> dict[str, object]:

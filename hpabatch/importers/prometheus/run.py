@@ -38,8 +38,8 @@ from hpabatch.importers.prometheus.windows import (
 )
 from hpabatch.importers.table.claims import import_name
 from hpabatch.importers.table.groups import Sink
-from hpabatch.importers.table.run import Progress, work_folder
-from hpabatch.importers.table.spill import locked
+from hpabatch.importers.table.run import Progress
+from hpabatch.importers.table.work import locked, work_folder
 
 _REQUEST = "request.json"
 _NO_START = "expected --start, such as --start 2026-10-01, got none"

@@ -8,8 +8,9 @@ import hashlib
 import os
 import re
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +31,9 @@ TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
 CHUNK_ROWS = 1 << 17
 """Rows read at a time: enough to keep polars busy, few enough to hold several times."""
 
+PART_ROWS = 1 << 21
+"""Rows of a part of a Parquet file, about: some seconds of reading."""
+
 _SAMPLE_BYTES = 1 << 20
 # The first line by which Excel is told the separator of a CSV.
 _EXCEL = re.compile(r'"?sep=([,;\t|])"?[,;\t|]*')
@@ -39,9 +43,10 @@ BROKEN_FILE = (*BROKEN, OSError, EOFError, zlib.error)
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """One input file; `rows` is known for Parquet and estimated for texts.
+    """One input file, or a part of it; `rows` is known for Parquet and estimated for texts.
 
-    `skip` is the number of lines above the header.
+    `number` counts the parts of all files. `skip` is the number of lines above the header, `size`
+    that of the file in bytes. `first`: the part's first row in its file; None: it is the whole.
     """
 
     path: Path
@@ -51,6 +56,8 @@ class TableFile:
     columns: tuple[str, ...]
     separator: str = ""
     skip: int = 0
+    size: int = 0
+    first: int | None = None
 
 
 def find_files(inputs: Sequence[str]) -> list[Path]:
@@ -103,6 +110,41 @@ def _raise(error: OSError) -> None:
     raise error
 
 
+def open_parts(paths: Iterable[Path], table: TableMap) -> list[TableFile]:
+    """Return the files, large Parquet files cut into parts; each has the columns of the map.
+
+    Raises:
+        HistoryError: a file is empty, broken, or lacks a column.
+    """
+    found: list[TableFile] = []
+    for path in paths:
+        found += _cut(open_file(path, len(found), table), table)
+    return found
+
+
+def _cut(file: TableFile, table: TableMap) -> list[TableFile]:
+    """Return the parts of a file: of a Parquet file some row groups each.
+
+    A CSV is one part: where a line of it begins is known only when all before it is read.
+    """
+    # A row of a wide table becomes as many as it has columns.
+    most = PART_ROWS if table.unpivot is None else max(1, PART_ROWS // len(file.columns))
+    if not file.parquet or file.rows <= most:
+        return [file]
+    metadata = pq.read_metadata(file.path)
+    starts, rows, end = [0], 0, 0
+    for k in range(metadata.num_row_groups):
+        group = metadata.row_group(k).num_rows
+        if rows and rows + group > most:
+            starts.append(end)
+            rows = 0
+        rows, end = rows + group, end + group
+    return [
+        replace(file, number=file.number + k, first=first, rows=last - first)
+        for k, (first, last) in enumerate(pairwise([*starts, end]))
+    ]
+
+
 def open_file(path: Path, number: int, table: TableMap) -> TableFile:
     """Look at a file's head and check that it has the columns of the map.
 
@@ -110,10 +152,11 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
         HistoryError: it is empty, broken, or lacks a column (near matches are named).
     """
     parquet = path.name.lower().endswith(PARQUET)
-    separator, rows, skip = "", 0, 0
+    separator, rows, skip, size = "", 0, 0, 0
     try:
         check_regular(path)
-        if path.stat().st_size == 0:
+        size = path.stat().st_size
+        if size == 0:
             raise HistoryError(f"{path} is empty (0 bytes)")
         if parquet:
             check_parquet(path)
@@ -139,7 +182,7 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
             f"{path} has no column {show(missing[0])} that {table.path} names{hint} "
             f"(it has {', '.join(columns[:30])}{' …' if len(columns) > 30 else ''})"
         )
-    return TableFile(path, number, parquet, rows, columns, separator, skip)
+    return TableFile(path, number, parquet, rows, columns, separator, skip, size)
 
 
 def check_parquet(path: Path) -> None:
@@ -172,25 +215,25 @@ def check_parquet(path: Path) -> None:
         )
 
 
-def digest_files(files: Sequence[Path]) -> str:
-    """Return a digest of names and all bytes: the same files give the same parts.
+def digest_file(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes (HistoryError: it cannot be read)."""
+    try:
+        with open_regular(path) as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise HistoryError(broken_file(path, error)) from None
 
-    Raises:
-        HistoryError: a file cannot be read.
-    """
+
+def digest_files(files: Mapping[Path, str]) -> str:
+    """Return a digest of names and all bytes: the same files give the same parts."""
     digest = hashlib.sha256()
-    for path in files:
-        try:
-            with open_regular(path) as stream:
-                found = hashlib.file_digest(stream, "sha256").hexdigest()
-        except OSError as error:
-            raise HistoryError(broken_file(path, error)) from None
+    for path, found in files.items():
         digest.update(f"{path.name}\0{found}\0".encode())
     return digest.hexdigest()
 
 
 def read_chunks(file: TableFile, table: TableMap) -> Iterator[tuple[int, pl.DataFrame]]:
-    """Yield (number of the first row, rows) with the map's columns, in the file's order.
+    """Yield (number of the first row, rows) of a part with the map's columns, in their order.
 
     The columns of a text file are all texts.
 
@@ -200,6 +243,8 @@ def read_chunks(file: TableFile, table: TableMap) -> Iterator[tuple[int, pl.Data
     try:
         if file.parquet:
             lazy = pl.scan_parquet(file.path, glob=False, hive_partitioning=False)
+            if file.first is not None:
+                lazy = lazy.slice(file.first, file.rows)
         else:
             lazy = scan_text(file.path, file.separator, table.format, file.skip)
         wide = table.unpivot

@@ -24,8 +24,8 @@ from hpabatch.history.store.writer import checked_rows
 from hpabatch.importers.table.keyed import Keyed
 from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.pods import GroupResult, import_pods
-from hpabatch.importers.table.spill import disk_errors
 from hpabatch.importers.table.strict import Lacking, lacking_requests
+from hpabatch.importers.table.work import disk_errors
 from hpabatch.importers.table.workloads import import_workloads
 
 if TYPE_CHECKING:

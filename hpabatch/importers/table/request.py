@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hpabatch.errors import UsageError
+from hpabatch.inputs.workers import Spread
 from hpabatch.model.options import REQUIRED, Request, option
 
 
@@ -42,7 +43,7 @@ class Destination(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableRequest(Destination):
+class TableRequest(Spread, Destination):
     """An import of any tidy CSV or Parquet."""
 
     inputs: tuple[str, ...] = option(
@@ -71,6 +72,11 @@ class TableRequest(Destination):
                 raise UsageError(
                     f"--init and {given}: expected one of them, got both; propose the map first "
                     "and import with it then"
+                )
+            if Spread.part_of(self) != Spread():
+                raise UsageError(
+                    "--init with options of workers: expected one of them; a proposal reads "
+                    "samples of the files alone, so leave --workers and --scheduler out"
                 )
             return
         super().check()

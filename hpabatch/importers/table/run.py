@@ -1,26 +1,26 @@
 """Import of a CSV or Parquet table: a row per pod, or per workload with a number of replicas.
 
-The input is read once, in pieces, into sorted runs in a work folder. Groups of neighbouring
-workloads are then written, each as one part of the store. An interrupted import is started again
-with the same arguments: complete runs and parts are kept.
+The input is read once, in parts, into sorted runs in a work folder; who reads the parts is up to
+the caller (`jobs.table`). Groups of neighbouring workloads are then written, each as one part of
+the store. An interrupted import is started again with the same arguments: what was read and written
+is kept.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
 
-from hpabatch.errors import RefusedError, UsageError
+from hpabatch.errors import RefusedError
 from hpabatch.history.files import read_regular
 from hpabatch.history.store.replace import has_replaced
 from hpabatch.history.store.storage import temporary_root
@@ -35,7 +35,13 @@ from hpabatch.importers.table.earlier import (
     wider_spans,
     with_next,
 )
-from hpabatch.importers.table.files import TableFile, digest_files, find_files, open_file
+from hpabatch.importers.table.files import (
+    TableFile,
+    digest_file,
+    digest_files,
+    find_files,
+    open_parts,
+)
 from hpabatch.importers.table.groups import Figures, Sink, import_group, keep_result, kept_result
 from hpabatch.importers.table.hpas import hpa_rows, in_store, load_hpas
 from hpabatch.importers.table.keyed import Keyed
@@ -43,6 +49,7 @@ from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.pods import GroupResult, metric_conflicts, without_duplicates
 from hpabatch.importers.table.request import TableRequest
+from hpabatch.importers.table.runs import ReadPart, read_part
 from hpabatch.importers.table.scales import (
     first_sizes,
     guesses_provenance,
@@ -50,12 +57,16 @@ from hpabatch.importers.table.scales import (
     summarize_workloads,
     workload_sizes,
 )
-from hpabatch.importers.table.spill import GROUP_ROWS, Spill, locked, make_private, spill_files
+from hpabatch.importers.table.spill import GROUP_ROWS, Spill, spill_of
 from hpabatch.importers.table.strict import check_entries, check_metrics, told_lacking
+from hpabatch.importers.table.work import disk_errors, locked, work_folder
 from hpabatch.importers.table.workloads import unsized_rows
 from hpabatch.inputs.cluster_objects import read_objects
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.printable import counted
+
+if TYPE_CHECKING:
+    from hpabatch.history.store.append import StoreWriter
 
 READER_VERSION = 4
 """Raise it when the same input and map give other rows: what was imported before is then redone."""
@@ -98,110 +109,143 @@ class ImportResult:
     details: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class TableInput:
+    """Input of an import: what its columns mean, and the parts in which it is read.
+
+    `context` is a digest of the map and of the lists, manifests and objects that it names.
+    """
+
+    table: TableMap
+    parts: tuple[TableFile, ...]
+    context: str
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files, each once."""
+        return list(dict.fromkeys(part.path for part in self.parts))
+
+
+class ReadParts(Protocol):
+    """Has the parts of an input read.
+
+    It gets the digest of each file, a folder to keep parts in, and a function for the number of
+    rows read so far.
+    """
+
+    def __call__(  # noqa: D102
+        self,
+        found: TableInput,
+        digests: Mapping[Path, str],
+        folder: Path,
+        tell: Callable[[int], None],
+        /,
+    ) -> list[ReadPart]: ...
+
+
+def read_again(
+    found: TableInput,
+    digests: Mapping[Path, str],
+    folder: Path,
+    tell: Callable[[int], None],
+) -> list[ReadPart]:
+    """Read all parts, whatever an interrupted run has read of them: for small inputs."""
+    del digests
+    parts: list[ReadPart] = []
+    for part in found.parts:
+        place = folder / f"read-{part.number:05d}"
+        with disk_errors(folder):
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+        record = read_part(part, found.table, place, lambda rows: None)
+        parts.append(ReadPart.of(place, record))
+        tell(sum(other.tally.read for other in parts))
+    return parts
+
+
+def open_input(request: TableRequest) -> TableInput:
+    """Return the input that a request names; of its files only the beginnings are read.
+
+    Raises:
+        UsageError, HistoryError: something cannot be read.
+    """
+    assert request.map is not None, "the request's check asks for it"
+    beside = Beside(read_objects(request.objects)) if request.objects else None
+    table = read_map(request.map, beside)
+    parts = open_parts(find_files(request.inputs), table)
+    return TableInput(table, tuple(parts), _context(Path(request.map), table))
+
+
 def import_table(
-    inputs: Sequence[str],
-    map_file: Path | str,
-    out: Path | str | None,
-    *,
-    objects: Sequence[str] = (),
-    strict: bool = False,
-    replace: bool = False,
-    work: Path | str | None = None,
-    group_rows: int = GROUP_ROWS,
+    request: TableRequest,
+    read: ReadParts,
     progress: Progress = lambda message, share: None,
+    group_rows: int = GROUP_ROWS,
 ) -> ImportResult:
     """Import a table into a store.
 
     Args:
-        inputs: files, folders and patterns.
-        map_file: what the columns mean.
-        out: the store, made where there is none; None: a dry run that writes nothing.
-        objects: files with objects of the cluster, which say what the map need not.
-        strict: refuse if any row has to be left out as faulty.
-        replace: rows that the store has of the same workloads and time may go.
-        work: folder for intermediate files; by default beside `out`.
+        request: its options.
+        read: has the parts of the input read.
+        progress: gets what is being done.
         group_rows: rows that are held in memory at once, about.
-        progress: is told how far it is.
 
     Raises:
         UsageError, HistoryError: something cannot be read or written.
         RefusedError: no row is left, rows are faulty under `strict`, an HPA is not valid, or the
             store has rows of the same workloads and time, and not `replace`.
     """
-    beside = Beside(read_objects(objects)) if objects else None
-    table = read_map(map_file, beside)
-    paths = find_files(inputs)
-    files = [open_file(path, number, table) for number, path in enumerate(paths)]
-    digest = _digest(paths, Path(map_file), table)
-    if out is None:
+    found = open_input(request)
+    digests = {path: digest_file(path) for path in found.paths}
+    digest = _digest(found, digests)
+
+    def job(folder: Path, store: StoreWriter | None) -> _Job:
+        def read_into(tell: Callable[[int], None]) -> list[ReadPart]:
+            return read(found, digests, folder, tell)
+
+        return _Job(found, digest, folder, Sink(store), read_into, progress)
+
+    if request.out is None:
         with tempfile.TemporaryDirectory(prefix="hpabatch-import-", dir=temporary_root()) as name:
-            return _Job(table, files, digest, Path(name), Sink(None), progress).run(
-                strict, group_rows
-            )
+            return job(Path(name), None).run(request.strict, group_rows)
     from hpabatch.history.store.append import open_writer
 
-    folder = work_folder(out, digest) if work is None else Path(work) / f"import-{digest[:16]}"
-    store = open_writer(out, begin=False)
+    work, place = request.work, f"import-{digest[:16]}"
+    folder = work_folder(request.out, digest) if work is None else Path(work) / place
+    store = open_writer(request.out, begin=False)
     with locked(folder, store):
-        job = _Job(table, files, digest, folder, Sink(store), progress)
-        if table.hpas.given or beside is not None:
+        own = job(folder, store)
+        if found.table.hpas.given or found.table.beside is not None:
             # A store whose HPAs cannot be read is refused before the reading, which may take hours.
-            job.sink.stored_hpas()
-        result = _nothing_to_do(job) if job.is_complete else job.run(strict, group_rows, replace)
+            own.sink.stored_hpas()
+        if own.is_complete:
+            result = _nothing_to_do(own)
+        else:
+            result = own.run(request.strict, group_rows, request.replace)
         shutil.rmtree(folder, ignore_errors=True)
     return result
 
 
-def run_import(
-    request: TableRequest, progress: Progress = lambda message, share: None
-) -> ImportResult:
-    """Import what a request names; see `import_table`."""
-    assert request.map is not None, "the request's check asks for it"
-    return import_table(
-        request.inputs,
-        request.map,
-        request.out,
-        objects=request.objects,
-        strict=request.strict,
-        replace=request.replace,
-        work=request.work,
-        progress=progress,
-    )
-
-
-def work_folder(out: Path | str, digest: str) -> Path:
-    """Return the default folder for intermediate files: beside a local store, else among temps.
-
-    Raises:
-        UsageError: there is no place beside it, or others can change the folder of this user's.
-    """
-    name = f"import-{digest[:16]}"
-    if "://" in str(out):
-        private = Path(temporary_root()) / f"hpabatch-{os.geteuid()}"
-        make_private(private)
-        return private / name
-    place = Path(out).absolute()
-    if not place.name:
-        raise UsageError(f"{out} is no place for a history: name a folder in it")
-    return place.with_name(f".{place.name}.{name}")
-
-
-def _digest(paths: Sequence[Path], map_file: Path, table: TableMap) -> str:
-    """Return a digest of the input, the map and the lists and manifests that it names."""
+def _context(map_file: Path, table: TableMap) -> str:
+    """Return a digest of a map and of what it names."""
     digest = hashlib.sha256(read_regular(map_file))
     hpas = load_hpas(table.hpas.manifests) if table.hpas.manifests else []
     specs = [(hpa.namespace, hpa.name, spec_to_json(hpa)) for hpa in hpas]
     digest.update(repr((READER_VERSION, table.requests, table.limits, specs)).encode())
     if table.beside is not None:
         digest.update(table.beside.objects.digest.encode())
-    digest.update(digest_files(paths).encode())
     return digest.hexdigest()
+
+
+def _digest(found: TableInput, digests: Mapping[Path, str]) -> str:
+    """Return a digest of all that an import reads."""
+    return hashlib.sha256(f"{found.context}{digest_files(digests)}".encode()).hexdigest()
 
 
 def _nothing_to_do(job: _Job) -> ImportResult:
     """Return the result of an import that an earlier run completed."""
     return ImportResult(
-        files=tuple(str(file.path) for file in job.files),
+        files=tuple(map(str, job.found.paths)),
         rows_read=0,
         rows_excluded=0,
         dropped={},
@@ -219,15 +263,16 @@ class _Job:
 
     def __init__(
         self,
-        table: TableMap,
-        files: Sequence[TableFile],
+        found: TableInput,
         digest: str,
         folder: Path,
         sink: Sink,
+        read: Callable[[Callable[[int], None]], list[ReadPart]],
         progress: Progress,
     ) -> None:
-        self.table = table
-        self.files = files
+        self.found = found
+        self.table = found.table
+        self.read = read
         self.name = import_name(f"table/{digest[:16]}", sink.store)
         self.folder = folder
         self.sink = sink
@@ -273,7 +318,7 @@ class _Job:
             repeated = counted(self.figures.duplicates, "row")
             warnings.append(f"{repeated} with the key of a later row: the last one counts")
         return ImportResult(
-            files=tuple(str(file.path) for file in self.files),
+            files=tuple(map(str, self.found.paths)),
             rows_read=spill.tally.read,
             rows_excluded=spill.tally.excluded,
             dropped=dict(sorted(dropped.items())),
@@ -290,19 +335,21 @@ class _Job:
 
     def _read(self, group_rows: int) -> tuple[Spill, list[str]]:
         """Return the clean rows, and a warning of metrics that no row has."""
-        total = max(1, sum(file.rows for file in self.files))
-        began = time.monotonic()
-        about = "" if all(file.parquet for file in self.files) else "about "
+        parts = self.found.parts
+        total = max(1, sum(part.rows for part in parts))
+        about = "" if all(part.parquet for part in parts) else "about "
+        began_s, before, most = time.monotonic(), -1, 0
 
         def tell(rows: int) -> None:
+            nonlocal before, most
+            before = rows if before < 0 else before  # (rows of an earlier run have no rate)
+            rows = most = max(rows, most)
+            rate = (rows - before) / max(time.monotonic() - began_s, 1e-3)
             share = min(1.0, rows / total) * READ_SHARE
-            rate = rows / max(time.monotonic() - began, 1e-3)
-            told = f"reading: {rows:,} of {about}{total:,} rows, {rate:,.0f} rows/s"
-            self.progress(told, share)
+            self.progress(f"reading: {rows:,} of {about}{total:,} rows, {rate:,.0f} rows/s", share)
 
-        tell(0)
-        spill = spill_files(self.files, self.table, self.folder, tell, group_rows)
-        unmatched = check_metrics(self.table, self.files, spill.tally)
+        spill = spill_of(self.read(tell), self.table, self.folder, group_rows)
+        unmatched = check_metrics(self.table, parts, spill.tally)
         if not spill.rows:
             nothing = "no row fulfils `where`"
             if self.table.pivot is not None:

@@ -19,7 +19,8 @@ from hpabatch.importers.table.files import TableFile
 from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.objects import DEFAULT_CONTAINER
 from hpabatch.importers.table.rows import Tally
-from hpabatch.importers.table.spill import Spill, disk_errors
+from hpabatch.importers.table.spill import Spill
+from hpabatch.importers.table.work import disk_errors
 from hpabatch.inputs.documents import MistakesError, show
 from hpabatch.model.printable import counted
 from hpabatch.model.suggestions import did_you_mean, near_path

@@ -15,10 +15,9 @@ import polars as pl
 import pytest
 
 from hpabatch.history.store.compact import compact
-from hpabatch.importers.table.run import import_table
 from tests.cli.commands import Run, runner
 from tests.cli.test_startup import started
-from tests.importers.tables import BEGIN_S, POD_MAP, merged, write_csv, write_map
+from tests.importers.tables import BEGIN_S, POD_MAP, import_table, merged, write_csv, write_map
 
 PROGRAM = "from hpabatch.cli.get_in import table; from hpabatch.cli import main; main()"
 HEAD = "ts,app,pod,cpu,mem\n"
@@ -157,7 +156,7 @@ def test_an_interruption_says_how_to_go_on(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hpabatch.importers.table.run.import_table", stop)
+    monkeypatch.setattr("hpabatch.jobs.table.import_table", stop)
     done = run("table", table[0], "--map", table[1], "--out", tmp_path / "h")
     assert done.code == 130
     assert "the same command goes on" in done.stderr

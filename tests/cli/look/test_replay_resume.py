@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from hpabatch.engine.fleet import plan
-from hpabatch.jobs import parts
+from hpabatch.jobs import replay_parts
 from hpabatch.jobs.parquet import write_parquet
 from tests.cli.commands import Run, runner
 from tests.cli.histories import small
@@ -90,7 +90,7 @@ OUT = ("--out", "decisions.parquet", "-o", "json")
 
 # Where else a run may end: tests/jobs/test_replay_job.py.
 KILLED = {
-    "in a part": ("hpabatch.jobs.parts:write_parquet", "3"),
+    "in a part": ("hpabatch.jobs.replay_parts:write_parquet", "3"),
     "while joining": ("hpabatch.jobs.joining:_copy", "3"),
 }
 
@@ -143,7 +143,7 @@ def stopped(replay: Run, history: Path) -> None:
         write_parquet(*given, **named)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "write_parquet", stop)
+        patch.setattr(replay_parts, "write_parquet", stop)
         assert replay(history, *OUT).code == 130
 
 

@@ -17,9 +17,8 @@ from hpabatch.engine.replay.summary import summarize
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.compact import compact
-from hpabatch.importers.table.run import import_table
 from hpabatch.inputs.manifests import load_manifests
-from tests.importers.tables import BEGIN_S, WORKLOAD_MAP, merged, write_map
+from tests.importers.tables import BEGIN_S, WORKLOAD_MAP, import_table, merged, write_map
 
 MINUTE = 60
 MAP = merged(WORKLOAD_MAP, {"hpas": {"template": {"min": 1, "max": 9, "cpu": "50%"}}})

@@ -26,9 +26,9 @@ from hpabatch.history.store.migrate import migrate
 from hpabatch.history.store.objects import ObjectStorage
 from hpabatch.history.store.storage import as_url, open_storage
 from hpabatch.history.store.verify import check_history
-from hpabatch.importers.table.run import import_table
 from tests.buckets import open_bucket
 from tests.history.frames import ROWS, frame, write_all
+from tests.importers.tables import import_table
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,8 @@ from hpabatch.importers.prometheus.site import Site
 from hpabatch.importers.prometheus.windows import DONE, Coverage, Window, coverage, windows
 from hpabatch.importers.table.claims import import_name, while_unreplaced
 from hpabatch.importers.table.groups import Sink
-from hpabatch.importers.table.run import import_table
 from tests.history.frames import frame
-from tests.importers.tables import BEGIN_S, POD_MAP, write_csv, write_map
+from tests.importers.tables import BEGIN_S, POD_MAP, import_table, write_csv, write_map
 
 CLUSTER = "default"
 BEGIN_MS = BEGIN_S * 1000

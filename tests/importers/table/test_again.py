@@ -12,20 +12,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpabatch.errors import HistoryError, RefusedError, UsageError
+from hpabatch.errors import HistoryError, RefusedError, UnfinishedError, UsageError
 from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.catalog import LogEntry
 from hpabatch.importers.table import groups as table_groups
 from hpabatch.importers.table import spill as table_spill
 from hpabatch.importers.table.hpas import in_store
 from hpabatch.importers.table.pods import GroupResult
-from hpabatch.importers.table.run import import_table, work_folder
-from hpabatch.importers.table.spill import locked
+from hpabatch.importers.table.runs import Run
+from hpabatch.importers.table.work import locked, work_folder
 from tests.effort import effort
 from tests.importers.tables import (
     BEGIN_S,
     POD_MAP,
     WORKLOAD_MAP,
+    import_table,
     merged,
     read_tables,
     run_import,
@@ -253,7 +254,7 @@ def test_two_equal_imports_at_once_are_refused(tmp_path: Path) -> None:
     def again(message: str, share: float) -> None:
         if seen:
             return
-        with pytest.raises(UsageError, match="the same import is running already") as found:
+        with pytest.raises(UnfinishedError, match="the same import is running already") as found:
             import_table([source], path, tmp_path / "h")
         seen.append(str(found.value))
 
@@ -266,7 +267,7 @@ def test_two_equal_imports_at_once_are_refused(tmp_path: Path) -> None:
 def test_a_killed_import_leaves_no_lock(tmp_path: Path) -> None:
     code = (
         "import os, sys; from pathlib import Path\n"
-        "from hpabatch.importers.table.spill import locked\n"
+        "from hpabatch.importers.table.work import locked\n"
         "with locked(Path(sys.argv[1])): os._exit(9)"
     )
     folder = tmp_path / "work"
@@ -319,7 +320,7 @@ def test_a_full_or_absent_work_folder_is_a_sentence(
 
 
 def test_lost_intermediate_files_are_a_sentence(tmp_path: Path) -> None:
-    spill = table_spill.Spill([table_spill.Run(tmp_path / "file" / "run", (0, 1), (0, 1))])
+    spill = table_spill.Spill(tmp_path, [Run(tmp_path / "file" / "run", (0, 1), (0, 1))])
     with pytest.raises(UsageError, match="cannot be used"):
         spill.read_group(0)
 

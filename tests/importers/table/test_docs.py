@@ -12,7 +12,7 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.replay.run import replay_history
 from hpabatch.history.reader import open_history
 from hpabatch.importers.table.propose.run import propose_map
-from hpabatch.importers.table.run import ImportResult, import_table
+from hpabatch.importers.table.run import ImportResult
 from tests.importers.cluster_made import (
     HASH,
     START_MS,
@@ -23,6 +23,7 @@ from tests.importers.cluster_made import (
     workload,
     write_objects,
 )
+from tests.importers.tables import import_table
 
 PAGE = (Path(__file__).parents[3] / "docs" / "import.md").read_text()
 FILES = dict(re.findall(r"```\w+ ([\w.]+)\n(.*?)```", PAGE, re.DOTALL))

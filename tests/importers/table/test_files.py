@@ -14,11 +14,11 @@ from hpabatch.errors import HistoryError, HpabatchError, RefusedError, UsageErro
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.files import find_files, open_file, read_chunks
 from hpabatch.importers.table.rows import FRACTION
-from hpabatch.importers.table.run import import_table
 from tests.importers.tables import (
     BEGIN_S,
     POD_MAP,
     WORKLOAD_MAP,
+    import_table,
     merged,
     run_import,
     write_csv,

@@ -11,9 +11,9 @@ from hpabatch.history.provenance import guesses_told
 from hpabatch.history.reader import open_history
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.propose.run import propose_map
-from hpabatch.importers.table.run import import_table
 from tests.cli.commands import runner
 from tests.importers.table.propose.makes import per_workload, quantities
+from tests.importers.tables import import_table
 
 TARGETS = [("default", "default", name) for name in ("cart", "db", "web-frontend")]
 WHOLE = "guessed the HPAs and requests of default/cart and 2 more, and all results rest on that"

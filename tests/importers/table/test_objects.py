@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from hpabatch.errors import RefusedError
-from hpabatch.importers.table.run import ImportResult, import_table
+from hpabatch.importers.table.run import ImportResult
 from tests.importers.cluster_made import (
     HASH,
     START_MS,
@@ -25,7 +25,14 @@ from tests.importers.cluster_made import (
     workload,
     write_objects,
 )
-from tests.importers.tables import merged, read_tables, run_import, write_csv, write_map
+from tests.importers.tables import (
+    import_table,
+    merged,
+    read_tables,
+    run_import,
+    write_csv,
+    write_map,
+)
 
 POD = f"web-{HASH}-ccccc"
 GONE = f"web-{HASH}-zzzzz"

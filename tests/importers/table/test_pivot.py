@@ -12,11 +12,11 @@ from hpabatch.errors import HistoryError, RefusedError, UsageError
 from hpabatch.importers.table import files
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.propose.run import propose_map
-from hpabatch.importers.table.run import import_table
 from tests.importers.tables import (
     BEGIN_S,
     POD_MAP,
     WORKLOAD_MAP,
+    import_table,
     merged,
     read_tables,
     run_import,

@@ -16,11 +16,12 @@ from hpabatch.history.reader import open_history
 from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.compact import compact
 from hpabatch.importers.table import groups as table_groups
-from hpabatch.importers.table.run import ImportResult, import_table
+from hpabatch.importers.table.run import ImportResult
 from tests.importers.tables import (
     BEGIN_S,
     POD_MAP,
     WORKLOAD_MAP,
+    import_table,
     merged,
     read_tables,
     write_csv,

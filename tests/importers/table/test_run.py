@@ -17,13 +17,16 @@ from hpabatch.history.store.compact import compact
 from hpabatch.importers.table import files as table_files
 from hpabatch.importers.table import groups as table_groups
 from hpabatch.importers.table import run as table
-from hpabatch.importers.table import spill as table_spill
-from hpabatch.importers.table.run import ImportResult, import_table, work_folder
+from hpabatch.importers.table import runs as table_runs
+from hpabatch.importers.table.run import ImportResult
+from hpabatch.importers.table.work import work_folder
+from hpabatch.jobs import table as jobs
 from tests.effort import effort
 from tests.importers.tables import (
     BEGIN_S,
     POD_MAP,
     WORKLOAD_MAP,
+    import_table,
     merged,
     read_tables,
     run_import,
@@ -70,7 +73,7 @@ def test_any_grouping_and_chunks_give_what_plain_python_gives(
     frame = pod_frame(seed, 120)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table_files, "CHUNK_ROWS", chunk)
-        patch.setattr(table_spill, "RUN_BYTES", chunk * 80)
+        patch.setattr(table_runs, "RUN_BYTES", chunk * 80)
         result, tables = run_import(folder, merged(POD_MAP, HPAS), frame, group_rows=group_rows)
     samples = tables["pod_metrics"]
     found = zip(samples["pod"], seconds(samples, "ts"), samples["cpu_milli"], strict=True)
@@ -133,8 +136,8 @@ def bytes_of(out: Path) -> dict[str, bytes]:
 
 
 STOPS: list[tuple[object, str, int, bool]] = [
-    (table_spill, "_sorted_run", 2, False),
-    (table_spill, "_spill_file", 2, False),
+    (table_runs, "_sorted_run", 2, False),
+    (jobs, "read_part", 2, False),
     (table_groups.Sink, "add", 1, False),
     (table_groups.Sink, "add", 14, True),
     (table, "keep_result", 1, True),
@@ -269,10 +272,10 @@ def test_intermediate_files_lie_beside_the_store_or_where_asked(tmp_path: Path) 
     seen: list[list[str]] = []
 
     def look(message: str, share: float) -> None:
-        seen.append([path.name for path in (tmp_path / "work").glob("import-*/*")])
+        seen.append([path.name for path in (tmp_path / "work").glob("import-*/read/tasks/*")])
 
     run_import(tmp_path, POD_MAP, pod_frame(1), work=tmp_path / "work", progress=look)
-    assert any("file-00000" in names for names in seen)
+    assert any("00000" in names for names in seen)
     assert list((tmp_path / "work").glob("*")) == []
 
 

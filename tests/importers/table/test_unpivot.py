@@ -11,12 +11,12 @@ import pytest
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.importers.table import files
 from hpabatch.importers.table.decode import read_map
-from hpabatch.importers.table.run import import_table
 from hpabatch.importers.table.unpivot import Unpivot
 from tests.importers.tables import (
     BEGIN_S,
     POD_MAP,
     WORKLOAD_MAP,
+    import_table,
     merged,
     read_tables,
     run_import,

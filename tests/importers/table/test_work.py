@@ -12,13 +12,17 @@ import pytest
 from hpabatch.errors import UsageError
 from hpabatch.history.store.storage import LocalStorage
 from hpabatch.importers.table import run as table_import
-from hpabatch.importers.table.decode import read_map
-from hpabatch.importers.table.run import import_table, work_folder
-from tests.importers.tables import BEGIN_S, POD_MAP, read_tables, write_csv, write_map
+from hpabatch.importers.table.files import digest_file
+from hpabatch.importers.table.request import TableRequest
+from hpabatch.importers.table.work import work_folder
+from tests.importers.tables import BEGIN_S, POD_MAP, import_table, read_tables, write_csv, write_map
 
 ROWS = "ts,app,pod,cpu,mem\n" + "".join(
     f"{BEGIN_S + 60 * k},web,web-1,0.1,1000\n" for k in range(3)
 )
+
+
+PART = "read/tasks/00000"
 
 
 @pytest.fixture
@@ -71,8 +75,9 @@ def test_a_folder_of_somebody_else_is_refused(
     with pytest.raises(UsageError, match=f"got {place}: {place} {reason}; .*another with --work"):
         work_folder("s3://bucket/h", "0" * 64)
     source, path = write_csv(tmp_path, ROWS), write_map(tmp_path, POD_MAP)
-    digest = table_import._digest([Path(source)], path, read_map(path))
-    beside = work_folder(tmp_path / "h", digest)
+    found = table_import.open_input(TableRequest(inputs=(source,), map=str(path)))
+    digests = {place: digest_file(place) for place in found.paths}
+    beside = work_folder(tmp_path / "h", table_import._digest(found, digests))
     if make is not link:  # (it has been made above)
         make(beside)
         with pytest.raises(UsageError, match=f"{reason}; remove it or name another with --work"):
@@ -107,23 +112,24 @@ def test_runs_are_on_disk_before_what_says_that_they_are(
 
     monkeypatch.setattr(os, "fsync", watched)
     _, _, work = interrupted(tmp_path)
-    folder = work / "file-00000"
-    said = json.loads((folder / "done.json").read_text())
-    marker = next(k for k, name in enumerate(flushed) if "done.json" in name)
-    assert {"run-00000.parquet", "run-00000.keys.parquet"} == set(said["sizes"])
-    assert {*said["sizes"], folder.name} <= set(flushed[:marker])
+    part = work / "read" / "tasks" / "00000"
+    sizes = json.loads((part / "record.json").read_text())["files"]
+    assert {"run-00000.parquet", "run-00000.keys.parquet"} == set(sizes)
+    # The folder of the tasks comes last: with the part's final name.
+    named = flushed.index("tasks")
+    assert {*sizes, "record.json"} <= set(flushed[:named])
+    assert any(name.startswith(".00000.") for name in flushed[:named])
 
 
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
-        ("file-00000/done.json", lambda path: path.write_text("")),
-        ("file-00000/done.json", lambda path: path.write_text("[]")),
-        ("file-00000/done.json", lambda path: path.write_text('{"sizes": {"a": 1}}')),
-        ("file-00000/done.json", lambda path: path.write_text('{"runs": []}')),
-        ("file-00000/run-00000.parquet", Path.unlink),
-        ("file-00000/run-00000.parquet", lambda path: path.write_bytes(b"PAR1")),
-        ("file-00000/run-00000.keys.parquet", lambda path: path.write_bytes(b"")),
+        (f"{PART}/record.json", lambda path: path.write_text("")),
+        (f"{PART}/record.json", lambda path: path.write_text("[]")),
+        (f"{PART}/record.json", lambda path: path.write_text('{"files": {"a": 1}}')),
+        (f"{PART}/run-00000.parquet", Path.unlink),
+        (f"{PART}/run-00000.parquet", lambda path: path.write_bytes(b"PAR1")),
+        (f"{PART}/run-00000.keys.parquet", lambda path: path.write_bytes(b"")),
         ("group-00000.json", lambda path: path.write_text('{"written"')),
         ("group-00000.json", lambda path: path.write_text('{"written": {}, "more": 1}')),
         ("group-00000.lives.parquet", lambda path: path.write_bytes(b"")),

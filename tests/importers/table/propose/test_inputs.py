@@ -11,9 +11,8 @@ import pytest
 from hpabatch.errors import HistoryError, HpabatchError, RefusedError, UsageError
 from hpabatch.importers.table.propose.run import propose, propose_map
 from hpabatch.importers.table.propose.sample import read_sample
-from hpabatch.importers.table.run import import_table
 from tests.importers.table.propose.makes import MAKES, per_pod
-from tests.importers.tables import read_tables
+from tests.importers.tables import import_table, read_tables
 
 HEAD = "time,pod,cpu\n"
 ROW = "2026-10-07T10:00:00Z,cart-7d4b9c6f5-x2x9k,0.2\n"

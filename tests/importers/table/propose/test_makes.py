@@ -9,9 +9,8 @@ import pytest
 import yaml
 
 from hpabatch.importers.table.propose.run import propose_map
-from hpabatch.importers.table.run import import_table
 from tests.importers.table.propose.makes import MAKES, MINUTES, PODS, Make, at, cpu, size, total
-from tests.importers.tables import read_tables
+from tests.importers.tables import import_table, read_tables
 
 
 def usage(make: Make) -> dict[tuple[str, str, int], int]:

@@ -9,7 +9,7 @@ import yaml
 
 from hpabatch.errors import RefusedError
 from hpabatch.importers.table.propose.run import propose_map
-from hpabatch.importers.table.run import import_table
+from tests.importers.tables import import_table
 
 PODS = ("cart-7d4b9c6f5-x2x9k", "cart-7d4b9c6f5-bbq7t", "web-5f6585d649-fnmft")
 OBJECTS = """

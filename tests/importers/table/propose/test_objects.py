@@ -9,8 +9,7 @@ import pytest
 
 from hpabatch.errors import UsageError
 from hpabatch.importers.table.propose.run import propose, propose_map
-from hpabatch.importers.table.run import import_table
-from tests.importers.tables import read_tables
+from tests.importers.tables import import_table, read_tables
 
 DATA = Path(__file__).parents[4] / "data"
 USAGE, OBJECTS = str(DATA / "usage.csv"), str(DATA / "objects.yaml")

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from hpabatch.importers.table.propose.run import propose_map
-from hpabatch.importers.table.run import ImportResult, import_table
+from hpabatch.importers.table.run import ImportResult
+from tests.importers.tables import import_table
 from tests.real.replays import MAPS
 from tests.real.settings import VARIABLE
 

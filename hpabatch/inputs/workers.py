@@ -1,16 +1,18 @@
-"""Scheduler address: its form, and the certificates for it, checked before anything is read.
+"""Options of workers: processes of this machine or a Dask scheduler, its address, its certificates.
 
-Standard library only, as all that a request's check needs.
+All are checked before anything is read. Standard library only, as all that a request's check needs.
 """
 
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hpabatch.errors import UsageError
+from hpabatch.model.options import Request, option
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -19,6 +21,65 @@ TLS_FILES: Final = ("ca.crt", "tls.crt", "tls.key")
 """Files of a folder of certificates, named as in a TLS secret of Kubernetes."""
 
 _MOST_PORT: Final = 65535
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread(Request):
+    """Where the parts of a job are computed; none of it changes a result."""
+
+    workers: int | None = option(
+        "number",
+        "Number of processes that compute parts of the job.",
+        metavar="N",
+        minimum=1,
+        maximum=1024,
+        unset="this process, with all cores",
+    )
+    scheduler: str | None = option(
+        "text",
+        "Dask scheduler whose workers compute the parts, tls://HOST:PORT or tcp://HOST:PORT "
+        "(docs/scale.md).",
+        metavar="ADDRESS",
+    )
+    scheduler_tls: str | None = option(
+        "path",
+        "Folder with the certificates for a tls:// scheduler: ca.crt, tls.crt and tls.key.",
+        metavar="FOLDER",
+    )
+    scheduler_plain: bool = option(
+        "flag",
+        "Accept a tcp:// scheduler beyond this machine: whoever reaches it can run any code on its "
+        "workers and in this command.",
+        False,
+    )
+    parts: str | None = option(
+        "path",
+        "Folder or object storage (s3://BUCKET/NAME) that all workers reach, for finished parts.",
+        metavar="PLACE",
+        unset="beside the output",
+    )
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether others than this process compute."""
+        return self.workers is not None or self.scheduler is not None
+
+    def check(self) -> None:
+        """Refuse options without the one that they are about, and a bad scheduler (UsageError)."""
+        super().check()
+        if self.workers is not None and self.scheduler is not None:
+            raise UsageError("--workers and --scheduler: expected one of them; leave one out")
+        if self.scheduler is None:
+            alone = [("--scheduler-tls", self.scheduler_tls), ("--parts", self.parts)]
+            for name, value in [*alone, ("--scheduler-plain", self.scheduler_plain or None)]:
+                if value is not None:
+                    raise UsageError(f"{name} without --scheduler: expected --scheduler ADDRESS")
+        self.check_scheduler()
+
+    def check_scheduler(self) -> None:
+        """Refuse a scheduler that cannot be used, before anything is read (UsageError)."""
+        if self.scheduler is not None:
+            check_scheduler(self.scheduler, self.scheduler_tls, self.scheduler_plain)
 
 
 def split_address(address: str) -> tuple[str, str, int]:

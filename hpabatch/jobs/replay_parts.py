@@ -74,7 +74,7 @@ class ReplayWork:
 
 
 def notes_to_json(notes: ShardNotes) -> dict[str, Any]:
-    """Return what there is to tell of a shard, for a task's record."""
+    """Return the notes of a shard as plain values, for the record of its part."""
     return {
         "skipped": [[s.cluster, s.namespace, s.hpa, s.reason] for s in notes.skipped],
         "silent": list(notes.silent),
@@ -83,7 +83,7 @@ def notes_to_json(notes: ShardNotes) -> dict[str, Any]:
 
 
 def notes_from_json(found: Mapping[str, Any]) -> ShardNotes:
-    """Return what there is to tell of a shard, from its task's record."""
+    """Return the notes of a shard from the record of its part."""
     facts = found["facts"]
     pairs = [(tuple(first), tuple(second)) for first, second in facts["pairs"]]
     generated = [tuple(key) for key in facts["generated"]]

@@ -1,0 +1,159 @@
+"""Sorted runs: the clean rows of a part of the input on disk.
+
+A part is a file, or some row groups of a large Parquet file. It becomes runs (Parquet), each in two
+files: the rows, with numbers in place of names, and the names by number.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from hpabatch.importers.table.ahead import ahead
+from hpabatch.importers.table.files import TableFile, read_chunks
+from hpabatch.importers.table.keyed import Keyed, merge, split_names
+from hpabatch.importers.table.map import Level, TableMap
+from hpabatch.importers.table.rows import KEY, POD_KEY, WORKLOAD_KEY, Tally, clean_rows
+from hpabatch.importers.table.work import disk_errors
+
+RUN_BYTES = 40 << 20
+"""Clean rows sorted together: fewer runs make fewer, longer reads, and less to merge."""
+
+_READERS = 2
+_ROW_GROUP = 1 << 15
+_COUNTED = ("rows", "sized", "first", "last")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A sorted run and its keys.
+
+    `starts` are the rows, `key_starts` the keys at which groups begin: one more than there are
+    groups.
+    """
+
+    path: Path
+    starts: tuple[int, ...] = ()
+    key_starts: tuple[int, ...] = ()
+
+    @property
+    def keys(self) -> Path:
+        """The file of its keys: names, number of rows, first and last ts, in the rows' order."""
+        return self.path.with_suffix(".keys.parquet")
+
+    def part(self, group: int) -> Keyed:
+        """Return a group's rows, whose keys count from 0."""
+        rows, keys = (
+            pl.scan_parquet(path, glob=False).slice(at[group], at[group + 1] - at[group]).collect()
+            for path, at in ((self.path, self.starts), (self.keys, self.key_starts))
+        )
+        return Keyed(rows.with_columns(pl.col(KEY) - self.key_starts[group]), keys.drop(_COUNTED))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPart:
+    """A part that was read: its counts and runs, in a folder of its own."""
+
+    tally: Tally
+    runs: Sequence[Run]
+
+    @classmethod
+    def of(cls, folder: Path, record: Mapping[str, Any]) -> ReadPart:
+        """Return the part that `read_part` has left in a folder."""
+        counted = Counter(record["dropped"]), Counter(record["metrics"])
+        tally = Tally(record["read"], record["excluded"], *counted)
+        return cls(tally, [Run(folder / _run_name(k)) for k in range(record["runs"])])
+
+
+def key_columns(table: TableMap) -> list[str]:
+    """Return the columns of strings, in the order in which keys are sorted."""
+    return [*(POD_KEY if table.level is Level.pod else WORKLOAD_KEY)[:-1], "kind"]
+
+
+def read_part(
+    part: TableFile, table: TableMap, folder: Path, progress: Callable[[int], None]
+) -> dict[str, Any]:
+    """Write the runs of a part into a folder; return its counts, as plain values.
+
+    `progress` gets the number of rows read so far.
+
+    Raises:
+        HistoryError: the file is broken or does not fit the map.
+        UsageError: the folder cannot be written.
+    """
+    tally, count = Tally(), 0
+    for pieces in _collected(part, table, tally, progress):
+        rows, keys = _sorted_run(pieces)
+        run = Run(folder / _run_name(count))
+        with disk_errors(folder):
+            rows.write_parquet(
+                run.path, compression="lz4", row_group_size=_ROW_GROUP, statistics=False
+            )
+            keys.write_parquet(run.keys, compression="lz4", row_group_size=_ROW_GROUP)
+        count += 1
+    return {
+        "runs": count,
+        "read": tally.read,
+        "excluded": tally.excluded,
+        "dropped": dict(tally.dropped),
+        "metrics": dict(tally.metrics),
+    }
+
+
+def _run_name(number: int) -> str:
+    return f"run-{number:05d}.parquet"
+
+
+def _collected(
+    file: TableFile, table: TableMap, tally: Tally, progress: Callable[[int], None]
+) -> Iterator[list[Keyed]]:
+    """Yield the clean rows of a part in pieces of about RUN_BYTES; `tally` counts along."""
+    waiting: list[Keyed] = []
+    size = 0
+    for piece, own in _cleaned(file, table):
+        tally.add(own)
+        progress(tally.read)
+        if piece.rows.is_empty():
+            continue
+        waiting.append(piece)
+        size += sum(int(frame.estimated_size()) for frame in piece)
+        if size >= RUN_BYTES:
+            yield waiting
+            waiting, size = [], 0
+    if waiting:
+        yield waiting
+
+
+def _cleaned(file: TableFile, table: TableMap) -> Iterator[tuple[Keyed, Tally]]:
+    """Return the clean rows of each piece of a file, in order, and what was counted in it."""
+    names = key_columns(table)
+
+    def clean(piece: tuple[int, pl.DataFrame]) -> tuple[Keyed, Tally]:
+        first, raw = piece
+        rows, counted = clean_rows(raw, first, file, table)
+        return split_names(rows, names), counted
+
+    return ahead(clean, read_chunks(file, table), _READERS)
+
+
+def _sorted_run(parts: Sequence[Keyed]) -> Keyed:
+    """Return the rows of all parts sorted, and the keys with their counts."""
+    rows, keys = merge(parts)
+    given = "replicas" if "replicas" in rows.columns else "ts"
+    sized = rows[given].is_not_null().cast(pl.Int64).cum_sum().to_numpy()
+    ts = rows["ts"].to_numpy()
+    count = np.bincount(rows[KEY].to_numpy())
+    end = np.cumsum(count)
+    counted = {
+        "rows": count,
+        "sized": np.diff(sized[end - 1], prepend=0),
+        "first": ts[end - count],
+        "last": ts[end - 1],
+    }
+    return Keyed(rows, keys.with_columns(pl.Series(k, v, pl.Int64) for k, v in counted.items()))

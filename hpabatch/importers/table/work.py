@@ -1,0 +1,128 @@
+"""Work folder of an import: its place, its lock, and errors of the disk.
+
+Intermediate files lie there until all is written. What is found there is believed, so it is this
+user's alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import polars as pl
+
+from hpabatch._trust import make_folder, why_not_private
+from hpabatch.errors import RefusedError, UnfinishedError, UsageError
+from hpabatch.history.atomic import empty_folder, remove_new_folders
+from hpabatch.history.polars_errors import first_line
+from hpabatch.history.store.append import StoreWriter
+from hpabatch.history.store.storage import temporary_root
+
+_LOCK = "lock"
+
+
+def work_folder(out: Path | str, digest: str) -> Path:
+    """Return the default folder for intermediate files: beside a local store, else among temps.
+
+    Raises:
+        UsageError: there is no place beside it, or others can change the folder of this user's.
+    """
+    name = f"import-{digest[:16]}"
+    if "://" in str(out):
+        private = Path(temporary_root()) / f"hpabatch-{os.geteuid()}"
+        make_private(private)
+        return private / name
+    place = Path(out).absolute()
+    if not place.name:
+        raise UsageError(f"{out} is no place for a history: name a folder in it")
+    return place.with_name(f".{place.name}.{name}")
+
+
+@contextmanager
+def disk_errors(folder: Path) -> Iterator[None]:
+    """Tell what is wrong with the work folder when the block cannot read or write in it.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    try:
+        yield
+    except (OSError, pl.exceptions.PolarsError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or first_line(error)
+        raise UsageError(
+            f"the folder for intermediate files {folder} cannot be used: {reason}; make room "
+            "there or name another with --work"
+        ) from error
+
+
+@contextmanager
+def locked(folder: Path, store: StoreWriter | None = None) -> Iterator[None]:
+    """Make a work folder and keep it to this process while the block runs.
+
+    A new import that is refused before anything is written leaves nothing behind; nor do new
+    parents remain of a folder that is gone. What another run has left there stays, and so does what
+    was read when something has been committed meanwhile: the same command again needs it.
+
+    Raises:
+        UsageError: it cannot be made, or others can change it.
+        UnfinishedError: another process works in it.
+    """
+    fresh, number = not folder.exists(), store.refresh().number if store else 0
+    with remove_new_folders(folder), _locked(folder, folder / _LOCK):
+        try:
+            yield
+        except RefusedError:
+            with suppress(OSError):
+                if fresh and store is not None and store.refresh().number == number:
+                    empty_folder(folder, but=_LOCK)
+            raise
+
+
+@contextmanager
+def _locked(folder: Path, place: Path) -> Iterator[None]:
+    make_private(folder)
+    with disk_errors(folder):
+        stream = _open_lock(place)
+    with stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever had it just now may have deleted it, with the folder.
+            mine = place.exists() and os.path.samestat(os.fstat(stream.fileno()), place.stat())
+        except OSError:
+            mine = False
+        if not mine:
+            raise UnfinishedError(
+                f"the same import is running already, with intermediate files in {folder}: wait "
+                "for its end and repeat the command"
+            )
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                if os.listdir(folder) == [_LOCK]:
+                    place.unlink()
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder for this user alone, unless it is there.
+
+    Raises:
+        UsageError: it cannot be made, or others can change it: what lies there is believed.
+    """
+    with disk_errors(folder):
+        make_folder(folder.parent)
+        make_folder(folder, 0o700)
+    if (fault := why_not_private(folder)) is not None:
+        raise UsageError(
+            "expected a folder for intermediate files that only this user can change, got "
+            f"{folder}: {fault}; remove it or name another with --work"
+        )
+
+
+def _open_lock(place: Path) -> BinaryIO:
+    make_folder(place.parent, 0o700)
+    return place.open("ab")

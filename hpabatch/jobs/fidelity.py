@@ -1,0 +1,72 @@
+"""Scores of the rules and the plants by workers: a part is the scores of a shard's HPAs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from hpabatch.engine.fidelity.lens import through_lens
+from hpabatch.engine.fidelity.parameters import FidelityParameters
+from hpabatch.engine.fidelity.request import FidelityRequest
+from hpabatch.engine.fidelity.run import Fidelity, ScoredPart, Scoring
+from hpabatch.engine.fit.overrides import read_plants
+from hpabatch.engine.fleet.parameters import replay_parameters
+from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, plan_replay
+from hpabatch.engine.fleet.selection import selection_of
+from hpabatch.engine.simulate.run import Progress
+from hpabatch.history.base import History
+from hpabatch.jobs.frames import (
+    FramesJob,
+    FramesPart,
+    computed,
+    plan_from,
+    shards_job,
+    values_of,
+)
+from hpabatch.jobs.orders import Order, Values
+from hpabatch.jobs.replay_parts import notes_from_json, notes_to_json
+from hpabatch.model.settings.overrides import PlantOverride
+
+PLAN_JOB: Final = "hpabatch.jobs.fidelity:plan_job"
+
+
+def fidelity_by_workers(history: History, request: FidelityRequest, progress: Progress) -> Fidelity:
+    """Score the rules and the plants of a history; raises as `fidelity` does."""
+    plan = plan_replay(history, replay_parameters(request), None, selection_of(request))
+    plan, lenses = through_lens(plan, request.lens, progress)
+    job = _planned(plan, request)
+    scoring = _scoring(plan, request, read_plants(request))
+    values = values_of(history, request, plan)
+    order = Order(PLAN_JOB, values, job.identity, "walk_observations")
+    with computed(job, order, request, history, progress) as parts:
+        for part in parts:
+            notes = [notes_from_json(found) for found in part.record["notes"]]
+            scoring.add(ScoredPart(part.frames, notes))
+    return replace(scoring.fidelity(), lenses=tuple(lenses))
+
+
+def plan_job(values: Values) -> FramesJob:
+    """Plan a score in a worker, from its order."""
+    request = FidelityRequest.from_json(values)
+    return _planned(plan_from(values, request), request)
+
+
+def _planned(plan: ReplayPlan, request: FidelityRequest) -> FramesJob:
+    plants = read_plants(request)
+
+    def part(k: int) -> FramesPart:
+        scoring = _scoring(narrow_plan(plan, range(*plan.shards[k])), request, plants)
+        for _ in scoring.usages():
+            pass
+        found = scoring.part()
+        return FramesPart(found.frames, {"notes": [notes_to_json(notes) for notes in found.notes]})
+
+    return shards_job(plan, request, part, [repr(plants)])
+
+
+def _scoring(
+    plan: ReplayPlan, request: FidelityRequest, plants: Sequence[PlantOverride]
+) -> Scoring:
+    choices = FidelityParameters(split_share=request.split, horizon_ms=request.horizon_ms)
+    return Scoring(plan, choices, plants)

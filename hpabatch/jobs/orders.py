@@ -1,0 +1,82 @@
+"""Order: the plain values by which a worker plans a job of the command again.
+
+A *job* is one command's work. It consists of *tasks*; a *part* is the files that a finished task
+leaves. What travels to a worker is an order: the name of a function, the options, the places of
+inputs, digests. It has no data and no credentials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from hpabatch.engine.fleet.plan import ReplayPlan, See, as_recorded, with_lenses
+from hpabatch.history.base import History
+from hpabatch.inputs.workers import Spread
+from hpabatch.jobs.folder import Identity
+from hpabatch.jobs.loop import Task, Work
+from hpabatch.model.lens import Lens
+from hpabatch.model.options import Request
+
+W = TypeVar("W", bound=Work[Any])
+
+Values: TypeAlias = Mapping[str, Any]
+"""Plain values, for JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedJob(Generic[W]):
+    """A job: its tasks, what does them, on what they depend, the history that they read."""
+
+    tasks: Sequence[Task]
+    work: W
+    identity: Identity
+    history: History | None = None
+
+
+PlanJob = Callable[[Values], PlannedJob[Any]]
+"""Plans a job from the values of its order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a worker plans a job from.
+
+    Attributes:
+        plan_job: the function that does it, `module:name`.
+        values: its argument.
+        identity: of the job, as it is planned here.
+        kernel: the compiled function that takes longest to compile, None without one.
+    """
+
+    plan_job: str
+    values: Values
+    identity: Identity
+    kernel: str | None = None
+
+
+def options_of(request: Request) -> dict[str, Any]:
+    """Return a request's options but those that say who computes: results do not depend on them."""
+    return {k: v for k, v in request.to_json().items() if k not in Spread.options()}
+
+
+def lens_values(lens: Lens) -> dict[str, Any]:
+    """Return a lens as plain values; `Lens(**values)` reads it again."""
+    names = ("signal", "cluster", "lag_ms", "smoothing_ms", "scale")
+    return {name: getattr(lens, name) for name in names}
+
+
+def lenses_of(plan: ReplayPlan) -> list[list[dict[str, Any]]] | None:
+    """Return a plan's lenses and ratios, which took a while to estimate; None: it has none."""
+    if "lens" not in plan.evidence:
+        return None
+    return [[lens_values(lens) for lens in some] for some in (plan.lenses, plan.ratios)]
+
+
+def known_lenses(values: Sequence[Sequence[Values]] | None) -> See:
+    """Return what puts the lenses of `lenses_of` into a plan again."""
+    if values is None:
+        return as_recorded
+    lenses, ratios = ([Lens(**one) for one in some] for some in values)
+    return lambda plan: with_lenses(plan, lenses, ratios)

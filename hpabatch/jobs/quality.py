@@ -1,0 +1,59 @@
+"""Worth of recordings by workers: a part is what the recordings of a shard's HPAs are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from hpabatch.engine.fleet.candidates import Candidate
+from hpabatch.engine.fleet.plan import chosen_hpas
+from hpabatch.engine.fleet.selection import selection_of
+from hpabatch.engine.fleet.versions import versions_of
+from hpabatch.engine.quality.request import QualityRequest
+from hpabatch.engine.quality.run import Look
+from hpabatch.engine.simulate.run import Progress
+from hpabatch.history.base import History
+from hpabatch.history.reader import open_history
+from hpabatch.jobs.folder import DIGEST, concat_frames
+from hpabatch.jobs.frames import (
+    FramesJob,
+    FramesPart,
+    FramesWork,
+    computed,
+    identity_of,
+    tasks_of,
+    values_of,
+)
+from hpabatch.jobs.orders import Order, PlannedJob, Values
+
+PLAN_JOB: Final = "hpabatch.jobs.quality:plan_job"
+
+
+def quality_by_workers(
+    history: History, request: QualityRequest, candidates: Sequence[Candidate], progress: Progress
+) -> pl.DataFrame:
+    """Return what the recording of each HPA is worth; raises as `quality` does."""
+    look = Look(history, candidates)
+    job = _planned(look, candidates)
+    order = Order(PLAN_JOB, values_of(history, request), job.identity)
+    with computed(job, order, request, history, progress) as parts:
+        return look.joined([concat_frames(part.frames["hpas"] for part in parts)])
+
+
+def plan_job(values: Values) -> FramesJob:
+    """Plan a look at recordings in a worker, from its order."""
+    request = QualityRequest.from_json(values)
+    history = open_history(values["history"])
+    versions = versions_of(history.read("controller"), request.k8s, request.feature_gates)
+    candidates, _ = chosen_hpas(history, versions.of, selection_of(request))
+    return _planned(Look(history, candidates), candidates)
+
+
+def _planned(look: Look, candidates: Sequence[Candidate]) -> FramesJob:
+    weights = [len(shard) for shard in look.shards]
+    names = [(c.cluster, c.namespace, c.name, repr(c.periods)) for c in candidates]
+    facts = {f"{DIGEST}{table}": digest for table, digest in look.history.digests().items()}
+    work = FramesWork(lambda k: FramesPart({"hpas": look.part(k)}, {}), look.history.warnings)
+    return PlannedJob(tasks_of(weights), work, identity_of(facts, [names, weights]), look.history)
