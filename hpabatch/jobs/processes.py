@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+AHEAD: Final = "--ahead"
 _WAIT_S: Final = 10.0
 
 
@@ -35,13 +36,17 @@ class Reply:
 class Child:
     """A worker process; it ends when this process does, however that ends."""
 
-    def __init__(self, threads: int) -> None:
-        """Start it; numba, polars and OpenMP get so many threads before they are imported."""
+    def __init__(self, threads: int, *, ahead: bool = False) -> None:
+        """Start it; numba, polars and OpenMP get so many threads before they are imported.
+
+        `ahead`: before there is an order, so that it imports meanwhile what most jobs need.
+        """
         self.threads = threads
         names = ("NUMBA_NUM_THREADS", "POLARS_MAX_THREADS", "OMP_NUM_THREADS")
-        self._process = subprocess.Popen(
-            # -P: nothing of the current folder is imported in place of a library.
-            [sys.executable, "-P", "-m", "hpabatch.jobs.worker"],
+        # -P: nothing of the current folder is imported in place of a library.
+        line = [sys.executable, "-P", "-m", "hpabatch.jobs.worker", *([AHEAD] if ahead else [])]
+        self._process = subprocess.Popen(  # noqa: S603 - this program
+            line,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **dict.fromkeys(names, str(threads))},
@@ -89,7 +94,7 @@ def started_ahead(count: int | None) -> Iterator[None]:
     cores: there may be fewer parts than that.
     """
     if count is not None and count <= len(os.sched_getaffinity(0)):
-        _ahead.extend(Child(_threads(count)) for _ in range(count))
+        _ahead.extend(Child(_threads(count), ahead=True) for _ in range(count))
     try:
         yield
     finally:

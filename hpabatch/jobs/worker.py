@@ -15,6 +15,7 @@ import logging
 import os
 import platform
 import queue
+import sys
 import threading
 import time
 import traceback
@@ -22,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from hpabatch import errors
 from hpabatch.errors import HpabatchError, UsageError, as_usage
@@ -34,8 +35,11 @@ from hpabatch.jobs.folder import (
     write_task,
 )
 from hpabatch.jobs.loop import Task, Work
-from hpabatch.jobs.orders import PlanJob, PlannedJob
 from hpabatch.jobs.parts_place import PartsPlace
+from hpabatch.jobs.processes import AHEAD
+
+if TYPE_CHECKING:  # (a job's own module imports what it needs: numba is not for every job)
+    from hpabatch.jobs.orders import PlanJob, PlannedJob
 
 _log = logging.getLogger(__name__)
 
@@ -208,7 +212,8 @@ def main() -> None:
         os.dup2(nothing.fileno(), 0)
     orders: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_read_orders, args=(given, orders), daemon=True).start()
-    importlib.import_module(_PLANS)
+    if AHEAD in sys.argv:
+        importlib.import_module(_PLANS)
     worker = Worker()
     while True:
         answers.write(json.dumps(worker.answer(json.loads(orders.get()))) + "\n")

@@ -69,8 +69,8 @@ def test_workers_may_be_killed_at_any_time(
     children: list[processes.Child] = []
     begin = processes.Child.__init__
 
-    def seen(child: processes.Child, threads: int) -> None:
-        begin(child, threads)
+    def seen(child: processes.Child, threads: int, **options: bool) -> None:
+        begin(child, threads, **options)
         children.append(child)
 
     def kill(status: Status) -> None:

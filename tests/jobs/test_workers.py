@@ -77,8 +77,8 @@ def test_a_worker_that_dies_costs_one_part(
     children: list[processes.Child] = []
     begin = processes.Child.__init__
 
-    def seen(child: processes.Child, threads: int) -> None:
-        begin(child, threads)
+    def seen(child: processes.Child, threads: int, **options: bool) -> None:
+        begin(child, threads, **options)
         children.append(child)
 
     monkeypatch.setattr(processes.Child, "__init__", seen)
