@@ -25,11 +25,11 @@ _MOST_PORT: Final = 65535
 
 @dataclass(frozen=True, kw_only=True)
 class Spread(Request):
-    """Where the parts of a job are computed; none of it changes a result."""
+    """Who does the tasks of a job; none of it changes a result."""
 
     workers: int | None = option(
         "number",
-        "Number of processes that compute parts of the job.",
+        "Number of processes that do the tasks of the job (docs/scale.md).",
         metavar="N",
         minimum=1,
         maximum=1024,
@@ -37,7 +37,7 @@ class Spread(Request):
     )
     scheduler: str | None = option(
         "text",
-        "Dask scheduler whose workers compute the parts, tls://HOST:PORT or tcp://HOST:PORT "
+        "Dask scheduler whose workers do the tasks, tls://HOST:PORT or tcp://HOST:PORT "
         "(docs/scale.md).",
         metavar="ADDRESS",
     )
@@ -54,7 +54,8 @@ class Spread(Request):
     )
     parts: str | None = option(
         "path",
-        "Folder or object storage (s3://BUCKET/NAME) that all workers reach, for finished parts.",
+        "Folder or object storage (s3://BUCKET/NAME) that all workers reach, for the parts that "
+        "finished tasks leave.",
         metavar="PLACE",
         unset="beside the output",
     )

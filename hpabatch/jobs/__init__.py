@@ -10,7 +10,7 @@
     parts_place               parts in an object storage, for workers of other machines
     replay, sweep, advise, fit, fidelity, quality, capacity, table
                               a use case each: its tasks, its parts, and what becomes of them
-    frames, replay_parts, sweep_files
+    frames, replay_parts, sweep_files, sweep_trajectories
                               parts and results of several use cases
     publish, joining, parquet, thrift
                               results as files

@@ -17,14 +17,9 @@ from typing import Any, Final
 from hpabatch.errors import UsageError
 from hpabatch.history.atomic import remove
 from hpabatch.importers.table.files import TableFile, digest_file
+from hpabatch.importers.table.input import TableInput, open_input
 from hpabatch.importers.table.request import TableRequest
-from hpabatch.importers.table.run import (
-    ImportResult,
-    Progress,
-    TableInput,
-    import_table,
-    open_input,
-)
+from hpabatch.importers.table.run import ImportResult, Progress, import_table
 from hpabatch.importers.table.runs import ReadPart, read_part
 from hpabatch.importers.table.spill import GROUP_ROWS
 from hpabatch.inputs.workers import Spread

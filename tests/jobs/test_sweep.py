@@ -32,9 +32,9 @@ from hpabatch.jobs.sweep import (
     _identity,
     sweep_to_disk,
     tasks_of,
-    trajectories,
 )
 from hpabatch.jobs.sweep_files import _COLUMNS, read_sweep
+from hpabatch.jobs.sweep_trajectories import trajectories
 from tests.cli.histories import edit
 from tests.effort import MOST_THREADS
 from tests.engine.swept import HOUR_MS, cut

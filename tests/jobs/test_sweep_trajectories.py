@@ -21,7 +21,8 @@ from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.jobs.publish import Destination
-from hpabatch.jobs.sweep import SweepJob, sweep_to_disk, trajectories
+from hpabatch.jobs.sweep import SweepJob, sweep_to_disk
+from hpabatch.jobs.sweep_trajectories import trajectories
 from hpabatch.model.objects.hpa import HPA
 from tests.cli.histories import edit
 from tests.engine.swept import HOUR_MS, cut, only

@@ -21,9 +21,10 @@ from hpabatch.history.atomic import atomic_path
 from hpabatch.importers.prometheus.reading.gauges import Gauge
 from hpabatch.importers.prometheus.reading.reader import Reader
 from hpabatch.importers.prometheus.reading.window_fleet import Fleet
+from hpabatch.importers.table.input import read_again
 from hpabatch.importers.table.request import TableRequest
 from hpabatch.importers.table.run import ImportResult as TableResult
-from hpabatch.importers.table.run import import_table, read_again
+from hpabatch.importers.table.run import import_table
 
 GIB = 2**30
 LITE_TOLD = (

@@ -8,12 +8,11 @@ is kept.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -21,13 +20,11 @@ from typing import TYPE_CHECKING, Protocol
 import polars as pl
 
 from hpabatch.errors import RefusedError
-from hpabatch.history.files import read_regular
 from hpabatch.history.store.replace import has_replaced
 from hpabatch.history.store.storage import temporary_root
 from hpabatch.importers.objects import Disagreements, context_rows
 from hpabatch.importers.table.ahead import ahead
 from hpabatch.importers.table.claims import claim_rows, import_name, while_unreplaced
-from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.earlier import (
     joined_lives,
     joined_pods,
@@ -36,20 +33,16 @@ from hpabatch.importers.table.earlier import (
     with_next,
 )
 from hpabatch.importers.table.files import (
-    TableFile,
     digest_file,
-    digest_files,
-    find_files,
-    open_parts,
 )
 from hpabatch.importers.table.groups import Figures, Sink, import_group, keep_result, kept_result
-from hpabatch.importers.table.hpas import hpa_rows, in_store, load_hpas
+from hpabatch.importers.table.hpas import hpa_rows, in_store
+from hpabatch.importers.table.input import ReadParts, TableInput, digest_input, open_input
 from hpabatch.importers.table.keyed import Keyed
-from hpabatch.importers.table.map import Level, TableMap
-from hpabatch.importers.table.objects import Beside
+from hpabatch.importers.table.map import Level
 from hpabatch.importers.table.pods import GroupResult, metric_conflicts, without_duplicates
 from hpabatch.importers.table.request import TableRequest
-from hpabatch.importers.table.runs import ReadPart, read_part
+from hpabatch.importers.table.runs import ReadPart
 from hpabatch.importers.table.scales import (
     first_sizes,
     guesses_provenance,
@@ -59,17 +52,12 @@ from hpabatch.importers.table.scales import (
 )
 from hpabatch.importers.table.spill import GROUP_ROWS, Spill, spill_of
 from hpabatch.importers.table.strict import check_entries, check_metrics, told_lacking
-from hpabatch.importers.table.work import disk_errors, locked, work_folder
+from hpabatch.importers.table.work import locked, work_folder
 from hpabatch.importers.table.workloads import unsized_rows
-from hpabatch.inputs.cluster_objects import read_objects
-from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.printable import counted
 
 if TYPE_CHECKING:
     from hpabatch.history.store.append import StoreWriter
-
-READER_VERSION = 4
-"""Raise it when the same input and map give other rows: what was imported before is then redone."""
 
 READ_SHARE = 0.6
 """Share of reading in the work, for progress."""
@@ -109,73 +97,6 @@ class ImportResult:
     details: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TableInput:
-    """Input of an import: what its columns mean, and the parts in which it is read.
-
-    `context` is a digest of the map and of the lists, manifests and objects that it names.
-    """
-
-    table: TableMap
-    parts: tuple[TableFile, ...]
-    context: str
-
-    @property
-    def paths(self) -> list[Path]:
-        """The files, each once."""
-        return list(dict.fromkeys(part.path for part in self.parts))
-
-
-class ReadParts(Protocol):
-    """Has the parts of an input read.
-
-    It gets the digest of each file, a folder to keep parts in, and a function for the number of
-    rows read so far.
-    """
-
-    def __call__(  # noqa: D102
-        self,
-        found: TableInput,
-        digests: Mapping[Path, str],
-        folder: Path,
-        tell: Callable[[int], None],
-        /,
-    ) -> list[ReadPart]: ...
-
-
-def read_again(
-    found: TableInput,
-    digests: Mapping[Path, str],
-    folder: Path,
-    tell: Callable[[int], None],
-) -> list[ReadPart]:
-    """Read all parts, whatever an interrupted run has read of them: for small inputs."""
-    del digests
-    parts: list[ReadPart] = []
-    for part in found.parts:
-        place = folder / f"read-{part.number:05d}"
-        with disk_errors(folder):
-            shutil.rmtree(place, ignore_errors=True)
-            place.mkdir()
-        record = read_part(part, found.table, place, lambda rows: None)
-        parts.append(ReadPart.of(place, record))
-        tell(sum(other.tally.read for other in parts))
-    return parts
-
-
-def open_input(request: TableRequest) -> TableInput:
-    """Return the input that a request names; of its files only the beginnings are read.
-
-    Raises:
-        UsageError, HistoryError: something cannot be read.
-    """
-    assert request.map is not None, "the request's check asks for it"
-    beside = Beside(read_objects(request.objects)) if request.objects else None
-    table = read_map(request.map, beside)
-    parts = open_parts(find_files(request.inputs), table)
-    return TableInput(table, tuple(parts), _context(Path(request.map), table))
-
-
 def import_table(
     request: TableRequest,
     read: ReadParts,
@@ -197,7 +118,7 @@ def import_table(
     """
     found = open_input(request)
     digests = {path: digest_file(path) for path in found.paths}
-    digest = _digest(found, digests)
+    digest = digest_input(found, digests)
 
     def job(folder: Path, store: StoreWriter | None) -> _Job:
         def read_into(tell: Callable[[int], None]) -> list[ReadPart]:
@@ -224,22 +145,6 @@ def import_table(
             result = own.run(request.strict, group_rows, request.replace)
         shutil.rmtree(folder, ignore_errors=True)
     return result
-
-
-def _context(map_file: Path, table: TableMap) -> str:
-    """Return a digest of a map and of what it names."""
-    digest = hashlib.sha256(read_regular(map_file))
-    hpas = load_hpas(table.hpas.manifests) if table.hpas.manifests else []
-    specs = [(hpa.namespace, hpa.name, spec_to_json(hpa)) for hpa in hpas]
-    digest.update(repr((READER_VERSION, table.requests, table.limits, specs)).encode())
-    if table.beside is not None:
-        digest.update(table.beside.objects.digest.encode())
-    return digest.hexdigest()
-
-
-def _digest(found: TableInput, digests: Mapping[Path, str]) -> str:
-    """Return a digest of all that an import reads."""
-    return hashlib.sha256(f"{found.context}{digest_files(digests)}".encode()).hexdigest()
 
 
 def _nothing_to_do(job: _Job) -> ImportResult:

@@ -11,8 +11,8 @@ import pytest
 
 from hpabatch.errors import UsageError
 from hpabatch.history.store.storage import LocalStorage
-from hpabatch.importers.table import run as table_import
 from hpabatch.importers.table.files import digest_file
+from hpabatch.importers.table.input import digest_input, open_input
 from hpabatch.importers.table.request import TableRequest
 from hpabatch.importers.table.work import work_folder
 from tests.importers.tables import BEGIN_S, POD_MAP, import_table, read_tables, write_csv, write_map
@@ -75,9 +75,9 @@ def test_a_folder_of_somebody_else_is_refused(
     with pytest.raises(UsageError, match=f"got {place}: {place} {reason}; .*another with --work"):
         work_folder("s3://bucket/h", "0" * 64)
     source, path = write_csv(tmp_path, ROWS), write_map(tmp_path, POD_MAP)
-    found = table_import.open_input(TableRequest(inputs=(source,), map=str(path)))
+    found = open_input(TableRequest(inputs=(source,), map=str(path)))
     digests = {place: digest_file(place) for place in found.paths}
-    beside = work_folder(tmp_path / "h", table_import._digest(found, digests))
+    beside = work_folder(tmp_path / "h", digest_input(found, digests))
     if make is not link:  # (it has been made above)
         make(beside)
         with pytest.raises(UsageError, match=f"{reason}; remove it or name another with --work"):
