@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import ssl
 import subprocess
@@ -89,6 +90,14 @@ class Writer:
     def restart(self) -> None:
         """Kill the API server, and start it again."""
         self.kill()
+        self.start()
+
+    def empty(self) -> None:
+        """Kill etcd and the API server, and start both again with nothing in the storage."""
+        self.kill()
+        command = self._kill("etcd")
+        shutil.rmtree(self.folder / "etcd")
+        self._start("etcd", command)
         self.start()
 
     def kill(self) -> None:
