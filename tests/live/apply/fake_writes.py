@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from hpabatch.cluster.connection.errors import ApiError, InvalidResponse, NotFound
 from hpabatch.cluster.connection.writes import Json, WriteClient
 
+_NUMBERS = itertools.count()
 Hook = Callable[[str, str], ApiError | None]
 
 
@@ -21,14 +23,14 @@ class FakeClient(WriteClient):
         self.before: Hook = lambda method, path: None
         self.after: Hook = lambda method, path: None
         self.dry_run = False
-        self._versions = 100
+        self.version = 100
 
     def put(self, path: str, **fields: Any) -> None:
         """Store an object, as someone else does."""
-        self._versions += 1
+        self.version += 1
         known = self.objects.get(path, {})
-        metadata = {**known.get("metadata", {"uid": f"u{self._versions}"})}
-        metadata |= fields.pop("metadata", {}) | {"resourceVersion": str(self._versions)}
+        metadata = {**known.get("metadata", {"uid": f"u{next(_NUMBERS)}"})}
+        metadata |= fields.pop("metadata", {}) | {"resourceVersion": str(self.version)}
         self.objects[path] = {**known, **fields, "metadata": metadata}
 
     def read(self, path: str, timeout: float) -> Json:
