@@ -109,7 +109,7 @@ class Writer:
     def _is_healthy(self) -> bool:
         try:
             with urllib.request.urlopen(f"{self._etcd}/health", timeout=5) as reply:
-                return json.load(reply)["health"] == "true"
+                return str(json.load(reply)["health"]) == "true"
         except OSError:
             return False
 

@@ -1,8 +1,7 @@
-"""Limits of a pass's writes: kill switch, canary share, number of changes, vanished metrics."""
+"""Limits of a pass's writes: kill switch, number of changes, vanished metrics."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -27,13 +26,11 @@ class Limits(NamedTuple):
     """Limits of one pass.
 
     Attributes:
-        canary_pct: share of the HPAs that are scaled.
         most_targets: whose size changes.
         most_replicas: sum of the changes.
         most_vanished_pct: share of the metrics that vanished, above which no size changes.
     """
 
-    canary_pct: int = 100
     most_targets: int = 100
     most_replicas: int = 1000
     most_vanished_pct: int = 50
@@ -64,16 +61,7 @@ def lease_refusal(election: Election) -> str:
     """Return who has the lease, as a process that does not has seen it last."""
     if election.holder == election.candidate.identity:
         return "the lease of this process has expired, and it has not renewed it yet"
-    return f"{election.holder or 'nobody'} has the lease"
-
-
-def is_canary(key: LaneKey, share_pct: int) -> bool:
-    """Return whether an HPA belongs to the share: by its name, so always the same ones.
-
-    A larger share contains a smaller one.
-    """
-    digest = hashlib.sha256(f"{key[0]}/{key[1]}".encode()).digest()
-    return int.from_bytes(digest[:8]) < share_pct * 2**64 // 100
+    return f"{election.leader or 'nobody'} has the lease"
 
 
 class Change(NamedTuple):

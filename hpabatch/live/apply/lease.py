@@ -30,6 +30,8 @@ from hpabatch.cluster.connection.writes import Json, WriteClient
 NAME: Final = "hpabatch-apply"
 DRY_NAME: Final = "hpabatch-apply-dry-run"
 """Of instances that store no size: none of them may keep those that do from writing."""
+ANNOTATION: Final = "hpabatch/acts-on"
+"""What the holder acts on, for instances with a Lease of their own (`neighbors`)."""
 _MARGIN_S: Final = 1.0
 _RENEWALS: Final = 6  # within a duration
 _MOST_REQUEST_S: Final = 5.0
@@ -114,6 +116,8 @@ class Election:
         self.candidate = candidate
         self.hindrance: Callable[[], str] = lambda: ""
         """Returns why this process could not write whoever leads: then it does not renew."""
+        self.claim = ""  # for the annotation of the Lease
+        self.told = ""  # the claim in the Lease as this process wrote it last
         self.problem = ""
         self.holder = ""
         self.term = 0  # counts how often this process took the lease: between two, others had it
@@ -144,6 +148,21 @@ class Election:
         """Whether this process holds the Lease."""
         return self._clock() < self._until - _MARGIN_S
 
+    @property
+    def leader(self) -> str:
+        """The identity of the Lease's holder as far as this process knows, "": nobody."""
+        if self.leads:
+            return self.candidate.identity
+        seen = self._seen
+        if seen is None or self._clock() - seen.since >= self._longest_s:
+            return ""
+        return seen.holder if seen.holder != self.candidate.identity else ""
+
+    @property
+    def place(self) -> str:
+        """Namespace and name of the Lease."""
+        return f"{self.candidate.namespace}/{self.candidate.name}"
+
     def refusal(self, longest_s: float) -> str:
         """Return why a request of at most `longest_s` may not begin now, "" if it may."""
         if self._clock() + longest_s <= self._until - _MARGIN_S:
@@ -157,7 +176,7 @@ class Election:
             self._apply(sent)
             self.problem = ""
         except ApiError as error:
-            self.problem = f"the lease {self._place} cannot be renewed: {error.text}"
+            self.problem = f"the lease {self.place} cannot be renewed: {error.text}"
         if self.leads != self._leads:
             self._leads = self.leads
             self._say(self._told())
@@ -167,17 +186,12 @@ class Election:
     def _told(self) -> str:
         if self._leads:
             return (
-                f"holds the lease {self._place} as {self.candidate.identity}, and writes from now "
-                "on"
+                f"holds the lease {self.place} as {self.candidate.identity}, and writes from now on"
             )
         other = self.holder not in ("", self.candidate.identity)
         whose, why = f"; {self.holder} has it" if other else "", self.hindrance()
         left = f", which is left to others: {why}" if why else ""
-        return f"no longer holds the lease {self._place}{left}{whose}"
-
-    @property
-    def _place(self) -> str:
-        return f"{self.candidate.namespace}/{self.candidate.name}"
+        return f"no longer holds the lease {self.place}{left}{whose}"
 
     @property
     def _path(self) -> str:
@@ -189,7 +203,7 @@ class Election:
             try:
                 self.turn()
             except Exception as error:  # noqa: BLE001 - an invalid Lease must not end the thread
-                self.problem = f"the lease {self._place}: {type(error).__name__}: {error}"
+                self.problem = f"the lease {self.place}: {type(error).__name__}: {error}"
             self._stop.wait(pause_s)
 
     def _timeout_s(self) -> float:
@@ -247,6 +261,7 @@ class Election:
         self._see(found)
         if not document["spec"]["holderIdentity"]:
             return
+        self.told = document["metadata"]["annotations"][ANNOTATION]
         if self._until < sent:
             self.term += 1
         self._until = sent + self.candidate.duration_s
@@ -259,7 +274,10 @@ class Election:
             spec["acquireTime"] = now
             spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + bool(lease)
         spec["holderIdentity"], spec["renewTime"] = self.candidate.identity, now
-        return self._document(lease, {**spec, "leaseDurationSeconds": self.candidate.duration_s})
+        found = self._document(lease, {**spec, "leaseDurationSeconds": self.candidate.duration_s})
+        annotations = found["metadata"].get("annotations") or {}
+        found["metadata"]["annotations"] = {**annotations, ANNOTATION: self.claim}
+        return found
 
     def _unheld(self, lease: Json, duration_s: int) -> Json:
         """Return the Lease without a holder."""

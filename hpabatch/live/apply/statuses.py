@@ -10,14 +10,13 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import quote
 
 from hpabatch.cluster.connection.errors import ApiError, NotFound
-from hpabatch.cluster.connection.writes import Json, WriteClient
-from hpabatch.live.apply.budget import Budget
+from hpabatch.cluster.connection.writes import Budget, Json, WriteClient
 from hpabatch.live.apply.journal import Fields
 from hpabatch.live.apply.scales import TIMEOUT_S, Fence
 from hpabatch.live.passes.lanes import LaneKey
@@ -312,3 +311,25 @@ def _event(item: _Told, name: str, stamp: str, version: str) -> Json:
         "source": {"component": COMPONENT}, "firstTimestamp": stamp, "lastTimestamp": stamp,
         "count": 1,
     }  # fmt: skip
+
+
+def as_stored_status(document: HPA) -> HPA:
+    """Return an HPA with its status as a server stores it: times have no fraction of a second."""
+    status = document.status
+    conditions = tuple(
+        replace(c, last_transition_time=_whole_seconds(c.last_transition_time))
+        for c in status.conditions
+    )
+    last = _whole_seconds(status.last_scale_time)
+    return replace(document, status=replace(status, conditions=conditions, last_scale_time=last))
+
+
+def _whole_seconds(time: str | None) -> str | None:
+    return time if time is None or "." not in time else f"{time.partition('.')[0]}Z"
+
+
+def differ(before: HPAStatus, after: HPAStatus) -> bool:
+    """Return whether a status would be written: not where it is semantically equal."""
+    return replace(before, current_metrics=before.current_metrics or None) != replace(
+        after, current_metrics=after.current_metrics or None
+    )
