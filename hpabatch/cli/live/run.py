@@ -219,13 +219,14 @@ class _Run:
         request = self.request
         if not isinstance(request, LiveRequest) or not request.apply:
             return None
-        from hpabatch.live.apply.setup import Place, log_file, make_applier
+        from hpabatch.live.apply.setup import Place, make_applier
+        from hpabatch.live.loop.setup import log_file
 
-        log = request.apply_log
+        log, server = request.apply_log, self.client.connection.server
         place = Place(
             self.connect, self.discovery, self.cluster,
             request.own_namespace or self.client.connection.namespace,
-            log_file(os.environ, self.cluster) if log is None else Path(log),
+            log_file(os.environ, self.cluster, server) if log is None else Path(log),
             self.settings.flags.sync_period_ms / 1000, self.site, self.site.clock_skew_s,
         )  # fmt: skip
         documents = None if self.own is None else self.site

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,6 @@ from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Budget, WriteClient
 from hpabatch.cluster.objects.types import HpaObject, ScaleKey
 from hpabatch.errors import ManifestError, UsageError
-from hpabatch.history.store.catalog import quote
 from hpabatch.inputs.manifest_checks import check_manifests
 from hpabatch.inputs.manifests import load_manifests
 from hpabatch.live.apply.applier import Applier, Parts
@@ -183,18 +182,6 @@ def make_applier(
     applier = Applier(parts, decider, say)
     stack.callback(applier.stop)
     return applier
-
-
-def log_file(environ: Mapping[str, str], cluster: str) -> Path:
-    """Return the default file of the journal (UsageError: the user has no home)."""
-    try:
-        home = Path(environ.get("HOME") or "~").expanduser()
-    except RuntimeError:
-        raise UsageError(
-            "there is no HOME for the log of writes: name a file with --apply-log"
-        ) from None
-    folder = Path(environ.get("XDG_STATE_HOME") or home / ".local" / "state")
-    return folder / "hpabatch" / f"apply-{quote(cluster)}.jsonl"
 
 
 def _budget(rate: int) -> Budget:
