@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -127,9 +127,9 @@ def test_after_kills_of_the_leader_policies_hold(
     with watched_sizes(ground, "killed", "web") as changes:
         ground.levels(cpu_total_m={"killed/web": 3000})
         for _ in range(KILLS):
-            other, seconds = kill_leader(pair, "killed/web", draw)
-            assert seconds < 2 * LEASE_S + 3
-            pair = [other, start("--manifests", str(folder))]
+            killed = kill_leader(pair, "killed/web", draw)
+            assert killed.seconds < 2 * LEASE_S + 3
+            pair = [killed.other, start("--manifests", str(folder))]
         time.sleep(PERIOD_S / 2)
     assert len(changes) > 1, "sizes were written"
     assert len(changes) == audited_writes(ground, "killed", "web"), "none is written twice"
@@ -138,16 +138,38 @@ def test_after_kills_of_the_leader_policies_hold(
         assert sum(inside) <= PODS_A_PERIOD, (changes, at)
 
 
-def kill_leader(pair: list[Applying], hpa: str, draw: random.Random) -> tuple[Applying, float]:
-    """Kill the leader while the other is hot; return that one, and the time it took to lead (s)."""
+class Killed(NamedTuple):
+    """The instance that is left, seconds until it led, and whether a size was being written."""
+
+    other: Applying
+    seconds: float
+    at_write: bool
+
+
+def kill_leader(
+    pair: list[Applying], hpa: str, draw: random.Random, *, at_write: bool = False
+) -> Killed:
+    """Kill the leader within three seconds, while the other is hot.
+
+    Args:
+        pair: the instances.
+        hpa: what the other has to have decided by then.
+        draw: the moment.
+        at_write: a few ms after it has logged that it will write a size, if it does in a while.
+    """
     pair[0].until(lambda: any(one.leads() for one in pair))
-    time.sleep(draw.uniform(0, 3))
     other, leader = sorted(pair, key=Applying.leads)
     other.until(lambda: hpa in other.desired())
+    until, known = time.monotonic() + 12, len(leader.logged("will"))
+    if not at_write:
+        time.sleep(draw.uniform(0, 3))
+    while at_write and len(leader.logged("will")) == known and time.monotonic() < until:
+        time.sleep(0.001)
+    time.sleep(draw.uniform(0, 0.02))
     leader.kill_now()
-    begun = time.monotonic()
+    begun, wrote = time.monotonic(), len(leader.logged("will")) > known
     other.until(other.leads)
-    return other, time.monotonic() - begun
+    return Killed(other, time.monotonic() - begun, at_write and wrote)
 
 
 @contextmanager

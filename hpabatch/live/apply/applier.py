@@ -34,6 +34,7 @@ from hpabatch.live.apply.statuses import StatusSink, as_stored_status, differ
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import ForeignChange, Lane, LaneKey
 from hpabatch.live.passes.result import PassResult
+from hpabatch.model.printable import counted
 
 _MOST_NAMED: Final = 5
 _UNNAMED: Final = "hpabatch: waits: the lease does not yet name it for other instances"
@@ -292,7 +293,7 @@ class Applier:
     def _tell_pass(self, hpas: int, changes: int, counts: Mapping[Outcome, int]) -> None:
         """Log who leads, and what became of the sizes of a pass."""
         said = "".join(f", {count} {outcome}" for outcome, count in counts.items() if count)
-        text = f"{hpas} HPAs decided, {changes} sizes to change{said}"
+        text = f"{counted(hpas, 'HPA')} decided, {counted(changes, 'size')} to change{said}"
         self._parts.journal.note([{"event": "pass", "leader": self._leader, "text": text}])
 
     def _write_statuses(self, result: PassResult, ours: Sequence[int]) -> None:

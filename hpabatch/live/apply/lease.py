@@ -185,9 +185,7 @@ class Election:
 
     def _told(self) -> str:
         if self._leads:
-            return (
-                f"holds the lease {self.place} as {self.candidate.identity}, and writes from now on"
-            )
+            return f"holds the lease {self.place} as {self.candidate.identity}"
         other = self.holder not in ("", self.candidate.identity)
         whose, why = f"; {self.holder} has it" if other else "", self.hindrance()
         left = f", which is left to others: {why}" if why else ""

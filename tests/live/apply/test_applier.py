@@ -376,9 +376,9 @@ def test_every_pass_says_who_leads_and_what_became_of_its_sizes(tmp_path: Path) 
     bench.turns(2)
     told = [(line.get("leader", ""), line["text"]) for line in bench.lines("pass")]
     assert told == [
-        ("", "1 HPAs decided, 1 sizes to change"),
-        ("me", "1 HPAs decided, 1 sizes to change, 1 done"),
-        ("me", "1 HPAs decided, 1 sizes to change, 1 moved"),
+        ("", "1 HPA decided, 1 size to change"),
+        ("me", "1 HPA decided, 1 size to change, 1 done"),
+        ("me", "1 HPA decided, 1 size to change, 1 moved"),
     ]
 
 
