@@ -3,7 +3,8 @@
 As upstream (horizontal.go, reconcileAutoscaler), which reads the scale, decides, and puts it back.
 Here a watch has read the object, so the first request is the PUT. Its resourceVersion also proves
 that the target has no other annotation than was seen. A conflict is followed by a reading and
-another attempt, at most five in all. Of kinds without a watch the scale is read first.
+another attempt, at most five in all. Of kinds without a watch the scale is read first. Other than
+upstream, which overwrites it then, a size that is not the one that was decided on stays.
 """
 
 from __future__ import annotations
@@ -150,16 +151,15 @@ class ScaleWriter:
 
         `puts` gets what is sent, until it is known to have failed.
         """
-        path, is_read = scale_path(self._apis, key), False
+        path = scale_path(self._apis, key)
         failure: ApiError | None = None
         for attempt in range(_ATTEMPTS):
             if attempt:
                 self._sleep(_PAUSE_S * (1 + _JITTER * random.random()))  # noqa: S311 - jitter
             if scale is None:
                 scale = self._read(key, path)
-                if not is_read and _size(scale) != before:
+                if _size(scale) != before:
                     raise _VoidError(Outcome.MOVED, _moved(before, _size(scale)))
-                is_read = True
             self._sleep(self._budget.take())
             refusal = self._fence.refusal(TIMEOUT_S)
             if refusal:

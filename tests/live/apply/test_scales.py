@@ -242,6 +242,20 @@ def _seen(case: Case, **more: Any) -> ScaleObject:
     return ScaleObject(KEY, 2, 2, "app=web", **known, **more)
 
 
+def test_a_size_that_changes_between_two_attempts_stays() -> None:
+    case = Case()
+    left = [1]
+
+    def interfere(method: str, path: str) -> None:
+        if method == "PUT" and left:
+            left.clear()
+            case.client.put(TARGET, spec={"replicas": 7})
+
+    case.client.before = interfere
+    assert case.writer.write(KEY, 2, 4, None).outcome is Outcome.MOVED
+    assert (case.size, case.puts()) == (7, 1)
+
+
 @pytest.mark.parametrize("reads_target", [True, False])
 def test_a_size_that_a_watch_has_shown_takes_one_request(reads_target: bool) -> None:
     case = Case(reads_target)
