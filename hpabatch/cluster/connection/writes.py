@@ -43,7 +43,7 @@ class WriteClient:
             connection: from `connect.connect`, for this client alone; it is closed with it.
             dry_run: the server checks writing requests and stores nothing (dryRun=All).
             fence: returns why a writing request of at most that many seconds may not be sent now,
-                "" if it may; it is asked right before each sending.
+                "" if it may; it is checked right before each sending.
         """
         self._wire = Wire(connection, may_write=True, fence=fence)
         self.dry_run = dry_run

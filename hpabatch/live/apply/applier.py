@@ -1,4 +1,4 @@
-"""Writes of a pass: which decisions are carried out, and what becomes of the others.
+"""Writes of a pass: permission, sizes, statuses.
 
 The decisions are those of every pass (`passes.decide`). A write that fails, or has to wait for a
 limit of the pass, is decided once more as one that fails: the rule for that exists once.
@@ -42,15 +42,15 @@ _UNNAMED: Final = "hpabatch: waits: the lease does not yet name it for other ins
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What an applier works with.
+    """The parts of an applier.
 
     Attributes:
-        client: of the switch, and of all writes that a dry run stores too.
+        client: reads the kill switch.
         namespace: hpabatch's own.
         scales: writes sizes.
         gate: of the writes of a pass.
         statuses: writes statuses and events; None in a dry run.
-        election: who writes.
+        election: the lease.
         journal: the log of writes.
         ledger: the changes, for instances that start later.
         rivals: other controllers.
@@ -96,7 +96,7 @@ class Applier:
         """Prepare; nothing is sent before `start`.
 
         Args:
-            parts: what it works with.
+            parts: of the applier.
             decider: of the loop.
             say: gets subject and text of notes.
         """
@@ -131,7 +131,7 @@ class Applier:
             self._parts.statuses.start()
 
     def stop(self) -> None:
-        """End: what waits is written, then the lease is released."""
+        """Write the waiting statuses, then release the lease."""
         self._sizes.stop()
         if self._parts.statuses is not None:
             self._parts.statuses.stop()
@@ -162,7 +162,10 @@ class Applier:
     # ---- before the decision
 
     def begin(self) -> None:
-        """Find out who may write in the coming pass. Changes were taken in just before."""
+        """Determine whether this process may write in the coming pass.
+
+        Changes of the cluster were applied just before.
+        """
         self._began_s = time.monotonic()
         parts, lanes = self._parts, self._decider.lanes
         leads = parts.election.leads
@@ -208,7 +211,7 @@ class Applier:
         return self._origins.recall()
 
     def _look_for_rivals(self, leads: bool, may_probe: bool) -> str:
-        """Find out which HPAs are left to others; return why nothing may be written, or ""."""
+        """Select the HPAs of the pass; return why nothing may be written, "" if it may."""
         parts, lanes = self._parts, list(self._decider.lanes)
         refusal = parts.rivals.look(lanes, leads, may_probe)
         if parts.neighbors is not None:
@@ -221,7 +224,7 @@ class Applier:
         return refusal
 
     def _tell_who(self) -> None:
-        """Say who leads, and what forbids writes, where that has changed."""
+        """Log the leader, and what forbids writes, where they have changed."""
         election, why = self._parts.election, "; ".join(self._refusals.values())
         if why != self._why:
             event = "follows" if why else "leads"
@@ -266,7 +269,7 @@ class Applier:
         for target in fate.off:
             self._parts.selection.note_off(target)
         self._tell_pass(len(result), len(changes), fate.counts)
-        if self._parts.dry_run:  # what is decided would be done: nothing is decided again
+        if self._parts.dry_run:  # it stores nothing, so no decision is changed
             return result
         if fate.failed:
             result = self._decider.redecide(fate.failed)
@@ -279,7 +282,7 @@ class Applier:
             return False
         probe = self._parts.rivals.probe
         if probe is not None and key[1] == PROBE:
-            # A status on the probe of another instance tells that one that it is not alone.
+            # A status on the probe of another instance shows there that this one acts.
             return key != probe.key
         return self._parts.selection.is_acted_on(key)
 
@@ -291,7 +294,7 @@ class Applier:
         figures.void += counts.get(Outcome.MOVED, 0) + counts.get(Outcome.OFF, 0)
 
     def _tell_pass(self, hpas: int, changes: int, counts: Mapping[Outcome, int]) -> None:
-        """Log who leads, and what became of the sizes of a pass."""
+        """Log the leader and the outcomes of a pass."""
         said = "".join(f", {count} {outcome}" for outcome, count in counts.items() if count)
         text = f"{counted(hpas, 'HPA')} decided, {counted(changes, 'size')} to change{said}"
         self._parts.journal.note([{"event": "pass", "leader": self._leader, "text": text}])

@@ -66,7 +66,7 @@ class Gate:
     def carry(
         self, pool: Executor, write: Callable[[Change], Written], changes: Sequence[Change]
     ) -> list[Written]:
-        """Make the writes of a pass; those whose time does not come are told to wait."""
+        """Make the writes of a pass; those that cannot begin in time wait for the next pass."""
         self._until = self._clock() + self._longest_s
         writes = [pool.submit(self._one, write, change) for change in changes]
         pending: set[Future[Written]] = set(writes)
@@ -94,8 +94,8 @@ class Gate:
 class Hindrance:
     """Reasons to leave the lease to others: a loop that hangs, a log that cannot be written.
 
-    Another controller is none: another instance, which has not seen it, would write. The lease's
-    thread asks, the loop's tells.
+    Another controller is none: another instance, which has not seen it, would write. The loop's
+    thread notes them, the lease's thread reads them.
     """
 
     def __init__(

@@ -58,7 +58,7 @@ def switch_refusal(client: WriteClient, namespace: str) -> str:
 
 
 def lease_refusal(election: Election) -> str:
-    """Return who has the lease, as a process that does not has seen it last."""
+    """Return the sentence about a lease that this process does not hold."""
     if election.holder == election.candidate.identity:
         return "the lease of this process has expired, and it has not renewed it yet"
     return f"{election.leader or 'nobody'} has the lease"
@@ -74,10 +74,10 @@ class Change(NamedTuple):
 
 
 class Queue:
-    """Changes that wait because a pass has a limit: who has waited longest goes first."""
+    """Changes that wait because of a limit; in the next pass the longest wait goes first."""
 
     def __init__(self, limits: Limits) -> None:
-        """Begin without any."""
+        """Begin with no change."""
         self._limits = limits
         self._waited: dict[LaneKey, int] = {}
         self._before: dict[LaneKey, int] = {}

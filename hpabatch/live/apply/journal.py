@@ -131,7 +131,7 @@ class Journal:
 
 
 def outcomes(lines: Sequence[Fields], written: Sequence[Written]) -> list[Fields]:
-    """Return the lines that follow those of writes: what became of each."""
+    """Return the lines with the outcomes of writes."""
     return [
         {
             "event": "void" if one.is_void else str(one.outcome),
@@ -147,14 +147,14 @@ class Waits:
     """Sizes that wait: the log has a line when one begins to wait, or its reason changes."""
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Begin with no waiting size."""
         self._known: dict[str, object] = {}
 
     def lines(self, waiting: Iterable[Fields]) -> list[Fields]:
-        """Return the new ones among the lines of a pass that tell what waits."""
-        told = {f"{line['namespace']}/{line['hpa']}": line for line in waiting}
-        found = [line for key, line in told.items() if self._known.get(key) != line["error"]]
-        self._known = {key: line["error"] for key, line in told.items()}
+        """Return the lines of a pass about sizes that did not wait before, or for another rule."""
+        named = {f"{line['namespace']}/{line['hpa']}": line for line in waiting}
+        found = [line for key, line in named.items() if self._known.get(key) != line["error"]]
+        self._known = {key: line["error"] for key, line in named.items()}
         return found
 
 

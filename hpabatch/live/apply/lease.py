@@ -1,10 +1,10 @@
 """Leader election by a Lease (coordination.k8s.io), and the fence that follows from it.
 
 A candidate takes a Lease that it has seen unchanged for the Lease's duration, on its own monotonic
-clock. Nothing compares clocks of two machines, so their skew does not matter. From that follows the
-fence: whoever renews knows that nobody takes the Lease before its duration has passed since the
-renewal was *sent*. A writing request begins only if its time limit ends before that, less a margin
-for clocks of different pace.
+clock. Clocks of two machines are never compared, so their skew does not matter. From that follows
+the fence: after a renewal nobody takes the Lease before its duration has passed since the renewal
+was *sent*. A writing request begins only if its time limit ends before that, less a margin for
+clocks of different pace.
 
 Two Leases may be taken earlier: one that this process saw held, and then released; and one without
 a holder, by the process whose own fence still holds. A missing Lease is made without a holder, so
@@ -115,16 +115,16 @@ class Election:
         """
         self.candidate = candidate
         self.hindrance: Callable[[], str] = lambda: ""
-        """Returns why this process could not write whoever leads: then it does not renew."""
+        """Returns why this process could not write if it led; then it does not renew."""
         self.claim = ""  # for the annotation of the Lease
-        self.told = ""  # the claim in the Lease as this process wrote it last
+        self.published = ""  # the claim in the Lease as this process wrote it last
         self.problem = ""
         self.holder = ""
         self.term = 0  # counts how often this process took the lease: between two, others had it
         self._client, self._say, self._clock = client, say, clock
         self._until = -1.0  # on the clock: nobody else takes the Lease before
         self._seen: _Sight | None = None
-        self._released = False  # what was last seen was released before this process's eyes
+        self._released = False  # the Lease as last seen, after it was seen held
         self._longest_s = float(candidate.duration_s)  # of all holders that were seen
         self._leads = False
         self._stop = threading.Event()
@@ -179,11 +179,11 @@ class Election:
             self.problem = f"the lease {self.place} cannot be renewed: {error.text}"
         if self.leads != self._leads:
             self._leads = self.leads
-            self._say(self._told())
+            self._say(self._sentence())
 
     # ---- parts
 
-    def _told(self) -> str:
+    def _sentence(self) -> str:
         if self._leads:
             return f"holds the lease {self.place} as {self.candidate.identity}"
         other = self.holder not in ("", self.candidate.identity)
@@ -221,8 +221,8 @@ class Election:
             self._put("PUT", self._path, self._held(lease), self._clock())
 
     def _make(self, sent: float) -> None:
-        """Make the missing Lease: who can still write goes on with it, others leave it unheld."""
-        # With its last holder's name only if it is there before others may hold another one.
+        """Make the missing Lease: held if the own fence still holds, otherwise without a holder."""
+        # The request has to end before the fence, after which others may hold one that they made.
         is_mine = self._clock() + self._timeout_s() <= self._until and not self.hindrance()
         document = self._held({}) if is_mine else self._unheld({}, self.candidate.duration_s)
         self._put("POST", self.candidate.collection, document, sent)
@@ -259,7 +259,7 @@ class Election:
         self._see(found)
         if not document["spec"]["holderIdentity"]:
             return
-        self.told = document["metadata"]["annotations"][ANNOTATION]
+        self.published = document["metadata"]["annotations"][ANNOTATION]
         if self._until < sent:
             self.term += 1
         self._until = sent + self.candidate.duration_s

@@ -76,7 +76,7 @@ class Claims:
 
 
 class Neighbors:
-    """The other instances, and what is left to them. For one thread.
+    """The other instances, and the HPAs that are left to them. For one thread.
 
     Attributes:
         problem: why they cannot be seen, "" if they can.
@@ -90,7 +90,7 @@ class Neighbors:
 
         Args:
             client: sends the requests.
-            election: whose Lease tells the others what this instance acts on.
+            election: of the own Lease, whose annotation is for the others.
             own_documents: the way in which it acts; instances of different ways never have a target
                 in common, since one of own documents leaves those of the cluster's HPAs alone.
             clock: monotonic seconds.
@@ -105,37 +105,37 @@ class Neighbors:
         self._looked = False  # the last time: otherwise the own Lease names what was free long ago
 
     def look(self, targets: Mapping[LaneKey, ScaleKey]) -> Claims:
-        """Read the other Leases, and let the own one name what is not another's.
+        """Read the other Leases, and let the own one name all targets that no other one names.
 
-        Without a response what was known goes on, and nothing is added to it; without the right to
-        read them there are no others.
+        Without a response the state stays, and nothing is added. Without the right to read them
+        there are no others.
 
         Args:
             targets: of all HPAs.
         """
-        told = _decoded(self._election.told) if self._election.leads else None
-        if told is None or self._term != self._election.term:
+        named = _decoded(self._election.published) if self._election.leads else None
+        if named is None or self._term != self._election.term:
             self._held, self._term = set(), self._election.term
         self._held &= targets.keys()
         self._others = {key: by for key, by in self._others.items() if key in targets}
         looked, self._looked = self._looked, self._read()
         if self._looked:
-            self._share(targets, told[1] if told is not None and looked else set())
+            self._share(targets, named[1] if named is not None and looked else set())
         waiting = targets.keys() - self._others.keys() - self._held
         return Claims(dict(self._others), frozenset(waiting))
 
-    def _share(self, targets: Mapping[LaneKey, ScaleKey], told: set[str]) -> None:
-        """Find out which targets are whose; `told`: marks in the own Lease before the reading."""
+    def _share(self, targets: Mapping[LaneKey, ScaleKey], named: set[str]) -> None:
+        """Divide the targets; `named`: marks in the own Lease from before the reading."""
         self._others, now = {}, self._clock()
         # Of a Lease that was deleted and made again the last holder may write for a while.
         if any(one.is_new and one.is_younger(1, now) for one in self._seen.values()):
-            told = set()
+            named = set()
         for key in targets.keys() - self._held:
             marks = _marks(targets[key], self._way)
             by = self._claimed(marks)
             if by:
                 self._others[key] = by
-            elif not told.isdisjoint(marks):
+            elif not named.isdisjoint(marks):
                 self._held.add(key)
         mine = [target for key, target in targets.items() if key not in self._others]
         self._election.claim = _encoded(self._way, mine)

@@ -48,7 +48,7 @@ class Reports:
             namespace: hpabatch's own.
             identity: of this process.
             budget: of these requests.
-            fence: is asked before each write; its term tells when others may have written.
+            fence: is checked before each write; between two of its terms others may have written.
             clock: monotonic seconds.
             log: gets a line for what was written.
         """
@@ -67,7 +67,7 @@ class Reports:
         self._thread.start()
 
     def stop(self) -> None:
-        """Write what is due, and end."""
+        """Write the reports that are due, and end."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(DRAIN_S + TIMEOUT_S)

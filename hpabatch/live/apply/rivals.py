@@ -45,7 +45,7 @@ class Silence:
     """The time since when no other controller was seen. For one thread."""
 
     def __init__(self, wait_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin without any.
+        """Begin with no silence.
 
         Args:
             wait_s: of silence before anything is written; `silence_s` in production, tests may
@@ -99,7 +99,7 @@ class Probe:
             client: sends the requests; it must store them (no dry run).
             version: of autoscaling, v2 or v2beta2.
             namespace: hpabatch's own.
-            silence: learns what the probe shows.
+            silence: is interrupted or goes on, as the probe shows.
             log: gets a line when it is made or removed.
         """
         self.key: LaneKey = (namespace, PROBE)
@@ -201,7 +201,7 @@ class OwnStatuses:
         kept = self._known.get(lane.key)
         if kept is None or _trait(lane.uid, lane.status) in kept:
             return False
-        del self._known[lane.key]  # told once; what stands there is replaced by the next write
+        del self._known[lane.key]  # reported once; the next write replaces that status
         is_same = any(trait[0] == lane.uid for trait in kept)
         return is_same and not lane.status.is_unwritten
 
@@ -214,7 +214,7 @@ class OwnStatuses:
 def _trait(uid: str, status: HPAStatus) -> Trait:
     """Return what a server stores as it was written, whatever its version.
 
-    The times tell apart two instances that decide the same.
+    Its times differ between two instances that decide the same.
     """
     conditions = tuple(
         (c.type, c.status, c.reason, c.last_transition_time) for c in status.conditions

@@ -3,8 +3,8 @@
 As upstream (horizontal.go, reconcileAutoscaler), which reads the scale, decides, and puts it back.
 Here a watch has read the object, so the first request is the PUT. Its resourceVersion also proves
 that the target has no other annotation than was seen. A conflict is followed by a reading and
-another attempt, at most five in all. Of kinds without a watch the scale is read first. Other than
-upstream, which overwrites it then, a size that is not the one that was decided on stays.
+another attempt, at most five in all. The scale of a kind without a watch is read first. A size that
+is not the one that was decided on stays, whereas upstream overwrites it after a conflict.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Term(Fence, Protocol):
 
 
 class Outcome(StrEnum):
-    """What became of a decided size, as the log of writes names it."""
+    """Outcome of a decided size."""
 
     DONE = "done"
     FAILED = "failed"
@@ -59,7 +59,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of a write.
+    """Result of a write.
 
     Attributes:
         outcome: DONE: the size is written. FAILED: it is not. WAITS: it was not begun, and waits
@@ -108,7 +108,7 @@ class ScaleWriter:
             client: sends the requests.
             apis: the resources of kinds.
             budget: of these requests.
-            fence: is asked before each writing request.
+            fence: is checked before each writing request.
             reads_target: the target's own annotation can forbid the write.
             sleep: of a thread, seconds.
         """
@@ -182,7 +182,7 @@ class ScaleWriter:
         return "" if failure is None else failure.text, False
 
     def _settled(self, failure: ApiError, path: str, scale: Json, after: int) -> tuple[str, bool]:
-        """Return what became of a write without a response: the scale itself may show it.
+        """Return error and uncertainty of a write without a response: the scale may show it.
 
         One that does not show it proves nothing: the server may store the write after this reading.
         """

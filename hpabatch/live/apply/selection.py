@@ -42,7 +42,7 @@ class Selection:
         say: Callable[[str, str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin without any.
+        """Begin with no HPA.
 
         Args:
             canary_pct: share of the HPAs that are acted on.

@@ -44,7 +44,7 @@ _TIMEOUT_S: Final = 5.0
 
 
 class Place(NamedTuple):
-    """Where an applier acts.
+    """Cluster, own namespace and files of an applier.
 
     Attributes:
         connect: makes a connection; each client needs its own.

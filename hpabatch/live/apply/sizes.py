@@ -1,7 +1,7 @@
-"""Sizes of a pass: the order in which they are written, and what becomes of each.
+"""Sizes of a pass: their order, their writing, their outcomes.
 
-Before a size is written, log and ledger name it. What became of it goes into the log, into the
-memory of the rules, and into the ledger of other instances.
+Before a size is written, log and ledger name it. Its outcome goes into the log, into the memory of
+the rules, and into the ledger of other instances.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _WORKERS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What writes sizes, and what is told of them.
+    """The parts that take part in the writing of sizes.
 
     Attributes:
         scales: writes a size.
         gate: of the writes of a pass.
         journal: the log of writes.
-        hindrance: is told when the log cannot be written.
+        hindrance: gets an error of the log.
         ledger: of changes, for other instances.
-        origins: is told what was written.
+        origins: gets the outcomes.
         limits: of a pass.
         dry_run: the server stores no size.
     """
@@ -53,7 +53,7 @@ class Tools:
 
 @dataclass(slots=True)
 class Fate:
-    """What became of the sizes of a pass.
+    """Outcomes of the sizes of a pass.
 
     Attributes:
         failed: errors of those that were not written, by lane.

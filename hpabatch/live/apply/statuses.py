@@ -45,7 +45,7 @@ class StatusSink(Protocol):
         """Forget what was written: another process wrote since."""
 
     def last(self, keys: Collection[LaneKey]) -> Mapping[LaneKey, HPAStatus]:
-        """Return what other processes wrote last of these HPAs, where no HPA itself tells it."""
+        """Return the last statuses of these HPAs by other processes, if no HPA itself has them."""
 
     def start(self) -> None:
         """Begin."""
@@ -104,7 +104,7 @@ class HpaStatuses:
             client: sends the requests.
             version: of autoscaling, v2 or v2beta2.
             budget: of these requests.
-            fence: is asked before each.
+            fence: is checked before each.
             events: whether events are written, too.
             clock: monotonic seconds.
             log: gets a line for what was written.
@@ -193,7 +193,7 @@ class HpaStatuses:
                 self._problem = f"{type(error).__name__}: {error}"
 
     def _next(self) -> _Status | _Told:
-        """Return what is written next: statuses and events in turn, so neither starves."""
+        """Return the next item: statuses and events in turn, so neither starves."""
         queue = self._queue
         takes_event = bool(queue.events) and (self._is_events_turn or not queue.statuses)
         self._is_events_turn = not takes_event
