@@ -1,10 +1,12 @@
 """Leaders of `hpabatch live --apply` killed at random moments: does the policy hold over all?
 
-    HPABATCH_CLUSTER_SCRIPTS=… python -m benchmarks.live_kills [--kills 50] [--seed 7]
+    HPABATCH_CLUSTER_SCRIPTS=… python -m benchmarks.live_kills
 
-Two instances run; the one that leads is killed (SIGKILL), another is started, and so on. The sizes
-that were seen are as many as the API server's audit log has writes, whose times are compared with
-the policy.
+Two instances run; the one that leads is killed (SIGKILL), another is started, and so on. Every
+other kill comes right after a line `will` of the log of writes, so while a size is written; the
+others at any time. Compared are the sizes that were seen, the writes in the API server's audit log,
+and the policy. It takes about a quarter of an hour, prints the figures, and writes the part `kills`
+of docs/live-apply.md, unless --kills is another number.
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Final, NamedTuple
 
+from benchmarks.live_process import circumstances, write_part
 from tests.real.api_writes import Writer
-from tests.real.applying import Applying, Ground
+from tests.real.applying import LEASE_S, Applying, Ground
 from tests.real.cluster import missing, running_cluster
 from tests.real.test_live_apply_ha import (
     PODS_A_PERIOD,
@@ -27,18 +31,41 @@ from tests.real.test_live_apply_ha import (
     watched_sizes,
 )
 
-_LEVELS_M = (3000, 200, 6000, 1000)
-_PERIOD_S = 15
+_LEVELS_M: Final = (3000, 200, 6000, 1000)
+_PERIOD_S: Final = 15
+_KILLS: Final = 50
+
+
+class Found(NamedTuple):
+    """Figures of a run.
+
+    Attributes:
+        seed: of the moments.
+        took_s: from each kill until the other leads, ascending.
+        at_write: kills right after a line `will`.
+        changes: of the size, as they were seen.
+        writes: of the scale, in the audit log.
+        most_pods: that changed within `within_s`.
+    """
+
+    seed: int
+    took_s: list[float]
+    at_write: int
+    changes: int
+    writes: int
+    most_pods: int
+    within_s: float
 
 
 def main() -> None:
-    """Run, and print what was found."""
+    """Run, print what was found, and write the page's part."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--kills", type=int, default=_KILLS)
     parser.add_argument("--seed", type=int, default=7)
     options = parser.parse_args()
     if missing():
         raise SystemExit(missing())
+    under = circumstances()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         flags = ["--stub", "--fake-kubelet", "--audit", "--controllers", "deployment,replicaset"]
@@ -47,17 +74,18 @@ def main() -> None:
         cluster = stack.enter_context(running_cluster(folder / "cluster", audit, flags))
         ground = Ground(Writer(cluster))
         ground.prepare("killed")
-        took = _kill(ground, folder, options.kills, random.Random(options.seed), stack)
-    took.sort()
-    print(
-        f"{len(took)} kills; the other led after {took[0]:.1f} to {took[-1]:.1f} s, "
-        f"median {took[len(took) // 2]:.1f} s"
-    )
+        found = _kill(ground, folder, options.kills, options.seed, stack)
+    lines = [f"{under}: `python -m benchmarks.live_kills`", "", *_table(found)]
+    print("\n".join(lines))
+    wrong = found.changes != found.writes or found.most_pods > PODS_A_PERIOD
+    if options.kills == _KILLS and not wrong:
+        write_part("kills", lines)
+    if wrong:
+        raise SystemExit("a size was written twice, or more changed than the policy allows")
 
 
-def _kill(
-    ground: Ground, folder: Path, kills: int, draw: random.Random, stack: ExitStack
-) -> list[float]:
+def _kill(ground: Ground, folder: Path, kills: int, seed: int, stack: ExitStack) -> Found:
+    draw = random.Random(seed)
     policy = {"type": "Pods", "value": PODS_A_PERIOD, "periodSeconds": _PERIOD_S}
     rules = {"policies": [policy], "stabilizationWindowSeconds": 0}
     behavior = {"scaleUp": rules, "scaleDown": rules}
@@ -70,28 +98,40 @@ def _kill(
         stack.callback(one.kill)
         return one
 
-    pair, took = [start(0), start(1)], []
+    pair, took, at_write = [start(0), start(1)], [], 0
     with watched_sizes(ground, "killed", "web") as changes:
         for number in range(kills):
             ground.levels(cpu_total_m={"killed/web": _LEVELS_M[number // 5 % len(_LEVELS_M)]})
-            other, seconds = kill_leader(pair, "killed/web", draw)
-            took.append(seconds)
-            pair = [other, start(number + 2)]
+            killed = kill_leader(pair, "killed/web", draw, at_write=number % 2 == 1)
+            took.append(killed.seconds)
+            at_write += killed.at_write
+            pair = [killed.other, start(number + 2)]
+            if number % 10 == 9:
+                print(f"{number + 1} kills", flush=True)
         time.sleep(_PERIOD_S)
     at_s = audited_times(ground, "killed", "web")
-    if len(at_s) != len(changes):
-        raise SystemExit(f"{len(changes)} changes of the size, {len(at_s)} writes in the audit log")
     # API server 1.20 audits no object of a scale: the sizes are those that were seen, in order.
-    moved = [(at, change) for at, (_, change) in zip(at_s, changes, strict=True)]
+    moved = [(at, change) for at, (_, change) in zip(at_s, changes, strict=False)]
     within_s = _PERIOD_S - SLACK_S
-    worst = max(
+    most = max(
         abs(sum(change for then, change in moved if at <= then < at + within_s)) for at, _ in moved
     )
-    print(
-        f"{len(changes)} changes of the size, {len(at_s)} writes in the audit log, by which "
-        f"at most {worst} pods changed in {within_s:g} s, {PODS_A_PERIOD} allowed in {_PERIOD_S} s"
-    )
-    return took
+    return Found(seed, sorted(took), at_write, len(changes), len(at_s), most, within_s)
+
+
+def _table(found: Found) -> list[str]:
+    took = found.took_s
+    times = f"{took[0]:.1f} to {took[-1]:.1f} s, median {took[len(took) // 2]:.1f} s"
+    rows = {
+        f"kills of the leader, lease {LEASE_S} s, seed {found.seed}": str(len(took)),
+        "of them while a size was written": str(found.at_write),
+        "until the other leads": times,
+        "changes of the size": str(found.changes),
+        "writes in the audit log": str(found.writes),
+        f"pods that changed within {found.within_s:g} s, at most": str(found.most_pods),
+        f"allowed by the policy within {_PERIOD_S} s": str(PODS_A_PERIOD),
+    }
+    return ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())]
 
 
 if __name__ == "__main__":

@@ -13,14 +13,30 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from benchmarks.readme import ROOT, replace_part
+
+PAGE: Final = ROOT / "docs" / "live-apply.md"
 PROGRAM: Final = Path(sys.executable).with_name("hpabatch")
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 _READY_S: Final = 300
 PASSES: Final = "hpabatch_passes_total"
 REQUESTS: Final = "hpabatch_api_requests_total"
+
+
+def circumstances() -> str:
+    """Return one phrase about date and machine, for the head of a table."""
+    day = datetime.now(UTC).strftime("%Y-%m-%d")
+    load = os.getloadavg()[0]
+    return f"Measured {day} on {os.cpu_count()} cores, load before the run {load:.1f}"
+
+
+def write_part(name: str, lines: Sequence[str]) -> None:
+    """Write a part of docs/live-apply.md."""
+    PAGE.write_text(replace_part(PAGE.read_text(), name, list(lines)))
 
 
 def cpu_s(pid: int) -> float:

@@ -61,13 +61,19 @@ class Store:
         self._ends = 0
         self._expired = 0
 
-    def put(self, name: str, namespace: str = "shop", **labels: str) -> None:
+    def begin_anew(self, version: int) -> None:
+        """Empty the storage, which then counts from another version."""
+        with self._more:
+            self.pods, self.version, self._oldest = {}, version, 0
+            self._log.clear()
+
+    def put(self, name: str, namespace: str = "shop", uid: str = "", **labels: str) -> None:
         """Make a pod, or change its labels."""
         with self._more:
             key = namespace, name
             self.version += 1
             old = self.pods.get(key)
-            uid = old["metadata"]["uid"] if old else f"u{self.version}"
+            uid = old["metadata"]["uid"] if old else uid or f"u{self.version}"
             self.pods[key] = {
                 "metadata": {
                     "name": name, "namespace": namespace, "uid": uid, "labels": labels,

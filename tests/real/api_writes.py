@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import ssl
 import subprocess
@@ -90,6 +91,27 @@ class Writer:
         """Kill the API server, and start it again."""
         self.kill()
         self.start()
+
+    def empty(self) -> None:
+        """Kill etcd and the API server, and start both again with nothing in the storage."""
+        self.kill()
+        command = self._kill("etcd")
+        shutil.rmtree(self.folder / "etcd")
+        self._start("etcd", command)
+        until = time.monotonic() + 60
+        while not self._is_healthy():
+            assert time.monotonic() < until, "etcd does not start again"
+            time.sleep(0.2)
+            if not _runs(int(dict(line.split() for line in self._pids())["etcd"])):
+                self._start("etcd", command)  # a thread of the killed one still had its port
+        self.start()
+
+    def _is_healthy(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self._etcd}/health", timeout=5) as reply:
+                return str(json.load(reply)["health"]) == "true"
+        except OSError:
+            return False
 
     def kill(self) -> None:
         self._command = self._kill("kube-apiserver")

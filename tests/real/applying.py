@@ -78,9 +78,14 @@ class Ground(Place):
             self.writer.namespace(namespace)
         self.switch("false")
 
-    def switch(self, value: str) -> None:
+    def own_namespace(self, name: str) -> None:
+        """Make another namespace for hpabatch's own objects."""
+        self.writer.namespace(name)
+        self.switch("false", name)
+
+    def switch(self, value: str, namespace: str = OURS) -> None:
         """Set the kill switch."""
-        path = f"/api/v1/namespaces/{OURS}/configmaps"
+        path = f"/api/v1/namespaces/{namespace}/configmaps"
         body = {"metadata": {"name": "hpabatch-apply"}, "data": {"stop": value}}
         if any(one["metadata"]["name"] == "hpabatch-apply" for one in self._items(path)):
             self.writer.send("PATCH", f"{path}/hpabatch-apply", body)

@@ -79,10 +79,13 @@ class Place:
         self.writer.send("POST", f"/apis/apps/v1/namespaces/{namespace}/deployments", body)
 
     def hpa(self, namespace: str, name: str, metric: Json = CPU, **more: object) -> None:
-        spec = {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
-            "minReplicas": 1, "maxReplicas": 10, "metrics": [metric],
-        }  # fmt: skip
+        spec = {"minReplicas": 1, "maxReplicas": 10, "metrics": [metric]}
+        self.hpa_of(namespace, name, spec, **more)
+
+    def hpa_of(self, namespace: str, name: str, spec: Json, **more: object) -> None:
+        """Make an HPA of a Deployment with a spec."""
+        target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+        spec = {"scaleTargetRef": target, **spec}
         body = {"metadata": {"name": name, **more}, "spec": spec}
         self.writer.send("POST", self.hpas(namespace), body)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.real.api_writes import Writer
-from tests.real.applying import OURS, Applying, Ground, queue_metric
+from tests.real.applying import LEASE_S, OURS, Applying, Ground, queue_metric
 from tests.real.cluster import missing, running_cluster
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
@@ -127,13 +128,16 @@ def test_what_is_off_is_not_scaled(ground: Ground, start: Start, tmp_path: Path)
     assert one.end()[0] == 0
     ground.annotate("/apis/apps/v1/namespaces/held/deployments/own", "off")
     two = start("--manifests", str(ground.document(tmp_path / "hpas", "held", "own")))
-    two.until(lambda: bool(two.logged("failed")))
-    assert (
-        two.logged("failed")[0]["error"]
-        == "hpabatch: the target's annotation hpabatch/apply is off"
-    )
+    two.until(two.leads)
+    passes = len(two.logged("pass"))
+    two.until(lambda: len(two.logged("pass")) > passes + 4)
+    (leaves,) = two.logged("leaves")
+    assert leaves["text"] == "the target's annotation hpabatch/apply is 'off'"
+    assert two.desired()["held/own"] == 4, "it is decided"
+    assert (two.logged("will", "failed"), ground.report("held", "own")) == ([], "")
     ground.annotate("/apis/apps/v1/namespaces/held/deployments/own", None)
     two.until(lambda: ground.size("held", "own") == 6)
+    assert len(two.logged("resumes")) == 1
 
 
 def test_a_dry_run_is_checked_and_stores_nothing(
@@ -230,17 +234,59 @@ def test_a_target_at_zero_comes_back_by_the_next_instance(
     two.until(lambda: ground.size("odd", "naps") == 4)
 
 
+def test_a_standby_that_has_seen_the_probe_silent_leads_within_the_lease(
+    ground: Ground, start: Start
+) -> None:
+    """Restarts of other instances cost it nothing of the time for which it has looked."""
+    silence = 20.0
+    ground.app("shop", "hot")
+    ground.levels(cpu_total_m={"shop/hot": 100})
+    pair = [start("--take-over", "-n", "shop", silence=silence)]
+    for kills in (False, True):
+        pair[0].until(pair[0].leads)
+        pair.append(start("--take-over", "-n", "shop", silence=silence))
+        pair[1].until(lambda: "shop/hot" in pair[1].desired())
+        time.sleep(silence + 1)
+        pair[0].kill_now() if kills else pair[0].end()
+        pair.pop(0)
+        pair[0].until(pair[0].leads, seconds=2 * LEASE_S + 3)
+    ground.levels(cpu_total_m={"shop/hot": 200})
+    pair[0].until(lambda: ground.size("shop", "hot") == 4)
+
+
 def test_two_instances_without_one_election_find_each_other(ground: Ground, start: Start) -> None:
     """Their leases are in different namespaces; the second probe gets a status of the first."""
-    ground.writer.namespace("others")
-    copy = {"metadata": {"name": "hpabatch-apply"}, "data": {"stop": "false"}}
-    ground.writer.send("POST", "/api/v1/namespaces/others/configmaps", copy)
+    ground.own_namespace("others")
     one = start("--take-over")
     one.until(one.leads)
     two = start("--take-over", "--own-namespace", "others")
     two.until_problem("apply rivals", "the probe HPA others/hpabatch-probe has got a status")
     assert two.logged("leads", "will") == []
     assert one.leads()
+
+
+def test_of_two_instances_of_own_documents_one_scales_a_target(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    """Their leases are in different namespaces; targets that only one names are scaled by it."""
+    ground.own_namespace("team-b")
+    for name in ("both", "first", "second"):
+        ground.deployment("odd", name)
+    ground.levels(cpu_total_m=dict.fromkeys(("odd/both", "odd/first", "odd/second"), 300))
+    one = start("--manifests", str(ground.document(tmp_path / "a", "odd", "both", "first")))
+    one.until(lambda: ground.size("odd", "both") == 6)
+    documents = ground.document(tmp_path / "b", "odd", "both", "second")
+    two = start("--manifests", str(documents), "--own-namespace", "team-b")
+    two.until(lambda: ground.size("odd", "second") == 6)
+    one.until(lambda: ground.size("odd", "first") == 6)
+    (said,) = two.problems().values()
+    assert f"(lease {OURS}/hpabatch-apply), scales the target of odd/both, which is not" in said
+    assert [line["hpa"] for line in two.logged("leaves")] == ["both"]
+    assert "both" not in {line["hpa"] for line in two.logged("will")}
+    assert one.problems() == {}
+    one.kill_now()
+    ground.levels(cpu_total_m={"odd/both": 100, "odd/second": 300})
+    two.until(lambda: ground.size("odd", "both") == 2)
 
 
 def test_a_login_without_rights_is_refused_with_a_sentence(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.real.api_writes import Json, Writer
-from tests.real.applying import Applying, Ground
+from tests.real.applying import Applying, Ground, queue_metric
 from tests.real.cluster import missing, running_cluster
 from tests.real.live_place import Live
 from tests.real.silent_relay import SilentRelay
@@ -19,8 +19,18 @@ from tests.real.silent_relay import SilentRelay
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
 Start = Callable[..., Applying]
-SPACES = ("rolled", "silent", "narrow", "poor", "short")
+SPACES = ("rolled", "silent", "narrow", "poor", "short", "lost")
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
+STUB = (
+    "/api/v1/namespaces/kube-system/services/metrics-stub",
+    f"{RBAC}/clusterroles/metrics-stub",
+    f"{RBAC}/clusterrolebindings/metrics-stub",
+    *(
+        f"/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.{group}.k8s.io"
+        for group in ("metrics", "custom.metrics", "external.metrics")
+    ),
+)
+"""What makes the metrics server one of the cluster."""
 
 
 @pytest.fixture(scope="module")
@@ -248,3 +258,35 @@ def _with_token_file(ground: Ground, folder: Path, token: Path) -> Path:
     path = folder / "kubeconfig"
     path.write_text(text.replace("{token: admin-token}", f"{{tokenFile: {token}}}"))
     return path
+
+
+# ---- the last: afterwards nothing is as it was
+
+
+def test_an_emptied_storage_is_survived(ground: Ground, start: Start, tmp_path: Path) -> None:
+    """etcd begins anew with nothing; what is made again is scaled again."""
+    ground.deployment("lost", "web")
+    ground.levels(external={"queue": 60})  # other controllers may be slow to see their pods anew
+    metrics = [queue_metric("10")]
+    documents = str(ground.document(tmp_path / "hpas", "lost", "web", metrics=metrics))
+    pair = [start("--manifests", documents) for _ in range(2)]
+    pair[0].until(lambda: ground.size("lost", "web") == 6)
+    kept = [ground.writer.send("GET", path) for path in STUB]
+    ground.writer.empty()
+    for one in pair:
+        one.until_problem("apply switch", "the kill switch does not exist")
+    written = [len(one.logged("will")) for one in pair]
+    time.sleep(5)
+    assert [len(one.logged("will")) for one in pair] == written
+    for path, document in zip(STUB, kept, strict=True):
+        document["metadata"] = {"name": document["metadata"]["name"]}
+        document.pop("status", None)
+        if "clusterIP" in document.get("spec", {}):
+            del document["spec"]["clusterIP"]
+        ground.writer.send("POST", path.rpartition("/")[0], document)
+    ground.prepare("lost")
+    ground.deployment("lost", "web")
+    pair[0].until(lambda: ground.size("lost", "web") == 6)
+    assert sum(len(one.logged("will")) for one in pair) > sum(written)
+    for one in pair:
+        assert one.end()[0] == 0

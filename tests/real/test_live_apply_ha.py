@@ -6,11 +6,11 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -25,20 +25,6 @@ Start = Callable[..., Applying]
 KILLS = 3
 PERIOD_S = 20
 PODS_A_PERIOD = 4
-LEVEL_S = 9  # two syncs of both controllers, and the window of a scale-down
-SHOPS = ("ours-shop", "their-shop")
-CPU_SHOPS = ("ours-cpu", "their-cpu")
-
-
-def _cpu_metric(**target: object) -> Json:
-    return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
-
-
-CPU_TARGETS = {
-    "half": _cpu_metric(type="Utilization", averageUtilization=50),
-    "most": _cpu_metric(type="Utilization", averageUtilization=90),
-    "value": _cpu_metric(type="AverageValue", averageValue="70m"),
-}
 SLACK_S = 1.5  # between the instant of a pass, at which its event counts, and its write
 
 
@@ -50,7 +36,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     audit = "--audit-log-mode=blocking"
     with running_cluster(folder, audit, flags, {"KCM_ARGS": KCM_ARGS}) as cluster:
         found = Ground(Writer(cluster))
-        found.prepare(*SHOPS, *CPU_SHOPS, "killed", "taken")
+        found.prepare("killed", "taken")
         yield found
 
 
@@ -79,79 +65,6 @@ def test_hpas_on_which_another_controller_acts_are_refused(ground: Ground, start
     time.sleep(5)
     assert one.logged("leads", "will") == []
     ground.remove_hpa("taken", "web")
-
-
-def test_sizes_are_those_of_upstreams_controller(
-    ground: Ground, start: Start, tmp_path: Path
-) -> None:
-    """Beside it, on an equal namespace with the same load: the same sequence of sizes.
-
-    The metric does not depend on pods: those of two namespaces never come at the same time.
-    """
-    targets = {"calm": "40", "even": "20", "steep": "5"}
-    folder = tmp_path / "hpas"
-    for name, value in targets.items():
-        metric = queue_metric(value)
-        ground.deployment("ours-shop", name)
-        ground.document(folder, "ours-shop", name, metrics=[metric])
-        ground.deployment("their-shop", name)
-        ground.hpa("their-shop", name, metric)
-    ground.levels(external={"queue": 80})
-    one = start("--manifests", str(folder), every="1s")
-    one.until(lambda: ground.size("ours-shop", "steep") == 10)
-    one.until(lambda: ground.size("their-shop", "steep") == 10)
-    levels = [{"external": {"queue": level}} for level in (80, 15, 190, 41, 80)]
-    seen = _sizes_under(ground, SHOPS, tuple(targets), levels)
-    for name in targets:
-        assert seen[f"ours-shop/{name}"] == seen[f"their-shop/{name}"], seen
-    assert sum(len(sizes) for sizes in seen.values()) >= 24, seen
-
-
-def test_sizes_by_cpu_are_those_of_upstreams_controller(
-    ground: Ground, start: Start, tmp_path: Path
-) -> None:
-    """The same with usage of pods, which changes with their number: what a pass sees of pods that
-
-    come or go is a matter of ms. Each level is there until both controllers have come to rest.
-    """
-    folder = tmp_path / "hpas"
-    for name, metric in CPU_TARGETS.items():
-        for space in CPU_SHOPS:
-            ground.deployment(space, name)
-        ground.document(folder, "ours-cpu", name, metrics=[metric])
-        ground.hpa("their-cpu", name, metric)
-    ground.levels(cpu_total_m=_cpu(100))
-    one = start("--manifests", str(folder), every="1s")
-    one.until(one.leads)
-    levels = [{"cpu_total_m": _cpu(level)} for level in (100, 300, 60, 900, 420, 150, 0, 240)]
-    seen = _sizes_under(ground, CPU_SHOPS, tuple(CPU_TARGETS), levels)
-    for name in CPU_TARGETS:
-        assert seen[f"ours-cpu/{name}"] == seen[f"their-cpu/{name}"], seen
-    assert sum(len(sizes) for sizes in seen.values()) >= 40, seen
-
-
-def _cpu(total: int) -> dict[str, int]:
-    return {f"{space}/{name}": total for space in CPU_SHOPS for name in CPU_TARGETS}
-
-
-def _sizes_under(
-    ground: Ground, spaces: Sequence[str], names: Sequence[str], levels: Sequence[Json]
-) -> dict[str, list[int]]:
-    """Return the sizes that targets take one after another, each level for some seconds."""
-    seen: dict[str, list[int]] = {f"{space}/{name}": [] for space in spaces for name in names}
-
-    def look() -> None:
-        for one in ground.writer.watch("/apis/apps/v1/deployments"):
-            size = one["spec"]["replicas"]
-            sizes = seen.get(f"{one['metadata']['namespace']}/{one['metadata']['name']}")
-            if sizes is not None and sizes[-1:] != [size]:
-                sizes.append(size)
-
-    threading.Thread(target=look, daemon=True).start()  # it ends with the cluster
-    for level in levels:
-        ground.levels(**level)
-        time.sleep(LEVEL_S)
-    return {name: list(sizes) for name, sizes in seen.items()}
 
 
 @pytest.mark.parametrize("skew_s", [600, -600])
@@ -214,9 +127,9 @@ def test_after_kills_of_the_leader_policies_hold(
     with watched_sizes(ground, "killed", "web") as changes:
         ground.levels(cpu_total_m={"killed/web": 3000})
         for _ in range(KILLS):
-            other, seconds = kill_leader(pair, "killed/web", draw)
-            assert seconds < 2 * LEASE_S + 3
-            pair = [other, start("--manifests", str(folder))]
+            killed = kill_leader(pair, "killed/web", draw)
+            assert killed.seconds < 2 * LEASE_S + 3
+            pair = [killed.other, start("--manifests", str(folder))]
         time.sleep(PERIOD_S / 2)
     assert len(changes) > 1, "sizes were written"
     assert len(changes) == audited_writes(ground, "killed", "web"), "none is written twice"
@@ -225,16 +138,38 @@ def test_after_kills_of_the_leader_policies_hold(
         assert sum(inside) <= PODS_A_PERIOD, (changes, at)
 
 
-def kill_leader(pair: list[Applying], hpa: str, draw: random.Random) -> tuple[Applying, float]:
-    """Kill the leader while the other is hot; return that one, and the time it took to lead (s)."""
+class Killed(NamedTuple):
+    """The instance that is left, seconds until it led, and whether a size was being written."""
+
+    other: Applying
+    seconds: float
+    at_write: bool
+
+
+def kill_leader(
+    pair: list[Applying], hpa: str, draw: random.Random, *, at_write: bool = False
+) -> Killed:
+    """Kill the leader within three seconds, while the other is hot.
+
+    Args:
+        pair: the instances.
+        hpa: what the other has to have decided by then.
+        draw: the moment.
+        at_write: a few ms after it has logged that it will write a size, if it does in a while.
+    """
     pair[0].until(lambda: any(one.leads() for one in pair))
-    time.sleep(draw.uniform(0, 3))
     other, leader = sorted(pair, key=Applying.leads)
     other.until(lambda: hpa in other.desired())
+    until, known = time.monotonic() + 12, len(leader.logged("will"))
+    if not at_write:
+        time.sleep(draw.uniform(0, 3))
+    while at_write and len(leader.logged("will")) == known and time.monotonic() < until:
+        time.sleep(0.001)
+    time.sleep(draw.uniform(0, 0.02))
     leader.kill_now()
-    begun = time.monotonic()
+    begun, wrote = time.monotonic(), len(leader.logged("will")) > known
     other.until(other.leads)
-    return other, time.monotonic() - begun
+    return Killed(other, time.monotonic() - begun, at_write and wrote)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tests.real.api_writes import Writer
 from tests.real.cluster import missing, running_cluster
 from tests.real.faulty_proxy import Exchange, FaultyProxy, every, metrics, status, watches
 from tests.real.live_inside import Inside, outcomes
-from tests.real.live_place import CPU, KCM_ARGS, QUEUE, RPS, Live, Place
+from tests.real.live_place import CPU, KCM_ARGS, PROGRAM, QUEUE, RPS, Live, Place
 from tests.real.live_storm import (
     AFTER,
     ERROR_EVENT,
@@ -149,6 +150,29 @@ def _refused(folder: Path, config: Path) -> str:
     (line,) = (folder / "err").read_text().splitlines()
     assert "gives no answer" in line
     return line
+
+
+@pytest.mark.parametrize("command", [("live", "--record"), ("record", "--out")])
+@pytest.mark.parametrize("what", ["file", "folder", "flat"])
+def test_a_record_onto_something_else_is_refused(
+    command: tuple[str, str], what: str, place: Place, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    if what == "file":
+        out.write_text("mine")
+    else:
+        out.mkdir()
+        (out / ("scales.parquet" if what == "flat" else "thesis.odt")).write_text("mine")
+    login = ["--kubeconfig", str(place.writer.folder / "kubeconfig")]
+    done = subprocess.run(
+        [PROGRAM, *command, out, *login], capture_output=True, text=True, timeout=120, check=False
+    )
+    words = {"file": "a file is where a folder is needed", "folder": "holds other files"}
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words.get(what, "is a flat history") in done.stderr
+    assert "Traceback" not in done.stderr
+    left = [out] if what == "file" else list(out.iterdir())
+    assert [path.read_text() for path in left] == ["mine"]
 
 
 def test_lists_that_never_come(proxy: FaultyProxy, config: Path, tmp_path: Path) -> None:

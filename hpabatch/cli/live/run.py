@@ -108,6 +108,7 @@ class _Run:
             sys.stdout if self.compares and not _is_once(request) else sys.stderr,
             self.cluster,
             as_json=request.log_format == "json",
+            compares=not (isinstance(request, LiveRequest) and request.manifests),
         )
         self.connect, self.discovery = make, discovery
         self.own = self._documents(connection.namespace)
@@ -219,13 +220,14 @@ class _Run:
         request = self.request
         if not isinstance(request, LiveRequest) or not request.apply:
             return None
-        from hpabatch.live.apply.setup import Place, log_file, make_applier
+        from hpabatch.live.apply.setup import Place, make_applier
+        from hpabatch.live.loop.setup import log_file
 
-        log = request.apply_log
+        log, server = request.apply_log, self.client.connection.server
         place = Place(
             self.connect, self.discovery, self.cluster,
             request.own_namespace or self.client.connection.namespace,
-            log_file(os.environ, self.cluster) if log is None else Path(log),
+            log_file(os.environ, self.cluster, server) if log is None else Path(log),
             self.settings.flags.sync_period_ms / 1000, self.site, self.site.clock_skew_s,
         )  # fmt: skip
         documents = None if self.own is None else self.site

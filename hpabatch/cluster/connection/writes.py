@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final
 
@@ -42,7 +43,7 @@ class WriteClient:
             connection: from `connect.connect`, for this client alone; it is closed with it.
             dry_run: the server checks writing requests and stores nothing (dryRun=All).
             fence: returns why a writing request of at most that many seconds may not be sent now,
-                "" if it may; it is asked right before each sending.
+                "" if it may; it is checked right before each sending.
         """
         self._wire = Wire(connection, may_write=True, fence=fence)
         self.dry_run = dry_run
@@ -74,9 +75,9 @@ class WriteClient:
         """End all running requests, and start no other."""
         self._wire.close()
 
-    def read(self, path: str, timeout: float) -> Json:
-        """Return an object (ApiError: see `errors`)."""
-        return self._sent("get", path, {}, timeout, None)
+    def read(self, path: str, timeout: float, params: Mapping[str, str] | None = None) -> Json:
+        """Return an object, or with `params` of a query a list (ApiError: see `errors`)."""
+        return self._sent("list" if params else "get", path, params or {}, timeout, None)
 
     def write(
         self, method: str, path: str, document: Mapping[str, Any] | None, timeout: float
@@ -125,3 +126,41 @@ def is_uncertain(error: ApiError) -> bool:
     if isinstance(error, Busy):
         return error.status >= 500
     return isinstance(error, Unreachable) or error.status == 200
+
+
+class Budget:
+    """Rate budget of requests, a token bucket. Several threads may use it at once."""
+
+    def __init__(
+        self, per_s: float, burst: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Begin with a full bucket.
+
+        Args:
+            per_s: requests a second.
+            burst: requests at once.
+            clock: monotonic seconds.
+        """
+        self._per_s, self._burst, self._clock = per_s, burst, clock
+        self._lock = threading.Lock()
+        self._left, self._at = burst, clock()
+
+    def take(self) -> float:
+        """Take a request, and return the seconds to wait before it is sent."""
+        with self._lock:
+            now = self._clock()
+            self._left = min(self._left + (now - self._at) * self._per_s, self._burst)
+            self._at = now
+            self._left -= 1
+            return max(-self._left / self._per_s, 0.0)
+
+    def try_take(self) -> bool:
+        """Take a request if one is left."""
+        with self._lock:
+            now = self._clock()
+            self._left = min(self._left + (now - self._at) * self._per_s, self._burst)
+            self._at = now
+            if self._left < 1:
+                return False
+            self._left -= 1
+            return True

@@ -92,7 +92,9 @@ class ScaleObject:
     """A target's scale: sizes, and its selector in string form ("" if it has none).
 
     `error`: why it cannot be read, in the API server's words; then the rest is not known.
-    `code` is SCALE_OK, SCALE_GET_FAILED, SCALE_BAD_VERSION or SCALE_NO_RESOURCE.
+    `code` is SCALE_OK, SCALE_GET_FAILED, SCALE_BAD_VERSION or SCALE_NO_RESOURCE. Of a scale that
+    follows from a watched object, `uid` and `version` are the object's, and `apply` is its
+    annotation hpabatch/apply; otherwise they are "" and None.
     """
 
     key: ScaleKey
@@ -101,6 +103,9 @@ class ScaleObject:
     selector: str = ""
     error: str = ""
     code: int = 0
+    uid: str = field(default="", compare=False)
+    version: str = field(default="", compare=False)
+    apply: str | None = field(default=None, compare=False)
 
 
 Thing: TypeAlias = PodObject | HpaObject | ScaleObject

@@ -35,6 +35,9 @@ BUILT_IN: Final[dict[tuple[str, str], str]] = {
     REPLICATION_CONTROLLER: "replicationcontrollers",
 }
 """Resources by group and kind whose scale is read from the object; all are v1."""
+ANNOTATION: Final = "hpabatch/apply"
+"""With the value "off" on an HPA (with --manifests: on the target), its target is not scaled."""
+_ANNOTATION_JSON: Final = b'"hpabatch/apply"'
 
 
 class _Spec(msgspec.Struct, gc=False):
@@ -85,12 +88,20 @@ class WorkloadDecoder:
         try:
             spec, status = found.spec or _Spec(), found.status or _Status()
             selector = self._selectors.get(bytes(spec.selector))
-            thing = ScaleObject(key, _size(spec.replicas, 1), _size(status.replicas), selector)
+            thing = ScaleObject(
+                key, _size(spec.replicas, 1), _size(status.replicas), selector,
+                uid=meta.uid or "", version=meta.resourceVersion or "",
+                apply=_annotation(bytes(meta.annotations)),
+            )  # fmt: skip
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise broken(self._object_kind, raw, error) from None
         except ValueError as error:
             thing = ScaleObject(key, error=str(error), code=codes.SCALE_GET_FAILED)
         return Decoded(key, meta.uid or "", meta.resourceVersion or "", thing)
+
+
+def _annotation(raw: bytes) -> str | None:
+    return string_map(raw).get(ANNOTATION) if _ANNOTATION_JSON in raw else None
 
 
 def selector_text(raw: bytes) -> str:

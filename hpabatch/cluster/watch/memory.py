@@ -7,7 +7,7 @@ created again, and, after a list, what vanished.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -126,6 +126,20 @@ class Memory:
             self._remove(name, listed=True)
         self._listed = set()
         self.version = version
+
+    def is_of_same_storage(self, items: Sequence[msgspec.Raw], version: str) -> bool:
+        """Return whether the beginning of a list continues what is known.
+
+        It does not after the API server's storage was emptied or restored: resource versions are
+        lower than before, or objects are others. It may not if the first object was made since.
+        """
+        if version.isdecimal() and self.version.isdecimal() and int(version) < int(self.version):
+            return False
+        meta = self._meta(items[0]) if items else None
+        if meta is None:
+            return not items and not self._seen
+        known = self._seen.get((meta.namespace or "", meta.name or ""))
+        return known is not None and known.uid == (meta.uid or "")
 
     def event(self, line: bytes) -> None:
         """Take a line of a watch.

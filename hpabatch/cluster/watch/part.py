@@ -3,6 +3,11 @@
 Nothing is lost between two watches: the next one resumes from the last resource version. Where
 that is not possible, a list tells what changed meanwhile, as for the cluster's own controllers
 (client-go tools/cache, Reflector).
+
+After a failure the storage may be another: etcd restored from a backup, or emptied, counts from a
+lower version. A server accepts a watch from a version that it has not reached, and leaves out all
+changes until it has (staging/src/k8s.io/apiserver/pkg/storage/cacher, cacheWatcher.process). So a
+resumed watch is preceded by a list of one object.
 """
 
 from __future__ import annotations
@@ -135,6 +140,7 @@ class Part:
         self._failures = 0
         self._short = 0
         self._lists = 0
+        self._failed = False  # since the storage was last known to be the same
 
     @property
     def state(self) -> WatchState:
@@ -167,8 +173,11 @@ class Part:
         """List and watch until `stop`."""
         while not self._stopped.is_set():
             try:
+                if self._failed and self._memory.version:
+                    self._check_storage()
                 if not self._memory.version:
                     self._list()
+                self._failed = False
                 self._watch()
             except ApiError as error:
                 if self._stopped.is_set():
@@ -183,6 +192,12 @@ class Part:
                 self._note(InvalidResponse(f"{type(error).__name__}: {error}"))
                 self._memory.begin_list()
                 self._wait(None)
+
+    def _check_storage(self) -> None:
+        """Let a list follow where the API server's storage is another than before a failure."""
+        first = next(self._client.list_pages(self._path, chunk=1))
+        if not self._memory.is_of_same_storage(first.items, first.resource_version):
+            self._memory.begin_list()
 
     def _list(self) -> None:
         version = ""
@@ -248,6 +263,7 @@ class Part:
 
     def _note(self, error: ApiError) -> None:
         self._failures += 1
+        self._failed = True
         state, text = self._state, _QUERY.sub("", error.text)
         refused = isinstance(error, Refused) and error.status == 403 and not state.synced
         changed = state.last_error != text or state.refused != refused

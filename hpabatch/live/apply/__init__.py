@@ -1,1 +1,1 @@
-"""Writes to the cluster: who may be scaled, when, by which instance, and what is told of it."""
+"""Writes to a cluster: sizes and statuses, safety rules, leader election, log."""

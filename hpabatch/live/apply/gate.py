@@ -1,4 +1,4 @@
-"""Permission to write: between two passes, and while the writes of one go on."""
+"""Permission to write, in a pass and between two, and to hold the lease."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from concurrent.futures import Executor, Future, wait
 from typing import Final
 
 from hpabatch.live.apply.guards import Change
-from hpabatch.live.apply.scales import Term, Written
+from hpabatch.live.apply.journal import Journal
+from hpabatch.live.apply.scales import Outcome, Term, Written
 
 _MOST_S: Final = 20.0
 """With the requests that go on then, statuses and lease, a stop ends within a pod's 60 s."""
 _LOOK_S: Final = 3.0
+_HUNG_PERIODS: Final = 6
+_LEAST_HUNG_S: Final = 90.0
 
 
 class Gate:
@@ -43,11 +46,11 @@ class Gate:
         self._longest_s, self._look_s = min(period_s, _MOST_S), look_s
         self._fence, self._switch, self._clock = fence, switch, clock
         self._until = 0.0
-        self._closed = "no pass was made yet"
+        self._closed, self._term = "no pass was made yet", 0
 
     def begin(self, refusal: str) -> None:
         """Begin a pass, in which writes are forbidden for that reason, "": they may begin."""
-        self._closed = refusal
+        self._closed, self._term = refusal, self._fence.term
 
     @property
     def term(self) -> int:
@@ -56,12 +59,14 @@ class Gate:
 
     def refusal(self, longest_s: float) -> str:
         """Return why a writing request of at most `longest_s` may not begin, "" if it may."""
+        if not self._closed and self._fence.term != self._term:
+            return "this process has lost the lease since the pass began"
         return self._closed or self._fence.refusal(longest_s)
 
     def carry(
         self, pool: Executor, write: Callable[[Change], Written], changes: Sequence[Change]
     ) -> list[Written]:
-        """Make the writes of a pass; those whose time does not come are told to wait."""
+        """Make the writes of a pass; those that cannot begin in time wait for the next pass."""
         self._until = self._clock() + self._longest_s
         writes = [pool.submit(self._one, write, change) for change in changes]
         pending: set[Future[Written]] = set(writes)
@@ -82,5 +87,47 @@ class Gate:
         if not why and self._clock() >= self._until:
             why = f"writes of a pass begin within {self._longest_s:g} s, and others came first"
         if why:
-            return Written(f"hpabatch: waits: {why}", ended_s=time.monotonic(), waits=True)
+            return Written(Outcome.WAITS, f"hpabatch: waits: {why}", ended_s=time.monotonic())
         return write(change)
+
+
+class Hindrance:
+    """Reasons to leave the lease to others: a loop that hangs, a log that cannot be written.
+
+    Another controller is none: another instance, which has not seen it, would write. The loop's
+    thread notes them, the lease's thread reads them.
+    """
+
+    def __init__(
+        self, journal: Journal, period_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Begin without a pass.
+
+        Args:
+            journal: the log of writes.
+            period_s: of the passes.
+            clock: monotonic seconds.
+        """
+        self._journal, self._clock = journal, clock
+        self._hung_s = max(_HUNG_PERIODS * period_s, _LEAST_HUNG_S)
+        self._began_s: float | None = None
+        self._log = ""
+
+    def begin(self) -> str:
+        """Begin a pass; return why the log forbids writes, "" if it does not."""
+        if self._log:
+            line = {"event": "note", "text": "the log can be written again"}
+            self._log = self._journal.add([line])
+        self._began_s = self._clock()
+        return f"nothing is written: {self._log}" if self._log else ""
+
+    def note_log(self, problem: str) -> None:
+        """Note why the log could not be written, "" if it could be."""
+        self._log = problem
+
+    def __call__(self) -> str:
+        """Return why this process could not write now, "" if it could."""
+        if self._began_s is None:
+            return "no pass was made yet"
+        since_s = self._clock() - self._began_s
+        return f"the last pass began {since_s:.0f} s ago" if since_s > self._hung_s else self._log

@@ -1,8 +1,7 @@
-"""Limits of a pass's writes: kill switch, canary share, number of changes, vanished metrics."""
+"""Limits of a pass's writes: kill switch, number of changes, vanished metrics."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -27,13 +26,11 @@ class Limits(NamedTuple):
     """Limits of one pass.
 
     Attributes:
-        canary_pct: share of the HPAs that are scaled.
         most_targets: whose size changes.
         most_replicas: sum of the changes.
         most_vanished_pct: share of the metrics that vanished, above which no size changes.
     """
 
-    canary_pct: int = 100
     most_targets: int = 100
     most_replicas: int = 1000
     most_vanished_pct: int = 50
@@ -61,19 +58,10 @@ def switch_refusal(client: WriteClient, namespace: str) -> str:
 
 
 def lease_refusal(election: Election) -> str:
-    """Return who has the lease, as a process that does not has seen it last."""
+    """Return the sentence about a lease that this process does not hold."""
     if election.holder == election.candidate.identity:
         return "the lease of this process has expired, and it has not renewed it yet"
-    return f"{election.holder or 'nobody'} has the lease"
-
-
-def is_canary(key: LaneKey, share_pct: int) -> bool:
-    """Return whether an HPA belongs to the share: by its name, so always the same ones.
-
-    A larger share contains a smaller one.
-    """
-    digest = hashlib.sha256(f"{key[0]}/{key[1]}".encode()).digest()
-    return int.from_bytes(digest[:8]) < share_pct * 2**64 // 100
+    return f"{election.leader or 'nobody'} has the lease"
 
 
 class Change(NamedTuple):
@@ -86,10 +74,10 @@ class Change(NamedTuple):
 
 
 class Queue:
-    """Changes that wait because a pass has a limit: who has waited longest goes first."""
+    """Changes that wait because of a limit; in the next pass the longest wait goes first."""
 
     def __init__(self, limits: Limits) -> None:
-        """Begin without any."""
+        """Begin with no change."""
         self._limits = limits
         self._waited: dict[LaneKey, int] = {}
         self._before: dict[LaneKey, int] = {}

@@ -1,17 +1,20 @@
-"""Append-only log of writes: a line a scale, on disk before the write begins, with its reason.
+"""Append-only log of writes: a line a size, on disk before the write begins, with its reason.
 
 Fields of a line (JSON), empty ones left out:
 
     ts         timestamp (RFC 3339, UTC, ms)
-    event      start, stop, leads, follows: of this process; will, done, failed, waits: of a scale;
-               status, event, report, probe: of other writes, after them
+    event      start, stop, leads, follows: of this process; pass: of each pass; share: of the
+               canary share; will, done, failed, waits, void: of a size; leaves, resumes: of an HPA
+               that is left alone; status, event, report, probe: of other writes, after them
     id         joins the lines of one write
     identity   of the process, as its lease shows it
+    leader     of `pass`: identity of the instance that has the lease; absent: nobody
     cluster, namespace, hpa, target
+    hpas       of `share`: all names
     from, to   sizes
     why        the reason of the decision
     dry_run    true: the server checks and stores nothing
-    error      why it failed, or waits
+    error      why it failed, waits or is void
     uncertain  true: it failed without a response, and may have been written nevertheless
     text       of the other lines
 
@@ -128,10 +131,10 @@ class Journal:
 
 
 def outcomes(lines: Sequence[Fields], written: Sequence[Written]) -> list[Fields]:
-    """Return the lines that follow those of writes: what became of each."""
+    """Return the lines with the outcomes of writes."""
     return [
         {
-            "event": "waits" if one.waits else "failed" if one.error else "done",
+            "event": "void" if one.is_void else str(one.outcome),
             "id": line["id"],
             "error": one.error,
             "uncertain": one.uncertain,
@@ -144,14 +147,14 @@ class Waits:
     """Sizes that wait: the log has a line when one begins to wait, or its reason changes."""
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Begin with no waiting size."""
         self._known: dict[str, object] = {}
 
     def lines(self, waiting: Iterable[Fields]) -> list[Fields]:
-        """Return the new ones among the lines of a pass that tell what waits."""
-        told = {f"{line['namespace']}/{line['hpa']}": line for line in waiting}
-        found = [line for key, line in told.items() if self._known.get(key) != line["error"]]
-        self._known = {key: line["error"] for key, line in told.items()}
+        """Return the lines of a pass about sizes that did not wait before, or for another rule."""
+        named = {f"{line['namespace']}/{line['hpa']}": line for line in waiting}
+        found = [line for key, line in named.items() if self._known.get(key) != line["error"]]
+        self._known = {key: line["error"] for key, line in named.items()}
         return found
 
 

@@ -1,10 +1,15 @@
 """Leader election by a Lease (coordination.k8s.io), and the fence that follows from it.
 
-The rules are those of client-go's leaderelection: another candidate takes a Lease once it has seen
-no renewal for the Lease's duration on its own monotonic clock. Nothing compares clocks of two
-machines, so their skew does not matter. From that follows the fence: whoever renews knows that
-nobody takes the Lease before its duration has passed since the renewal was *sent*. A writing
-request begins only if its time limit ends before that, less a margin for clocks of different pace.
+A candidate takes a Lease that it has seen unchanged for the Lease's duration, on its own monotonic
+clock. Clocks of two machines are never compared, so their skew does not matter. From that follows
+the fence: after a renewal nobody takes the Lease before its duration has passed since the renewal
+was *sent*. A writing request begins only if its time limit ends before that, less a margin for
+clocks of different pace.
+
+Two Leases may be taken earlier: one that this process saw held, and then released; and one without
+a holder, by the process whose own fence still holds. A missing Lease is made without a holder, so
+that its duration begins for everybody: its last holder may still write (the Lease was deleted, etcd
+was emptied). In client-go's leaderelection the maker holds it at once.
 
 A scale's resourceVersion is no fence: a leader that was suspended and wakes up would read the
 present one.
@@ -17,7 +22,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Json, WriteClient
@@ -25,10 +30,13 @@ from hpabatch.cluster.connection.writes import Json, WriteClient
 NAME: Final = "hpabatch-apply"
 DRY_NAME: Final = "hpabatch-apply-dry-run"
 """Of instances that store no size: none of them may keep those that do from writing."""
+ANNOTATION: Final = "hpabatch/acts-on"
+"""What the holder acts on, for instances with a Lease of their own (`neighbors`)."""
 _MARGIN_S: Final = 1.0
 _RENEWALS: Final = 6  # within a duration
 _MOST_REQUEST_S: Final = 5.0
 _CONFLICT: Final = 409
+_GIVEN_UP_S: Final = 1  # duration of a released Lease, as in client-go; no other is as short
 
 
 def elapsed_s() -> float:
@@ -58,6 +66,34 @@ class Candidate:
         return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
 
 
+class _Sight(NamedTuple):
+    """The Lease as last read.
+
+    Attributes:
+        holder: "": nobody.
+        is_given_up: its holder has released it.
+        uid, version: of the object.
+        since: when this process first saw it so, on its clock.
+    """
+
+    holder: str
+    is_given_up: bool
+    uid: str
+    version: str
+    since: float
+
+    def is_same(self, other: _Sight) -> bool:
+        """Return whether nobody wrote it between two readings."""
+        return self[:-1] == other[:-1]
+
+    def releases(self, before: _Sight) -> bool:
+        """Return whether it was held before, and is given up since."""
+        if not self.is_given_up or not before.holder or self.uid != before.uid:
+            return False
+        versions = self.version, before.version
+        return all(map(str.isdecimal, versions)) and int(versions[0]) > int(versions[1])
+
+
 class Election:
     """Takes and renews a Lease in a thread of its own. Several threads may ask it."""
 
@@ -79,13 +115,17 @@ class Election:
         """
         self.candidate = candidate
         self.hindrance: Callable[[], str] = lambda: ""
-        """Returns why this process could not write whoever leads: then it does not renew."""
+        """Returns why this process could not write if it led; then it does not renew."""
+        self.claim = ""  # for the annotation of the Lease
+        self.published = ""  # the claim in the Lease as this process wrote it last
         self.problem = ""
         self.holder = ""
         self.term = 0  # counts how often this process took the lease: between two, others had it
         self._client, self._say, self._clock = client, say, clock
         self._until = -1.0  # on the clock: nobody else takes the Lease before
-        self._seen: tuple[str, float] = ("", clock())  # resourceVersion, first seen
+        self._seen: _Sight | None = None
+        self._released = False  # the Lease as last seen, after it was seen held
+        self._longest_s = float(candidate.duration_s)  # of all holders that were seen
         self._leads = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
@@ -108,6 +148,21 @@ class Election:
         """Whether this process holds the Lease."""
         return self._clock() < self._until - _MARGIN_S
 
+    @property
+    def leader(self) -> str:
+        """The identity of the Lease's holder as far as this process knows, "": nobody."""
+        if self.leads:
+            return self.candidate.identity
+        seen = self._seen
+        if seen is None or self._clock() - seen.since >= self._longest_s:
+            return ""
+        return seen.holder if seen.holder != self.candidate.identity else ""
+
+    @property
+    def place(self) -> str:
+        """Namespace and name of the Lease."""
+        return f"{self.candidate.namespace}/{self.candidate.name}"
+
     def refusal(self, longest_s: float) -> str:
         """Return why a request of at most `longest_s` may not begin now, "" if it may."""
         if self._clock() + longest_s <= self._until - _MARGIN_S:
@@ -121,27 +176,20 @@ class Election:
             self._apply(sent)
             self.problem = ""
         except ApiError as error:
-            self.problem = f"the lease {self._place} cannot be renewed: {error.text}"
+            self.problem = f"the lease {self.place} cannot be renewed: {error.text}"
         if self.leads != self._leads:
             self._leads = self.leads
-            self._say(self._told())
+            self._say(self._sentence())
 
     # ---- parts
 
-    def _told(self) -> str:
+    def _sentence(self) -> str:
         if self._leads:
-            return (
-                f"holds the lease {self._place} as {self.candidate.identity}, and writes from now "
-                "on"
-            )
+            return f"holds the lease {self.place} as {self.candidate.identity}"
         other = self.holder not in ("", self.candidate.identity)
         whose, why = f"; {self.holder} has it" if other else "", self.hindrance()
         left = f", which is left to others: {why}" if why else ""
-        return f"no longer holds the lease {self._place}{left}{whose}"
-
-    @property
-    def _place(self) -> str:
-        return f"{self.candidate.namespace}/{self.candidate.name}"
+        return f"no longer holds the lease {self.place}{left}{whose}"
 
     @property
     def _path(self) -> str:
@@ -153,42 +201,53 @@ class Election:
             try:
                 self.turn()
             except Exception as error:  # noqa: BLE001 - an invalid Lease must not end the thread
-                self.problem = f"the lease {self._place}: {type(error).__name__}: {error}"
+                self.problem = f"the lease {self.place}: {type(error).__name__}: {error}"
             self._stop.wait(pause_s)
 
     def _timeout_s(self) -> float:
         return min(_MOST_REQUEST_S, self.candidate.duration_s / 3)
 
     def _apply(self, sent: float) -> None:
-        timeout_s = self._timeout_s()
         try:
-            lease = self._client.read(self._path, timeout_s)
+            lease = self._client.read(self._path, self._timeout_s())
         except NotFound:
-            if self._is_missed():
-                self._until = -1.0
-            elif not self.hindrance():
-                self._put("POST", self.candidate.collection, self._document({}), sent)
+            self._make(sent)
             return
-        spec = lease.get("spec") or {}
-        self.holder = str(spec.get("holderIdentity") or "")
-        version = str((lease.get("metadata") or {}).get("resourceVersion"))
-        now = self._clock()
-        if version != self._seen[0]:
-            self._seen = (version, now)
-        if self.holder not in ("", self.candidate.identity):
-            lasts_s = max(float(spec.get("leaseDurationSeconds") or 0), self.candidate.duration_s)
-            if now - self._seen[1] < lasts_s:
-                self._until = -1.0
-                return
+        seen = self._see(lease)
+        if seen.holder not in ("", self.candidate.identity):
+            self._until = -1.0
         # What is held is not released at once: a request may be on its way.
-        if not self.hindrance():
-            self._put("PUT", self._path, self._document(lease), self._clock())
+        if self._may_take(seen) and not self.hindrance():
+            self._put("PUT", self._path, self._held(lease), self._clock())
 
-    def _is_missed(self) -> bool:
-        """Return whether a Lease that is gone now was another's, who may still write by it."""
-        if self.holder in ("", self.candidate.identity):
-            return False
-        return self._clock() - self._seen[1] < self.candidate.duration_s
+    def _make(self, sent: float) -> None:
+        """Make the missing Lease: held if the own fence still holds, otherwise without a holder."""
+        # The request has to end before the fence, after which others may hold one that they made.
+        is_mine = self._clock() + self._timeout_s() <= self._until and not self.hindrance()
+        document = self._held({}) if is_mine else self._unheld({}, self.candidate.duration_s)
+        self._put("POST", self.candidate.collection, document, sent)
+
+    def _see(self, lease: Json) -> _Sight:
+        """Take a Lease as it was read or written just now."""
+        spec, metadata = lease.get("spec") or {}, lease.get("metadata") or {}
+        holder, before = str(spec.get("holderIdentity") or ""), self._seen
+        duration_s = float(spec.get("leaseDurationSeconds") or 0)
+        found = _Sight(
+            holder, not holder and duration_s == _GIVEN_UP_S,
+            str(metadata.get("uid")), str(metadata.get("resourceVersion")), self._clock(),
+        )  # fmt: skip
+        self.holder = holder
+        self._longest_s = max(duration_s, self._longest_s)
+        if before is not None and found.is_same(before):
+            return before
+        self._released = before is not None and found.releases(before)
+        self._seen = found
+        return found
+
+    def _may_take(self, seen: _Sight) -> bool:
+        now = self._clock()
+        is_mine = seen.holder in ("", self.candidate.identity) and now < self._until
+        return is_mine or self._released or now - seen.since >= self._longest_s
 
     def _put(self, method: str, path: str, document: Json, sent: float) -> None:
         try:
@@ -196,24 +255,34 @@ class Election:
         except ApiError as error:
             if error.status != _CONFLICT:
                 raise
-            self._until = -1.0  # another was faster; the next turn shows who
+            return  # another was faster; the next turn shows who
+        self._see(found)
+        if not document["spec"]["holderIdentity"]:
             return
+        self.published = document["metadata"]["annotations"][ANNOTATION]
         if self._until < sent:
             self.term += 1
-        self.holder = self.candidate.identity
-        self._seen = (str((found.get("metadata") or {}).get("resourceVersion")), self._clock())
         self._until = sent + self.candidate.duration_s
 
-    def _document(self, lease: Json) -> Json:
+    def _held(self, lease: Json) -> Json:
         """Return the Lease as held by this process."""
         spec = dict(lease.get("spec") or {})
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         if spec.get("holderIdentity") != self.candidate.identity:
             spec["acquireTime"] = now
             spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + bool(lease)
-        spec["holderIdentity"] = self.candidate.identity
-        spec["leaseDurationSeconds"] = self.candidate.duration_s
-        spec["renewTime"] = now
+        spec["holderIdentity"], spec["renewTime"] = self.candidate.identity, now
+        found = self._document(lease, {**spec, "leaseDurationSeconds": self.candidate.duration_s})
+        annotations = found["metadata"].get("annotations") or {}
+        found["metadata"]["annotations"] = {**annotations, ANNOTATION: self.claim}
+        return found
+
+    def _unheld(self, lease: Json, duration_s: int) -> Json:
+        """Return the Lease without a holder."""
+        spec = {**(lease.get("spec") or {}), "holderIdentity": ""}
+        return self._document(lease, {**spec, "leaseDurationSeconds": duration_s})
+
+    def _document(self, lease: Json, spec: Json) -> Json:
         metadata = lease.get("metadata") or {
             "name": self.candidate.name, "namespace": self.candidate.namespace
         }  # fmt: skip
@@ -226,9 +295,8 @@ class Election:
         """Let another take it at once; without success it expires."""
         try:
             lease = self._client.read(self._path, self._timeout_s())
-            spec = lease.get("spec") or {}
-            if spec.get("holderIdentity") == self.candidate.identity:
-                document = {**lease, "spec": {**spec, "holderIdentity": ""}}
+            if (lease.get("spec") or {}).get("holderIdentity") == self.candidate.identity:
+                document = self._unheld(lease, _GIVEN_UP_S)
                 self._client.write("PUT", self._path, document, self._timeout_s())
         except ApiError as error:
             self.problem = error.text

@@ -1,6 +1,6 @@
 """Ledger of size changes in the cluster, for the other instances.
 
-A standby that runs sees changes of sizes, and the ledger tells it which of them are the leader's.
+A standby that runs sees changes of sizes; the ledger has those of them that are the leader's.
 One that starts later does not see them, and its policies would have their whole budget again. So
 the leader writes each change into a ConfigMap before it makes it. Times are those of the API
 server's clock: clocks of two machines may differ by minutes.
@@ -56,7 +56,7 @@ class Ledger:
         Args:
             client: sends the requests; it must store what it writes (no dry run).
             namespace: hpabatch's own.
-            fence: is asked before each writing request.
+            fence: is checked before each writing request.
             skew_s: the API server's clock less the local clock; None: unknown.
         """
         self._client, self._fence, self._skew_s = client, fence, skew_s
@@ -162,7 +162,7 @@ def _encoded(entries: Sequence[Entry]) -> tuple[list[Entry], str]:
 
 
 def _decoded(text: str) -> list[Entry]:
-    """Return the entries in a ledger; what is not one is left out."""
+    """Return the entries in a ledger; invalid ones are left out."""
     try:
         rows = json.loads(text) if text else []
     except ValueError:

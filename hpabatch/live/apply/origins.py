@@ -1,6 +1,6 @@
 """Origin of size changes: a leader of hpabatch, another controller, or anybody else.
 
-The rescales of whoever led before use up the budgets of policies and count as recommendations, as
+The rescales of earlier leaders use up the budgets of policies and count as recommendations, as
 if this process had made them. Other changes do neither, as in the controller, which does not see
 them. The ledger names the rescales of leaders.
 """
@@ -31,7 +31,7 @@ class _Waiting:
 
 
 class Origins:
-    """Finds out who made the changes that a watch shows. For the loop's thread."""
+    """Attributes the changes that a watch shows. For the loop's thread."""
 
     def __init__(
         self, ledger: Ledger, decider: Decider, say: Callable[[ForeignChange], None],

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from hpabatch.cluster.connection.errors import ApiError, NotFound
-from hpabatch.cluster.connection.writes import Json, WriteClient
-from hpabatch.live.apply.budget import Budget
+from hpabatch.cluster.connection.writes import Budget, Json, WriteClient
+from hpabatch.cluster.objects.inbox import clock_ms
 from hpabatch.live.apply.journal import Fields
 from hpabatch.live.apply.scales import TIMEOUT_S, Term
 from hpabatch.live.apply.statuses import DRAIN_S
@@ -19,18 +19,21 @@ from hpabatch.model.messages import Event
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.encode_status import encode_status
 from hpabatch.model.objects.hpa import HPA, HPAStatus
+from hpabatch.model.times import show_api_time
 
 _REPORT: Final = "hpabatch-report-"
 _REPORT_BYTES: Final = 900_000
 _KEEP_S: Final = 60.0  # between two reports of a namespace in which only metrics moved
 _AGAIN_S: Final = 5.0  # after a failure
 _WRITTEN_BY: Final = "hpabatch/written-by"
+_WRITTEN_AT: Final = "hpabatch/written-at"
 
 
 class Reports:
     """Statuses of own documents as ConfigMaps `hpabatch-report-NAMESPACE` in the own namespace.
 
-    A key is the name of an HPA, its value the status as JSON. Any thread may put.
+    A key is the name of an HPA, its value the status as JSON; annotations say who wrote it, and
+    when. Any thread may put.
     """
 
     def __init__(
@@ -45,7 +48,7 @@ class Reports:
             namespace: hpabatch's own.
             identity: of this process.
             budget: of these requests.
-            fence: is asked before each write; its term tells when others may have written.
+            fence: is checked before each write; between two of its terms others may have written.
             clock: monotonic seconds.
             log: gets a line for what was written.
         """
@@ -64,7 +67,7 @@ class Reports:
         self._thread.start()
 
     def stop(self) -> None:
-        """Write what is due, and end."""
+        """Write the reports that are due, and end."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(DRAIN_S + TIMEOUT_S)
@@ -146,7 +149,9 @@ class Reports:
         collection = f"/api/v1/namespaces/{self._namespace}/configmaps"
         document: Json = {
             "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": name, "annotations": {_WRITTEN_BY: self._identity}},
+            "metadata": {"name": name, "annotations": {
+                _WRITTEN_BY: self._identity, _WRITTEN_AT: show_api_time(clock_ms())
+            }},
             "data": _fitting(shown),
         }  # fmt: skip
         try:

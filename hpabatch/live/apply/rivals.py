@@ -5,20 +5,23 @@ probe: an HPA in hpabatch's own namespace without a target. Every controller of 
 first status within a sync period or two, because it cannot read the scale. Labels exclude nothing:
 the built-in controller serves every HPA of the cluster.
 
-What counts as a rival: a status on the probe, a status on an HPA that hpabatch did not write, a
-report that hpabatch did not write. Each begins the waiting time anew.
+These are signs of a rival: a status on the probe, a status on an HPA that hpabatch did not write, a
+report that hpabatch did not write. Each begins the waiting time anew. Other instances of hpabatch
+are found by their leases, too (`neighbors`).
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
+from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Json, WriteClient
+from hpabatch.cluster.objects.types import HpaObject, ScaleKey
 from hpabatch.live.apply.journal import Fields
 from hpabatch.live.passes.lanes import Lane, LaneKey
 from hpabatch.model.objects.hpa import HPAStatus
@@ -42,7 +45,7 @@ class Silence:
     """The time since when no other controller was seen. For one thread."""
 
     def __init__(self, wait_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin without any.
+        """Begin with no silence.
 
         Args:
             wait_s: of silence before anything is written; `silence_s` in production, tests may
@@ -96,7 +99,7 @@ class Probe:
             client: sends the requests; it must store them (no dry run).
             version: of autoscaling, v2 or v2beta2.
             namespace: hpabatch's own.
-            silence: learns what the probe shows.
+            silence: is interrupted or goes on, as the probe shows.
             log: gets a line when it is made or removed.
         """
         self.key: LaneKey = (namespace, PROBE)
@@ -156,6 +159,26 @@ class Probe:
         }  # fmt: skip
 
 
+class ClusterHpas(Protocol):
+    """The watch of the cluster's HPAs."""
+
+    def blindness(self) -> str:
+        """Return why the HPAs of the cluster may be others than are known, "" if they are known."""
+
+    def unreadable(self) -> Mapping[LaneKey, str]:
+        """Return the HPAs whose present state cannot be decoded, and why not."""
+
+
+class OwnDocuments(Protocol):
+    """The cluster's site while it decides HPAs of manifests."""
+
+    def named_targets(self) -> Mapping[ScaleKey, str]:
+        """Return the targets that HPAs of the cluster name, and one that does."""
+
+    def put_own(self, item: HpaObject) -> None:
+        """Replace an own document, which has another status."""
+
+
 Trait = tuple[object, ...]
 
 
@@ -178,7 +201,7 @@ class OwnStatuses:
         kept = self._known.get(lane.key)
         if kept is None or _trait(lane.uid, lane.status) in kept:
             return False
-        del self._known[lane.key]  # told once; what stands there is replaced by the next write
+        del self._known[lane.key]  # reported once; the next write replaces that status
         is_same = any(trait[0] == lane.uid for trait in kept)
         return is_same and not lane.status.is_unwritten
 
@@ -191,7 +214,7 @@ class OwnStatuses:
 def _trait(uid: str, status: HPAStatus) -> Trait:
     """Return what a server stores as it was written, whatever its version.
 
-    The times tell apart two instances that decide the same.
+    Its times differ between two instances that decide the same.
     """
     conditions = tuple(
         (c.type, c.status, c.reason, c.last_transition_time) for c in status.conditions
@@ -203,3 +226,60 @@ def _trait(uid: str, status: HPAStatus) -> Trait:
 def _is_written(status: Json) -> bool:
     names = ("conditions", "currentReplicas", "desiredReplicas", "lastScaleTime")
     return any(status.get(name) for name in names)
+
+
+@dataclass(slots=True)
+class Rivals:
+    """Signs of other controllers in a pass. For one thread.
+
+    Attributes:
+        hpas: of the cluster: while they are not known, nothing is written.
+        documents: the site, with own documents; None with HPAs of the cluster.
+        silence, probe: None with own documents.
+        own: statuses that this process wrote.
+        barred: HPAs that are not acted on in this pass, and why.
+    """
+
+    hpas: ClusterHpas
+    documents: OwnDocuments | None
+    silence: Silence | None
+    probe: Probe | None
+    own: OwnStatuses = field(default_factory=OwnStatuses)
+    barred: dict[LaneKey, str] = field(default_factory=dict)
+
+    def look(self, lanes: Iterable[Lane], leads: bool, may_probe: bool) -> str:
+        """Look for signs; return why nothing may be written, "" if it may.
+
+        Args:
+            lanes: all HPAs.
+            leads: this process has the lease.
+            may_probe: the probe may be made and removed.
+        """
+        unread = self.hpas.blindness()
+        if unread:
+            unread = f"the HPAs of the cluster cannot be followed: {unread}"
+        if self.documents is not None:
+            self.barred = _named(self.documents.named_targets(), lanes)
+            return unread
+        if self.silence is None or self.probe is None:
+            raise AssertionError("HPAs of the cluster are only scaled with a probe")
+        # What is known of them is what they were: a switch or limit may have changed since.
+        self.barred = {
+            key: f"its present state cannot be read, so it is not scaled: {text}"
+            for key, text in self.hpas.unreadable().items()
+        }
+        unread = self.probe.look(may_probe) or unread
+        for lane in lanes:
+            if leads and self.own.others(lane):
+                self.silence.hear(f"it wrote the status of {lane.key[0]}/{lane.key[1]}")
+        return unread or self.silence.refusal
+
+
+def _named(named: Mapping[ScaleKey, str], lanes: Iterable[Lane]) -> dict[LaneKey, str]:
+    """Return the documents whose targets HPAs of the cluster name, and the sentences about it."""
+    return {
+        lane.key: f"{lane.target} is also the target of {named[at]} of the cluster: it is not "
+        "scaled; remove that HPA, or this document"
+        for lane in lanes
+        if (at := target_key(lane.key[0], lane.spec.scale_target_ref)) in named
+    }

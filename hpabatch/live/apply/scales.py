@@ -1,7 +1,10 @@
-"""Writing of one target's scale, as upstream writes it (horizontal.go, reconcileAutoscaler).
+"""Writing of one target's size, with the resourceVersion that it was decided on.
 
-The scale is read, its spec.replicas replaced, and put back with the resourceVersion that was read.
-A conflict is followed by another reading and another attempt, at most five in all.
+As upstream (horizontal.go, reconcileAutoscaler), which reads the scale, decides, and puts it back.
+Here a watch has read the object, so the first request is the PUT. Its resourceVersion also proves
+that the target has no other annotation than was seen. A conflict is followed by a reading and
+another attempt, at most five in all. The scale of a kind without a watch is read first. A size that
+is not the one that was decided on stays, whereas upstream overwrites it after a conflict.
 """
 
 from __future__ import annotations
@@ -10,13 +13,14 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final, Protocol
 
 from hpabatch.cluster.apis.scales import ScaleApis, scale_path
 from hpabatch.cluster.connection.errors import ApiError, Busy
-from hpabatch.cluster.connection.writes import Json, WriteClient, is_uncertain
-from hpabatch.cluster.objects.types import ScaleKey
-from hpabatch.live.apply.budget import Budget
+from hpabatch.cluster.connection.writes import Budget, Json, WriteClient, is_uncertain
+from hpabatch.cluster.objects.types import ScaleKey, ScaleObject
+from hpabatch.cluster.objects.workloads import ANNOTATION, BUILT_IN
 
 TIMEOUT_S: Final = 3.0
 """Time limit of a writing request; no request begins that could end after the lease."""
@@ -26,9 +30,6 @@ _TOO_MANY: Final = 429
 _MOST_PAUSE_S: Final = 1.0  # as an overloaded API server asks; longer ones wait for the next pass
 _PAUSE_S: Final = 0.01
 _JITTER: Final = 0.1
-
-ANNOTATION: Final = "hpabatch/apply"
-"""With the value "off" on an HPA (with manifests: on the target), its target is not scaled."""
 
 
 class Fence(Protocol):
@@ -46,28 +47,46 @@ class Term(Fence, Protocol):
         """Count of the times that this process took the lease: between two, others had it."""
 
 
+class Outcome(StrEnum):
+    """Outcome of a decided size."""
+
+    DONE = "done"
+    FAILED = "failed"
+    WAITS = "waits"
+    MOVED = "moved"
+    OFF = "off"
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of a write.
+    """Result of a write.
 
     Attributes:
+        outcome: DONE: the size is written. FAILED: it is not. WAITS: it was not begun, and waits
+            for the next pass. MOVED, OFF: the decision is void, nothing was sent, since the target
+            has another size than was decided on, or its annotation forbids the write.
         error: "" if the size was written, else why not, in the API server's words where it spoke.
-        uncertain: it may have been written nevertheless.
+        uncertain: it failed, and may have been written nevertheless.
         ended_s: when the last response was there (monotonic).
-        moved: the target has another size than was decided on: nothing was sent, and the decision
-            is void.
-        waits: it was not begun, and waits for the next pass.
     """
 
+    outcome: Outcome = Outcome.DONE
     error: str = ""
     uncertain: bool = False
     ended_s: float = 0.0
-    moved: bool = False
-    waits: bool = False
+
+    @property
+    def is_void(self) -> bool:
+        """Whether the decision is void."""
+        return self.outcome in (Outcome.MOVED, Outcome.OFF)
 
 
-class _MovedError(Exception):
-    """The size is another than was decided on."""
+class _VoidError(Exception):
+    """The decision is void."""
+
+    def __init__(self, outcome: Outcome, text: str) -> None:
+        super().__init__(f"hpabatch: {text}")
+        self.outcome = outcome
 
 
 class ScaleWriter:
@@ -89,15 +108,15 @@ class ScaleWriter:
             client: sends the requests.
             apis: the resources of kinds.
             budget: of these requests.
-            fence: is asked before each writing request.
-            reads_target: the target's own annotations can forbid the write.
+            fence: is checked before each writing request.
+            reads_target: the target's own annotation can forbid the write.
             sleep: of a thread, seconds.
         """
         self._client, self._apis, self._budget, self._fence = client, apis, budget, fence
         self._reads_target = reads_target
         self._sleep = sleep
 
-    def write(self, key: ScaleKey, before: int, after: int) -> Written:
+    def write(self, key: ScaleKey, before: int, after: int, seen: ScaleObject | None) -> Written:
         """Write a target's size, once.
 
         Args:
@@ -105,33 +124,42 @@ class ScaleWriter:
             before: its size that was decided on. If it has another one by now nothing is written:
                 the next pass decides on that.
             after: its new size.
+            seen: the scale that was decided on; without a version it is read first.
         """
         puts: list[Json] = []
         try:
-            error, uncertain = self._tried(key, before, after, puts)
-        except _MovedError as moved:
-            return Written(str(moved), ended_s=time.monotonic(), moved=True)
+            error, uncertain = self._tried(key, before, after, _known(seen, before), puts)
+        except _VoidError as void:
+            return Written(void.outcome, str(void), ended_s=time.monotonic())
         except ApiError as failure:
             error, uncertain = failure.text, bool(puts)
         except Exception as failure:  # noqa: BLE001 - one invalid response must not lose the others
             said = f"{type(failure).__name__}: {failure}"
             error, uncertain = f"hpabatch: expected a Scale, got another object: {said}", bool(puts)
-        return Written(error, uncertain, time.monotonic())
+        outcome = Outcome.FAILED if error else Outcome.DONE
+        return Written(outcome, error, uncertain, time.monotonic())
 
-    def _tried(self, key: ScaleKey, before: int, after: int, puts: list[Json]) -> tuple[str, bool]:
-        """Return error and uncertainty of a write; `puts` gets what is sent, even if it raises."""
+    def annotation(self, key: ScaleKey) -> str | None:
+        """Return a target's annotation that can forbid writes (ApiError: see `errors`)."""
+        path = scale_path(self._apis, key).removesuffix("/scale")
+        return _annotation(self._get(path))
+
+    def _tried(
+        self, key: ScaleKey, before: int, after: int, scale: Json | None, puts: list[Json]
+    ) -> tuple[str, bool]:
+        """Return error and uncertainty of a write.
+
+        `puts` gets what is sent, until it is known to have failed.
+        """
         path = scale_path(self._apis, key)
-        if self._reads_target and self._is_off(path.removesuffix("/scale")):
-            return f"hpabatch: the target's annotation {ANNOTATION} is off", False
-        scale = self._read(path)
-        if _size(scale) != before:
-            raise _MovedError(
-                f"hpabatch: the size is {_size(scale)}, and {before} was decided on; the next pass "
-                "decides again"
-            )
+        failure: ApiError | None = None
         for attempt in range(_ATTEMPTS):
             if attempt:
                 self._sleep(_PAUSE_S * (1 + _JITTER * random.random()))  # noqa: S311 - jitter
+            if scale is None:
+                scale = self._read(key, path)
+                if _size(scale) != before:
+                    raise _VoidError(Outcome.MOVED, _moved(before, _size(scale)))
             self._sleep(self._budget.take())
             refusal = self._fence.refusal(TIMEOUT_S)
             if refusal:
@@ -143,33 +171,43 @@ class ScaleWriter:
                 failure = error
             else:
                 return "", False
+            if is_uncertain(failure):
+                return self._settled(failure, path, scale, after)
+            puts.clear()
             if self._has_paused(failure):
                 continue
-            again = self._read_again(path)
-            if is_uncertain(failure):
-                return self._settled(failure, scale, again, after)
             if failure.status != _CONFLICT:
                 break
-            scale = again or scale
-        return failure.text, False
+            scale = None
+        return "" if failure is None else failure.text, False
 
-    def _settled(
-        self, failure: ApiError, scale: Json, again: Json | None, after: int
-    ) -> tuple[str, bool]:
-        """Return what became of a write without a response: the scale itself may show it.
+    def _settled(self, failure: ApiError, path: str, scale: Json, after: int) -> tuple[str, bool]:
+        """Return error and uncertainty of a write without a response: the scale may show it.
 
         One that does not show it proves nothing: the server may store the write after this reading.
         """
-        if again is None or _version(again) == _version(scale) or _size(again) != after:
+        try:
+            again = self._get(path)
+        except ApiError:
+            return failure.text, True
+        if _version(again) == _version(scale) or _size(again) != after:
             return failure.text, True
         return "", False
 
-    def _is_off(self, path: str) -> bool:
-        self._sleep(self._budget.take())
-        metadata = self._client.read(path, TIMEOUT_S).get("metadata") or {}
-        return is_off((metadata.get("annotations") or {}).get(ANNOTATION))
+    def _read(self, key: ScaleKey, path: str) -> Json:
+        """Return a target's scale; `_VoidError` if its annotation forbids the write."""
+        if not self._reads_target:
+            return self._get(path)
+        if (key.group, key.kind) in BUILT_IN:
+            found = self._get(path.removesuffix("/scale"))
+            scale, value = _scale_of(found), _annotation(found)
+        else:  # the annotation last: one that came before the scale would not be a conflict
+            scale, value = self._get(path), self.annotation(key)
+        if is_off(value):
+            raise _VoidError(Outcome.OFF, off_text("the target's", value))
+        return scale
 
-    def _read(self, path: str) -> Json:
+    def _get(self, path: str) -> Json:
         for _ in range(_ATTEMPTS - 1):
             self._sleep(self._budget.take())
             try:
@@ -192,16 +230,48 @@ class ScaleWriter:
         self._sleep(error.retry_after)
         return True
 
-    def _read_again(self, path: str) -> Json | None:
-        try:
-            return self._read(path)
-        except ApiError:
-            return None
-
 
 def is_off(value: object) -> bool:
     """Return whether an annotation's value forbids writes; anything but "on" does."""
     return value is not None and str(value).strip().lower() not in ("on", "true")
+
+
+def off_text(whose: str, value: object) -> str:
+    """Return the sentence about an annotation that forbids writes."""
+    return f"{whose} annotation {ANNOTATION} is {str(value)!r}"
+
+
+def _moved(before: int, size: int) -> str:
+    return f"the size is {size}, and {before} was decided on; the next pass decides again"
+
+
+def _known(seen: ScaleObject | None, before: int) -> Json | None:
+    """Return a watched scale as the API has it, None where it has to be read."""
+    if seen is None or not seen.version or seen.error or seen.replicas != before:
+        return None
+    return _scale(seen.key.namespace, seen.key.name, seen.uid, seen.version, seen.replicas)
+
+
+def _scale_of(found: Json) -> Json:
+    """Return the scale of an object of a built-in kind."""
+    metadata = found.get("metadata") or {}
+    return _scale(
+        str(metadata.get("namespace")), str(metadata.get("name")), str(metadata.get("uid")),
+        _version(found), _size(found),
+    )  # fmt: skip
+
+
+def _scale(namespace: str, name: str, uid: str, version: str, replicas: int) -> Json:
+    metadata = {"namespace": namespace, "name": name, "uid": uid, "resourceVersion": version}
+    return {
+        "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata,
+        "spec": {"replicas": replicas},
+    }  # fmt: skip
+
+
+def _annotation(found: Json) -> str | None:
+    value = ((found.get("metadata") or {}).get("annotations") or {}).get(ANNOTATION)
+    return None if value is None else str(value)
 
 
 def _size(scale: Json) -> int:

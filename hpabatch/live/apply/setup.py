@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -16,24 +16,23 @@ from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import Connection
 from hpabatch.cluster.connection.errors import ApiError, NotFound
-from hpabatch.cluster.connection.writes import WriteClient
+from hpabatch.cluster.connection.writes import Budget, WriteClient
 from hpabatch.cluster.objects.types import HpaObject, ScaleKey
 from hpabatch.errors import ManifestError, UsageError
-from hpabatch.history.store.catalog import quote
 from hpabatch.inputs.manifest_checks import check_manifests
 from hpabatch.inputs.manifests import load_manifests
 from hpabatch.live.apply.applier import Applier, Parts
-from hpabatch.live.apply.budget import Budget
-from hpabatch.live.apply.cluster_hpas import ClusterHpas, OwnDocuments
 from hpabatch.live.apply.gate import Gate
 from hpabatch.live.apply.guards import Limits, switch_refusal
 from hpabatch.live.apply.journal import Journal
-from hpabatch.live.apply.lease import DRY_NAME, NAME, Candidate, Election
+from hpabatch.live.apply.lease import DRY_NAME, NAME, Candidate, Election, elapsed_s
 from hpabatch.live.apply.ledger import Ledger
+from hpabatch.live.apply.neighbors import Neighbors
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.request import ApplyOptions
-from hpabatch.live.apply.rivals import Probe, Silence, silence_s
+from hpabatch.live.apply.rivals import ClusterHpas, OwnDocuments, Probe, Rivals, Silence, silence_s
 from hpabatch.live.apply.scales import ScaleWriter
+from hpabatch.live.apply.selection import Selection
 from hpabatch.live.apply.statuses import HpaStatuses, StatusSink
 from hpabatch.live.passes.decide import Decider
 from hpabatch.model.objects.validate import undecidable
@@ -45,7 +44,7 @@ _TIMEOUT_S: Final = 5.0
 
 
 class Place(NamedTuple):
-    """Where an applier acts.
+    """Cluster, own namespace and files of an applier.
 
     Attributes:
         connect: makes a connection; each client needs its own.
@@ -153,44 +152,36 @@ def make_applier(
     # A client of its own: a stop ends the loop's, while a pass that has begun is still written.
     own = Discovery(stack.enter_context(ApiClient(place.connect())))
     gate = Gate(place.period_s, election, lambda: switch_refusal(control, place.namespace))
+    is_own = documents is not None
     scales = ScaleWriter(
         sizes, own, _budget(options.write_rate), gate,
-        reads_target=documents is not None,
+        reads_target=is_own,
     )  # fmt: skip
-    probe = None
-    if documents is None:
-        silence = silence or Silence(silence_s(place.period_s))
-        probe = Probe(control, version, place.namespace, silence, journal.note)
+    rivals = Rivals(place.hpas, documents, None, None)
+    if not is_own:
+        rivals.silence = silence or Silence(silence_s(place.period_s))
+        rivals.probe = Probe(control, version, place.namespace, rivals.silence, journal.note)
     statuses: StatusSink | None = None
+    neighbors: Neighbors | None = None
     budget = _budget(options.status_rate)
-    if not options.dry_run and documents is None:
-        statuses = HpaStatuses(control, version, budget, gate, log=journal.note)
-    elif not options.dry_run:
-        statuses = Reports(control, place.namespace, identity, budget, gate, log=journal.note)
+    if not options.dry_run:
+        neighbors = Neighbors(control, election, own_documents=is_own, clock=elapsed_s)
+        statuses = (
+            Reports(control, place.namespace, identity, budget, gate, log=journal.note)
+            if is_own else HpaStatuses(control, version, budget, gate, log=journal.note)
+        )  # fmt: skip
+    selection = Selection(
+        options.canary, reads_target=is_own, annotation=scales.annotation, log=journal.add, say=say,
+    )  # fmt: skip
     parts = Parts(
         control, place.namespace, scales, gate, statuses, election, journal,
-        Ledger(control, place.namespace, election, place.skew_s),
-        silence if documents is None else None, probe, documents, place.hpas,
-        Limits(
-            options.canary, options.most_targets, options.most_replicas, options.most_vanished
-        ),
+        Ledger(control, place.namespace, election, place.skew_s), rivals, neighbors, selection,
+        Limits(options.most_targets, options.most_replicas, options.most_vanished),
         options.dry_run,
     )  # fmt: skip
     applier = Applier(parts, decider, say)
     stack.callback(applier.stop)
     return applier
-
-
-def log_file(environ: Mapping[str, str], cluster: str) -> Path:
-    """Return the default file of the journal (UsageError: the user has no home)."""
-    try:
-        home = Path(environ.get("HOME") or "~").expanduser()
-    except RuntimeError:
-        raise UsageError(
-            "there is no HOME for the log of writes: name a file with --apply-log"
-        ) from None
-    folder = Path(environ.get("XDG_STATE_HOME") or home / ".local" / "state")
-    return folder / "hpabatch" / f"apply-{quote(cluster)}.jsonl"
 
 
 def _budget(rate: int) -> Budget:

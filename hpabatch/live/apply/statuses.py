@@ -10,14 +10,13 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import quote
 
 from hpabatch.cluster.connection.errors import ApiError, NotFound
-from hpabatch.cluster.connection.writes import Json, WriteClient
-from hpabatch.live.apply.budget import Budget
+from hpabatch.cluster.connection.writes import Budget, Json, WriteClient
 from hpabatch.live.apply.journal import Fields
 from hpabatch.live.apply.scales import TIMEOUT_S, Fence
 from hpabatch.live.passes.lanes import LaneKey
@@ -46,7 +45,7 @@ class StatusSink(Protocol):
         """Forget what was written: another process wrote since."""
 
     def last(self, keys: Collection[LaneKey]) -> Mapping[LaneKey, HPAStatus]:
-        """Return what other processes wrote last of these HPAs, where no HPA itself tells it."""
+        """Return the last statuses of these HPAs by other processes, if no HPA itself has them."""
 
     def start(self) -> None:
         """Begin."""
@@ -105,7 +104,7 @@ class HpaStatuses:
             client: sends the requests.
             version: of autoscaling, v2 or v2beta2.
             budget: of these requests.
-            fence: is asked before each.
+            fence: is checked before each.
             events: whether events are written, too.
             clock: monotonic seconds.
             log: gets a line for what was written.
@@ -194,7 +193,7 @@ class HpaStatuses:
                 self._problem = f"{type(error).__name__}: {error}"
 
     def _next(self) -> _Status | _Told:
-        """Return what is written next: statuses and events in turn, so neither starves."""
+        """Return the next item: statuses and events in turn, so neither starves."""
         queue = self._queue
         takes_event = bool(queue.events) and (self._is_events_turn or not queue.statuses)
         self._is_events_turn = not takes_event
@@ -312,3 +311,25 @@ def _event(item: _Told, name: str, stamp: str, version: str) -> Json:
         "source": {"component": COMPONENT}, "firstTimestamp": stamp, "lastTimestamp": stamp,
         "count": 1,
     }  # fmt: skip
+
+
+def as_stored_status(document: HPA) -> HPA:
+    """Return an HPA with its status as a server stores it: times have no fraction of a second."""
+    status = document.status
+    conditions = tuple(
+        replace(c, last_transition_time=_whole_seconds(c.last_transition_time))
+        for c in status.conditions
+    )
+    last = _whole_seconds(status.last_scale_time)
+    return replace(document, status=replace(status, conditions=conditions, last_scale_time=last))
+
+
+def _whole_seconds(time: str | None) -> str | None:
+    return time if time is None or "." not in time else f"{time.partition('.')[0]}Z"
+
+
+def differ(before: HPAStatus, after: HPAStatus) -> bool:
+    """Return whether a status would be written: not where it is semantically equal."""
+    return replace(before, current_metrics=before.current_metrics or None) != replace(
+        after, current_metrics=after.current_metrics or None
+    )

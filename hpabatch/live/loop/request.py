@@ -1,4 +1,4 @@
-"""Options of a live loop: which cluster, how often, what is told and recorded."""
+"""Options of a live loop: cluster, period, log, record."""
 
 from __future__ import annotations
 

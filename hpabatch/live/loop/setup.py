@@ -1,4 +1,4 @@
-"""Rules and controller flags of a live loop; its state file."""
+"""Rules and controller flags of a live loop; its files in the user's state folder."""
 
 from __future__ import annotations
 
@@ -103,22 +103,32 @@ def _known_gates(version: str, seen: ControllerSeen | None) -> str:
 
 
 def state_file(environ: Mapping[str, str], cluster: str, server: str) -> Path:
-    """Return the default file of a loop's controller memory of a cluster.
+    """Return the default file of a loop's controller memory of a cluster; raises as `log_file`."""
+    fix = "the loop's state file: name a file with --state, or give --stateless"
+    return _user_file(environ, f"live-{_name(cluster, server)}.npz", fix)
 
-    Clusters of one name are told apart by the addresses of their API servers.
+
+def log_file(environ: Mapping[str, str], cluster: str, server: str) -> Path:
+    """Return the default file of the log of writes to a cluster.
 
     Raises:
         UsageError: the user has no home, as in many containers.
     """
+    fix = "the log of writes: name a file with --apply-log"
+    return _user_file(environ, f"apply-{_name(cluster, server)}.jsonl", fix)
+
+
+def _name(cluster: str, server: str) -> str:
+    """Return a cluster's part of a file name; those of one name have different API servers."""
+    return f"{quote(cluster)}-{hashlib.sha256(server.encode()).hexdigest()[:8]}"
+
+
+def _user_file(environ: Mapping[str, str], name: str, fix: str) -> Path:
     named = environ.get("XDG_STATE_HOME")
     try:
         home = Path(environ.get("HOME") or "~").expanduser()
     except RuntimeError:
         if not named:
-            raise UsageError(
-                "there is no HOME for the loop's state file: name a file with --state, or give "
-                "--stateless"
-            ) from None
+            raise UsageError(f"there is no HOME for {fix}") from None
     folder = Path(named) if named else home / ".local" / "state"
-    mark = hashlib.sha256(server.encode()).hexdigest()[:8]
-    return folder / "hpabatch" / f"live-{quote(cluster)}-{mark}.npz"
+    return folder / "hpabatch" / name

@@ -327,9 +327,9 @@ def _shadow(newest: _Shown) -> Iterator[Metric]:
 def _applied(figures: Applied | None) -> Iterator[Metric]:
     if figures is None:
         return
-    counts = (figures.written, figures.failed, figures.held)
+    counts = (figures.written, figures.failed, figures.held, figures.void)
     yield _gauge(names.APPLY_LEADS, [((), int(figures.leads))])
-    rows = zip(("written", "failed", "waiting"), counts, strict=True)
+    rows = zip(("written", "failed", "waiting", "void"), counts, strict=True)
     yield _counter(names.APPLY_WRITES, [((result,), count) for result, count in rows])
     yield _counter(names.APPLY_FOREIGN, [((), figures.foreign)])
 

@@ -83,10 +83,21 @@ class LineLog:
         cluster: str,
         *,
         as_json: bool = False,
+        compares: bool = True,
         clock: Callable[[], int] = clock_ms,
     ) -> None:
-        """Write to `out`; `clock` gives UTC ms."""
+        """Write to `out`.
+
+        Args:
+            out: gets the lines.
+            cluster: its name.
+            as_json: one object a line.
+            compares: the cluster's own controller decides the same HPAs: texts name its decision,
+                and lines tell where the two differ.
+            clock: UTC ms.
+        """
         self._out, self._cluster, self._as_json, self._clock = out, cluster, as_json, clock
+        self._compares = compares
         self._lock = threading.Lock()
         self._full, self._left_out = "", 0
 
@@ -119,7 +130,7 @@ class LineLog:
         most = len(lines) if self._as_json else _MOST_LINES
         for h, event in lines[:most]:
             fields = lane_fields(comparison, h)
-            text = _sentence(comparison.result, h, event, fields)
+            text = _sentence(comparison.result, h, event, fields, self._compares)
             self._write(event, comparison.result.now_ms, fields, text)
         if lines[most:]:
             text = (
@@ -140,8 +151,9 @@ class LineLog:
         found = [(h, DECISION) for h in moved]
         found += [(h, FAILS) for h in comparison.failing.tolist()]
         found += [(h, WORKS) for h in comparison.working.tolist()]
-        found += [(h, DIFFERS) for h in comparison.begun.tolist()]
-        found += [(h, AGREES) for h in comparison.ended[same].tolist()]
+        if self._compares:
+            found += [(h, DIFFERS) for h in comparison.begun.tolist()]
+            found += [(h, AGREES) for h in comparison.ended[same].tolist()]
         return sorted(found, key=lambda line: line[0])
 
     def _write(self, event: str, ts_ms: int | None, fields: dict[str, _Field], text: str) -> None:
@@ -274,9 +286,12 @@ def lane_fields(comparison: Comparison, h: int) -> dict[str, _Field]:
     return fields
 
 
-def _sentence(result: PassResult, h: int, event: str, fields: dict[str, _Field]) -> str:
+def _sentence(
+    result: PassResult, h: int, event: str, fields: dict[str, _Field], compares: bool
+) -> str:
     head = f"{fields['namespace']}/{fields['hpa']}: "
     theirs = fields.get("theirs", "nothing")
+    beside = f", theirs {theirs}" if compares else ""
     if event == AGREES:
         return f"{head}agrees again at {fields['desired']}"
     if event == WORKS:
@@ -288,7 +303,7 @@ def _sentence(result: PassResult, h: int, event: str, fields: dict[str, _Field])
         said = f"{head}ours {fields['desired']}, theirs {theirs} since {since}Z"
     elif result.action[h]:
         verb = "up" if fields["action"] == "scale_up" else "down"
-        said = f"{head}scale {verb} {fields['current']} -> {fields['desired']}, theirs {theirs}"
+        said = f"{head}scale {verb} {fields['current']} -> {fields['desired']}{beside}"
     else:
-        said = f"{head}stay at {fields['desired']}, theirs {theirs}"
+        said = f"{head}stay at {fields['desired']}{beside}"
     return f"{said}: {fields['why']}"

@@ -170,7 +170,7 @@ APPLY_WRITES = MetricName(
     f"{PREFIX}apply_writes",
     COUNTER,
     ("result",),
-    "Sizes: written, failed, or waiting for a limit of the pass.",
+    "Sizes: written, failed, waiting for a guard, or void (the target changed meanwhile).",
 )
 APPLY_FOREIGN = MetricName(
     f"{PREFIX}apply_foreign_changes",

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from hpabatch.cluster.connection.errors import ApiError, InvalidResponse, NotFound
 from hpabatch.cluster.connection.writes import Json, WriteClient
 
+_NUMBERS = itertools.count()
 Hook = Callable[[str, str], ApiError | None]
 
 
 class FakeClient(WriteClient):
-    """`objects` by path; `before` and `after` a request may do anything, also return an error."""
+    """`objects` by path; `before` and `after` a request may do anything, also return an error.
+
+    The scale of an object is the object itself.
+    """
 
     def __init__(self, objects: dict[str, Json] | None = None) -> None:
         self.objects = objects if objects is not None else {}
@@ -21,27 +26,30 @@ class FakeClient(WriteClient):
         self.before: Hook = lambda method, path: None
         self.after: Hook = lambda method, path: None
         self.dry_run = False
-        self._versions = 100
+        self.version = 100
 
     def put(self, path: str, **fields: Any) -> None:
         """Store an object, as someone else does."""
-        self._versions += 1
+        self.version += 1
+        path = self._stored(path)
         known = self.objects.get(path, {})
-        metadata = {**known.get("metadata", {"uid": f"u{self._versions}"})}
-        metadata |= fields.pop("metadata", {}) | {"resourceVersion": str(self._versions)}
+        metadata = {**known.get("metadata", {"uid": f"u{next(_NUMBERS)}"})}
+        metadata |= fields.pop("metadata", {}) | {"resourceVersion": str(self.version)}
         self.objects[path] = {**known, **fields, "metadata": metadata}
 
-    def read(self, path: str, timeout: float) -> Json:
+    def read(self, path: str, timeout: float, params: Mapping[str, str] | None = None) -> Json:
         self._do("GET", path, self.before)
-        if path not in self.objects:
+        if params is not None:
+            return {"items": copy.deepcopy(self._selected(path, params["fieldSelector"]))}
+        if self._stored(path) not in self.objects:
             raise NotFound(f"{path} not found", 404)
-        return copy.deepcopy(self.objects[path])
+        return copy.deepcopy(self.objects[self._stored(path)])
 
     def write(
         self, method: str, path: str, document: Mapping[str, Any] | None, timeout: float
     ) -> Json:
         self._do(method, path, self.before)
-        asked, path = path, path.removesuffix("/status")
+        asked, path = path, self._stored(path)
         if method == "POST":
             assert document is not None
             path = f"{path}/{document['metadata']['name']}"
@@ -54,12 +62,28 @@ class FakeClient(WriteClient):
             return self.objects.pop(path)
         else:
             assert document is not None
-            version = document.get("metadata", {}).get("resourceVersion")
-            if version not in (None, self.objects[path]["metadata"]["resourceVersion"]):
-                raise InvalidResponse("the object has been modified", 409, "Conflict")
-            self.put(path, **{k: v for k, v in document.items() if k != "metadata"})
+            metadata = document.get("metadata", {})
+            for name in ("resourceVersion", "uid"):
+                if metadata.get(name) not in (None, self.objects[path]["metadata"].get(name)):
+                    raise InvalidResponse("the object has been modified", 409, "Conflict")
+            kept = {k: v for k, v in metadata.items() if k == "annotations"}
+            fields = {k: v for k, v in document.items() if k != "metadata"}
+            self.put(path, **fields, metadata=kept)
         self._do(method, asked, self.after)
         return copy.deepcopy(self.objects[path])
+
+    def _stored(self, path: str) -> str:
+        return path.removesuffix("/scale").removesuffix("/status")
+
+    def _selected(self, collection: str, selector: str) -> list[Json]:
+        """Return the objects of a collection of all namespaces that have a name."""
+        root, _, kind = collection.rpartition("/")
+        name = selector.removeprefix("metadata.name=")
+        return [
+            {**one, "metadata": {**one["metadata"], "namespace": path.split("/")[-3]}}
+            for path, one in self.objects.items()
+            if path.startswith(f"{root}/namespaces/") and path.endswith(f"/{kind}/{name}")
+        ]
 
     def _do(self, method: str, path: str, hook: Hook) -> None:
         if hook == self.before:

@@ -12,19 +12,21 @@ from typing import Any
 import pytest
 
 from hpabatch.cluster.connection.errors import Refused, Unreachable
+from hpabatch.cluster.connection.writes import Budget
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, ScaleKey, ScaleObject
 from hpabatch.layout.records import HEAD_DOWN_COUNT, HEAD_UP_COUNT, HEAD_UP_START
 from hpabatch.live.apply.applier import Applier, Parts
-from hpabatch.live.apply.budget import Budget
 from hpabatch.live.apply.gate import Gate
-from hpabatch.live.apply.guards import Limits, is_canary, switch_refusal
+from hpabatch.live.apply.guards import Limits, switch_refusal
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Candidate, Election
 from hpabatch.live.apply.ledger import Entry, Ledger
+from hpabatch.live.apply.neighbors import Neighbors
 from hpabatch.live.apply.reports import Reports
-from hpabatch.live.apply.rivals import Probe, Silence
+from hpabatch.live.apply.rivals import Probe, Rivals, Silence
 from hpabatch.live.apply.scales import ScaleWriter
-from hpabatch.live.apply.stored_status import as_stored_status
+from hpabatch.live.apply.selection import Selection, is_canary
+from hpabatch.live.apply.statuses import as_stored_status
 from hpabatch.live.loop import warm
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import LaneKey
@@ -42,6 +44,7 @@ from hpabatch.model.objects.hpa import (
 from hpabatch.model.times import show_api_time
 from hpabatch.model.versions import DEFAULT_K8S, ControllerFlags, profile_for
 from tests.live.apply.fake_writes import Clock, FakeClient
+from tests.live.apply.test_neighbors import One, pass_time
 from tests.live.apply.test_scales import KEY, PATH, TARGET, Apis, OpenFence
 
 SWITCH = "/api/v1/namespaces/ours/configmaps/hpabatch-apply"
@@ -105,13 +108,13 @@ class Bench:
 
     def __init__(
         self, folder: Path, *, log: str = "log", own: bool = True, dry_run: bool = False,
-        limits: Limits | None = None, saved: Saved | None = None,
+        limits: Limits | None = None, saved: Saved | None = None, canary: int = 100,
     ) -> None:  # fmt: skip
         self.client, self.clock, self.site = FakeClient(), Clock(), Site()
         self.client.put(SWITCH, data={})
-        self.client.put(PATH, kind="Scale", spec={"replicas": 2})
-        self.client.put(TARGET)
+        self.client.put(TARGET, metadata={"namespace": "shop", "name": "web"}, spec={"replicas": 2})
         self.election = Election(self.client, Candidate("ours", "me"), clock=self.clock)
+        self.election.turn()  # makes the lease, whose duration has passed by its next turn
         self.silence = Silence(10, self.clock)
         self.log, self.skew_s = folder / log, 0.0
         budget = Budget(1e6, 1e6)
@@ -120,21 +123,34 @@ class Bench:
         gate = Gate(
             15.0, self.election, lambda: switch_refusal(self.client, "ours"), look_s=0.01
         )  # fmt: skip
+        self.told: list[str] = []
+        scales, journal = (
+            ScaleWriter(self.client, Apis(), budget, gate, reads_target=own), Journal(self.log, {})
+        )  # fmt: skip
         parts = Parts(
-            self.client, "ours",
-            ScaleWriter(self.client, Apis(), budget, gate, reads_target=own), gate,
-            None if dry_run else self.sink, self.election, Journal(self.log, {}),
-            Ledger(self.client, "ours", self.election, lambda: self.skew_s),
-            None if own else self.silence,
-            None if own else Probe(self.client, "v2", "ours", self.silence),
-            self.site if own else None, self.site, limits or Limits(), dry_run,
+            self.client, "ours", scales, gate, None if dry_run else self.sink, self.election,
+            journal, Ledger(self.client, "ours", self.election, lambda: self.skew_s),
+            Rivals(
+                self.site, self.site if own else None, None if own else self.silence,
+                None if own else Probe(self.client, "v2", "ours", self.silence),
+            ),
+            None if dry_run else Neighbors(
+                self.client, self.election, own_documents=own, clock=self.clock
+            ),
+            Selection(
+                canary, reads_target=own, annotation=scales.annotation, log=journal.add,
+                say=self.tell, clock=self.clock,
+            ),
+            limits or Limits(), dry_run,
         )  # fmt: skip
         self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags(), saved, follows=True)
         first = [change for change in _with_behavior() if not saved or change.kind != Kind.scale]
         self.decider.apply(first)
-        self.told: list[str] = []
-        self.applier = Applier(parts, self.decider, lambda event, text: self.told.append(text))
+        self.applier = Applier(parts, self.decider, self.tell)
         self.now = warm._NOW_MS
+
+    def tell(self, event: str, text: str) -> None:
+        self.told.append(text)
 
     def turn(self, leads: bool = True, works: bool = True) -> PassResult:
         """Make a pass."""
@@ -165,6 +181,11 @@ class Bench:
             == ""
         )
 
+    @property
+    def foreign(self) -> list[str]:
+        """Changes of others that were told."""
+        return [text for text in self.told if "another changed the size" in text]
+
     def booked(self) -> tuple[int, int]:
         """Return the numbers of scale events, up and down."""
         head = self.decider._memory.head[0]
@@ -172,7 +193,7 @@ class Bench:
 
     @property
     def size(self) -> int:
-        return int(self.client.objects[PATH]["spec"]["replicas"])
+        return int(self.client.objects[TARGET]["spec"]["replicas"])
 
     def lines(self, event: str) -> list[dict[str, Any]]:
         found = [json.loads(line) for line in self.log.read_text().splitlines()]
@@ -181,9 +202,10 @@ class Bench:
     def shows(self, replicas: int) -> None:
         self.sees(replicas, self.now + 1)
 
-    def sees(self, replicas: int, ms: int) -> None:
-        """Let a watch show a size at a time."""
-        scale = ScaleObject(KEY, replicas, replicas, "app=web")
+    def sees(self, replicas: int, ms: int, apply: str | None = None) -> None:
+        """Let a watch show a size at a time, and an annotation."""
+        version = "" if apply is None else "1"
+        scale = ScaleObject(KEY, replicas, replicas, "app=web", version=version, apply=apply)
         self.decider.apply([Change(Kind.scale, KEY, scale, ms)])
 
 
@@ -256,8 +278,8 @@ def test_without_the_lease_nothing_is_written_and_every_change_is_booked(tmp_pat
 @pytest.mark.parametrize("what", ["switch", "log", "ledger", "named", "blind", "target", "canary"])
 def test_what_keeps_a_size_from_being_written(what: str, tmp_path: Path) -> None:
     canary = next(pct for pct in range(1, 101) if is_canary(("shop", "web"), pct)) - 1
-    limits = Limits(canary_pct=canary) if what == "canary" else None
-    bench = Bench(tmp_path, log="log" if what != "log" else "/dev/full", limits=limits)
+    log = "/dev/full" if what == "log" else "log"
+    bench = Bench(tmp_path, log=log, canary=canary if what == "canary" else 100)
     if what == "switch":
         bench.client.put(SWITCH, data={"stop": "true"})
     elif what == "ledger":
@@ -283,12 +305,17 @@ def test_what_keeps_a_size_from_being_written(what: str, tmp_path: Path) -> None
     if what in problems:
         about, words = problems[what]
         assert words in bench.applier.problems()[about]
-    if what in ("ledger", "target"):
+    if what == "ledger":
         assert result.binding(0) == "scale_write"
-    if what in ("log", "ledger", "target"):
+    if what in ("log", "ledger"):
         assert "FailedRescale" in bench.sink.events
     else:
         assert bench.sink.events == []
+    if what == "target":
+        assert (bench.applier.figures.failed, bench.applier.figures.void) == (0, 1)
+        (void,), (leaves,) = bench.lines("void"), bench.lines("leaves")
+        words = "the target's annotation hpabatch/apply is 'off'"
+        assert (void["error"], leaves["text"]) == (f"hpabatch: {words}", words)
 
 
 def test_a_failed_write_is_the_controllers_failed_write(tmp_path: Path) -> None:
@@ -318,10 +345,88 @@ def test_a_size_that_another_changed_in_between_makes_the_decision_void(tmp_path
     assert (bench.size, bench.booked()) == (3, (0, 0))
     assert (len(bench.sink.statuses), bench.sink.events) == (told, [])
     figures = bench.applier.figures
-    assert (figures.failed, figures.held, figures.written) == (0, 1, 0)
+    assert (figures.failed, figures.void, figures.held, figures.written) == (0, 1, 0, 0)
+    (void,) = bench.lines("void")
+    assert void["id"] == bench.lines("will")[0]["id"]
+    assert "the size is 3, and 2 was decided on" in void["error"]
     bench.shows(3)
     bench.turn()
     assert (bench.size, figures.written) == (4, 1)
+
+
+def test_what_a_target_forbids_is_decided_and_neither_written_nor_a_failure(tmp_path: Path) -> None:
+    """As a watch has shown it: no size, no status, no event; the log says so once."""
+    bench = Bench(tmp_path)
+    bench.sees(2, bench.now, apply="off")
+    result = bench.turns(3)
+    assert (result.decisions.desired[0], bench.size) == (4, 2)
+    assert (bench.sink.statuses, bench.sink.events, bench.lines("will")) == ([], [], [])
+    figures = bench.applier.figures
+    assert (figures.failed, figures.void, figures.held) == (0, 0, 0)
+    (leaves,) = bench.lines("leaves")
+    assert (leaves["hpa"], leaves["target"]) == ("web", "Deployment/web")
+    bench.sees(2, bench.now + 1)
+    bench.turn()
+    assert (bench.size, len(bench.lines("resumes"))) == (4, 1)
+
+
+def test_every_pass_says_who_leads_and_what_became_of_its_sizes(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.turn(leads=False)
+    bench.turns(2)
+    told = [(line.get("leader", ""), line["text"]) for line in bench.lines("pass")]
+    assert told == [
+        ("", "1 HPA decided, 1 size to change"),
+        ("me", "1 HPA decided, 1 size to change, 1 done"),
+        ("me", "1 HPA decided, 1 size to change, 1 moved"),
+    ]
+
+
+def test_a_standby_says_whose_the_lease_is(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    other = Election(bench.client, Candidate("ours", "other"), clock=bench.clock)
+    other.turn()
+    bench.clock.sleep(15)
+    other.turn()
+    bench.turns(1)
+    assert bench.lines("pass")[-1]["leader"] == "other"
+    assert bench.told == ["other has the lease ours/hpabatch-apply"]
+    assert [line["text"] for line in bench.lines("follows")] == [
+        "other has the lease; the first pass only looks"
+    ]
+    assert bench.lines("waits") == [], "they are the leader's"
+
+
+def test_what_a_guard_holds_back_waits_for_it_by_name(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.turns(1)
+    bench.client.put(SWITCH, data={"stop": "true"})
+    bench.turns(3)
+    (waits,) = bench.lines("waits")
+    assert (waits["from"], waits["to"]) == (2, 4)
+    assert waits["error"].startswith("hpabatch: waits: the kill switch is on")
+    assert bench.sink.statuses == []
+
+
+def test_a_target_that_another_instance_scales_is_left_to_it(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    other = One(bench.client, bench.clock, "theirs", {("shop", "x"): KEY})
+    for _ in range(3):
+        pass_time(bench.clock, other)
+    assert other.writes()
+    for _ in range(4):
+        other.election.turn()
+        bench.turn()
+    assert bench.size == 2
+    assert bench.sink.statuses == []
+    (problem,) = bench.applier.problems().values()
+    assert problem == (
+        "another instance of hpabatch, theirs-1 (lease theirs/hpabatch-apply), scales the target "
+        "of shop/web, which is not scaled here: give both the same --own-namespace, or only one "
+        "of them these HPAs"
+    )
+    assert [line["text"] for line in bench.lines("leaves")] == [problem]
+    assert bench.applier.figures.failed == 0
 
 
 def test_an_uncertain_write_is_booked_when_it_shows(tmp_path: Path) -> None:
@@ -385,7 +490,7 @@ def test_the_next_leaders_changes_are_booked_by_the_last_one(tmp_path: Path) -> 
     bench.shows(6)
     bench.turn(leads=False)
     assert bench.booked() == (2, 0)
-    assert bench.told == []
+    assert bench.foreign == []
 
 
 def test_a_refused_write_does_not_stay_in_the_ledger(tmp_path: Path) -> None:
@@ -467,7 +572,7 @@ def test_with_the_lease_ends_the_wait_for_own_writes(tmp_path: Path) -> None:
     assert lane.own == []
     bench.shows(4)
     bench.turn(leads=False)
-    assert (bench.booked(), bench.told) == ((1, 0), []), "it was booked, and is in the ledger"
+    assert (bench.booked(), bench.foreign) == ((1, 0), []), "it was booked, and is in the ledger"
 
 
 def test_a_restored_memory_gets_the_changes_since_one_by_one(tmp_path: Path) -> None:
@@ -541,7 +646,7 @@ def test_the_kill_switch_stops_the_writes_of_a_pass_that_goes_on(tmp_path: Path)
     bench.turn()
 
     def turn_it(method: str, path: str) -> None:
-        if (method, path) == ("GET", PATH):
+        if (method, path) == ("GET", TARGET):
             bench.client.put(SWITCH, data={"stop": "true"})
             time.sleep(0.2)
 
@@ -651,7 +756,7 @@ def test_a_status_that_another_wrote_stops_all_writes(tmp_path: Path) -> None:
 
 def test_the_probe_of_another_instance_gets_a_status_whatever_the_canary(tmp_path: Path) -> None:
     """The share would leave it out; its own probe it never writes."""
-    bench = Bench(tmp_path, own=False, limits=Limits(canary_pct=1))
+    bench = Bench(tmp_path, own=False, canary=1)
     for change in _with_behavior():
         if isinstance(change.thing, HpaObject):
             for namespace in ("shop", "ours"):

@@ -6,11 +6,11 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from hpabatch.live.apply.budget import Budget
+from hpabatch.cluster.connection.writes import Budget
 from hpabatch.live.apply.gate import Gate
 from hpabatch.live.apply.guards import Change, Limits, Queue
 from hpabatch.live.apply.reports import Reports
-from hpabatch.live.apply.scales import Written
+from hpabatch.live.apply.scales import Outcome, Written
 from hpabatch.live.apply.statuses import HpaStatuses
 from hpabatch.model.messages import Event
 from hpabatch.model.objects.hpa import HPA, HPAStatus
@@ -19,6 +19,10 @@ from tests.live.apply.test_scales import OpenFence
 
 PATH_OF_W = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers/w"
 CHANGES = [Change(h, ("shop", f"w{h}"), 1, 2) for h in range(6)]
+
+
+def _waits(written: Written) -> bool:
+    return written.outcome is Outcome.WAITS
 
 
 def test_after_a_period_no_write_of_a_pass_begins() -> None:
@@ -33,13 +37,13 @@ def test_after_a_period_no_write_of_a_pass_begins() -> None:
         for _ in range(2):
             gate.begin("")
             found = gate.carry(pool, write, CHANGES)
-            assert [one.waits for one in found] == [False] * 3 + [True] * 3
+            assert [_waits(one) for one in found] == [False] * 3 + [True] * 3
             words = "hpabatch: waits: writes of a pass begin within 15 s, and others came first"
             assert {one.error for one in found[3:]} == {words}
     longest = Gate(60, OpenFence(), lambda: "", clock=clock)
     longest.begin("")
     with ThreadPoolExecutor(1) as pool:
-        assert sum(one.waits for one in longest.carry(pool, write, CHANGES)) == 2
+        assert sum(_waits(one) for one in longest.carry(pool, write, CHANGES)) == 2
 
 
 def test_the_switch_is_read_while_writes_go_on() -> None:
@@ -59,12 +63,12 @@ def test_the_switch_is_read_while_writes_go_on() -> None:
 
     with ThreadPoolExecutor(1) as pool:
         found = gate.carry(pool, write, CHANGES)
-        assert [one.waits for one in found] == [False] * 2 + [True] * 4
+        assert [_waits(one) for one in found] == [False] * 2 + [True] * 4
         assert found[2].error == "hpabatch: waits: the switch is on"
         assert gate.refusal(3) == "the switch is on", "also between two requests of a write"
         turned.clear()
         gate.begin("")
-        assert not any(one.waits for one in gate.carry(pool, lambda change: Written(), CHANGES))
+        assert not any(_waits(one) for one in gate.carry(pool, lambda change: Written(), CHANGES))
         assert gate.refusal(3) == ""
     assert refusals == ["", ""]
 

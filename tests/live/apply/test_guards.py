@@ -19,7 +19,6 @@ from hpabatch.live.apply.guards import (
     Limits,
     Queue,
     Vanished,
-    is_canary,
     lease_refusal,
     switch_refusal,
 )
@@ -53,13 +52,6 @@ def test_a_switch_that_cannot_be_read_stops_and_a_missing_one_says_how_to_make_i
     for error in (Unreachable("gone"), Refused("forbidden", 403)):
         client.before = lambda method, path, error=error: error  # type: ignore[misc]
         assert "cannot be read" in switch_refusal(client, "ours")
-
-
-def test_a_larger_canary_share_contains_a_smaller_one() -> None:
-    keys = [("shop", f"web-{k}") for k in range(2000)]
-    shares = {pct: {key for key in keys if is_canary(key, pct)} for pct in (1, 5, 30, 99, 100)}
-    assert shares[1] < shares[5] < shares[30] < shares[99] < shares[100] == set(keys)
-    assert 60 <= len(shares[5]) <= 140
 
 
 def _changes(sizes: list[int]) -> list[Change]:
@@ -293,10 +285,21 @@ def test_times_tell_two_instances_apart_that_decide_the_same() -> None:
 def test_who_has_the_lease() -> None:
     election = Election(FakeClient(), Candidate("ours", "me"))
     assert lease_refusal(election) == "nobody has the lease"
-    election.holder = "other"
-    assert lease_refusal(election) == "other has the lease"
-    election.holder = "me"
-    assert lease_refusal(election).startswith("the lease of this process has expired")
+    client, clock = FakeClient(), Clock()
+    me, other = (Election(client, Candidate("ours", k), clock=clock) for k in ("me", "other"))
+    for each in (other, me):
+        each.turn()
+    clock.sleep(15)
+    for each in (other, me):
+        each.turn()
+    assert (me.leader, other.leader) == ("other", "other")
+    assert lease_refusal(me) == "other has the lease"
+    clock.sleep(15)
+    assert lease_refusal(me) == "nobody has the lease", "it has not renewed it"
+    me.turn()
+    assert me.leader == "me"
+    clock.sleep(15)
+    assert lease_refusal(me).startswith("the lease of this process has expired")
 
 
 def two_lane() -> Lane:

@@ -25,13 +25,39 @@ def _election(
     return Election(client, Candidate("ours", name, 15), say=told.append, clock=clock)
 
 
-def test_the_first_takes_it_and_the_second_waits_for_its_end() -> None:
+def _elected(*all_of_them: Election, clock: Clock) -> None:
+    """Let the first of them take a Lease that is not there, while all look on."""
+    for _ in range(2):
+        for each in all_of_them:
+            each.turn()
+        clock.sleep(15)
+    for each in all_of_them:
+        each.turn()
+    assert _leads(*all_of_them) == [True, *[False] * (len(all_of_them) - 1)]
+
+
+def test_a_missing_lease_is_made_unheld_and_taken_after_its_duration() -> None:
     client, clock, said = FakeClient(), Clock(), []  # type: ignore[var-annotated]
     one, two = _election(client, clock, "one", said), _election(client, clock, "two")
     one.turn()
+    assert client.objects[PATH]["spec"] == {"holderIdentity": "", "leaseDurationSeconds": 15}
+    clock.sleep(1)
     two.turn()
-    assert (one.leads, two.leads, two.holder) == (True, False, "one")
-    assert said == ["holds the lease ours/hpabatch-apply as one, and writes from now on"]
+    clock.sleep(13.9)
+    one.turn()
+    assert _leads(one, two) == [False, False]
+    clock.sleep(0.1)
+    one.turn()
+    two.turn()
+    assert _leads(one, two) == [True, False], "two saw it first a second later"
+    assert said == ["holds the lease ours/hpabatch-apply as one"]
+
+
+def test_the_first_takes_it_and_the_second_waits_for_its_end() -> None:
+    client, clock, said = FakeClient(), Clock(), []  # type: ignore[var-annotated]
+    one, two = _election(client, clock, "one", said), _election(client, clock, "two")
+    _elected(one, two, clock=clock)
+    assert two.holder == "one"
     clock.sleep(14.9)
     two.turn()
     assert _leads(one, two) == [False, False], "a lease ends with a margin"
@@ -41,7 +67,7 @@ def test_the_first_takes_it_and_the_second_waits_for_its_end() -> None:
     one.turn()
     assert (*_leads(one), one.holder) == (False, "two")
     assert said[-1] == "no longer holds the lease ours/hpabatch-apply; two has it"
-    assert client.objects[PATH]["spec"]["leaseTransitions"] == 1
+    assert client.objects[PATH]["spec"]["leaseTransitions"] == 2
     clock.sleep(20)
     one.turn()
     assert (one.term, two.term) == (2, 1), "between its terms another led"
@@ -50,6 +76,7 @@ def test_the_first_takes_it_and_the_second_waits_for_its_end() -> None:
 def test_a_renewal_keeps_it() -> None:
     client, clock = FakeClient(), Clock()
     one, two = _election(client, clock, "one"), _election(client, clock, "two")
+    _elected(one, two, clock=clock)
     for _ in range(40):
         one.turn()
         two.turn()
@@ -59,22 +86,96 @@ def test_a_renewal_keeps_it() -> None:
     assert one.term == 1
 
 
-def test_a_lease_that_is_deleted_is_not_made_by_another_before_its_end() -> None:
-    """As when the API server's storage is emptied: its holder goes on for a while."""
+@pytest.mark.parametrize("sees", ["two", "three"])
+def test_a_lease_that_is_deleted_is_not_taken_before_its_holder_has_lost_it(sees: str) -> None:
+    """Neither by who saw its last renewal, nor by who never saw it."""
     client, clock = FakeClient(), Clock()
     one, two = _election(client, clock, "one"), _election(client, clock, "two")
-    one.turn()
-    two.turn()
+    _elected(one, two, clock=clock)
+    other = two if sees == "two" else _election(client, clock, "three")
     clock.sleep(5)
     del client.objects[PATH]
+    other.turn()
+    assert client.objects[PATH]["spec"]["holderIdentity"] == ""
+    clock.sleep(5)
+    other.turn()
+    assert _leads(one, other) == [True, False]
+    clock.sleep(9.9)
+    other.turn()
+    assert _leads(one, other) == [False, False]
+    clock.sleep(0.1)
+    other.turn()
+    assert _leads(one, other) == [False, True]
+
+
+@pytest.mark.parametrize("made_by_another", [True, False])
+def test_its_holder_goes_on_after_a_deletion_while_its_fence_holds(made_by_another: bool) -> None:
+    client, clock = FakeClient(), Clock()
+    one, two = _election(client, clock, "one"), _election(client, clock, "two")
+    _elected(one, two, clock=clock)
+    clock.sleep(5)
+    del client.objects[PATH]
+    if made_by_another:
+        two.turn()
+    one.turn()
+    two.turn()
+    clock.sleep(12)
     two.turn()
     assert _leads(one, two) == [True, False]
+    assert (client.objects[PATH]["spec"]["holderIdentity"], one.term) == ("one", 1)
+
+
+def test_a_holder_whose_fence_is_about_to_end_makes_a_deleted_lease_unheld() -> None:
+    """Before its request is there, another may have held one, and may still write."""
+    client, clock = FakeClient(), Clock()
+    one = _election(client, clock, "one")
+    _elected(one, clock=clock)
     clock.sleep(10.1)
-    two.turn()
-    assert _leads(one, two) == [False, True]
     del client.objects[PATH]
+    one.turn()
+    assert client.objects[PATH]["spec"]["holderIdentity"] == ""
+
+
+def test_a_lease_that_names_nobody_is_not_taken_at_once_unless_it_is_released() -> None:
+    """As after somebody has edited it: its holder takes it back."""
+    client, clock = FakeClient(), Clock()
+    one, two = _election(client, clock, "one"), _election(client, clock, "two")
+    _elected(one, two, clock=clock)
+    clock.sleep(1)
+    client.put(PATH, spec={**client.objects[PATH]["spec"], "holderIdentity": ""})
     two.turn()
-    assert two.leads, "its own is made again at once"
+    one.turn()
+    assert _leads(one, two) == [True, False]
+    assert client.objects[PATH]["spec"]["holderIdentity"] == "one"
+
+
+def test_a_released_lease_that_was_not_seen_before_is_waited_for() -> None:
+    """It may be of a backup."""
+    client, clock = FakeClient(), Clock()
+    one = _election(client, clock, "one")
+    _elected(one, clock=clock)
+    one.stop()
+    two = _election(client, clock, "two")
+    two.turn()
+    assert not two.leads
+    clock.sleep(15)
+    two.turn()
+    assert two.leads
+
+
+def test_a_longer_duration_of_another_counts() -> None:
+    client, clock = FakeClient(), Clock()
+    long = Election(client, Candidate("ours", "long", 60), clock=clock)
+    long.turn()
+    clock.sleep(60)
+    long.turn()
+    short = _election(client, clock, "short")
+    short.turn()
+    del client.objects[PATH]
+    short.turn()
+    clock.sleep(59)
+    short.turn()
+    assert _leads(short) == [False]
 
 
 def test_who_could_not_write_leaves_the_lease_to_others() -> None:
@@ -82,10 +183,15 @@ def test_who_could_not_write_leaves_the_lease_to_others() -> None:
     one, two = _election(client, clock, "one", said), _election(client, clock, "two")
     two.hindrance = lambda: "no pass was made yet"
     two.turn()
-    assert client.objects == {}
-    one.turn()
-    one.hindrance = lambda: "the disk is full"
+    clock.sleep(15)
+    two.turn()
+    assert client.objects[PATH]["spec"]["holderIdentity"] == ""
     two.hindrance = lambda: ""
+    one.turn()
+    clock.sleep(15)
+    one.turn()
+    assert _leads(one, two) == [True, False]
+    one.hindrance = lambda: "the disk is full"
     clock.sleep(5)
     for each in (one, two):
         each.turn()
@@ -109,8 +215,7 @@ def test_who_could_not_write_leaves_the_lease_to_others() -> None:
 def test_a_release_is_taken_at_once() -> None:
     client, clock = FakeClient(), Clock()
     one, two = _election(client, clock, "one"), _election(client, clock, "two")
-    one.turn()
-    two.turn()
+    _elected(one, two, clock=clock)
     one.stop()
     assert not one.leads
     assert one.refusal(0.1)
@@ -122,7 +227,7 @@ def test_a_write_begins_only_if_it_ends_before_the_lease() -> None:
     client, clock = FakeClient(), Clock()
     one = _election(client, clock, "one")
     assert one.refusal(4)
-    one.turn()
+    _elected(one, clock=clock)
     clock.sleep(9.9)
     assert one.refusal(4) == ""
     clock.sleep(0.2)
@@ -132,8 +237,9 @@ def test_a_write_begins_only_if_it_ends_before_the_lease() -> None:
 
 def test_the_time_counts_from_the_sending_of_a_renewal_not_from_its_response() -> None:
     client, clock = FakeClient(), Clock()
-    client.after = lambda method, path: clock.sleep(3)
     one = _election(client, clock, "one")
+    _elected(one, clock=clock)
+    client.after = lambda method, path: clock.sleep(3)
     one.turn()
     assert one.refusal(11) == ""
     assert one.refusal(11.1)
@@ -143,7 +249,7 @@ def test_the_time_counts_from_the_sending_of_a_renewal_not_from_its_response() -
 def test_without_the_server_nobody_leads_after_the_duration(error: ApiError) -> None:
     client, clock, said = FakeClient(), Clock(), []  # type: ignore[var-annotated]
     one = _election(client, clock, "one", said)
-    one.turn()
+    _elected(one, clock=clock)
     client.before = lambda method, path: error
     clock.sleep(5)
     one.turn()
@@ -160,8 +266,7 @@ def test_without_the_server_nobody_leads_after_the_duration(error: ApiError) -> 
 def test_of_two_that_take_it_at_once_one_has_it() -> None:
     client, clock = FakeClient(), Clock()
     one, two = _election(client, clock, "one"), _election(client, clock, "two")
-    one.turn()
-    two.turn()
+    _elected(one, two, clock=clock)
     clock.sleep(20)
     raced: list[bool] = []
 
@@ -175,26 +280,82 @@ def test_of_two_that_take_it_at_once_one_has_it() -> None:
     assert (one.leads, two.leads) == (True, False)
 
 
-@pytest.mark.parametrize("seed", range(20))
+LONGEST_S = 4  # of a write
+
+
+@pytest.mark.parametrize("seed", range(60))
 def test_at_no_time_may_two_of_them_write(seed: int) -> None:
-    """Candidates that stop, are cut off and come back: their fences never overlap."""
+    """Whatever becomes of candidates and Lease: the time of a write of two never overlaps.
+
+    Candidates are cut off and come back, end, and others begin; their requests may be lost on the
+    way or their responses on the way back. The Lease is deleted, or the storage emptied.
+    """
     draw = random.Random(seed)
     client, clock = FakeClient(), Clock()
-    all_of_them = [_election(client, clock, f"c{k}") for k in range(3)]
-    cut: set[int] = set()
-    turn = [0]
-    client.before = lambda method, path: Unreachable("cut") if turn[0] in cut else None
-    may: dict[int, float] = {}
+    game = _Game(client, clock, draw)
+    faults = {"cut": 0.05, "end": 0.01, "kill": 0.01, "delete": 0.02, "empty": 0.01}
+    may: dict[str, float] = {}
     led = 0
-    for _ in range(400):
+    for _ in range(2000):
         clock.sleep(draw.uniform(0, 2))
-        if draw.random() < 0.05:
-            cut ^= {draw.randrange(3)}
-        turn[0] = draw.randrange(3)
-        all_of_them[turn[0]].turn()
-        for j, one in enumerate(all_of_them):
-            if not one.refusal(4):
+        for fault, chance in faults.items():
+            if draw.random() < chance:
+                getattr(game, fault)()
+        game.turn()
+        for one in game.all_of_them:
+            if not one.refusal(LONGEST_S):
                 led += 1
-                assert all(end <= clock.now for i, end in may.items() if i != j)
-                may[j] = clock.now + 4
-    assert led > 50
+                name = one.candidate.identity
+                assert all(end <= clock.now for other, end in may.items() if other != name)
+                may[name] = clock.now + LONGEST_S
+    assert led > 300
+    assert game.count > 10
+
+
+class _Game:
+    """Candidates, and what can happen to them and their Lease."""
+
+    def __init__(self, client: FakeClient, clock: Clock, draw: random.Random) -> None:
+        self.client, self.clock, self.draw = client, clock, draw
+        self.count = 0
+        self.all_of_them = [self._begin() for _ in range(3)]
+        self._cut: set[str] = set()
+        self._turns = ""
+        client.before = lambda method, path: self._lost(0.01)
+        client.after = lambda method, path: self._lost(0.02)
+
+    def _begin(self) -> Election:
+        self.count += 1
+        return _election(self.client, self.clock, f"c{self.count}")
+
+    def _lost(self, chance: float) -> Unreachable | None:
+        self.clock.sleep(self.draw.uniform(0, 0.5))
+        is_lost = self._turns in self._cut or self.draw.random() < chance
+        return Unreachable("cut") if is_lost else None
+
+    def turn(self) -> None:
+        one = self.draw.choice(self.all_of_them)
+        self._turns = one.candidate.identity
+        one.turn()
+
+    def cut(self) -> None:
+        self._cut ^= {self.draw.choice(self.all_of_them).candidate.identity}
+
+    def end(self) -> None:
+        """One that ends its writes first."""
+        self.clock.sleep(LONGEST_S)
+        number = self.draw.randrange(3)
+        self._turns = self.all_of_them[number].candidate.identity
+        self.all_of_them[number].stop()
+        self.all_of_them[number] = self._begin()
+
+    def kill(self) -> None:
+        """One that is killed while it writes: its last write has its time."""
+        self.all_of_them[self.draw.randrange(3)] = self._begin()
+
+    def delete(self) -> None:
+        self.client.objects.pop(PATH, None)
+
+    def empty(self) -> None:
+        self.client.objects.clear()
+        self.client.version = 100

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hpabatch.errors import ManifestError, UsageError
-from hpabatch.live.apply.setup import log_file, read_documents
+from hpabatch.live.apply.setup import read_documents
 from hpabatch.live.loop.request import LiveRequest
 from hpabatch.model.versions import DEFAULT_K8S, profile_for
 from tests.real.applying import hpa_document
@@ -111,9 +111,3 @@ def test_a_document_outside_the_watched_namespaces_is_refused(
     with pytest.raises(ManifestError, match=words):
         read_documents([str(tmp_path)], profile, "pay", ("shop", "web"))
     assert len(read_documents([str(tmp_path)], profile, "pay", ("shop", "pay"))) == 1
-
-
-def test_the_default_log_is_in_the_users_state_folder() -> None:
-    assert log_file({"XDG_STATE_HOME": "/state"}, "a/b") == Path(
-        "/state/hpabatch/apply-a~2fb.jsonl"
-    )

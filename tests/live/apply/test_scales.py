@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from hpabatch.cluster.apis.scales import Resource
 from hpabatch.cluster.connection.errors import ApiError, Busy, Refused, Unreachable
-from hpabatch.cluster.objects.types import ScaleKey
-from hpabatch.live.apply.budget import Budget
-from hpabatch.live.apply.scales import ANNOTATION, ScaleWriter, is_off
+from hpabatch.cluster.connection.writes import Budget
+from hpabatch.cluster.objects.types import ScaleKey, ScaleObject
+from hpabatch.cluster.objects.workloads import ANNOTATION
+from hpabatch.live.apply.scales import Outcome, ScaleWriter, is_off
 from tests.live.apply.fake_writes import Clock, FakeClient
 
 KEY = ScaleKey("apps", "Deployment", "shop", "web")
 TARGET = "/apis/apps/v1/namespaces/shop/deployments/web"
 PATH = f"{TARGET}/scale"
+OTHER = ScaleKey("example.com", "Web", "shop", "web")
+"""Of a kind that no watch covers; `Apis` gives it the same path."""
 
 
 class Apis:
     def scale_resource(self, group: str, kind: str) -> Resource:
-        return Resource(group, "v1", "deployments")
+        return Resource("apps", "v1", "deployments")
 
 
 class OpenFence:
@@ -32,7 +38,10 @@ class OpenFence:
 class Case:
     def __init__(self, reads_target: bool = False) -> None:
         self.client, self.clock, self.fence = FakeClient(), Clock(), OpenFence()
-        self.client.put(PATH, kind="Scale", spec={"replicas": 2}, status={"selector": "app=web"})
+        self.client.put(
+            TARGET, metadata={"namespace": "shop", "name": "web"}, spec={"replicas": 2},
+            status={"selector": "app=web"},
+        )  # fmt: skip
         self.writer = ScaleWriter(
             self.client, Apis(), Budget(10, 100, self.clock), self.fence,
             reads_target=reads_target, sleep=self.clock.sleep,
@@ -40,7 +49,7 @@ class Case:
 
     @property
     def size(self) -> int:
-        return int(self.client.objects[PATH]["spec"]["replicas"])
+        return int(self.client.objects[TARGET]["spec"]["replicas"])
 
     def puts(self) -> int:
         return sum(method == "PUT" for method, _ in self.client.sent)
@@ -48,17 +57,17 @@ class Case:
 
 def test_the_scale_is_read_and_put_back_with_another_size() -> None:
     case = Case()
-    assert case.writer.write(KEY, 2, 4).error == ""
+    assert case.writer.write(KEY, 2, 4, None).error == ""
     assert case.client.sent == [("GET", PATH), ("PUT", PATH)]
     assert case.size == 4
-    assert case.client.objects[PATH]["status"] == {"selector": "app=web"}
+    assert case.client.objects[TARGET]["status"] == {"selector": "app=web"}
 
 
 def test_a_size_that_was_not_decided_on_is_left_alone() -> None:
     case = Case()
-    written = case.writer.write(KEY, 3, 4)
+    written = case.writer.write(KEY, 3, 4, None)
     assert "the size is 2, and 3 was decided on" in written.error
-    assert (written.moved, written.uncertain) == (True, False)
+    assert (written.outcome, written.uncertain) == (Outcome.MOVED, False)
     assert case.puts() == 0
 
 
@@ -75,7 +84,7 @@ def test_too_many_requests_are_repeated_when_the_server_says(method: str) -> Non
         return error
 
     case.client.before = refuse
-    assert case.writer.write(KEY, 2, 4).error == ""
+    assert case.writer.write(KEY, 2, 4, None).error == ""
     assert case.size == 4
     assert case.clock.now == pytest.approx(1002, abs=0.05)
 
@@ -86,7 +95,7 @@ def test_too_many_requests_without_a_time_or_for_long_are_a_failure(
 ) -> None:
     case = Case()
     case.client.before = lambda m, p: Busy("no time", 429) if m == "PUT" else None
-    assert case.writer.write(KEY, 2, 4).error == "no time"
+    assert case.writer.write(KEY, 2, 4, None).error == "no time"
     assert case.puts() == 1
 
     def refuse(method: str, path: str) -> ApiError | None:
@@ -95,7 +104,7 @@ def test_too_many_requests_without_a_time_or_for_long_are_a_failure(
         return error if method == "PUT" else None
 
     case.client.before, before = refuse, case.puts()
-    written = case.writer.write(KEY, 2, 4)
+    written = case.writer.write(KEY, 2, 4, None)
     assert (written.error, written.uncertain) == ("for long", False)
     assert case.puts() - before == puts
 
@@ -113,7 +122,7 @@ def test_a_conflict_is_tried_again_five_times_in_all(conflicts: int, puts: int, 
             case.client.put(PATH, status={"selector": "app=web", "replicas": left[0]})
 
     case.client.before = interfere
-    written = case.writer.write(KEY, 2, 4)
+    written = case.writer.write(KEY, 2, 4, None)
     assert (case.puts(), case.size) == (puts, size)
     assert written.error == ("" if size == 4 else "the object has been modified")
     assert case.clock.now == pytest.approx(1000 + 0.0105 * (puts - 1), abs=0.0005 * puts)
@@ -132,7 +141,7 @@ def test_a_lost_response_is_settled_by_the_scale_itself(error: ApiError, made: b
         case.client.after = lose
     else:
         case.client.before = lose
-    written = case.writer.write(KEY, 2, 4)
+    written = case.writer.write(KEY, 2, 4, None)
     assert (written.error, written.uncertain) == ("" if made else error.text, not made)
     assert case.puts() == 1, "an uncertain write is not repeated"
 
@@ -146,27 +155,27 @@ def test_without_any_response_it_stays_uncertain() -> None:
         return Unreachable("gone") if "PUT" in seen else None
 
     case.client.before = lose
-    written = case.writer.write(KEY, 2, 4)
+    written = case.writer.write(KEY, 2, 4, None)
     assert (written.error, written.uncertain) == ("gone", True)
 
 
 def test_a_refusal_is_final() -> None:
     case = Case()
     case.client.before = lambda method, path: Refused("no", 403) if method == "PUT" else None
-    assert case.writer.write(KEY, 2, 4).error == "no"
+    assert case.writer.write(KEY, 2, 4, None).error == "no"
     assert case.puts() == 1
 
 
 def test_a_missing_target_is_an_error_in_the_servers_words() -> None:
     case = Case()
-    del case.client.objects[PATH]
-    assert case.writer.write(KEY, 2, 4).error == f"{PATH} not found"
+    del case.client.objects[TARGET]
+    assert case.writer.write(KEY, 2, 4, None).error == f"{PATH} not found"
 
 
 def test_what_is_no_scale_is_an_error_of_that_target() -> None:
     case = Case()
     case.client.put(PATH, spec={"replicas": "many"})
-    assert "expected a Scale, got another object" in case.writer.write(KEY, 2, 4).error
+    assert "expected a Scale, got another object" in case.writer.write(KEY, 2, 4, None).error
     assert case.puts() == 0
 
 
@@ -185,7 +194,7 @@ def test_no_response_raises(when: str) -> None:
         case.client.put(PATH, spec={"replicas": float("inf")})
     else:
         case.client.after = spoil
-    written = case.writer.write(KEY, 2, 4)
+    written = case.writer.write(KEY, 2, 4, None)
     assert "got another object: OverflowError: " in written.error
     assert written.uncertain is (when == "afterwards")
 
@@ -193,26 +202,82 @@ def test_no_response_raises(when: str) -> None:
 def test_nothing_begins_behind_the_fence() -> None:
     case = Case()
     case.fence.text = "the lease ends"
-    assert case.writer.write(KEY, 2, 4).error == "hpabatch: the lease ends"
+    assert case.writer.write(KEY, 2, 4, None).error == "hpabatch: the lease ends"
     assert case.puts() == 0
 
 
-@pytest.mark.parametrize(
-    ("value", "off"), [(None, False), ("on", False), ("off", True), ("?", True)]
-)
-def test_the_targets_annotation_forbids_the_write(value: str | None, off: bool) -> None:
+VALUES = [(None, False), ("on", False), ("off", True), ("?", True)]
+
+
+@pytest.mark.parametrize(("value", "off"), VALUES)
+@pytest.mark.parametrize("key", [KEY, OTHER])
+def test_the_targets_annotation_makes_the_decision_void(
+    key: ScaleKey, value: str | None, off: bool
+) -> None:
+    """Read with the object where that has the size, else after the scale."""
     assert is_off(value) is off
     case = Case(reads_target=True)
     annotations = {} if value is None else {ANNOTATION: value}
     case.client.put(TARGET, metadata={"annotations": annotations})
-    assert bool(case.writer.write(KEY, 2, 4).error) is off
+    written = case.writer.write(key, 2, 4, None)
+    assert written.outcome is (Outcome.OFF if off else Outcome.DONE)
+    assert written.is_void is off
     assert case.size == (2 if off else 4)
+    reads = [path for method, path in case.client.sent if method == "GET"]
+    assert reads == ([TARGET] if key == KEY else [PATH, TARGET])
+    assert case.writer.annotation(key) == value
 
 
 def test_a_target_whose_annotations_cannot_be_read_is_not_scaled() -> None:
     case = Case(reads_target=True)
-    assert "not found" in case.writer.write(KEY, 2, 4).error
+    case.client.before = lambda m, path: Refused("no", 403) if path == TARGET else None
+    written = case.writer.write(KEY, 2, 4, None)
+    assert (written.outcome, written.error, written.uncertain) == (Outcome.FAILED, "no", False)
     assert case.puts() == 0
+
+
+def _seen(case: Case, **more: Any) -> ScaleObject:
+    metadata = case.client.objects[TARGET]["metadata"]
+    known = {"uid": metadata["uid"], "version": metadata["resourceVersion"]}
+    return ScaleObject(KEY, 2, 2, "app=web", **known, **more)
+
+
+def test_a_size_that_changes_between_two_attempts_stays() -> None:
+    case = Case()
+    left = [1]
+
+    def interfere(method: str, path: str) -> None:
+        if method == "PUT" and left:
+            left.clear()
+            case.client.put(TARGET, spec={"replicas": 7})
+
+    case.client.before = interfere
+    assert case.writer.write(KEY, 2, 4, None).outcome is Outcome.MOVED
+    assert (case.size, case.puts()) == (7, 1)
+
+
+@pytest.mark.parametrize("reads_target", [True, False])
+def test_a_size_that_a_watch_has_shown_takes_one_request(reads_target: bool) -> None:
+    case = Case(reads_target)
+    assert case.writer.write(KEY, 2, 4, _seen(case)).error == ""
+    assert case.client.sent == [("PUT", PATH)]
+    assert case.size == 4
+
+
+@pytest.mark.parametrize("change", ["status", "size", "off", "another"])
+def test_a_target_that_has_changed_since_is_read(change: str) -> None:
+    case = Case(reads_target=True)
+    seen = _seen(case)
+    if change == "off":
+        case.client.put(TARGET, metadata={"annotations": {ANNOTATION: "off"}})
+    elif change == "another":
+        seen = replace(seen, uid="gone", version=_seen(case).version)
+    else:
+        case.client.put(TARGET, spec={"replicas": 3 if change == "size" else 2})
+    outcome = {"size": Outcome.MOVED, "off": Outcome.OFF}.get(change, Outcome.DONE)
+    assert case.writer.write(KEY, 2, 4, seen).outcome is outcome
+    assert [method for method, _ in case.client.sent][:2] == ["PUT", "GET"]
+    assert case.size == {"size": 3, "off": 2}.get(change, 4)
 
 
 def test_requests_wait_for_their_budget() -> None:

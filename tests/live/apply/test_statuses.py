@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 from hpabatch.cluster.connection.errors import Refused
-from hpabatch.live.apply.budget import Budget
+from hpabatch.cluster.connection.writes import Budget
 from hpabatch.live.apply.journal import Fields
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.statuses import HpaStatuses, _Status

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pwd
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from hpabatch.cluster.connection.controller import ControllerSeen
 from hpabatch.errors import UsageError
-from hpabatch.live.loop.setup import settle, state_file
+from hpabatch.live.loop.setup import log_file, settle, state_file
 from hpabatch.model.versions import ControllerFlags, profile_for
 
 HPA = "horizontal-pod-autoscaler"
@@ -76,10 +77,19 @@ def test_a_state_file_has_a_harmless_name() -> None:
     )
 
 
-def test_without_a_home_a_state_needs_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_of_writes_is_beside_it() -> None:
+    found = log_file({"XDG_STATE_HOME": "/state"}, "a/b", "https://a")
+    assert re.fullmatch(r"/state/hpabatch/apply-a~2fb-[0-9a-f]{8}\.jsonl", str(found))
+    assert found != log_file({"XDG_STATE_HOME": "/state"}, "a/b", "https://b")
+
+
+@pytest.mark.parametrize(("file", "option"), [(state_file, "--state"), (log_file, "--apply-log")])
+def test_without_a_home_a_file_needs_a_place(
+    file: Callable[..., Path], option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So it is in containers: a number without a name, and no HOME."""
     monkeypatch.delenv("HOME")
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
-    with pytest.raises(UsageError, match=r"no HOME .* --state"):
-        state_file({}, "a", "b")
-    assert state_file({"XDG_STATE_HOME": "/state"}, "a", "b").parent == Path("/state/hpabatch")
+    with pytest.raises(UsageError, match=rf"no HOME .* {option}"):
+        file({}, "a", "b")
+    assert file({"XDG_STATE_HOME": "/state"}, "a", "b").parent == Path("/state/hpabatch")

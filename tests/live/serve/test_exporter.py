@@ -28,7 +28,7 @@ FIGURES = Figures(
     rows_waiting=5, bytes_waiting=500, rows_written=70, parts_written=2, rows_lost=3,
     rows_refused=1, values_bent=0, strays=0, trouble="no space left",
 )  # fmt: skip
-APPLIED = Applied(leads=True, written=7, failed=2, held=3, foreign=1)
+APPLIED = Applied(leads=True, written=7, failed=2, held=3, void=4, foreign=1)
 UPSTREAM = metric_names.UPSTREAM_PREFIX
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -188,6 +188,7 @@ def test_writes_are_shown_by_what_became_of_them() -> None:
         (writes, ("result", "written")): 7,
         (writes, ("result", "failed")): 2,
         (writes, ("result", "waiting")): 3,
+        (writes, ("result", "void")): 4,
         ("hpabatch_apply_foreign_changes_total",): 1,
     }
 

@@ -25,9 +25,11 @@ START_S = 1_800_000_000  # 2027-01-15T08:00:00Z
 class Loop:
     """Compares passes and tells them, as the loop does."""
 
-    def __init__(self, as_json: bool = True) -> None:
+    def __init__(self, as_json: bool = True, compares: bool = True) -> None:
         self.out = io.StringIO()
-        self.log = LineLog(self.out, "east", as_json=as_json, clock=lambda: START_S * 1000)
+        self.log = LineLog(
+            self.out, "east", as_json=as_json, compares=compares, clock=lambda: START_S * 1000
+        )
         self.said = Said(self.log)
         self.shadow = Shadow(30_000)
 
@@ -81,6 +83,13 @@ def test_a_line_is_written_when_something_changes() -> None:
     loop.turn(pass_of(START_S + 75, [5, 4], [5, NO_STATUS]))
     (agrees,) = loop.objects()
     assert (agrees["event"], agrees["theirs"], "since" in agrees) == ("agrees", 5, False)
+
+
+def test_of_own_documents_there_is_nothing_to_compare() -> None:
+    loop = Loop(as_json=False, compares=False)
+    for k in range(4):
+        loop.turn(pass_of(START_S + 15 * k, [4], [3], current=[2]))
+    assert loop.lines() == ["2027-01-15T08:00:00Z shop/web-0: scale up 2 -> 4: because of web-0"]
 
 
 def test_lines_for_people() -> None:
