@@ -27,7 +27,7 @@ from hpabatch.model.times import (
 _OPTION = "option"
 
 Spelled = Callable[[str], str]
-"""How a caller writes the name of an option: `sync_period`, or `--sync-period`."""
+"""Spelling of an option by a caller: `sync_period`, or `--sync-period`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What settings are judged with: options, specs, and the runs that cannot be relied on."""
+"""Inputs of judging: options, specs, and the runs that cannot be relied on."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ MOST_ERRORS: Final = 0.7
 
 LEAST_EXPLAINED: Final = 0.25
 LONGEST_WINDOW_MS: Final = 300_000
-"""Where fewer changes are explained (above chance, 95 % bound), what is stated is wrong; with
+"""If fewer changes are explained (above chance, 95 % bound), what is stated is wrong; with
 longer windows too few of a right setting's changes can be found to say so."""
 
 _Z: Final = 1.645

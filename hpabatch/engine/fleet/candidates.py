@@ -89,7 +89,7 @@ class Candidate:
 
 
 UNKNOWN_DRIVER: Final = "nothing says what drives "
-"""How the reason begins for which an HPA is left out until a plant file answers a question."""
+"""Beginning of the reason why an HPA is left out until a plant file answers a question."""
 
 
 @dataclass(frozen=True, slots=True)

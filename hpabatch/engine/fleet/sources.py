@@ -36,7 +36,7 @@ POD_TABLES = ("pod_metrics", "pod_custom_metrics")
 SERIES_TABLES = ("object_metrics", "external_metrics")
 
 Owner = tuple[str, ...]
-"""Whose samples a track has: (table, parts of the key), see `TrackList`."""
+"""Source of a track's samples: (table, parts of the key), see `TrackList`."""
 
 
 @dataclass(slots=True)

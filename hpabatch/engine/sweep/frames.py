@@ -41,7 +41,7 @@ SCORES: Final = {
     "controller_answer": pl.String(),
     "controller_explained_share": pl.Float64(),
 }
-"""What the sweep has of the fidelity scores."""
+"""Columns of the fidelity scores that a sweep keeps."""
 
 
 def settings_frame(grid: Grid) -> pl.DataFrame:

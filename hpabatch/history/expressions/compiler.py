@@ -62,7 +62,7 @@ MAX_SIZE = 100_000
 MAX_COMPILED_DEPTH = 400
 """Levels of a compiled expression; Polars overflows its stack at about ten times as many."""
 MAX_GROWTH = 100
-"""How much longer than the longest string of its row a string may become, and its constants."""
+"""Length that a string may have beyond the longest string of its row and its constants."""
 MAX_ADDED = 100_000
 MAX_PATTERNS = 100
 """Regular expressions in one expression: compiling one may take 10 MB and 0.1 s."""

@@ -14,7 +14,7 @@ from hpabatch.importers.prometheus.client.samples import Span
 
 DAY_MS = 86_400_000
 PREFIX = "prometheus"
-"""What the names of an import's parts begin with."""
+"""Prefix of the names of an import's parts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ NAME: Final = "hpabatch-apply"
 DRY_NAME: Final = "hpabatch-apply-dry-run"
 """Of instances that store no size: none of them may keep those that do from writing."""
 ANNOTATION: Final = "hpabatch/acts-on"
-"""What the holder acts on, for instances with a Lease of their own (`neighbors`)."""
+"""Annotation with the targets of the holder, for instances of other Leases (`neighbors`)."""
 _MARGIN_S: Final = 1.0
 _RENEWALS: Final = 6  # within a duration
 _MOST_REQUEST_S: Final = 5.0

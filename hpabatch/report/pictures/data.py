@@ -26,7 +26,7 @@ HARMS: Final = (
     *("saturated_minutes", "above_100_minutes"),
     *("unserved", "waiting", "short_pod_hours", "rescales"),
 )
-"""What a setting may do harm by; the first one that is known of a unit is drawn by itself."""
+"""Measures of harm; the first one that is known of a unit is drawn by itself."""
 
 _LABELS: Final = {
     "replica_hours": "replica-hours",

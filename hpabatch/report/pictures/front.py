@@ -294,7 +294,7 @@ _SPOTS: Final = tuple(
         ((-gap, gap), "right", "bottom"), ((-gap, -gap), "right", "top"),
     )
 )  # fmt: skip
-"""Where a label may stand beside its sign (points), the first is liked best."""
+"""Places of a label beside its sign (points), the preferred one first."""
 
 
 def _draw_label(
