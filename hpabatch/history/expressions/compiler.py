@@ -62,8 +62,9 @@ MAX_SIZE = 100_000
 MAX_COMPILED_DEPTH = 400
 """Levels of a compiled expression; Polars overflows its stack at about ten times as many."""
 MAX_GROWTH = 100
-"""Length that a string may have beyond the longest string of its row and its constants."""
+"""Length of a string at most, in lengths of the longest column of its row."""
 MAX_ADDED = 100_000
+"""Bytes that a string may have beyond that."""
 MAX_PATTERNS = 100
 """Regular expressions in one expression: compiling one may take 10 MB and 0.1 s."""
 
