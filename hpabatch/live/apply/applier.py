@@ -273,7 +273,11 @@ class Applier:
             return result
         if fate.failed:
             result = self._decider.redecide(fate.failed)
-        self._write_statuses(result, [h for h in ours if h not in fate.void])
+        # Another instance may yet turn out to act on what the lease does not name.
+        shown = [
+            h for h in ours if h not in fate.void and _key(result, h) not in self._claims.waiting
+        ]
+        self._write_statuses(result, shown)
         return result
 
     def _is_ours(self, result: PassResult, h: int) -> bool:

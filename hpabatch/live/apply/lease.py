@@ -28,6 +28,8 @@ from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Json, WriteClient
 
 NAME: Final = "hpabatch-apply"
+LONGEST_S: Final = 3600
+"""The longest duration of a Lease."""
 DRY_NAME: Final = "hpabatch-apply-dry-run"
 """Of instances that store no size: none of them may keep those that do from writing."""
 ANNOTATION: Final = "hpabatch/acts-on"
@@ -231,7 +233,7 @@ class Election:
         """Take a Lease as it was read or written just now."""
         spec, metadata = lease.get("spec") or {}, lease.get("metadata") or {}
         holder, before = str(spec.get("holderIdentity") or ""), self._seen
-        duration_s = float(spec.get("leaseDurationSeconds") or 0)
+        duration_s = min(float(spec.get("leaseDurationSeconds") or 0), LONGEST_S)
         found = _Sight(
             holder, not holder and duration_s == _GIVEN_UP_S,
             str(metadata.get("uid")), str(metadata.get("resourceVersion")), self._clock(),

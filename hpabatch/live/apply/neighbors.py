@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from hpabatch.cluster.connection.errors import ApiError, Refused
 from hpabatch.cluster.connection.writes import Json, WriteClient
 from hpabatch.cluster.objects.types import ScaleKey
-from hpabatch.live.apply.lease import ANNOTATION, Election
+from hpabatch.live.apply.lease import ANNOTATION, LONGEST_S, Election
 from hpabatch.live.passes.lanes import LaneKey
 
 _FORBIDDEN: Final = 403
@@ -32,7 +32,6 @@ _MOST_TARGETS: Final = 1000
 """More targets are named by their namespaces: a Lease is written every few seconds."""
 _DURATIONS: Final = 3
 """After so many durations without a renewal a Lease is nobody's; a fail-over takes one or two."""
-_LONGEST_S: Final = 3600.0  # whatever duration stands in a Lease
 
 
 class _Seen(NamedTuple):
@@ -179,7 +178,7 @@ def _seen(lease: Json, before: _Seen | None, now: float) -> _Seen:
     if before is not None and before.version == version:
         return before
     claim = _decoded(str((metadata.get("annotations") or {}).get(ANNOTATION)))
-    lasts_s = min(float(spec.get("leaseDurationSeconds") or 0), _LONGEST_S)
+    lasts_s = min(float(spec.get("leaseDurationSeconds") or 0), LONGEST_S)
     return _Seen(version, str(spec.get("holderIdentity") or ""), claim, lasts_s, now)
 
 

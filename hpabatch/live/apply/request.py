@@ -9,7 +9,7 @@ from typing import Final
 from hpabatch.errors import UsageError
 from hpabatch.model.options import Request, option
 
-MIN_LEASE_MS = 6_000
+MIN_LEASE_MS, MAX_LEASE_MS = 6_000, 3_600_000
 _SPELLED: Final = {"lease_ms": "lease"}
 
 
@@ -86,10 +86,11 @@ class ApplyOptions(Request):
     )
     lease_ms: int = option(
         "duration",
-        "Time without renewal after which another instance takes over.",
+        "Time without renewal after which another instance takes over; the same for all instances.",
         15_000,
         metavar="TIME",
         minimum=MIN_LEASE_MS,
+        maximum=MAX_LEASE_MS,
     )
 
     def check_apply(self) -> None:

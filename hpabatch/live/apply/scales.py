@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from hpabatch.cluster.apis.scales import ScaleApis, scale_path
-from hpabatch.cluster.connection.errors import ApiError, Busy
+from hpabatch.cluster.connection.errors import ApiError, Busy, Withheld
 from hpabatch.cluster.connection.writes import Budget, Json, WriteClient, is_uncertain
 from hpabatch.cluster.objects.types import ScaleKey, ScaleObject
 from hpabatch.cluster.objects.workloads import ANNOTATION, BUILT_IN
@@ -62,9 +62,10 @@ class Written:
     """Result of a write.
 
     Attributes:
-        outcome: DONE: the size is written. FAILED: it is not. WAITS: it was not begun, and waits
-            for the next pass. MOVED, OFF: the decision is void, nothing was sent, since the target
-            has another size than was decided on, or its annotation forbids the write.
+        outcome: DONE: the size is written. FAILED: it is not. WAITS: nothing was sent, since a rule
+            forbids it now; it waits for the next pass. MOVED, OFF: the decision is void and nothing
+            was sent, since the target has another size than was decided on, or its annotation
+            forbids the write.
         error: "" if the size was written, else why not, in the API server's words where it spoke.
         uncertain: it failed, and may have been written nevertheless.
         ended_s: when the last response was there (monotonic).
@@ -81,8 +82,8 @@ class Written:
         return self.outcome in (Outcome.MOVED, Outcome.OFF)
 
 
-class _VoidError(Exception):
-    """The decision is void."""
+class _NotSentError(Exception):
+    """The size is not written, and nothing was sent that could have written it."""
 
     def __init__(self, outcome: Outcome, text: str) -> None:
         super().__init__(f"hpabatch: {text}")
@@ -129,8 +130,8 @@ class ScaleWriter:
         puts: list[Json] = []
         try:
             error, uncertain = self._tried(key, before, after, _known(seen, before), puts)
-        except _VoidError as void:
-            return Written(void.outcome, str(void), ended_s=time.monotonic())
+        except _NotSentError as kept:
+            return Written(kept.outcome, str(kept), ended_s=time.monotonic())
         except ApiError as failure:
             error, uncertain = failure.text, bool(puts)
         except Exception as failure:  # noqa: BLE001 - one invalid response must not lose the others
@@ -159,14 +160,16 @@ class ScaleWriter:
             if scale is None:
                 scale = self._read(key, path)
                 if _size(scale) != before:
-                    raise _VoidError(Outcome.MOVED, _moved(before, _size(scale)))
+                    raise _NotSentError(Outcome.MOVED, _moved(before, _size(scale)))
             self._sleep(self._budget.take())
             refusal = self._fence.refusal(TIMEOUT_S)
             if refusal:
-                return f"hpabatch: {refusal}", False
+                raise _NotSentError(Outcome.WAITS, f"waits: {refusal}")
             puts.append(_resized(scale, after))
             try:
                 self._client.write("PUT", path, puts[-1], TIMEOUT_S)
+            except Withheld as error:
+                raise _NotSentError(Outcome.WAITS, f"waits: {error.text}") from None
             except ApiError as error:
                 failure = error
             else:
@@ -195,7 +198,7 @@ class ScaleWriter:
         return "", False
 
     def _read(self, key: ScaleKey, path: str) -> Json:
-        """Return a target's scale; `_VoidError` if its annotation forbids the write."""
+        """Return a target's scale; `_NotSentError` if its annotation forbids the write."""
         if not self._reads_target:
             return self._get(path)
         if (key.group, key.kind) in BUILT_IN:
@@ -204,7 +207,7 @@ class ScaleWriter:
         else:  # the annotation last: one that came before the scale would not be a conflict
             scale, value = self._get(path), self.annotation(key)
         if is_off(value):
-            raise _VoidError(Outcome.OFF, off_text("the target's", value))
+            raise _NotSentError(Outcome.OFF, off_text("the target's", value))
         return scale
 
     def _get(self, path: str) -> Json:

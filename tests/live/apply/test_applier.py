@@ -653,9 +653,12 @@ def test_the_kill_switch_stops_the_writes_of_a_pass_that_goes_on(tmp_path: Path)
     bench.client.before = turn_it
     bench.turn()
     assert bench.size == 2
-    assert [line["error"] for line in bench.lines("failed")] == [
-        "hpabatch: the kill switch is on: stop of ConfigMap ours/hpabatch-apply is 'true'"
-    ]
+    (waits,) = bench.lines("waits")
+    assert waits["id"] == bench.lines("will")[0]["id"]
+    assert waits["error"] == (
+        "hpabatch: waits: the kill switch is on: stop of ConfigMap ours/hpabatch-apply is 'true'"
+    )
+    assert (bench.applier.figures.failed, bench.applier.figures.held) == (0, 1)
 
 
 def test_while_the_kill_switch_is_on_there_is_no_probe_and_no_status(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hpabatch.cluster.apis.scales import Resource
-from hpabatch.cluster.connection.errors import ApiError, Busy, Refused, Unreachable
+from hpabatch.cluster.connection.errors import ApiError, Busy, Refused, Unreachable, Withheld
 from hpabatch.cluster.connection.writes import Budget
 from hpabatch.cluster.objects.types import ScaleKey, ScaleObject
 from hpabatch.cluster.objects.workloads import ANNOTATION
@@ -202,8 +202,14 @@ def test_no_response_raises(when: str) -> None:
 def test_nothing_begins_behind_the_fence() -> None:
     case = Case()
     case.fence.text = "the lease ends"
-    assert case.writer.write(KEY, 2, 4, None).error == "hpabatch: the lease ends"
+    written = case.writer.write(KEY, 2, 4, None)
+    assert (written.outcome, written.error) == (Outcome.WAITS, "hpabatch: waits: the lease ends")
     assert case.puts() == 0
+    case.fence.text = ""
+    case.client.before = lambda m, p: Withheld("it was not sent") if m == "PUT" else None
+    written = case.writer.write(KEY, 2, 4, None)
+    assert (written.outcome, written.uncertain) == (Outcome.WAITS, False)
+    assert written.error == "hpabatch: waits: it was not sent"
 
 
 VALUES = [(None, False), ("on", False), ("off", True), ("?", True)]
