@@ -141,7 +141,10 @@ def test_each_size_is_that_of_a_simulation(run: Run, tmp_path: Path) -> None:
     assert points is not None
     for name in SPECS:
         simulated = points.filter(pl.col("hpa") == name)["desired"].to_list()
-        assert simulated == list(run.sizes[name].values())[1:], name
+        sizes = list(run.sizes[name].values())[1:]
+        # Ticks are even. If the last pass was late, there is no work of its tick.
+        assert len(simulated) in (len(sizes) - 1, len(sizes)), name
+        assert simulated == sizes[: len(simulated)], name
     assert sum(len(set(sizes.values())) for sizes in run.sizes.values()) > 30
 
 
