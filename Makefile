@@ -9,8 +9,8 @@ export PYTHONDONTWRITEBYTECODE :=
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile \
   -c constraints.txt
 
-.PHONY: demo test test-compiled test-interpreted test-live test-real test-imports test-apart test-cluster \
-  lint format bench fuzz long clean kernels kernels-simulate kernels-others
+.PHONY: demo test test-compiled test-commands test-interpreted test-apply test-live test-real \
+  test-imports test-apart test-cluster lint format bench fuzz long clean kernels kernels-simulate kernels-others
 .DEFAULT_GOAL := help
 
 help:
@@ -43,14 +43,16 @@ demo: $(VENV)/.core
 	@$(BIN)/hpabatch replay data/demo --out build/demo/decisions.parquet --top 12
 	@echo "(hpabatch is $(BIN)/hpabatch; \". $(BIN)/activate\" puts it on the PATH)"
 
-# Parts run side by side, on two cores: two that compute, which keep a core each busy (so one thread
-# is enough for polars, and threads of kernels must not spin while they wait), and two that mostly
-# wait for real servers: the live loop's and the others. What computes is `nice`, so that a server
-# answers when it is asked. A part begins when another one has ended, the longest first.
-# PARTS=test-cluster adds one, which waits too.
-IMPORTS := importers inputs
-APART   := cluster docs history jobs model reference report
-LIVE    := $(wildcard tests/real/test_live_*.py)
+# Parts run side by side, on two cores: three that mostly wait for real servers (those of scaling, of
+# the rest of the live loop, and of all else), and two that compute, which keep a core each busy (so
+# one thread is enough for polars, and threads of kernels must not spin while they wait). What
+# computes is `nice`, so that a server answers when it is asked. A part begins when another one has
+# ended, the longest first. PARTS=test-cluster adds one, which waits too.
+IMPORTS  := importers inputs
+APART    := cluster docs history jobs model reference report
+COMMANDS := api cli live
+APPLY    := $(wildcard tests/real/test_live_apply*.py)
+LIVE     := $(filter-out $(APPLY),$(wildcard tests/real/test_live_*.py))
 PARTS   :=
 BUSY    := POLARS_MAX_THREADS=1 OMP_WAIT_POLICY=passive
 
@@ -62,19 +64,25 @@ TESTED   = $(PYTEST) $(1) || \
   { [ $$? = 1 ] && $(PYTEST) $(1) --last-failed --last-failed-no-failures none; }
 
 test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory -j4 test-live test-real test-compiled test-interpreted \
-	  test-apart test-imports $(PARTS)
+	@$(MAKE) --no-print-directory -j5 test-apply test-live test-real test-compiled test-apart \
+	  test-commands test-interpreted test-imports $(PARTS)
 
-test-compiled test-interpreted test-imports test-apart: BUSY := nice env $(BUSY)
+test-compiled test-commands test-interpreted test-imports test-apart: BUSY := nice env $(BUSY)
 
 test-compiled: kernels
-	$(call TESTED,$(patsubst %,--ignore=tests/%,$(APART) $(IMPORTS) real))
+	$(call TESTED,$(patsubst %,--ignore=tests/%,$(APART) $(COMMANDS) $(IMPORTS) real))
+
+test-commands: kernels
+	$(call TESTED,$(COMMANDS:%=tests/%))
+
+test-apply: kernels
+	$(call TESTED,$(APPLY))
 
 test-live: kernels
 	$(call TESTED,$(LIVE))
 
 test-real: kernels
-	$(call TESTED,tests/real $(LIVE:%=--ignore=%))
+	$(call TESTED,tests/real $(patsubst %,--ignore=%,$(APPLY) $(LIVE)))
 
 test-imports: kernels
 	$(call TESTED,$(IMPORTS:%=tests/%))
