@@ -29,6 +29,9 @@ from hpabatch.model.objects.hpa import HPAStatus
 PROBE: Final = "hpabatch-probe"
 _PERIODS: Final = 3
 _BEYOND_S: Final = 120.0
+_LEAST_PERIOD_S: Final = 15.0  # Kubernetes' default: of a rival whose period is not known
+_COUNTED_PERIODS: Final = 2  # longest time between two readings of the probe that counts
+_OUTAGE_PERIODS: Final = 4  # after a longer outage the waiting time begins anew
 _TIMEOUT_S: Final = 4.0
 _STATUSES: Final = 8  # own ones of an HPA that a slow watch may still show
 
@@ -38,42 +41,64 @@ def silence_s(period_s: float) -> float:
 
     Kubernetes' default period counts where the own one is shorter: it is the rival's that matters.
     """
-    return _PERIODS * max(period_s, 15.0) + _BEYOND_S
+    return _PERIODS * max(period_s, _LEAST_PERIOD_S) + _BEYOND_S
 
 
 class Silence:
-    """The time since when no other controller was seen. For one thread."""
+    """The time without a sign of another controller, as readings of the probe show it.
 
-    def __init__(self, wait_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    While the API server cannot be reached, no controller can write a status: an outage shows
+    nothing, and after a long one a controller may have been started. A late pass is no outage.
+    For one thread.
+    """
+
+    def __init__(
+        self, wait_s: float, period_s: float = _LEAST_PERIOD_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
         """Begin with no silence.
 
         Args:
             wait_s: of silence before anything is written; `silence_s` in production, tests may
                 shorten it.
+            period_s: between two readings of the probe.
             clock: monotonic seconds.
         """
         self._wait_s, self._clock = wait_s, clock
-        self._since: float | None = None
+        self._counted_s = _COUNTED_PERIODS * period_s
+        self._outage_s = _OUTAGE_PERIODS * max(period_s, _LEAST_PERIOD_S)
+        self._lasted_s = 0.0
+        self._last_s: float | None = None  # of the last reading without status
+        self._is_outage = False
         self.evidence = ""
 
     def hear(self, evidence: str) -> None:
         """Take a sign of another controller."""
-        self.evidence, self._since = evidence, None
+        self.interrupt()
+        self.evidence = evidence
 
     def quiet(self) -> None:
-        """Take note that the probe has no status."""
-        if self._since is None:
-            self._since = self._clock()
+        """Take note that the probe was read and has no status."""
+        now = self._clock()
+        gap_s = 0.0 if self._last_s is None else now - self._last_s
+        if not self._is_outage or gap_s <= self._counted_s:
+            self._lasted_s += min(gap_s, self._counted_s)
+        elif gap_s > self._outage_s:
+            self._lasted_s = 0.0
+        self._last_s, self._is_outage = now, False
+
+    def miss(self) -> None:
+        """Take note that the probe could not be read."""
+        self._is_outage = True
 
     def interrupt(self) -> None:
         """Begin anew without evidence: there was no probe."""
-        self._since = None
+        self._lasted_s, self._last_s = 0.0, None
 
     @property
     def refusal(self) -> str:
         """Why nothing may be written yet, "" if it may."""
-        lasted = 0.0 if self._since is None else self._clock() - self._since
-        if self._since is not None and lasted >= self._wait_s:
+        if self._last_s is not None and self._lasted_s >= self._wait_s:
             return ""
         if self.evidence:
             return (
@@ -117,6 +142,7 @@ class Probe:
         try:
             return self._look(leads)
         except ApiError as error:
+            self._silence.miss()
             return f"the probe HPA {'/'.join(self.key)} cannot be read or made: {error.text}"
 
     def _look(self, leads: bool) -> str:

@@ -159,7 +159,7 @@ def make_applier(
     )  # fmt: skip
     rivals = Rivals(place.hpas, documents, None, None)
     if not is_own:
-        rivals.silence = silence or Silence(silence_s(place.period_s))
+        rivals.silence = silence or Silence(silence_s(place.period_s), place.period_s)
         rivals.probe = Probe(control, version, place.namespace, rivals.silence, journal.note)
     statuses: StatusSink | None = None
     neighbors: Neighbors | None = None

@@ -115,7 +115,7 @@ class Bench:
         self.client.put(TARGET, metadata={"namespace": "shop", "name": "web"}, spec={"replicas": 2})
         self.election = Election(self.client, Candidate("ours", "me"), clock=self.clock)
         self.election.turn()  # makes the lease, whose duration has passed by its next turn
-        self.silence = Silence(10, self.clock)
+        self.silence = Silence(10, clock=self.clock)
         self.log, self.skew_s = folder / log, 0.0
         budget = Budget(1e6, 1e6)
         self.sink = Sink(Reports(self.client, "ours", "me", budget, self.election))

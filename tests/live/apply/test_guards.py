@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -183,67 +184,101 @@ def test_a_log_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     )
 
 
+class Watcher:
+    """A probe that is read every 15 s."""
+
+    def __init__(self, wait_s: float = 165, log: Callable[[Iterable[Fields]], None] | None = None):
+        self.client, self.clock = FakeClient(), Clock()
+        self.silence = Silence(wait_s, 15, self.clock)
+        self.probe = Probe(self.client, "v2", "ours", self.silence, log or (lambda lines: None))
+
+    def look(self, passes: int = 1, leads: bool = True, every_s: float = 15) -> str:
+        for _ in range(passes):
+            self.clock.sleep(every_s)
+            unread = self.probe.look(leads)
+        return unread or self.silence.refusal
+
+    def fail(self, fails: bool = True) -> None:
+        self.client.before = lambda method, path: Unreachable("gone") if fails else None
+
+
 def test_the_probe_must_be_silent_for_the_whole_time() -> None:
-    client, clock = FakeClient(), Clock()
-    silence = Silence(165, clock)
-    probe = Probe(client, "v2", "ours", silence)
-    assert probe.look(leads=False) == ""
-    assert PROBE not in client.objects, "only a leader makes it"
-    probe.look(leads=True)
-    clock.sleep(1000)
-    probe.look(leads=True)
-    assert "must stay without status for 165 s" in silence.refusal
-    clock.sleep(164.9)
-    probe.look(leads=True)
-    assert silence.refusal
-    clock.sleep(0.1)
-    probe.look(leads=True)
-    assert silence.refusal == ""
+    one = Watcher()
+    one.look(leads=False)
+    assert PROBE not in one.client.objects, "only a leader makes it"
+    one.look()
+    one.clock.sleep(1000)
+    assert "must stay without status for 165 s" in one.look()
+    assert one.look(10)
+    assert one.look(every_s=14.9)
+    assert one.look(every_s=0.1) == ""
+
+
+def test_time_in_which_the_probe_cannot_be_read_is_no_silence() -> None:
+    """No controller could reach the API server either."""
+    one = Watcher()
+    assert one.look(2)
+    one.fail()
+    assert "cannot be read or made: gone" in one.look(11)
+    one.fail(False)
+    assert one.look(11) != "", "the outage does not count"
+    assert one.look() == ""
+
+
+def test_after_a_long_outage_the_time_of_silence_begins_anew_and_after_a_short_one_not() -> None:
+    one = Watcher()
+    assert one.look(13) == ""
+    one.fail()
+    one.look(3)
+    one.fail(False)
+    assert one.look() == "", "four periods"
+    one.fail()
+    one.look(4)
+    one.fail(False)
+    assert one.look() != "", "a controller may have been started meanwhile"
+    assert one.look(10) != ""
+    assert one.look() == ""
+
+
+def test_late_passes_and_single_failures_only_delay_the_end_of_silence() -> None:
+    one = Watcher()
+    one.look(2)
+    assert one.look(5, every_s=70) != "", "of a late pass two periods count"
+    assert one.look(every_s=70) == ""
+    assert one.look(3, every_s=1000) == "", "silence that was reached stays"
+    one = Watcher()
+    one.look(2)
+    for _ in range(6):
+        one.fail()
+        one.look()
+        one.fail(False)
+        one.look()
+    assert one.silence.refusal == ""
 
 
 @pytest.mark.parametrize(
     "status", [{"currentReplicas": 1}, {"conditions": [{"type": "AbleToScale"}]}]
 )
 def test_a_status_on_the_probe_begins_the_time_anew(status: dict[str, object]) -> None:
-    client, clock = FakeClient(), Clock()
-    silence = Silence(165, clock)
     lines: list[Fields] = []
-    probe = Probe(client, "v2", "ours", silence, lines.extend)
-    for _ in range(4):
-        probe.look(leads=True)
-        clock.sleep(100)
-    assert silence.refusal == ""
-    client.put(PROBE, status=status)
-    probe.look(leads=True)
+    one = Watcher(log=lines.extend)
+    assert one.look(13) == ""
+    one.client.put(PROBE, status=status)
+    named = "another controller acts on HPAs: the probe HPA ours/hpabatch-probe has got"
+    assert named in one.look()
     assert [line["text"] for line in lines] == ["made", "removed, since it has got a status"]
-    assert (
-        "another controller acts on HPAs: the probe HPA ours/hpabatch-probe has got"
-        in silence.refusal
-    )
-    assert PROBE not in client.objects
-    for _ in range(2):
-        probe.look(leads=True)
-        clock.sleep(100)
-        assert silence.refusal
-    probe.look(leads=True)
-    clock.sleep(100)
-    probe.look(leads=True)
-    assert silence.refusal == ""
+    assert PROBE not in one.client.objects
+    assert named in one.look(12), "its probe was made anew"
+    assert one.look() == ""
 
 
 def test_another_probe_is_another_silence_and_an_unreadable_one_forbids() -> None:
-    client, clock = FakeClient(), Clock()
-    silence = Silence(10, clock)
-    probe = Probe(client, "v2", "ours", silence)
-    for _ in range(3):
-        probe.look(leads=True)
-        clock.sleep(10)
-    assert silence.refusal == ""
-    client.put(PROBE, metadata={"uid": "another"})
-    probe.look(leads=False)
-    assert silence.refusal
-    client.before = lambda method, path: Refused("forbidden", 403)
-    assert "cannot be read or made: forbidden" in probe.look(leads=True)
+    one = Watcher(10)
+    assert one.look(3) == ""
+    one.client.put(PROBE, metadata={"uid": "another"})
+    assert one.look(leads=False)
+    one.client.before = lambda method, path: Refused("forbidden", 403)
+    assert "cannot be read or made: forbidden" in one.look()
 
 
 def test_the_time_of_silence_is_three_periods_of_whoever_may_be_there_and_two_minutes() -> None:
