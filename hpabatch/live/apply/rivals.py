@@ -86,6 +86,8 @@ class Silence:
         elif gap_s > self._outage_s:
             self._lasted_s = 0.0
         self._last_s, self._is_outage = now, False
+        if not self.refusal:
+            self.evidence = ""  # it is gone: a later silence has nothing to do with it
 
     def miss(self) -> None:
         """Take note that the probe could not be read."""

@@ -270,6 +270,8 @@ def test_a_status_on_the_probe_begins_the_time_anew(status: dict[str, object]) -
     assert PROBE not in one.client.objects
     assert named in one.look(12), "its probe was made anew"
     assert one.look() == ""
+    del one.client.objects[PROBE]
+    assert "must stay without status" in one.look(), "that controller is gone"
 
 
 def test_another_probe_is_another_silence_and_an_unreadable_one_forbids() -> None:
