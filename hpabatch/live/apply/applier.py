@@ -118,8 +118,8 @@ class Applier:
             parts.ledger, decider, self._tell_foreign, reads_status=not decider.owns
         )
         tools = Tools(
-            parts.scales, parts.gate, parts.journal, self._hindrance, parts.ledger, self._origins,
-            parts.limits, parts.dry_run,
+            parts.scales, parts.gate, parts.journal, parts.ledger, self._origins, parts.limits,
+            parts.dry_run,
         )  # fmt: skip
         self._sizes = Sizes(tools, decider.lanes)
 
@@ -149,7 +149,7 @@ class Applier:
         if parts.statuses is not None and parts.statuses.problem:
             found["statuses"] = parts.statuses.problem
         if parts.journal.problem:
-            found["log"] = f"nothing is written: {parts.journal.problem}"
+            found["log"] = f"no size or status is written: {parts.journal.problem}"
         if parts.election.problem:
             found["lease"] = parts.election.problem
         if parts.neighbors is not None and parts.neighbors.problem:

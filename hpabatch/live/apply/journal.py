@@ -27,6 +27,7 @@ import json
 import os
 import stat
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,6 +53,7 @@ class Journal:
         """
         self.problem = ""
         self._is_torn = False
+        self._owed: deque[bytes] = deque()
         self._path, self._common, self._clock = path, dict(common), clock
         self._lock = threading.Lock()
         try:
@@ -68,30 +70,45 @@ class Journal:
 
         `problem` has the same words until the next line is written.
         """
-        return self._append(lines, os.fsync)
+        return self._append(self._encoded(lines), is_durable=True)
 
     def note(self, lines: Iterable[Fields]) -> None:
         """Append lines without waiting for the disk."""
-        self._append(lines, lambda file: None)
+        self._append(self._encoded(lines), is_durable=False)
 
-    def _append(self, lines: Iterable[Fields], settle: Callable[[int], None]) -> str:
+    def record(self, lines: Iterable[Fields], *, is_durable: bool = False) -> None:
+        """Append lines about what was done. While they cannot be written they are kept.
+
+        They are few: with a log that cannot be written no write begins.
+        """
+        with self._lock:
+            self._owed += self._encoded(lines)
+        self._append([], is_durable)
+
+    def _encoded(self, lines: Iterable[Fields]) -> list[bytes]:
         ts = _show_ms(self._clock())
-        text = "".join(
-            printable_json(json.dumps({"ts": ts, **self._common, **_full(line)})) + "\n"
+        return [
+            printable_json(json.dumps({"ts": ts, **self._common, **_full(line)})).encode() + b"\n"
             for line in lines
-        )
-        if not text:
-            return ""
-        try:
-            with self._lock:
+        ]
+
+    def _append(self, lines: Sequence[bytes], is_durable: bool) -> str:
+        with self._lock:
+            if not lines and not self._owed:
+                return ""
+            try:
                 self._reopen()
-                self._write(text.encode())
-                settle(self._file)
-        except OSError as error:
-            self.problem = f"{self._path} cannot be written: {error.strerror or error}"
+                while self._owed:
+                    self._write(self._owed[0])
+                    self._owed.popleft()
+                self._write(b"".join(lines))
+                if is_durable:
+                    os.fsync(self._file)
+            except OSError as error:
+                self.problem = f"{self._path} cannot be written: {error.strerror or error}"
+            else:
+                self.problem = ""
             return self.problem
-        self.problem = ""
-        return ""
 
     def _write(self, data: bytes) -> None:
         """Write whole lines: after half of one, as of a full disk, begin another."""

@@ -14,7 +14,7 @@ from typing import Final
 
 from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.objects.types import ScaleKey
-from hpabatch.live.apply.gate import Gate, Hindrance
+from hpabatch.live.apply.gate import Gate
 from hpabatch.live.apply.guards import Change, Limits, Queue
 from hpabatch.live.apply.journal import Journal, Waits, outcomes
 from hpabatch.live.apply.ledger import Entry, Ledger, kept_ms
@@ -34,7 +34,6 @@ class Tools:
         scales: writes a size.
         gate: of the writes of a pass.
         journal: the log of writes.
-        hindrance: gets an error of the log.
         ledger: of changes, for other instances.
         origins: gets the outcomes.
         limits: of a pass.
@@ -44,7 +43,6 @@ class Tools:
     scales: ScaleWriter
     gate: Gate
     journal: Journal
-    hindrance: Hindrance
     ledger: Ledger
     origins: Origins
     limits: Limits
@@ -117,12 +115,12 @@ class Sizes:
         fate.unsaid = self._announce(entries, lines)
         if fate.unsaid:
             told = [Written(Outcome.FAILED, fate.unsaid)] * len(lines)
-            tools.journal.add(outcomes(lines, told))
+            tools.journal.record(outcomes(lines, told), is_durable=True)
             fate.failed |= {c.h: f"hpabatch: {fate.unsaid}" for c in taken}
             fate.counts[Outcome.FAILED] += len(taken)
             return fate
         written = tools.gate.carry(self._pool, self._write, taken)
-        tools.journal.add(outcomes(lines, written))
+        tools.journal.record(outcomes(lines, written), is_durable=True)
         # As in the controller, where a scale event has the time of the response.
         times = [result.now_ms + round(1000 * (one.ended_s - began_s)) for one in written]
         self._book(taken, times, written, fate)
@@ -133,7 +131,6 @@ class Sizes:
     def _announce(self, entries: Sequence[Entry], lines: Sequence[Mapping[str, object]]) -> str:
         """Write into log and ledger what will be written; return why not, "" if they have it."""
         unsaid = self._tools.journal.add(lines)
-        self._tools.hindrance.note_log(unsaid)
         if unsaid or self._tools.dry_run:
             return unsaid
         return self._tools.ledger.add(entries, self._kept_ms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -120,13 +121,13 @@ class Bench:
         budget = Budget(1e6, 1e6)
         self.sink = Sink(Reports(self.client, "ours", "me", budget, self.election))
         self.client.dry_run = dry_run
+        self.journal = journal = Journal(self.log, {})
         gate = Gate(
-            15.0, self.election, lambda: switch_refusal(self.client, "ours"), look_s=0.01
+            15.0, self.election, lambda: switch_refusal(self.client, "ours"),
+            log=lambda: journal.problem, look_s=0.01,
         )  # fmt: skip
         self.told: list[str] = []
-        scales, journal = (
-            ScaleWriter(self.client, Apis(), budget, gate, reads_target=own), Journal(self.log, {})
-        )  # fmt: skip
+        scales = ScaleWriter(self.client, Apis(), budget, gate, reads_target=own)
         parts = Parts(
             self.client, "ours", scales, gate, None if dry_run else self.sink, self.election,
             journal, Ledger(self.client, "ours", self.election, lambda: self.skew_s),
@@ -297,7 +298,7 @@ def test_what_keeps_a_size_from_being_written(what: str, tmp_path: Path) -> None
     assert bench.size == 2
     problems = {
         "switch": ("switch", "the kill switch is on"),
-        "log": ("log", "nothing is written: /dev/full"),
+        "log": ("log", "no size or status is written: /dev/full"),
         "ledger": ("log", "the ledger (ConfigMap ours/hpabatch-ledger) cannot be written: no"),
         "named": ("shop/web", "is also the target of HPA shop/other of the cluster"),
         "blind": ("rivals", "the HPAs of the cluster cannot be followed: forbidden"),
@@ -307,7 +308,7 @@ def test_what_keeps_a_size_from_being_written(what: str, tmp_path: Path) -> None
         assert words in bench.applier.problems()[about]
     if what == "ledger":
         assert result.binding(0) == "scale_write"
-    if what in ("log", "ledger"):
+    if what == "ledger":
         assert "FailedRescale" in bench.sink.events
     else:
         assert bench.sink.events == []
@@ -676,6 +677,10 @@ def test_while_the_kill_switch_is_on_there_is_no_probe_and_no_status(tmp_path: P
     assert "has got a status" in bench.applier.problems()["rivals"]
 
 
+def _is_full(file: int, data: bytes) -> int:
+    raise OSError(28, "No space left on device")
+
+
 def test_a_loop_that_hangs_or_has_no_log_leaves_the_lease_to_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -684,19 +689,62 @@ def test_a_loop_that_hangs_or_has_no_log_leaves_the_lease_to_others(
     assert hindrance() == "no pass was made yet"
     bench.turn(leads=False)
     assert hindrance() == ""
-    add, full = bench.applier._parts.journal.add, "the disk is full"
     bench.election.turn()
-    monkeypatch.setattr(Journal, "add", lambda self, lines: full)
+    full = f"{bench.log} cannot be written: No space left on device"
+    monkeypatch.setattr(os, "write", _is_full)
     bench.turns(2)
     assert (bench.size, hindrance()) == (2, full)
-    assert bench.applier.problems()["log"] == f"nothing is written: {full}"
+    assert bench.applier.problems()["log"] == f"no size or status is written: {full}"
     monkeypatch.undo()
     bench.clock.sleep(20)
     bench.turns(2)
-    assert (bench.size, hindrance(), add([])) == (4, "", "")
+    assert (bench.size, hindrance()) == (4, "")
     began_s = time.monotonic()
     monkeypatch.setattr(bench.applier._hindrance, "_clock", lambda: began_s + 91)
     assert hindrance() == "the last pass began 91 s ago"
+
+
+def test_a_log_that_fails_stops_statuses_and_events_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No size changes, so only lines about passes and statuses fail."""
+    bench = Bench(tmp_path)
+    bench.turns(2)
+    bench.shows(4)
+    bench.turns(2)
+    assert bench.applier.problems() == {}
+    monkeypatch.setattr(os, "write", _is_full)
+    bench.turn()
+    assert "No space left" in bench.applier._parts.gate.refusal(0), "also within that pass"
+    told = len(bench.sink.statuses), len(bench.sink.events)
+    for _ in range(3):
+        bench.turn(works=False)
+    assert (len(bench.sink.statuses), len(bench.sink.events)) == told
+    assert bench.applier.problems().keys() == {"log", "metrics"}
+    assert "No space left" in bench.applier._hindrance(), "the lease is left to others"
+
+
+def test_the_outcome_of_a_size_is_logged_once_the_log_can_be_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, write = Bench(tmp_path), os.write
+    bench.turn()
+
+    def has_no_room(file: int, data: bytes) -> int:
+        if b'"done"' in data:
+            raise OSError(28, "No space left on device")
+        return write(file, data)
+
+    monkeypatch.setattr(os, "write", has_no_room)
+    bench.turn()
+    assert (bench.size, bench.lines("done")) == (4, [])
+    assert "No space left" in bench.applier._hindrance()
+    monkeypatch.undo()
+    bench.shows(4)
+    bench.turn()
+    (will,), (done,) = bench.lines("will"), bench.lines("done")
+    assert done["id"] == will["id"]
+    assert bench.applier._hindrance() == ""
 
 
 def test_of_two_hpas_on_one_target_one_writes_in_a_pass(tmp_path: Path) -> None:

@@ -164,6 +164,28 @@ def test_after_half_a_line_the_next_begins_a_line(
     assert (len(half), json.loads(whole)["event"]) == (5, "done")
 
 
+def test_lines_about_what_was_done_are_kept_until_they_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once each, though the disk has room for some of them only."""
+    journal, write, left = Journal(tmp_path / "log", {}), os.write, [0, 5, 500]
+
+    def fills(file: int, data: bytes) -> int:
+        room = left.pop()
+        if not room:
+            raise OSError(28, "No space left on device")
+        return write(file, data[:room])
+
+    monkeypatch.setattr(os, "write", fills)
+    journal.record([{"event": "done", "id": k} for k in (1, 2, 3)], is_durable=True)
+    assert "No space left" in journal.problem
+    monkeypatch.setattr(os, "write", write)
+    assert journal.add([{"event": "will", "id": 4}]) == journal.problem == ""
+    first, half, *rest = (tmp_path / "log").read_text().splitlines()
+    assert [json.loads(line)["id"] for line in (first, *rest)] == [1, 2, 3, 4]
+    assert len(half) == 5
+
+
 def test_what_waits_is_told_when_it_begins_and_when_its_reason_changes() -> None:
     waits = Waits()
     line = {"namespace": "shop", "hpa": "web", "error": "waits: a"}
