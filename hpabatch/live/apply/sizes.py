@@ -126,6 +126,7 @@ class Sizes:
         self._book(taken, times, written, fate)
         if not tools.dry_run:
             tools.origins.wrote(list(zip(entries, times, written, strict=True)))
+            tools.ledger.store(self._kept_ms)
         return fate
 
     def _announce(self, entries: Sequence[Entry], lines: Sequence[Mapping[str, object]]) -> str:

@@ -110,6 +110,7 @@ class Bench:
     def __init__(
         self, folder: Path, *, log: str = "log", own: bool = True, dry_run: bool = False,
         limits: Limits | None = None, saved: Saved | None = None, canary: int = 100,
+        found: int | None = None,
     ) -> None:  # fmt: skip
         self.client, self.clock, self.site = FakeClient(), Clock(), Site()
         self.client.put(SWITCH, data={})
@@ -146,6 +147,12 @@ class Bench:
         )  # fmt: skip
         self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags(), saved, follows=True)
         first = [change for change in _with_behavior() if not saved or change.kind != Kind.scale]
+        if found is not None:  # at the start, not an hour before it
+            scale = ScaleObject(KEY, found, found, "app=web")
+            first = [
+                replace(change, thing=scale, seen_ms=warm._NOW_MS)
+                if change.kind == Kind.scale else change for change in first
+            ]  # fmt: skip
         self.decider.apply(first)
         self.applier = Applier(parts, self.decider, self.tell)
         self.now = warm._NOW_MS
@@ -170,13 +177,13 @@ class Bench:
             result = self.turn(leads)
         return result
 
-    def enter(self, before: int, after: int, late_s: float = 0) -> None:
+    def enter(self, before: int, after: int, late_s: float = 0, made_ms: int = 0) -> None:
         """Let another leader write a change into the ledger."""
         other = Ledger(self.client, "ours", OpenFence())
         other.read()
         assert (
             other.add(
-                [Entry(self.now + round(1000 * late_s), "shop", "web", before, after)],
+                [Entry(self.now + round(1000 * late_s), "shop", "web", before, after, made_ms)],
                 lambda key: 600_000,
             )
             == ""
@@ -191,6 +198,13 @@ class Bench:
         """Return the numbers of scale events, up and down."""
         head = self.decider._memory.head[0]
         return int(head[HEAD_UP_COUNT]), int(head[HEAD_DOWN_COUNT])
+
+    @property
+    def first_up_ms(self) -> int | None:
+        """Return the time of the oldest scale event upward."""
+        memory = self.decider._memory
+        at = memory.head[0, HEAD_UP_START]
+        return int(memory.events.ms[at]) if self.booked()[0] else None
 
     @property
     def size(self) -> int:
@@ -257,11 +271,48 @@ def test_a_scale_event_has_the_time_of_the_response(
     bench.client.before = slow
     bench.turn()
     decided_ms = bench.now
+    (entry,) = json.loads(bench.client.objects[LEDGER]["data"]["changes"])
+    assert (entry[0], entry[-1]) == (decided_ms, decided_ms + 7000), "for the next leader"
     bench.shows(4)
     bench.turn()
-    memory = bench.decider._memory
-    assert bench.booked() == (1, 0)
-    assert int(memory.events.ms[memory.head[0, HEAD_UP_START]]) == decided_ms + 7000
+    assert (bench.booked(), bench.first_up_ms) == ((1, 0), decided_ms + 7000)
+
+
+@pytest.mark.parametrize(
+    ("entries", "found", "up"),
+    [
+        ([(2, 12, -30, None)], 2, None),
+        ([(2, 12, -30, None)], 12, -10),
+        ([(2, 12, -30, None)], 7, -10),
+        ([(2, 12, -30, -28)], 2, -28),
+        ([(2, 12, -5, None)], 12, -0.001),
+        ([(2, 12, -5, 1)], 12, -0.001),
+        ([(2, 12, -5, 1)], 2, None),
+        ([(2, 4, -40, -39), (4, 12, -30, None)], 4, -39),
+        ([(2, 4, -40, -39), (4, 12, -30, None)], 2, -39),
+        ([(2, 4, -40, None), (4, 2, -30, -29)], 2, -20),
+    ],
+    ids=["not made", "made", "changed since", "made, and changed back", "just made",
+         "made before the response", "on its way", "the last of two", "two, changed back",
+         "not the last"],
+)  # fmt: skip
+def test_what_the_ledger_says_of_changes_before_the_start(
+    entries: list[tuple[int, int, float, float | None]], found: int, up: float | None,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    """Times in seconds from the first reading of the size; each change uses up a budget."""
+    bench = Bench(tmp_path, found=found)
+    lane = bench.decider.lanes.get(("shop", "web"))
+    assert lane is not None
+    assert lane.found is not None
+    at_ms = lane.found[0]
+    for before, after, decided_s, made_s in entries:
+        made_ms = 0 if made_s is None else at_ms + round(1000 * made_s)
+        bench.enter(before, after, (at_ms - bench.now) / 1000 + decided_s, made_ms)
+    bench.turn(leads=False)
+    bench.applier._recall()
+    bench.decider.decide(bench.now + 1, warm._responses(bench.now + 1))
+    assert bench.first_up_ms == (None if up is None else at_ms + round(1000 * up))
 
 
 def test_without_the_lease_nothing_is_written_and_every_change_is_booked(tmp_path: Path) -> None:
@@ -500,7 +551,7 @@ def test_a_refused_write_does_not_stay_in_the_ledger(tmp_path: Path) -> None:
     bench.client.before = lambda m, p: Refused("quota", 403) if (m, p) == ("PUT", PATH) else None
     bench.turns(9)
     assert bench.applier.figures.failed == 8
-    assert len(json.loads(bench.client.objects[LEDGER]["data"]["changes"])) == 1
+    assert json.loads(bench.client.objects[LEDGER]["data"]["changes"]) == []
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 600.0])
@@ -509,6 +560,7 @@ def test_the_ledger_has_the_servers_times(skew_s: float, tmp_path: Path) -> None
     bench.skew_s = skew_s
     bench.turn(leads=False)
     bench.enter(2, 3, skew_s)
+    bench.client.put(PATH, spec={"replicas": 3})
     bench.shows(3)
     bench.turn(leads=False)
     assert bench.booked() == (1, 0)
