@@ -47,6 +47,23 @@ def test_the_switch(data: dict[str, str] | None, stops: bool) -> None:
     assert bool(switch_refusal(client, "ours")) is stops
 
 
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [({"data": {"Stop": "true"}}, "Stop"), ({"data": {"stop": "false", "stopp": "x"}}, "stopp"),
+     ({"binaryData": {"stop": "dHJ1ZQ=="}}, "binaryData.stop"),
+     ({"data": {"a": "", "b": ""}, "binaryData": {"c": ""}}, "a, b, binaryData.c")],
+)  # fmt: skip
+def test_a_switch_with_anything_but_its_key_stops(
+    fields: dict[str, dict[str, str]], named: str
+) -> None:
+    client = FakeClient()
+    client.put(SWITCH, **fields)
+    assert switch_refusal(client, "ours") == (
+        "the kill switch is on: expected only the key stop in data of ConfigMap "
+        f"ours/hpabatch-apply, got {named}; remove it"
+    )
+
+
 def test_a_switch_that_cannot_be_read_stops_and_a_missing_one_says_how_to_make_it() -> None:
     client = FakeClient()
     assert "kubectl create configmap hpabatch-apply -n ours" in switch_refusal(client, "ours")
