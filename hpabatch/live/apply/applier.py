@@ -133,9 +133,8 @@ class Applier:
     def stop(self) -> None:
         """Write the waiting statuses, then release the lease."""
         self._sizes.stop()
-        if self._parts.statuses is not None:
-            self._parts.statuses.stop()
-        self._parts.election.stop()
+        statuses = self._parts.statuses
+        self._parts.election.stop(releases=statuses is None or statuses.stop())
         self._parts.journal.add([{"event": "stop", "text": "ended"}])
         self._parts.journal.close()
 

@@ -60,6 +60,7 @@ class Sink:
     problem = ""
 
     def __init__(self, reports: Reports) -> None:
+        self.has_ended = True
         self.statuses: list[HPAStatus] = []
         self.keys: list[LaneKey] = []
         self.events: list[str] = []
@@ -78,8 +79,8 @@ class Sink:
     def start(self) -> None:
         pass
 
-    def stop(self) -> None:
-        pass
+    def stop(self) -> bool:
+        return self.has_ended
 
 
 class Site:
@@ -797,6 +798,21 @@ def test_the_outcome_of_a_size_is_logged_once_the_log_can_be_written_again(
     (will,), (done,) = bench.lines("will"), bench.lines("done")
     assert done["id"] == will["id"]
     assert bench.applier._hindrance() == ""
+
+
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_the_lease_is_released_unless_a_write_may_be_on_its_way(
+    has_ended: bool, tmp_path: Path
+) -> None:
+    bench = Bench(tmp_path)
+    bench.turns(2)
+    bench.sink.has_ended = has_ended
+    bench.applier.stop()
+    assert bench.election.refusal(0), "no other write begins"
+    lease = bench.client.objects[
+        "/apis/coordination.k8s.io/v1/namespaces/ours/leases/hpabatch-apply"
+    ]
+    assert (lease["spec"]["holderIdentity"] == "") is has_ended
 
 
 def test_of_two_hpas_on_one_target_one_writes_in_a_pass(tmp_path: Path) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
+
+import pytest
 
 from hpabatch.cluster.connection.errors import Refused
 from hpabatch.cluster.connection.writes import Budget
@@ -71,6 +74,27 @@ def test_without_the_lease_nothing_is_written() -> None:
         lambda: case.sink.tell(case.hpa(), [event]),
     )
     assert {method for method, _ in sent} <= {"GET"}
+
+
+def test_a_stop_says_whether_a_request_is_still_on_its_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hpabatch.live.apply.statuses.DRAIN_S", 0.01)
+    monkeypatch.setattr("hpabatch.live.apply.statuses.TIMEOUT_S", 0.01)
+    case, begun, goes_on = Case(), threading.Event(), threading.Event()
+
+    def hangs(method: str, path: str) -> None:
+        begun.set()
+        goes_on.wait()
+
+    case.client.before = hangs
+    case.sink.put(("shop", "web"), case.hpa())
+    case.sink.start()
+    begun.wait()
+    assert not case.sink.stop()
+    goes_on.set()
+    case.sink._thread.join()
+    assert case.sink.stop()
 
 
 def test_equal_events_are_counted_and_too_many_are_left_out() -> None:
