@@ -19,7 +19,7 @@ from hpabatch.cluster.connection.writes import WriteClient
 from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.layout import codes
 from hpabatch.live.apply.gate import Gate, Hindrance
-from hpabatch.live.apply.guards import Change, Limits, Vanished, lease_refusal, switch_refusal
+from hpabatch.live.apply.guards import Change, Limits, Vanished, lease_refusal, read_switch
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Election
 from hpabatch.live.apply.ledger import Ledger
@@ -110,6 +110,7 @@ class Applier:
         self._leader = ""
         self._began_s = 0.0
         self._term = 0
+        self._unread = ""  # why the last attempt to recall failed
         self._hindrance = Hindrance(parts.journal, parts.gate.period_s)
         parts.election.hindrance = self._hindrance
         decider.lanes.attributed = not parts.dry_run
@@ -170,7 +171,8 @@ class Applier:
         leads = parts.election.leads
         refusals = {"ledger": self._origins.settle(leads and self._term == parts.election.term)}
         self._begin_term(leads)
-        refusals["switch"] = switch_refusal(parts.client, parts.namespace)
+        switch = read_switch(parts.client, parts.namespace)
+        refusals["switch"] = switch.refusal
         refusals["rivals"] = self._look_for_rivals(leads, leads and not refusals["switch"])
         if not leads:
             refusals["lease"] = lease_refusal(parts.election)
@@ -178,10 +180,14 @@ class Applier:
         if not self._decider.has_passed:
             refusals["start"] = "the first pass only looks"
         self._refusals = {about: text for about, text in refusals.items() if text}
-        if not self._refusals and not self._may:
-            unread = self._recall()
-            if unread:
-                self._refusals["ledger"] = unread
+        if not self._may and (self._unread or not self._refusals):
+            self._unread = self._recall()
+            if self._unread:
+                self._refusals["ledger"] = self._unread
+        unread = [parts.rivals.blind, self._refusals.get("ledger", "")]
+        if not switch.is_read:
+            unread.append(switch.refusal)
+        self._hindrance.note_unread("; ".join(filter(None, unread)), leads)
         self._tell_who()
         self._may = not self._refusals
         parts.gate.begin(self._why or "")

@@ -16,6 +16,7 @@ _MOST_S: Final = 20.0
 _LOOK_S: Final = 3.0
 _HUNG_PERIODS: Final = 6
 _LEAST_HUNG_S: Final = 90.0
+_UNREAD_PASSES: Final = 4
 
 
 class Gate:
@@ -94,10 +95,15 @@ class Gate:
 
 
 class Hindrance:
-    """Reasons to leave the lease to others: a loop that hangs, a log that cannot be written.
+    """Reasons to leave the lease to others.
 
-    Another controller is none: another instance, which has not seen it, would write. The loop's
-    thread notes them, the lease's thread reads them.
+    These are a loop that hangs, a log that cannot be written, and four passes of a leader that
+    could not read what each pass needs. The last one holds until a pass can read it: if no instance
+    can, each has led once at most, and then nobody holds the lease. It does not change hands again
+    and again.
+
+    Another controller is no reason: another instance, which has not seen it, would write. The
+    loop's thread notes the reasons, the lease's thread reads them.
     """
 
     def __init__(
@@ -113,6 +119,7 @@ class Hindrance:
         self._journal, self._clock = journal, clock
         self._hung_s = max(_HUNG_PERIODS * period_s, _LEAST_HUNG_S)
         self._began_s: float | None = None
+        self._unread, self._unread_passes = "", 0
 
     def begin(self) -> str:
         """Begin a pass; return why the log forbids writes, "" if it does not."""
@@ -121,6 +128,17 @@ class Hindrance:
         self._began_s = self._clock()
         return self._journal.problem
 
+    def note_unread(self, text: str, leads: bool) -> None:
+        """Note what a pass could not read, "" if it could read everything, and if it is a leader's.
+
+        Passes of others do not count: while the API server is down nobody leads.
+        """
+        if not text:
+            self._unread_passes = 0
+        elif leads:
+            self._unread_passes += 1
+        self._unread = text
+
     def __call__(self) -> str:
         """Return why this process could not write now, "" if it could."""
         if self._began_s is None:
@@ -128,4 +146,6 @@ class Hindrance:
         since_s = self._clock() - self._began_s
         if since_s > self._hung_s:
             return f"the last pass began {since_s:.0f} s ago"
-        return self._journal.problem
+        return self._journal.problem or (
+            self._unread if self._unread_passes >= _UNREAD_PASSES else ""
+        )

@@ -266,6 +266,7 @@ class Rivals:
         silence, probe: None with own documents.
         own: statuses that this process wrote.
         barred: HPAs that are not acted on in this pass, and why.
+        blind: why the HPAs of the cluster are not known in this pass, "" if they are.
     """
 
     hpas: ClusterHpas
@@ -274,6 +275,7 @@ class Rivals:
     probe: Probe | None
     own: OwnStatuses = field(default_factory=OwnStatuses)
     barred: dict[LaneKey, str] = field(default_factory=dict)
+    blind: str = ""
 
     def look(self, lanes: Iterable[Lane], leads: bool, may_probe: bool) -> str:
         """Look for signs; return why nothing may be written, "" if it may.
@@ -283,12 +285,11 @@ class Rivals:
             leads: this process has the lease.
             may_probe: the probe may be made and removed.
         """
-        unread = self.hpas.blindness()
-        if unread:
-            unread = f"the HPAs of the cluster cannot be followed: {unread}"
+        blind = self.hpas.blindness()
+        self.blind = f"the HPAs of the cluster cannot be followed: {blind}" if blind else ""
         if self.documents is not None:
             self.barred = _named(self.documents.named_targets(), lanes)
-            return unread
+            return self.blind
         if self.silence is None or self.probe is None:
             raise AssertionError("HPAs of the cluster are only scaled with a probe")
         # What is known of them is what they were: a switch or limit may have changed since.
@@ -296,7 +297,7 @@ class Rivals:
             key: f"its present state cannot be read, so it is not scaled: {text}"
             for key, text in self.hpas.unreadable().items()
         }
-        unread = self.probe.look(may_probe) or unread
+        unread = self.probe.look(may_probe) or self.blind
         for lane in lanes:
             if leads and self.own.others(lane):
                 self.silence.hear(f"it wrote the status of {lane.key[0]}/{lane.key[1]}")

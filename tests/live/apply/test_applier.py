@@ -800,6 +800,32 @@ def test_the_outcome_of_a_size_is_logged_once_the_log_can_be_written_again(
     assert bench.applier._hindrance() == ""
 
 
+@pytest.mark.parametrize("what", ["switch", "blind", "ledger"])
+def test_a_leader_that_cannot_read_what_it_needs_leaves_the_lease_to_others(
+    what: str, tmp_path: Path
+) -> None:
+    bench = Bench(tmp_path)
+    path = {"switch": SWITCH, "ledger": LEDGER}.get(what)
+    bench.client.before = lambda m, p: Unreachable("gone") if p == path else None
+    bench.site.blind = "gone" if what == "blind" else ""
+    bench.turns(3, leads=False)
+    bench.clock.sleep(10)
+    bench.turns(3)
+    assert bench.election.leads
+    assert bench.applier._hindrance() == ""
+    bench.turns(3)
+    assert (bench.election.leads, bench.size) == (False, 2)
+    assert "gone" in bench.applier._hindrance()
+    bench.turns(9)
+    assert (bench.election.term, bench.election.leads) == (1, False), "it does not apply for it"
+    bench.client.before = lambda m, p: None
+    bench.site.blind = ""
+    bench.turn()
+    assert bench.applier._hindrance() == ""
+    bench.turn()
+    assert (bench.election.term, bench.size) == (2, 4)
+
+
 @pytest.mark.parametrize("has_ended", [True, False])
 def test_the_lease_is_released_unless_a_write_may_be_on_its_way(
     has_ended: bool, tmp_path: Path
