@@ -136,12 +136,14 @@ class Reports:
             try:
                 self._write(namespace, shown)
                 self.problem = ""
-            except ApiError as error:
-                self.problem = error.text
+            except Exception as error:  # noqa: BLE001 - one invalid response must not end the thread
+                self.problem = (
+                    error.text
+                    if isinstance(error, ApiError)
+                    else f"{type(error).__name__}: {error}"
+                )
                 with self._lock:
                     self._due.setdefault(namespace, self._clock() + _AGAIN_S)
-            except Exception as error:  # noqa: BLE001 - one invalid response must not end the thread
-                self.problem = f"{type(error).__name__}: {error}"
 
     def _write(self, namespace: str, shown: Mapping[str, str]) -> None:
         name, term = f"{_REPORT}{namespace}", self._fence.term

@@ -172,13 +172,17 @@ def test_reports_of_other_terms_are_no_rivals() -> None:
     assert [line["namespace"] for line in lines] == ["shop", "shop"]
 
 
-def test_a_report_that_failed_is_written_again() -> None:
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [(Refused("no", 403), "no"), (AttributeError("no metadata"), "AttributeError: no metadata")],
+)
+def test_a_report_that_failed_is_written_again(error: Exception, problem: str) -> None:
     client, clock = FakeClient(), Clock()
     reports = Reports(client, "ours", "one", Budget(1e6, 1e6), OpenFence(), clock)
-    client.before = lambda m, p: Refused("no", 403)
+    client.before = lambda m, p: error  # type: ignore[assignment,return-value]
     reports.put(("shop", "a"), HPA("a", "shop", status=HPAStatus(2, 4)))
     reports._write_due()
-    assert reports.problem == "no"
+    assert reports.problem == problem
     client.before = lambda m, p: None
     reports._write_due()
     assert REPORT not in client.objects
