@@ -269,8 +269,8 @@ class Applier:
         held = {c.h: _UNNAMED for c in changes if c.key in self._claims.waiting}
         fate = self._sizes.write(result, changes, self._began_s, held, vanished)
         self._count(fate.counts)
-        if fate.unsaid:
-            self._refusals["log"] = f"nothing is written: {fate.unsaid}"
+        for about, text in fate.unsaid.items():
+            self._refusals[about] = f"no size is written: {text}"
         for target in fate.off:
             self._parts.selection.note_off(target)
         self._tell_pass(len(result), len(changes), fate.counts)

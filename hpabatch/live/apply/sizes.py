@@ -58,14 +58,14 @@ class Fate:
         void: lanes whose decisions are void.
         off: targets whose annotation forbids the write.
         counts: by outcome.
-        unsaid: why log or ledger cannot be written.
+        unsaid: why no size was written, by the subject that could not be: log or ledger.
     """
 
     failed: dict[int, str] = field(default_factory=dict)
     void: set[int] = field(default_factory=set)
     off: list[ScaleKey] = field(default_factory=list)
     counts: Counter[Outcome] = field(default_factory=Counter)
-    unsaid: str = ""
+    unsaid: dict[str, str] = field(default_factory=dict)
 
 
 class Sizes:
@@ -113,10 +113,10 @@ class Sizes:
         now_ms = result.now_ms + tools.ledger.skew_ms
         entries = [Entry(now_ms, *c.key, c.before, c.after) for c in taken]
         fate.unsaid = self._announce(entries, lines)
-        if fate.unsaid:
-            told = [Written(Outcome.FAILED, fate.unsaid)] * len(lines)
+        for unsaid in fate.unsaid.values():
+            told = [Written(Outcome.FAILED, unsaid)] * len(lines)
             tools.journal.record(outcomes(lines, told), is_durable=True)
-            fate.failed |= {c.h: f"hpabatch: {fate.unsaid}" for c in taken}
+            fate.failed |= {c.h: f"hpabatch: {unsaid}" for c in taken}
             fate.counts[Outcome.FAILED] += len(taken)
             return fate
         written = tools.gate.carry(self._pool, self._write, taken)
@@ -129,12 +129,15 @@ class Sizes:
             tools.ledger.store(self._kept_ms)
         return fate
 
-    def _announce(self, entries: Sequence[Entry], lines: Sequence[Mapping[str, object]]) -> str:
-        """Write into log and ledger what will be written; return why not, "" if they have it."""
+    def _announce(
+        self, entries: Sequence[Entry], lines: Sequence[Mapping[str, object]]
+    ) -> dict[str, str]:
+        """Write into log and ledger what will be written; return why one of them cannot be."""
         unsaid = self._tools.journal.add(lines)
-        if unsaid or self._tools.dry_run:
-            return unsaid
-        return self._tools.ledger.add(entries, self._kept_ms)
+        if unsaid:
+            return {"log": unsaid}
+        unsaid = "" if self._tools.dry_run else self._tools.ledger.add(entries, self._kept_ms)
+        return {"ledger": unsaid} if unsaid else {}
 
     def _book(
         self, taken: Sequence[Change], times: Sequence[int], written: Sequence[Written], fate: Fate

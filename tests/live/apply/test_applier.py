@@ -351,13 +351,17 @@ def test_what_keeps_a_size_from_being_written(what: str, tmp_path: Path) -> None
     problems = {
         "switch": ("switch", "the kill switch is on"),
         "log": ("log", "no size or status is written: /dev/full"),
-        "ledger": ("log", "the ledger (ConfigMap ours/hpabatch-ledger) cannot be written: no"),
+        "ledger": (
+            "ledger",
+            "no size is written: the ledger (ConfigMap ours/hpabatch-ledger) cannot be written: no",
+        ),
         "named": ("shop/web", "is also the target of HPA shop/other of the cluster"),
         "blind": ("rivals", "the HPAs of the cluster cannot be followed: forbidden"),
     }
     if what in problems:
         about, words = problems[what]
         assert words in bench.applier.problems()[about]
+        assert bench.applier.problems().keys() == {about}
     if what == "ledger":
         assert result.binding(0) == "scale_write"
     if what == "ledger":
