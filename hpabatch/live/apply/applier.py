@@ -178,7 +178,7 @@ class Applier:
             refusals["lease"] = lease_refusal(parts.election)
         refusals["log"] = self._hindrance.begin()
         if not self._decider.has_passed:
-            refusals["start"] = "the first pass only looks"
+            refusals["start"] = "the first pass writes nothing"
         self._refusals = {about: text for about, text in refusals.items() if text}
         if not self._may and (self._unread or not self._refusals):
             self._unread = self._recall()
@@ -359,5 +359,5 @@ def _shared(by: str, keys: Sequence[LaneKey]) -> str:
     whose, are = ("target", "is") if len(keys) == 1 else ("targets", "are")
     return (
         f"another instance of hpabatch, {by}, scales the {whose} of {named}{more}, which {are} not "
-        "scaled here: give both the same --own-namespace, or only one of them these HPAs"
+        "scaled here: give both the same --own-namespace, or remove these HPAs from one of the two"
     )

@@ -14,6 +14,7 @@ from hpabatch.layout import codes
 from hpabatch.live.apply.lease import Election, elapsed_s
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.live.passes.result import PassResult
+from hpabatch.model.printable import counted
 
 SWITCH: Final = "hpabatch-apply"
 KEY: Final = "stop"
@@ -135,11 +136,13 @@ class Queue:
         for change in ordered:
             count = abs(change.after - change.before)
             if len(taken) >= self._limits.most_targets:
-                said = f"--most-targets {self._limits.most_targets} in a pass are reached"
+                made = f"this pass has changed {counted(len(taken), 'target')}"
+                said = f"--most-targets {self._limits.most_targets}: {made}"
                 waits[change.h] = f"hpabatch: waits: {said}"
             elif replicas + count > self._limits.most_replicas:
-                said = f"--most-replicas {self._limits.most_replicas} in a pass do not allow"
-                waits[change.h] = f"hpabatch: waits: {said} {count} more"
+                more = f"{counted(count, 'more replica')} would exceed it"
+                said = f"--most-replicas {self._limits.most_replicas}: {more}"
+                waits[change.h] = f"hpabatch: waits: {said}"
             else:
                 taken.append(change)
                 replicas += count

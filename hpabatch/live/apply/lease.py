@@ -11,8 +11,8 @@ a holder, by the process whose own fence still holds. A missing Lease is made wi
 that its duration begins for everybody: its last holder may still write (the Lease was deleted, etcd
 was emptied). In client-go's leaderelection the maker holds it at once.
 
-A scale's resourceVersion is no fence: a leader that was suspended and wakes up would read the
-present one.
+A scale's resourceVersion is no fence: a leader that resumes after a suspension reads the present
+one.
 """
 
 from __future__ import annotations

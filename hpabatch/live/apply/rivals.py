@@ -1,9 +1,9 @@
 """Detection of other HPA controllers: before anything is written, and in every pass.
 
-A controller with nothing to change writes nothing for hours, so silence proves nothing. Hence a
-probe: an HPA in hpabatch's own namespace without a target. Every controller of HPAs writes its
-first status within a sync period or two, because it cannot read the scale. Labels exclude nothing:
-the built-in controller serves every HPA of the cluster.
+A controller with nothing to change writes nothing for hours, so the absence of writes does not show
+that there is none. Hence a probe: an HPA in hpabatch's own namespace without a target. Every
+controller of HPAs writes its first status within a sync period or two, because it cannot read the
+scale. Labels exclude nothing: the built-in controller serves every HPA of the cluster.
 
 These are signs of a rival: a status on the probe, a status on an HPA that hpabatch did not write, a
 report that hpabatch did not write. Each begins the waiting time anew. Other instances of hpabatch

@@ -239,11 +239,11 @@ def _with_behavior() -> list[Change]:
     return found
 
 
-def test_the_first_pass_only_looks_and_the_second_writes(tmp_path: Path) -> None:
+def test_the_first_pass_writes_nothing_and_the_second_writes(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.turn()
     assert bench.size == 2
-    assert bench.applier.problems() == {"start": "the first pass only looks"}
+    assert bench.applier.problems() == {"start": "the first pass writes nothing"}
     bench.turn()
     assert bench.size == 4
     (will,), (done,) = bench.lines("will"), bench.lines("done")
@@ -325,7 +325,7 @@ def test_without_the_lease_nothing_is_written_and_every_change_is_booked(tmp_pat
     assert bench.lines("will") == []
     assert bench.applier.problems() == {}, "that another has it is no problem"
     texts = [line["text"] for line in bench.lines("follows")]
-    assert texts == ["nobody has the lease; the first pass only looks", "nobody has the lease"]
+    assert texts == ["nobody has the lease; the first pass writes nothing", "nobody has the lease"]
 
 
 @pytest.mark.parametrize("what", ["switch", "log", "ledger", "named", "blind", "target", "canary"])
@@ -449,7 +449,7 @@ def test_a_standby_says_whose_the_lease_is(tmp_path: Path) -> None:
     assert bench.lines("pass")[-1]["leader"] == "other"
     assert bench.told == ["other has the lease ours/hpabatch-apply"]
     assert [line["text"] for line in bench.lines("follows")] == [
-        "other has the lease; the first pass only looks"
+        "other has the lease; the first pass writes nothing"
     ]
     assert bench.lines("waits") == [], "they are the leader's"
 
@@ -479,8 +479,8 @@ def test_a_target_that_another_instance_scales_is_left_to_it(tmp_path: Path) -> 
     (problem,) = bench.applier.problems().values()
     assert problem == (
         "another instance of hpabatch, theirs-1 (lease theirs/hpabatch-apply), scales the target "
-        "of shop/web, which is not scaled here: give both the same --own-namespace, or only one "
-        "of them these HPAs"
+        "of shop/web, which is not scaled here: give both the same --own-namespace, or remove "
+        "these HPAs from one of the two"
     )
     assert [line["text"] for line in bench.lines("leaves")] == [problem]
     assert bench.applier.figures.failed == 0

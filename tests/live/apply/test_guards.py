@@ -91,7 +91,9 @@ def test_of_more_changes_than_a_pass_may_make_none_waits_for_ever() -> None:
 
 def test_a_change_beyond_the_limit_says_so() -> None:
     _, waits = Queue(Limits(most_replicas=3)).admit(_changes([4]))
-    assert waits == {0: "hpabatch: waits: --most-replicas 3 in a pass do not allow 4 more"}
+    assert waits == {0: "hpabatch: waits: --most-replicas 3: 4 more replicas would exceed it"}
+    _, waits = Queue(Limits(most_targets=1)).admit(_changes([4, 4]))
+    assert waits == {1: "hpabatch: waits: --most-targets 1: this pass has changed 1 target"}
 
 
 def _pass(codes_of: list[int], now_ms: int = 0) -> PassResult:
