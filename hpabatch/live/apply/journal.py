@@ -23,6 +23,7 @@ A status is logged where sizes or conditions changed: values of metrics change i
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -34,6 +35,7 @@ from pathlib import Path
 
 from hpabatch.cluster.objects.inbox import clock_ms
 from hpabatch.errors import UsageError
+from hpabatch.history.atomic import flush
 from hpabatch.live.apply.scales import Written
 from hpabatch.model.printable import printable_json
 
@@ -120,9 +122,16 @@ class Journal:
 
     def _open(self) -> None:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._file = os.open(self._path, flags, 0o600)
+        try:
+            self._file = os.open(self._path, flags, 0o600)
+        except OSError as error:
+            if error.errno == errno.ELOOP and self._path.is_symlink():
+                raise OSError(errno.ELOOP, "it is a link, which is not followed") from None
+            raise
         about = os.fstat(self._file)
         self._inode = about.st_dev, about.st_ino
+        if stat.S_ISREG(about.st_mode) and not about.st_size:
+            flush(self._path.parent)  # otherwise a crash of the machine may lose a new file
         ends = not stat.S_ISREG(about.st_mode) or not about.st_size
         self._is_torn = not ends and os.pread(self._file, 1, about.st_size - 1) != b"\n"
 
@@ -136,8 +145,11 @@ class Journal:
             about = None
         if about is None or (about.st_dev, about.st_ino) != self._inode:
             before = self._file
-            self._open()
-            os.close(before)
+            try:
+                self._open()
+            finally:
+                if self._file != before:
+                    os.close(before)
 
     def close(self) -> None:
         """Close the file."""

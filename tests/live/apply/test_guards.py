@@ -243,6 +243,44 @@ class Watcher:
         self.client.before = lambda method, path: Unreachable("gone") if fails else None
 
 
+def test_a_log_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.symlink_to(tmp_path / "other")
+    with pytest.raises(UsageError) as caught:
+        Journal(path, {})
+    assert str(caught.value) == (
+        f"--apply-log: {path} cannot be opened for appending: it is a link, which is not followed; "
+        "name a file that can be written"
+    )
+    path.unlink()
+    journal = Journal(path, {})
+    path.unlink()
+    path.symlink_to(tmp_path / "other")
+    said = f"{path} cannot be written: it is a link, which is not followed"
+    assert journal.add([{"event": "will"}]) == said
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_new_log_is_flushed_with_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[str] = []
+    fsync = os.fsync
+
+    def note(file: int) -> None:
+        flushed.append(os.readlink(f"/proc/self/fd/{file}"))
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", note)
+    path = tmp_path / "log"
+    journal = Journal(path, {})
+    journal.add([{"event": "start"}])
+    path.rename(tmp_path / "log.1")
+    journal.add([{"event": "will"}])
+    journal.add([{"event": "will"}])
+    assert flushed == [str(p) for p in (tmp_path, path, tmp_path, path, path)]
+
+
 def test_the_probe_must_be_silent_for_the_whole_time() -> None:
     one = Watcher()
     one.look(leads=False)
