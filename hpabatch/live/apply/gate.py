@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, wait
+from math import ceil
 from typing import Final
 
 from hpabatch.live.apply.guards import Change
@@ -17,6 +18,7 @@ _LOOK_S: Final = 3.0
 _HUNG_PERIODS: Final = 6
 _LEAST_HUNG_S: Final = 90.0
 _UNREAD_PASSES: Final = 4
+_LEAST_UNREAD_S: Final = 60.0
 
 
 class Gate:
@@ -97,10 +99,10 @@ class Gate:
 class Hindrance:
     """Reasons to leave the lease to others.
 
-    These are a loop that hangs, a log that cannot be written, and four passes of a leader that
-    could not read what each pass needs. The last one holds until a pass can read it: if no instance
-    can, each has led once at most, and then nobody holds the lease. It does not change hands again
-    and again.
+    These are a loop that hangs, a log that cannot be written, and four passes (a minute at least)
+    in which a leader could not read what each pass needs. The last one holds until a pass can read
+    it: if no instance can, each has led once at most, and then nobody holds the lease. It does not
+    change hands again and again.
 
     Another controller is no reason: another instance, which has not seen it, would write. The
     loop's thread notes the reasons, the lease's thread reads them.
@@ -120,6 +122,7 @@ class Hindrance:
         self._hung_s = max(_HUNG_PERIODS * period_s, _LEAST_HUNG_S)
         self._began_s: float | None = None
         self._unread, self._unread_passes = "", 0
+        self._most_unread = max(_UNREAD_PASSES, ceil(_LEAST_UNREAD_S / period_s))
 
     def begin(self) -> str:
         """Begin a pass; return why the log forbids writes, "" if it does not."""
@@ -147,5 +150,5 @@ class Hindrance:
         if since_s > self._hung_s:
             return f"the last pass began {since_s:.0f} s ago"
         return self._journal.problem or (
-            self._unread if self._unread_passes >= _UNREAD_PASSES else ""
+            self._unread if self._unread_passes >= self._most_unread else ""
         )

@@ -158,3 +158,13 @@ def test_what_one_leader_cannot_read_leaves_the_lease_to_another_and_it_does_not
     assert [election.term for election in pair] == [1, 1]
     assert passes(2, ("gone", ""))[-1] == "b"
     assert passes(5, ("", ""))[-1] == "b"
+
+
+def test_with_short_passes_a_leader_keeps_the_lease_for_a_minute(tmp_path: Path) -> None:
+    hindrance = Hindrance(Journal(tmp_path / "log", {}), 1.0)
+    for _ in range(59):
+        hindrance.begin()
+        hindrance.note_unread("gone", leads=True)
+    assert hindrance() == ""
+    hindrance.note_unread("gone", leads=True)
+    assert hindrance() == "gone"
