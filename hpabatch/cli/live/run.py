@@ -94,7 +94,7 @@ class _Run:
             discovery.hpa_version()
             seen = read_controller(self.client)
         except ApiError as error:
-            what, there = "gives no answer", "is it there, and "
+            what, there = "does not respond", "is it there, and "
             if isinstance(error, Refused):
                 what, there = "refuses this login", ""
             raise UnreadableError(

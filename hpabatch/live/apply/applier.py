@@ -19,7 +19,7 @@ from hpabatch.cluster.connection.writes import WriteClient
 from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.layout import codes
 from hpabatch.live.apply.gate import Gate, Hindrance
-from hpabatch.live.apply.guards import Change, Limits, Vanished, lease_refusal, switch_refusal
+from hpabatch.live.apply.guards import Change, Limits, Vanished, lease_refusal, read_switch
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Election
 from hpabatch.live.apply.ledger import Ledger
@@ -110,6 +110,7 @@ class Applier:
         self._leader = ""
         self._began_s = 0.0
         self._term = 0
+        self._unread = ""  # why the last attempt to recall failed
         self._hindrance = Hindrance(parts.journal, parts.gate.period_s)
         parts.election.hindrance = self._hindrance
         decider.lanes.attributed = not parts.dry_run
@@ -118,8 +119,8 @@ class Applier:
             parts.ledger, decider, self._tell_foreign, reads_status=not decider.owns
         )
         tools = Tools(
-            parts.scales, parts.gate, parts.journal, self._hindrance, parts.ledger, self._origins,
-            parts.limits, parts.dry_run,
+            parts.scales, parts.gate, parts.journal, parts.ledger, self._origins, parts.limits,
+            parts.dry_run,
         )  # fmt: skip
         self._sizes = Sizes(tools, decider.lanes)
 
@@ -133,9 +134,8 @@ class Applier:
     def stop(self) -> None:
         """Write the waiting statuses, then release the lease."""
         self._sizes.stop()
-        if self._parts.statuses is not None:
-            self._parts.statuses.stop()
-        self._parts.election.stop()
+        statuses = self._parts.statuses
+        self._parts.election.stop(releases=statuses is None or statuses.stop())
         self._parts.journal.add([{"event": "stop", "text": "ended"}])
         self._parts.journal.close()
 
@@ -149,7 +149,7 @@ class Applier:
         if parts.statuses is not None and parts.statuses.problem:
             found["statuses"] = parts.statuses.problem
         if parts.journal.problem:
-            found["log"] = f"nothing is written: {parts.journal.problem}"
+            found["log"] = f"no size or status is written: {parts.journal.problem}"
         if parts.election.problem:
             found["lease"] = parts.election.problem
         if parts.neighbors is not None and parts.neighbors.problem:
@@ -171,18 +171,23 @@ class Applier:
         leads = parts.election.leads
         refusals = {"ledger": self._origins.settle(leads and self._term == parts.election.term)}
         self._begin_term(leads)
-        refusals["switch"] = switch_refusal(parts.client, parts.namespace)
+        switch = read_switch(parts.client, parts.namespace)
+        refusals["switch"] = switch.refusal
         refusals["rivals"] = self._look_for_rivals(leads, leads and not refusals["switch"])
         if not leads:
             refusals["lease"] = lease_refusal(parts.election)
         refusals["log"] = self._hindrance.begin()
         if not self._decider.has_passed:
-            refusals["start"] = "the first pass only looks"
+            refusals["start"] = "the first pass writes nothing"
         self._refusals = {about: text for about, text in refusals.items() if text}
-        if not self._refusals and not self._may:
-            unread = self._recall()
-            if unread:
-                self._refusals["ledger"] = unread
+        if not self._may and (self._unread or not self._refusals):
+            self._unread = self._recall()
+            if self._unread:
+                self._refusals["ledger"] = self._unread
+        unread = [parts.rivals.blind, self._refusals.get("ledger", "")]
+        if not switch.is_read:
+            unread.append(switch.refusal)
+        self._hindrance.note_unread("; ".join(filter(None, unread)), leads)
         self._tell_who()
         self._may = not self._refusals
         parts.gate.begin(self._why or "")
@@ -264,8 +269,8 @@ class Applier:
         held = {c.h: _UNNAMED for c in changes if c.key in self._claims.waiting}
         fate = self._sizes.write(result, changes, self._began_s, held, vanished)
         self._count(fate.counts)
-        if fate.unsaid:
-            self._refusals["log"] = f"nothing is written: {fate.unsaid}"
+        for about, text in fate.unsaid.items():
+            self._refusals[about] = f"no size is written: {text}"
         for target in fate.off:
             self._parts.selection.note_off(target)
         self._tell_pass(len(result), len(changes), fate.counts)
@@ -354,5 +359,5 @@ def _shared(by: str, keys: Sequence[LaneKey]) -> str:
     whose, are = ("target", "is") if len(keys) == 1 else ("targets", "are")
     return (
         f"another instance of hpabatch, {by}, scales the {whose} of {named}{more}, which {are} not "
-        "scaled here: give both the same --own-namespace, or only one of them these HPAs"
+        "scaled here: give both the same --own-namespace, or remove these HPAs from one of the two"
     )

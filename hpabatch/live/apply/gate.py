@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, wait
+from math import ceil
 from typing import Final
 
 from hpabatch.live.apply.guards import Change
@@ -16,6 +17,8 @@ _MOST_S: Final = 20.0
 _LOOK_S: Final = 3.0
 _HUNG_PERIODS: Final = 6
 _LEAST_HUNG_S: Final = 90.0
+_UNREAD_PASSES: Final = 4
+_LEAST_UNREAD_S: Final = 60.0
 
 
 class Gate:
@@ -30,6 +33,7 @@ class Gate:
         fence: Term,
         switch: Callable[[], str],
         *,
+        log: Callable[[], str] = lambda: "",
         look_s: float = _LOOK_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -39,12 +43,13 @@ class Gate:
             period_s: of the passes: no write of one begins later, nor after 20 s.
             fence: of the lease.
             switch: returns why the kill switch forbids writes, "" if it does not.
+            log: returns why the log of writes cannot be written, "" if it can be.
             look_s: between two readings of the switch.
             clock: monotonic seconds.
         """
         self.period_s = period_s
         self._longest_s, self._look_s = min(period_s, _MOST_S), look_s
-        self._fence, self._switch, self._clock = fence, switch, clock
+        self._fence, self._switch, self._log, self._clock = fence, switch, log, clock
         self._until = 0.0
         self._closed, self._term = "no pass was made yet", 0
 
@@ -61,7 +66,7 @@ class Gate:
         """Return why a writing request of at most `longest_s` may not begin, "" if it may."""
         if not self._closed and self._fence.term != self._term:
             return "this process has lost the lease since the pass began"
-        return self._closed or self._fence.refusal(longest_s)
+        return self._closed or self._log() or self._fence.refusal(longest_s)
 
     def carry(
         self, pool: Executor, write: Callable[[Change], Written], changes: Sequence[Change]
@@ -92,10 +97,15 @@ class Gate:
 
 
 class Hindrance:
-    """Reasons to leave the lease to others: a loop that hangs, a log that cannot be written.
+    """Reasons to leave the lease to others.
 
-    Another controller is none: another instance, which has not seen it, would write. The loop's
-    thread notes them, the lease's thread reads them.
+    These are a loop that hangs, a log that cannot be written, and four passes (a minute at least)
+    in which a leader could not read what each pass needs. The last one holds until a pass can read
+    it: if no instance can, each has led once at most, and then nobody holds the lease. It does not
+    change hands again and again.
+
+    Another controller is no reason: another instance, which has not seen it, would write. The
+    loop's thread notes the reasons, the lease's thread reads them.
     """
 
     def __init__(
@@ -111,23 +121,34 @@ class Hindrance:
         self._journal, self._clock = journal, clock
         self._hung_s = max(_HUNG_PERIODS * period_s, _LEAST_HUNG_S)
         self._began_s: float | None = None
-        self._log = ""
+        self._unread, self._unread_passes = "", 0
+        self._most_unread = max(_UNREAD_PASSES, ceil(_LEAST_UNREAD_S / period_s))
 
     def begin(self) -> str:
         """Begin a pass; return why the log forbids writes, "" if it does not."""
-        if self._log:
-            line = {"event": "note", "text": "the log can be written again"}
-            self._log = self._journal.add([line])
+        if self._journal.problem:
+            self._journal.add([{"event": "note", "text": "the log can be written again"}])
         self._began_s = self._clock()
-        return f"nothing is written: {self._log}" if self._log else ""
+        return self._journal.problem
 
-    def note_log(self, problem: str) -> None:
-        """Note why the log could not be written, "" if it could be."""
-        self._log = problem
+    def note_unread(self, text: str, leads: bool) -> None:
+        """Note what a pass could not read, "" if it could read everything, and if it is a leader's.
+
+        Passes of others do not count: while the API server is down nobody leads.
+        """
+        if not text:
+            self._unread_passes = 0
+        elif leads:
+            self._unread_passes += 1
+        self._unread = text
 
     def __call__(self) -> str:
         """Return why this process could not write now, "" if it could."""
         if self._began_s is None:
             return "no pass was made yet"
         since_s = self._clock() - self._began_s
-        return f"the last pass began {since_s:.0f} s ago" if since_s > self._hung_s else self._log
+        if since_s > self._hung_s:
+            return f"the last pass began {since_s:.0f} s ago"
+        return self._journal.problem or (
+            self._unread if self._unread_passes >= self._most_unread else ""
+        )

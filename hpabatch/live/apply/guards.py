@@ -14,6 +14,7 @@ from hpabatch.layout import codes
 from hpabatch.live.apply.lease import Election, elapsed_s
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.live.passes.result import PassResult
+from hpabatch.model.printable import counted
 
 SWITCH: Final = "hpabatch-apply"
 KEY: Final = "stop"
@@ -36,25 +37,53 @@ class Limits(NamedTuple):
     most_vanished_pct: int = 50
 
 
-def switch_refusal(client: WriteClient, namespace: str) -> str:
-    """Return why the kill switch forbids writes, "" if it does not.
+class Switch(NamedTuple):
+    """The kill switch as last read.
 
-    It is the key `stop` of the ConfigMap hpabatch-apply. A switch that cannot be read forbids
-    them, one that does not exist too.
+    Attributes:
+        refusal: why it forbids writes, "" if it does not.
+        is_read: whether it could be read.
+    """
+
+    refusal: str
+    is_read: bool = True
+
+
+def read_switch(client: WriteClient, namespace: str) -> Switch:
+    """Return the kill switch: the key `stop` of the ConfigMap hpabatch-apply.
+
+    One that cannot be read forbids writes, and one that does not exist or has anything else in it:
+    a misspelled key was meant to stop them.
     """
     place = f"ConfigMap {namespace}/{SWITCH}"
     path = f"/api/v1/namespaces/{namespace}/configmaps/{SWITCH}"
     try:
-        data = client.read(path, _TIMEOUT_S).get("data") or {}
+        found = client.read(path, _TIMEOUT_S)
     except NotFound:
-        return (
+        return Switch(
             f"the kill switch does not exist: kubectl create configmap {SWITCH} -n {namespace} "
             f"--from-literal={KEY}=false"
         )
     except ApiError as error:
-        return f"the kill switch ({place}) cannot be read: {error.text}"
+        return Switch(f"the kill switch ({place}) cannot be read: {error.text}", is_read=False)
+    data = found.get("data") or {}
+    others = sorted(data.keys() - {KEY}) + [
+        f"binaryData.{k}" for k in found.get("binaryData") or ()
+    ]
+    if others:
+        return Switch(
+            f"the kill switch is on: expected only the key {KEY} in data of {place}, got "
+            f"{', '.join(others)}; remove it"
+        )
     value = str(data.get(KEY, "")).strip()
-    return "" if value.lower() in _GO else f"the kill switch is on: {KEY} of {place} is {value!r}"
+    if value.lower() in _GO:
+        return Switch("")
+    return Switch(f"the kill switch is on: {KEY} of {place} is {value!r}")
+
+
+def switch_refusal(client: WriteClient, namespace: str) -> str:
+    """Return why the kill switch forbids writes, "" if it does not."""
+    return read_switch(client, namespace).refusal
 
 
 def lease_refusal(election: Election) -> str:
@@ -107,11 +136,13 @@ class Queue:
         for change in ordered:
             count = abs(change.after - change.before)
             if len(taken) >= self._limits.most_targets:
-                said = f"--most-targets {self._limits.most_targets} in a pass are reached"
+                made = f"this pass has changed {counted(len(taken), 'target')}"
+                said = f"--most-targets {self._limits.most_targets}: {made}"
                 waits[change.h] = f"hpabatch: waits: {said}"
             elif replicas + count > self._limits.most_replicas:
-                said = f"--most-replicas {self._limits.most_replicas} in a pass do not allow"
-                waits[change.h] = f"hpabatch: waits: {said} {count} more"
+                more = f"{counted(count, 'more replica')} would exceed it"
+                said = f"--most-replicas {self._limits.most_replicas}: {more}"
+                waits[change.h] = f"hpabatch: waits: {said}"
             else:
                 taken.append(change)
                 replicas += count

@@ -23,16 +23,19 @@ A status is logged where sizes or conditions changed: values of metrics change i
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from hpabatch.cluster.objects.inbox import clock_ms
 from hpabatch.errors import UsageError
+from hpabatch.history.atomic import flush
 from hpabatch.live.apply.scales import Written
 from hpabatch.model.printable import printable_json
 
@@ -52,6 +55,7 @@ class Journal:
         """
         self.problem = ""
         self._is_torn = False
+        self._owed: deque[bytes] = deque()
         self._path, self._common, self._clock = path, dict(common), clock
         self._lock = threading.Lock()
         try:
@@ -68,30 +72,45 @@ class Journal:
 
         `problem` has the same words until the next line is written.
         """
-        return self._append(lines, os.fsync)
+        return self._append(self._encoded(lines), is_durable=True)
 
     def note(self, lines: Iterable[Fields]) -> None:
         """Append lines without waiting for the disk."""
-        self._append(lines, lambda file: None)
+        self._append(self._encoded(lines), is_durable=False)
 
-    def _append(self, lines: Iterable[Fields], settle: Callable[[int], None]) -> str:
+    def record(self, lines: Iterable[Fields], *, is_durable: bool = False) -> None:
+        """Append lines about what was done. While they cannot be written they are kept.
+
+        They are few: with a log that cannot be written no write begins.
+        """
+        with self._lock:
+            self._owed += self._encoded(lines)
+        self._append([], is_durable)
+
+    def _encoded(self, lines: Iterable[Fields]) -> list[bytes]:
         ts = _show_ms(self._clock())
-        text = "".join(
-            printable_json(json.dumps({"ts": ts, **self._common, **_full(line)})) + "\n"
+        return [
+            printable_json(json.dumps({"ts": ts, **self._common, **_full(line)})).encode() + b"\n"
             for line in lines
-        )
-        if not text:
-            return ""
-        try:
-            with self._lock:
+        ]
+
+    def _append(self, lines: Sequence[bytes], is_durable: bool) -> str:
+        with self._lock:
+            if not lines and not self._owed:
+                return ""
+            try:
                 self._reopen()
-                self._write(text.encode())
-                settle(self._file)
-        except OSError as error:
-            self.problem = f"{self._path} cannot be written: {error.strerror or error}"
+                while self._owed:
+                    self._write(self._owed[0])
+                    self._owed.popleft()
+                self._write(b"".join(lines))
+                if is_durable:
+                    os.fsync(self._file)
+            except OSError as error:
+                self.problem = f"{self._path} cannot be written: {error.strerror or error}"
+            else:
+                self.problem = ""
             return self.problem
-        self.problem = ""
-        return ""
 
     def _write(self, data: bytes) -> None:
         """Write whole lines: after half of one, as of a full disk, begin another."""
@@ -103,9 +122,16 @@ class Journal:
 
     def _open(self) -> None:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._file = os.open(self._path, flags, 0o600)
+        try:
+            self._file = os.open(self._path, flags, 0o600)
+        except OSError as error:
+            if error.errno == errno.ELOOP and self._path.is_symlink():
+                raise OSError(errno.ELOOP, "it is a link, which is not followed") from None
+            raise
         about = os.fstat(self._file)
         self._inode = about.st_dev, about.st_ino
+        if stat.S_ISREG(about.st_mode) and not about.st_size:
+            flush(self._path.parent)  # otherwise a crash of the machine may lose a new file
         ends = not stat.S_ISREG(about.st_mode) or not about.st_size
         self._is_torn = not ends and os.pread(self._file, 1, about.st_size - 1) != b"\n"
 
@@ -119,8 +145,11 @@ class Journal:
             about = None
         if about is None or (about.st_dev, about.st_ino) != self._inode:
             before = self._file
-            self._open()
-            os.close(before)
+            try:
+                self._open()
+            finally:
+                if self._file != before:
+                    os.close(before)
 
     def close(self) -> None:
         """Close the file."""

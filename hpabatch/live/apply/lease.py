@@ -11,8 +11,8 @@ a holder, by the process whose own fence still holds. A missing Lease is made wi
 that its duration begins for everybody: its last holder may still write (the Lease was deleted, etcd
 was emptied). In client-go's leaderelection the maker holds it at once.
 
-A scale's resourceVersion is no fence: a leader that was suspended and wakes up would read the
-present one.
+A scale's resourceVersion is no fence: a leader that resumes after a suspension reads the present
+one.
 """
 
 from __future__ import annotations
@@ -136,13 +136,17 @@ class Election:
         """Begin to apply for the Lease."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """End the thread, and release the Lease if it is held: no write may begin after this."""
+    def stop(self, *, releases: bool = True) -> None:
+        """End the thread, and release the Lease if it is held: no write may begin after this.
+
+        Args:
+            releases: False while a write may be on its way: the Lease expires, after that write.
+        """
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(2 * _MOST_REQUEST_S)
         held, self._until, self._leads = self._until > self._clock(), -1.0, False
-        if held and not self._thread.is_alive():
+        if held and releases and not self._thread.is_alive():
             self._release()
 
     @property

@@ -21,15 +21,21 @@ from hpabatch.model.objects.hpa import HPASpec
 NAME: Final = "hpabatch-ledger"
 _FIELD: Final = "changes"
 _LONGEST_MS: Final = 1_800_000  # of any policy's period
+_LATEST_MS: Final = 20_000  # from a decision until its write begins (`gate`)
 _BYTES: Final = 900_000  # within a ConfigMap's 1 MiB
 _SKEW_S: Final = 2.0  # below it a measured difference of clocks is mostly its own error
 _CONFLICT: Final = 409
 
 
 class Entry(NamedTuple):
-    """A change of a target's size: time (server's clock, UTC ms), HPA, size before and after.
+    """A change of a target's size; times are UTC ms of the server's clock.
 
-    The time is that of the decision, and once the change is made that of the response.
+    Attributes:
+        ms: time of the decision.
+        namespace, name: of the HPA.
+        before, after: sizes.
+        made_ms: time of the response, 0: none is known. The change is not made yet, its outcome is
+            uncertain, or its leader has ended before it noted the response.
     """
 
     ms: int
@@ -37,11 +43,22 @@ class Entry(NamedTuple):
     name: str
     before: int
     after: int
+    made_ms: int = 0
 
     @property
     def key(self) -> LaneKey:
         """The HPA."""
         return self.namespace, self.name
+
+    @property
+    def id(self) -> tuple[object, ...]:
+        """The fields that stay the same when the change is made."""
+        return self[:-1]
+
+    @property
+    def latest_ms(self) -> int:
+        """The time of the change, without a response the latest possible one."""
+        return self.made_ms or self.ms + _LATEST_MS
 
 
 class Ledger:
@@ -93,8 +110,13 @@ class Ledger:
         return self.known
 
     def correct(self, corrected: Mapping[Entry, Entry | None]) -> None:
-        """Replace entries by what became of them, None: nothing; stored with the next `add`."""
+        """Replace entries by what became of them, None: nothing."""
         self._corrected.update(corrected)
+
+    def store(self, kept_ms: Callable[[LaneKey], int]) -> None:
+        """Write what was corrected; without success it is written with the next `add`."""
+        if self._corrected:
+            self.add([], kept_ms)
 
     def add(self, entries: Sequence[Entry], kept_ms: Callable[[LaneKey], int]) -> str:
         """Write entries, before their changes are made: "", or why that is not possible.
@@ -119,8 +141,8 @@ class Ledger:
         return ""
 
     def _put(self, entries: Sequence[Entry], kept_ms: Callable[[LaneKey], int]) -> None:
-        newest = max(entry.ms for entry in entries)
-        kept = [entry for entry in self.known if newest - entry.ms < kept_ms(entry.key)]
+        newest = max((entry.ms for entry in entries or self.known), default=0)
+        kept = [entry for entry in self.known if newest - entry.latest_ms < kept_ms(entry.key)]
         whole, text = _encoded([*kept, *entries])
         data = {_FIELD: text}
         if self._found is None:
@@ -167,7 +189,7 @@ def _decoded(text: str) -> list[Entry]:
         rows = json.loads(text) if text else []
     except ValueError:
         return []
-    types = (int, str, str, int, int)
+    types = (int, str, str, int, int, int)
     return [
         Entry(*row)
         for row in rows if isinstance(rows, list)

@@ -47,7 +47,7 @@ class Origins:
         """
         self._ledger, self._decider, self._say = ledger, decider, say
         self._reads_status = reads_status
-        self._taken: set[Entry] = set()
+        self._taken: set[tuple[object, ...]] = set()  # ids of entries that are booked or void
         self._waiting: list[_Waiting] = []
         self._read = False
 
@@ -58,11 +58,11 @@ class Origins:
         """
         skew_ms = self._ledger.skew_ms
         corrected = {
-            entry: None if written.error else entry._replace(ms=ms + skew_ms)
+            entry: None if written.error else entry._replace(made_ms=ms + skew_ms)
             for entry, ms, written in made if not written.uncertain
         }  # fmt: skip
         self._ledger.correct(corrected)
-        self._taken.update(corrected, filter(None, corrected.values()))
+        self._taken.update(entry.id for entry in corrected)
 
     def settle(self, alone: bool) -> str:
         """Book the changes of leaders that a watch has shown since the last call.
@@ -84,7 +84,7 @@ class Origins:
         except ApiError as error:
             return _unread(error)
         self._read = True
-        self._taken &= set(entries)
+        self._taken &= {entry.id for entry in entries}
         waiting, self._waiting = self._waiting, []
         for item in waiting:
             change, item.passes = item.change, item.passes + 1
@@ -108,19 +108,35 @@ class Origins:
             entries = self._ledger.read()
         except ApiError as error:
             return _unread(error)
-        lanes, last = self._decider.lanes, {entry.key: entry.after for entry in entries}
-        self._decider.note_zeros({key for key, after in last.items() if after == 0})
+        last = {entry.key: entry for entry in entries}
+        self._decider.note_zeros({key for key, entry in last.items() if entry.after == 0})
         # A write of the pass that was saved is not yet in the memory, and may have its time.
         since_ms = self._decider.restored_ms
         for entry in entries:
-            ms = entry.ms - self._ledger.skew_ms
-            if since_ms is not None and ms < since_ms:
+            if since_ms is not None and entry.ms - self._ledger.skew_ms < since_ms:
                 continue
-            if entry not in self._taken and lanes.recall_change(
-                entry.key, ms, entry.before, entry.after
-            ):
-                self._taken.add(entry)
+            if entry.id not in self._taken and self._recall_entry(entry, last[entry.key] is entry):
+                self._taken.add(entry.id)
         return ""
+
+    def _recall_entry(self, entry: Entry, is_last: bool) -> bool:
+        """Book a change from before the first reading of the size; False: it is none.
+
+        Without a response the last change of an HPA may not have been made: its leader has ended,
+        or its write is still on its way. It is left out if the size is the one before it. Any other
+        size (somebody may have changed it since) books the change, at its latest possible time:
+        thus a policy's budget is rather too small than too large.
+        """
+        lane, skew_ms = self._decider.lanes.get(entry.key), self._ledger.skew_ms
+        if lane is None or lane.found is None or entry.ms - skew_ms >= lane.found[0]:
+            return False
+        found_ms, size = lane.found
+        at_ms = entry.latest_ms - skew_ms
+        is_certain = entry.made_ms and at_ms < found_ms
+        if is_last and not is_certain and size == entry.before:
+            return False  # if it is made after that, a watch shows it
+        at_ms = min(at_ms, found_ms - 1)
+        return self._decider.lanes.recall_change(entry.key, at_ms, entry.before, entry.after)
 
     def _rescales(
         self, change: ForeignChange, entries: Sequence[Entry]
@@ -132,13 +148,15 @@ class Origins:
         skew_ms = self._ledger.skew_ms
         own = [
             entry for entry in entries
-            if entry.key == change.key and entry not in self._taken
+            if entry.key == change.key and entry.id not in self._taken
             and change.ms - SHOWN_MS <= entry.ms - skew_ms <= change.ms + _CLOCKS_MS
         ]  # fmt: skip
         last = next((k for k in reversed(range(len(own))) if own[k].after == change.after), -1)
         if last < 0:
             return []
-        self._taken.update(own[: last + 1])  # earlier ones failed, or were overtaken
+        self._taken.update(
+            entry.id for entry in own[: last + 1]
+        )  # earlier ones failed, or were overtaken
         first = last
         while first and own[first].before != change.before:
             if own[first - 1].after != own[first].before:

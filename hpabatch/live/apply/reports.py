@@ -13,7 +13,7 @@ from hpabatch.cluster.connection.writes import Budget, Json, WriteClient
 from hpabatch.cluster.objects.inbox import clock_ms
 from hpabatch.live.apply.journal import Fields
 from hpabatch.live.apply.scales import TIMEOUT_S, Term
-from hpabatch.live.apply.statuses import DRAIN_S
+from hpabatch.live.apply.statuses import ended
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.model.messages import Event
 from hpabatch.model.objects.decode import decode_hpa
@@ -66,11 +66,10 @@ class Reports:
         """Begin."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Write the reports that are due, and end."""
+    def stop(self) -> bool:
+        """Write the reports that are due, and end; return whether no request is on its way."""
         self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(DRAIN_S + TIMEOUT_S)
+        return ended(self._thread)
 
     def forget(self) -> None:
         """Forget which reports this process wrote last: another had the lease since."""
@@ -137,12 +136,14 @@ class Reports:
             try:
                 self._write(namespace, shown)
                 self.problem = ""
-            except ApiError as error:
-                self.problem = error.text
+            except Exception as error:  # noqa: BLE001 - one invalid response must not end the thread
+                self.problem = (
+                    error.text
+                    if isinstance(error, ApiError)
+                    else f"{type(error).__name__}: {error}"
+                )
                 with self._lock:
                     self._due.setdefault(namespace, self._clock() + _AGAIN_S)
-            except Exception as error:  # noqa: BLE001 - one invalid response must not end the thread
-                self.problem = f"{type(error).__name__}: {error}"
 
     def _write(self, namespace: str, shown: Mapping[str, str]) -> None:
         name, term = f"{_REPORT}{namespace}", self._fence.term

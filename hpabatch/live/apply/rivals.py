@@ -1,9 +1,9 @@
 """Detection of other HPA controllers: before anything is written, and in every pass.
 
-A controller with nothing to change writes nothing for hours, so silence proves nothing. Hence a
-probe: an HPA in hpabatch's own namespace without a target. Every controller of HPAs writes its
-first status within a sync period or two, because it cannot read the scale. Labels exclude nothing:
-the built-in controller serves every HPA of the cluster.
+A controller with nothing to change writes nothing for hours, so the absence of writes does not show
+that there is none. Hence a probe: an HPA in hpabatch's own namespace without a target. Every
+controller of HPAs writes its first status within a sync period or two, because it cannot read the
+scale. Labels exclude nothing: the built-in controller serves every HPA of the cluster.
 
 These are signs of a rival: a status on the probe, a status on an HPA that hpabatch did not write, a
 report that hpabatch did not write. Each begins the waiting time anew. Other instances of hpabatch
@@ -29,6 +29,9 @@ from hpabatch.model.objects.hpa import HPAStatus
 PROBE: Final = "hpabatch-probe"
 _PERIODS: Final = 3
 _BEYOND_S: Final = 120.0
+_LEAST_PERIOD_S: Final = 15.0  # Kubernetes' default: of a rival whose period is not known
+_COUNTED_PERIODS: Final = 2  # longest time between two readings of the probe that counts
+_OUTAGE_PERIODS: Final = 4  # after a longer outage the waiting time begins anew
 _TIMEOUT_S: Final = 4.0
 _STATUSES: Final = 8  # own ones of an HPA that a slow watch may still show
 
@@ -38,42 +41,66 @@ def silence_s(period_s: float) -> float:
 
     Kubernetes' default period counts where the own one is shorter: it is the rival's that matters.
     """
-    return _PERIODS * max(period_s, 15.0) + _BEYOND_S
+    return _PERIODS * max(period_s, _LEAST_PERIOD_S) + _BEYOND_S
 
 
 class Silence:
-    """The time since when no other controller was seen. For one thread."""
+    """The time without a sign of another controller, as readings of the probe show it.
 
-    def __init__(self, wait_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    While the API server cannot be reached, no controller can write a status: an outage shows
+    nothing, and after a long one a controller may have been started. A late pass is no outage.
+    For one thread.
+    """
+
+    def __init__(
+        self, wait_s: float, period_s: float = _LEAST_PERIOD_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
         """Begin with no silence.
 
         Args:
             wait_s: of silence before anything is written; `silence_s` in production, tests may
                 shorten it.
+            period_s: between two readings of the probe.
             clock: monotonic seconds.
         """
         self._wait_s, self._clock = wait_s, clock
-        self._since: float | None = None
+        self._counted_s = _COUNTED_PERIODS * period_s
+        self._outage_s = _OUTAGE_PERIODS * max(period_s, _LEAST_PERIOD_S)
+        self._lasted_s = 0.0
+        self._last_s: float | None = None  # of the last reading without status
+        self._is_outage = False
         self.evidence = ""
 
     def hear(self, evidence: str) -> None:
         """Take a sign of another controller."""
-        self.evidence, self._since = evidence, None
+        self.interrupt()
+        self.evidence = evidence
 
     def quiet(self) -> None:
-        """Take note that the probe has no status."""
-        if self._since is None:
-            self._since = self._clock()
+        """Take note that the probe was read and has no status."""
+        now = self._clock()
+        gap_s = 0.0 if self._last_s is None else now - self._last_s
+        if not self._is_outage or gap_s <= self._counted_s:
+            self._lasted_s += min(gap_s, self._counted_s)
+        elif gap_s > self._outage_s:
+            self._lasted_s = 0.0
+        self._last_s, self._is_outage = now, False
+        if not self.refusal:
+            self.evidence = ""  # it is gone: a later silence has nothing to do with it
+
+    def miss(self) -> None:
+        """Take note that the probe could not be read."""
+        self._is_outage = True
 
     def interrupt(self) -> None:
         """Begin anew without evidence: there was no probe."""
-        self._since = None
+        self._lasted_s, self._last_s = 0.0, None
 
     @property
     def refusal(self) -> str:
         """Why nothing may be written yet, "" if it may."""
-        lasted = 0.0 if self._since is None else self._clock() - self._since
-        if self._since is not None and lasted >= self._wait_s:
+        if self._last_s is not None and self._lasted_s >= self._wait_s:
             return ""
         if self.evidence:
             return (
@@ -117,6 +144,7 @@ class Probe:
         try:
             return self._look(leads)
         except ApiError as error:
+            self._silence.miss()
             return f"the probe HPA {'/'.join(self.key)} cannot be read or made: {error.text}"
 
     def _look(self, leads: bool) -> str:
@@ -238,6 +266,7 @@ class Rivals:
         silence, probe: None with own documents.
         own: statuses that this process wrote.
         barred: HPAs that are not acted on in this pass, and why.
+        blind: why the HPAs of the cluster are not known in this pass, "" if they are.
     """
 
     hpas: ClusterHpas
@@ -246,6 +275,7 @@ class Rivals:
     probe: Probe | None
     own: OwnStatuses = field(default_factory=OwnStatuses)
     barred: dict[LaneKey, str] = field(default_factory=dict)
+    blind: str = ""
 
     def look(self, lanes: Iterable[Lane], leads: bool, may_probe: bool) -> str:
         """Look for signs; return why nothing may be written, "" if it may.
@@ -255,12 +285,11 @@ class Rivals:
             leads: this process has the lease.
             may_probe: the probe may be made and removed.
         """
-        unread = self.hpas.blindness()
-        if unread:
-            unread = f"the HPAs of the cluster cannot be followed: {unread}"
+        blind = self.hpas.blindness()
+        self.blind = f"the HPAs of the cluster cannot be followed: {blind}" if blind else ""
         if self.documents is not None:
             self.barred = _named(self.documents.named_targets(), lanes)
-            return unread
+            return self.blind
         if self.silence is None or self.probe is None:
             raise AssertionError("HPAs of the cluster are only scaled with a probe")
         # What is known of them is what they were: a switch or limit may have changed since.
@@ -268,7 +297,7 @@ class Rivals:
             key: f"its present state cannot be read, so it is not scaled: {text}"
             for key, text in self.hpas.unreadable().items()
         }
-        unread = self.probe.look(may_probe) or unread
+        unread = self.probe.look(may_probe) or self.blind
         for lane in lanes:
             if leads and self.own.others(lane):
                 self.silence.hear(f"it wrote the status of {lane.key[0]}/{lane.key[1]}")

@@ -151,7 +151,10 @@ def make_applier(
     sizes = stack.enter_context(WriteClient(place.connect(), dry_run=options.dry_run, fence=fence))
     # A client of its own: a stop ends the loop's, while a pass that has begun is still written.
     own = Discovery(stack.enter_context(ApiClient(place.connect())))
-    gate = Gate(place.period_s, election, lambda: switch_refusal(control, place.namespace))
+    gate = Gate(
+        place.period_s, election, lambda: switch_refusal(control, place.namespace),
+        log=lambda: journal.problem,
+    )  # fmt: skip
     is_own = documents is not None
     scales = ScaleWriter(
         sizes, own, _budget(options.write_rate), gate,
@@ -159,16 +162,16 @@ def make_applier(
     )  # fmt: skip
     rivals = Rivals(place.hpas, documents, None, None)
     if not is_own:
-        rivals.silence = silence or Silence(silence_s(place.period_s))
-        rivals.probe = Probe(control, version, place.namespace, rivals.silence, journal.note)
+        rivals.silence = silence or Silence(silence_s(place.period_s), place.period_s)
+        rivals.probe = Probe(control, version, place.namespace, rivals.silence, journal.record)
     statuses: StatusSink | None = None
     neighbors: Neighbors | None = None
     budget = _budget(options.status_rate)
     if not options.dry_run:
         neighbors = Neighbors(control, election, own_documents=is_own, clock=elapsed_s)
         statuses = (
-            Reports(control, place.namespace, identity, budget, gate, log=journal.note)
-            if is_own else HpaStatuses(control, version, budget, gate, log=journal.note)
+            Reports(control, place.namespace, identity, budget, gate, log=journal.record)
+            if is_own else HpaStatuses(control, version, budget, gate, log=journal.record)
         )  # fmt: skip
     selection = Selection(
         options.canary, reads_target=is_own, annotation=scales.annotation, log=journal.add, say=say,

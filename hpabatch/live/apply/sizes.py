@@ -14,7 +14,7 @@ from typing import Final
 
 from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.objects.types import ScaleKey
-from hpabatch.live.apply.gate import Gate, Hindrance
+from hpabatch.live.apply.gate import Gate
 from hpabatch.live.apply.guards import Change, Limits, Queue
 from hpabatch.live.apply.journal import Journal, Waits, outcomes
 from hpabatch.live.apply.ledger import Entry, Ledger, kept_ms
@@ -34,7 +34,6 @@ class Tools:
         scales: writes a size.
         gate: of the writes of a pass.
         journal: the log of writes.
-        hindrance: gets an error of the log.
         ledger: of changes, for other instances.
         origins: gets the outcomes.
         limits: of a pass.
@@ -44,7 +43,6 @@ class Tools:
     scales: ScaleWriter
     gate: Gate
     journal: Journal
-    hindrance: Hindrance
     ledger: Ledger
     origins: Origins
     limits: Limits
@@ -60,14 +58,14 @@ class Fate:
         void: lanes whose decisions are void.
         off: targets whose annotation forbids the write.
         counts: by outcome.
-        unsaid: why log or ledger cannot be written.
+        unsaid: why no size was written, by the subject that could not be: log or ledger.
     """
 
     failed: dict[int, str] = field(default_factory=dict)
     void: set[int] = field(default_factory=set)
     off: list[ScaleKey] = field(default_factory=list)
     counts: Counter[Outcome] = field(default_factory=Counter)
-    unsaid: str = ""
+    unsaid: dict[str, str] = field(default_factory=dict)
 
 
 class Sizes:
@@ -115,28 +113,31 @@ class Sizes:
         now_ms = result.now_ms + tools.ledger.skew_ms
         entries = [Entry(now_ms, *c.key, c.before, c.after) for c in taken]
         fate.unsaid = self._announce(entries, lines)
-        if fate.unsaid:
-            told = [Written(Outcome.FAILED, fate.unsaid)] * len(lines)
-            tools.journal.add(outcomes(lines, told))
-            fate.failed |= {c.h: f"hpabatch: {fate.unsaid}" for c in taken}
+        for unsaid in fate.unsaid.values():
+            told = [Written(Outcome.FAILED, unsaid)] * len(lines)
+            tools.journal.record(outcomes(lines, told), is_durable=True)
+            fate.failed |= {c.h: f"hpabatch: {unsaid}" for c in taken}
             fate.counts[Outcome.FAILED] += len(taken)
             return fate
         written = tools.gate.carry(self._pool, self._write, taken)
-        tools.journal.add(outcomes(lines, written))
+        tools.journal.record(outcomes(lines, written), is_durable=True)
         # As in the controller, where a scale event has the time of the response.
         times = [result.now_ms + round(1000 * (one.ended_s - began_s)) for one in written]
         self._book(taken, times, written, fate)
         if not tools.dry_run:
             tools.origins.wrote(list(zip(entries, times, written, strict=True)))
+            tools.ledger.store(self._kept_ms)
         return fate
 
-    def _announce(self, entries: Sequence[Entry], lines: Sequence[Mapping[str, object]]) -> str:
-        """Write into log and ledger what will be written; return why not, "" if they have it."""
+    def _announce(
+        self, entries: Sequence[Entry], lines: Sequence[Mapping[str, object]]
+    ) -> dict[str, str]:
+        """Write into log and ledger what will be written; return why one of them cannot be."""
         unsaid = self._tools.journal.add(lines)
-        self._tools.hindrance.note_log(unsaid)
-        if unsaid or self._tools.dry_run:
-            return unsaid
-        return self._tools.ledger.add(entries, self._kept_ms)
+        if unsaid:
+            return {"log": unsaid}
+        unsaid = "" if self._tools.dry_run else self._tools.ledger.add(entries, self._kept_ms)
+        return {"ledger": unsaid} if unsaid else {}
 
     def _book(
         self, taken: Sequence[Change], times: Sequence[int], written: Sequence[Written], fate: Fate

@@ -50,8 +50,8 @@ class StatusSink(Protocol):
     def start(self) -> None:
         """Begin."""
 
-    def stop(self) -> None:
-        """Write what waits, for a few seconds, and end."""
+    def stop(self) -> bool:
+        """Write what waits, for a few seconds, and end; return whether no request is on its way."""
 
     @property
     def problem(self) -> str:
@@ -138,13 +138,12 @@ class HpaStatuses:
         """Begin."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Write what waits, for a few seconds, and end."""
+    def stop(self) -> bool:
+        """Write what waits, for a few seconds, and end; return whether no request is on its way."""
         with self._ready:
             self._stopped = True
             self._ready.notify()
-        if self._thread.is_alive():
-            self._thread.join(DRAIN_S + TIMEOUT_S)
+        return ended(self._thread)
 
     def forget(self) -> None:
         """Drop what waits."""
@@ -286,6 +285,16 @@ class HpaStatuses:
     def _log_event(self, item: _Told) -> None:
         text = f"{item.event.type} {item.event.reason}: {item.event.message}"
         self._log([_line("event", item.document, text=text)])
+
+
+def ended(thread: threading.Thread) -> bool:
+    """Wait until a thread that drains its queue and was told to end has ended; return if it has.
+
+    Its last item, begun as the time for the rest was over, may take two requests.
+    """
+    if thread.is_alive():
+        thread.join(DRAIN_S + 2 * TIMEOUT_S)
+    return not thread.is_alive()
 
 
 def _line(event: str, document: HPA, **fields: object) -> Fields:

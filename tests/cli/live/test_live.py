@@ -79,7 +79,7 @@ def test_nonsense_is_refused(
 def test_a_server_that_is_not_there(run: Run, nobody: str) -> None:
     done = run("--kubeconfig", nobody)
     assert done.code == 2
-    assert "gives no answer" in done.stderr
+    assert "does not respond" in done.stderr
     assert "--context" in done.stderr
 
 

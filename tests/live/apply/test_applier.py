@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -59,6 +60,7 @@ class Sink:
     problem = ""
 
     def __init__(self, reports: Reports) -> None:
+        self.has_ended = True
         self.statuses: list[HPAStatus] = []
         self.keys: list[LaneKey] = []
         self.events: list[str] = []
@@ -77,8 +79,8 @@ class Sink:
     def start(self) -> None:
         pass
 
-    def stop(self) -> None:
-        pass
+    def stop(self) -> bool:
+        return self.has_ended
 
 
 class Site:
@@ -109,24 +111,25 @@ class Bench:
     def __init__(
         self, folder: Path, *, log: str = "log", own: bool = True, dry_run: bool = False,
         limits: Limits | None = None, saved: Saved | None = None, canary: int = 100,
+        found: int | None = None,
     ) -> None:  # fmt: skip
         self.client, self.clock, self.site = FakeClient(), Clock(), Site()
         self.client.put(SWITCH, data={})
         self.client.put(TARGET, metadata={"namespace": "shop", "name": "web"}, spec={"replicas": 2})
         self.election = Election(self.client, Candidate("ours", "me"), clock=self.clock)
         self.election.turn()  # makes the lease, whose duration has passed by its next turn
-        self.silence = Silence(10, self.clock)
+        self.silence = Silence(10, clock=self.clock)
         self.log, self.skew_s = folder / log, 0.0
         budget = Budget(1e6, 1e6)
         self.sink = Sink(Reports(self.client, "ours", "me", budget, self.election))
         self.client.dry_run = dry_run
+        self.journal = journal = Journal(self.log, {})
         gate = Gate(
-            15.0, self.election, lambda: switch_refusal(self.client, "ours"), look_s=0.01
+            15.0, self.election, lambda: switch_refusal(self.client, "ours"),
+            log=lambda: journal.problem, look_s=0.01,
         )  # fmt: skip
         self.told: list[str] = []
-        scales, journal = (
-            ScaleWriter(self.client, Apis(), budget, gate, reads_target=own), Journal(self.log, {})
-        )  # fmt: skip
+        scales = ScaleWriter(self.client, Apis(), budget, gate, reads_target=own)
         parts = Parts(
             self.client, "ours", scales, gate, None if dry_run else self.sink, self.election,
             journal, Ledger(self.client, "ours", self.election, lambda: self.skew_s),
@@ -145,6 +148,12 @@ class Bench:
         )  # fmt: skip
         self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags(), saved, follows=True)
         first = [change for change in _with_behavior() if not saved or change.kind != Kind.scale]
+        if found is not None:  # at the start, not an hour before it
+            scale = ScaleObject(KEY, found, found, "app=web")
+            first = [
+                replace(change, thing=scale, seen_ms=warm._NOW_MS)
+                if change.kind == Kind.scale else change for change in first
+            ]  # fmt: skip
         self.decider.apply(first)
         self.applier = Applier(parts, self.decider, self.tell)
         self.now = warm._NOW_MS
@@ -169,13 +178,13 @@ class Bench:
             result = self.turn(leads)
         return result
 
-    def enter(self, before: int, after: int, late_s: float = 0) -> None:
+    def enter(self, before: int, after: int, late_s: float = 0, made_ms: int = 0) -> None:
         """Let another leader write a change into the ledger."""
         other = Ledger(self.client, "ours", OpenFence())
         other.read()
         assert (
             other.add(
-                [Entry(self.now + round(1000 * late_s), "shop", "web", before, after)],
+                [Entry(self.now + round(1000 * late_s), "shop", "web", before, after, made_ms)],
                 lambda key: 600_000,
             )
             == ""
@@ -190,6 +199,13 @@ class Bench:
         """Return the numbers of scale events, up and down."""
         head = self.decider._memory.head[0]
         return int(head[HEAD_UP_COUNT]), int(head[HEAD_DOWN_COUNT])
+
+    @property
+    def first_up_ms(self) -> int | None:
+        """Return the time of the oldest scale event upward."""
+        memory = self.decider._memory
+        at = memory.head[0, HEAD_UP_START]
+        return int(memory.events.ms[at]) if self.booked()[0] else None
 
     @property
     def size(self) -> int:
@@ -223,11 +239,11 @@ def _with_behavior() -> list[Change]:
     return found
 
 
-def test_the_first_pass_only_looks_and_the_second_writes(tmp_path: Path) -> None:
+def test_the_first_pass_writes_nothing_and_the_second_writes(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.turn()
     assert bench.size == 2
-    assert bench.applier.problems() == {"start": "the first pass only looks"}
+    assert bench.applier.problems() == {"start": "the first pass writes nothing"}
     bench.turn()
     assert bench.size == 4
     (will,), (done,) = bench.lines("will"), bench.lines("done")
@@ -256,11 +272,48 @@ def test_a_scale_event_has_the_time_of_the_response(
     bench.client.before = slow
     bench.turn()
     decided_ms = bench.now
+    (entry,) = json.loads(bench.client.objects[LEDGER]["data"]["changes"])
+    assert (entry[0], entry[-1]) == (decided_ms, decided_ms + 7000), "for the next leader"
     bench.shows(4)
     bench.turn()
-    memory = bench.decider._memory
-    assert bench.booked() == (1, 0)
-    assert int(memory.events.ms[memory.head[0, HEAD_UP_START]]) == decided_ms + 7000
+    assert (bench.booked(), bench.first_up_ms) == ((1, 0), decided_ms + 7000)
+
+
+@pytest.mark.parametrize(
+    ("entries", "found", "up"),
+    [
+        ([(2, 12, -30, None)], 2, None),
+        ([(2, 12, -30, None)], 12, -10),
+        ([(2, 12, -30, None)], 7, -10),
+        ([(2, 12, -30, -28)], 2, -28),
+        ([(2, 12, -5, None)], 12, -0.001),
+        ([(2, 12, -5, 1)], 12, -0.001),
+        ([(2, 12, -5, 1)], 2, None),
+        ([(2, 4, -40, -39), (4, 12, -30, None)], 4, -39),
+        ([(2, 4, -40, -39), (4, 12, -30, None)], 2, -39),
+        ([(2, 4, -40, None), (4, 2, -30, -29)], 2, -20),
+    ],
+    ids=["not made", "made", "changed since", "made, and changed back", "just made",
+         "made before the response", "on its way", "the last of two", "two, changed back",
+         "not the last"],
+)  # fmt: skip
+def test_what_the_ledger_says_of_changes_before_the_start(
+    entries: list[tuple[int, int, float, float | None]], found: int, up: float | None,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    """Times in seconds from the first reading of the size; each change uses up a budget."""
+    bench = Bench(tmp_path, found=found)
+    lane = bench.decider.lanes.get(("shop", "web"))
+    assert lane is not None
+    assert lane.found is not None
+    at_ms = lane.found[0]
+    for before, after, decided_s, made_s in entries:
+        made_ms = 0 if made_s is None else at_ms + round(1000 * made_s)
+        bench.enter(before, after, (at_ms - bench.now) / 1000 + decided_s, made_ms)
+    bench.turn(leads=False)
+    bench.applier._recall()
+    bench.decider.decide(bench.now + 1, warm._responses(bench.now + 1))
+    assert bench.first_up_ms == (None if up is None else at_ms + round(1000 * up))
 
 
 def test_without_the_lease_nothing_is_written_and_every_change_is_booked(tmp_path: Path) -> None:
@@ -272,7 +325,7 @@ def test_without_the_lease_nothing_is_written_and_every_change_is_booked(tmp_pat
     assert bench.lines("will") == []
     assert bench.applier.problems() == {}, "that another has it is no problem"
     texts = [line["text"] for line in bench.lines("follows")]
-    assert texts == ["nobody has the lease; the first pass only looks", "nobody has the lease"]
+    assert texts == ["nobody has the lease; the first pass writes nothing", "nobody has the lease"]
 
 
 @pytest.mark.parametrize("what", ["switch", "log", "ledger", "named", "blind", "target", "canary"])
@@ -297,17 +350,21 @@ def test_what_keeps_a_size_from_being_written(what: str, tmp_path: Path) -> None
     assert bench.size == 2
     problems = {
         "switch": ("switch", "the kill switch is on"),
-        "log": ("log", "nothing is written: /dev/full"),
-        "ledger": ("log", "the ledger (ConfigMap ours/hpabatch-ledger) cannot be written: no"),
+        "log": ("log", "no size or status is written: /dev/full"),
+        "ledger": (
+            "ledger",
+            "no size is written: the ledger (ConfigMap ours/hpabatch-ledger) cannot be written: no",
+        ),
         "named": ("shop/web", "is also the target of HPA shop/other of the cluster"),
         "blind": ("rivals", "the HPAs of the cluster cannot be followed: forbidden"),
     }
     if what in problems:
         about, words = problems[what]
         assert words in bench.applier.problems()[about]
+        assert bench.applier.problems().keys() == {about}
     if what == "ledger":
         assert result.binding(0) == "scale_write"
-    if what in ("log", "ledger"):
+    if what == "ledger":
         assert "FailedRescale" in bench.sink.events
     else:
         assert bench.sink.events == []
@@ -392,7 +449,7 @@ def test_a_standby_says_whose_the_lease_is(tmp_path: Path) -> None:
     assert bench.lines("pass")[-1]["leader"] == "other"
     assert bench.told == ["other has the lease ours/hpabatch-apply"]
     assert [line["text"] for line in bench.lines("follows")] == [
-        "other has the lease; the first pass only looks"
+        "other has the lease; the first pass writes nothing"
     ]
     assert bench.lines("waits") == [], "they are the leader's"
 
@@ -422,8 +479,8 @@ def test_a_target_that_another_instance_scales_is_left_to_it(tmp_path: Path) -> 
     (problem,) = bench.applier.problems().values()
     assert problem == (
         "another instance of hpabatch, theirs-1 (lease theirs/hpabatch-apply), scales the target "
-        "of shop/web, which is not scaled here: give both the same --own-namespace, or only one "
-        "of them these HPAs"
+        "of shop/web, which is not scaled here: give both the same --own-namespace, or remove "
+        "these HPAs from one of the two"
     )
     assert [line["text"] for line in bench.lines("leaves")] == [problem]
     assert bench.applier.figures.failed == 0
@@ -499,7 +556,7 @@ def test_a_refused_write_does_not_stay_in_the_ledger(tmp_path: Path) -> None:
     bench.client.before = lambda m, p: Refused("quota", 403) if (m, p) == ("PUT", PATH) else None
     bench.turns(9)
     assert bench.applier.figures.failed == 8
-    assert len(json.loads(bench.client.objects[LEDGER]["data"]["changes"])) == 1
+    assert json.loads(bench.client.objects[LEDGER]["data"]["changes"]) == []
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 600.0])
@@ -508,6 +565,7 @@ def test_the_ledger_has_the_servers_times(skew_s: float, tmp_path: Path) -> None
     bench.skew_s = skew_s
     bench.turn(leads=False)
     bench.enter(2, 3, skew_s)
+    bench.client.put(PATH, spec={"replicas": 3})
     bench.shows(3)
     bench.turn(leads=False)
     assert bench.booked() == (1, 0)
@@ -676,6 +734,10 @@ def test_while_the_kill_switch_is_on_there_is_no_probe_and_no_status(tmp_path: P
     assert "has got a status" in bench.applier.problems()["rivals"]
 
 
+def _is_full(file: int, data: bytes) -> int:
+    raise OSError(28, "No space left on device")
+
+
 def test_a_loop_that_hangs_or_has_no_log_leaves_the_lease_to_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -684,19 +746,103 @@ def test_a_loop_that_hangs_or_has_no_log_leaves_the_lease_to_others(
     assert hindrance() == "no pass was made yet"
     bench.turn(leads=False)
     assert hindrance() == ""
-    add, full = bench.applier._parts.journal.add, "the disk is full"
     bench.election.turn()
-    monkeypatch.setattr(Journal, "add", lambda self, lines: full)
+    full = f"{bench.log} cannot be written: No space left on device"
+    monkeypatch.setattr(os, "write", _is_full)
     bench.turns(2)
     assert (bench.size, hindrance()) == (2, full)
-    assert bench.applier.problems()["log"] == f"nothing is written: {full}"
+    assert bench.applier.problems()["log"] == f"no size or status is written: {full}"
     monkeypatch.undo()
     bench.clock.sleep(20)
     bench.turns(2)
-    assert (bench.size, hindrance(), add([])) == (4, "", "")
+    assert (bench.size, hindrance()) == (4, "")
     began_s = time.monotonic()
     monkeypatch.setattr(bench.applier._hindrance, "_clock", lambda: began_s + 91)
     assert hindrance() == "the last pass began 91 s ago"
+
+
+def test_a_log_that_fails_stops_statuses_and_events_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No size changes, so only lines about passes and statuses fail."""
+    bench = Bench(tmp_path)
+    bench.turns(2)
+    bench.shows(4)
+    bench.turns(2)
+    assert bench.applier.problems() == {}
+    monkeypatch.setattr(os, "write", _is_full)
+    bench.turn()
+    assert "No space left" in bench.applier._parts.gate.refusal(0), "also within that pass"
+    told = len(bench.sink.statuses), len(bench.sink.events)
+    for _ in range(3):
+        bench.turn(works=False)
+    assert (len(bench.sink.statuses), len(bench.sink.events)) == told
+    assert bench.applier.problems().keys() == {"log", "metrics"}
+    assert "No space left" in bench.applier._hindrance(), "the lease is left to others"
+
+
+def test_the_outcome_of_a_size_is_logged_once_the_log_can_be_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, write = Bench(tmp_path), os.write
+    bench.turn()
+
+    def has_no_room(file: int, data: bytes) -> int:
+        if b'"done"' in data:
+            raise OSError(28, "No space left on device")
+        return write(file, data)
+
+    monkeypatch.setattr(os, "write", has_no_room)
+    bench.turn()
+    assert (bench.size, bench.lines("done")) == (4, [])
+    assert "No space left" in bench.applier._hindrance()
+    monkeypatch.undo()
+    bench.shows(4)
+    bench.turn()
+    (will,), (done,) = bench.lines("will"), bench.lines("done")
+    assert done["id"] == will["id"]
+    assert bench.applier._hindrance() == ""
+
+
+@pytest.mark.parametrize("what", ["switch", "blind", "ledger"])
+def test_a_leader_that_cannot_read_what_it_needs_leaves_the_lease_to_others(
+    what: str, tmp_path: Path
+) -> None:
+    bench = Bench(tmp_path)
+    path = {"switch": SWITCH, "ledger": LEDGER}.get(what)
+    bench.client.before = lambda m, p: Unreachable("gone") if p == path else None
+    bench.site.blind = "gone" if what == "blind" else ""
+    bench.turns(3, leads=False)
+    bench.clock.sleep(10)
+    bench.turns(3)
+    assert bench.election.leads
+    assert bench.applier._hindrance() == ""
+    bench.turns(3)
+    assert (bench.election.leads, bench.size) == (False, 2)
+    assert "gone" in bench.applier._hindrance()
+    bench.turns(9)
+    assert (bench.election.term, bench.election.leads) == (1, False), "it does not apply for it"
+    bench.client.before = lambda m, p: None
+    bench.site.blind = ""
+    bench.turn()
+    assert bench.applier._hindrance() == ""
+    bench.turn()
+    assert (bench.election.term, bench.size) == (2, 4)
+
+
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_the_lease_is_released_unless_a_write_may_be_on_its_way(
+    has_ended: bool, tmp_path: Path
+) -> None:
+    bench = Bench(tmp_path)
+    bench.turns(2)
+    bench.sink.has_ended = has_ended
+    bench.applier.stop()
+    assert bench.election.refusal(0), "no other write begins"
+    lease = bench.client.objects[
+        "/apis/coordination.k8s.io/v1/namespaces/ours/leases/hpabatch-apply"
+    ]
+    assert (lease["spec"]["holderIdentity"] == "") is has_ended
 
 
 def test_of_two_hpas_on_one_target_one_writes_in_a_pass(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,6 +47,23 @@ def test_the_switch(data: dict[str, str] | None, stops: bool) -> None:
     assert bool(switch_refusal(client, "ours")) is stops
 
 
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [({"data": {"Stop": "true"}}, "Stop"), ({"data": {"stop": "false", "stopp": "x"}}, "stopp"),
+     ({"binaryData": {"stop": "dHJ1ZQ=="}}, "binaryData.stop"),
+     ({"data": {"a": "", "b": ""}, "binaryData": {"c": ""}}, "a, b, binaryData.c")],
+)  # fmt: skip
+def test_a_switch_with_anything_but_its_key_stops(
+    fields: dict[str, dict[str, str]], named: str
+) -> None:
+    client = FakeClient()
+    client.put(SWITCH, **fields)
+    assert switch_refusal(client, "ours") == (
+        "the kill switch is on: expected only the key stop in data of ConfigMap "
+        f"ours/hpabatch-apply, got {named}; remove it"
+    )
+
+
 def test_a_switch_that_cannot_be_read_stops_and_a_missing_one_says_how_to_make_it() -> None:
     client = FakeClient()
     assert "kubectl create configmap hpabatch-apply -n ours" in switch_refusal(client, "ours")
@@ -73,7 +91,9 @@ def test_of_more_changes_than_a_pass_may_make_none_waits_for_ever() -> None:
 
 def test_a_change_beyond_the_limit_says_so() -> None:
     _, waits = Queue(Limits(most_replicas=3)).admit(_changes([4]))
-    assert waits == {0: "hpabatch: waits: --most-replicas 3 in a pass do not allow 4 more"}
+    assert waits == {0: "hpabatch: waits: --most-replicas 3: 4 more replicas would exceed it"}
+    _, waits = Queue(Limits(most_targets=1)).admit(_changes([4, 4]))
+    assert waits == {1: "hpabatch: waits: --most-targets 1: this pass has changed 1 target"}
 
 
 def _pass(codes_of: list[int], now_ms: int = 0) -> PassResult:
@@ -163,6 +183,28 @@ def test_after_half_a_line_the_next_begins_a_line(
     assert (len(half), json.loads(whole)["event"]) == (5, "done")
 
 
+def test_lines_about_what_was_done_are_kept_until_they_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once each, though the disk has room for some of them only."""
+    journal, write, left = Journal(tmp_path / "log", {}), os.write, [0, 5, 500]
+
+    def fills(file: int, data: bytes) -> int:
+        room = left.pop()
+        if not room:
+            raise OSError(28, "No space left on device")
+        return write(file, data[:room])
+
+    monkeypatch.setattr(os, "write", fills)
+    journal.record([{"event": "done", "id": k} for k in (1, 2, 3)], is_durable=True)
+    assert "No space left" in journal.problem
+    monkeypatch.setattr(os, "write", write)
+    assert journal.add([{"event": "will", "id": 4}]) == journal.problem == ""
+    first, half, *rest = (tmp_path / "log").read_text().splitlines()
+    assert [json.loads(line)["id"] for line in (first, *rest)] == [1, 2, 3, 4]
+    assert len(half) == 5
+
+
 def test_what_waits_is_told_when_it_begins_and_when_its_reason_changes() -> None:
     waits = Waits()
     line = {"namespace": "shop", "hpa": "web", "error": "waits: a"}
@@ -183,67 +225,141 @@ def test_a_log_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     )
 
 
+class Watcher:
+    """A probe that is read every 15 s."""
+
+    def __init__(self, wait_s: float = 165, log: Callable[[Iterable[Fields]], None] | None = None):
+        self.client, self.clock = FakeClient(), Clock()
+        self.silence = Silence(wait_s, 15, self.clock)
+        self.probe = Probe(self.client, "v2", "ours", self.silence, log or (lambda lines: None))
+
+    def look(self, passes: int = 1, leads: bool = True, every_s: float = 15) -> str:
+        for _ in range(passes):
+            self.clock.sleep(every_s)
+            unread = self.probe.look(leads)
+        return unread or self.silence.refusal
+
+    def fail(self, fails: bool = True) -> None:
+        self.client.before = lambda method, path: Unreachable("gone") if fails else None
+
+
+def test_a_log_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.symlink_to(tmp_path / "other")
+    with pytest.raises(UsageError) as caught:
+        Journal(path, {})
+    assert str(caught.value) == (
+        f"--apply-log: {path} cannot be opened for appending: it is a link, which is not followed; "
+        "name a file that can be written"
+    )
+    path.unlink()
+    journal = Journal(path, {})
+    path.unlink()
+    path.symlink_to(tmp_path / "other")
+    said = f"{path} cannot be written: it is a link, which is not followed"
+    assert journal.add([{"event": "will"}]) == said
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_new_log_is_flushed_with_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[str] = []
+    fsync = os.fsync
+
+    def note(file: int) -> None:
+        flushed.append(os.readlink(f"/proc/self/fd/{file}"))
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", note)
+    path = tmp_path / "log"
+    journal = Journal(path, {})
+    journal.add([{"event": "start"}])
+    path.rename(tmp_path / "log.1")
+    journal.add([{"event": "will"}])
+    journal.add([{"event": "will"}])
+    assert flushed == [str(p) for p in (tmp_path, path, tmp_path, path, path)]
+
+
 def test_the_probe_must_be_silent_for_the_whole_time() -> None:
-    client, clock = FakeClient(), Clock()
-    silence = Silence(165, clock)
-    probe = Probe(client, "v2", "ours", silence)
-    assert probe.look(leads=False) == ""
-    assert PROBE not in client.objects, "only a leader makes it"
-    probe.look(leads=True)
-    clock.sleep(1000)
-    probe.look(leads=True)
-    assert "must stay without status for 165 s" in silence.refusal
-    clock.sleep(164.9)
-    probe.look(leads=True)
-    assert silence.refusal
-    clock.sleep(0.1)
-    probe.look(leads=True)
-    assert silence.refusal == ""
+    one = Watcher()
+    one.look(leads=False)
+    assert PROBE not in one.client.objects, "only a leader makes it"
+    one.look()
+    one.clock.sleep(1000)
+    assert "must stay without status for 165 s" in one.look()
+    assert one.look(10)
+    assert one.look(every_s=14.9)
+    assert one.look(every_s=0.1) == ""
+
+
+def test_time_in_which_the_probe_cannot_be_read_is_no_silence() -> None:
+    """No controller could reach the API server either."""
+    one = Watcher()
+    assert one.look(2)
+    one.fail()
+    assert "cannot be read or made: gone" in one.look(11)
+    one.fail(False)
+    assert one.look(11) != "", "the outage does not count"
+    assert one.look() == ""
+
+
+def test_after_a_long_outage_the_time_of_silence_begins_anew_and_after_a_short_one_not() -> None:
+    one = Watcher()
+    assert one.look(13) == ""
+    one.fail()
+    one.look(3)
+    one.fail(False)
+    assert one.look() == "", "four periods"
+    one.fail()
+    one.look(4)
+    one.fail(False)
+    assert one.look() != "", "a controller may have been started meanwhile"
+    assert one.look(10) != ""
+    assert one.look() == ""
+
+
+def test_late_passes_and_single_failures_only_delay_the_end_of_silence() -> None:
+    one = Watcher()
+    one.look(2)
+    assert one.look(5, every_s=70) != "", "of a late pass two periods count"
+    assert one.look(every_s=70) == ""
+    assert one.look(3, every_s=1000) == "", "silence that was reached stays"
+    one = Watcher()
+    one.look(2)
+    for _ in range(6):
+        one.fail()
+        one.look()
+        one.fail(False)
+        one.look()
+    assert one.silence.refusal == ""
 
 
 @pytest.mark.parametrize(
     "status", [{"currentReplicas": 1}, {"conditions": [{"type": "AbleToScale"}]}]
 )
 def test_a_status_on_the_probe_begins_the_time_anew(status: dict[str, object]) -> None:
-    client, clock = FakeClient(), Clock()
-    silence = Silence(165, clock)
     lines: list[Fields] = []
-    probe = Probe(client, "v2", "ours", silence, lines.extend)
-    for _ in range(4):
-        probe.look(leads=True)
-        clock.sleep(100)
-    assert silence.refusal == ""
-    client.put(PROBE, status=status)
-    probe.look(leads=True)
+    one = Watcher(log=lines.extend)
+    assert one.look(13) == ""
+    one.client.put(PROBE, status=status)
+    named = "another controller acts on HPAs: the probe HPA ours/hpabatch-probe has got"
+    assert named in one.look()
     assert [line["text"] for line in lines] == ["made", "removed, since it has got a status"]
-    assert (
-        "another controller acts on HPAs: the probe HPA ours/hpabatch-probe has got"
-        in silence.refusal
-    )
-    assert PROBE not in client.objects
-    for _ in range(2):
-        probe.look(leads=True)
-        clock.sleep(100)
-        assert silence.refusal
-    probe.look(leads=True)
-    clock.sleep(100)
-    probe.look(leads=True)
-    assert silence.refusal == ""
+    assert PROBE not in one.client.objects
+    assert named in one.look(12), "its probe was made anew"
+    assert one.look() == ""
+    del one.client.objects[PROBE]
+    assert "must stay without status" in one.look(), "that controller is gone"
 
 
 def test_another_probe_is_another_silence_and_an_unreadable_one_forbids() -> None:
-    client, clock = FakeClient(), Clock()
-    silence = Silence(10, clock)
-    probe = Probe(client, "v2", "ours", silence)
-    for _ in range(3):
-        probe.look(leads=True)
-        clock.sleep(10)
-    assert silence.refusal == ""
-    client.put(PROBE, metadata={"uid": "another"})
-    probe.look(leads=False)
-    assert silence.refusal
-    client.before = lambda method, path: Refused("forbidden", 403)
-    assert "cannot be read or made: forbidden" in probe.look(leads=True)
+    one = Watcher(10)
+    assert one.look(3) == ""
+    one.client.put(PROBE, metadata={"uid": "another"})
+    assert one.look(leads=False)
+    one.client.before = lambda method, path: Refused("forbidden", 403)
+    assert "cannot be read or made: forbidden" in one.look()
 
 
 def test_the_time_of_silence_is_three_periods_of_whoever_may_be_there_and_two_minutes() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpabatch.cluster.connection.errors import Refused
+from hpabatch.cluster.connection.errors import Refused, Unreachable
 from hpabatch.live.apply.ledger import Entry, Ledger, kept_ms
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.model.objects.hpa import Behavior, HPASpec, ScalingPolicy, ScalingRules
@@ -22,7 +22,7 @@ def test_the_ledger_survives_a_conflict() -> None:
     client = FakeClient()
     one, two = (Ledger(client, "ours", OpenFence()) for _ in range(2))
     assert one.read() == []
-    old, new = Entry(0, "shop", "web", 2, 4), Entry(600_000, "shop", "web", 4, 6)
+    old, new = Entry(0, "shop", "web", 2, 4), Entry(620_000, "shop", "web", 4, 6)
     assert one.add([old], _kept) == ""
     assert two.read() == [old]
     assert one.add([Entry(5, "shop", "cart", 1, 2)], _kept) == ""
@@ -42,12 +42,29 @@ def test_the_ledger_loses_failed_entries_and_learns_the_times_of_others() -> Non
     ledger, other = (Ledger(client, "ours", OpenFence()) for _ in range(2))
     made, failed = Entry(5, "shop", "web", 2, 4), Entry(5, "shop", "cart", 1, 2)
     assert ledger.add([made, failed], _kept) == ""
-    ledger.correct({made: made._replace(ms=905), failed: None})
+    ledger.correct({made: made._replace(made_ms=905), failed: None})
     assert other.read() == [made, failed]
     assert other.add([Entry(6, "shop", "db", 1, 2)], _kept) == ""
     new = Entry(1000, "shop", "web", 4, 6)
     assert ledger.add([new], _kept) == "", "also after a conflict"
-    assert other.read() == [made._replace(ms=905), Entry(6, "shop", "db", 1, 2), new]
+    assert other.read() == [made._replace(made_ms=905), Entry(6, "shop", "db", 1, 2), new]
+
+
+def test_what_became_of_a_change_is_stored_without_waiting_for_the_next_one() -> None:
+    client = FakeClient()
+    ledger, other = (Ledger(client, "ours", OpenFence()) for _ in range(2))
+    made = Entry(5, "shop", "web", 2, 4)
+    assert ledger.add([made], _kept) == ""
+    sent = len(client.sent)
+    ledger.store(_kept)
+    assert len(client.sent) == sent, "there is nothing to store"
+    ledger.correct({made: made._replace(made_ms=905)})
+    client.before = lambda method, path: Unreachable("gone")
+    ledger.store(_kept)
+    client.before = lambda method, path: None
+    assert other.read() == [made]
+    ledger.store(_kept)
+    assert other.read() == ledger.known == [made._replace(made_ms=905)]
 
 
 def test_the_ledger_fits_into_a_config_map() -> None:
@@ -68,7 +85,9 @@ def test_small_differences_of_clocks_are_not_corrected() -> None:
     assert found == [0, 0, -3000]
 
 
-@pytest.mark.parametrize("text", ["", "x", "{}", "[1]", '[["a", "b"]]', '[[true, "a", "b", 1, 2]]'])
+@pytest.mark.parametrize(
+    "text", ["", "x", "{}", "[1]", '[["a", "b"]]', '[[true, "a", "b", 1, 2, 0]]']
+)
 def test_what_is_no_entry_is_left_out(text: str) -> None:
     client = FakeClient()
     client.put(LEDGER, data={"changes": text})

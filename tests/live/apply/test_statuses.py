@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
+
+import pytest
 
 from hpabatch.cluster.connection.errors import Refused
 from hpabatch.cluster.connection.writes import Budget
@@ -71,6 +74,27 @@ def test_without_the_lease_nothing_is_written() -> None:
         lambda: case.sink.tell(case.hpa(), [event]),
     )
     assert {method for method, _ in sent} <= {"GET"}
+
+
+def test_a_stop_says_whether_a_request_is_still_on_its_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hpabatch.live.apply.statuses.DRAIN_S", 0.01)
+    monkeypatch.setattr("hpabatch.live.apply.statuses.TIMEOUT_S", 0.01)
+    case, begun, goes_on = Case(), threading.Event(), threading.Event()
+
+    def hangs(method: str, path: str) -> None:
+        begun.set()
+        goes_on.wait()
+
+    case.client.before = hangs
+    case.sink.put(("shop", "web"), case.hpa())
+    case.sink.start()
+    begun.wait()
+    assert not case.sink.stop()
+    goes_on.set()
+    case.sink._thread.join()
+    assert case.sink.stop()
 
 
 def test_equal_events_are_counted_and_too_many_are_left_out() -> None:
@@ -148,13 +172,17 @@ def test_reports_of_other_terms_are_no_rivals() -> None:
     assert [line["namespace"] for line in lines] == ["shop", "shop"]
 
 
-def test_a_report_that_failed_is_written_again() -> None:
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [(Refused("no", 403), "no"), (AttributeError("no metadata"), "AttributeError: no metadata")],
+)
+def test_a_report_that_failed_is_written_again(error: Exception, problem: str) -> None:
     client, clock = FakeClient(), Clock()
     reports = Reports(client, "ours", "one", Budget(1e6, 1e6), OpenFence(), clock)
-    client.before = lambda m, p: Refused("no", 403)
+    client.before = lambda m, p: error  # type: ignore[assignment,return-value]
     reports.put(("shop", "a"), HPA("a", "shop", status=HPAStatus(2, 4)))
     reports._write_due()
-    assert reports.problem == "no"
+    assert reports.problem == problem
     client.before = lambda m, p: None
     reports._write_due()
     assert REPORT not in client.objects
