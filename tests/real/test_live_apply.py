@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.real.api_writes import Writer
-from tests.real.applying import LEASE_S, OURS, Applying, Ground, queue_metric
+from tests.real.applying import OURS, TAKEOVER_S, Applying, Ground, queue_metric
 from tests.real.cluster import missing, running_cluster
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
@@ -249,7 +249,7 @@ def test_a_standby_that_has_seen_the_probe_silent_leads_within_the_lease(
         time.sleep(silence + 1)
         pair[0].kill_now() if kills else pair[0].end()
         pair.pop(0)
-        pair[0].until(pair[0].leads, seconds=2 * LEASE_S + 3)
+        pair[0].until(pair[0].leads, seconds=TAKEOVER_S)
     ground.levels(cpu_total_m={"shop/hot": 200})
     pair[0].until(lambda: ground.size("shop", "hot") == 4)
 
