@@ -263,6 +263,9 @@ def test_two_instances_without_one_election_find_each_other(ground: Ground, star
     two.until_problem("apply rivals", "the probe HPA others/hpabatch-probe has got a status")
     assert two.logged("leads", "will") == []
     assert one.leads()
+    probe = {"hpa": "hpabatch-probe", "namespace": OURS}
+    assert not [line for line in one.lines if probe.items() <= line.items()], "it is not the user's"
+    assert not [name for name in one.metrics() if "hpabatch-probe" in name and OURS in name]
 
 
 def test_of_two_instances_of_own_documents_one_scales_a_target(
