@@ -308,7 +308,8 @@ class _Run:
         from hpabatch.live.serve.exporter import About, Exporter, Sources
         from hpabatch.live.serve.server import Health, MetricsServer
 
-        about = About(hpabatch.__version__, self.settings.profile.name, self.cluster)
+        dry_run = isinstance(self.request, LiveRequest) and self.request.dry_run
+        about = About(hpabatch.__version__, self.settings.profile.name, self.cluster, dry_run)
         sources = Sources(
             watches=self.site.states,
             requests=self.client.requests.snapshot,
