@@ -114,6 +114,13 @@ class Ground(Place):
             path.write_text(json.dumps(hpa_document(namespace, name, **spec)))
         return folder
 
+    def own_config_maps(self) -> dict[str, str]:
+        """Return the versions of hpabatch's own ConfigMaps, by name."""
+        found = self._items(f"/api/v1/namespaces/{OURS}/configmaps")
+        return {
+            one["metadata"]["name"]: one["metadata"]["resourceVersion"] for one in found
+        }  # fmt: skip
+
     def report(self, namespace: str, name: str) -> str:
         """Return what is reported of an own document, "" before it is."""
         reports = f"/api/v1/namespaces/{OURS}/configmaps"

@@ -111,6 +111,45 @@ def test_a_new_leader_goes_on_from_the_reports(
     assert two.logged("will") == []
 
 
+def test_conflicts_delay_a_size_and_repeat_none(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    """Another writes the target all the time; after a conflict the size is sent again."""
+    ground.deployment("killed", "stormy", 2)
+    metrics = [queue_metric("10")]
+    folder = ground.document(tmp_path / "hpas", "killed", "stormy", metrics=metrics, maxReplicas=20)
+    ground.levels(external={"queue": 20})
+    one = start("--manifests", str(folder))
+    one.until(one.leads)
+    with modified_often(ground, "killed", "stormy"):
+        for size in (4, 8, 16):
+            ground.levels(external={"queue": 10 * size})
+            one.until(lambda size=size: ground.size("killed", "stormy") == size)  # type: ignore[misc]
+        one.until(lambda: one.sizes("stormy") == [(2, 4), (4, 8), (8, 16)])
+    assert 409 in audited_codes(ground, "killed", "stormy")
+    assert len(audited_times(ground, "killed", "stormy")) == 3
+
+
+@contextmanager
+def modified_often(ground: Ground, namespace: str, name: str) -> Iterator[None]:
+    """Modify an annotation of a Deployment without a pause, which changes its resourceVersion."""
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
+    over = threading.Event()
+
+    def modify() -> None:
+        while not over.is_set():
+            document = {"metadata": {"annotations": {"time": str(time.time_ns())}}}
+            ground.writer.send("PATCH", path, document)
+
+    thread = threading.Thread(target=modify)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 def test_after_kills_of_the_leader_policies_hold(
     ground: Ground, start: Start, tmp_path: Path
 ) -> None:
@@ -244,12 +283,20 @@ def watched_sizes(ground: Ground, namespace: str, name: str) -> Iterator[list[in
 
 def audited_times(ground: Ground, namespace: str, name: str) -> list[float]:
     """Return the times (s since 1970) of the writes of a scale that were made, in order."""
-    found = []
+    return sorted(at for at, code in _audited(ground, namespace, name) if code == 200)
+
+
+def audited_codes(ground: Ground, namespace: str, name: str) -> set[int]:
+    """Return the codes of the responses to writes of a scale."""
+    return {code for _, code in _audited(ground, namespace, name)}
+
+
+def _audited(ground: Ground, namespace: str, name: str) -> Iterator[tuple[float, int]]:
+    """Yield the time and the response's code of each write of a scale, from the audit log."""
     for line in (ground.writer.folder / "log" / "audit.log").read_text().splitlines():
         one: Json = json.loads(line)
         of = one.get("objectRef", {})
         at = (of.get("namespace"), of.get("name"), of.get("subresource"))
-        is_made = one.get("responseStatus", {}).get("code") == 200
-        if at == (namespace, name, "scale") and one["verb"] == "update" and is_made:
-            found.append(datetime.fromisoformat(one["stageTimestamp"]).timestamp())
-    return sorted(found)
+        code = one.get("responseStatus", {}).get("code")
+        if at == (namespace, name, "scale") and one["verb"] == "update" and code is not None:
+            yield datetime.fromisoformat(one["stageTimestamp"]).timestamp(), code
