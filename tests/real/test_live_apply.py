@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hpabatch.live.apply.selection import is_canary
 from tests.real.api_writes import Writer
 from tests.real.applying import OURS, TAKEOVER_S, Applying, Ground, queue_metric
 from tests.real.cluster import missing, running_cluster
@@ -164,38 +165,39 @@ def test_a_dry_run_is_checked_and_stores_nothing(
 def test_limits_of_a_pass_delay_and_do_not_forget(
     ground: Ground, start: Start, tmp_path: Path
 ) -> None:
-    """At most two targets change in a pass, and five replicas: not both of the larger steps."""
-    sizes = {"a0": (3, 6), "a1": (3, 6), "w0": (2, 4), "w1": (2, 4), "w2": (2, 4)}
-    for name, (size, _) in sizes.items():
-        ground.deployment("busy", name, size)
-    ground.levels(cpu_total_m={f"busy/{name}": 50 * to for name, (_, to) in sizes.items()})
-    folder = str(ground.document(tmp_path / "hpas", "busy", *sizes))
-    one = start("--most-targets", "2", "--most-replicas", "5", "--manifests", folder)
-    one.until(lambda: all(ground.size("busy", name) == to for name, (_, to) in sizes.items()))
+    """At most two targets change in a pass, and five replicas: not both of the larger steps.
+
+    HPAs beyond the canary share are decided and left alone.
+    """
+    share, others = _split_by_canary("busy", [f"w{k}" for k in range(30)], 50)
+    steps = dict.fromkeys(share[:2], (3, 6)) | dict.fromkeys(share[2:5], (2, 4))
+    left_alone = others[:2]
+    for name in (*steps, *left_alone):
+        ground.deployment("busy", name, steps.get(name, (2, 4))[0])
+    levels = {name: 50 * steps.get(name, (2, 4))[1] for name in (*steps, *left_alone)}
+    ground.levels(cpu_total_m={f"busy/{name}": level for name, level in levels.items()})
+    folder = str(ground.document(tmp_path / "hpas", "busy", *levels))
+    limits = "--most-targets", "2", "--most-replicas", "5", "--canary", "50"
+    one = start(*limits, "--manifests", folder)
+    one.until(lambda: all(ground.size("busy", name) == to for name, (_, to) in steps.items()))
     passes: dict[str, list[int]] = {}
     for line in one.logged("will"):
         passes.setdefault(line["id"].partition("-")[0], []).append(line["to"] - line["from"])
     assert max(map(len, passes.values())) <= 2, passes
     assert max(map(sum, passes.values())) <= 5, passes
-    one.until(lambda: all(one.sizes(name) == [sizes[name]] for name in sizes))
+    one.until(lambda: all(one.sizes(name) == [steps[name]] for name in steps))
+    _see_passes(one, 2)
+    assert one.logged("share")[-1]["hpas"] == sorted(f"busy/{name}" for name in steps)
+    assert [ground.size("busy", name) for name in left_alone] == [2, 2]
+    assert [one.desired()[f"busy/{name}"] for name in left_alone] == [4, 4]
 
 
-def test_a_share_of_the_hpas_is_acted_on(ground: Ground, start: Start, tmp_path: Path) -> None:
-    """The others are decided and left alone."""
-    names = [f"c{k}" for k in range(6)]
-    for name in names:
-        ground.deployment("busy", name)
-    ground.levels(cpu_total_m={f"busy/{name}": 200 for name in names})
-    folder = str(ground.document(tmp_path / "hpas", "busy", *names))
-    one = start("--canary", "50", "--manifests", folder)
-    one.until(one.leads)
-    (share,) = one.logged("share")
-    chosen = {name for name in names if f"busy/{name}" in share["hpas"]}
-    assert set() < chosen < set(names)
-    one.until(lambda: all(ground.size("busy", name) == 4 for name in chosen))
-    _see_passes(one, 4)
-    assert {name for name in names if ground.size("busy", name) != 2} == chosen
-    assert all(one.desired()[f"busy/{name}"] == 4 for name in names)
+def _split_by_canary(
+    namespace: str, names: Sequence[str], share_pct: int
+) -> tuple[list[str], list[str]]:
+    """Return the HPAs of a canary share, and the others."""
+    share = [name for name in names if is_canary((namespace, name), share_pct)]
+    return share, [name for name in names if name not in share]
 
 
 def test_a_pass_that_has_begun_is_written_before_the_end(
