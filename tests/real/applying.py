@@ -15,6 +15,8 @@ from tests.real.live_place import FLAGS, Live, Place
 ROOT = Path(__file__).parents[2]
 OURS = "ours"
 LEASE_S = 6
+TAKEOVER_S = LEASE_S * 7 / 6 + 0.5 + 3
+"""Duration of the lease, a sixth of it and a pass, with 3 s for a busy machine."""
 
 
 class Applying(Live):
@@ -111,6 +113,13 @@ class Ground(Place):
             path = folder / f"{namespace}-{name}.json"
             path.write_text(json.dumps(hpa_document(namespace, name, **spec)))
         return folder
+
+    def own_config_maps(self) -> dict[str, str]:
+        """Return the versions of hpabatch's own ConfigMaps, by name."""
+        found = self._items(f"/api/v1/namespaces/{OURS}/configmaps")
+        return {
+            one["metadata"]["name"]: one["metadata"]["resourceVersion"] for one in found
+        }  # fmt: skip
 
     def report(self, namespace: str, name: str) -> str:
         """Return what is reported of an own document, "" before it is."""

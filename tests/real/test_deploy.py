@@ -265,6 +265,45 @@ def test_the_alerts_are_rules_over_metrics_that_there_are() -> None:
         assert used <= names
 
 
+@needs_promtool
+def test_who_may_write_alerts_in_these_cases(tmp_path: Path) -> None:
+    cases: dict[str, tuple[list[tuple[str, str, int | None]], set[str]]] = {
+        "dry run": ([("hpabatch", "east", None), ("hpabatch", "east", None)], set()),
+        "nobody": ([("hpabatch", "east", 0), ("hpabatch", "east", 0)], {"HpabatchNobodyScales"}),
+        "one": ([("hpabatch", "east", 1), ("hpabatch", "east", 0)], set()),
+        "leases in two namespaces": (
+            [("team-a", "east", 1), ("team-b", "east", 1)], {"HpabatchTwoScale"}
+        ),
+        "of two clusters": ([("hpabatch", "east", 1), ("hpabatch", "west", 1)], set()),
+    }  # fmt: skip
+    tests = []
+    for name, (instances, fire) in cases.items():
+        series = []
+        for number, (namespace, cluster, leads) in enumerate(instances):
+            target = f'job="hpabatch",namespace="{namespace}",instance="{number}"'
+            series.append(
+                {"series": f'hpabatch_info{{{target},cluster="{cluster}"}}', "values": "1+0x20"}
+            )
+            if leads is not None:
+                gauge = f"hpabatch_apply_leads{{{target}}}"
+                series.append({"series": gauge, "values": f"{leads}+0x20"})
+        said = [
+            {"expr": f'count(ALERTS{{alertname="{alert}",alertstate="firing"}}) or vector(0)',
+             "eval_time": "15m", "exp_samples": [{"labels": "{}", "value": int(alert in fire)}]}
+            for alert in ("HpabatchNobodyScales", "HpabatchTwoScale")
+        ]  # fmt: skip
+        tests.append(
+            {"name": name, "interval": "1m", "input_series": series, "promql_expr_test": said}
+        )
+    file = tmp_path / "alerts.yaml"
+    file.write_text(json.dumps({"rule_files": [str(DEPLOY / "alerts.yaml")], "tests": tests}))
+    done = subprocess.run(
+        [prometheus.program("promtool"), "test", "rules", file],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_arguments_are_options_of_the_command() -> None:
     documents = yaml.safe_load_all((DEPLOY / "deployment.yaml").read_text())
     (container,) = next(iter(documents))["spec"]["template"]["spec"]["containers"]
@@ -281,6 +320,32 @@ def test_the_containerfile_is_of_these_manifests() -> None:
             assert (DEPLOY.parent / part).exists(), part
     assert "-m hpabatch.live.loop.warm" in text
     assert 'ENTRYPOINT ["/opt/hpabatch/bin/hpabatch", "live", "--in-cluster"]' in text
+
+
+def _builder() -> str:
+    """Return the name of a builder of images that works here, "" if there is none."""
+    for name in ("podman", "docker", "buildah"):
+        if (
+            shutil.which(name)
+            and not subprocess.run([name, "info"], capture_output=True, check=False).returncode
+        ):
+            return name
+    return ""
+
+
+def test_the_image_builds() -> None:
+    """As docs/live-apply.md says; with buildah it is built and not run."""
+    builder = _builder()
+    if not builder:
+        pytest.skip("no builder of container images works here")
+    image = ["-t", "hpabatch:test", str(DEPLOY.parent)]
+    build = [builder, "build", "-f", str(DEPLOY / "Containerfile"), *image]
+    built = subprocess.run(build, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stdout[-4000:] + built.stderr[-4000:]
+    if builder != "buildah":
+        line = [builder, "run", "--rm", "hpabatch:test", "--help"]
+        said = subprocess.run(line, capture_output=True, text=True, check=False)
+        assert (said.returncode, "--in-cluster" in said.stdout) == (0, True), said.stderr
 
 
 def _as_image_user(site: Path, code: str) -> list[str]:

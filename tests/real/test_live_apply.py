@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hpabatch.live.apply.selection import is_canary
 from tests.real.api_writes import Writer
-from tests.real.applying import LEASE_S, OURS, Applying, Ground, queue_metric
+from tests.real.applying import OURS, TAKEOVER_S, Applying, Ground, queue_metric
 from tests.real.cluster import missing, running_cluster
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
 Start = Callable[..., Applying]
-SPACES = ("shop", "held", "busy", "odd", "poor")
+SPACES = ("shop", "held", "busy", "odd", "poor", "storm")
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +50,12 @@ def _conditions(ground: Ground, namespace: str, name: str) -> dict[str, tuple[st
     hpa = ground.writer.send("GET", f"{ground.hpas(namespace)}/{name}")
     found = hpa.get("status", {}).get("conditions") or []
     return {one["type"]: (one["status"], one["reason"]) for one in found}
+
+
+def _see_passes(one: Applying, count: int) -> None:
+    """Wait for so many further passes."""
+    until = len(one.logged("pass")) + count
+    one.until(lambda: len(one.logged("pass")) > until)
 
 
 def test_hpas_of_the_cluster_are_taken_over(ground: Ground, start: Start) -> None:
@@ -129,8 +136,7 @@ def test_what_is_off_is_not_scaled(ground: Ground, start: Start, tmp_path: Path)
     ground.annotate("/apis/apps/v1/namespaces/held/deployments/own", "off")
     two = start("--manifests", str(ground.document(tmp_path / "hpas", "held", "own")))
     two.until(two.leads)
-    passes = len(two.logged("pass"))
-    two.until(lambda: len(two.logged("pass")) > passes + 4)
+    _see_passes(two, 4)
     (leaves,) = two.logged("leaves")
     assert leaves["text"] == "the target's annotation hpabatch/apply is 'off'"
     assert two.desired()["held/own"] == 4, "it is decided"
@@ -145,30 +151,53 @@ def test_a_dry_run_is_checked_and_stores_nothing(
 ) -> None:
     ground.deployment("odd", "dry")
     ground.levels(cpu_total_m={"odd/dry": 300})
+    before = ground.own_config_maps()
     one = start("--dry-run", "--manifests", str(ground.document(tmp_path / "hpas", "odd", "dry")))
     one.until(lambda: len(one.logged("done")) >= 2)
     assert {(line["from"], line["to"], line["dry_run"]) for line in one.logged("will")} == {
         (2, 4, True)
     }
     assert ground.size("odd", "dry") == 2
+    assert ground.own_config_maps() == before, "neither ledger nor report"
+    assert ground.events("odd", "dry") == []
 
 
 def test_limits_of_a_pass_delay_and_do_not_forget(
     ground: Ground, start: Start, tmp_path: Path
 ) -> None:
-    names = [f"w{k}" for k in range(5)]
-    for name in names:
-        ground.deployment("busy", name)
-    ground.levels(cpu_total_m={f"busy/{name}": 200 for name in names})
-    folder = ground.document(tmp_path / "hpas", "busy", *names)
-    one = start("--most-targets", "2", "--manifests", str(folder))
-    one.until(lambda: all(ground.size("busy", name) == 4 for name in names))
-    passes: dict[str, int] = {}
+    """At most two targets change in a pass, and five replicas: not both of the larger steps.
+
+    HPAs beyond the canary share are decided and left alone.
+    """
+    share, others = _split_by_canary("busy", [f"w{k}" for k in range(30)], 50)
+    steps = dict.fromkeys(share[:2], (3, 6)) | dict.fromkeys(share[2:5], (2, 4))
+    left_alone = others[:2]
+    for name in (*steps, *left_alone):
+        ground.deployment("busy", name, steps.get(name, (2, 4))[0])
+    levels = {name: 50 * steps.get(name, (2, 4))[1] for name in (*steps, *left_alone)}
+    ground.levels(cpu_total_m={f"busy/{name}": level for name, level in levels.items()})
+    folder = str(ground.document(tmp_path / "hpas", "busy", *levels))
+    limits = "--most-targets", "2", "--most-replicas", "5", "--canary", "50"
+    one = start(*limits, "--manifests", folder)
+    one.until(lambda: all(ground.size("busy", name) == to for name, (_, to) in steps.items()))
+    passes: dict[str, list[int]] = {}
     for line in one.logged("will"):
-        instant = line["id"].partition("-")[0]
-        passes[instant] = passes.get(instant, 0) + 1
-    assert max(passes.values()) <= 2
-    one.until(lambda: all(one.sizes(name) == [(2, 4)] for name in names))
+        passes.setdefault(line["id"].partition("-")[0], []).append(line["to"] - line["from"])
+    assert max(map(len, passes.values())) <= 2, passes
+    assert max(map(sum, passes.values())) <= 5, passes
+    one.until(lambda: all(one.sizes(name) == [steps[name]] for name in steps))
+    _see_passes(one, 2)
+    assert one.logged("share")[-1]["hpas"] == sorted(f"busy/{name}" for name in steps)
+    assert [ground.size("busy", name) for name in left_alone] == [2, 2]
+    assert [one.desired()[f"busy/{name}"] for name in left_alone] == [4, 4]
+
+
+def _split_by_canary(
+    namespace: str, names: Sequence[str], share_pct: int
+) -> tuple[list[str], list[str]]:
+    """Return the HPAs of a canary share, and the others."""
+    share = [name for name in names if is_canary((namespace, name), share_pct)]
+    return share, [name for name in names if name not in share]
 
 
 def test_a_pass_that_has_begun_is_written_before_the_end(
@@ -181,7 +210,7 @@ def test_a_pass_that_has_begun_is_written_before_the_end(
     folder = ground.document(tmp_path / "hpas", "busy", *names)
     one = start("--write-rate", "2", "--manifests", str(folder))
     one.until(lambda: len(one.logged("will")) == 6)
-    assert one.logged("done") == [], "18 requests, 2 a second"
+    assert one.logged("done") == [], "six requests, two a second"
     code, _ = one.end()
     assert code == 0
     assert len(one.logged("done")) == 6
@@ -203,12 +232,10 @@ def test_sizes_of_others_are_noted_and_decided_on(
         "odd/hand: another changed the size, 2 -> 5" in x["text"] for x in one.since(0, "note")
     )
     ground.resize("odd", "hand", 0)
-    one.until(
-        lambda: (
-            any(x.get("binding") == "disabled" for x in one.lines)
-            or ground.size("odd", "hand") == 0
-        )
-    )
+    one.until(lambda: "ScalingDisabled" in ground.report("odd", "hand"))
+    _see_passes(one, 4)
+    assert ground.size("odd", "hand") == 0
+    assert one.sizes("hand") == [(5, 2)]
     ground.resize("odd", "hand", 14)
     one.until(lambda: (14, 10) in one.sizes("hand"))
     ground.remove_deployment("odd", "hand")
@@ -249,7 +276,7 @@ def test_a_standby_that_has_seen_the_probe_silent_leads_within_the_lease(
         time.sleep(silence + 1)
         pair[0].kill_now() if kills else pair[0].end()
         pair.pop(0)
-        pair[0].until(pair[0].leads, seconds=2 * LEASE_S + 3)
+        pair[0].until(pair[0].leads, seconds=TAKEOVER_S)
     ground.levels(cpu_total_m={"shop/hot": 200})
     pair[0].until(lambda: ground.size("shop", "hot") == 4)
 
@@ -263,6 +290,9 @@ def test_two_instances_without_one_election_find_each_other(ground: Ground, star
     two.until_problem("apply rivals", "the probe HPA others/hpabatch-probe has got a status")
     assert two.logged("leads", "will") == []
     assert one.leads()
+    probe = {"hpa": "hpabatch-probe", "namespace": OURS}
+    assert not [line for line in one.lines if probe.items() <= line.items()], "it is not the user's"
+    assert not [name for name in one.metrics() if "hpabatch-probe" in name and OURS in name]
 
 
 def test_of_two_instances_of_own_documents_one_scales_a_target(
@@ -304,13 +334,21 @@ def test_a_login_without_rights_is_refused_with_a_sentence(
 def test_an_api_server_that_dies_and_comes_back_is_survived(
     ground: Ground, start: Start, tmp_path: Path
 ) -> None:
+    """By an instance of own documents, and by one that takes the HPAs of a namespace over."""
+    ground.own_namespace("takers")
     ground.deployment("odd", "storm")
-    ground.levels(cpu_total_m={"odd/storm": 100})
+    ground.app("storm", "taken")
+    ground.levels(cpu_total_m={"odd/storm": 100, "storm/taken": 100})
     one = start("--manifests", str(ground.document(tmp_path / "hpas", "odd", "storm")))
-    one.until(one.leads)
+    two = start("--take-over", "-n", "storm", "--own-namespace", "takers")
+    for each in (one, two):
+        each.until(each.leads)
     ground.writer.kill()
-    one.until_problem("apply switch", "cannot be read")
+    for each in (one, two):
+        each.until_problem("apply switch", "cannot be read")
     ground.writer.start()
-    ground.levels(cpu_total_m={"odd/storm": 300})
+    ground.levels(cpu_total_m={"odd/storm": 300, "storm/taken": 300})
     one.until(lambda: one.sizes("storm") == [(2, 4), (4, 6)])
-    assert ground.size("odd", "storm") == 6
+    two.until(lambda: two.sizes("taken") == [(2, 4), (4, 6)])
+    assert (ground.size("odd", "storm"), ground.size("storm", "taken")) == (6, 6)
+    two.until(lambda: ground.desired().get("storm/taken") == 6)

@@ -19,7 +19,7 @@ from tests.real.silent_relay import SilentRelay
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
 Start = Callable[..., Applying]
-SPACES = ("rolled", "silent", "narrow", "poor", "short", "lost")
+SPACES = ("rolled", "silent", "narrow", "poor", "short", "lost", "taken")
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 STUB = (
     "/api/v1/namespaces/kube-system/services/metrics-stub",
@@ -264,29 +264,38 @@ def _with_token_file(ground: Ground, folder: Path, token: Path) -> Path:
 
 
 def test_an_emptied_storage_is_survived(ground: Ground, start: Start, tmp_path: Path) -> None:
-    """etcd begins anew with nothing; what is made again is scaled again."""
+    """etcd begins anew with nothing; what is made again is scaled again, also with --take-over."""
+    metric = queue_metric("10")  # other controllers may be slow to see their pods anew
     ground.deployment("lost", "web")
-    ground.levels(external={"queue": 60})  # other controllers may be slow to see their pods anew
-    metrics = [queue_metric("10")]
-    documents = str(ground.document(tmp_path / "hpas", "lost", "web", metrics=metrics))
+    ground.own_namespace("takers")
+    ground.app("taken", "web", metric)
+    ground.levels(external={"queue": 60})
+    documents = str(ground.document(tmp_path / "hpas", "lost", "web", metrics=[metric]))
     pair = [start("--manifests", documents) for _ in range(2)]
+    taker = start("--take-over", "-n", "taken", "--own-namespace", "takers")
+    everyone = [*pair, taker]
     pair[0].until(lambda: ground.size("lost", "web") == 6)
+    taker.until(lambda: ground.desired().get("taken/web") == 6)
     kept = [ground.writer.send("GET", path) for path in STUB]
     ground.writer.empty()
-    for one in pair:
+    for one in everyone:
         one.until_problem("apply switch", "the kill switch does not exist")
-    written = [len(one.logged("will")) for one in pair]
+    written = [len(one.logged("will")) for one in everyone]
     time.sleep(5)
-    assert [len(one.logged("will")) for one in pair] == written
+    assert [len(one.logged("will")) for one in everyone] == written
     for path, document in zip(STUB, kept, strict=True):
         document["metadata"] = {"name": document["metadata"]["name"]}
         document.pop("status", None)
         if "clusterIP" in document.get("spec", {}):
             del document["spec"]["clusterIP"]
         ground.writer.send("POST", path.rpartition("/")[0], document)
-    ground.prepare("lost")
+    ground.prepare("lost", "taken")
+    ground.own_namespace("takers")
     ground.deployment("lost", "web")
+    ground.app("taken", "web", metric)
     pair[0].until(lambda: ground.size("lost", "web") == 6)
-    assert sum(len(one.logged("will")) for one in pair) > sum(written)
-    for one in pair:
+    assert sum(len(one.logged("will")) for one in pair) > sum(written[:2])
+    taker.until(lambda: ground.size("taken", "web") == 6)
+    taker.until(lambda: ground.desired().get("taken/web") == 6)
+    for one in everyone:
         assert one.end()[0] == 0

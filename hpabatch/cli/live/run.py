@@ -226,7 +226,7 @@ class _Run:
         log, server = request.apply_log, self.client.connection.server
         place = Place(
             self.connect, self.discovery, self.cluster,
-            request.own_namespace or self.client.connection.namespace,
+            self._own_namespace(request),
             log_file(os.environ, self.cluster, server) if log is None else Path(log),
             self.settings.flags.sync_period_ms / 1000, self.site, self.site.clock_skew_s,
         )  # fmt: skip
@@ -234,11 +234,18 @@ class _Run:
         return make_applier(request, place, decider, documents, self.log.say, self.stack)
 
     def _options(self, state: Path | None) -> LoopOptions:
+        from hpabatch.live.apply.rivals import PROBE
         from hpabatch.live.loop.run import LoopOptions
 
+        request, own = self.request, None
+        if isinstance(request, LiveRequest) and request.apply:
+            own = (self._own_namespace(request), PROBE)
         return LoopOptions(
-            self.settings.flags.sync_period_ms, self.settings.k8s, state, self._state_of()
+            self.settings.flags.sync_period_ms, self.settings.k8s, state, self._state_of(), own
         )
+
+    def _own_namespace(self, request: LiveRequest) -> str:
+        return request.own_namespace or self.client.connection.namespace
 
     def _state_of(self) -> str:
         """Return what a state belongs to: of another cluster or version it is of no use."""
@@ -301,7 +308,8 @@ class _Run:
         from hpabatch.live.serve.exporter import About, Exporter, Sources
         from hpabatch.live.serve.server import Health, MetricsServer
 
-        about = About(hpabatch.__version__, self.settings.profile.name, self.cluster)
+        dry_run = isinstance(self.request, LiveRequest) and self.request.dry_run
+        about = About(hpabatch.__version__, self.settings.profile.name, self.cluster, dry_run)
         sources = Sources(
             watches=self.site.states,
             requests=self.client.requests.snapshot,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 import ssl
+import struct
 import threading
 import time
 import weakref
@@ -93,6 +94,17 @@ _BAD_HEADER: Final = (
     "or what no header may have"
 )
 
+_UNSENT: Final = [(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))]
+"""Socket options that end unsent bytes with their connection.
+
+Without them the kernel sends the rest of a closed connection for minutes: a size that was given up
+would reach the server while another instance leads. The first makes closing drop it, also when this
+process is killed; the second ends a connection without an acknowledgment for 2 s, also while this
+process is suspended.
+"""
+if hasattr(socket, "TCP_USER_TIMEOUT"):
+    _UNSENT.append((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, struct.pack("i", 2000)))
+
 Trace = Callable[[str, Mapping[str, object]], None]
 Fence = Callable[[float], str]
 
@@ -100,8 +112,13 @@ Fence = Callable[[float], str]
 class Sockets:
     """Opened connections, so that another thread can end all traffic on them."""
 
-    def __init__(self) -> None:
-        """Begin with none."""
+    def __init__(self, *, drops_unsent: bool = False) -> None:
+        """Begin with none.
+
+        Args:
+            drops_unsent: a connection that ends takes its unsent bytes with it.
+        """
+        self._options = _UNSENT if drops_unsent else []
         self._lock = threading.Lock()
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._greeting: dict[int, socket.socket] = {}  # by thread
@@ -119,6 +136,8 @@ class Sockets:
             with self._lock:
                 self._sockets.add(found)
                 if name.endswith(_CONNECTED):
+                    for option in self._options:
+                        found.setsockopt(*option)
                     # A TLS handshake takes the socket itself away, and may hang for its limit.
                     with suppress(OSError):
                         self._greeting[threading.get_ident()] = found.dup()
@@ -166,7 +185,7 @@ class Wire:
         self._may_write, self._fence = may_write, fence
         self.stopped = threading.Event()
         self.requests = RequestCounter()
-        self._sockets = Sockets()
+        self._sockets = Sockets(drops_unsent=may_write)
 
     def close(self) -> None:
         """End all running requests, and start no other."""

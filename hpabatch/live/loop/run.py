@@ -19,6 +19,7 @@ from hpabatch.cluster.watch.feed import Cut
 from hpabatch.errors import HpabatchError
 from hpabatch.live.apply.applier import Applier
 from hpabatch.live.passes.decide import Decider
+from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.live.passes.result import PassResult
 from hpabatch.live.passes.shadow import Comparison, Shadow
 from hpabatch.live.record.recorder import Recorder
@@ -69,12 +70,14 @@ class LoopOptions:
         k8s: the version whose rules are used, for the record.
         state: the file of the controller memory; None: none.
         state_of: cluster and rules that the memory belongs to; a file of others is refused.
+        own_hpa: namespace and name of an HPA of hpabatch itself, which is not decided.
     """
 
     period_ms: int
     k8s: str
     state: Path | None = None
     state_of: str = ""
+    own_hpa: LaneKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +248,9 @@ class Loop:
         return responses, now_ms
 
     def _take_in(self) -> int:
-        changes, now_ms = self._cluster.cut()
+        found, now_ms = self._cluster.cut()
+        own = self._options.own_hpa
+        changes = [one for one in found if one.kind is not Kind.hpa or one.key != own]
         self._decider.apply(changes)
         if self._told.recorder:
             self._told.recorder.apply(self._recorded(changes, now_ms))

@@ -53,11 +53,15 @@ _COMPUTED: Final = [(*outcome, _TYPES[s]) for s in range(len(_TYPES)) for outcom
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """Identity of the process: its version, the rules in use and the cluster's name."""
+    """Identity of the process: its version, the rules in use and the cluster's name.
+
+    `dry_run`: it stores no size, so it has no metric of who may write.
+    """
 
     version: str
     k8s: str
     cluster: str
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +248,7 @@ class Exporter(Collector):
             yield from _of_pass(newest)
             yield from _shadow(newest)
             yield from _recorder(newest.recorder)
-            yield from _applied(newest.applied)
+            yield from _applied(newest.applied, about.dry_run)
         yield from self._cluster()
 
     # ---- parts
@@ -324,11 +328,12 @@ def _shadow(newest: _Shown) -> Iterator[Metric]:
     yield _gauge(names.SHADOW_DIFFERENCE, newest.differences)
 
 
-def _applied(figures: Applied | None) -> Iterator[Metric]:
+def _applied(figures: Applied | None, dry_run: bool) -> Iterator[Metric]:
     if figures is None:
         return
     counts = (figures.written, figures.failed, figures.held, figures.void)
-    yield _gauge(names.APPLY_LEADS, [((), int(figures.leads))])
+    if not dry_run:
+        yield _gauge(names.APPLY_LEADS, [((), int(figures.leads))])
     rows = zip(("written", "failed", "waiting", "void"), counts, strict=True)
     yield _counter(names.APPLY_WRITES, [((result,), count) for result, count in rows])
     yield _counter(names.APPLY_FOREIGN, [((), figures.foreign)])

@@ -164,7 +164,7 @@ APPLY_LEADS = MetricName(
     f"{PREFIX}apply_leads",
     GAUGE,
     (),
-    "1 if this instance may write: it has the lease, no guard forbids it, and it is no dry run.",
+    "1 if this instance may write: it has the lease, and no guard forbids it. Absent in a dry run.",
 )
 APPLY_WRITES = MetricName(
     f"{PREFIX}apply_writes",

@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import Run, runner
-from tests.engine.small_history import STEP, T0, fetch_row, hpa_row, start_row, write_history
+from tests.engine.naive_align import Tables
+from tests.engine.small_history import (
+    STEP,
+    T0,
+    fetch_row,
+    hpa_row,
+    pass_row,
+    recorder_rows,
+    start_row,
+    write_history,
+)
 from tests.engine.told import CPU, NOT_ZERO, WITHIN, valid, web, written
 
 AT = "--sync-period", "10s", "--phase", "0s", "--k8s", "1.38"
@@ -47,9 +57,8 @@ def run(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPa
     return runner("describe", capsysbinary, monkeypatch)
 
 
-@pytest.fixture
-def history(tmp_path: Path) -> Path:
-    """Return a history of `one`, which wants 3 of 2 replicas but at the third and fourth tick.
+def failing_api() -> Tables:
+    """Return tables of `one`, which wants 3 of 2 replicas but at the third and fourth tick.
 
     The API fails then. `two` on the same pods comes at the last tick.
     """
@@ -62,8 +71,13 @@ def history(tmp_path: Path) -> Path:
         hpa_row("one", "web", [CPU], **METADATA),
         hpa_row("two", "web", [CPU], valid_from=T0 + 6 * STEP),
     ]
+    return tables
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
     (tmp_path / "history").mkdir()
-    return write_history(tables, tmp_path / "history")
+    return write_history(failing_api(), tmp_path / "history")
 
 
 def squeezed(lines: list[str]) -> list[list[str]]:
@@ -107,6 +121,22 @@ def test_a_metric_that_fails(run: Run, history: Path) -> None:
         ["Normal", "SuccessfulRescale", "25s (x2 over 35s)"],
         ["Warning", "FailedGetResourceMetric", "5s (x2 over 15s)"],
         ["Warning", "FailedComputeMetricsReplicas", "5s (x2 over 15s)"],
+    ]
+
+
+def test_at_the_passes_of_a_live_loop(run: Run, tmp_path: Path) -> None:
+    """Events have the seconds of passes: two before the API fails, the last while it does."""
+    tables = failing_api()
+    passes = [pass_row(T0 + at, start=at == 0) for at in (0, 10_007, 25_003)]
+    tables |= {"passes": passes, "provenance": recorder_rows("c1")}
+    folder = write_history(tables, tmp_path)
+    at = "--at", "2026-10-06 23:59:27"
+    done = run(folder, "one", *at, "--k8s", "1.38", "--instants", "passes")
+    assert (done.code, done.stderr) == (0, "")
+    assert [line[:3] for line in events_of(done.stdout)] == [
+        ["Normal", "SuccessfulRescale", "17s (x2 over 27s)"],
+        ["Warning", "FailedGetResourceMetric", "2s"],
+        ["Warning", "FailedComputeMetricsReplicas", "2s"],
     ]
 
 

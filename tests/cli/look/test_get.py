@@ -12,12 +12,14 @@ import pytest
 import yaml
 
 from tests.cli.commands import Run, runner
-from tests.engine.naive_align import Row
+from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (
     STEP,
     T0,
     hpa_row,
+    pass_row,
     pod_row,
+    recorder_rows,
     request_row,
     scale_row,
     start_row,
@@ -49,9 +51,8 @@ def api(cpu_milli: int) -> Row:
     }
 
 
-@pytest.fixture
-def history(tmp_path: Path) -> Path:
-    """Return a history of the HPAs `one` (60 %, from the fourth tick on 75 %) and `api` of 50 %.
+def two_hpas() -> Tables:
+    """Return tables of the HPAs `one` (60 %, from the fourth tick on 75 %) and `api` of 50 %.
 
     `api` is there from that tick on.
     """
@@ -65,8 +66,13 @@ def history(tmp_path: Path) -> Path:
     tables["hpas"][0] |= {"created": HOUR_AGO}
     for name, rows in api(50).items():
         tables[name] = tables[name] + rows
+    return tables
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
     (tmp_path / "history").mkdir()
-    return write_history(tables, tmp_path / "history")
+    return write_history(two_hpas(), tmp_path / "history")
 
 
 # ---- what it shows -------------------------------------------------------------------------------
@@ -120,6 +126,30 @@ def test_a_time_that_the_history_does_not_reach(run: Run, history: Path) -> None
     last = run(history, "one", "--at", "2026-10-07 00:00:09", *AT)
     assert (last.code, last.stderr) == (0, "")
     assert last.lines[1].split()[3:] == ["cpu:", "75%/50%", "1", "5", "2", "61m"]
+
+
+def test_at_the_passes_of_a_live_loop(run: Run, tmp_path: Path) -> None:
+    """The last pass came before the load rose, and before `api` was made."""
+    tables = two_hpas()
+    passes = [pass_row(T0 + at, start=at == 0) for at in (0, 10_007, 25_003)]
+    tables |= {"passes": passes, "provenance": recorder_rows("c1")}
+    folder = write_history(tables, tmp_path)
+    passes_of = "--k8s", "1.38", "--instants", "passes", "-o", "csv"
+    done = run(folder, "--at", "2026-10-06 23:59:29", *passes_of)
+    assert (done.code, done.stderr) == (0, "")
+    rows = pl.read_csv(io.BytesIO(done.data)).select("name", "targets", "age").rows()
+    assert rows == [("one", "cpu: 60%/50%", "60m")]
+    late = run(folder, *passes_of)
+    assert late.code == 3
+    assert late.stderr.startswith("skipped: shop/api: no sync of it until 2026-10-07T00:00:00Z")
+    rows = pl.read_csv(io.BytesIO(late.data)).select("name", "targets").rows()
+    assert rows == [("one", "cpu: 60%/50%")]
+
+
+def test_passes_that_were_not_recorded(run: Run, history: Path) -> None:
+    done = run(history, "--instants", "passes")
+    assert (done.code, done.data) == (2, b"")
+    assert "no passes of a live loop were recorded" in done.stderr
 
 
 @pytest.mark.parametrize("text", ["-30s", "23:59:30", "yesterday 23:59:30", "2026-10-06T23:59:30Z"])

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -147,3 +151,55 @@ def test_a_lost_response_is_uncertain_and_ends_in_time(tmp_path: Path) -> None:
             assert is_uncertain(caught.value)
             assert time.monotonic() - begun < 2
         assert len(server.got) == 3
+
+
+@contextmanager
+def _silent_listener() -> Iterator[socket.socket]:
+    """Yield a server that takes connections and 2 kB of their bytes: the rest stays unsent."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener
+
+
+def _received(listener: socket.socket) -> bytes:
+    """Return what a server reads at last of its one connection."""
+    found = b""
+    link, _ = listener.accept()
+    with link, suppress(ConnectionError):
+        link.settimeout(20)
+        while piece := link.recv(65536):
+            found += piece
+    return found
+
+
+@pytest.mark.parametrize("end", ["timeout", "close"])
+def test_a_write_that_was_given_up_does_not_reach_the_server_later(
+    tmp_path: Path, end: str
+) -> None:
+    document = {"fills": "x" * 30_000}
+    with _silent_listener() as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        client = WriteClient(connected(tmp_path, url))
+        if end == "close":
+            threading.Timer(0.5, client.close).start()
+        with pytest.raises(Unreachable):
+            client.write("PUT", PATH, document, 1 if end == "timeout" else 10)
+        read = _received(listener)
+        client.close()
+    assert read.startswith(b"PUT "), "it has begun to be sent"
+    assert len(read) < 30_000
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="no TCP_USER_TIMEOUT")
+def test_a_write_without_an_acknowledgment_ends_by_itself(tmp_path: Path) -> None:
+    """The kernel ends it, while this process may be suspended."""
+    with _silent_listener() as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with WriteClient(connected(tmp_path, url)) as client:
+            begun = time.monotonic()
+            with pytest.raises(Unreachable):
+                client.write("PUT", PATH, {"fills": "x" * 30_000}, 20)
+            assert time.monotonic() - begun < 10
+        assert len(_received(listener)) < 30_000

@@ -74,10 +74,13 @@ class Clustered:
 
 
 def _loop(
-    cluster: Clustered, listeners: Listeners | None = None, state: Path | None = None
+    cluster: Clustered,
+    listeners: Listeners | None = None,
+    state: Path | None = None,
+    own_hpa: tuple[str, str] | None = None,
 ) -> Loop:
     decider = Decider(profile_for("1.37"), ControllerFlags())
-    options = LoopOptions(1000, "1.37", state, "a test")
+    options = LoopOptions(1000, "1.37", state, "a test", own_hpa)
     return Loop(cluster, decider, Shadow(2000), options)
 
 
@@ -95,6 +98,17 @@ def test_a_pass_decides_every_hpa() -> None:
     assert set(comparison.result.namespaces) <= set(NAMESPACES)
     assert comparison.result.requests == len(cluster.asked) == 1
     assert set(comparison.result.phases) == {"fetch", "cut", "apply", "decide", "compare", "record"}
+
+
+def test_an_hpa_of_hpabatch_itself_is_left_out() -> None:
+    def decided(own_hpa: tuple[str, str] | None) -> set[tuple[str, str]]:
+        result = _loop(Clustered(_world()), own_hpa=own_hpa).one_pass().result
+        problems = {(p.namespace, p.name) for p in result.problems}
+        return problems | set(zip(result.namespaces, result.names, strict=True))
+
+    whole = decided(None)
+    one = min(whole)
+    assert decided(one) == whole - {one}
 
 
 @pytest.mark.parametrize("seed", [2, 4])

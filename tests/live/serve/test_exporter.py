@@ -193,6 +193,17 @@ def test_writes_are_shown_by_what_became_of_them() -> None:
     }
 
 
+def test_a_dry_run_does_not_say_who_may_write() -> None:
+    """An alert that nobody may write would be about every dry run."""
+    dry = replace(ABOUT, dry_run=True)
+    loop = Loop()
+    loop.exporter = Exporter(dry, profile_for("1.37"))
+    loop.publish(pass_of(1000, [5], [3]), None, APPLIED)
+    names = {name for name, *_ in loop.samples()}
+    assert "hpabatch_apply_leads" not in names
+    assert "hpabatch_apply_writes_total" in names
+
+
 def test_every_family_is_in_the_catalogue_and_is_shown() -> None:
     loop = Loop(full_sources())
     for k in range(3):
