@@ -148,7 +148,7 @@ def _refused(folder: Path, config: Path) -> str:
         live.kill()
     assert live.lines == []
     (line,) = (folder / "err").read_text().splitlines()
-    assert "gives no answer" in line
+    assert "does not respond" in line
     return line
 
 
