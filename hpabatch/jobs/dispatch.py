@@ -166,7 +166,7 @@ class Dispatch:
     @property
     def is_open(self) -> bool:
         """Whether there are tasks that no worker has finished."""
-        return bool(self._queue or self._out)
+        return bool(self._queue) or any(task is not None for task in self._out.values())
 
     def step(self) -> list[Task]:
         """Give orders to workers without one, and wait some time for replies.
@@ -225,7 +225,7 @@ class Dispatch:
             if self._tries[reply.worker] >= MOST_TRIES and not reply.gone:
                 raise UnfinishedError(f"{reply.worker} cannot begin: {reply.lost}")
             if not reply.gone:
-                _log.warning("%s: %s; it is started again", reply.worker, reply.lost)
+                _log.warning("%s: %s; it gets its order again", reply.worker, reply.lost)
             return
         self._gone[task.key] += reply.gone
         if reply.gone and self._gone[task.key] < MOST_GONE:

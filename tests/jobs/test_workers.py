@@ -90,7 +90,7 @@ def test_a_worker_that_dies_costs_one_part(
     values = {"count": 9, "squares": SLOW}
     assert run(tmp_path / "job", values, TWO, kill) == expected(9)
     assert len(children) > 2
-    dead = r"worker \d: it was ended by signal 9; (part 00000\d is given out|it is started) again"
+    dead = r"worker \d: it was ended by signal 9; (part 00000\d is given out|it gets its order) again"
     assert all(re.fullmatch(dead, message) for message in caplog.messages), caplog.messages
     assert caplog.messages
 
