@@ -108,9 +108,10 @@ def _kept_here(dispatch: Dispatch, folder: JobFolder) -> Iterator[Task]:
     while dispatch.is_open:
         for task in dispatch.step():
             if _is_kept(task, folder):
+                dispatch.finish(task)
                 yield task
             else:
-                dispatch.again(task, f"its files are not all at {folder.tasks}")
+                dispatch.again(task, *_incomplete(str(folder.tasks)))
 
 
 def _fetched(dispatch: Dispatch, place: PartsPlace, folder: JobFolder) -> Iterator[Task]:
@@ -128,11 +129,18 @@ def _fetched(dispatch: Dispatch, place: PartsPlace, folder: JobFolder) -> Iterat
             for future in wait(fetching, patience_s, FIRST_COMPLETED).done:
                 task = fetching.pop(future)
                 if future.result():
+                    dispatch.finish(task)
                     yield task
                 else:
-                    dispatch.again(task, f"its files are not all at {place.location}")
+                    dispatch.again(task, *_incomplete(place.location))
     finally:
         threads.shutdown(cancel_futures=True)
+
+
+def _incomplete(place: str) -> tuple[str, str]:
+    """Return what is wrong with a finished task whose part is not there, and the fix."""
+    wrong = f"its files are not all at {place}"
+    return wrong, f"make sure that {place} is the same place for the workers and this command"
 
 
 def _is_kept(task: Task, folder: JobFolder) -> bool:

@@ -160,7 +160,7 @@ def test_the_command_may_die_at_any_time(cluster: Cluster, tmp_path: Path) -> No
 
 def test_a_part_that_kills_its_workers_is_given_up(cluster: Cluster, tmp_path: Path) -> None:
     values = {"count": 6, "squares": {"deadly": 3}}
-    with pytest.raises(UnfinishedError, match=r"part 000003 could not be computed by 3 workers"):
+    with pytest.raises(UnfinishedError, match=r"task 000003 could not be done by 3 workers"):
         run(tmp_path / "job", values, on(cluster))
     assert all(worker.poll() is None for worker in cluster.workers)
 

@@ -90,14 +90,15 @@ def test_a_worker_that_dies_costs_one_part(
     values = {"count": 9, "squares": SLOW}
     assert run(tmp_path / "job", values, TWO, kill) == expected(9)
     assert len(children) > 2
-    dead = r"worker \d: it was ended by signal 9; (part 00000\d is given out|it gets its order) again"
+    again = r"(task 00000\d is given out|it gets its order) again"
+    dead = rf"worker \d: it was ended by signal 9; {again}"
     assert all(re.fullmatch(dead, message) for message in caplog.messages), caplog.messages
     assert caplog.messages
 
 
 def test_a_part_that_kills_its_workers_is_given_up(tmp_path: Path) -> None:
     values = {"count": 9, "squares": {"deadly": 5}}
-    with pytest.raises(UnfinishedError, match=r"part 000005 could not .* by 3 workers .*signal 9"):
+    with pytest.raises(UnfinishedError, match=r"task 000005 could not .* by 3 workers .*signal 9"):
         run(tmp_path / "job", values, TWO)
     assert count_kept(tmp_path / "job") >= 4
 
@@ -305,8 +306,49 @@ def test_a_worker_that_is_removed_is_no_fault_of_its_part(
     monkeypatch.setattr(executor, "_open_pool", lambda *_: Removed(tmp_path, removals))
     assert run(tmp_path / "job", {"count": 2}, TWO) == expected(2)
     removals = dispatch.MOST_GONE + dispatch.MOST_TRIES
-    with pytest.raises(UnfinishedError, match=r"part 000000 could not be computed .*it is gone"):
+    with pytest.raises(UnfinishedError, match=r"task 000000 could not be done .*it is gone"):
         run(tmp_path / "more", {"count": 2}, TWO)
+
+
+class OneFails(Removed):
+    """A pool of two workers, of which one fails at all tasks."""
+
+    def __init__(self, tasks: Path) -> None:
+        super().__init__(tasks, 0)
+        self.failed: list[str] = []
+
+    def workers(self) -> list[str]:
+        return ["bad", "w"]
+
+    def start(self, worker: str, order: str) -> None:
+        asked = json.loads(order)
+        if worker == "bad" and asked["task"] != "describe":
+            self.failed.append(asked["task"])
+            answer = {"error": "UsageError", "lines": ["no credentials"]}
+            self.replies.append(processes.Reply(worker, answer))
+        else:
+            self.replies.append(processes.Reply(worker, self.worker.answer(asked)))
+
+
+def test_a_worker_that_fails_at_all_tasks_is_told_and_gets_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool = OneFails(tmp_path)
+    monkeypatch.setattr(executor, "_open_pool", lambda *_: pool)
+    assert run(tmp_path / "job", {"count": 20}, TWO) == expected(20)
+    assert len(pool.failed) == dispatch.MOST_FAILURES
+    first, last = caplog.messages
+    assert re.fullmatch(r"bad: no credentials; task \d+ is given out again", first)
+    assert re.match(r"bad: 3 tasks in a row failed, so it gets no more", last)
+
+
+def test_what_is_known_of_a_task_ends_with_it() -> None:
+    tasks = [Task(f"{k}", 1, k) for k in range(3)]
+    queue = TaskQueue(tasks)
+    for task in tasks:
+        queue.give_back(task, "one")
+        queue.forget(task)
+    assert not queue._had
 
 
 def test_what_was_given_back_goes_to_another_worker() -> None:
@@ -400,34 +442,82 @@ def test_a_table_in_memory_tells_its_warnings_again(tmp_path: Path) -> None:
     assert history.warnings == told
 
 
+def order_of(values: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return the order of a task as a worker reads it."""
+    fingerprint = plan_job(values).identity.fingerprint
+    task = {"task": "000001", "plan_job": PLAN_JOB, "values": values, "fingerprint": fingerprint}
+    return {**task, "tasks": "", "parts": None, "folder": "/", **more}
+
+
 def test_a_folder_that_a_worker_does_not_see_needs_another_place(tmp_path: Path) -> None:
-    values = {"count": 3}
-    order = {
-        "task": "000001",
-        "plan_job": PLAN_JOB,
-        "values": values,
-        "parts": None,
-        "tasks": str(tmp_path / "tasks"),
-    }
-    order |= {"fingerprint": plan_job(values).identity.fingerprint}
-    answer = Worker().answer(order)
+    answer = Worker().answer(order_of({"count": 3}, tasks=str(tmp_path / "tasks")))
     assert answer["error"] == "UsageError"
-    assert re.search(r"there is no folder .*/tasks .*or --parts with an obj", answer["lines"][0])
+    told = r"expected the command's folder .*No such file .*/tasks/\).*or --parts with an object"
+    assert re.search(told, answer["lines"][0])
+
+
+def test_a_folder_that_a_worker_cannot_read_is_told(tmp_path: Path) -> None:
+    tasks = tmp_path / ("x" * 300)  # (root may read all others)
+    answer = Worker().answer(order_of({"count": 3}, tasks=str(tasks)))
+    assert answer["error"] == "UsageError"
+    told = r"worker on .*: expected the command's folder .*File name too long .*the command's user"
+    assert re.match(told, answer["lines"][0])
+
+
+@pytest.mark.parametrize(
+    ("full", "kind", "told"),
+    [
+        ("memory", "UnfinishedError", "its memory is full; give the workers more memory"),
+        ("disk", "UsageError", "No space left; make room there"),
+    ],
+)
+def test_a_worker_without_room_says_so(tmp_path: Path, full: str, kind: str, told: str) -> None:
+    values = {"count": 3, "squares": {"full": full}}
+    answer = Worker().answer(order_of(values, parts=str(tmp_path / "parts")))
+    assert answer["error"] == kind
+    assert re.match(rf"worker on \S+: {told}", answer["lines"][0])
+
+
+def test_more_workers_than_can_be_started_are_refused(tmp_path: Path) -> None:
+    arguments = [str(tmp_path / "job"), json.dumps({"count": 60}), json.dumps({"workers": 30})]
+    line = [sys.executable, "-m", "tests.jobs.squares", *arguments]
+    limited = ["sh", "-c", 'ulimit -n 24; exec "$@"', "sh", *line]
+    found = subprocess.run(limited, cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    told = (
+        r"UsageError: --workers 30: worker \d+ cannot be started \(Too many open files\); use few"
+    )
+    assert re.search(told, found.stderr)
+
+
+def test_what_is_printed_before_a_worker_begins_is_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('banner', flush=True)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    assert run(tmp_path / "job", {"count": 2}, Spread(workers=1)) == expected(2)
+    found = capfd.readouterr()
+    assert ("banner" in found.out, "banner" in found.err) == (False, True)
+
+
+def test_an_answer_that_cannot_be_read_costs_one_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, broken_ones = processes.Child.ask, ["nothing", '{"done": "another"}']
+
+    def breaks(child: processes.Child, order: str) -> str:
+        if "describe" not in order and broken_ones:
+            return broken_ones.pop()
+        return ask(child, order)
+
+    monkeypatch.setattr(processes.Child, "ask", breaks)
+    assert run(tmp_path / "job", {"count": 2}, Spread(workers=1)) == expected(2)
+    assert not broken_ones
 
 
 def test_a_worker_without_the_extra_for_a_place_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = {"count": 3}
     monkeypatch.setitem(sys.modules, "obstore", None)
     monkeypatch.delitem(sys.modules, "hpabatch.history.store.objects", raising=False)
-    order = {
-        "task": "000001",
-        "plan_job": PLAN_JOB,
-        "values": values,
-        "parts": "s3://bucket/parts",
-        "tasks": "",
-    }
-    order |= {"fingerprint": plan_job(values).identity.fingerprint}
-    answer = Worker().answer(order)
+    answer = Worker().answer(order_of({"count": 3}, parts="s3://bucket/parts"))
     assert answer["error"] == "UsageError"
     assert re.search(r"worker on .*: s3://.* install hpabatch\[s3\]", answer["lines"][0])
 
