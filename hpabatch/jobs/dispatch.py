@@ -14,6 +14,7 @@ from hpabatch.errors import HpabatchError, UnfinishedError, UsageError
 from hpabatch.jobs.folder import JobFolder
 from hpabatch.jobs.loop import Task
 from hpabatch.jobs.orders import Order
+from hpabatch.jobs.parts_place import job_name, place_of
 from hpabatch.jobs.processes import Reply
 from hpabatch.jobs.worker import DESCRIBE, describe
 
@@ -162,7 +163,9 @@ class Dispatch:
             "facts": dict(order.identity.facts),
             "folder": str(Path.cwd()),
             "tasks": str(folder.tasks.absolute()),
-            "parts": parts,
+            # (a worker keeps the folder of the first command that it served)
+            "parts": None if parts is None else place_of(parts),
+            "job": job_name(folder),
         }
         self._here = describe()
         self._known: set[str] = set()  # workers whose versions are those of this process

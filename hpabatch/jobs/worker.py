@@ -143,7 +143,7 @@ class Worker:
                 raise cannot_write(tasks, error) from error
         else:
             try:
-                place = PartsPlace(order["parts"], fingerprint)
+                place = PartsPlace(order["parts"], order["job"])
             except HpabatchError as error:
                 raise _here(error) from error
             job, task = self._task(order)

@@ -30,7 +30,7 @@ from hpabatch.jobs.dispatch import TaskQueue
 from hpabatch.jobs.folder import Identity, count_kept, finishing, open_job, read_record
 from hpabatch.jobs.loop import Status, Task, Tasks, run_job
 from hpabatch.jobs.orders import Order
-from hpabatch.jobs.parts_place import PartsPlace
+from hpabatch.jobs.parts_place import PartsPlace, job_name
 from hpabatch.jobs.worker import Worker, describe
 from tests.jobs.squares import PLAN_JOB, Squares, expected, plan_job, run
 
@@ -133,6 +133,85 @@ def test_parts_are_fetched_while_workers_go_on(
     monkeypatch.setattr(PartsPlace, "fetch", first_waits)
     spread = Spread(workers=1, parts=str(tmp_path / "parts"))
     assert run(tmp_path / "job", {"count": 5}, spread) == expected(5)
+
+
+def test_workers_do_not_get_far_ahead_of_the_fetches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "MOST_FETCHING", 2)
+    parts, fetch, there = tmp_path / "parts", PartsPlace.fetch, list[int]()
+    others = threading.Event()
+
+    def waits(place: PartsPlace, key: str, folder: Any) -> bool:
+        if key == "000000":
+            time.sleep(1)
+            there.append(len(list(parts.glob("*/*/record.json"))))
+            others.set()
+        return others.wait(60) and fetch(place, key, folder)
+
+    monkeypatch.setattr(PartsPlace, "fetch", waits)
+    spread = Spread(workers=1, parts=str(parts))
+    assert run(tmp_path / "job", {"count": 40}, spread) == expected(40)
+    assert 0 < there[0] < 5
+
+
+def test_parts_that_are_left_are_fetched_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {"count": 4}
+    parts, both = str(tmp_path / "parts"), threading.Barrier(2, timeout=60)
+    with open_job(tmp_path / "job", plan_job(values).identity) as folder:
+        order = order_of(values, parts=parts, job=job_name(folder))
+    for k in range(2):
+        answer = Worker().answer({**order, "task": f"{k:06}"})
+        assert answer == {"done": f"{k:06}"}
+    fetch = PartsPlace.fetch
+
+    def meets(place: PartsPlace, key: str, folder: Any) -> bool:
+        if key < "000002":
+            both.wait()
+        return fetch(place, key, folder)
+
+    monkeypatch.setattr(PartsPlace, "fetch", meets)
+    assert run(tmp_path / "job", values, Spread(workers=1, parts=parts)) == expected(4)
+
+
+def test_equal_jobs_of_two_outputs_keep_their_parts_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values: dict[str, Any] = {"count": 3}
+    spread = Spread(workers=1, parts=str(tmp_path / "parts"))
+    with open_job(tmp_path / "one", plan_job(values).identity) as folder:
+        order = order_of(values, parts=spread.parts, job=job_name(folder))
+    assert Worker().answer(order) == {"done": "000001"}
+    assert run(tmp_path / "two", values, spread) == expected(3)
+    assert [path.parent.name for path in tmp_path.glob("parts/*/*/record.json")] == ["000001"]
+    assert run(tmp_path / "one", values, spread) == expected(3)
+    assert not list(tmp_path.glob("parts/*/*/record.json"))
+
+
+def test_an_order_has_absolute_places_and_no_credentials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, seen = "s3cr3t-value", list[str]()
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AZURE_STORAGE_ACCOUNT_KEY"):
+        monkeypatch.setenv(name, secret)
+    start = processes.ProcessPool.start
+
+    def inspected(pool: processes.ProcessPool, worker: str, order: str) -> None:
+        seen.append(order)
+        start(pool, worker, order)
+
+    monkeypatch.setattr(processes.ProcessPool, "start", inspected)
+    monkeypatch.chdir(tmp_path)
+    assert run(Path("job"), {"count": 2}, Spread(workers=1, parts="parts")) == expected(2)
+    assert len(seen) == 3
+    assert not any(secret in order for order in seen)
+    order = json.loads(seen[-1])
+    assert (order["parts"], order["tasks"]) == (
+        str(tmp_path / "parts"),
+        str(tmp_path / "job/tasks"),
+    )
 
 
 def test_a_part_that_cannot_be_fetched_is_done_again(
@@ -446,7 +525,7 @@ def order_of(values: dict[str, Any], **more: Any) -> dict[str, Any]:
     """Return the order of a task as a worker reads it."""
     fingerprint = plan_job(values).identity.fingerprint
     task = {"task": "000001", "plan_job": PLAN_JOB, "values": values, "fingerprint": fingerprint}
-    return {**task, "tasks": "", "parts": None, "folder": "/", **more}
+    return {**task, "tasks": "", "parts": None, "job": "0" * 24, "folder": "/", **more}
 
 
 def test_a_folder_that_a_worker_does_not_see_needs_another_place(tmp_path: Path) -> None:
