@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import re
 import socket
 import ssl
 import threading
@@ -17,6 +18,7 @@ from hpabatch.errors import HpabatchError, UnfinishedError, UsageError
 from hpabatch.inputs.workers import client_context, split_address
 
 _LOOK_S: Final = 2.0
+_CONNECTION: Final = re.compile(r"in <.*?>: (?=\S)")
 _START: Final = "start it, or check the address and the network"
 
 
@@ -144,6 +146,6 @@ def _words(error: OSError) -> str:
 
 
 def brief(error: BaseException) -> str:
-    """Return an error's first line."""
-    lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__
+    """Return an error's first line as part of a sentence, without Dask's name of a connection."""
+    lines = _CONNECTION.sub("", str(error)).strip().splitlines()
+    return lines[0][:200].rstrip(". ") if lines else type(error).__name__

@@ -8,6 +8,7 @@ have died as well.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import queue
@@ -15,6 +16,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -27,8 +29,8 @@ from hpabatch.jobs.processes import Child, Reply
 
 _CONNECT_S: Final = 15
 _POLL_S: Final = 1.0
-_FETCH_S: Final = 30
 _ASK_S: Final = 30
+_FETCH_S: Final = 30
 _LEAVE_S: Final = 10
 
 _lock = threading.Lock()
@@ -94,8 +96,8 @@ class DaskPool:
                 f"--scheduler {self._address} does not answer ({brief(error)}): give the same "
                 "command again"
             ) from error
-        self._replies: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
-        self._running: dict[str, Any] = {}
+        self._replies: queue.SimpleQueue[tuple[str, Future[str]]] = queue.SimpleQueue()
+        self._running: dict[str, Future[str]] = {}
         self._workers: list[str] = []
         self._checked: set[str] = set()
         self._seen = 0.0
@@ -126,66 +128,84 @@ class DaskPool:
             ) from error
 
     def start(self, worker: str, order: str) -> None:
-        """Give an order to a worker.
+        """Give an order to a worker; nothing here waits for one that does not answer."""
+        loop = self._client.loop.asyncio_loop
+        running = asyncio.run_coroutine_threadsafe(self._relay(worker, order), loop)
+        self._running[worker] = running
+        running.add_done_callback(lambda done: self._replies.put((worker, done)))
 
-        Raises:
-            UsageError: it could not even read it, and would end.
-            UnfinishedError: the scheduler is gone.
-        """
-        with self._or_gone():
-            if worker not in self._checked:
-                asked = {"workers": [worker], "on_error": "return", "callback_timeout": _ASK_S}
-                # (a worker that does not answer is removed by its scheduler, in time)
-                with suppress(TimeoutError):
-                    found = self._client.run(version, "hpabatch", **asked)
-                    if isinstance(found.get(worker), PackageNotFoundError):
-                        raise _not_installed(worker)
-                    self._checked.add(worker)
-            future = self._client.submit(
-                relay,
-                order,
-                key=f"hpabatch-{uuid.uuid4()}",
-                workers=[worker],
-                allow_other_workers=False,
-                pure=False,
-                retries=0,
-            )
-        self._running[worker] = future
-        future.add_done_callback(lambda done: self._replies.put((worker, done)))
+    async def _relay(self, worker: str, order: str) -> str:
+        """Return a worker's answer to an order (UsageError: it has no hpabatch)."""
+        if worker not in self._checked:
+            # A worker that cannot read the order would end, so it is asked before the first one.
+            found = await self._client.run(version, "hpabatch", workers=[worker], on_error="return")
+            if isinstance(found.get(worker), PackageNotFoundError):
+                raise _not_installed(worker)
+            self._checked.add(worker)
+        future = self._client.submit(
+            relay,
+            order,
+            key=f"hpabatch-{uuid.uuid4()}",
+            workers=[worker],
+            allow_other_workers=False,
+            pure=False,
+            retries=0,
+        )
+        finished = asyncio.Event()
+        future.add_done_callback(lambda _: self._client.loop.add_callback(finished.set))
+        try:
+            await finished.wait()
+            # The scheduler tries for ever to get a result from a worker that it cannot reach, and
+            # a `gather` that is cancelled logs a traceback.
+            fetched = asyncio.ensure_future(self._client.gather(future))
+            fetched.add_done_callback(lambda done: done.cancelled() or done.exception())
+            if not (await asyncio.wait([fetched], timeout=_FETCH_S))[0]:
+                raise TimeoutError(f"its answer did not arrive within {_FETCH_S} s")
+            return str(fetched.result())
+        finally:
+            future.release()
 
     def wait(self) -> list[Reply]:
-        """Return replies, and the orders of workers that are gone; after a second none."""
+        """Return replies, and the orders of workers that are gone; after a second none.
+
+        Raises:
+            UsageError: a worker or the scheduler has no hpabatch.
+            UnfinishedError: the scheduler is gone.
+        """
         found = []
         with suppress(queue.Empty):
-            worker, future = self._replies.get(timeout=_POLL_S)
-            if self._running.get(worker) is future:
-                found.append(self._reply(worker, future))
+            worker, done = self._replies.get(timeout=_POLL_S)
+            if self._running.get(worker) is done:
+                del self._running[worker]
+                found.append(self._reply(worker, done))
         there = set(self.workers())
         for worker in [name for name in self._running if name not in there]:
             self._running.pop(worker).cancel()
             found.append(Reply(worker, {}, "it is gone", gone=True))
         return found
 
-    def _reply(self, worker: str, future: Any) -> Reply:
+    def _reply(self, worker: str, done: Future[str]) -> Reply:
         """Return what came of an order."""
-        del self._running[worker]
         try:
-            answer = json.loads(future.result(timeout=_FETCH_S))
+            answer = json.loads(done.result())
+        except UsageError:
+            raise
         except Exception as error:  # (its worker died with it, in one of many ways)
             if _lacks_us(error):
                 raise _not_installed(f"the scheduler at {self._address}") from error
             return Reply(worker, {}, brief(error))
-        finally:
-            future.release()
         return Reply(worker, answer, answer.get("lost", ""))
 
     def close(self) -> None:
         """Take back all orders; a worker finishes the part that it is at, and nothing more."""
         with suppress(Exception):
-            for future in self._running.values():
-                future.cancel()
-            if self._client.status == "running":
-                self._client.run(leave, on_error="ignore", callback_timeout=_LEAVE_S)
+            for running in self._running.values():
+                running.cancel()
+            # Those at an order are busy, or do not answer at all.
+            idle = [worker for worker in self._workers if worker not in self._running]
+            if idle and self._client.status == "running":
+                asked = {"workers": idle, "on_error": "ignore", "callback_timeout": _LEAVE_S}
+                self._client.run(leave, **asked)
         with suppress(Exception):
             self._client.close(timeout=2)
         _restore(self._levels)

@@ -14,11 +14,15 @@ from hpabatch.errors import HpabatchError, UnfinishedError, UsageError
 from hpabatch.jobs.folder import JobFolder
 from hpabatch.jobs.loop import Task
 from hpabatch.jobs.orders import Order
+from hpabatch.jobs.parts_place import job_name, place_of
 from hpabatch.jobs.processes import Reply
 from hpabatch.jobs.worker import DESCRIBE, describe
 
 MOST_TRIES: Final = 3
 """Workers that may die or fail at the same task before it is given up."""
+
+MOST_FAILURES: Final = 3
+"""Tasks in a row at which a worker may fail before it gets no more, as long as others do."""
 
 MOST_GONE: Final = 20
 """Workers that may be removed while they are at the same task before it is given up."""
@@ -30,6 +34,7 @@ WARN_FIRST_S: Final = 5.0
 WARN_EVERY_S: Final = 20.0
 """Time until the first warning that there is none, and between two of them."""
 
+_MEMORY: Final = "give the workers more memory"
 _log = logging.getLogger(__name__)
 
 
@@ -111,6 +116,10 @@ class TaskQueue:
         self._back.append(task)
         self._had.setdefault(task.key, set()).update([] if worker is None else [worker])
 
+    def forget(self, task: Task) -> None:
+        """Forget who has had a task, which is finished."""
+        self._had.pop(task.key, None)
+
 
 class _Absence:
     """Time for which there is no worker."""
@@ -154,7 +163,9 @@ class Dispatch:
             "facts": dict(order.identity.facts),
             "folder": str(Path.cwd()),
             "tasks": str(folder.tasks.absolute()),
-            "parts": parts,
+            # (a worker keeps the folder of the first command that it served)
+            "parts": None if parts is None else place_of(parts),
+            "job": job_name(folder),
         }
         self._here = describe()
         self._known: set[str] = set()  # workers whose versions are those of this process
@@ -162,11 +173,13 @@ class Dispatch:
         self._absence = _Absence()
         self._tries: Counter[str] = Counter()
         self._gone: Counter[str] = Counter()
+        self._failures: Counter[str] = Counter()  # by worker, since its last finished task
+        self._told: dict[str, str] = {}  # by worker its last error
 
     @property
     def is_open(self) -> bool:
         """Whether there are tasks that no worker has finished."""
-        return bool(self._queue or self._out)
+        return bool(self._queue) or any(task is not None for task in self._out.values())
 
     def step(self) -> list[Task]:
         """Give orders to workers without one, and wait some time for replies.
@@ -175,21 +188,30 @@ class Dispatch:
         """
         names = self._pool.workers()
         self._known &= set(names)
-        for worker in names:
-            self._give(worker, names)
+        for worker in [name for name in self._failures if name not in names]:
+            del self._failures[worker]
+        good = [name for name in names if self._failures[name] < MOST_FAILURES] or names
+        for worker in good:
+            self._give(worker, good)
         self._absence.note(bool(names or self._out))
         found = [self._take_back(reply) for reply in self._pool.wait()]
         return [task for task in found if task is not None]
 
-    def again(self, task: Task, why: str, worker: str | None = None) -> None:
+    def again(self, task: Task, why: str, fix: str, worker: str | None = None) -> None:
         """Have a task done once more (UnfinishedError: it was, too often)."""
         self._tries[task.key] += 1
         if self._tries[task.key] >= MOST_TRIES:
             raise UnfinishedError(
-                f"part {task.key} could not be computed by {MOST_TRIES} workers ({why}): give "
-                "them more memory, then give the same command again"
+                f"task {task.key} could not be done by {MOST_TRIES} workers ({why}): {fix}, then "
+                "give the same command again"
             )
         self._queue.give_back(task, worker)
+
+    def finish(self, task: Task) -> None:
+        """Forget what happened at a task, whose part is kept."""
+        for counts in (self._tries, self._gone):
+            counts.pop(task.key, None)
+        self._queue.forget(task)
 
     def _give(self, worker: str, workers: Sequence[str]) -> None:
         if worker in self._out or not self._queue:
@@ -213,10 +235,15 @@ class Dispatch:
         if task is None:
             self._compare(reply)
             return None
-        if "error" not in reply.answer:
-            return task
-        self._failed(reply, task)
-        return None
+        if "error" in reply.answer:
+            self._failed(reply, task)
+            return None
+        if reply.answer.get("done") != task.key:
+            why = f"{reply.worker} answered for another task"
+            self.again(task, why, "start the workers again", reply.worker)
+            return None
+        self._failures.pop(reply.worker, None)
+        return task
 
     def _lost(self, reply: Reply, task: Task | None) -> None:
         """Go on without a worker that died or was removed (UnfinishedError: too often)."""
@@ -225,14 +252,14 @@ class Dispatch:
             if self._tries[reply.worker] >= MOST_TRIES and not reply.gone:
                 raise UnfinishedError(f"{reply.worker} cannot begin: {reply.lost}")
             if not reply.gone:
-                _log.warning("%s: %s; it is started again", reply.worker, reply.lost)
+                _log.warning("%s: %s; it gets its order again", reply.worker, reply.lost)
             return
         self._gone[task.key] += reply.gone
         if reply.gone and self._gone[task.key] < MOST_GONE:
             self._queue.give_back(task, None)
         else:
-            self.again(task, f"{reply.worker}: {reply.lost}", reply.worker)
-        _log.warning("%s: %s; part %s is given out again", reply.worker, reply.lost, task.key)
+            self.again(task, f"{reply.worker}: {reply.lost}", _MEMORY, reply.worker)
+        _log.warning("%s: %s; task %s is given out again", reply.worker, reply.lost, task.key)
 
     def _failed(self, reply: Reply, task: Task) -> None:
         """Give the task of a fault to another worker; after some it is the command's error.
@@ -243,6 +270,16 @@ class Dispatch:
         if self._tries[task.key] >= MOST_TRIES:
             raise _error_of(reply.answer)
         self._queue.give_back(task, reply.worker)
+        error = str(_error_of(reply.answer))
+        if self._told.get(reply.worker) != error:
+            self._told[reply.worker] = error
+            _log.warning("%s: %s; task %s is given out again", reply.worker, error, task.key)
+        self._failures[reply.worker] += 1
+        if self._failures[reply.worker] == MOST_FAILURES:
+            _log.warning(
+                "%s: %d tasks in a row failed, so it gets no more as long as others finish theirs",
+                *(reply.worker, MOST_FAILURES),
+            )
 
     def _compare(self, reply: Reply) -> None:
         """Take a worker on (UsageError: its versions differ from those here)."""

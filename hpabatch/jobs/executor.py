@@ -21,11 +21,20 @@ from hpabatch.jobs.dispatch import Dispatch, Pool, TaskQueue
 from hpabatch.jobs.folder import JobFolder, read_record
 from hpabatch.jobs.loop import Executor, Task, Tasks, Work, in_this_process
 from hpabatch.jobs.orders import Order, Values
-from hpabatch.jobs.parts_place import PartsPlace, place_of, remember_place, remembered_places
+from hpabatch.jobs.parts_place import (
+    PartsPlace,
+    job_name,
+    place_of,
+    remember_place,
+    remembered_places,
+)
 from hpabatch.jobs.processes import ProcessPool
 
 FETCHES: Final = 8
 """Parts that are fetched at a time."""
+
+MOST_FETCHING: Final = 4 * FETCHES
+"""Parts that are fetched or wait for it; with more, workers get no orders."""
 
 SHOWN_S: Final = 5.0
 """Time that a network file system may take to show what a worker of another machine wrote."""
@@ -56,7 +65,7 @@ def executor_of(spread: Spread, order: Order, here: Executor = in_this_process) 
         return alone
     _refuse_held(order.values)
     if spread.parts is not None:
-        PartsPlace(spread.parts, order.identity.fingerprint)
+        PartsPlace(spread.parts, "")
     spread.check_scheduler()
 
     def execute(work: Work[Any], folder: JobFolder, tasks: Sequence[Task]) -> Generator[Task]:
@@ -80,17 +89,10 @@ def _by_workers(
     spread: Spread, order: Order, folder: JobFolder, tasks: Sequence[Task]
 ) -> Generator[Task]:
     """Have tasks done by workers; yield each once the folder keeps its part."""
-    place = None if spread.parts is None else PartsPlace(spread.parts, order.identity.fingerprint)
+    place = None if spread.parts is None else PartsPlace(spread.parts, job_name(folder))
     if place is not None and tasks:
         place.probe()
-        if there := frozenset(place.whole()):
-            left = array("I")
-            for k, task in enumerate(tasks):
-                if task.key in there and place.fetch(task.key, folder):
-                    yield task
-                else:
-                    left.append(k)
-            tasks = Tasks(tasks.__getitem__, left)
+        tasks = yield from _fetch_left(place, folder, tasks)
     if tasks:
         with closing(_open_pool(spread, len(tasks))) as pool:
             if spread.parts is not None:
@@ -103,14 +105,36 @@ def _by_workers(
     _clear_all(folder, spread.parts)
 
 
+def _fetch_left(
+    place: PartsPlace, folder: JobFolder, tasks: Sequence[Task]
+) -> Generator[Task, None, Sequence[Task]]:
+    """Fetch the parts that an earlier run has left; yield their tasks, return all others."""
+    there = frozenset(place.whole())
+    found, left = array("I"), array("I")
+    for k, task in enumerate(tasks):
+        (found if task.key in there else left).append(k)
+    with ThreadPoolExecutor(FETCHES, "fetch") as threads:
+        for first in range(0, len(found), MOST_FETCHING):
+            some = found[first : first + MOST_FETCHING]
+            for k, is_whole in zip(
+                some, threads.map(lambda k: place.fetch(tasks[k].key, folder), some), strict=True
+            ):
+                if is_whole:
+                    yield tasks[k]
+                else:
+                    left.append(k)
+    return Tasks(tasks.__getitem__, array("I", sorted(left))) if found else tasks
+
+
 def _kept_here(dispatch: Dispatch, folder: JobFolder) -> Iterator[Task]:
     """Yield finished tasks whose parts workers have written into the folder."""
     while dispatch.is_open:
         for task in dispatch.step():
             if _is_kept(task, folder):
+                dispatch.finish(task)
                 yield task
             else:
-                dispatch.again(task, f"its files are not all at {folder.tasks}")
+                dispatch.again(task, *_incomplete(str(folder.tasks)))
 
 
 def _fetched(dispatch: Dispatch, place: PartsPlace, folder: JobFolder) -> Iterator[Task]:
@@ -122,17 +146,24 @@ def _fetched(dispatch: Dispatch, place: PartsPlace, folder: JobFolder) -> Iterat
     fetching: dict[Future[bool], Task] = {}
     try:
         while dispatch.is_open or fetching:
-            finished = dispatch.step() if dispatch.is_open else []
-            fetching |= {threads.submit(place.fetch, t.key, folder): t for t in finished}
-            patience_s = 0 if dispatch.is_open else None
-            for future in wait(fetching, patience_s, FIRST_COMPLETED).done:
+            if goes_on := dispatch.is_open and len(fetching) < MOST_FETCHING:
+                finished = dispatch.step()
+                fetching |= {threads.submit(place.fetch, t.key, folder): t for t in finished}
+            for future in wait(fetching, 0 if goes_on else None, FIRST_COMPLETED).done:
                 task = fetching.pop(future)
                 if future.result():
+                    dispatch.finish(task)
                     yield task
                 else:
-                    dispatch.again(task, f"its files are not all at {place.location}")
+                    dispatch.again(task, *_incomplete(place.location))
     finally:
         threads.shutdown(cancel_futures=True)
+
+
+def _incomplete(place: str) -> tuple[str, str]:
+    """Return what is wrong with a finished task whose part is not there, and the fix."""
+    wrong = f"its files are not all at {place}"
+    return wrong, f"make sure that {place} is the same place for the workers and this command"
 
 
 def _is_kept(task: Task, folder: JobFolder) -> bool:
@@ -152,10 +183,10 @@ def _clear_all(folder: JobFolder, parts: str | None = None) -> None:
     """
     places = dict.fromkeys(remembered_places(folder))
     if parts is not None:
-        places[place_of(parts), folder.fingerprint] = None
-    for location, fingerprint in places:
+        places[place_of(parts), job_name(folder)] = None
+    for location, job in places:
         try:
-            PartsPlace(location, fingerprint).clear()
+            PartsPlace(location, job).clear()
         except (UsageError, UnfinishedError) as error:
             _log.warning("finished parts could not be removed: %s", error)
 

@@ -88,10 +88,11 @@ def made_by() -> list[str]:
 class JobFolder:
     """An open job folder; this process alone works in it until `close`."""
 
-    def __init__(self, path: Path, lock: IO[str], fingerprint: str) -> None:
+    def __init__(self, path: Path, lock: IO[str], fingerprint: str, temporary: bool) -> None:
         """Use `open_job`."""
         self.path = path
         self.fingerprint = fingerprint
+        self.temporary = temporary
         self._lock = lock
 
     def __enter__(self) -> JobFolder:
@@ -256,7 +257,12 @@ def count_kept(path: Path) -> int:
 
 
 def open_job(
-    path: Path, identity: Identity, *, restart: bool = False, replace: bool | None = None
+    path: Path,
+    identity: Identity,
+    *,
+    restart: bool = False,
+    replace: bool | None = None,
+    temporary: bool = False,
 ) -> JobFolder:
     """Return a job folder: a new one, or the one that an interrupted run of the same job left.
 
@@ -265,6 +271,7 @@ def open_job(
         identity: of the job that is to be done or resumed.
         restart: throw away what an earlier run left.
         replace: throw away what another job left; None: the command has no such option.
+        temporary: the same command has another path for it next time.
 
     Raises:
         UsageError: others can change it, it belongs to another job, is no job folder, or cannot be
@@ -290,7 +297,7 @@ def open_job(
         if isinstance(error, OSError):
             raise cannot_write(path, error) from error
         raise
-    return JobFolder(path, lock, identity.fingerprint)
+    return JobFolder(path, lock, identity.fingerprint, temporary)
 
 
 def _claim(path: Path, lock: IO[str]) -> None:

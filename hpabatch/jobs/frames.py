@@ -146,7 +146,7 @@ def run_by_workers(
     execute = executor_of(Spread.part_of(spread), order)
     with (
         tempfile.TemporaryDirectory(prefix="hpabatch-", dir=temporary_root()) as place,
-        open_job(Path(place) / "job", job.identity) as folder,
+        open_job(Path(place) / "job", job.identity, temporary=True) as folder,
     ):
         yield folder, run_job(job.tasks, job.work, folder, report, execute)
 

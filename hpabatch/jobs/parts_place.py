@@ -2,7 +2,7 @@
 
 ::
 
-    PLACE/3f9c0a…/00004/results.arrow   a part's files, below its job's fingerprint
+    PLACE/3f9c0a…/00004/results.arrow   a part's files, below the name of its job (`job_name`)
     PLACE/3f9c0a…/00004/record.json     written last: the part is whole
 
 Workers send parts there, and the command fetches each into its own job folder. No fault of the
@@ -12,6 +12,7 @@ leave finished parts where they are.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -28,7 +29,7 @@ from hpabatch.history.store.storage import Storage, open_storage
 from hpabatch.jobs.folder import NEW_PLACES, PLACES, RECORD, JobFolder, cannot_write
 
 _NAME_LENGTH: Final = 24
-_JOB = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_JOB = re.compile(rf"[0-9a-f]{{{_NAME_LENGTH}}}", re.ASCII)
 _REMOVED_AT_ONCE: Final = 1000
 
 
@@ -39,11 +40,11 @@ class _IncompleteError(Exception):
 class PartsPlace:
     """The parts of one job at a place."""
 
-    def __init__(self, location: str, fingerprint: str) -> None:
+    def __init__(self, location: str, job: str) -> None:
         """Take a folder or URL; nothing is read yet (UsageError: it cannot be used)."""
         with _no_fault_of_the_history():
             self._storage: Storage = open_storage(location)
-        self._job = fingerprint[:_NAME_LENGTH]
+        self._job = job
         self._moved: list[str] = []
         self._lock = Lock()
 
@@ -136,6 +137,13 @@ class PartsPlace:
         return f"{self._job}/{key}/{file}"
 
 
+def job_name(folder: JobFolder) -> str:
+    """Return the name of a job at a place: commands with the same work have one for each output."""
+    output = "" if folder.temporary else os.path.abspath(folder.path)
+    text = json.dumps([folder.fingerprint, output])
+    return hashlib.sha256(text.encode()).hexdigest()[:_NAME_LENGTH]
+
+
 def place_of(location: str) -> str:
     """Return a folder as an absolute path, which another working directory does not change."""
     return location if "://" in location else os.path.abspath(location)
@@ -147,19 +155,19 @@ def remember_place(location: str, folder: JobFolder) -> None:
     Raises:
         UsageError: the job folder cannot be written.
     """
-    where = place_of(location)
+    place = place_of(location), job_name(folder)
     known = remembered_places(folder)
-    if (where, folder.fingerprint) in known:
+    if place in known:
         return
     try:
         with atomic_path(folder.path / PLACES, folder.path / NEW_PLACES) as temporary:
-            temporary.write_text(json.dumps([*known, (where, folder.fingerprint)]))
+            temporary.write_text(json.dumps([*known, place]))
     except OSError as error:
         raise cannot_write(folder.path, error) from error
 
 
 def remembered_places(folder: JobFolder) -> list[tuple[str, str]]:
-    """Return where parts may have been left for a job folder, each with its job's fingerprint."""
+    """Return where parts may have been left for a job folder, each with its job's name there."""
     try:
         found = json.loads(read_regular(folder.path / PLACES))
         pairs = [(str(place), str(job)) for place, job in found]

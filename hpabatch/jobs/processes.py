@@ -1,6 +1,6 @@
 """Worker processes: `hpabatch.jobs.worker` beside this process, one order at a time each.
 
-Standard library only, because a Dask worker imports it too.
+It imports little, because a Dask worker imports it too.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from hpabatch.errors import UsageError
+
 AHEAD: Final = "--ahead"
 _WAIT_S: Final = 10.0
+_STDERR: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What became of a worker's order: its answer, or why there is none ("": there is one).
+    """Reply to a worker's order: its answer, or why there is none ("": there is one).
 
     `gone`: it has been removed, which is no fault of the order as far as is known.
     """
@@ -43,15 +46,25 @@ class Child:
         """
         self.threads = threads
         names = ("NUMBA_NUM_THREADS", "POLARS_MAX_THREADS", "OMP_NUM_THREADS")
+        # Not stdout: code of the user's (sitecustomize) may write there before the worker begins.
+        reading, writing = os.pipe()
         # -P: nothing of the current folder is imported in place of a library.
-        line = [sys.executable, "-P", "-m", "hpabatch.jobs.worker", *([AHEAD] if ahead else [])]
-        self._process = subprocess.Popen(  # noqa: S603 - this program
-            line,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, **dict.fromkeys(names, str(threads))},
-            start_new_session=True,  # Ctrl-C is for this process, which ends the worker itself
-        )
+        line = [sys.executable, "-P", "-m", "hpabatch.jobs.worker", str(writing)]
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - this program
+                [*line, *([AHEAD] if ahead else [])],
+                stdin=subprocess.PIPE,
+                stdout=_STDERR,
+                pass_fds=(writing,),
+                env={**os.environ, **dict.fromkeys(names, str(threads))},
+                start_new_session=True,  # Ctrl-C is for this process, which ends the worker itself
+            )
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        self._answers = os.fdopen(reading, "rb")
 
     @property
     def pid(self) -> int:
@@ -60,13 +73,12 @@ class Child:
 
     def ask(self, order: str) -> str:
         """Return the answer to an order, one line of JSON; "": the process has ended."""
-        stdin, stdout = self._process.stdin, self._process.stdout
+        stdin = self._process.stdin
         assert stdin is not None
-        assert stdout is not None
         try:
             stdin.write(order.encode() + b"\n")
             stdin.flush()
-            line = stdout.readline()
+            line = self._answers.readline()
         except (OSError, ValueError):
             return ""
         return line.decode() if line.endswith(b"\n") else ""
@@ -76,7 +88,7 @@ class Child:
         with suppress(OSError):
             self._process.kill()
         code = self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
+        for stream in (self._process.stdin, self._answers):
             if stream is not None:
                 with suppress(OSError):
                     stream.close()
@@ -94,7 +106,8 @@ def started_ahead(count: int | None) -> Iterator[None]:
     cores: there may be fewer parts than that.
     """
     if count is not None and count <= len(os.sched_getaffinity(0)):
-        _ahead.extend(Child(_threads(count), ahead=True) for _ in range(count))
+        with suppress(OSError):  # (the pool tells why one cannot be started)
+            _ahead.extend(Child(_threads(count), ahead=True) for _ in range(count))
     try:
         yield
     finally:
@@ -129,17 +142,29 @@ class ProcessPool:
         return self._names
 
     def start(self, worker: str, order: str) -> None:
-        """Give a worker its order."""
+        """Give a worker its order (UsageError: it cannot be started)."""
         if worker not in self._children:
-            self._children[worker] = _ahead.pop(0) if _ahead else Child(self._threads)
+            try:
+                self._children[worker] = _ahead.pop(0) if _ahead else Child(self._threads)
+            except OSError as error:
+                raise UsageError(
+                    f"--workers {len(self._names)}: {worker} cannot be started ({error.strerror}); "
+                    "use fewer workers, or raise the limits of this user (ulimit -a)"
+                ) from error
         self._askers.submit(self._ask, worker, self._children[worker], order)
 
     def _ask(self, worker: str, child: Child, order: str) -> None:
-        line = child.ask(order)
-        reply = Reply(worker, json.loads(line)) if line else Reply(worker, {}, child.close())
-        if not line:
-            self._children.pop(worker, None)
-        self._replies.put(reply)
+        # Whatever happens here is a reply: an error that stays in this thread leaves the command
+        # waiting.
+        try:
+            if line := child.ask(order):
+                self._replies.put(Reply(worker, json.loads(line)))
+                return
+            why = child.close()
+        except Exception as error:  # noqa: BLE001
+            why = f"{error}; {child.close()}"
+        self._children.pop(worker, None)
+        self._replies.put(Reply(worker, {}, why))
 
     def wait(self) -> list[Reply]:
         """Return replies, after some seconds none."""

@@ -190,7 +190,7 @@ def _job_folder(job: ReplayJob, identity: Identity, tasks: Sequence[Task]) -> It
             tempfile.TemporaryDirectory(
                 prefix="hpabatch-replay-", dir=temporary_root()
             ) as temporary,
-            open_job(Path(temporary) / "job", identity) as folder,
+            open_job(Path(temporary) / "job", identity, temporary=True) as folder,
         ):
             yield folder
         return

@@ -1,9 +1,9 @@
 """Worker: a process that does tasks of a job for a command.
 
-It reads orders from stdin and writes an answer to each to stdout, both one line of JSON, and ends
-when stdin does. From an order's values the job is planned again here, by the same code, and must
-come to the same fingerprint. The part that a task leaves goes into the job folder, or to another
-place that all workers reach; the answer says only that it is there.
+It reads orders from stdin and writes an answer to each to a pipe, whose number is its argument,
+both one line of JSON, and ends when stdin does. From an order's values the job is planned again
+here, by the same code, and must come to the same fingerprint. The part that a task leaves goes into
+the job folder, or to another place that all workers reach; the answer says only that it is there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from hpabatch import errors
-from hpabatch.errors import HpabatchError, UsageError, as_usage
+from hpabatch.errors import HpabatchError, UnfinishedError, UsageError, as_usage
 from hpabatch.jobs.folder import (
     cannot_write,
     code_digest,
@@ -113,6 +113,12 @@ class Worker:
             return {"done": order["task"]}
         except HpabatchError as error:
             return {"error": _public_name(error), "lines": [str(text) for text in error.args]}
+        except OSError as error:
+            where = "" if error.filename is None else f" ({error.filename})"
+            what = f"{error.strerror or error}{where}"
+            return _told(UsageError, f"{what}; make room there, or raise the limits of its user")
+        except MemoryError:
+            return _told(UnfinishedError, "its memory is full; give the workers more memory")
         except Exception:  # noqa: BLE001  (a bug ends the command)
             return {"bug": traceback.format_exc()}
 
@@ -120,12 +126,14 @@ class Worker:
         key, fingerprint = order["task"], order["fingerprint"]
         if order["parts"] is None:
             tasks = Path(order["tasks"])
-            if not tasks.is_dir():
+            try:
+                os.stat(f"{tasks}/")
+            except OSError as error:
                 raise UsageError(
-                    f"worker on {platform.node()}: there is no folder {tasks} for finished parts: "
-                    "workers on other machines need the same file system, or --parts with an "
-                    "object storage"
-                )
+                    f"worker on {platform.node()}: expected the command's folder for finished "
+                    f"parts, got: {error.strerror} ({tasks}/): workers on other machines need the "
+                    "same file system and the command's user, or --parts with an object storage"
+                ) from error
             if read_record(tasks / key, fingerprint) is not None:
                 return
             job, task = self._task(order)
@@ -135,7 +143,7 @@ class Worker:
                 raise cannot_write(tasks, error) from error
         else:
             try:
-                place = PartsPlace(order["parts"], fingerprint)
+                place = PartsPlace(order["parts"], order["job"])
             except HpabatchError as error:
                 raise _here(error) from error
             job, task = self._task(order)
@@ -157,6 +165,11 @@ class Worker:
             self._job.history.forget_warnings(self._warnings)
         self._last = self._places[key]
         return self._job, self._job.tasks[self._last]
+
+
+def _told(kind: type[HpabatchError], text: str) -> dict[str, Any]:
+    """Return the answer for an error that is not one of this package."""
+    return {"error": kind.__name__, "lines": [f"worker on {platform.node()}: {text}"]}
 
 
 def _plan(order: Mapping[str, Any]) -> PlannedJob[Any]:
@@ -203,9 +216,8 @@ def _read_orders(stream: IO[str], orders: queue.SimpleQueue[str]) -> None:
 
 def main() -> None:
     """Do orders until stdin ends."""
-    # What libraries print must not stand among the answers.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
+    answers = os.fdopen(int(sys.argv[1]), "w")
+    os.set_inheritable(answers.fileno(), False)
     # What reads stdin must not read orders.
     given = os.fdopen(os.dup(0))
     with open(os.devnull) as nothing:

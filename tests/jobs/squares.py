@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -27,7 +28,8 @@ PLAN_JOB = "tests.jobs.squares:plan_job"
 class Squares:
     """Squares numbers, each after `seconds`; `deadly`, `wrong` and `buggy` are tasks.
 
-    The first task fails that does not find the file `flaky`; `reads`: they read standard input.
+    The first task fails that does not find the file `flaky`; `reads`: they read standard input;
+    `full`: what has no room, memory or disk.
     """
 
     seconds: float = 0.0
@@ -36,6 +38,7 @@ class Squares:
     buggy: int | None = None
     flaky: str | None = None
     reads: bool = False
+    full: str = ""
 
     def compute(self, tasks: Sequence[Task]) -> Iterator[int]:
         for task in tasks:
@@ -52,6 +55,8 @@ class Squares:
             yield 1 // (task.argument != self.buggy) * task.argument**2
 
     def save(self, result: int, place: Path) -> dict[str, Any]:
+        if self.full:
+            raise MemoryError if self.full == "memory" else OSError(errno.ENOSPC, "No space left")
         (place / "square.txt").write_text(str(result))
         return {"square": result}
 

@@ -17,6 +17,7 @@ import pytest
 from hpabatch.errors import HpabatchError, UnfinishedError, UsageError
 from hpabatch.inputs.workers import Spread, check_scheduler
 from hpabatch.jobs import dask_workers
+from hpabatch.jobs.contact import brief
 from tests.importers.prometheus.certificates import Authority
 from tests.jobs.dask_cluster import Cluster
 from tests.jobs.squares import run
@@ -150,6 +151,13 @@ def test_a_worker_is_no_scheduler(tmp_path: Path) -> None:
         assert f"got a Dask worker; its scheduler is at {cluster.address}" in told
     finally:
         cluster.close()
+
+
+def test_an_error_of_dask_becomes_part_of_a_sentence() -> None:
+    closed = "in <TCP (closed) ConnectionPool.ncores local=tcp://127.0.0.1:1>: Stream is closed"
+    assert brief(OSError(closed)) == "Stream is closed"
+    assert brief(OSError("Timed out after 30 s.\nmore")) == "Timed out after 30 s"
+    assert brief(TimeoutError()) == "TimeoutError"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 import re
 import signal
@@ -69,6 +70,45 @@ def test_a_worker_may_die_at_any_time(cluster: Cluster, tmp_path: Path) -> None:
         assert run(place, SLOW, on(cluster), at(5 + 9 * k, cluster.kill_worker)) == expected(30)
 
 
+def test_a_worker_that_does_not_answer_holds_up_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.workers[0].send_signal(signal.SIGSTOP)
+    begin = time.monotonic()
+    assert run(tmp_path / "job", {"count": 5}, on(cluster)) == expected(5)
+    assert time.monotonic() - begin < 25
+
+
+_DIES_WITH_A_RESULT = """
+import os, signal, sys
+from pathlib import Path
+if "distributed.cli.dask_worker" in sys.orig_argv:
+    from distributed import Worker
+    kept = Worker.get_data
+    async def get_data(worker, comm, *given, **more):
+        if Path({met!r}).exists():
+            return await kept(worker, comm, *given, **more)
+        Path({met!r}).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    Worker.get_data = get_data
+"""
+
+
+def test_a_worker_that_dies_before_its_result_is_fetched_holds_up_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "dask").mkdir()
+    code = _DIES_WITH_A_RESULT.format(met=str(tmp_path / "met"))
+    (tmp_path / "dask" / "sitecustomize.py").write_text(code)
+    cluster = Cluster(tmp_path / "dask", env={"PYTHONPATH": f"{tmp_path}/dask:{os.getcwd()}"})
+    begin = time.monotonic()
+    try:
+        assert run(tmp_path / "job", {"count": 5}, on(cluster)) == expected(5)
+    finally:
+        cluster.close()
+    assert time.monotonic() - begin < 25
+    assert (tmp_path / "met").exists()
+    assert not any("timed out" in message for message in caplog.messages)
+
+
 def test_the_scheduler_may_die_at_any_time(
     cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,7 +126,6 @@ def test_a_scheduler_that_stops_is_gone(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dask_workers, "_ASK_S", 2)
-    monkeypatch.setattr(dask_workers, "_FETCH_S", 2)
     monkeypatch.setattr(dask_workers, "_LEAVE_S", 1)
     pytest.importorskip("distributed")  # (sets its loggers' levels)
     level = logging.getLogger("distributed.client").level
@@ -121,7 +160,7 @@ def test_the_command_may_die_at_any_time(cluster: Cluster, tmp_path: Path) -> No
 
 def test_a_part_that_kills_its_workers_is_given_up(cluster: Cluster, tmp_path: Path) -> None:
     values = {"count": 6, "squares": {"deadly": 3}}
-    with pytest.raises(UnfinishedError, match=r"part 000003 could not be computed by 3 workers"):
+    with pytest.raises(UnfinishedError, match=r"task 000003 could not be done by 3 workers"):
         run(tmp_path / "job", values, on(cluster))
     assert all(worker.poll() is None for worker in cluster.workers)
 

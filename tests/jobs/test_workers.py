@@ -30,7 +30,7 @@ from hpabatch.jobs.dispatch import TaskQueue
 from hpabatch.jobs.folder import Identity, count_kept, finishing, open_job, read_record
 from hpabatch.jobs.loop import Status, Task, Tasks, run_job
 from hpabatch.jobs.orders import Order
-from hpabatch.jobs.parts_place import PartsPlace
+from hpabatch.jobs.parts_place import PartsPlace, job_name
 from hpabatch.jobs.worker import Worker, describe
 from tests.jobs.squares import PLAN_JOB, Squares, expected, plan_job, run
 
@@ -90,14 +90,15 @@ def test_a_worker_that_dies_costs_one_part(
     values = {"count": 9, "squares": SLOW}
     assert run(tmp_path / "job", values, TWO, kill) == expected(9)
     assert len(children) > 2
-    dead = r"worker \d: it was ended by signal 9; (part 00000\d is given out|it is started) again"
+    again = r"(task 00000\d is given out|it gets its order) again"
+    dead = rf"worker \d: it was ended by signal 9; {again}"
     assert all(re.fullmatch(dead, message) for message in caplog.messages), caplog.messages
     assert caplog.messages
 
 
 def test_a_part_that_kills_its_workers_is_given_up(tmp_path: Path) -> None:
     values = {"count": 9, "squares": {"deadly": 5}}
-    with pytest.raises(UnfinishedError, match=r"part 000005 could not .* by 3 workers .*signal 9"):
+    with pytest.raises(UnfinishedError, match=r"task 000005 could not .* by 3 workers .*signal 9"):
         run(tmp_path / "job", values, TWO)
     assert count_kept(tmp_path / "job") >= 4
 
@@ -132,6 +133,85 @@ def test_parts_are_fetched_while_workers_go_on(
     monkeypatch.setattr(PartsPlace, "fetch", first_waits)
     spread = Spread(workers=1, parts=str(tmp_path / "parts"))
     assert run(tmp_path / "job", {"count": 5}, spread) == expected(5)
+
+
+def test_workers_do_not_get_far_ahead_of_the_fetches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "MOST_FETCHING", 2)
+    parts, fetch, there = tmp_path / "parts", PartsPlace.fetch, list[int]()
+    others = threading.Event()
+
+    def waits(place: PartsPlace, key: str, folder: Any) -> bool:
+        if key == "000000":
+            time.sleep(1)
+            there.append(len(list(parts.glob("*/*/record.json"))))
+            others.set()
+        return others.wait(60) and fetch(place, key, folder)
+
+    monkeypatch.setattr(PartsPlace, "fetch", waits)
+    spread = Spread(workers=1, parts=str(parts))
+    assert run(tmp_path / "job", {"count": 40}, spread) == expected(40)
+    assert 0 < there[0] < 5
+
+
+def test_parts_that_are_left_are_fetched_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {"count": 4}
+    parts, both = str(tmp_path / "parts"), threading.Barrier(2, timeout=60)
+    with open_job(tmp_path / "job", plan_job(values).identity) as folder:
+        order = order_of(values, parts=parts, job=job_name(folder))
+    for k in range(2):
+        answer = Worker().answer({**order, "task": f"{k:06}"})
+        assert answer == {"done": f"{k:06}"}
+    fetch = PartsPlace.fetch
+
+    def meets(place: PartsPlace, key: str, folder: Any) -> bool:
+        if key < "000002":
+            both.wait()
+        return fetch(place, key, folder)
+
+    monkeypatch.setattr(PartsPlace, "fetch", meets)
+    assert run(tmp_path / "job", values, Spread(workers=1, parts=parts)) == expected(4)
+
+
+def test_equal_jobs_of_two_outputs_keep_their_parts_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values: dict[str, Any] = {"count": 3}
+    spread = Spread(workers=1, parts=str(tmp_path / "parts"))
+    with open_job(tmp_path / "one", plan_job(values).identity) as folder:
+        order = order_of(values, parts=spread.parts, job=job_name(folder))
+    assert Worker().answer(order) == {"done": "000001"}
+    assert run(tmp_path / "two", values, spread) == expected(3)
+    assert [path.parent.name for path in tmp_path.glob("parts/*/*/record.json")] == ["000001"]
+    assert run(tmp_path / "one", values, spread) == expected(3)
+    assert not list(tmp_path.glob("parts/*/*/record.json"))
+
+
+def test_an_order_has_absolute_places_and_no_credentials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, seen = "s3cr3t-value", list[str]()
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AZURE_STORAGE_ACCOUNT_KEY"):
+        monkeypatch.setenv(name, secret)
+    start = processes.ProcessPool.start
+
+    def inspected(pool: processes.ProcessPool, worker: str, order: str) -> None:
+        seen.append(order)
+        start(pool, worker, order)
+
+    monkeypatch.setattr(processes.ProcessPool, "start", inspected)
+    monkeypatch.chdir(tmp_path)
+    assert run(Path("job"), {"count": 2}, Spread(workers=1, parts="parts")) == expected(2)
+    assert len(seen) == 3
+    assert not any(secret in order for order in seen)
+    order = json.loads(seen[-1])
+    assert (order["parts"], order["tasks"]) == (
+        str(tmp_path / "parts"),
+        str(tmp_path / "job/tasks"),
+    )
 
 
 def test_a_part_that_cannot_be_fetched_is_done_again(
@@ -305,8 +385,49 @@ def test_a_worker_that_is_removed_is_no_fault_of_its_part(
     monkeypatch.setattr(executor, "_open_pool", lambda *_: Removed(tmp_path, removals))
     assert run(tmp_path / "job", {"count": 2}, TWO) == expected(2)
     removals = dispatch.MOST_GONE + dispatch.MOST_TRIES
-    with pytest.raises(UnfinishedError, match=r"part 000000 could not be computed .*it is gone"):
+    with pytest.raises(UnfinishedError, match=r"task 000000 could not be done .*it is gone"):
         run(tmp_path / "more", {"count": 2}, TWO)
+
+
+class OneFails(Removed):
+    """A pool of two workers, of which one fails at all tasks."""
+
+    def __init__(self, tasks: Path) -> None:
+        super().__init__(tasks, 0)
+        self.failed: list[str] = []
+
+    def workers(self) -> list[str]:
+        return ["bad", "w"]
+
+    def start(self, worker: str, order: str) -> None:
+        asked = json.loads(order)
+        if worker == "bad" and asked["task"] != "describe":
+            self.failed.append(asked["task"])
+            answer = {"error": "UsageError", "lines": ["no credentials"]}
+            self.replies.append(processes.Reply(worker, answer))
+        else:
+            self.replies.append(processes.Reply(worker, self.worker.answer(asked)))
+
+
+def test_a_worker_that_fails_at_all_tasks_is_told_and_gets_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool = OneFails(tmp_path)
+    monkeypatch.setattr(executor, "_open_pool", lambda *_: pool)
+    assert run(tmp_path / "job", {"count": 20}, TWO) == expected(20)
+    assert len(pool.failed) == dispatch.MOST_FAILURES
+    first, last = caplog.messages
+    assert re.fullmatch(r"bad: no credentials; task \d+ is given out again", first)
+    assert re.match(r"bad: 3 tasks in a row failed, so it gets no more", last)
+
+
+def test_what_is_known_of_a_task_ends_with_it() -> None:
+    tasks = [Task(f"{k}", 1, k) for k in range(3)]
+    queue = TaskQueue(tasks)
+    for task in tasks:
+        queue.give_back(task, "one")
+        queue.forget(task)
+    assert not queue._had
 
 
 def test_what_was_given_back_goes_to_another_worker() -> None:
@@ -400,34 +521,82 @@ def test_a_table_in_memory_tells_its_warnings_again(tmp_path: Path) -> None:
     assert history.warnings == told
 
 
+def order_of(values: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return the order of a task as a worker reads it."""
+    fingerprint = plan_job(values).identity.fingerprint
+    task = {"task": "000001", "plan_job": PLAN_JOB, "values": values, "fingerprint": fingerprint}
+    return {**task, "tasks": "", "parts": None, "job": "0" * 24, "folder": "/", **more}
+
+
 def test_a_folder_that_a_worker_does_not_see_needs_another_place(tmp_path: Path) -> None:
-    values = {"count": 3}
-    order = {
-        "task": "000001",
-        "plan_job": PLAN_JOB,
-        "values": values,
-        "parts": None,
-        "tasks": str(tmp_path / "tasks"),
-    }
-    order |= {"fingerprint": plan_job(values).identity.fingerprint}
-    answer = Worker().answer(order)
+    answer = Worker().answer(order_of({"count": 3}, tasks=str(tmp_path / "tasks")))
     assert answer["error"] == "UsageError"
-    assert re.search(r"there is no folder .*/tasks .*or --parts with an obj", answer["lines"][0])
+    told = r"expected the command's folder .*No such file .*/tasks/\).*or --parts with an object"
+    assert re.search(told, answer["lines"][0])
+
+
+def test_a_folder_that_a_worker_cannot_read_is_told(tmp_path: Path) -> None:
+    tasks = tmp_path / ("x" * 300)  # (root may read all others)
+    answer = Worker().answer(order_of({"count": 3}, tasks=str(tasks)))
+    assert answer["error"] == "UsageError"
+    told = r"worker on .*: expected the command's folder .*File name too long .*the command's user"
+    assert re.match(told, answer["lines"][0])
+
+
+@pytest.mark.parametrize(
+    ("full", "kind", "told"),
+    [
+        ("memory", "UnfinishedError", "its memory is full; give the workers more memory"),
+        ("disk", "UsageError", "No space left; make room there"),
+    ],
+)
+def test_a_worker_without_room_says_so(tmp_path: Path, full: str, kind: str, told: str) -> None:
+    values = {"count": 3, "squares": {"full": full}}
+    answer = Worker().answer(order_of(values, parts=str(tmp_path / "parts")))
+    assert answer["error"] == kind
+    assert re.match(rf"worker on \S+: {told}", answer["lines"][0])
+
+
+def test_more_workers_than_can_be_started_are_refused(tmp_path: Path) -> None:
+    arguments = [str(tmp_path / "job"), json.dumps({"count": 60}), json.dumps({"workers": 30})]
+    line = [sys.executable, "-m", "tests.jobs.squares", *arguments]
+    limited = ["sh", "-c", 'ulimit -n 24; exec "$@"', "sh", *line]
+    found = subprocess.run(limited, cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    told = (
+        r"UsageError: --workers 30: worker \d+ cannot be started \(Too many open files\); use few"
+    )
+    assert re.search(told, found.stderr)
+
+
+def test_what_is_printed_before_a_worker_begins_is_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('banner', flush=True)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    assert run(tmp_path / "job", {"count": 2}, Spread(workers=1)) == expected(2)
+    found = capfd.readouterr()
+    assert ("banner" in found.out, "banner" in found.err) == (False, True)
+
+
+def test_an_answer_that_cannot_be_read_costs_one_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, broken_ones = processes.Child.ask, ["nothing", '{"done": "another"}']
+
+    def breaks(child: processes.Child, order: str) -> str:
+        if "describe" not in order and broken_ones:
+            return broken_ones.pop()
+        return ask(child, order)
+
+    monkeypatch.setattr(processes.Child, "ask", breaks)
+    assert run(tmp_path / "job", {"count": 2}, Spread(workers=1)) == expected(2)
+    assert not broken_ones
 
 
 def test_a_worker_without_the_extra_for_a_place_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = {"count": 3}
     monkeypatch.setitem(sys.modules, "obstore", None)
     monkeypatch.delitem(sys.modules, "hpabatch.history.store.objects", raising=False)
-    order = {
-        "task": "000001",
-        "plan_job": PLAN_JOB,
-        "values": values,
-        "parts": "s3://bucket/parts",
-        "tasks": "",
-    }
-    order |= {"fingerprint": plan_job(values).identity.fingerprint}
-    answer = Worker().answer(order)
+    answer = Worker().answer(order_of({"count": 3}, parts="s3://bucket/parts"))
     assert answer["error"] == "UsageError"
     assert re.search(r"worker on .*: s3://.* install hpabatch\[s3\]", answer["lines"][0])
 
