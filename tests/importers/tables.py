@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ WORKLOAD_MAP: dict[str, Any] = {
 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return a map with changes, mappings merged; None takes a key away."""
-    found = dict(base)
+    found: dict[str, Any] = copy.deepcopy(dict(base))  # (some tests change what they get)
     for key, value in changes.items():
         if value is None:
             found.pop(key, None)

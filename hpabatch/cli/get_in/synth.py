@@ -55,7 +55,7 @@ def synth(
     try:
         _make(out, request)
     except KeyboardInterrupt:
-        say("interrupted: the same command goes on where this one stopped")
+        say("interrupted: what is done is kept; repeat the command for the rest")
         raise typer.Exit(EXIT_INTERRUPTED) from None
     raise typer.Exit(EXIT_OK)
 

@@ -76,7 +76,7 @@ def table(request: TableRequest, output: OutputOption = Output.table) -> None:
     try:
         result = _import(request)
     except KeyboardInterrupt:
-        say("interrupted: the same command goes on where this one stopped")
+        say("interrupted: what is done is kept; repeat the command for the rest")
         raise typer.Exit(EXIT_INTERRUPTED) from None
     _tell(result, request.out)
     _show(result, output, request)
@@ -128,8 +128,8 @@ def _tell(result: ImportResult, out: str | None) -> None:
         say(f"warning: {text}")
     for text in result.details if LEGEND.get() else ():
         say(text)
-    for reason, count in result.dropped.items():
-        say(f"left out: {counted(count, 'row')}: {reason}")
+    for text in result.left_out():
+        say(f"left out: {text}")
     if result.rows_excluded:
         say(f"not wanted (`where`): {counted(result.rows_excluded, 'row')}")
     if result.resumed:
@@ -165,6 +165,7 @@ def _document(result: ImportResult, dry_run: bool) -> dict[str, Any]:
         "rows_read": result.rows_read,
         "rows_excluded": result.rows_excluded,
         "dropped": result.dropped,
+        "first_dropped": result.places,
         "duplicates": result.duplicates,
         "written": result.written,
         "resumed_parts": result.resumed,

@@ -80,7 +80,7 @@ def advise(
     try:
         raise typer.Exit(_Run(data, request, out, replace).finish(output))
     except KeyboardInterrupt:
-        say("interrupted: the same command goes on where this one stopped")
+        say("interrupted: what is done is kept; repeat the command for the rest")
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 

@@ -9,7 +9,7 @@ so on (milli); and seq, the position in the input.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -27,8 +27,10 @@ from hpabatch.importers.table.time import time_ms
 from hpabatch.importers.table.units import QUANTITY, quantities, whole
 from hpabatch.importers.table.unpivot import Pivot
 from hpabatch.importers.table.values import Source
+from hpabatch.inputs.documents import show
 from hpabatch.inputs.fields import quantity_milli
 from hpabatch.model.expressions.tokens import ExpressionError
+from hpabatch.model.printable import counted
 
 MILLI_MAX = float(2**62)
 POD_KEY = ("cluster", "namespace", "target", "pod", "uid", "container", "ts")
@@ -45,8 +47,10 @@ METRIC = "m."
 
 # No column of a table has such a name.
 _NO_TIME = "\0time"
+_SAID = "\0said"
 _ROW = "\0row"
 _SEQ_BITS = 40
+_UNREAD_TIME = "no such time"
 _RANKS = 2**62
 _TRUE = ["true", "t", "1", "yes", "ready"]
 _FALSE = ["false", "f", "0", "no", "notready"]
@@ -57,13 +61,15 @@ _COMMA = r"^\s*[-+]?\d+,\d+\s*$"
 class Tally:
     """Counts of rows: read, `dropped` by reason, `excluded` by `where` or as of other metrics.
 
-    `metrics`: rows of a long table by metric.
+    `metrics`: rows of a long table by metric. `first`: of each reason the position (seq) and the
+    place of the first dropped row.
     """
 
     read: int = 0
     excluded: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     metrics: Counter[str] = field(default_factory=Counter)
+    first: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def add(self, other: Tally) -> None:
         """Add the counts of another piece."""
@@ -71,6 +77,21 @@ class Tally:
         self.excluded += other.excluded
         self.dropped.update(other.dropped)
         self.metrics.update(other.metrics)
+        for reason, found in other.first.items():
+            self.first[reason] = min(self.first.get(reason, found), found)
+
+    def places(self) -> dict[str, str]:
+        """Return by reason where the first dropped row is."""
+        return {reason: place for reason, (_, place) in self.first.items()}
+
+
+def dropped_lines(counts: Mapping[str, int], places: Mapping[str, str]) -> list[str]:
+    """Return a line for each reason for which rows were dropped: how many, and the first."""
+    lines = []
+    for reason, count in counts.items():
+        place = f" (the first is {places[reason]})" if reason in places else ""
+        lines.append(f"{counted(count, 'row')}: {reason}{place}")
+    return lines
 
 
 def clean_schema(table: TableMap) -> dict[str, pl.DataType]:
@@ -140,7 +161,9 @@ def clean_rows(
     piece = _Piece(raw.with_row_index(_ROW), table, str(file.path))
     times = piece.evaluate(table.time.source, "columns.time")
     raw = piece.raw.with_columns(
-        times.is_null().alias(_NO_TIME), time_ms(times, table.time, piece.where).alias(TIME_COLUMN)
+        times.is_null().alias(_NO_TIME),
+        times.alias(_SAID),
+        time_ms(times, table.time, piece.where).alias(TIME_COLUMN),
     )
     if table.where is not None:
         kept = piece.filter(raw, table.where)
@@ -154,14 +177,16 @@ def clean_rows(
     piece.collect()
     seq = raw[_ROW].cast(pl.Int64) + first + (file.number << _SEQ_BITS)
     frame = pl.DataFrame([*piece.columns, seq.alias("seq")])
-    frame = _without_faults(frame, piece.checks, tally)
-    return frame.select(list(clean_schema(table))), tally
+    kept = _without_faults(frame, piece, tally, file.path.name)
+    return kept.select(list(clean_schema(table))), tally
 
 
-def _without_faults(
-    frame: pl.DataFrame, checks: Sequence[tuple[str, pl.Expr]], tally: Tally
-) -> pl.DataFrame:
-    """Return the rows that fail no check; `tally` counts the others by the first one they fail."""
+def _without_faults(frame: pl.DataFrame, piece: _Piece, tally: Tally, name: str) -> pl.DataFrame:
+    """Return the rows that fail no check; `tally` counts the others by the first one they fail.
+
+    `name` is that of the file.
+    """
+    checks = piece.checks
     failed = frame.select(bad.any().alias(str(k)) for k, (_, bad) in enumerate(checks)).row(0)
     found = [check for check, any_row in zip(checks, failed, strict=True) if any_row]
     if not found:
@@ -171,6 +196,12 @@ def _without_faults(
     ).to_series()
     counts = reason.drop_nulls().value_counts(name="rows")
     tally.dropped.update(dict(counts.rows()))
+    for text in counts[reason.name].to_list():
+        row = (reason == text).arg_max() or 0
+        seq = frame["seq"][row]
+        place = f"row {(seq & ((1 << _SEQ_BITS) - 1)) + 1:,} of {name}"
+        said = f": {show(str(piece.raw[_SAID][row]))}" if text == _UNREAD_TIME else ""
+        tally.first[text] = seq, place + said
     return frame.filter(reason.is_null())
 
 
@@ -200,7 +231,7 @@ class _Piece:
         self.columns = [self.raw[TIME_COLUMN].alias("ts"), self.raw[_NO_TIME]]
         self.checks = [
             ("no time", pl.col(_NO_TIME)),
-            ("no such time", ts.is_null()),
+            (_UNREAD_TIME, ts.is_null()),
             ("time before 2000 or after 2100", ~ts.is_between(YEAR_2000_MS, YEAR_2100_MS - 1)),
         ]
         self._add_texts()

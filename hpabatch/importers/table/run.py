@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import polars as pl
 
@@ -42,6 +42,7 @@ from hpabatch.importers.table.keyed import Keyed
 from hpabatch.importers.table.map import Level
 from hpabatch.importers.table.pods import GroupResult, metric_conflicts, without_duplicates
 from hpabatch.importers.table.request import TableRequest
+from hpabatch.importers.table.rows import dropped_lines
 from hpabatch.importers.table.runs import ReadPart
 from hpabatch.importers.table.scales import (
     first_sizes,
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
 READ_SHARE = 0.6
 """Share of reading in the work, for progress."""
 
+_MUCH: Final = 0.1
+"""A larger share of dropped rows is a warning."""
 
 _UNSIZED = "no replicas, nor did an earlier row of the workload say any"
 _CONFLICT = "the containers of a pod say different values of a Pods metric"
@@ -79,7 +82,8 @@ class ImportResult:
 
     `details` has every disagreement between table, map and objects; `warnings` counts them.
     `understood` is the map in words; `first` has some rows of each table after a dry run; `resumed`
-    is the number of groups that an earlier, interrupted run had written.
+    is the number of groups that an earlier, interrupted run had written. `places` has the first
+    dropped row of most reasons.
     """
 
     files: tuple[str, ...]
@@ -95,6 +99,11 @@ class ImportResult:
     resumed: int = 0
     first: dict[str, pl.DataFrame] = field(default_factory=dict)
     details: tuple[str, ...] = ()
+    places: dict[str, str] = field(default_factory=dict)
+
+    def left_out(self) -> list[str]:
+        """Return a line for each reason for which rows were dropped."""
+        return dropped_lines(self.dropped, self.places)
 
 
 def import_table(
@@ -219,6 +228,9 @@ class _Job:
                 f"{counted(self.figures.conflicts, 'value')}: {_CONFLICT}: the last one counts"
             )
         dropped = spill.tally.dropped + Counter({_UNSIZED: self.figures.unsized})
+        fit = spill.tally.read - spill.tally.excluded
+        if sum(dropped.values()) > _MUCH * fit:
+            warnings.insert(0, _much_dropped(sum(dropped.values()), fit))
         if self.figures.duplicates:
             repeated = counted(self.figures.duplicates, "row")
             warnings.append(f"{repeated} with the key of a later row: the last one counts")
@@ -236,6 +248,7 @@ class _Job:
             resumed=self.resumed,
             first=self.sink.first,
             details=tuple(self.told.details()),
+            places=spill.tally.places(),
         )
 
     def _read(self, group_rows: int) -> tuple[Spill, list[str]]:
@@ -259,7 +272,8 @@ class _Job:
             nothing = "no row fulfils `where`"
             if self.table.pivot is not None:
                 nothing = "no row has a metric of the map"
-            reasons = _reasons(spill.tally.dropped) or nothing
+            reasons = "; ".join(dropped_lines(spill.tally.dropped, spill.tally.places()))
+            reasons = reasons or nothing
             what = f"none of {counted(spill.tally.read, 'row')} is left: {reasons}"
             if not spill.tally.read:
                 what = "the input has no rows"
@@ -341,6 +355,7 @@ class _Job:
             unused += beside.notes(hpas, places, spill.spans)
             self.told.merge(beside.told.take())
             context = context_rows(beside.objects, hpas, spill.spans)
+        named = hpas  # (one that the store has already is an HPA of the workload, too)
         if not hpas.is_empty():
             hpas = in_store(hpas, self.sink.stored_hpas(), self._replaced(spill.workloads))
         stored = joined_sizes(self.sink, changes, workloads, self.table.lives.ran_before_ms)
@@ -354,7 +369,14 @@ class _Job:
                 guesses = guesses_provenance(spill.workloads, self.table.guessed, beside)
                 self.sink.add("provenance", guesses)
         self.figures.add(figures)
-        return summarize_workloads(lives, changes, hpas), unused
+        return summarize_workloads(lives, changes, named), unused
+
+
+def _much_dropped(dropped: int, of: int) -> str:
+    return (
+        f"{dropped:,} of {counted(of, 'row')} ({dropped / of:.0%}) are left out, for the reasons "
+        "below: check the map and the first of these rows"
+    )
 
 
 def _reasons(counts: Counter[str]) -> str:

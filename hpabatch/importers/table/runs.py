@@ -67,7 +67,8 @@ class ReadPart:
     def of(cls, folder: Path, record: Mapping[str, Any]) -> ReadPart:
         """Return the part that `read_part` has left in a folder."""
         counted = Counter(record["dropped"]), Counter(record["metrics"])
-        tally = Tally(record["read"], record["excluded"], *counted)
+        first = {reason: (seq, place) for reason, (seq, place) in record["first"].items()}
+        tally = Tally(record["read"], record["excluded"], *counted, first)
         return cls(tally, [Run(folder / _run_name(k)) for k in range(record["runs"])])
 
 
@@ -103,6 +104,7 @@ def read_part(
         "excluded": tally.excluded,
         "dropped": dict(tally.dropped),
         "metrics": dict(tally.metrics),
+        "first": tally.first,
     }
 
 

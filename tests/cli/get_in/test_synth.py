@@ -157,7 +157,7 @@ def test_an_interrupt_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.Monk
         patch.setattr("hpabatch.importers.synth.scale.run.write_fleet", interrupt)
         result = run(tmp_path, *TINY)
     assert result.exit_code == EXIT_INTERRUPTED
-    assert "the same command goes on where this one stopped" in result.stderr
+    assert "what is done is kept; repeat the command for the rest" in result.stderr
     assert run(tmp_path, *TINY).exit_code == 0
 
 

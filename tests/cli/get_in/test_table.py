@@ -49,7 +49,7 @@ def test_an_import_tells_what_it_did_and_assumed(
     talk = done.stderr
     assert "assumed: container 'app' (no columns.container)" in talk
     assert "assumed: an HPA's minReplicas is 1" in talk
-    assert "left out: 1 row: no such time" in talk
+    assert "left out: 1 row: no such time (the first is row " in talk
     assert "2 pods, " in talk
     assert talk.endswith(f"\nnext: hpabatch replay {tmp_path / 'h'}\n")
     lines = done.lines
@@ -159,7 +159,7 @@ def test_an_interruption_says_how_to_go_on(
     monkeypatch.setattr("hpabatch.jobs.table.import_table", stop)
     done = run("table", table[0], "--map", table[1], "--out", tmp_path / "h")
     assert done.code == 130
-    assert "the same command goes on" in done.stderr
+    assert "what is done is kept; repeat the command" in done.stderr
 
 
 def test_init_proposes_a_map_and_the_next_command(run: Run, tmp_path: Path) -> None:

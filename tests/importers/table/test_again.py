@@ -86,9 +86,10 @@ def test_an_edited_manifest_is_another_input(tmp_path: Path) -> None:
 
 def test_a_second_day_with_the_same_hpa_adds_none(tmp_path: Path) -> None:
     run_import(tmp_path, template(5), rows(0))
-    _, tables = run_import(tmp_path, template(5), rows(1))
+    result, tables = run_import(tmp_path, template(5), rows(1))
     assert tables["hpas"].select("valid_to").rows() == [(None,)]
     assert seconds(tables["hpas"], "valid_from") == [0]
+    assert result.workloads["hpa"].to_list() == ["web"]
 
 
 @pytest.mark.parametrize("days", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (1, 0, 2)])

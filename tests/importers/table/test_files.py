@@ -189,7 +189,7 @@ def test_duplicates_in_any_order_the_last_one_counts(tmp_path: Path) -> None:
 def test_no_row_left_is_refused_and_names_the_reason(tmp_path: Path) -> None:
     for content, data, told in (
         (POD_MAP, HEAD, "the input has no rows"),
-        (POD_MAP, HEAD + faulty("ts", "1"), "none of 1 row is left: 1 time before 2000"),
+        (POD_MAP, HEAD + faulty("ts", "1"), "none of 1 row is left: 1 row: time before 2000"),
         (merged(POD_MAP, {"where": "app = 'x'"}), HEAD + ROW, "no row fulfils `where`"),
     ):
         with pytest.raises(RefusedError, match=told):

@@ -103,6 +103,8 @@ def draft_map(sample: Sample, stem: str, objects: ClusterObjects | None = None) 
 
 def _without_times(sample: Sample, columns: Sequence[Column]) -> str:
     """Return what to do about a table of which no column can be read as times."""
+    if differ := _different_times(sample):
+        return differ
     path = sample.file.path
     if (dates := find_dates(columns)) is not None:
         return (
@@ -122,6 +124,26 @@ def _without_times(sample: Sample, columns: Sequence[Column]) -> str:
         f"{path}: expected a column of times from 2000 to 2100, found none among {shown}; name it "
         "time, or write the map by hand (docs/import.md)"
     )
+
+
+def _different_times(sample: Sample) -> str:
+    """Return what to do where each file has times, in notations that differ; else ""."""
+    found, begin = [], 0
+    for path, rows in sample.parts:
+        time = find_time(profiles(sample.frame.slice(begin, rows)))
+        if time is None:
+            return ""
+        found.append((path, time))
+        begin += rows
+    (path, first) = found[0]
+    for other, time in found[1:]:
+        if (time.unit, time.format, time.zone) != (first.unit, first.format, first.zone):
+            return (
+                f"expected the same notation of time in all files, got {first.shown()} in "
+                f"{path.name} and {time.shown()} in {other.name}; import the files of each "
+                "notation by themselves, with a map of their own, into the same --out"
+            )
+    return ""
 
 
 def _turned(draft: Draft, sample: Sample, wide: Unpivot, *, comma: bool) -> list[Column]:

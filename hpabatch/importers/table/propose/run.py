@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +34,7 @@ from hpabatch.importers.table.rows import (
     WORKLOAD_KEY,
     Tally,
     clean_rows,
+    dropped_lines,
     key_rank,
 )
 from hpabatch.inputs.cluster_objects import read_objects
@@ -94,9 +94,9 @@ def propose_map(inputs: Sequence[str], objects: Sequence[str] = ()) -> Proposal:
     notes = [f"read {told}: {usable:,} of {counted(tally.read, 'checked row')} usable{made}"]
     if tally.excluded:
         notes.append(f"not wanted (`where`): {counted(tally.excluded, 'row')}")
-    notes += [
-        f"left out: {counted(count, 'row')}: {reason}" for reason, count in tally.dropped.items()
-    ]
+    # Rows of a part of the table have other numbers.
+    places = tally.places() if sample.whole and sample.files == 1 else {}
+    notes += [f"left out: {text}" for text in dropped_lines(tally.dropped, places)]
     return Proposal(text, tuple(draft.assumptions()), tuple(notes))
 
 
@@ -145,7 +145,7 @@ def _checked(found: Found, sample: Sample, beside: Beside | None) -> tuple[pl.Da
     raw = _raw_rows(sample, table)
     rows, tally = clean_rows(raw, 0, sample.file, table)
     if rows.is_empty():
-        reasons = ", ".join(f"{n:,} {text}" for text, n in Counter(tally.dropped).most_common())
+        reasons = "; ".join(dropped_lines(tally.dropped, {}))
         fix = "write the map by hand (docs/import.md)"
         if beside is not None and tally.dropped[UNKNOWN_POD]:
             fix = told_unknown(found, beside.objects)

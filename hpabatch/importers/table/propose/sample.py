@@ -39,7 +39,8 @@ class Sample:
     """Rows of a table, raw; a CSV's columns are strings.
 
     `rows` is about how many there are in all files, `whole` whether the sample has them all, and
-    `head` how many stand at the beginning of the first file, one after the other.
+    `head` how many stand at the beginning of the first file, one after the other. `parts` are the
+    files that were read, and how many of the rows are of each, in order.
     """
 
     file: TableFile
@@ -48,6 +49,7 @@ class Sample:
     rows: int
     whole: bool
     head: int
+    parts: tuple[tuple[Path, int], ...] = ()
 
 
 def read_sample(paths: Sequence[Path]) -> Sample:
@@ -74,7 +76,8 @@ def read_sample(paths: Sequence[Path]) -> Sample:
         file.rows == part.height for file, part in zip(files, frames, strict=True)
     )
     rows = frame.height if whole else sampled * len(paths) // len(chosen)
-    return Sample(files[0], len(paths), frame, rows, whole, _head_rows(files[0], frames[0]))
+    parts = tuple((path, part.height) for path, part in zip(chosen, frames, strict=True))
+    return Sample(files[0], len(paths), frame, rows, whole, _head_rows(files[0], frames[0]), parts)
 
 
 def _is_parquet(path: Path) -> bool:

@@ -60,6 +60,11 @@ class TimeGuess:
     told: str = ""
     assumed: str = ""
 
+    def shown(self) -> str:
+        """Return an example and its notation, as far as it is known."""
+        example = self.column.examples(1)[0]
+        return f"{example!r} ({self.told})" if self.told else repr(example)
+
 
 def find_time(columns: Sequence[Column]) -> TimeGuess | None:
     """Return the time column: by its name if its values are times, else by its values alone."""
@@ -132,7 +137,8 @@ def _of_text(column: Column) -> TimeGuess | None:
     known = column.values.drop_nulls()
     texts = known.str.strip_chars()
     if _share(texts.str.contains(_ISO)) >= _MOSTLY:
-        offsets = _share(texts.str.slice(10).str.contains(_OFFSET))
+        known = texts.filter(texts.str.contains(_ISO))  # (a faulty row says nothing of the others)
+        offsets = _share(known.str.slice(10).str.contains(_OFFSET))
         if offsets == 1:
             return TimeGuess(column, told="ISO 8601 with an offset")
         told = "ISO 8601 without an offset" + (" in some rows" if offsets else "")

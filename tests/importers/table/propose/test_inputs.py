@@ -200,7 +200,7 @@ def test_a_table_without_cpu_or_memory_has_a_pods_metric(tmp_path: Path) -> None
 def test_no_row_that_can_be_imported_is_refused(tmp_path: Path) -> None:
     rows = [f"2026-10-07T10:{m:02}:00Z,web-0,-5" for m in range(20)]
     (tmp_path / "bad.csv").write_text("\n".join(["time,pod,cpu", *rows]))
-    with pytest.raises(RefusedError, match="20 cpu is negative"):
+    with pytest.raises(RefusedError, match="20 rows: cpu is negative"):
         propose_map([str(tmp_path / "bad.csv")])
 
 
@@ -300,3 +300,22 @@ def test_usage_and_its_percentage_give_the_limits(tmp_path: Path) -> None:
     requests = read_tables(tmp_path / "h")["pod_requests"]
     found = requests.select("target", "cpu_limit_milli", "cpu_milli").unique().sort("target")
     assert found.rows() == [("db", 1000, 1000), ("web", 250, 250)]
+
+
+def test_files_whose_times_differ_in_notation_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(HEAD + ROW * 5)
+    (tmp_path / "b.csv").write_text(HEAD + "1791367200,cart-7d4b9c6f5-x2x9k,0.2\n" * 5)
+    with pytest.raises(UsageError) as caught:
+        propose_map([str(tmp_path)])
+    told = str(caught.value)
+    assert "got '2026-10-07T10:00:00Z' (ISO 8601 with an offset) in a.csv" in told
+    assert "'1791367200' (seconds since 1970) in b.csv" in told
+
+
+def test_a_faulty_time_does_not_make_the_zone_of_the_others_an_assumption(tmp_path: Path) -> None:
+    rows = "".join(ROW.replace("10:00", f"10:{k:02}") for k in range(30))
+    (tmp_path / "a.csv").write_text(HEAD + "yesterday,cart-7d4b9c6f5-x2x9k,0.2\n" + rows)
+    found = propose_map([str(tmp_path)])
+    assert "# ISO 8601 with an offset\n  time: time\n" in found.text
+    (left,) = [note for note in found.notes if note.startswith("left out: ")]
+    assert left == "left out: 1 row: no such time (the first is row 1 of a.csv: 'yesterday')"
