@@ -147,17 +147,36 @@ def speed_lines(found: dict[str, Any]) -> list[str]:
     return text
 
 
-PARTS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
-    "speed": speed_lines,
-    "chaos": chaos_lines,
-    "tasks": task_lines,
+def sizing_lines(found: dict[str, Any]) -> list[str]:
+    """Return the rule for the number of cores."""
+    replay, sweep, seconds = found["replay"], found["sweep"], found["seconds"]
+    samples = f"{round(replay['rows'] / replay['work_s'], -4):,.0f}"
+    swept = sweep["hpas"] * sweep["days"] * sweep["settings"]
+    days = f"{round(swept / seconds['local'], -1):,.0f}"
+    return [
+        "| | a core and second | cores for T seconds |",
+        "|---|---:|---|",
+        f"| replay, HPAs with one pod | {samples} samples | samples / {samples} / T |",
+        f"| sweep, HPAs with five pods | {days} days of an HPA under a setting "
+        f"| HPAs x days x settings / {days} / T |",
+        "",
+        f"Divide by {efficiency(found):.2f} with more than one worker: that share of it counts.",
+    ]
+
+
+PARTS: dict[str, tuple[str, Callable[[dict[str, Any]], list[str]]]] = {
+    "speed": ("speed", speed_lines),
+    "sizing": ("speed", sizing_lines),
+    "chaos": ("chaos", chaos_lines),
+    "tasks": ("tasks", task_lines),
 }
+"""By part of the page the file of its figures, and what makes lines of them."""
 
 
 def main() -> None:
     """Write the parts of the page whose figures are there."""
-    for name, lines in PARTS.items():
-        if (kept := KEPT / f"{name}.json").exists():
+    for name, (file, lines) in PARTS.items():
+        if (kept := KEPT / f"{file}.json").exists():
             found = lines(json.loads(kept.read_text()))
             PAGE.write_text(replace_part(PAGE.read_text(), name, found))
             print(f"{PAGE}: {name}")

@@ -23,7 +23,7 @@ _GROUPS: Final = {
 
 
 _ONE_PROCESS: Final = (
-    "This command is computed by one process, with all cores (docs/scale.md says why); replay, "
+    "This command is computed by one process, with all cores (reasons: docs/scale.md); replay, "
     "sweep, advise, plan, fit, fidelity, history quality and import table take --workers and "
     "--scheduler"
 )

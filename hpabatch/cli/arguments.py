@@ -35,7 +35,9 @@ def check_out(out: str | Path, history: History, manifests: Sequence[str]) -> De
     if text == "-":
         raise UsageError("--out -: the decisions go to a file; --output chooses what stdout gets")
     if "://" in text:
-        raise UsageError(f"--out {out}: the decisions go to a local file or folder; name one")
+        raise UsageError(
+            f"--out: expected a local file or folder for the decisions, got {out}; name one"
+        )
     try:
         place = _real(text)
         is_folder = text.endswith("/")

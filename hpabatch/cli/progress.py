@@ -126,7 +126,7 @@ class JobProgress:
     """
 
     def __init__(self, progress: Progress, message: str, kernel: str, unit: str = "") -> None:
-        """Report to `progress`; `kernel` is compiled first, `unit` is that of the job's weights."""
+        """Report to `progress`; `kernel` is compiled first, `unit`: of the weights, "": tasks."""
         self._progress, self._message, self._kernel = progress, message, kernel
         self._unit = unit
         self.status: Status | None = None
@@ -139,11 +139,6 @@ class JobProgress:
             if status.done < status.tasks:
                 tell_compiling(self._kernel)
         self.status = status
-        rate = status.rate
-        speed = "" if rate is None or not self._unit else f", {_rate(rate)} {self._unit}/s"
         share = status.done_weight / max(status.weight, 1)
-        self._progress("writing" if share == 1 else self._message + speed, share)
-
-
-def _rate(rate: float) -> str:
-    return f"{rate / 1e6:.1f} M" if rate >= 1e6 else f"{rate / 1000:,.0f} k"
+        told = "writing" if share == 1 else self._message + status.speed(self._unit)
+        self._progress(told, share)

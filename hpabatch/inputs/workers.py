@@ -25,7 +25,7 @@ _MOST_PORT: Final = 65535
 
 @dataclass(frozen=True, kw_only=True)
 class Spread(Request):
-    """Who does the tasks of a job; none of it changes a result."""
+    """Options of the processes that do a job's tasks; none of them changes a result."""
 
     workers: int | None = option(
         "number",
@@ -128,7 +128,8 @@ def check_scheduler(address: str, folder: str | None, plain: bool) -> None:
         )
     if find_spec("distributed") is None:
         raise UsageError(
-            "--scheduler needs the package distributed; install hpabatch[dask], or use --workers"
+            "--scheduler: expected the package distributed, got none; install hpabatch[dask], or "
+            "use --workers"
         )
 
 

@@ -123,8 +123,9 @@ class DaskPool:
             yield
         except (OSError, TimeoutError, AttributeError, ClosedClientError) as error:
             raise UnfinishedError(
-                f"the scheduler at {self._address} is gone ({brief(error)}), and its workers end "
-                "with it; start both again, then give the same command again"
+                f"the scheduler at {self._address} is gone or does not answer ({brief(error)}); "
+                "workers end when their scheduler does: start what has ended, then give the same "
+                "command again"
             ) from error
 
     def start(self, worker: str, order: str) -> None:
@@ -213,7 +214,8 @@ class DaskPool:
 
 def _not_installed(where: str) -> UsageError:
     return UsageError(
-        f"{where} has no hpabatch: install the version of this command there, with the same extras"
+        f"{where}: expected hpabatch of this command's version, got none; install it there, with "
+        "the same extras"
     )
 
 

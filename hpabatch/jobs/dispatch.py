@@ -1,4 +1,4 @@
-"""Dispatch of a job's orders: which worker gets which task, and what becomes of it."""
+"""Dispatch of a job's orders: the task of each worker, replies, faults and repetitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hpabatch.jobs.loop import Task
 from hpabatch.jobs.orders import Order
 from hpabatch.jobs.parts_place import job_name, place_of
 from hpabatch.jobs.processes import Reply
-from hpabatch.jobs.worker import DESCRIBE, describe
+from hpabatch.jobs.worker import DESCRIBE, describe, is_compiled
 
 MOST_TRIES: Final = 3
 """Workers that may die or fail at the same task before it is given up."""
@@ -137,7 +137,7 @@ class _Absence:
         if waited > NO_WORKER_S:
             raise UnfinishedError(
                 f"the scheduler has had no worker for {NO_WORKER_S:.0f} s; start some, then "
-                "give the same command again: it goes on from there"
+                "give the same command again"
             )
         if waited >= self._next_s:
             self._next_s += WARN_EVERY_S
@@ -171,6 +171,7 @@ class Dispatch:
         self._known: set[str] = set()  # workers whose versions are those of this process
         self._out: dict[str, Task | None] = {}  # by worker its task; None: it describes itself
         self._absence = _Absence()
+        self._tells_compiling = True
         self._tries: Counter[str] = Counter()
         self._gone: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()  # by worker, since its last finished task
@@ -220,8 +221,9 @@ class Dispatch:
         if task is None and worker in self._known:
             return
         self._out[worker] = task
-        wanted = {"task": DESCRIBE} if task is None else self._common | {"task": task.key}
-        self._pool.start(worker, json.dumps(wanted))
+        wanted = {"kernel": self._order.kernel} if task is None else self._common
+        key = DESCRIBE if task is None else task.key
+        self._pool.start(worker, json.dumps({**wanted, "task": key}))
 
     def _take_back(self, reply: Reply) -> Task | None:
         """Return the task that a worker has finished, if it has."""
@@ -294,6 +296,13 @@ class Dispatch:
                 )
         self._known.add(reply.worker)
         del self._tries[reply.worker]
+        # (where this process lacks the kernel too, the command has said so)
+        kernel = self._order.kernel
+        if self._tells_compiling and not reply.answer["compiled"] and is_compiled(kernel):
+            self._tells_compiling = False
+            _log.warning(
+                "%s compiles %s first, once a machine, about two minutes", reply.worker, kernel
+            )
 
 
 def _error_of(answer: Mapping[str, Any]) -> HpabatchError:

@@ -141,7 +141,7 @@ def run_by_workers(
     """Have the parts computed by workers; yield the folder that keeps them, and their records."""
 
     def report(status: Status) -> None:
-        progress("computing", status.done_weight / max(status.weight, 1))
+        progress("computing" + status.speed(), status.done_weight / max(status.weight, 1))
 
     execute = executor_of(Spread.part_of(spread), order)
     with (

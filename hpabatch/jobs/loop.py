@@ -130,6 +130,20 @@ class Status:
         """Time that the rest takes at that rate; None: not known yet."""
         return (self.weight - self.done_weight) / self.rate if self.rate else None
 
+    def speed(self, unit: str = "") -> str:
+        """Return ", RATE" for people in `unit`, that of the weights; "": in tasks.
+
+        It is "" before the first task is done.
+        """
+        rate = self.rate
+        if rate is None:
+            return ""
+        if not unit:
+            tasks = (self.done - self.resumed) / self.seconds
+            return f", {tasks:.2g} tasks/s" if tasks < 10 else f", {tasks:,.0f} tasks/s"
+        told = f"{rate / 1e6:.1f} M" if rate >= 1e6 else f"{rate / 1000:,.0f} k"
+        return f", {told} {unit}/s"
+
 
 Report = Callable[[Status], None]
 Executor = Callable[[Work[Any], JobFolder, Sequence[Task]], Generator[Task]]

@@ -113,24 +113,29 @@ class SweepWork:
         return self.kept[1]
 
     def compute(self, tasks: Sequence[Task]) -> Iterator[Any]:
-        """Yield frames by file name; once for each part, also its skipped HPAs and notes."""
+        """Yield frames by file name; once for each part, also its skipped HPAs and notes.
+
+        Notes have the history's warnings up to here: `save` runs beside the next task.
+        """
+        met = self.sweep.plan.history.warnings
         for task in tasks:
             number, first, last = task.argument
             part = self.part(number, scored=first == last)
             if first == last:
-                yield {_HPAS: hpas_frame(self.sweep, part)}, part.skipped, part.notes
+                frame = hpas_frame(self.sweep, part)
+                yield {_HPAS: frame}, part.skipped, (*part.notes, *met)
             else:
                 results, blocks = run_part(self.sweep, part, first, last)
-                yield {_RESULTS: results, _BLOCKS: blocks}, (), ()
+                yield {_RESULTS: results, _BLOCKS: blocks}, (), tuple(met)
 
     def save(self, result: Any, place: Path) -> dict[str, Any]:
-        """Write the frames; return skipped HPAs, notes and warnings."""
+        """Write the frames; return skipped HPAs and notes."""
         frames, skipped, notes = result
         for name, frame in frames.items():
             write_frame(frame, place / name)
         return {
             "skipped": [[s.cluster, s.namespace, s.hpa, s.reason] for s in skipped],
-            "notes": [*notes, *self.sweep.plan.history.warnings],
+            "notes": list(notes),
         }
 
 

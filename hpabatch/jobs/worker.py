@@ -63,6 +63,13 @@ def describe() -> dict[str, str]:
     return found | {"hpabatch's sources": code_digest()[:16], "kernels": _cache.DIGEST}
 
 
+def is_compiled(kernel: str | None) -> bool:
+    """Return whether a kernel needs no compiling here: a job without one has None."""
+    from hpabatch import _cache
+
+    return kernel is None or _cache.has_compiled(kernel)
+
+
 @contextmanager
 def compiled_alone(kernel: str | None) -> Iterator[None]:
     """Let only one process of those that share a cache compile a kernel, in the block.
@@ -107,7 +114,7 @@ class Worker:
         """Return the answer to an order: what was asked for, or what is wrong."""
         try:
             if order["task"] == DESCRIBE:
-                return {"found": describe()}
+                return {"found": describe(), "compiled": is_compiled(order.get("kernel"))}
             with compiled_alone(order.get("kernel")):
                 self._do(order)
             return {"done": order["task"]}

@@ -83,7 +83,7 @@ def records(
 ) -> Iterator[dict[str, Any]]:
     """Do the job and yield its records one by one; its folder stays."""
     job = plan_job(values)
-    order = Order(PLAN_JOB, values, job.identity)
+    order = Order(PLAN_JOB, values, job.identity, values.get("kernel"))
     with open_job(place, job.identity) as folder:
         yield from run_job(job.tasks, job.work, folder, report, executor_of(spread, order))
 

@@ -113,7 +113,7 @@ def test_the_scheduler_may_die_at_any_time(
     cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(
-        UnfinishedError, match=r"the scheduler .* is gone .*its workers end.*give the same"
+        UnfinishedError, match=r"the scheduler .* is gone .*workers end when.*give the same"
     ):
         run(tmp_path / "job", SLOW, on(cluster), at(7, cluster.scheduler.kill))
     assert count_kept(tmp_path / "job") >= 7
@@ -190,12 +190,12 @@ sys.meta_path.insert(0, No())
         (
             "",
             _VERSION.format("raise m.PackageNotFoundError(name)"),
-            r"tcp://.* has no hpabatch: ins",
+            r"tcp://.*: expected hpabatch of .* version, got none; ins",
         ),
         (
             _NONE,
             "",
-            r"the scheduler at tcp://.* has no hpabatch: install the version of this comma",
+            r"the scheduler at tcp://.*: expected hpabatch of .* version, got none; install",
         ),
     ],
 )

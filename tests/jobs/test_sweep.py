@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numba
@@ -23,12 +24,13 @@ from hpabatch.engine.sweep.run import SweepPlan
 from hpabatch.errors import HistoryError, RefusedError, UnfinishedError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.jobs.folder import open_job
-from hpabatch.jobs.loop import Status
+from hpabatch.jobs.loop import Status, Task
 from hpabatch.jobs.parquet import EVIDENCE_KEY
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.sweep import (
     SweepJob,
     SweepRefusedError,
+    SweepWork,
     _identity,
     sweep_to_disk,
     tasks_of,
@@ -518,3 +520,21 @@ def test_a_lens_stands_in_the_sweep_and_changes_what_is_simulated(
     ticks = trajectories(result, ("demo", "shop", "checkout"), [0])
     hours = float(ticks["desired"].sum() * 15 / 3600)
     assert hours == pytest.approx(seen["replica_hours"][0], rel=0.01)
+
+
+def test_notes_of_a_part_do_not_depend_on_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+
+    def prepare(sweep: Any, number: int, *, scored: bool) -> Any:
+        warnings.append(f"warning {number}")
+        return SimpleNamespace(skipped=(), notes=[f"note {number}"])
+
+    monkeypatch.setattr("hpabatch.jobs.sweep.prepare_part", prepare)
+    monkeypatch.setattr("hpabatch.jobs.sweep.hpas_frame", lambda sweep, part: pl.DataFrame())
+    sweep: Any = SimpleNamespace(plan=SimpleNamespace(history=SimpleNamespace(warnings=warnings)))
+    work = SweepWork(sweep)
+    found = list(work.compute([Task(f"{k}", 1, (k, 0, 0)) for k in range(2)]))
+    notes = [work.save(result, tmp_path)["notes"] for result in found]
+    assert notes == [["note 0", "warning 0"], ["note 1", "warning 0", "warning 1"]]

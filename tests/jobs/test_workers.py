@@ -430,6 +430,16 @@ def test_what_is_known_of_a_task_ends_with_it() -> None:
     assert not queue._had
 
 
+def test_a_worker_that_compiles_first_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("hpabatch._cache.has_compiled", lambda name: True)
+    values = {"count": 3, "kernel": "no_kernel"}
+    assert run(tmp_path / "job", values, TWO) == expected(3)
+    (told,) = caplog.messages
+    assert re.match(r"worker \d compiles no_kernel first, once a machine", told)
+
+
 def test_what_was_given_back_goes_to_another_worker() -> None:
     queue = TaskQueue([Task("a", 1, 0), Task("b", 1, 1)])
     first = queue.take("one", ["one", "two"])

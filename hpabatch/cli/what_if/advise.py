@@ -96,7 +96,7 @@ class _Run:
         from hpabatch.jobs.advise import AdviceFolder
 
         if "://" in out or out in ("", "-", "."):
-            raise UsageError(f"--out {out!r}: advice is a folder of files; name a new one")
+            raise UsageError(f"--out: expected a new folder for the advice, got {out!r}; name one")
         parse_goal(request.slo, request.minimize)
         parse_bounds(request.bound)
         if request.objects:

@@ -75,7 +75,7 @@ def sweep(
     out: Annotated[
         str,
         typer.Option(
-            "--out", metavar="FOLDER", help="Folder for the sweep; the same sweep is made anew."
+            "--out", metavar="FOLDER", help="Folder for the sweep; the same sweep there is kept."
         ),
     ],
     replace: Annotated[
@@ -160,14 +160,14 @@ def _destination(out: str) -> Destination:
     from hpabatch.jobs.sweep_files import is_sweep_folder
 
     if "://" in out or out in ("", "-", "."):
-        raise UsageError(f"--out {out!r}: a sweep is a folder of files; name a new one")
+        raise UsageError(f"--out: expected a new folder for the sweep, got {out!r}; name one")
     path = Path(out)
     try:
         if path.exists() and (not path.is_dir() or not is_sweep_folder(path)):
             raise UsageError(f"--out {out} is there and is no sweep; name a new folder")
         parent = path.absolute().parent
         if not parent.is_dir():
-            raise UsageError(f"--out {out}: there is no folder {parent}; make it first")
+            raise UsageError(f"--out {out}: expected a folder {parent}, got none; make it first")
     except OSError as error:
         reason = error.strerror or str(error)
         raise UsageError(f"--out {out} cannot be used: {reason}; name another place") from None

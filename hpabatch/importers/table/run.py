@@ -23,7 +23,6 @@ from hpabatch.errors import RefusedError
 from hpabatch.history.store.replace import has_replaced
 from hpabatch.history.store.storage import temporary_root
 from hpabatch.importers.objects import Disagreements, context_rows
-from hpabatch.importers.table.ahead import ahead
 from hpabatch.importers.table.claims import claim_rows, import_name, while_unreplaced
 from hpabatch.importers.table.earlier import (
     joined_lives,
@@ -43,7 +42,7 @@ from hpabatch.importers.table.map import Level
 from hpabatch.importers.table.pods import GroupResult, metric_conflicts, without_duplicates
 from hpabatch.importers.table.request import TableRequest
 from hpabatch.importers.table.rows import dropped_lines
-from hpabatch.importers.table.runs import ReadPart
+from hpabatch.importers.table.runs import ReadPart, ahead
 from hpabatch.importers.table.scales import (
     first_sizes,
     guesses_provenance,

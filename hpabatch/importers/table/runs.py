@@ -6,21 +6,24 @@ files: the rows, with numbers in place of names, and the names by number.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
 
-from hpabatch.importers.table.ahead import ahead
 from hpabatch.importers.table.files import TableFile, read_chunks
 from hpabatch.importers.table.keyed import Keyed, merge, split_names
 from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.rows import KEY, POD_KEY, WORKLOAD_KEY, Tally, clean_rows
 from hpabatch.importers.table.work import disk_errors
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 RUN_BYTES = 40 << 20
 """Clean rows sorted together: fewer runs make fewer, longer reads, and less to merge."""
@@ -130,6 +133,21 @@ def _collected(
             waiting, size = [], 0
     if waiting:
         yield waiting
+
+
+def ahead(work: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
+    """Yield the result of each item in order; those of the next `workers` items are made meanwhile.
+
+    An error is raised where its result would come.
+    """
+    with ThreadPoolExecutor(workers) as pool:
+        jobs: deque[Future[Result]] = deque()
+        for item in items:
+            jobs.append(pool.submit(work, item))
+            if len(jobs) > workers:
+                yield jobs.popleft().result()
+        while jobs:
+            yield jobs.popleft().result()
 
 
 def _cleaned(file: TableFile, table: TableMap) -> Iterator[tuple[Keyed, Tally]]:
