@@ -1,7 +1,10 @@
-"""Small parts for jobs of small histories: here, and in the workers that plan the same."""
+"""Small parts for jobs of small histories, here and in workers; workers that many jobs share."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -13,6 +16,7 @@ from hpabatch.engine.fleet import plan as planning
 from hpabatch.engine.quality.run import Look
 from hpabatch.engine.sweep import run as sweeping
 from hpabatch.importers.table import files
+from hpabatch.jobs import processes
 from hpabatch.jobs.orders import PlannedJob, Values
 
 USE_CASES = ("capacity", "fidelity", "fit", "quality", "replay", "sweep", "table")
@@ -34,6 +38,46 @@ def plan_small_jobs(patch: pytest.MonkeyPatch) -> None:
     cut_small(patch)
     for name in USE_CASES:
         patch.setattr(f"hpabatch.jobs.{name}.PLAN_JOB", f"tests.jobs.small:{name}")
+
+
+def keep_workers(patch: pytest.MonkeyPatch, kept: list[processes.Child]) -> None:
+    """Leave the workers of a pool to the next one, as those of Dask are; starting costs a second.
+
+    Those that are not done with their order a second later end. What is in `kept` at the end is to
+    be closed.
+    """
+    ask, busy = processes.Child.ask, set[processes.Child]()
+
+    def asking(child: processes.Child, order: str) -> str:
+        busy.add(child)
+        try:
+            return ask(child, order)
+        finally:
+            busy.discard(child)
+
+    def close(pool: processes.ProcessPool) -> None:
+        until = time.monotonic() + 1
+        while busy and time.monotonic() < until:
+            time.sleep(0.02)
+        for child in list(pool._children.values()):
+            if child in busy:
+                child.close()
+            else:
+                kept.append(child)
+        pool._askers.shutdown()
+
+    patch.setattr(processes, "_ahead", kept)
+    patch.setattr(processes.Child, "ask", asking)
+    patch.setattr(processes.ProcessPool, "close", close)
+
+
+@contextmanager
+def kept_workers() -> Iterator[list[processes.Child]]:
+    """Yield an empty list for `keep_workers`; close what is in it at the end."""
+    kept: list[processes.Child] = []
+    yield kept
+    for child in kept:
+        child.close()
 
 
 def _plan(name: str, values: Values) -> PlannedJob[Any]:

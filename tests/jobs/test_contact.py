@@ -16,7 +16,7 @@ import pytest
 
 from hpabatch.errors import HpabatchError, UnfinishedError, UsageError
 from hpabatch.inputs.workers import Spread, check_scheduler
-from hpabatch.jobs import dask_workers
+from hpabatch.jobs import contact, dask_workers
 from hpabatch.jobs.contact import brief
 from tests.importers.prometheus.certificates import Authority
 from tests.jobs.dask_cluster import Cluster
@@ -95,7 +95,11 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask_workers, "_CONNECT_S", 2)
 
 
-def test_a_port_that_is_no_scheduler_is_told(tmp_path: Path, certificates: Path) -> None:
+def test_a_port_that_is_no_scheduler_is_told(
+    tmp_path: Path, certificates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dask_workers, "_CONNECT_S", 1)
+    monkeypatch.setattr(contact, "_LOOK_S", 0.5)
     told = r"is no Dask scheduler, or a busy one \(.*\): expected its own port, usually 8786"
     with web_pages() as there:
         assert re.search(told, refusal(tmp_path, f"tcp://{there}"))

@@ -35,7 +35,7 @@ from hpabatch.jobs.sweep import SweepJob, sweep_to_disk
 from tests.buckets import open_bucket
 from tests.engine.swept import HOUR_MS, cut
 from tests.jobs.dask_cluster import Cluster
-from tests.jobs.small import plan_small_jobs
+from tests.jobs.small import keep_workers, kept_workers, plan_small_jobs
 
 pytestmark = [
     pytest.mark.compiled,
@@ -49,9 +49,16 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cut(tmp_path_factory.mktemp("spread") / "history", *NAMES)
 
 
+@pytest.fixture(scope="module")
+def kept() -> Iterator[list[processes.Child]]:
+    with kept_workers() as found:
+        yield found
+
+
 @pytest.fixture(autouse=True)
-def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_parts(monkeypatch: pytest.MonkeyPatch, kept: list[processes.Child]) -> None:
     plan_small_jobs(monkeypatch)
+    keep_workers(monkeypatch, kept)
 
 
 @pytest.fixture(scope="module")

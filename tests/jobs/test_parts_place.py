@@ -23,6 +23,7 @@ from hpabatch.jobs.folder import Identity
 from hpabatch.jobs.loop import Status
 from hpabatch.jobs.orders import Order
 from tests.buckets import Door, open_bucket
+from tests.jobs.small import keep_workers, kept_workers
 from tests.jobs.squares import PLAN_JOB, expected, run
 from tests.jobs.test_workers import contents, wait_until_gone
 
@@ -42,6 +43,19 @@ def door(bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Door]:
     monkeypatch.setenv("AWS_ENDPOINT_URL", found.address)
     yield found
     found.close()
+
+
+@pytest.fixture(scope="module")
+def shared_door(bucket: str) -> Iterator[Door]:
+    found = Door(os.environ["AWS_ENDPOINT_URL"])
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def kept() -> Iterator[list[processes.Child]]:
+    with kept_workers() as found:
+        yield found
 
 
 def by_two(bucket: str) -> Spread:
@@ -108,7 +122,8 @@ def test_parts_do_not_gather_there(
 )
 @pytest.mark.parametrize("done", [0, 5])
 def test_a_storage_at_fault_is_told_and_costs_no_part(
-    door: Door,
+    shared_door: Door,
+    kept: list[processes.Child],
     bucket: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -117,17 +132,19 @@ def test_a_storage_at_fault_is_told_and_costs_no_part(
     told: str,
     done: int,
 ) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", shared_door.address)
     monkeypatch.setenv("AWS_TIMEOUT", "1s")
     monkeypatch.setattr("hpabatch.history.store.objects.MAX_RETRIES", 0)
+    keep_workers(monkeypatch, kept)
 
     def close() -> None:
-        door.mode = mode
+        shared_door.mode = mode
 
     begin = time.monotonic()
     with pytest.raises(kind, match=rf"--parts: .*s3://bucket/parts.* {told}"):
         run(tmp_path / "job", SLOW, by_two(bucket), at(done, close))
     assert time.monotonic() - begin < 90
-    door.mode = "open"
+    shared_door.mode = "open"
     monkeypatch.delenv("AWS_TIMEOUT")
     seen: list[Status] = []
     assert run(tmp_path / "job", SLOW, by_two(bucket), seen.append) == expected(12)

@@ -23,7 +23,7 @@ from hpabatch.importers.table import files
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.request import TableRequest
 from hpabatch.importers.table.run import ImportResult
-from hpabatch.jobs import executor, processes
+from hpabatch.jobs import dask_workers, executor, processes
 from tests.buckets import open_bucket
 from tests.importers.table.test_run import HPAS, bytes_of, pod_frame
 from tests.importers.tables import BEGIN_S, POD_MAP, import_table, merged, write_map
@@ -173,7 +173,7 @@ def bucket() -> Iterator[str]:
 
 
 def test_dask_workers_read_through_an_object_storage(
-    source: tuple[list[str], Path], tmp_path: Path, bucket: str
+    source: tuple[list[str], Path], tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "dask").mkdir()
     cluster = Cluster(tmp_path / "dask")
@@ -181,6 +181,7 @@ def test_dask_workers_read_through_an_object_storage(
         places = {"scheduler": cluster.address, "parts": f"{bucket}/parts"}
         imported(source, f"{bucket}/there", work=tmp_path / "work", **places)
         cluster.scheduler.kill()
+        monkeypatch.setattr(dask_workers, "_CONNECT_S", 1)
         with pytest.raises(UnfinishedError, match="does not answer"):
             imported(source, f"{bucket}/again", work=tmp_path / "work", **places)
     finally:

@@ -535,7 +535,7 @@ def order_of(values: dict[str, Any], **more: Any) -> dict[str, Any]:
     """Return the order of a task as a worker reads it."""
     fingerprint = plan_job(values).identity.fingerprint
     task = {"task": "000001", "plan_job": PLAN_JOB, "values": values, "fingerprint": fingerprint}
-    return {**task, "tasks": "", "parts": None, "job": "0" * 24, "folder": "/", **more}
+    return {**task, "tasks": "", "parts": None, "job": "0" * 24, "folder": os.getcwd(), **more}
 
 
 def test_a_folder_that_a_worker_does_not_see_needs_another_place(tmp_path: Path) -> None:
