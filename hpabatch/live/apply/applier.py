@@ -27,17 +27,33 @@ from hpabatch.live.apply.neighbors import Claims, Neighbors
 from hpabatch.live.apply.origins import Origins
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.rivals import PROBE, Rivals
-from hpabatch.live.apply.scales import Outcome, ScaleWriter
+from hpabatch.live.apply.scales import Outcome, ScaleWriter, Written
 from hpabatch.live.apply.selection import Selection
 from hpabatch.live.apply.sizes import Sizes, Tools
 from hpabatch.live.apply.statuses import StatusSink, as_stored_status, differ
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import ForeignChange, Lane, LaneKey
-from hpabatch.live.passes.result import PassResult
+from hpabatch.live.passes.result import (
+    SIZE_ACCEPTED,
+    SIZE_FAILED,
+    SIZE_HELD,
+    SIZE_VOID,
+    SIZE_WAITS,
+    SIZE_WRITTEN,
+    PassResult,
+    Size,
+)
 from hpabatch.model.printable import counted
 
 _MOST_NAMED: Final = 5
-_UNNAMED: Final = "hpabatch: waits: the lease does not yet name it for other instances"
+_UNNAMED: Final = "hpabatch: waits: the lease names it for other instances from the next pass on"
+_OUTCOMES: Final = {
+    Outcome.DONE: SIZE_WRITTEN,
+    Outcome.FAILED: SIZE_FAILED,
+    Outcome.WAITS: SIZE_WAITS,
+    Outcome.MOVED: SIZE_VOID,
+    Outcome.OFF: SIZE_VOID,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +281,7 @@ class Applier:
             if self._parts.election.leads:
                 self._sizes.hold(result, changes, self._why or "")
             self._tell_pass(len(result), len(changes), {})
-            return result
+            return replace(result, sizes=self._sizes_of(result, {}))
         held = {c.h: _UNNAMED for c in changes if c.key in self._claims.waiting}
         fate = self._sizes.write(result, changes, self._began_s, held, vanished)
         self._count(fate.counts)
@@ -274,16 +290,43 @@ class Applier:
         for target in fate.off:
             self._parts.selection.note_off(target)
         self._tell_pass(len(result), len(changes), fate.counts)
+        sizes = self._sizes_of(result, fate.written)
         if self._parts.dry_run:  # it stores nothing, so no decision is changed
-            return result
+            return replace(result, sizes=sizes)
         if fate.failed:
             result = self._decider.redecide(fate.failed)
         # Another instance may yet turn out to act on what the lease does not name.
-        shown = [
-            h for h in ours if h not in fate.void and _key(result, h) not in self._claims.waiting
-        ]
+        void = {h for h, one in fate.written.items() if one.is_void}
+        shown = [h for h in ours if h not in void and _key(result, h) not in self._claims.waiting]
         self._write_statuses(result, shown)
-        return result
+        return replace(result, sizes=sizes)
+
+    def _sizes_of(self, result: PassResult, written: Mapping[int, Written]) -> dict[int, Size]:
+        """Return the sizes that a pass decided; `written`: outcomes of those that it may write."""
+        found = {}
+        for h in np.flatnonzero(result.decided & (result.decisions.rescaled != 0)).tolist():
+            sizes = int(result.decisions.current[h]), int(result.ours_desired[h])
+            one = written.get(h)
+            outcome, text = SIZE_HELD, ""
+            if one is None:
+                text = self._held(_key(result, h))
+            elif one.outcome is Outcome.DONE and self._parts.dry_run:
+                outcome = SIZE_ACCEPTED
+            else:
+                outcome, text = _OUTCOMES[one.outcome], one.error.removeprefix("hpabatch: ")
+            found[h] = Size(*sizes, outcome, result.why(h), text)
+        return found
+
+    def _held(self, key: LaneKey) -> str:
+        """Return why this process may not write a decided size."""
+        selection = self._parts.selection
+        if key in selection.reasons:
+            return f"not written: {selection.reasons[key]}"
+        if not selection.is_acted_on(key):
+            return "not written: it is not in the share of --canary"
+        if self._refusals.keys() - {"metrics"} == {"lease"} and self._leader:
+            return f"the leader writes: {self._leader}"
+        return f"not written: {self._why}"
 
     def _is_ours(self, result: PassResult, h: int) -> bool:
         key = _key(result, h)

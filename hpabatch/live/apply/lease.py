@@ -191,7 +191,10 @@ class Election:
 
     def _sentence(self) -> str:
         if self._leads:
-            return f"holds the lease {self.place} as {self.candidate.identity}"
+            return (
+                f"holds the lease {self.place} as {self.candidate.identity}: writes may begin "
+                "with the next pass"
+            )
         other = self.holder not in ("", self.candidate.identity)
         whose, why = f"; {self.holder} has it" if other else "", self.hindrance()
         left = f", which is left to others: {why}" if why else ""
