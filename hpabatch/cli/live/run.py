@@ -108,7 +108,7 @@ class _Run:
             sys.stdout if self.compares and not _is_once(request) else sys.stderr,
             self.cluster,
             as_json=request.log_format == "json",
-            compares=not (isinstance(request, LiveRequest) and request.manifests),
+            compares=not (isinstance(request, LiveRequest) and request.apply),
         )
         self.connect, self.discovery = make, discovery
         self.own = self._documents(connection.namespace)
