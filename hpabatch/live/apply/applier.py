@@ -45,7 +45,6 @@ from hpabatch.live.passes.result import (
 )
 from hpabatch.model.printable import counted
 
-_MOST_NAMED: Final = 5
 _UNNAMED: Final = "hpabatch: waits: the lease names it for other instances from the next pass on"
 _OUTCOMES: Final = {
     Outcome.DONE: SIZE_WRITTEN,
@@ -171,9 +170,10 @@ class Applier:
         if parts.neighbors is not None and parts.neighbors.problem:
             found["neighbors"] = parts.neighbors.problem
         found |= {f"{n}/{name}": text for (n, name), text in parts.rivals.barred.items()}
-        for by, keys in _grouped(self._claims.others).items():
-            found[f"instance {by}"] = _shared(by, keys)
-        return found
+        if parts.neighbors is not None and parts.neighbors.mismatch:
+            found["leader"] = parts.neighbors.mismatch
+        sentences = self._claims.sentences()
+        return found | {f"lease {lease}": text for lease, text in sentences.items()}
 
     # ---- before the decision
 
@@ -238,8 +238,9 @@ class Applier:
         if parts.neighbors is not None:
             targets = {lane.key: _target(lane) for lane in lanes if lane.key[1] != PROBE}
             self._claims = parts.neighbors.look(targets)
-        others = {key: _shared(by, [key]) for key, by in self._claims.others.items()}
-        parts.selection.begin(lanes, others | parts.rivals.barred)
+        others = self._claims.others.items()
+        left = {key: f"lease {by.lease}: {by.sentence([key])}" for key, by in others}
+        parts.selection.begin(lanes, left | parts.rivals.barred)
         if not refusal and isinstance(parts.statuses, Reports) and parts.statuses.rival:
             return f"{parts.statuses.rival}: another instance acts; stop one of the two"
         return refusal
@@ -385,22 +386,3 @@ def _key(result: PassResult, h: int) -> LaneKey:
 
 def _target(lane: Lane) -> ScaleKey:
     return target_key(lane.key[0], lane.spec.scale_target_ref)
-
-
-def _grouped(others: Mapping[LaneKey, str]) -> dict[str, list[LaneKey]]:
-    """Return the HPAs that are left to other instances, by instance."""
-    found: dict[str, list[LaneKey]] = {}
-    for key, by in sorted(others.items()):
-        found.setdefault(by, []).append(key)
-    return found
-
-
-def _shared(by: str, keys: Sequence[LaneKey]) -> str:
-    """Return the sentence about HPAs whose targets another instance scales."""
-    named = ", ".join("/".join(key) for key in keys[:_MOST_NAMED])
-    more = f" and {len(keys) - _MOST_NAMED} more" if keys[_MOST_NAMED:] else ""
-    whose, are = ("target", "is") if len(keys) == 1 else ("targets", "are")
-    return (
-        f"another instance of hpabatch, {by}, scales the {whose} of {named}{more}, which {are} not "
-        "scaled here: give both the same --own-namespace, or remove these HPAs from one of the two"
-    )

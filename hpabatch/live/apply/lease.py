@@ -41,6 +41,11 @@ _CONFLICT: Final = 409
 _GIVEN_UP_S: Final = 1  # duration of a released Lease, as in client-go; no other is as short
 
 
+def is_given_up(spec: Json) -> bool:
+    """Return whether a Lease of this spec was released by its holder."""
+    return not spec.get("holderIdentity") and spec.get("leaseDurationSeconds") == _GIVEN_UP_S
+
+
 def elapsed_s() -> float:
     """Return monotonic seconds; on Linux they go on while the system is suspended."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
@@ -242,7 +247,7 @@ class Election:
         holder, before = str(spec.get("holderIdentity") or ""), self._seen
         duration_s = min(float(spec.get("leaseDurationSeconds") or 0), LONGEST_S)
         found = _Sight(
-            holder, not holder and duration_s == _GIVEN_UP_S,
+            holder, is_given_up(spec),
             str(metadata.get("uid")), str(metadata.get("resourceVersion")), self._clock(),
         )  # fmt: skip
         self.holder = holder

@@ -491,13 +491,13 @@ def test_a_target_that_another_instance_scales_is_left_to_it(tmp_path: Path) -> 
         bench.turn()
     assert bench.size == 2
     assert bench.sink.statuses == []
-    (problem,) = bench.applier.problems().values()
-    assert problem == (
-        "another instance of hpabatch, theirs-1 (lease theirs/hpabatch-apply), scales the target "
-        "of shop/web, which is not scaled here: give both the same --own-namespace, or remove "
-        "these HPAs from one of the two"
+    ((about, problem),) = bench.applier.problems().items()
+    assert (about, problem) == (
+        "lease theirs/hpabatch-apply",
+        "theirs-1 scales the target of shop/web, which is not scaled here: give both the same "
+        "--own-namespace, or remove these HPAs from one of the two",
     )
-    assert [line["text"] for line in bench.lines("leaves")] == [problem]
+    assert [line["text"] for line in bench.lines("leaves")] == [f"{about}: {problem}"]
     assert bench.applier.figures.failed == 0
 
 
