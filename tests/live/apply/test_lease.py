@@ -60,6 +60,7 @@ def test_the_first_takes_it_and_the_second_waits_for_its_end() -> None:
     one, two = _election(client, clock, "one", said), _election(client, clock, "two")
     _elected(one, two, clock=clock)
     assert two.holder == "one"
+    assert (one.pause_s, two.pause_s) == (2.5, 0.625), "a renewal that is seen late adds to 15 s"
     clock.sleep(14.9)
     two.turn()
     assert _leads(one, two) == [False, False], "a lease ends with a margin"
