@@ -45,7 +45,9 @@ from hpabatch.live.passes.result import (
 )
 from hpabatch.model.printable import counted
 
-_UNNAMED: Final = "hpabatch: waits: the lease names it for other instances from the next pass on"
+_UNNAMED: Final = (
+    "hpabatch: waits: for the next pass, until other instances can see it in the lease"
+)
 _OUTCOMES: Final = {
     Outcome.DONE: SIZE_WRITTEN,
     Outcome.FAILED: SIZE_FAILED,
@@ -320,7 +322,10 @@ class Applier:
 
     def _held(self, key: LaneKey) -> str:
         """Return why this process may not write a decided size."""
-        selection = self._parts.selection
+        selection, other = self._parts.selection, self._claims.others.get(key)
+        if other is not None:
+            who = other.holder or "another instance"
+            return f"not written: its target is left to {who}, lease {other.lease}"
         if key in selection.reasons:
             return f"not written: {selection.reasons[key]}"
         if not selection.is_acted_on(key):

@@ -192,7 +192,8 @@ class Neighbors:
             return
         left = sorted(
             key for key, target in targets.items()
-            if leader[0] != self._way or leader[1].isdisjoint(_marks(target, self._way))
+            if key not in self._others
+            and (leader[0] != self._way or leader[1].isdisjoint(_marks(target, self._way)))
         )  # fmt: skip
         named = ", ".join("/".join(key) for key in left[:_MOST_NAMED])
         more = f" and {len(left) - _MOST_NAMED} more" if left[_MOST_NAMED:] else ""

@@ -498,6 +498,8 @@ def test_a_target_that_another_instance_scales_is_left_to_it(tmp_path: Path) -> 
         "--own-namespace, or remove these HPAs from one of the two",
     )
     assert [line["text"] for line in bench.lines("leaves")] == [f"{about}: {problem}"]
+    text = "not written: its target is left to theirs-1, lease theirs/hpabatch-apply"
+    assert bench.sizes() == [(2, 4, "held", text)]
     assert bench.applier.figures.failed == 0
 
 

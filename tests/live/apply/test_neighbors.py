@@ -149,6 +149,16 @@ def test_a_leader_with_another_job_is_told(names: tuple[str, ...], own: bool, wo
     assert bool(standby.neighbors.mismatch) != own
 
 
+def test_what_an_instance_of_another_lease_scales_is_scaled_by_somebody() -> None:
+    client, clock = FakeClient(), Clock()
+    first = One(client, clock, "b", _targets("pay/api"))
+    leader = One(client, clock, "a", _targets("shop/web"))
+    standby = One(client, clock, "a", _targets("shop/job", "pay/api"), name="a-2")
+    _begun(client, clock, first, leader, standby)
+    pass_time(clock, first, leader, standby)
+    assert "nobody scales the targets of shop/job:" in standby.neighbors.mismatch
+
+
 def test_an_hpa_that_the_leader_sees_later_is_no_other_job() -> None:
     client, clock = FakeClient(), Clock()
     leader, standby = (
