@@ -57,6 +57,9 @@ class _Commands(TyperGroup):
         except Exception as error:
             if getattr(error, "option_name", "") in ("--workers", "--scheduler"):
                 vars(error).update(message=_ONE_PROCESS, possibilities=None)
+            said = getattr(error, "message", None)
+            if isinstance(said, str):  # typer passes on how Pydantic begins its messages
+                vars(error).update(message=said.removeprefix("Value error, "))
             raise
 
 

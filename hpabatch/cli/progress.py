@@ -20,6 +20,7 @@ _TELL_EVERY_S = 30.0
 _MEASURED_S = 10.0  # least time of work before its end is estimated
 _COMPILED_FIRST = {
     "observe_usage": "compiling, once, about 15 s",
+    "replay_newest": "compiling the rules, once, about 15 s",
     "replay_observations": "compiling the rules, once, about 25 s",
     "walk_observations": "compiling the rules, once, about 40 s",
     "simulate_fleet": "compiling the rules and the simulation, once, about 100 s",

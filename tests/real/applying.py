@@ -15,8 +15,8 @@ from tests.real.live_place import FLAGS, Live, Place
 ROOT = Path(__file__).parents[2]
 OURS = "ours"
 LEASE_S = 6
-TAKEOVER_S = LEASE_S * 7 / 6 + 0.5 + 3
-"""Duration of the lease, a sixth of it and a pass, with 3 s for a busy machine."""
+TAKEOVER_S = LEASE_S * 25 / 24 + 0.5 + 3
+"""Duration of the lease, a 24th of it and a pass, with 3 s for a busy machine."""
 
 
 class Applying(Live):

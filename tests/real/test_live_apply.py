@@ -309,8 +309,9 @@ def test_of_two_instances_of_own_documents_one_scales_a_target(
     two = start("--manifests", str(documents), "--own-namespace", "team-b")
     two.until(lambda: ground.size("odd", "second") == 6)
     one.until(lambda: ground.size("odd", "first") == 6)
-    (said,) = two.problems().values()
-    assert f"(lease {OURS}/hpabatch-apply), scales the target of odd/both, which is not" in said
+    said = two.problems()[f"apply lease {OURS}/hpabatch-apply"]
+    assert "scales the target of odd/both, which is not scaled here" in said
+    assert len(two.problems()) == 1
     assert [line["hpa"] for line in two.logged("leaves")] == ["both"]
     assert "both" not in {line["hpa"] for line in two.logged("will")}
     assert one.problems() == {}

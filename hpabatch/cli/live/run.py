@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import typer
 
 import hpabatch
+from hpabatch.cli.progress import tell_compiling
 from hpabatch.cli.stdout import forget_stdout, show_report
 from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_REFUSED, UnreadableError, UsageError
@@ -108,7 +109,7 @@ class _Run:
             sys.stdout if self.compares and not _is_once(request) else sys.stderr,
             self.cluster,
             as_json=request.log_format == "json",
-            compares=not (isinstance(request, LiveRequest) and request.manifests),
+            compares=not (isinstance(request, LiveRequest) and request.apply),
         )
         self.connect, self.discovery = make, discovery
         self.own = self._documents(connection.namespace)
@@ -135,6 +136,7 @@ class _Run:
         missing = loop.wait_until_listed(threading.Event(), _ONCE_WAITS_S)
         if missing:
             raise UnreadableError(f"{self.client.connection.server}: {missing}")
+        tell_compiling("replay_newest")
         comparison = loop.one_pass()
         if not len(comparison.result) and not comparison.result.problems:
             where = ", ".join(self.request.namespace) or "any namespace"
@@ -167,6 +169,8 @@ class _Run:
         try:
             with _until_signal(stop, self.site.end):
                 self._say_start(path)
+                if self.compares:
+                    tell_compiling("replay_newest")
                 self.site.start()
                 if applier is not None:
                     applier.start()

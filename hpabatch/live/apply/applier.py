@@ -27,17 +27,34 @@ from hpabatch.live.apply.neighbors import Claims, Neighbors
 from hpabatch.live.apply.origins import Origins
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.rivals import PROBE, Rivals
-from hpabatch.live.apply.scales import Outcome, ScaleWriter
+from hpabatch.live.apply.scales import Outcome, ScaleWriter, Written
 from hpabatch.live.apply.selection import Selection
 from hpabatch.live.apply.sizes import Sizes, Tools
 from hpabatch.live.apply.statuses import StatusSink, as_stored_status, differ
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import ForeignChange, Lane, LaneKey
-from hpabatch.live.passes.result import PassResult
+from hpabatch.live.passes.result import (
+    SIZE_ACCEPTED,
+    SIZE_FAILED,
+    SIZE_HELD,
+    SIZE_VOID,
+    SIZE_WAITS,
+    SIZE_WRITTEN,
+    PassResult,
+    Size,
+)
 from hpabatch.model.printable import counted
 
-_MOST_NAMED: Final = 5
-_UNNAMED: Final = "hpabatch: waits: the lease does not yet name it for other instances"
+_UNNAMED: Final = (
+    "hpabatch: waits: for the next pass, until other instances can see it in the lease"
+)
+_OUTCOMES: Final = {
+    Outcome.DONE: SIZE_WRITTEN,
+    Outcome.FAILED: SIZE_FAILED,
+    Outcome.WAITS: SIZE_WAITS,
+    Outcome.MOVED: SIZE_VOID,
+    Outcome.OFF: SIZE_VOID,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +172,10 @@ class Applier:
         if parts.neighbors is not None and parts.neighbors.problem:
             found["neighbors"] = parts.neighbors.problem
         found |= {f"{n}/{name}": text for (n, name), text in parts.rivals.barred.items()}
-        for by, keys in _grouped(self._claims.others).items():
-            found[f"instance {by}"] = _shared(by, keys)
-        return found
+        if parts.neighbors is not None and parts.neighbors.mismatch:
+            found["leader"] = parts.neighbors.mismatch
+        sentences = self._claims.sentences()
+        return found | {f"lease {lease}": text for lease, text in sentences.items()}
 
     # ---- before the decision
 
@@ -222,8 +240,9 @@ class Applier:
         if parts.neighbors is not None:
             targets = {lane.key: _target(lane) for lane in lanes if lane.key[1] != PROBE}
             self._claims = parts.neighbors.look(targets)
-        others = {key: _shared(by, [key]) for key, by in self._claims.others.items()}
-        parts.selection.begin(lanes, others | parts.rivals.barred)
+        others = self._claims.others.items()
+        left = {key: f"lease {by.lease}: {by.sentence([key])}" for key, by in others}
+        parts.selection.begin(lanes, left | parts.rivals.barred)
         if not refusal and isinstance(parts.statuses, Reports) and parts.statuses.rival:
             return f"{parts.statuses.rival}: another instance acts; stop one of the two"
         return refusal
@@ -265,7 +284,7 @@ class Applier:
             if self._parts.election.leads:
                 self._sizes.hold(result, changes, self._why or "")
             self._tell_pass(len(result), len(changes), {})
-            return result
+            return replace(result, sizes=self._sizes_of(result, {}))
         held = {c.h: _UNNAMED for c in changes if c.key in self._claims.waiting}
         fate = self._sizes.write(result, changes, self._began_s, held, vanished)
         self._count(fate.counts)
@@ -274,16 +293,46 @@ class Applier:
         for target in fate.off:
             self._parts.selection.note_off(target)
         self._tell_pass(len(result), len(changes), fate.counts)
+        sizes = self._sizes_of(result, fate.written)
         if self._parts.dry_run:  # it stores nothing, so no decision is changed
-            return result
+            return replace(result, sizes=sizes)
         if fate.failed:
             result = self._decider.redecide(fate.failed)
         # Another instance may yet turn out to act on what the lease does not name.
-        shown = [
-            h for h in ours if h not in fate.void and _key(result, h) not in self._claims.waiting
-        ]
+        void = {h for h, one in fate.written.items() if one.is_void}
+        shown = [h for h in ours if h not in void and _key(result, h) not in self._claims.waiting]
         self._write_statuses(result, shown)
-        return result
+        return replace(result, sizes=sizes)
+
+    def _sizes_of(self, result: PassResult, written: Mapping[int, Written]) -> dict[int, Size]:
+        """Return the sizes that a pass decided; `written`: outcomes of those that it may write."""
+        found = {}
+        for h in np.flatnonzero(result.decided & (result.decisions.rescaled != 0)).tolist():
+            sizes = int(result.decisions.current[h]), int(result.ours_desired[h])
+            one = written.get(h)
+            outcome, text = SIZE_HELD, ""
+            if one is None:
+                text = self._held(_key(result, h))
+            elif one.outcome is Outcome.DONE and self._parts.dry_run:
+                outcome = SIZE_ACCEPTED
+            else:
+                outcome, text = _OUTCOMES[one.outcome], one.error.removeprefix("hpabatch: ")
+            found[h] = Size(*sizes, outcome, result.why(h), text)
+        return found
+
+    def _held(self, key: LaneKey) -> str:
+        """Return why this process may not write a decided size."""
+        selection, other = self._parts.selection, self._claims.others.get(key)
+        if other is not None:
+            who = other.holder or "another instance"
+            return f"not written: its target is left to {who}, lease {other.lease}"
+        if key in selection.reasons:
+            return f"not written: {selection.reasons[key]}"
+        if not selection.is_acted_on(key):
+            return "not written: it is not in the share of --canary"
+        if self._refusals.keys() - {"metrics"} == {"lease"} and self._leader:
+            return f"the leader writes: {self._leader}"
+        return f"not written: {self._why}"
 
     def _is_ours(self, result: PassResult, h: int) -> bool:
         key = _key(result, h)
@@ -342,22 +391,3 @@ def _key(result: PassResult, h: int) -> LaneKey:
 
 def _target(lane: Lane) -> ScaleKey:
     return target_key(lane.key[0], lane.spec.scale_target_ref)
-
-
-def _grouped(others: Mapping[LaneKey, str]) -> dict[str, list[LaneKey]]:
-    """Return the HPAs that are left to other instances, by instance."""
-    found: dict[str, list[LaneKey]] = {}
-    for key, by in sorted(others.items()):
-        found.setdefault(by, []).append(key)
-    return found
-
-
-def _shared(by: str, keys: Sequence[LaneKey]) -> str:
-    """Return the sentence about HPAs whose targets another instance scales."""
-    named = ", ".join("/".join(key) for key in keys[:_MOST_NAMED])
-    more = f" and {len(keys) - _MOST_NAMED} more" if keys[_MOST_NAMED:] else ""
-    whose, are = ("target", "is") if len(keys) == 1 else ("targets", "are")
-    return (
-        f"another instance of hpabatch, {by}, scales the {whose} of {named}{more}, which {are} not "
-        "scaled here: give both the same --own-namespace, or remove these HPAs from one of the two"
-    )

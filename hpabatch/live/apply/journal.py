@@ -165,6 +165,7 @@ def outcomes(lines: Sequence[Fields], written: Sequence[Written]) -> list[Fields
         {
             "event": "void" if one.is_void else str(one.outcome),
             "id": line["id"],
+            "dry_run": line.get("dry_run"),
             "error": one.error,
             "uncertain": one.uncertain,
         }

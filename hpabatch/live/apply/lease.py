@@ -36,9 +36,15 @@ ANNOTATION: Final = "hpabatch/acts-on"
 """Annotation with the targets of the holder, for instances of other Leases (`neighbors`)."""
 _MARGIN_S: Final = 1.0
 _RENEWALS: Final = 6  # within a duration
+_LOOKS: Final = 4  # between two renewals: one that a candidate sees late delays its turn by that
 _MOST_REQUEST_S: Final = 5.0
 _CONFLICT: Final = 409
 _GIVEN_UP_S: Final = 1  # duration of a released Lease, as in client-go; no other is as short
+
+
+def is_given_up(spec: Json) -> bool:
+    """Return whether a Lease of this spec was released by its holder."""
+    return not spec.get("holderIdentity") and spec.get("leaseDurationSeconds") == _GIVEN_UP_S
 
 
 def elapsed_s() -> float:
@@ -175,6 +181,12 @@ class Election:
             return ""
         return "this process does not hold the lease for long enough to end the write"
 
+    @property
+    def pause_s(self) -> float:
+        """The time between two turns: shorter while another holds the Lease."""
+        pause_s = self.candidate.duration_s / _RENEWALS
+        return pause_s / _LOOKS if self._is_others else pause_s
+
     def turn(self) -> None:
         """Apply for the Lease or renew it, once."""
         sent = self._clock()
@@ -191,24 +203,29 @@ class Election:
 
     def _sentence(self) -> str:
         if self._leads:
-            return f"holds the lease {self.place} as {self.candidate.identity}"
-        other = self.holder not in ("", self.candidate.identity)
-        whose, why = f"; {self.holder} has it" if other else "", self.hindrance()
+            return (
+                f"holds the lease {self.place} as {self.candidate.identity}: writes may begin "
+                "with the next pass"
+            )
+        whose, why = f"; {self.holder} has it" if self._is_others else "", self.hindrance()
         left = f", which is left to others: {why}" if why else ""
         return f"no longer holds the lease {self.place}{left}{whose}"
+
+    @property
+    def _is_others(self) -> bool:
+        return self.holder not in ("", self.candidate.identity)
 
     @property
     def _path(self) -> str:
         return f"{self.candidate.collection}/{self.candidate.name}"
 
     def _run(self) -> None:
-        pause_s = self.candidate.duration_s / _RENEWALS
         while not self._stop.is_set():
             try:
                 self.turn()
             except Exception as error:  # noqa: BLE001 - an invalid Lease must not end the thread
                 self.problem = f"the lease {self.place}: {type(error).__name__}: {error}"
-            self._stop.wait(pause_s)
+            self._stop.wait(self.pause_s)
 
     def _timeout_s(self) -> float:
         return min(_MOST_REQUEST_S, self.candidate.duration_s / 3)
@@ -239,7 +256,7 @@ class Election:
         holder, before = str(spec.get("holderIdentity") or ""), self._seen
         duration_s = min(float(spec.get("leaseDurationSeconds") or 0), LONGEST_S)
         found = _Sight(
-            holder, not holder and duration_s == _GIVEN_UP_S,
+            holder, is_given_up(spec),
             str(metadata.get("uid")), str(metadata.get("resourceVersion")), self._clock(),
         )  # fmt: skip
         self.holder = holder

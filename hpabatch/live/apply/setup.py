@@ -136,8 +136,14 @@ def make_applier(
         silence: None: of production; tests may give a shorter one.
 
     Raises:
-        UsageError: the server lacks what is needed, or refuses the lease or the switch.
+        UsageError: the server lacks what is needed, or refuses the lease or the switch; the folder
+            of --apply-log does not exist.
     """
+    if options.apply_log is not None and not place.log.absolute().parent.is_dir():
+        raise UsageError(
+            f"--apply-log {place.log}: expected a file in a folder that exists, got "
+            f"{place.log.absolute().parent}; make that folder, or correct the path"
+        )
     version = _status_version(place.discovery)
     journal = Journal(place.log, {"identity": (identity := _identity()), "cluster": place.cluster})
     stack.callback(journal.close)

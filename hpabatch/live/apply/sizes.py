@@ -54,18 +54,24 @@ class Fate:
     """Outcomes of the sizes of a pass.
 
     Attributes:
-        failed: errors of those that were not written, by lane.
-        void: lanes whose decisions are void.
+        written: by lane.
         off: targets whose annotation forbids the write.
-        counts: by outcome.
         unsaid: why no size was written, by the subject that could not be: log or ledger.
     """
 
-    failed: dict[int, str] = field(default_factory=dict)
-    void: set[int] = field(default_factory=set)
+    written: dict[int, Written]
     off: list[ScaleKey] = field(default_factory=list)
-    counts: Counter[Outcome] = field(default_factory=Counter)
     unsaid: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> Counter[Outcome]:
+        """The number of sizes by outcome."""
+        return Counter(one.outcome for one in self.written.values())
+
+    @property
+    def failed(self) -> dict[int, str]:
+        """The errors of those that were not written, by lane."""
+        return {h: one.error for h, one in self.written.items() if one.error}
 
 
 class Sizes:
@@ -103,10 +109,10 @@ class Sizes:
         tools = self._tools
         free = [change for change in changes if change.h not in held]
         taken, waits = self._queue.of_pass(free, self._target_of, vanished)
-        failed = {**held, **waits}
-        waiting = [self._line(result, c, failed[c.h]) for c in changes if c.h in failed]
+        why = {**held, **waits}
+        waiting = [self._line(result, c, why[c.h]) for c in changes if c.h in why]
         tools.journal.add(self._waits.lines(waiting))
-        fate = Fate(failed, counts=Counter({Outcome.WAITS: len(waiting)}))
+        fate = Fate({h: Written(Outcome.WAITS, text) for h, text in why.items()})
         if not taken:
             return fate
         lines = [self._line(result, change) for change in taken]
@@ -116,8 +122,8 @@ class Sizes:
         for unsaid in fate.unsaid.values():
             told = [Written(Outcome.FAILED, unsaid)] * len(lines)
             tools.journal.record(outcomes(lines, told), is_durable=True)
-            fate.failed |= {c.h: f"hpabatch: {unsaid}" for c in taken}
-            fate.counts[Outcome.FAILED] += len(taken)
+            failed = Written(Outcome.FAILED, f"hpabatch: {unsaid}")
+            fate.written |= {c.h: failed for c in taken}
             return fate
         written = tools.gate.carry(self._pool, self._write, taken)
         tools.journal.record(outcomes(lines, written), is_durable=True)
@@ -145,11 +151,7 @@ class Sizes:
         pairs = list(zip(taken, written, strict=True))
         self._queue.put_back(c for c, one in pairs if one.outcome is Outcome.WAITS)
         for (change, one), at_ms in zip(pairs, times, strict=True):
-            fate.counts[one.outcome] += 1
-            if one.error:
-                fate.failed[change.h] = one.error
-            if one.is_void:
-                fate.void.add(change.h)
+            fate.written[change.h] = one
             if one.outcome is Outcome.OFF:
                 fate.off.append(self._target_of(change))
             if not self._tools.dry_run and (not one.error or one.uncertain):

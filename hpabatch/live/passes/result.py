@@ -35,6 +35,38 @@ PHASES: Final = ("fetch", "cut", "apply", "decide", "write", "compare", "record"
 """The parts of a pass, in their order."""
 
 
+SIZE_WRITTEN: Final = "written"
+SIZE_ACCEPTED: Final = "accepted"
+SIZE_HELD: Final = "held"
+SIZE_WAITS: Final = "waits"
+SIZE_FAILED: Final = "failed"
+SIZE_VOID: Final = "void"
+
+
+class Size(NamedTuple):
+    """A decided size, and its outcome.
+
+    Attributes:
+        before, after: the sizes.
+        outcome: SIZE_WRITTEN. SIZE_ACCEPTED: by a server that stores nothing (dry run). SIZE_HELD:
+            this process may not write it. SIZE_WAITS: a limit or rule of the pass forbids it.
+            SIZE_FAILED: the server refused it. SIZE_VOID: the target has changed meanwhile.
+        why: the reason of the decision: one that is made again, as of a write that fails, has
+            another.
+        text: why it is not written, "" if it is.
+    """
+
+    before: int
+    after: int
+    outcome: str
+    why: str = ""
+    text: str = ""
+
+    def is_same(self, other: Size | None) -> bool:
+        """Return whether sizes and outcomes are equal, whatever the reasons."""
+        return other is not None and self[:3] == other[:3]
+
+
 class Problem(NamedTuple):
     """An HPA that could not be decided, with the reason."""
 
@@ -91,6 +123,7 @@ class PassResult:
         requests: to the API server for this pass.
         problems: HPAs that are not lanes, because they could not be decided.
         start: the first pass of a loop with empty controller memory.
+        sizes: with --apply the decided sizes by lane, with their outcomes.
     """
 
     now_ms: int
@@ -114,6 +147,7 @@ class PassResult:
     requests: int = 0
     problems: Sequence[Problem] = ()
     start: bool = False
+    sizes: Mapping[int, Size] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Return the number of lanes."""

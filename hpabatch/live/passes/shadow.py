@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpabatch.layout.records import I8, I64
-from hpabatch.live.passes.result import ERROR_NONE, NO_STATUS, PassResult
+from hpabatch.live.passes.result import ERROR_NONE, NO_STATUS, SIZE_WAITS, PassResult
 
 UNDECIDED: Final = 0
 UNWRITTEN: Final = 1
@@ -162,6 +162,8 @@ class Shadow:
         state[counts] = DIFFERS
         self._state = state.astype(np.int8)
         had_failed, self._failed = self._failed, result.error != ERROR_NONE
+        # The rules know a write that failed or was made; one that waits is no failure.
+        self._failed[[h for h, one in result.sizes.items() if one.outcome == SIZE_WAITS]] = False
         found = Comparison(
             result=result,
             state=self._state,

@@ -2,13 +2,14 @@
 
 Only changes are logged. A problem is logged once when it begins and once when it is over; an HPA is
 logged when its decision changes, when it begins or ceases to fail, and when the two controllers
-begin or cease to differ.
+begin or cease to differ; with --apply also when a size is written, or another one is not. A text
+line has the time at which it is written, a JSON line that of its pass.
 
 Fields of a JSON line; empty ones are left out:
 
     ts         timestamp (RFC 3339, UTC, ms)
     event      start, stop, note; problem, fine: of the cluster or an HPA that is not decided;
-               decision, fails, works, differs, agrees: of an HPA
+               decision, size, fails, works, differs, agrees: of an HPA
     cluster    its name
     namespace  of the HPA
     hpa        its name
@@ -21,9 +22,11 @@ Fields of a JSON line; empty ones are left out:
     error      none, spec or internal
     binding    the rule that bound the decision
     since      since when the two differ (of `differs` and `agrees`)
+    outcome    of `size`: written, accepted (dry run), held (this process may not write), waits (a
+               limit or rule of the pass), failed, void (the target has changed meanwhile)
     why        the reason in one sentence
     about      the subject of a problem
-    text       the problem, or the one that is over
+    text       the problem, or the one that is over; of `size` why it is not written
 """
 
 from __future__ import annotations
@@ -37,11 +40,24 @@ from datetime import UTC, datetime
 from typing import Final, TextIO
 
 from hpabatch.cluster.objects.inbox import clock_ms
-from hpabatch.live.passes.result import ACTIONS, ERRORS, NO_STATUS, PassResult
+from hpabatch.live.passes.result import (
+    ACTIONS,
+    ERRORS,
+    NO_STATUS,
+    SIZE_ACCEPTED,
+    SIZE_FAILED,
+    SIZE_HELD,
+    SIZE_VOID,
+    SIZE_WAITS,
+    SIZE_WRITTEN,
+    PassResult,
+    Size,
+)
 from hpabatch.live.passes.shadow import NEVER_MS, SAME, Comparison
 from hpabatch.model.printable import printable_json, printable_line
 
 DECISION: Final = "decision"
+SIZE: Final = "size"
 FAILS: Final = "fails"
 WORKS: Final = "works"
 DIFFERS: Final = "differs"
@@ -54,10 +70,12 @@ STOP: Final = "stop"
 
 FIELDS: Final = (
     "ts", "event", "cluster", "namespace", "hpa", "target", "current", "desired", "proposal",
-    "theirs", "action", "error", "binding", "since", "why", "about", "text",
+    "theirs", "action", "error", "binding", "since", "outcome", "why", "about",
+    "text",
 )  # fmt: skip
 
-_OF_HPAS: Final = (DECISION, FAILS, WORKS, DIFFERS, AGREES)
+_OF_HPAS: Final = (DECISION, SIZE, FAILS, WORKS, DIFFERS, AGREES)
+_WANTED: Final = (SIZE_HELD, SIZE_WAITS, SIZE_ACCEPTED)
 _MOST_LINES: Final = 50
 _MOST_TEXTS: Final = 10
 """The most messages per problem that are kept to avoid repetition."""
@@ -100,6 +118,7 @@ class LineLog:
         self._compares = compares
         self._lock = threading.Lock()
         self._full, self._left_out = "", 0
+        self._sizes: dict[str, Size] = {}  # of the last pass, by uid
 
     def close(self) -> None:
         """Flush; if that fails, all remaining and later output is dropped."""
@@ -121,22 +140,26 @@ class LineLog:
         self._write(event, ts_ms, fields, named)
 
     def tell(self, comparison: Comparison) -> None:
-        """Write a line for each HPA whose decision, error or agreement has changed in a pass.
+        """Write a line for each HPA whose decision, size, error or agreement has changed in a pass.
 
         An HPA that is seen for the first time is logged in JSON, and as text only if it would
         scale. As text the lines of a pass are limited, with the number of further changes.
         """
-        lines = self._changes(comparison)
+        lines, ts_ms = self._changes(comparison), None
+        if self._as_json:
+            ts_ms = comparison.result.now_ms
         most = len(lines) if self._as_json else _MOST_LINES
         for h, event in lines[:most]:
             fields = lane_fields(comparison, h)
             text = _sentence(comparison.result, h, event, fields, self._compares)
-            self._write(event, comparison.result.now_ms, fields, text)
+            if event == SIZE:
+                fields |= _size_fields(comparison.result.sizes[h])
+            self._write(event, ts_ms, fields, text)
         if lines[most:]:
             text = (
                 f"and {len(lines) - most} more changes in this pass (--log-format json tells all)"
             )
-            self.say(NOTE, text, ts_ms=comparison.result.now_ms)
+            self.say(NOTE, text, ts_ms=ts_ms)
         with self._lock:
             self._try(self._out.flush)
 
@@ -144,17 +167,45 @@ class LineLog:
         """Return lanes and events to log, in the order of lanes."""
         result, fresh = comparison.result, set(comparison.fresh.tolist())
         moved = comparison.moved[result.decided[comparison.moved]].tolist()
+        failing, working = comparison.failing.tolist(), comparison.working.tolist()
+        sized, dropped = self._sized(result)
         if not self._as_json:
-            failing = set(comparison.failing.tolist())  # their line has the reason, too
-            moved = [h for h in moved if h not in failing and (h not in fresh or result.action[h])]
+            # The line of a size, or of a failure, has the reason, too.
+            other = {*failing, *result.sizes}
+            moved = [h for h in moved if h not in other and (h not in fresh or result.action[h])]
+            moved += [h for h in dropped if h not in {*other, *moved}]
+            failing = [h for h in failing if h not in result.sizes]
+            working = [h for h in working if h not in result.sizes]
         same = comparison.state[comparison.ended] == SAME
         found = [(h, DECISION) for h in moved]
-        found += [(h, FAILS) for h in comparison.failing.tolist()]
-        found += [(h, WORKS) for h in comparison.working.tolist()]
+        found += [(h, SIZE) for h in sized]
+        found += [(h, FAILS) for h in failing]
+        found += [(h, WORKS) for h in working]
         if self._compares:
             found += [(h, DIFFERS) for h in comparison.begun.tolist()]
             found += [(h, AGREES) for h in comparison.ended[same].tolist()]
         return sorted(found, key=lambda line: line[0])
+
+    def _sized(self, result: PassResult) -> tuple[list[int], list[int]]:
+        """Return the lanes whose size has another outcome now, and those of dropped sizes.
+
+        A dropped size is wanted no more, and was not written. Reasons that change are no lines: the
+        log of writes has them.
+        """
+        before, self._sizes = self._sizes, {result.uids[h]: s for h, s in result.sizes.items()}
+        sized = [
+            h for h, size in result.sizes.items()
+            if size.outcome == SIZE_WRITTEN or not size.is_same(before.get(result.uids[h]))
+        ]  # fmt: skip
+        dropped = []
+        if before.keys() - self._sizes.keys():
+            for h, uid in enumerate(result.uids):
+                old = None if h in result.sizes else before.get(uid)
+                if old is None or old.outcome not in _WANTED or not result.decided[h]:
+                    continue
+                if result.ours_desired[h] != old.after:
+                    dropped.append(h)
+        return sized, dropped
 
     def _write(self, event: str, ts_ms: int | None, fields: dict[str, _Field], text: str) -> None:
         line = self._line(event, self._clock() if ts_ms is None else ts_ms, fields, text)
@@ -294,6 +345,8 @@ def _sentence(
     beside = f", theirs {theirs}" if compares else ""
     if event == AGREES:
         return f"{head}agrees again at {fields['desired']}"
+    if event == SIZE:
+        return f"{head}{_size_sentence(result.sizes[h])}"
     if event == WORKS:
         return f"{head}works again: {fields['why']}"
     if event == FAILS:
@@ -307,3 +360,24 @@ def _sentence(
     else:
         said = f"{head}stay at {fields['desired']}{beside}"
     return f"{said}: {fields['why']}"
+
+
+def _size_fields(size: Size) -> dict[str, _Field]:
+    """Return the fields about a size: a decision that was made again has lost it."""
+    found: dict[str, _Field] = {
+        "current": size.before, "desired": size.after, "outcome": size.outcome, "why": size.why
+    }  # fmt: skip
+    return found | ({"text": size.text} if size.text else {})
+
+
+def _size_sentence(size: Size) -> str:
+    sizes = f"{size.before} -> {size.after}"
+    if size.outcome == SIZE_WRITTEN:
+        return f"written {sizes}: {size.why}"
+    if size.outcome == SIZE_ACCEPTED:
+        return f"dry run: the server accepts {sizes}: {size.why}"
+    if size.outcome == SIZE_FAILED:
+        return f"fails: {sizes} is not written: {size.text}"
+    if size.outcome == SIZE_VOID:
+        return f"{sizes} is void: {size.text}"
+    return f"wants {sizes} ({size.text}): {size.why}"

@@ -74,6 +74,7 @@ def test_nonsense_is_refused(
     assert said in done.stderr
     assert done.data == b""
     assert "Traceback" not in done.stderr
+    assert "Value error" not in done.stderr, "words of Pydantic"
 
 
 def test_a_server_that_is_not_there(run: Run, nobody: str) -> None:

@@ -171,7 +171,13 @@ class Bench:
         responses = warm._responses(self.now)
         if not works:
             responses = replace(responses, usage={})
-        return self.applier.carry_out(self.decider.decide(self.now, responses))
+        self.result = self.applier.carry_out(self.decider.decide(self.now, responses))
+        return self.result
+
+    def sizes(self) -> list[tuple[int, int, str, str]]:
+        """Return sizes, outcomes and reasons of the last pass."""
+        found = self.result.sizes.values()
+        return [(one.before, one.after, one.outcome, one.text) for one in found]
 
     def turns(self, count: int, leads: bool = True) -> PassResult:
         for _ in range(count):
@@ -244,8 +250,11 @@ def test_the_first_pass_writes_nothing_and_the_second_writes(tmp_path: Path) -> 
     bench.turn()
     assert bench.size == 2
     assert bench.applier.problems() == {"start": "the first pass writes nothing"}
+    text = "not written: nobody has the lease; the first pass writes nothing"
+    assert bench.sizes() == [(2, 4, "held", text)]
     bench.turn()
     assert bench.size == 4
+    assert bench.sizes() == [(2, 4, "written", "")]
     (will,), (done,) = bench.lines("will"), bench.lines("done")
     assert (will["from"], will["to"], will["id"]) == (2, 4, done["id"])
     assert will["why"].endswith("the metrics' own proposal was applied")
@@ -382,6 +391,7 @@ def test_a_failed_write_is_the_controllers_failed_write(tmp_path: Path) -> None:
     )
     bench.turns(2)
     assert [line["error"] for line in bench.lines("failed")] == ["not allowed"]
+    assert bench.sizes() == [(2, 4, "failed", "not allowed")]
     status = bench.sink.statuses[-1]
     able = next(c for c in status.conditions if c.type == "AbleToScale")
     assert (able.status, able.reason) == ("False", "FailedUpdateScale")
@@ -403,6 +413,7 @@ def test_a_size_that_another_changed_in_between_makes_the_decision_void(tmp_path
     assert (len(bench.sink.statuses), bench.sink.events) == (told, [])
     figures = bench.applier.figures
     assert (figures.failed, figures.void, figures.held, figures.written) == (0, 1, 0, 0)
+    assert bench.sizes()[0][:3] == (2, 4, "void")
     (void,) = bench.lines("void")
     assert void["id"] == bench.lines("will")[0]["id"]
     assert "the size is 3, and 2 was decided on" in void["error"]
@@ -417,6 +428,8 @@ def test_what_a_target_forbids_is_decided_and_neither_written_nor_a_failure(tmp_
     bench.sees(2, bench.now, apply="off")
     result = bench.turns(3)
     assert (result.decisions.desired[0], bench.size) == (4, 2)
+    text = "not written: the target's annotation hpabatch/apply is 'off'"
+    assert bench.sizes() == [(2, 4, "held", text)]
     assert (bench.sink.statuses, bench.sink.events, bench.lines("will")) == ([], [], [])
     figures = bench.applier.figures
     assert (figures.failed, figures.void, figures.held) == (0, 0, 0)
@@ -452,6 +465,8 @@ def test_a_standby_says_whose_the_lease_is(tmp_path: Path) -> None:
         "other has the lease; the first pass writes nothing"
     ]
     assert bench.lines("waits") == [], "they are the leader's"
+    bench.turn()
+    assert bench.sizes() == [(2, 4, "held", "the leader writes: other")]
 
 
 def test_what_a_guard_holds_back_waits_for_it_by_name(tmp_path: Path) -> None:
@@ -476,13 +491,15 @@ def test_a_target_that_another_instance_scales_is_left_to_it(tmp_path: Path) -> 
         bench.turn()
     assert bench.size == 2
     assert bench.sink.statuses == []
-    (problem,) = bench.applier.problems().values()
-    assert problem == (
-        "another instance of hpabatch, theirs-1 (lease theirs/hpabatch-apply), scales the target "
-        "of shop/web, which is not scaled here: give both the same --own-namespace, or remove "
-        "these HPAs from one of the two"
+    ((about, problem),) = bench.applier.problems().items()
+    assert (about, problem) == (
+        "lease theirs/hpabatch-apply",
+        "theirs-1 scales the target of shop/web, which is not scaled here: give both the same "
+        "--own-namespace, or remove these HPAs from one of the two",
     )
-    assert [line["text"] for line in bench.lines("leaves")] == [problem]
+    assert [line["text"] for line in bench.lines("leaves")] == [f"{about}: {problem}"]
+    text = "not written: its target is left to theirs-1, lease theirs/hpabatch-apply"
+    assert bench.sizes() == [(2, 4, "held", text)]
     assert bench.applier.figures.failed == 0
 
 
@@ -691,6 +708,9 @@ def test_a_limit_makes_a_size_wait_and_says_so(tmp_path: Path) -> None:
     result = bench.turns(2)
     assert bench.size == 2
     assert result.binding(0) == "scale_write"
+    ((*size, text),) = bench.sizes()
+    assert (size, text.startswith("waits: --most-replicas 1")) == ([2, 4, "waits"], True)
+    assert not result.sizes[0].why.endswith("could not be written"), "it was not tried"
     assert "hpabatch: waits: --most-replicas 1" in bench.sink.statuses[-1].conditions[0].message
     assert bench.applier.figures.held == 1
     bench.turn()
@@ -867,7 +887,10 @@ def test_of_two_hpas_on_one_target_one_writes_in_a_pass(tmp_path: Path) -> None:
 
 def test_a_dry_run_stores_nothing_and_asks_again(tmp_path: Path) -> None:
     bench = Bench(tmp_path, dry_run=True)
-    bench.turns(3)
+    bench.turns(2)
+    assert [line["dry_run"] for line in bench.lines("done")] == [True]
+    assert bench.sizes() == [(2, 4, "accepted", "")]
+    bench.turn()
     assert [line["dry_run"] for line in bench.lines("will")] == [True, True]
     assert LEDGER not in bench.client.objects
     assert not bench.decider.lanes.leads

@@ -50,7 +50,9 @@ def test_a_missing_lease_is_made_unheld_and_taken_after_its_duration() -> None:
     one.turn()
     two.turn()
     assert _leads(one, two) == [True, False], "two saw it first a second later"
-    assert said == ["holds the lease ours/hpabatch-apply as one"]
+    assert said == [
+        "holds the lease ours/hpabatch-apply as one: writes may begin with the next pass"
+    ]
 
 
 def test_the_first_takes_it_and_the_second_waits_for_its_end() -> None:
@@ -58,6 +60,7 @@ def test_the_first_takes_it_and_the_second_waits_for_its_end() -> None:
     one, two = _election(client, clock, "one", said), _election(client, clock, "two")
     _elected(one, two, clock=clock)
     assert two.holder == "one"
+    assert (one.pause_s, two.pause_s) == (2.5, 0.625), "a renewal that is seen late adds to 15 s"
     clock.sleep(14.9)
     two.turn()
     assert _leads(one, two) == [False, False], "a lease ends with a margin"

@@ -9,7 +9,7 @@ import pytest
 from hpabatch.cluster.connection.errors import Refused, Unreachable
 from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.live.apply.lease import ANNOTATION, Candidate, Election
-from hpabatch.live.apply.neighbors import _MOST_TARGETS, Claims, Neighbors
+from hpabatch.live.apply.neighbors import _MOST_TARGETS, Claims, Neighbors, Owner
 from hpabatch.live.passes.lanes import LaneKey
 from tests.live.apply.fake_writes import Clock, FakeClient
 
@@ -72,7 +72,7 @@ def test_of_two_that_name_a_target_the_first_scales_it() -> None:
     _begun(client, clock, one, two)
     assert one.writes() == {("shop", "web"), ("shop", "cart")}
     assert two.writes() == {("pay", "api")}
-    assert two.claims.others == {("shop", "web"): "team-a-1 (lease team-a/hpabatch-apply)"}
+    assert two.claims.others == {("shop", "web"): Owner("team-a/hpabatch-apply", "team-a-1")}
     assert one.claims.others == {}, "the second does not name it"
 
 
@@ -96,12 +96,82 @@ def test_the_second_takes_over_when_the_first_has_ended(end: str) -> None:
     else:
         pass_time(clock, two)
         pass_time(clock, two)
-    assert two.claims.others
+    (sentence,) = two.claims.sentences().values()
+    if end == "stopped":
+        assert sentence == (
+            "its holder has ended; the target of shop/web is scaled here from the next pass on, "
+            "unless another takes it"
+        )
     pass_time(clock, two)
     assert two.writes() == set(), "its lease does not name it yet"
     assert two.claims.waiting == {("shop", "web")}
     pass_time(clock, two)
     assert two.writes() == {("shop", "web")}
+
+
+def test_a_lease_that_was_released_before_the_start_names_nothing() -> None:
+    """Unless another takes it."""
+    client, clock, web = FakeClient(), Clock(), _targets("shop/web")
+    one, standby = One(client, clock, "a", web), One(client, clock, "a", web, name="a-2")
+    _begun(client, clock, one)
+    standby.election.turn()
+    standby.look()
+    one.election.stop()
+    two = One(client, clock, "b", web)
+    two.look()
+    assert two.claims.others == {}
+    standby.election.turn()
+    two.look()
+    assert two.claims.others == {("shop", "web"): Owner("a/hpabatch-apply", "a-2")}
+
+
+@pytest.mark.parametrize(
+    ("names", "own", "words"),
+    [
+        (("shop/web", "shop/job", "pay/api"), True,
+         "this instance, and nobody scales the targets of pay/api, shop/job: give all"),
+        ((), True, "this instance: give all"),
+        (("shop/web",), False, "this instance (--manifests there, --take-over here), and nobody"),
+    ],
+)  # fmt: skip
+def test_a_leader_with_another_job_is_told(names: tuple[str, ...], own: bool, words: str) -> None:
+    client, clock = FakeClient(), Clock()
+    leader = One(client, clock, "a", _targets("shop/web"))
+    standby = One(client, clock, "a", _targets(*names), own=own, name="a-2")
+    same = One(client, clock, "a", _targets("shop/web"), name="a-3")
+    _begun(client, clock, leader, standby, same)
+    pass_time(clock, leader, standby, same)
+    assert standby.neighbors.mismatch.startswith("a-1 holds the lease and acts on other HPAs than ")
+    assert words in standby.neighbors.mismatch
+    assert (leader.neighbors.mismatch, same.neighbors.mismatch) == ("", "")
+    standby.targets = _targets("shop/web")
+    pass_time(clock, leader, standby)
+    assert bool(standby.neighbors.mismatch) != own
+
+
+def test_what_an_instance_of_another_lease_scales_is_scaled_by_somebody() -> None:
+    client, clock = FakeClient(), Clock()
+    first = One(client, clock, "b", _targets("pay/api"))
+    leader = One(client, clock, "a", _targets("shop/web"))
+    standby = One(client, clock, "a", _targets("shop/job", "pay/api"), name="a-2")
+    _begun(client, clock, first, leader, standby)
+    pass_time(clock, first, leader, standby)
+    assert "nobody scales the targets of shop/job:" in standby.neighbors.mismatch
+
+
+def test_an_hpa_that_the_leader_sees_later_is_no_other_job() -> None:
+    client, clock = FakeClient(), Clock()
+    leader, standby = (
+        One(client, clock, "a", _targets("shop/web"), name=name) for name in ("a-1", "a-2")
+    )
+    _begun(client, clock, leader, standby)
+    standby.targets |= _targets("shop/job")
+    for seen in (False, True):
+        if seen:
+            leader.targets |= _targets("shop/job")
+        for _ in range(2):
+            pass_time(clock, standby, leader)
+            assert standby.neighbors.mismatch == ""
 
 
 def test_a_new_leader_of_the_first_goes_on_and_the_second_stays_away() -> None:

@@ -13,7 +13,18 @@ import numpy as np
 import pytest
 
 from hpabatch.layout import codes
-from hpabatch.live.passes.result import ERROR_INTERNAL, PassResult, Problem
+from hpabatch.live.passes.result import (
+    ERROR_INTERNAL,
+    SIZE_ACCEPTED,
+    SIZE_FAILED,
+    SIZE_HELD,
+    SIZE_VOID,
+    SIZE_WAITS,
+    SIZE_WRITTEN,
+    PassResult,
+    Problem,
+    Size,
+)
 from hpabatch.live.passes.shadow import Shadow
 from hpabatch.live.serve import log as log_module
 from hpabatch.live.serve.log import FIELDS, LineLog, Said, problems_of, show_ms
@@ -25,15 +36,18 @@ START_S = 1_800_000_000  # 2027-01-15T08:00:00Z
 class Loop:
     """Compares passes and tells them, as the loop does."""
 
+    late_ms = 0  # from a pass to its lines
+
     def __init__(self, as_json: bool = True, compares: bool = True) -> None:
-        self.out = io.StringIO()
+        self.out, self.now_ms = io.StringIO(), START_S * 1000
         self.log = LineLog(
-            self.out, "east", as_json=as_json, compares=compares, clock=lambda: START_S * 1000
+            self.out, "east", as_json=as_json, compares=compares, clock=lambda: self.now_ms
         )
         self.said = Said(self.log)
         self.shadow = Shadow(30_000)
 
     def turn(self, result: PassResult) -> None:
+        self.now_ms = result.now_ms + self.late_ms
         self.log.tell(self.shadow.compare(result))
         self.said.only("hpa", problems_of(result))
 
@@ -83,6 +97,86 @@ def test_a_line_is_written_when_something_changes() -> None:
     loop.turn(pass_of(START_S + 75, [5, 4], [5, NO_STATUS]))
     (agrees,) = loop.objects()
     assert (agrees["event"], agrees["theirs"], "since" in agrees) == ("agrees", 5, False)
+
+
+def sized(result: PassResult, before: int, after: int, outcome: str, text: str = "") -> PassResult:
+    """Return a pass of one HPA that decided a size."""
+    return replace(result, sizes={0: Size(before, after, outcome, "cpu is high", text)})
+
+
+def test_a_size_is_told_once_until_its_outcome_changes() -> None:
+    held = "not written: the first pass writes nothing"
+    steps = [
+        (4, (2, 4, SIZE_HELD, held)), (4, (2, 4, SIZE_HELD, "not written: another reason")),
+        (2, (2, 4, SIZE_WAITS, "waits: a limit")), (4, (2, 4, SIZE_WRITTEN, "")), (4, None),
+        (6, (4, 6, SIZE_FAILED, "forbidden")), (6, (4, 6, SIZE_FAILED, "forbidden")),
+        (6, (4, 6, SIZE_VOID, "the size is 5")), (6, (4, 6, SIZE_ACCEPTED, "")),
+        (6, (4, 6, SIZE_ACCEPTED, "")),
+    ]  # fmt: skip
+    for as_json in (False, True):
+        loop = Loop(as_json, compares=False)
+        for k, (ours, size) in enumerate(steps):
+            result = pass_of(START_S + k, [ours], [3], current=[2])
+            loop.turn(result if size is None else sized(result, *size))
+        if as_json:
+            found = [o for o in loop.objects() if o["event"] == "size"]
+            assert [(o["current"], o["desired"], o["outcome"]) for o in found] == [
+                (2, 4, "held"), (2, 4, "waits"), (2, 4, "written"), (4, 6, "failed"),
+                (4, 6, "void"), (4, 6, "accepted"),
+            ]  # fmt: skip
+            assert (found[0]["text"], found[0]["why"]) == (held, "cpu is high")
+        else:
+            assert [line.partition(" shop/web-0: ")[2] for line in loop.lines()] == [
+                f"wants 2 -> 4 ({held}): cpu is high",
+                "wants 2 -> 4 (waits: a limit): cpu is high",
+                "written 2 -> 4: cpu is high",
+                "fails: 4 -> 6 is not written: forbidden",
+                "4 -> 6 is void: the size is 5",
+                "dry run: the server accepts 4 -> 6: cpu is high",
+            ]
+
+
+def test_a_size_that_is_written_again_is_told_again() -> None:
+    """As after somebody has set it back."""
+    loop = Loop(as_json=False)
+    for k in range(2):
+        loop.turn(sized(pass_of(START_S + k, [4], [3], current=[2]), 2, 4, SIZE_WRITTEN))
+    assert len(loop.lines()) == 2
+
+
+def test_a_size_that_is_wanted_no_more_is_told() -> None:
+    """Unless another instance has written it."""
+    for size, told in ((2, ["stay at 2: because of web-0"]), (4, [])):
+        loop = Loop(as_json=False, compares=False)
+        wanted = pass_of(START_S, [4], [3], current=[2])
+        loop.turn(sized(wanted, 2, 4, SIZE_HELD, "the leader writes: other"))
+        loop.lines()
+        for k in (1, 2):
+            loop.turn(pass_of(START_S + k, [size], [3]))
+        assert [line.partition(" shop/web-0: ")[2] for line in loop.lines()] == told
+
+
+def test_a_size_that_waits_is_no_failure() -> None:
+    loop = Loop(as_json=False)
+    fine = pass_of(START_S, [2], [2])
+    fails = replace(fine, error=np.array([ERROR_INTERNAL], np.int8))
+    loop.turn(fine)
+    loop.turn(sized(fails, 2, 4, SIZE_WAITS, "waits: a limit"))
+    loop.turn(sized(fine, 2, 4, SIZE_WRITTEN))
+    assert [line.split(" ")[2] for line in loop.lines()] == ["wants", "written"]
+    loop.turn(sized(fails, 2, 4, SIZE_WAITS, "waits: a limit"))
+    loop.lines()
+    loop.turn(fails)
+    assert [line.split(" ")[2] for line in loop.lines()] == ["fails:"]
+
+
+def test_lines_for_people_are_in_the_order_of_their_times() -> None:
+    """A pass's own time is before that of problems which it found."""
+    for as_json, at in ((False, "08:00:01Z"), (True, "08:00:00.000Z")):
+        loop = Loop(as_json)
+        loop.late_ms = 1000
+        loop.turn(pass_of(START_S, [4], [3], current=[2]))
+        assert at in loop.lines()[0]
 
 
 def test_of_own_documents_there_is_nothing_to_compare() -> None:
@@ -179,6 +273,7 @@ def test_every_field_is_documented_and_nothing_else_is_written() -> None:
     loop.said.say("watch", "gone")
     for k in range(4):
         loop.turn(pass_of(START_S + 15 * k, [5], [3]))
+    loop.turn(sized(pass_of(START_S + 60, [5], [3], current=[4]), 4, 5, SIZE_WAITS, "a limit"))
     assert {field for o in loop.objects() for field in o} == set(FIELDS)
     assert log_module.__doc__ is not None
     block = log_module.__doc__.split("\n\n")[3]
