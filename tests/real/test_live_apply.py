@@ -79,7 +79,7 @@ def test_hpas_of_the_cluster_are_taken_over(ground: Ground, start: Start) -> Non
     one.until(lambda: ground.size("shop", "web") == 2)
     one.until(lambda: one.sizes("web")[-1][1] == 2)
     code, seconds = one.end()
-    assert (code, seconds < 20) == (0, True)
+    assert (code, seconds < 30) == (0, True)
     lease = ground.writer.send(
         "GET", f"/apis/coordination.k8s.io/v1/namespaces/{OURS}/leases/hpabatch-apply"
     )
