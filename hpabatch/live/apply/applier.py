@@ -330,7 +330,8 @@ class Applier:
             return f"not written: {selection.reasons[key]}"
         if not selection.is_acted_on(key):
             return "not written: it is not in the share of --canary"
-        if self._refusals.keys() - {"metrics"} == {"lease"} and self._leader:
+        is_others = self._leader not in ("", self._parts.election.candidate.identity)
+        if is_others and self._refusals.keys() - {"metrics"} == {"lease"}:
             return f"the leader writes: {self._leader}"
         return f"not written: {self._why}"
 

@@ -87,7 +87,9 @@ def switch_refusal(client: WriteClient, namespace: str) -> str:
 
 
 def lease_refusal(election: Election) -> str:
-    """Return the sentence about a lease that this process does not hold."""
+    """Return the sentence about a lease that this process did not hold as the pass began."""
+    if election.leads:
+        return "this process has taken the lease since the pass began"
     if election.holder == election.candidate.identity:
         return "the lease of this process has expired, and it has not renewed it yet"
     return f"{election.leader or 'nobody'} has the lease"

@@ -452,6 +452,23 @@ def test_every_pass_says_who_leads_and_what_became_of_its_sizes(tmp_path: Path) 
     ]
 
 
+def test_a_lease_that_is_taken_while_a_pass_begins_counts_from_the_next_one(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.turn(leads=False)
+
+    def take(method: str, path: str) -> None:
+        if path == SWITCH:
+            bench.client.before = lambda m, p: None
+            bench.election.turn()
+
+    bench.client.before = take
+    bench.turn(leads=False)
+    text = "not written: this process has taken the lease since the pass began"
+    assert bench.sizes() == [(2, 4, "held", text)]
+    bench.turn()
+    assert bench.size == 4
+
+
 def test_a_standby_says_whose_the_lease_is(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     other = Election(bench.client, Candidate("ours", "other"), clock=bench.clock)
