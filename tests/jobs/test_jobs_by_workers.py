@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -209,11 +210,15 @@ def test_a_capacity_plan_survives_its_workers(
     killed: list[int] = []
     start = processes.ProcessPool.start
 
+    def kill(pid: int) -> None:
+        with suppress(ProcessLookupError):  # (it may have ended)
+            os.kill(pid, signal.SIGKILL)
+
     def kill_some(pool: processes.ProcessPool, worker: str, order: str) -> None:
         start(pool, worker, order)
         if json.loads(order)["task"] in ("00001", "00002") and len(killed) < 2:
             killed.append(pool._children[worker].pid)
-            threading.Timer(0.5, os.kill, (killed[-1], signal.SIGKILL)).start()
+            threading.Timer(0.5, kill, (killed[-1],)).start()
 
     monkeypatch.setattr(processes.ProcessPool, "start", kill_some)
     assert planned(history, tmp_path, workers=2) == here
