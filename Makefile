@@ -43,11 +43,11 @@ demo: $(VENV)/.core
 	@$(BIN)/hpabatch replay data/demo --out build/demo/decisions.parquet --top 12
 	@echo "(hpabatch is $(BIN)/hpabatch; \". $(BIN)/activate\" puts it on the PATH)"
 
-# Parts run side by side, on two cores: three that mostly wait for real servers (those of scaling, of
-# the rest of the live loop, and of all else), and three that mostly compute, which keep both cores
-# busy (so one thread is enough for polars, and threads of kernels must not spin while they wait).
-# What computes is `nice`, so that a server answers when it is asked. A part begins when another one
-# has ended, the longest first. PARTS=test-cluster adds one, which waits too.
+# Four parts run side by side, on two cores: two that compute, which keep a core each busy (so one
+# thread is enough for polars, and threads of kernels must not spin while they wait), and two that
+# mostly wait for real servers: those of scaling and all others. What computes is `nice`, so that a
+# server answers when it is asked. More parts at once make tests that race with servers fail. A part
+# begins when another one has ended; PARTS=test-cluster adds one, which waits too.
 IMPORTS  := importers inputs
 APART    := cluster docs history jobs model reference report
 COMMANDS := api cli live
@@ -64,8 +64,8 @@ TESTED   = $(PYTEST) $(1) || \
   { [ $$? = 1 ] && $(PYTEST) $(1) --last-failed --last-failed-no-failures none; }
 
 test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory -j6 test-apply test-live test-real test-compiled test-apart \
-	  test-commands test-interpreted test-imports $(PARTS)
+	@$(MAKE) --no-print-directory -j4 test-apply test-real test-compiled test-commands test-live \
+	  test-apart test-interpreted test-imports $(PARTS)
 
 test-compiled test-commands test-interpreted test-imports test-apart: BUSY := nice env $(BUSY)
 
