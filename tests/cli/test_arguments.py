@@ -110,5 +110,7 @@ def test_places_not_to_write_to(history: History, tmp_path: Path, name: str, why
 def test_the_decisions_do_not_go_to_stdout(history: History) -> None:
     with pytest.raises(UsageError, match="--out -: the decisions go to a file"):
         check_out(Path("-"), history, ())
-    with pytest.raises(UsageError, match="--out s3://a/b: the decisions go to a local file"):
+    with pytest.raises(
+        UsageError, match="--out: expected a local file or folder for the decisions, got s3://a/b"
+    ):
         check_out("s3://a/b", history, ())

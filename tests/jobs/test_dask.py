@@ -64,6 +64,10 @@ def test_dask_workers_leave_the_parts_that_this_process_would(
     assert contents(tmp_path / "here") == contents(tmp_path / "sent")
 
 
+# Dask leaves the connection to a killed worker to the garbage collector.
+@pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
+)
 def test_a_worker_may_die_at_any_time(cluster: Cluster, tmp_path: Path) -> None:
     for k in range(2):
         place = tmp_path / f"job-{k}"
