@@ -21,11 +21,11 @@ from hpabatch.jobs import dask_workers, dispatch
 from hpabatch.jobs.folder import count_kept
 from hpabatch.jobs.loop import Status
 from tests.importers.prometheus.certificates import Authority
-from tests.jobs.dask_cluster import Cluster
+from tests.jobs.dask_cluster import QUIET, Cluster
 from tests.jobs.squares import expected, run
 from tests.jobs.test_workers import client, contents
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = QUIET
 SLOW = {"count": 30, "squares": {"seconds": 0.05}}
 
 
@@ -64,10 +64,6 @@ def test_dask_workers_leave_the_parts_that_this_process_would(
     assert contents(tmp_path / "here") == contents(tmp_path / "sent")
 
 
-# Dask leaves the connection to a killed worker to the garbage collector.
-@pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
-)
 def test_a_worker_may_die_at_any_time(cluster: Cluster, tmp_path: Path) -> None:
     for k in range(2):
         place = tmp_path / f"job-{k}"

@@ -35,13 +35,10 @@ from hpabatch.jobs.replay import ReplayJob, plan_of, replay_to_disk
 from hpabatch.jobs.sweep import SweepJob, sweep_to_disk
 from tests.buckets import open_bucket
 from tests.engine.swept import HOUR_MS, cut
-from tests.jobs.dask_cluster import Cluster
+from tests.jobs.dask_cluster import QUIET, Cluster
 from tests.jobs.small import keep_workers, kept_workers, plan_small_jobs
 
-pytestmark = [
-    pytest.mark.compiled,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
+pytestmark = [pytest.mark.compiled, *QUIET]
 NAMES = ("ingest/enricher", "ingest/transform", "payments/api", "shop/checkout")
 
 

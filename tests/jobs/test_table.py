@@ -26,10 +26,10 @@ from hpabatch.jobs import dask_workers, executor, processes
 from tests.buckets import open_bucket
 from tests.importers.table.test_run import HPAS, bytes_of, pod_frame
 from tests.importers.tables import BEGIN_S, POD_MAP, import_table, merged, write_map
-from tests.jobs.dask_cluster import Cluster
+from tests.jobs.dask_cluster import QUIET, Cluster
 from tests.jobs.small import plan_small_jobs
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = QUIET
 CUT = 4
 """Parts of the Parquet file, whose row groups are smaller than those."""
 

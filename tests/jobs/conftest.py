@@ -1,0 +1,18 @@
+"""What tests of jobs leave behind is gone when their module ends."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True, scope="module")
+def collected() -> Iterator[None]:
+    """Let no later module meet a socket that Dask left open (dask_cluster.QUIET)."""
+    yield
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
+        gc.collect()
