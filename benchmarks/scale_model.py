@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.readme import replace_part
-from benchmarks.scale_speed import KEPT
+from benchmarks.scale_speed import KEPT, median_ratio, ratios
 
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
 HPAS, DAYS = 100_000, 365
@@ -49,18 +49,20 @@ def alone_hours(found: dict[str, Any]) -> dict[str, float]:
 
 def efficiency(found: dict[str, Any]) -> float:
     """Return the share of a second worker that counts."""
-    seconds = found["seconds"]
-    return float(min(seconds["dask_1"] / (2 * seconds["dask_2"]), 1.0))
+    return min(1 / (2 * median_ratio(found, "dask_2", "dask_1")), 1.0)
 
 
-def longer(seconds: dict[str, float], kind: str) -> str:
-    """Return how much longer one worker takes than this process."""
-    return f"{seconds[f'{kind}_1'] / seconds['local'] - 1:.0%}"
+def longer(found: dict[str, Any], kind: str) -> str:
+    """Return how much longer one worker takes than this process: median and range."""
+    low, *_, high = ratios(found, f"{kind}_1", "local")
+    middle = median_ratio(found, f"{kind}_1", "local")
+    return f"{middle - 1:+.0%} ({low - 1:+.0%} to {high - 1:+.0%})"
 
 
-def halved(seconds: dict[str, float], kind: str) -> str:
-    """Return which share of one worker's time two take."""
-    return f"{seconds[f'{kind}_2'] / seconds[f'{kind}_1']:.2f}"
+def halved(found: dict[str, Any], kind: str) -> str:
+    """Return which share of one worker's time two take: median and range."""
+    low, *_, high = ratios(found, f"{kind}_2", f"{kind}_1")
+    return f"{median_ratio(found, f'{kind}_2', f'{kind}_1'):.2f} ({low:.2f} to {high:.2f})"
 
 
 def task_lines(found: dict[str, Any]) -> list[str]:
@@ -113,9 +115,10 @@ def speed_lines(found: dict[str, Any]) -> list[str]:
         f"| Dask, 1 worker | 1 | {seconds['dask_1']:.1f} |",
         f"| Dask, 2 workers | 2 | {seconds['dask_2']:.1f} |",
         "",
-        f"One worker takes {longer(seconds, 'workers')} longer than this process, one of Dask "
-        f"{longer(seconds, 'dask')}; two take {halved(seconds, 'workers')} and "
-        f"{halved(seconds, 'dask')} of the time of one.",
+        f"Times are medians of {len(found['rounds'])} rounds, in each of which all took turns. "
+        "Ratios within a round, median and range: one worker against this process "
+        f"{longer(found, 'workers')}, one of Dask {longer(found, 'dask')}; two against one "
+        f"{halved(found, 'workers')}, of Dask {halved(found, 'dask')}.",
         "",
         f"{HPAS:,} HPAs with one pod each, a year at one row a minute and a sync of 15 s: "
         f"{ROWS / 1e9:.0f} G rows, {DECISIONS / 1e9:.0f} G decisions. The history takes "

@@ -1,9 +1,10 @@
-"""Speed of jobs by workers, kept in build/scale/speed.json; some ten minutes.
+"""Speed of jobs by workers, kept in build/scale/speed.json; some twenty minutes.
 
-    python -m benchmarks.scale_speed [--hpas 512] [--times 3]
+    python -m benchmarks.scale_speed [--hpas 256] [--times 4]
 
 A worker has one core of its own (`taskset`), as in the manifests. All kinds take turns, so that a
-machine whose speed changes slows none alone; the least time of each counts.
+machine whose speed changes slows none alone: the median counts, and what is compared is compared
+within a round. Dask's own profiler is off, as in the image.
 `benchmarks.scale_model` makes the tables of docs/scale.md of the figures.
 """
 
@@ -14,6 +15,7 @@ import json
 import os
 import platform
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -33,6 +35,7 @@ SETTINGS = 201
 """All combinations, and today's."""
 
 ONE = {"NUMBA_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
+PROFILER_OFF = {"DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False"}
 MOST_OVERHEAD = 0.05
 MOST_SHARE = 0.6
 """Bounds: overhead of one worker, and the time of two of one's."""
@@ -83,7 +86,7 @@ def curve(place: Path, history: Path) -> dict[str, float]:
         "workers_4_on_2": sweep("four", "0,1", "--workers", "4"),
     }
     (place / "dask").mkdir()
-    cluster = Cluster(place / "dask", 1, env=env)
+    cluster = Cluster(place / "dask", 1, env={**env, **PROFILER_OFF})
     try:
         pin(cluster, "0")
         at = ("--scheduler", cluster.address)
@@ -171,6 +174,16 @@ def rows_and_bytes(history: Path) -> tuple[int, int]:
     return rows, sum(path.stat().st_size for path in history.rglob("*") if path.is_file())
 
 
+def ratios(found: dict[str, Any], name: str, base: str) -> list[float]:
+    """Return the ratio of two times in each round, the least first."""
+    return sorted(one[name] / one[base] for one in found["rounds"])
+
+
+def median_ratio(found: dict[str, Any], name: str, base: str) -> float:
+    """Return the median of the ratios of two times within a round."""
+    return statistics.median(ratios(found, name, base))
+
+
 def measure(hpas: int, times: int) -> dict[str, Any]:
     """Return all figures."""
     with tempfile.TemporaryDirectory() as folder:
@@ -192,7 +205,7 @@ def measure(hpas: int, times: int) -> dict[str, Any]:
             "machine": f"{os.cpu_count()} cores, {platform.machine()}, "
             f"Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}",
             "sweep": {"hpas": hpas, "days": 1, "settings": SETTINGS},
-            "seconds": {name: min(one[name] for one in rounds) for name in rounds[0]},
+            "seconds": {name: statistics.median(one[name] for one in rounds) for name in rounds[0]},
             "rounds": rounds,
             "replay": {**replay, "days": 10, "rows": rows, "bytes_in": size},
             "wide": steps(place, wide),
@@ -203,18 +216,16 @@ def measure(hpas: int, times: int) -> dict[str, Any]:
 def main() -> None:
     """Measure, print and keep the figures."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--hpas", type=int, default=512, help="of the sweep's history")
-    parser.add_argument("--times", type=int, default=3, help="runs, of which the fastest counts")
+    parser.add_argument("--hpas", type=int, default=256, help="of the sweep's history")
+    parser.add_argument("--times", type=int, default=4, help="rounds, in which all take turns")
     asked = parser.parse_args()
     found = measure(asked.hpas, asked.times)
     keep(RESULT, found)
     print(json.dumps(found, indent=1))
-    seconds = found["seconds"]
-    for name in ("workers_1", "dask_1"):
-        share = seconds[name] / seconds["local"] - 1
-        print(f"overhead of {name}: {share:.1%} ({MOST_OVERHEAD:.0%} at most)")
     for kind in ("workers", "dask"):
-        share = seconds[f"{kind}_2"] / seconds[f"{kind}_1"]
+        overhead = median_ratio(found, f"{kind}_1", "local") - 1
+        print(f"overhead of one, {kind}: {overhead:.1%} ({MOST_OVERHEAD:.0%} at most)")
+        share = median_ratio(found, f"{kind}_2", f"{kind}_1")
         print(f"two {kind} take {share:.2f} of one's time ({MOST_SHARE} at most)")
 
 

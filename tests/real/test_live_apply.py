@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from tests.real.cluster import missing, running_cluster
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
 Start = Callable[..., Applying]
-SPACES = ("shop", "held", "busy", "odd", "poor", "storm")
+SPACES = ("shop", "held", "busy", "odd", "poor", "storm", "share", "vanish")
 
 
 @pytest.fixture(scope="module")
@@ -198,6 +201,86 @@ def _split_by_canary(
     """Return the HPAs of a canary share, and the others."""
     share = [name for name in names if is_canary((namespace, name), share_pct)]
     return share, [name for name in names if name not in share]
+
+
+def test_hpas_beyond_the_share_are_left_to_nobody(ground: Ground, start: Start) -> None:
+    """With --others-unserved neither sizes nor statuses of theirs are written."""
+    share, others = _split_by_canary("share", [f"w{k}" for k in range(30)], 50)
+    names = ours, left = share[0], others[0]
+    for name in names:
+        ground.app("share", name)
+    ground.levels(cpu_total_m={f"share/{name}": 300 for name in names})
+    one = start("--take-over", "-n", "share", "--canary", "50", "--others-unserved")
+    one.until(lambda: ground.size("share", ours) == 6)
+    one.until(lambda: ground.desired()[f"share/{ours}"] == 6)
+    assert one.desired()[f"share/{left}"] == 4, "it is decided"
+    assert ground.size("share", left) == 2
+    assert _conditions(ground, "share", left) == {}
+
+
+def test_no_size_changes_while_most_metrics_have_vanished(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    """Those of External that worked fail together when their adapter is gone."""
+    folder = tmp_path / "hpas"
+    for name in ("cpu", "queue-a", "queue-b"):
+        ground.deployment("vanish", name)
+    ground.document(folder, "vanish", "cpu")
+    ground.document(folder, "vanish", "queue-a", "queue-b", metrics=[queue_metric("10")])
+    ground.levels(cpu_total_m={"vanish/cpu": 100}, external={"queue": 20})
+    one = start("--manifests", str(folder))
+    one.until(one.leads)
+    _see_passes(one, 2)
+    with _without_external_metrics(ground):
+        one.until(lambda: any("queue-b" in line["hpa"] for line in one.since(0, "fails")))
+        ground.levels(cpu_total_m={"vanish/cpu": 300})
+        told = "2 of 3 metrics that worked within five minutes fail now, more than --most-vanished"
+        one.until_problem("apply metrics", told)
+        one.until(lambda: one.desired()["vanish/cpu"] == 4)
+        _see_passes(one, 4)
+        assert ground.size("vanish", "cpu") == 2
+    one.until(lambda: ground.size("vanish", "cpu") == 6)
+    assert [ground.size("vanish", name) for name in ("queue-a", "queue-b")] == [2, 2]
+
+
+@contextmanager
+def _without_external_metrics(ground: Ground) -> Iterator[None]:
+    """Take the adapter of External metrics away, in the block."""
+    path = "/apis/apiregistration.k8s.io/v1/apiservices"
+    name = "v1beta1.external.metrics.k8s.io"
+    kept = ground.writer.send("GET", f"{path}/{name}")
+    ground.writer.send("DELETE", f"{path}/{name}")
+    try:
+        yield
+    finally:
+        ground.writer.send("POST", path, {"metadata": {"name": name}, "spec": kept["spec"]})
+
+
+def test_while_its_log_cannot_be_written_nothing_else_is(
+    ground: Ground, start: Start, tmp_path: Path
+) -> None:
+    """The system allows its files no more bytes than the log has, as a full disk does."""
+    ground.deployment("odd", "full")
+    ground.levels(cpu_total_m={"odd/full": 100})
+    log = tmp_path / "instance0" / "log.jsonl"
+    log.parent.mkdir()
+    # (larger than what it prints, which goes into files as well)
+    log.write_text(json.dumps({"event": "before", "text": "x" * 5_000_000}) + "\n")
+    one = start("--manifests", str(ground.document(tmp_path / "hpas", "odd", "full")))
+    one.until(one.leads)
+    _, most = resource.prlimit(one.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(one.process.pid, resource.RLIMIT_FSIZE, (log.stat().st_size, most))
+    one.until_problem("apply log", "no size or status is written: ")
+    assert "log.jsonl cannot be written: File too large" in one.problems()["apply log"]
+    ground.levels(cpu_total_m={"odd/full": 300})
+    one.until(lambda: one.desired()["odd/full"] == 4)
+    time.sleep(3)
+    assert ground.size("odd", "full") == 2
+    assert '"desiredReplicas":4' not in ground.report("odd", "full")
+    resource.prlimit(one.process.pid, resource.RLIMIT_FSIZE, (most, most))
+    one.until(lambda: ground.size("odd", "full") == 6)
+    one.until(lambda: one.sizes("full") == [(2, 4), (4, 6)])
+    one.until(lambda: "apply log" not in one.problems())
 
 
 def test_a_pass_that_has_begun_is_written_before_the_end(
