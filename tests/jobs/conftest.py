@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture(autouse=True, scope="module")
 def collected() -> Iterator[None]:
-    """Let no later module meet a socket that Dask left open (dask_cluster.QUIET)."""
+    """Let no later module meet a socket that Dask left open (dask_cluster.LEAVES_SOCKETS)."""
     yield
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)

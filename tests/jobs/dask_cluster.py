@@ -14,12 +14,10 @@ from pathlib import Path
 
 import pytest
 
-# What Dask warns of itself, and sockets: it leaves a connection whose other end died, or never
-# answered, to the garbage collector (conftest.py calls it while that is still ignored).
-QUIET = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
-]
+# Dask leaves a connection whose other end died, or never answered, to the garbage collector
+# (conftest.py calls it while that is still ignored).
+LEAVES_SOCKETS = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+QUIET = [LEAVES_SOCKETS, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 START_S = 60.0
 
 

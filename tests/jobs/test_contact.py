@@ -19,11 +19,11 @@ from hpabatch.inputs.workers import Spread, check_scheduler
 from hpabatch.jobs import contact, dask_workers
 from hpabatch.jobs.contact import brief
 from tests.importers.prometheus.certificates import Authority
-from tests.jobs.dask_cluster import QUIET, Cluster
+from tests.jobs.dask_cluster import LEAVES_SOCKETS, Cluster
 from tests.jobs.squares import run
 
 pytest.importorskip("distributed")
-pytestmark = QUIET
+pytestmark = LEAVES_SOCKETS
 
 
 def write_certificates(folder: Path) -> Path:

@@ -127,14 +127,22 @@ def test_a_table_needs_its_map(run: Run) -> None:
     assert "`hpabatch import table usage.csv --init --map map.yaml` proposes it" in done.stderr
 
 
-@pytest.mark.parametrize("out", ["-", "s3://bucket/advice", "usage.csv", "mine"])
-def test_a_place_that_is_no_folder_of_advice_is_refused(run: Run, out: str) -> None:
+@pytest.mark.parametrize(
+    ("out", "told"),
+    [
+        ("-", "--out: expected a new folder for the advice, got '-'; name one"),
+        ("s3://b/a", "--out: expected a new folder for the advice, got 's3://b/a'; name one"),
+        ("usage.csv", "--out usage.csv is a file; name a new folder"),
+        ("mine", "--out mine holds notes.txt and is no folder of earlier advice ("),
+    ],
+)
+def test_a_place_that_is_no_folder_of_advice_is_refused(run: Run, out: str, told: str) -> None:
     Path("usage.csv").write_text(TABLE)
     Path("mine").mkdir()
     (Path("mine") / "notes.txt").write_text("mine")
     done = run("usage.csv", "--map", "map.yaml", "--out", out)
     assert (done.code, done.data) == (2, b"")
-    assert done.stderr.startswith(("error: --out ", "error: --out: expected a new folder"))
+    assert done.stderr.startswith(f"error: {told}")
     assert [p.name for p in Path("mine").iterdir()] == ["notes.txt"]
 
 
