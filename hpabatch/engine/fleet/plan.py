@@ -17,13 +17,14 @@ from hpabatch.engine.fleet.candidates import (
 )
 from hpabatch.engine.fleet.clocks import Clocks, HpaKey
 from hpabatch.engine.fleet.flags import (
+    DEFAULT_FLAGS,
     FlagPeriod,
     recorded_flags,
     recorded_gates,
     recorded_passes,
     recorded_starts,
+    stated_flags,
 )
-from hpabatch.engine.fleet.frames import ALWAYS_MS
 from hpabatch.engine.fleet.instants import clocks_of, passes_of
 from hpabatch.engine.fleet.lives import candidates_of, within_lives
 from hpabatch.engine.fleet.membership import Place, Selections
@@ -33,6 +34,7 @@ from hpabatch.engine.fleet.parameters import (
     Settled,
     evidence_of,
     settle,
+    with_source,
 )
 from hpabatch.engine.fleet.selection import Selection
 from hpabatch.engine.fleet.sources import POD_TABLES
@@ -43,7 +45,7 @@ from hpabatch.history.reader import History
 from hpabatch.layout.records import I64
 from hpabatch.model.lens import Lens, ratio_words, words_of
 from hpabatch.model.objects.hpa import HPA
-from hpabatch.model.versions import ControllerFlags, Profile
+from hpabatch.model.versions import Profile
 
 Select = Callable[[pl.DataFrame], pl.DataFrame]
 See = Callable[["ReplayPlan"], "ReplayPlan"]
@@ -105,8 +107,6 @@ class ReplayPlan:
 NO_HPA = "scales: no HPA for"
 """The begin of the warning on targets that no HPA scales."""
 
-DEFAULT_FLAGS = (FlagPeriod(ALWAYS_MS, ControllerFlags()),)
-
 
 def plan_replay(
     history: History,
@@ -132,6 +132,9 @@ def plan_replay(
         "scales", ["cluster", "namespace", "target_kind", "target", "selector"]
     )
     clusters = scales["cluster"].unique().to_list()
+    if stated := parameters.flags:
+        flags = stated_flags(flags, sorted({*clusters, *flags}), stated)
+        settled = with_source(settled, "flags", "given")
     passes = passes_of(history, parameters)
     versions = versions_of(
         _rules(controller, passes),

@@ -10,7 +10,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,6 +37,9 @@ PART_ROWS = 1 << 21
 _SAMPLE_BYTES = 1 << 20
 # The first line by which Excel is told the separator of a CSV.
 _EXCEL = re.compile(r'"?sep=([,;\t|])"?[,;\t|]*')
+# InfluxDB's annotated CSV: such lines are above the header of each table of a file.
+_ANNOTATED = re.compile(r'"?#(?:group|datatype|default)\b')
+ANNOTATION = "#"
 # A packed text that is cut off or damaged ends in EOFError, zlib.error or BadGzipFile (OSError).
 BROKEN_FILE = (*BROKEN, OSError, EOFError, zlib.error)
 
@@ -47,6 +50,7 @@ class TableFile:
 
     `number` counts the parts of all files. `skip` is the number of lines above the header, `size`
     that of the file in bytes. `first`: the part's first row in its file; None: it is the whole.
+    `comment`: what lines that are no rows begin with, "" in most files.
     """
 
     path: Path
@@ -58,6 +62,7 @@ class TableFile:
     skip: int = 0
     size: int = 0
     first: int | None = None
+    comment: str = ""
 
 
 def find_files(inputs: Sequence[str]) -> list[Path]:
@@ -152,7 +157,7 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
         HistoryError: it is empty, broken, or lacks a column (near matches are named).
     """
     parquet = path.name.lower().endswith(PARQUET)
-    separator, rows, skip, size = "", 0, 0, 0
+    separator, rows, skip, size, comment = "", 0, 0, 0, ""
     try:
         check_regular(path)
         size = path.stat().st_size
@@ -164,9 +169,10 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
             rows = int(lazy.select(pl.len()).collect().item())
         else:
             found = look_at_text(path, table.format.separator)
-            separator, rows, skip = found.separator, found.rows, found.skip
+            separator, rows, skip, comment = found.separator, found.rows, found.skip, found.comment
             _refuse_twice(path, found.names, table)
-            lazy = scan_text(path, separator, table.format, skip)
+            lazy = scan_text(path, separator, table.format, skip, comment)
+            _refuse_other_headers(path, lazy, found)
         columns = tuple(lazy.collect_schema().names())
     except BROKEN_FILE as error:
         raise HistoryError(broken_file(path, error)) from None
@@ -182,7 +188,7 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
             f"{path} has no column {show(missing[0])} that {table.path} names{hint} "
             f"(it has {', '.join(columns[:30])}{' …' if len(columns) > 30 else ''})"
         )
-    return TableFile(path, number, parquet, rows, columns, separator, skip, size)
+    return TableFile(path, number, parquet, rows, columns, separator, skip, size, comment=comment)
 
 
 def check_parquet(path: Path) -> None:
@@ -246,7 +252,9 @@ def read_chunks(file: TableFile, table: TableMap) -> Iterator[tuple[int, pl.Data
             if file.first is not None:
                 lazy = lazy.slice(file.first, file.rows)
         else:
-            lazy = scan_text(file.path, file.separator, table.format, file.skip)
+            lazy = scan_text(file.path, file.separator, table.format, file.skip, file.comment)
+            if file.comment:
+                lazy = lazy.filter(IS_ROW)
         wide = table.unpivot
         used = table.used_columns()
         lazy = lazy.select(table.read_columns(file.columns))
@@ -263,12 +271,15 @@ def read_chunks(file: TableFile, table: TableMap) -> Iterator[tuple[int, pl.Data
         raise HistoryError(broken_file(file.path, error)) from None
 
 
-def scan_text(path: Path, separator: str, form: Format, skip: int) -> pl.LazyFrame:
+def scan_text(
+    path: Path, separator: str, form: Format, skip: int, comment: str = ""
+) -> pl.LazyFrame:
     """Return a CSV's rows, all of them strings; `skip` lines are above its header."""
     return pl.scan_csv(
         path,
         separator=separator,
         skip_lines=skip,
+        comment_prefix=comment or None,
         infer_schema=False,
         null_values=list(form.missing),
         glob=False,
@@ -276,16 +287,39 @@ def scan_text(path: Path, separator: str, form: Format, skip: int) -> pl.LazyFra
     )
 
 
+_IS_HEADER = pl.col("table") == "table"
+IS_ROW = pl.col("table") != "table"
+"""Whether a line of an annotated CSV is neither empty nor the header of a further table."""
+
+
+def _refuse_other_headers(path: Path, lazy: pl.LazyFrame, head: TextHead) -> None:
+    """Refuse an annotated CSV whose tables have different columns (HistoryError)."""
+    if not head.comment:
+        return
+    headers = lazy.filter(_IS_HEADER).unique().collect()
+    other = next((row for row in headers.rows() if _names(row) != _names(head.names)), None)
+    if other is not None:
+        raise HistoryError(
+            f"{path}: expected the same columns in all of its tables, got {', '.join(head.names)} "
+            f"and {', '.join(name or '' for name in other)}; export each table to its own file"
+        )
+
+
+def _names(row: Sequence[str | None]) -> list[str]:
+    return [name or "" for name in row]
+
+
 class TextHead(NamedTuple):
     """The beginning of a CSV: its separator, about how many rows it has, the header's names.
 
-    `skip` is the number of lines above the header.
+    `skip` is the number of lines above the header; lines that begin with `comment` are no rows.
     """
 
     separator: str
     rows: int
     names: tuple[str, ...]
     skip: int = 0
+    comment: str = ""
 
 
 def look_at_text(path: Path, separator: str = "") -> TextHead:
@@ -306,7 +340,8 @@ def look_at_text(path: Path, separator: str = "") -> TextHead:
     size = path.stat().st_size * (8 if packed else 1)
     rows = max(1, size * lines // max(1, len(head)) - 1)
     try:
-        first = _line(head, 0)
+        notes = next(k for k in count() if not _ANNOTATED.match(_line(head, k)))
+        first = _line(head, notes)
         excel = _EXCEL.fullmatch(first)
         if excel is not None:
             first, separator = _line(head, 1), separator or excel[1]
@@ -316,7 +351,9 @@ def look_at_text(path: Path, separator: str = "") -> TextHead:
         raise HistoryError(f"{path}: expected column names in the first line, got an empty line")
     separator = separator or _separator(first)
     names = next(csv.reader([first], delimiter=separator), [])
-    return TextHead(separator, rows, tuple(names), int(excel is not None))
+    skip = notes + int(excel is not None)
+    comment = ANNOTATION if notes and "table" in names else ""
+    return TextHead(separator, rows, tuple(names), skip, comment)
 
 
 def _line(head: bytes, number: int) -> str:

@@ -13,7 +13,7 @@ from hpabatch.history.expressions.compiler import Schema, compile_expression
 from hpabatch.history.expressions.conditions import quoted
 from hpabatch.history.expressions.matches import pattern_fault
 from hpabatch.history.polars_errors import BROKEN
-from hpabatch.importers.table.units import QUANTITY, TIME_PER_MS
+from hpabatch.importers.table.units import DURATION_MS, QUANTITY, TIME_PER_MS
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.documents import read_document, show
 from hpabatch.inputs.fields import Fields, amount_milli, quantity_milli
@@ -22,6 +22,7 @@ from hpabatch.model.expressions.tokens import ExpressionError
 from hpabatch.model.expressions.tree import columns
 from hpabatch.model.printable import counted
 from hpabatch.model.suggestions import did_you_mean
+from hpabatch.model.times import parse_date_ms
 
 AMBIGUOUS = ("earliest", "latest", "drop")
 TEXT_TIME = "text"
@@ -84,13 +85,17 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class TimeSource:
-    """The time of a row. `unit`: s, ms, us, ns (numbers), text, or "" (by the column's type)."""
+    """The time of a row. `unit`: s, ms, us, ns (numbers), text, or "" (by the column's type).
+
+    With `start_ms`, numbers (also of m and h) count from that time on, in ms since 1970.
+    """
 
     source: Source
     unit: str = ""
     zone: str | None = None
     format: str | None = None
     ambiguous: str = "drop"
+    start_ms: int | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -210,8 +215,8 @@ def _pattern(inner: Fields) -> str | None:
     return pattern
 
 
-def decode_time(columns: Fields) -> TimeSource:
-    """Read `columns.time`."""
+def decode_time(columns: Fields, start_ms: int | None = None) -> TimeSource:
+    """Read `columns.time`; `start_ms` counts instead of the `start` in it."""
     if columns.get("time") is None:
         columns.missing("time", "the column with the time of the sample")
         return TimeSource(Source())
@@ -219,15 +224,27 @@ def decode_time(columns: Fields) -> TimeSource:
     source = _one_of(inner)
     if source.value is not None:
         inner.mistake("value", "expected a column, got a constant time")
-    unit = inner.one_of("unit", (*TIME_PER_MS, TEXT_TIME))
+    start = inner.get("start")
+    if start_ms is None and start is not None:
+        try:
+            start_ms = parse_date_ms(str(start))
+        except ValueError as error:
+            inner.mistake("start", str(error))
+    relative = start is not None or start_ms is not None
+    if relative:
+        inner.missing("unit", f"one of {', '.join(DURATION_MS)} (of the times since the start)")
+    unit = inner.one_of("unit", DURATION_MS if relative else (*TIME_PER_MS, TEXT_TIME))
     zone, form = (inner.read(key, kinds.text()) for key in ("zone", "format"))
     ambiguous = inner.one_of("ambiguous", AMBIGUOUS) or "drop"
     inner.close()
+    if relative and (form is not None or zone is not None):
+        inner.mistake("start", "expected no format and no zone beside start", "drop them")
     if form is not None and unit not in ("", TEXT_TIME):
         inner.mistake("format", f"expected no format of times in {unit}; only text has one")
     if zone is not None:
         _check_zone(inner, zone)
-    return TimeSource(source, TEXT_TIME if form is not None else unit, zone, form, ambiguous)
+    unit = TEXT_TIME if form is not None and not relative else unit
+    return TimeSource(source, unit, zone, form, ambiguous, start_ms)
 
 
 def _check_zone(inner: Fields, zone: str) -> None:
