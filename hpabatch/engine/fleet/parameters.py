@@ -42,11 +42,12 @@ class ReplayParameters:
     `k8s` None takes each cluster's recorded version, else the default; `feature_gates` overrides
     gates (`Gate=true,Other=false`). `events` is "recorded" or "decided", `instants` "grid",
     "recorded" (the controller's own) or "passes" (a live loop's). An unset delay is 0, assumed;
-    `sync_period_ms` None takes the recorded flag, else 15 s; `phase_ms` None estimates it per HPA
-    from what was recorded of its controller, else 0; `max_age_ms` None estimates it from the
-    spacing of the samples, unless a recorder says until when each stood. Flags that are None are as
-    recorded, else upstream's defaults. No sync after `until` is decided: ms since 1970, or a time
-    as people write it, against the history's end.
+    `sync_period_ms` None takes the recorded flag, else 15 s; `phase_ms` None estimates it per
+    HPA from what was recorded of its controller, else 0; `max_age_ms` None estimates it from
+    the spacing of the samples, unless a recorder says until when each stood. Flags that are
+    None are as recorded, else upstream's defaults. `requests` are in place of recorded ones
+    (`stated_requests`). No sync after `until` is decided: ms since 1970, or a time as people
+    write it, against the history's end.
     """
 
     k8s: str | None = None
@@ -62,6 +63,7 @@ class ReplayParameters:
     cpu_initialization_period_ms: int | None = None
     initial_readiness_delay_ms: int | None = None
     downscale_stabilization_ms: int | None = None
+    requests: tuple[str, ...] = ()
 
     @property
     def flags(self) -> dict[str, float]:

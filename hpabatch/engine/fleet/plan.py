@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -38,7 +38,13 @@ from hpabatch.engine.fleet.parameters import (
 )
 from hpabatch.engine.fleet.selection import Selection
 from hpabatch.engine.fleet.sources import POD_TABLES
+from hpabatch.engine.fleet.stated_requests import (
+    StatedRequest,
+    stated_requests,
+    with_requests,
+)
 from hpabatch.engine.fleet.versions import Versions, versions_of
+from hpabatch.history.base import Wanted
 from hpabatch.history.polars_errors import BROKEN
 from hpabatch.history.provenance import guesses_told
 from hpabatch.history.reader import History
@@ -90,6 +96,11 @@ class ReplayPlan:
     whole: bool = False
     lenses: tuple[Lens, ...] = ()
     ratios: tuple[Lens, ...] = ()
+    requests: tuple[StatedRequest, ...] = ()
+
+    def requests_of(self, cluster: str, places: Collection[Wanted]) -> pl.DataFrame:
+        """Return the rows of `pod_requests` of some places, with the stated requests in them."""
+        return with_requests(self.history.select("pod_requests", cluster, places), self.requests)
 
     def days_of(self, table: str, cluster: str) -> Mapping[Place, Mapping[date, int]]:
         """Return the UTC days on which each place of a sample table has rows, and how many."""
@@ -126,6 +137,7 @@ def plan_replay(
             samples.
     """
     controller = history.read("controller")
+    requests = stated_requests(parameters.requests, history)
     flags = recorded_flags(controller)
     settled = settle(parameters, history, flags)
     scales = history.distinct(
@@ -183,8 +195,10 @@ def plan_replay(
         ),
         evidence=evidence_of(
             settled, [p.flags for c in sorted(flags) for p in flags[c]], versions, history
-        ),
+        )
+        | ({"requests": "; ".join(parameters.requests)} if requests else {}),
         whole=whole,
+        requests=requests,
     )
 
 

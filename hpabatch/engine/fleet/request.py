@@ -51,6 +51,19 @@ class GivenHpas(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StatedRequests(Request):
+    """Requests of containers in place of the recorded ones."""
+
+    requests: tuple[str, ...] = option(
+        "texts",
+        "Requests in place of the recorded ones, such as web=250m or "
+        "shop/web/app=cpu=250m,memory=512Mi; may be repeated.",
+        (),
+        metavar="[NAMESPACE/]WORKLOAD[/CONTAINER]=QUANTITY",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rules(Gates):
     """Which version's rules decide."""
 

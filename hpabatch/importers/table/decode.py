@@ -188,7 +188,11 @@ class _Decoder:
         for name in section.members():
             section.missing(name, "a column, or a mapping with column, sql or value")
             source = decode_source(
-                section, name, (*METRIC_MILLI, QUANTITY), statistic=self._statistics()
+                section,
+                name,
+                (*METRIC_MILLI, QUANTITY),
+                statistic=self._statistics(),
+                metric=True,
             )
             if source is None:
                 continue

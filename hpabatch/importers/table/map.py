@@ -147,6 +147,11 @@ class TableMap:
         )
         return [*found, ("lives", lives)]
 
+    @property
+    def pods_metrics(self) -> list[str]:
+        """The names of the metrics that are the pods' own."""
+        return [name for name, source in self.metrics.items() if not source.kind]
+
     def used_columns(self) -> list[str]:
         """Return the names of all columns that the map needs, without the added `_time_ms`."""
         return list(dict.fromkeys([*self.row_columns(), *self.value_columns()]))

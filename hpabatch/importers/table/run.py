@@ -66,7 +66,7 @@ _MUCH: Final = 0.1
 """A larger share of dropped rows is a warning."""
 
 _UNSIZED = "no replicas, nor did an earlier row of the workload say any"
-_CONFLICT = "the containers of a pod say different values of a Pods metric"
+_CONFLICT = "rows of one time and pod (or namespace) say different values of a metric"
 
 
 class Progress(Protocol):

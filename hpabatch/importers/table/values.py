@@ -26,6 +26,8 @@ from hpabatch.model.times import parse_date_ms
 
 AMBIGUOUS = ("earliest", "latest", "drop")
 TEXT_TIME = "text"
+SHARED = ("Object", "External")
+"""Types of metrics whose values are no pod's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,9 @@ class Source:
     """One value per row: exactly one of `column`, `sql` and `value` (a constant) is set.
 
     `factor` turns a number into the history's unit; `pattern` takes a part of a text (its first
-    group); `statistic` says what a workload's usage is over its pods: mean, sum or max.
+    group); `statistic` says what a workload's usage is over its pods: mean, sum or max. A metric
+    that is not the pods' has a `kind`, External or Object, that object as KIND/NAME, and the
+    `selector` by which HPAs name its series.
     """
 
     column: str | None = None
@@ -43,6 +47,9 @@ class Source:
     factor: float = 1.0
     pattern: str | None = None
     statistic: str = ""
+    kind: str = ""
+    object: str = ""
+    selector: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -80,6 +87,8 @@ class Source:
             told += f" in {self.unit}"
         if self.pattern:
             told += f", the part that matches {self.pattern}"
+        if self.kind:
+            return f"{self.kind} {self.object}".strip() + f": {told}"
         return f"{self.statistic} over the pods: {told}" if self.statistic else told
 
 
@@ -140,9 +149,17 @@ class Amount:
 
 
 def decode_source(
-    fields: Fields, name: str, units: Collection[str] = (), *, statistic: Collection[str] = ()
+    fields: Fields,
+    name: str,
+    units: Collection[str] = (),
+    *,
+    statistic: Collection[str] = (),
+    metric: bool = False,
 ) -> Source | None:
-    """Read a source: the name of a column, or a mapping with `column`, `sql` or `value`."""
+    """Read a source: the name of a column, or a mapping with `column`, `sql` or `value`.
+
+    That of a `metric` may say that it is an External or Object metric.
+    """
     value = fields.get(name)
     if value is None:
         return None
@@ -155,7 +172,9 @@ def decode_source(
         source = source.with_unit(inner.one_of("unit", units))
     elif not statistic:
         source = replace(source, pattern=_pattern(inner))
-    if statistic:
+    if metric:
+        source = _with_kind(inner, source)
+    if statistic and not source.kind:
         inner.missing("of", f"one of {', '.join(statistic)} (of the usage over the pods)")
         source = replace(source, statistic=inner.one_of("of", statistic))
     inner.close()
@@ -163,6 +182,24 @@ def decode_source(
         milli = quantity_milli(source.value)
         if isinstance(milli, str):
             inner.mistake("value", milli)
+    return source
+
+
+def _with_kind(inner: Fields, source: Source) -> Source:
+    """Return the source of a metric with its type, and the object that it describes."""
+    kind = inner.one_of("type", ("Pods", *SHARED))
+    described: str = inner.read("object", kinds.text()) or ""
+    if kind == "Object":
+        inner.missing("object", "the described object, as KIND/NAME: Ingress/web")
+        if described and not re.fullmatch(r"[^/]+/[^/]+", described):
+            inner.mistake("object", f"expected KIND/NAME such as Ingress/web, got {described!r}")
+    elif described:
+        inner.mistake("object", f"expected no object of a {kind or 'Pods'} metric", "type: Object")
+    selector: str = inner.read("selector", kinds.text()) or ""
+    if kind in SHARED:
+        return replace(source, kind=kind, object=described, selector=selector)
+    if selector:
+        inner.mistake("selector", "expected no selector of a Pods metric", "drop it")
     return source
 
 

@@ -99,7 +99,7 @@ def test_table() -> None:
 def test_a_table_on_a_narrow_terminal_fits_it() -> None:
     spec = default_hpa(load_manifests(["-"], io.BytesIO(WEB.encode())).entries[0].hpa or HPA())
     item = Analyzed("stdin", 1, spec, analyze_hpa(spec.spec), ())
-    findings = Findings("1.38", 15_000, 0, {}, [item])
+    findings = Findings("1.38", 15_000, {}, {}, [item])
     wide, narrow = table_text(findings, View(200)), table_text(findings, View(90))
     assert wide == table_text(findings)
     table = narrow.split("\n\n")[1]
