@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import glob
 import hashlib
+import io
 import os
 import re
 import zlib
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import polars as pl
 import pyarrow as pa
@@ -22,6 +23,7 @@ from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.files import check_regular, open_regular
 from hpabatch.history.parquet import FEW_ROWS, LARGE_FOOTER, MAGIC, MANY_GROUPS
 from hpabatch.history.polars_errors import BROKEN
+from hpabatch.importers.table.kubectl import kubectl_csv
 from hpabatch.importers.table.map import SEPARATORS, Format, TableMap
 from hpabatch.inputs.documents import show
 from hpabatch.model.suggestions import did_you_mean
@@ -276,7 +278,7 @@ def scan_text(
 ) -> pl.LazyFrame:
     """Return a CSV's rows, all of them strings; `skip` lines are above its header."""
     return pl.scan_csv(
-        path,
+        kubectl_csv(path) or path,
         separator=separator,
         skip_lines=skip,
         comment_prefix=comment or None,
@@ -309,6 +311,12 @@ def _names(row: Sequence[str | None]) -> list[str]:
     return [name or "" for name in row]
 
 
+def open_text(path: Path) -> BinaryIO:
+    """Open a CSV, or what kubectl printed as one (OSError: it cannot be read)."""
+    made = kubectl_csv(path)
+    return open_regular(path) if made is None else io.BytesIO(made)
+
+
 class TextHead(NamedTuple):
     """The beginning of a CSV: its separator, about how many rows it has, the header's names.
 
@@ -332,7 +340,7 @@ def look_at_text(path: Path, separator: str = "") -> TextHead:
     import gzip
 
     packed = path.name.lower().endswith(".gz")
-    with open_regular(path) as stream:
+    with open_text(path) as stream:
         head = (gzip.GzipFile(fileobj=stream) if packed else stream).read(_SAMPLE_BYTES)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in head[:4096]:
         raise HistoryError(f"{path} is UTF-16 or binary: convert it to UTF-8")

@@ -14,7 +14,7 @@ from hpabatch.engine.explain.request import ExplainRequest
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.importers.table.propose.run import propose
-from tests.importers.tables import import_table, run_import, write_csv
+from tests.importers.tables import import_table, read_tables, run_import, write_csv
 
 SECONDS = """\
 second,deployment_current_replicas,pod_cpu_cores
@@ -131,3 +131,49 @@ def test_values_of_a_namespace_that_differ_are_told(tmp_path: Path) -> None:
     other = QUEUE + "2026-10-07T12:00:30Z,web,1,94,900\n"
     result, _ = run_import(tmp_path, SHARED, other)
     assert any("1 value: rows of one time" in text for text in result.warnings)
+
+
+GET = """\
+NAMESPACE   NAME   REFERENCE        TARGETS              MINPODS   MAXPODS   REPLICAS   AGE
+shop        cart   Deployment/cart  cpu: 81%/80%         1         3         1          40m
+shop        cart   Deployment/cart  cpu: 95%/80%         1         3         1          41m
+shop        web    Deployment/web   cpu: <unknown>/50%   2         9         2          3d
+"""
+DESCRIBE = """\
+$ kubectl describe hpa cart -n shop
+Name:                                                  cart
+Namespace:                                             shop
+Reference:                                             Deployment/cart
+Metrics:                                               ( current / target )
+  resource cpu on pods  (as a percentage of request):  95% (950m) / 80%
+Min replicas:                                          1
+Max replicas:                                          3
+Deployment pods:                                       1 current / 1 desired
+"""
+TOP = """\
+NAME                    CPU(cores)   MEMORY(bytes)
+cart-7d4b9c6f5-x2x9k    950m         210Mi
+"""
+
+
+@pytest.mark.parametrize("text", [GET, DESCRIBE], ids=["get", "describe"])
+def test_what_kubectl_prints_of_an_hpa_explains_its_decision(tmp_path: Path, text: str) -> None:
+    source, place = write_csv(tmp_path, text, "hpa.txt"), tmp_path / "map.yaml"
+    propose([source], str(place), start="2026-10-07T12:00:00Z")
+    import_table([source], place, tmp_path / "history")
+    found = explain(open_history(tmp_path / "history"), ExplainRequest(name="cart")).text
+    assert "goes from 1 to 2 replicas: cpu is at 95% of the requests (target 80%)" in found
+
+
+def test_each_hpa_of_kubectl_get_has_its_own_settings(tmp_path: Path) -> None:
+    source, place = write_csv(tmp_path, GET, "hpa.txt"), tmp_path / "map.yaml"
+    text = propose([source], str(place), start="2026-10-07T12:00:00Z").text
+    assert "web: {min: 2, max: 9, cpu: 50%}" in text
+
+
+def test_kubectl_top_is_one_instant(tmp_path: Path) -> None:
+    source, place = write_csv(tmp_path, TOP, "top.txt"), tmp_path / "map.yaml"
+    propose([source], str(place), start="2026-10-07T12:00:00Z")
+    import_table([source], place, tmp_path / "history")
+    usage = read_tables(tmp_path / "history")["pod_metrics"]
+    assert usage.select("target", "cpu_milli", "memory_bytes").rows() == [("cart", 950, 210 << 20)]

@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 import polars as pl
 
 from hpabatch.errors import HistoryError
-from hpabatch.history.files import check_regular, open_regular
+from hpabatch.history.files import check_regular
 from hpabatch.importers.table.files import (
     BROKEN_FILE,
     IS_ROW,
@@ -23,6 +23,7 @@ from hpabatch.importers.table.files import (
     broken_file,
     check_parquet,
     look_at_text,
+    open_text,
 )
 from hpabatch.importers.table.map import Format
 from hpabatch.inputs.documents import show
@@ -139,7 +140,7 @@ def _read_text(path: Path, *, rest: bool) -> tuple[TableFile, pl.DataFrame]:
     _check_header(path, head.names)
     packed = path.name.lower().endswith(".gz")
     most = _PIECE_BYTES if rest else _HEAD_BYTES
-    with open_regular(path) as stream:
+    with open_text(path) as stream:
         text = gzip.GzipFile(fileobj=stream) if packed else stream
         data = text.read(most + 1)
         whole = len(data) <= most

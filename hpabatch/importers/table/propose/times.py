@@ -85,7 +85,7 @@ def find_relative(columns: Sequence[Column], start: str) -> TimeGuess | None:
         plain = bool(words & _SINCE) or bool(words & _UNIT_ALONE)
         if not plain or len(said) > 1 or not alone <= set().union(*said.values()):
             continue
-        if column.kind is not Kind.number or column.distinct() < 2 or column.quantile(0.0) < 0:
+        if column.kind is not Kind.number or column.quantile(0.0) < 0:
             continue
         unit = next(iter(said), "s")
         told = f"{_LONG_UNITS[unit]} since the start"
