@@ -166,8 +166,11 @@ class DataFiles:
             hive_partitioning=False,
             glob=False,
             storage_options=self.storage.options,
-        ).select(columns)
-        return scan if stop - start == file.rows else scan.slice(start, stop - start)
+        )
+        # Sliced before columns are selected: polars takes equal selections of several ranges for
+        # one plan, and would read the whole file for it.
+        rows = scan if stop - start == file.rows else scan.slice(start, stop - start)
+        return rows.select(columns)
 
     def _check(self, spec: Table, file: FileEntry, frame: pl.DataFrame, rows: int) -> None:
         where = self.storage.url(file.path)
