@@ -52,7 +52,9 @@ def test_two_ranges_of_a_file_are_read_and_not_all_of_it(tmp_path: Path) -> None
     spans = [(15_000, 15_010), (185_000, 185_010)]
     before = bytes_read()
     file = file_of([10_000] * 20)
-    found = DataFiles(LocalStorage(tmp_path))._load([(file, *span) for span in spans], ["cpu_milli"])
+    found = DataFiles(LocalStorage(tmp_path))._load(
+        [(file, *span) for span in spans], ["cpu_milli"]
+    )
     assert bytes_read() - before < size / 4
     for frame, (start, stop) in zip(found, spans, strict=True):
         assert frame.equals(rows.select("cpu_milli")[start:stop])
