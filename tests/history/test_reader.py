@@ -326,6 +326,12 @@ def test_another_time_zone_is_the_same_instant(folder: Path) -> None:
     local = frame("pod_metrics").with_columns(pl.col("ts").dt.convert_time_zone("Asia/Tokyo"))
     replace(folder, "pod_metrics", local)
     assert open_history(folder).read("pod_metrics").equals(before)
+    for zone in ("+05:30", "UTC+2", "nowhere"):  # as pyarrow and Spark may write it
+        rows = frame("pod_metrics").to_arrow()
+        place = rows.schema.get_field_index("ts")
+        ts = rows["ts"].cast(pa.timestamp("ms", tz=zone))
+        pq.write_table(rows.set_column(place, "ts", ts), folder / "pod_metrics.parquet")
+        assert open_history(folder).read("pod_metrics").equals(before)
 
 
 @pytest.mark.parametrize(
