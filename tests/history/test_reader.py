@@ -320,6 +320,15 @@ def test_lossless_types_are_accepted(
     assert after.schema == TABLES[table].schema
 
 
+def test_a_string_of_a_dictionary_that_would_fill_the_memory_is_refused(folder: Path) -> None:
+    pod = pl.Series("pod", ["x" * 2000]).cast(pl.Categorical).new_from_index(0, 600_000)
+    rows = pl.select(pl.int_range(pod.len()).alias("uid").cast(pl.String)).with_columns(pod)
+    others = frame("pod_metrics").head(1).drop("pod", "uid")
+    replace(folder, "pod_metrics", rows.join(others, how="cross"))
+    with pytest.raises(HistoryError, match=r"column pod: expected strings .* got 1\.1 GiB in 600,"):
+        open_history(folder).read("pod_metrics")
+
+
 def test_another_time_zone_is_the_same_instant(folder: Path) -> None:
     before = open_history(folder).read("pod_metrics")
     # polars writes UTC to Parquet but keeps the zone in its own metadata.
