@@ -212,7 +212,7 @@ def check_pages(file: Path, spec: Table) -> None:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _has_checksums(file: Path, metadata: pq.FileMetaData) -> bool:
