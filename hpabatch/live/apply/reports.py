@@ -12,6 +12,7 @@ from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Budget, Json, WriteClient
 from hpabatch.cluster.objects.inbox import clock_ms
 from hpabatch.live.apply.journal import Fields
+from hpabatch.live.apply.lease import show_identity
 from hpabatch.live.apply.scales import TIMEOUT_S, Term
 from hpabatch.live.apply.statuses import ended
 from hpabatch.live.passes.lanes import LaneKey
@@ -183,7 +184,7 @@ class Reports:
         if known and known_term == term and known != str(metadata.get("resourceVersion")):
             by = str((metadata.get("annotations") or {}).get(_WRITTEN_BY))  # type: ignore[attr-defined]
             if by != self._identity:
-                self.rival = f"the report {self._namespace}/{name} was written by {by}"
+                self.rival = f"the report {self._namespace}/{name} was written by {show_identity(by)}"
 
 
 def _status(text: object) -> HPAStatus | None:

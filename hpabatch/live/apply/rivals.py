@@ -6,8 +6,7 @@ controller of HPAs writes its first status within a sync period or two, because 
 scale. Labels exclude nothing: the built-in controller serves every HPA of the cluster.
 
 These are signs of a rival: a status on the probe, a status on an HPA that hpabatch did not write, a
-report that hpabatch did not write. Each begins the waiting time anew. Other instances of hpabatch
-are found by their leases, too (`neighbors`).
+report that hpabatch did not write. Each begins the waiting time anew.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def test_a_switch_with_anything_but_its_key_stops(
     client.put(SWITCH, **fields)
     assert switch_refusal(client, "ours") == (
         "the kill switch is on: expected only the key stop in data of ConfigMap "
-        f"ours/hpabatch-apply, got {named}; remove it"
+        f'ours/hpabatch-apply, got "{named}"; remove it'
     )
 
 
