@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,7 +18,7 @@ from hpabatch.cluster.connection.errors import ApiError
 from hpabatch.cluster.connection.writes import WriteClient
 from hpabatch.layout import codes
 from hpabatch.live.apply.gate import Gate, Hindrance
-from hpabatch.live.apply.guards import Change, Limits, Vanished, lease_refusal, read_switch
+from hpabatch.live.apply.guards import Change, Limits, Switch, Vanished, lease_refusal, read_switch
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Election
 from hpabatch.live.apply.ledger import Ledger
@@ -119,6 +120,8 @@ class Applier:
         self._began_s = 0.0
         self._term = 0
         self._unread = ""  # why the last attempt to recall failed
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="guards")
+        self._ahead: Future[tuple[Switch, str]] | None = None
         self._hindrance = Hindrance(parts.journal, parts.gate.period_s)
         parts.election.hindrance = self._hindrance
         decider.lanes.attributed = not parts.dry_run
@@ -141,6 +144,7 @@ class Applier:
 
     def stop(self) -> None:
         """Write the waiting statuses, then release the lease."""
+        self._reader.shutdown()
         self._sizes.stop()
         statuses = self._parts.statuses
         self._parts.election.stop(releases=statuses is None or statuses.stop())
@@ -164,6 +168,22 @@ class Applier:
 
     # ---- before the decision
 
+    def read_ahead(self) -> None:
+        """Begin to read the kill switch and the probe, beside the requests for metrics."""
+        self._ahead = self._submit()
+
+    def _submit(self) -> Future[tuple[Switch, str]]:
+        return self._reader.submit(self._read, self._parts.election.leads)
+
+    def _read(self, leads: bool) -> tuple[Switch, str]:
+        """Return the kill switch, and why the probe could not be read, "" if it could."""
+        switch, probe = read_switch(self._parts.client, self._parts.namespace), ""
+        if switch.refusal:
+            self._parts.gate.close(switch.refusal)  # statuses of the last pass, too
+        if self._parts.rivals.probe is not None:
+            probe = self._parts.rivals.probe.look(leads and not switch.refusal)
+        return switch, probe
+
     def begin(self) -> None:
         """Determine whether this process may write in the coming pass.
 
@@ -172,11 +192,12 @@ class Applier:
         self._began_s = time.monotonic()
         parts, lanes = self._parts, self._decider.lanes
         leads = parts.election.leads
+        ahead, self._ahead = self._ahead or self._submit(), None
         refusals = {"ledger": self._origins.settle(leads and self._term == parts.election.term)}
         self._begin_term(leads)
-        switch = read_switch(parts.client, parts.namespace)
+        switch, probe = ahead.result()
         refusals["switch"] = switch.refusal
-        refusals["rivals"] = self._look_for_rivals(leads, leads and not refusals["switch"])
+        refusals["rivals"] = self._look_for_rivals(leads, probe)
         if not leads:
             refusals["lease"] = lease_refusal(parts.election)
         refusals["log"] = self._hindrance.begin()
@@ -218,10 +239,10 @@ class Applier:
                 self._decider.put_status(key, status)
         return self._origins.recall()
 
-    def _look_for_rivals(self, leads: bool, may_probe: bool) -> str:
+    def _look_for_rivals(self, leads: bool, probe: str) -> str:
         """Select the HPAs of the pass; return why nothing may be written, "" if it may."""
         parts, lanes = self._parts, list(self._decider.lanes)
-        refusal = parts.rivals.look(lanes, leads, may_probe)
+        refusal = parts.rivals.look(lanes, leads, probe)
         parts.selection.begin(lanes, parts.rivals.barred)
         if not refusal and isinstance(parts.statuses, Reports) and parts.statuses.rival:
             return f"{parts.statuses.rival}: another instance acts; stop one of the two"
@@ -362,4 +383,3 @@ def _with_failed_metrics(result: PassResult) -> set[int]:
 
 def _key(result: PassResult, h: int) -> LaneKey:
     return result.namespaces[h], result.names[h]
-

@@ -276,13 +276,13 @@ class Rivals:
     barred: dict[LaneKey, str] = field(default_factory=dict)
     blind: str = ""
 
-    def look(self, lanes: Iterable[Lane], leads: bool, may_probe: bool) -> str:
+    def look(self, lanes: Iterable[Lane], leads: bool, probe: str) -> str:
         """Look for signs; return why nothing may be written, "" if it may.
 
         Args:
             lanes: all HPAs.
             leads: this process has the lease.
-            may_probe: the probe may be made and removed.
+            probe: why it could not be read in this pass, "" if it could be.
         """
         blind = self.hpas.blindness()
         self.blind = f"the HPAs of the cluster cannot be followed: {blind}" if blind else ""
@@ -296,7 +296,7 @@ class Rivals:
             key: f"its present state cannot be read, so it is not scaled: {text}"
             for key, text in self.hpas.unreadable().items()
         }
-        unread = self.probe.look(may_probe) or self.blind
+        unread = probe or self.blind
         for lane in lanes:
             if leads and self.own.others(lane):
                 self.silence.hear(f"it wrote the status of {lane.key[0]}/{lane.key[1]}")

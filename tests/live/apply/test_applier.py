@@ -550,6 +550,33 @@ def test_of_two_own_namespaces_on_one_target_each_tells_the_sizes_of_the_other(
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("steps_s", "suspended_s"),
+    [((86_400,), 0), ((86_400, -86_400), 0), ((), 3600), ((3600,), 3600)],
+)
+def test_after_steps_of_the_clocks_sizes_follow_and_the_lease_is_taken_anew(
+    steps_s: Sequence[int], suspended_s: int, tmp_path: Path
+) -> None:
+    """Of the system's clock, of the monotonic one (a machine that was suspended), and of both."""
+    bench = Bench(tmp_path)
+    bench.turns(2)
+    bench.shows(4)
+    for step_s in steps_s:
+        bench.now += 1000 * step_s
+        bench.turns(2)
+    bench.clock.sleep(suspended_s)
+    bench.client.put(TARGET, spec={"replicas": 8})
+    bench.shows(8)
+    if suspended_s:
+        bench.turn(leads=False)
+        assert bench.size == 8
+    bench.turn()
+    assert bench.size == 4
+    bench.shows(4)
+    bench.turns(3)
+    assert (bench.size, bench.booked()[1], bench.applier.problems()) == (4, 1, {})
+
+
 def test_of_others_changes_a_standby_books_those_of_the_leader(tmp_path: Path) -> None:
     """A manual change uses up no budget, and does not count as recommended."""
     bench = Bench(tmp_path)
@@ -752,6 +779,19 @@ def test_the_kill_switch_stops_the_writes_of_a_pass_that_goes_on(tmp_path: Path)
         'hpabatch: waits: the kill switch is on: stop of ConfigMap ours/hpabatch-apply is "true"'
     )
     assert (bench.applier.figures.failed, bench.applier.figures.held) == (0, 1)
+
+
+def test_a_kill_switch_that_is_read_beside_the_metrics_stops_statuses_at_once(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(tmp_path)
+    bench.turns(2)
+    gate = bench.applier._parts.gate
+    assert gate.refusal(0) == ""
+    bench.client.put(SWITCH, data={"stop": "true"})
+    bench.applier.read_ahead()
+    bench.applier._reader.submit(int).result()
+    assert "the kill switch is on" in gate.refusal(0)
 
 
 def test_while_the_kill_switch_is_on_there_is_no_probe_and_no_status(tmp_path: Path) -> None:
