@@ -37,7 +37,7 @@ class FakeClient(WriteClient):
         metadata |= fields.pop("metadata", {}) | {"resourceVersion": str(self.version)}
         self.objects[path] = {**known, **fields, "metadata": metadata}
 
-    def read(self, path: str, timeout: float, params: Mapping[str, str] | None = None) -> Json:
+    def read(self, path: str, timeout: float) -> Json:
         self._do("GET", path, self.before)
         if self._stored(path) not in self.objects:
             raise NotFound(f"{path} not found", 404)
