@@ -14,6 +14,7 @@ from hpabatch.layout import codes
 from hpabatch.live.apply.lease import Election, elapsed_s
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.live.passes.result import PassResult
+from hpabatch.model.objects.decode_fields import show_value
 from hpabatch.model.printable import counted
 
 SWITCH: Final = "hpabatch-apply"
@@ -73,12 +74,12 @@ def read_switch(client: WriteClient, namespace: str) -> Switch:
     if others:
         return Switch(
             f"the kill switch is on: expected only the key {KEY} in data of {place}, got "
-            f"{', '.join(others)}; remove it"
+            f"{show_value(', '.join(others))}; remove it"
         )
     value = str(data.get(KEY, "")).strip()
     if value.lower() in _GO:
         return Switch("")
-    return Switch(f"the kill switch is on: {KEY} of {place} is {value!r}")
+    return Switch(f"the kill switch is on: {KEY} of {place} is {show_value(value)}")
 
 
 def switch_refusal(client: WriteClient, namespace: str) -> str:

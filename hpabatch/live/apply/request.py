@@ -9,7 +9,7 @@ from typing import Final
 from hpabatch.errors import UsageError
 from hpabatch.model.options import Request, option
 
-MIN_LEASE_MS, MAX_LEASE_MS = 6_000, 3_600_000
+MIN_LEASE_MS, MAX_LEASE_MS = 6_000, 60_000
 _SPELLED: Final = {"lease_ms": "lease"}
 
 

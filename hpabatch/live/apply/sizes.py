@@ -94,22 +94,18 @@ class Sizes:
         self._tools.journal.add(self._waits.lines(waiting))
 
     def write(
-        self, result: PassResult, changes: Sequence[Change], began_s: float,
-        held: Mapping[int, str], vanished: str,
-    ) -> Fate:  # fmt: skip
+        self, result: PassResult, changes: Sequence[Change], began_s: float, vanished: str
+    ) -> Fate:
         """Write the sizes of a pass.
 
         Args:
             result: of the pass.
             changes: of its sizes.
             began_s: when the pass began (monotonic).
-            held: why some have to wait, by lane.
-            vanished: why all have to, "" if they do not.
+            vanished: why all have to wait, "" if they do not.
         """
         tools = self._tools
-        free = [change for change in changes if change.h not in held]
-        taken, waits = self._queue.of_pass(free, self._target_of, vanished)
-        why = {**held, **waits}
+        taken, why = self._queue.of_pass(changes, self._target_of, vanished)
         waiting = [self._line(result, c, why[c.h]) for c in changes if c.h in why]
         tools.journal.add(self._waits.lines(waiting))
         fate = Fate({h: Written(Outcome.WAITS, text) for h, text in why.items()})

@@ -234,6 +234,8 @@ class Loop:
         if self._stop.is_set():
             return None
         self._take_in()
+        if self._told.applier:
+            self._told.applier.read_ahead()
         responses, now_ms = Responses(), 0
         for _ in range(_MOST_FETCHES):
             missing = self._decider.wanted().without(responses)

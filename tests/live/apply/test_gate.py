@@ -77,13 +77,17 @@ def test_the_switch_is_read_while_writes_go_on() -> None:
 
 
 def test_a_switch_that_is_no_object_loses_no_write() -> None:
+    begun = threading.Event()
+
     def fail() -> str:
+        begun.wait()
         raise AttributeError("no data")
 
     gate = Gate(15, OpenFence(), fail, look_s=0.01)
     gate.begin("")
 
     def write(change: Change) -> Written:
+        begun.set()
         while not gate.refusal(3):
             pass
         return Written()

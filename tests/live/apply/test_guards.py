@@ -6,6 +6,7 @@ import json
 import os
 import random
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from hpabatch.cluster.connection.errors import Refused, Unreachable
 from hpabatch.errors import UsageError
 from hpabatch.layout import codes
+from hpabatch.live.apply import journal as journal_module
 from hpabatch.live.apply.guards import (
     Change,
     Limits,
@@ -24,8 +26,9 @@ from hpabatch.live.apply.guards import (
     switch_refusal,
 )
 from hpabatch.live.apply.journal import Fields, Journal, Waits
-from hpabatch.live.apply.lease import Candidate, Election
+from hpabatch.live.apply.lease import Candidate, Election, show_identity
 from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence, silence_s
+from hpabatch.live.apply.scales import off_text
 from hpabatch.live.loop.warm import two_passes
 from hpabatch.live.passes.lanes import Lane
 from hpabatch.live.passes.result import PassResult
@@ -60,8 +63,21 @@ def test_a_switch_with_anything_but_its_key_stops(
     client.put(SWITCH, **fields)
     assert switch_refusal(client, "ours") == (
         "the kill switch is on: expected only the key stop in data of ConfigMap "
-        f"ours/hpabatch-apply, got {named}; remove it"
+        f'ours/hpabatch-apply, got "{named}"; remove it'
     )
+
+
+LONG = "x" * 900_000
+
+
+@pytest.mark.parametrize("data", [{"stop": LONG}, {LONG: ""}])
+def test_what_a_cluster_says_at_length_is_cut(data: dict[str, str]) -> None:
+    client = FakeClient()
+    client.put(SWITCH, data=data)
+    refusal = switch_refusal(client, "ours")
+    assert ("the kill switch is on" in refusal, len(refusal) < 300) == (True, True)
+    assert len(off_text("its", LONG)) < 200
+    assert len(show_identity(LONG)) < 200
 
 
 def test_a_switch_that_cannot_be_read_stops_and_a_missing_one_says_how_to_make_it() -> None:
@@ -161,6 +177,28 @@ def test_a_log_that_was_moved_is_begun_anew_and_half_a_line_spoils_no_other(tmp_
     journal.close()
     (line,) = path.read_text().splitlines()
     assert json.loads(line)["event"] == "done"
+
+
+def test_a_log_that_is_full_is_moved_by_one_of_those_who_share_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "_MOST_BYTES", 4000)
+    path = tmp_path / "log.jsonl"
+    sharing = [Journal(path, {"identity": name}) for name in "ab"]
+
+    def write(count: int) -> None:
+        for _ in range(count):
+            assert [each.add([{"event": "will"}]) for each in sharing] == ["", ""]
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, [10] * 4))
+    assert {one.name for one in tmp_path.iterdir()} == {path.name, f"{path.name}.1"}
+    older, newer = (one.read_text().splitlines() for one in (tmp_path / f"{path.name}.1", path))
+    assert len(older) + len(newer) == 80, "only the file before the last is given up"
+    assert {json.loads(line)["event"] for line in older + newer} == {"will"}
+    write(60)
+    assert {one.name for one in tmp_path.iterdir()} == {path.name, f"{path.name}.1"}
+    assert sum(one.stat().st_size for one in tmp_path.iterdir()) < 9000
 
 
 def test_after_half_a_line_the_next_begins_a_line(

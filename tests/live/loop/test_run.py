@@ -22,6 +22,7 @@ from hpabatch.live.serve.exporter import WatchState
 from hpabatch.live.serve.log import LineLog
 from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.cluster.wires import wanted
+from tests.live.apply.test_applier import PROBE, SWITCH, Bench
 from tests.live.cases import NAMESPACES, World
 from tests.live.documents import START_MS
 
@@ -98,6 +99,24 @@ def test_a_pass_decides_every_hpa() -> None:
     assert set(comparison.result.namespaces) <= set(NAMESPACES)
     assert comparison.result.requests == len(cluster.asked) == 1
     assert set(comparison.result.phases) == {"fetch", "cut", "apply", "decide", "compare", "record"}
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_the_switch_and_the_probe_are_read_beside_the_metrics(own: bool, tmp_path: Path) -> None:
+    """A slow API server does not let the metrics of a decision grow old."""
+    bench, read = Bench(tmp_path, own=own), threading.Event()
+    last = SWITCH if own else PROBE
+
+    class Beside(Clustered):
+        def fetch(self, wanted: Wanted) -> Responses:
+            assert read.wait(5), "the metrics do not wait for it, nor it for them"
+            return super().fetch(wanted)
+
+    bench.client.before = lambda method, path: read.set() if path == last else None
+    listeners = Listeners(applier=bench.applier)
+    options = LoopOptions(1000, "1.37", None, "a test", None)
+    Loop(Beside(_world()), bench.decider, Shadow(2000), options, listeners).one_pass()
+    assert read.is_set()
 
 
 def test_an_hpa_of_hpabatch_itself_is_left_out() -> None:
