@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from hpabatch.engine.shards.ambiguity import least_of, metrics_reached
 from hpabatch.engine.shards.initial import take_zero, takes_zero, zero_of
 from hpabatch.kernels.replay import replay_newest
 from hpabatch.layout import codes
-from hpabatch.layout.records import HEAD_NEXT_CHANGE, I64, Fleet, Memory
+from hpabatch.layout.records import HEAD_NEXT_CHANGE, HEAD_STATUS_DESIRED, I64, Fleet, Memory
 from hpabatch.live.passes.ambiguity import Registry
 from hpabatch.live.passes.fleet import (
     Layout,
@@ -179,7 +180,7 @@ class Decider:
             if is_ours and lane.replicas == 0 and takes_zero(self.profile):
                 take_zero(self._memory.head[h], "True")
 
-    def redecide(self, failed: Mapping[int, str]) -> PassResult:
+    def redecide(self, failed: Mapping[int, str], parts: Mapping[int, int]) -> PassResult:
         """Decide the last pass again, of which some writes failed, from the same memory.
 
         So statuses, events and memory are those of the rules for a write that fails: no scale event
@@ -187,6 +188,7 @@ class Decider:
 
         Args:
             failed: errors of the writes, by lane of the last pass.
+            parts: the sizes that were written instead of the decided ones, by lane.
         """
         last, ticks = self._last, self._structure.ticks
         if last is None or self._undo is None:
@@ -196,15 +198,19 @@ class Decider:
             ticks.scale[rows[h]] = codes.SCALE_UPDATE_FAILED
             ticks.scale_text[rows[h]] = self.lanes.texts.number(text)
         self._memory, self._undo = self._undo, None
-        result = replace(self._run(self._memory.head.copy()), start=last.start)
+        result = replace(self._run(self._memory.head.copy(), parts), start=last.start)
         self._last = result
         return result
 
-    def _run(self, head_before: I64) -> PassResult:
+    def _run(self, head_before: I64, parts: Mapping[int, int] = MappingProxyType({})) -> PassResult:
         """Decide the ticks as filled; `head_before` is the memory's head from before."""
-        fleet = self._fleet
+        fleet, rows = self._fleet, self._structure.tick_rows()
         assert fleet is not None
         replay_newest(fleet, self._memory, True, self._structure.results)
+        decisions = self._structure.results.decisions
+        for h, size in parts.items():
+            decisions["desired"][rows[h]] = decisions["limited"][rows[h]] = size
+            self._memory.head[h, HEAD_STATUS_DESIRED] = size
         texts = self.lanes.texts
         words = PassWords(fleet, self._structure, texts, self.profile, head_before)
         self._last = result = self._result(self._now_ms, words)
