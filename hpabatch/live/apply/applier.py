@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -286,33 +287,44 @@ class Applier:
                 self._sizes.hold(result, changes, self._why or "")
             self._tell_pass(len(result), len(changes), {})
             return replace(result, sizes=self._sizes_of(result, {}))
-        fate = self._sizes.write(result, changes, self._began_s, vanished)
+        present = int(result.spec_replicas[ours].sum())
+        fate = self._sizes.write(result, changes, self._began_s, vanished, present)
+        if fate.held_back:
+            self._refusals["scale-downs"] = fate.held_back
         self._count(fate.counts)
         for about, text in fate.unsaid.items():
             self._refusals[about] = f"no size is written: {text}"
         for target in fate.off:
             self._parts.selection.note_off(target)
         self._tell_pass(len(result), len(changes), fate.counts)
-        sizes = self._sizes_of(result, fate.written)
+        sizes = self._sizes_of(result, fate.written, fate.parts)
         if self._parts.dry_run:  # it stores nothing, so no decision is changed
             return replace(result, sizes=sizes)
-        if fate.failed:
-            result = self._decider.redecide(fate.failed)
+        parts = {h: c.after for h, c in fate.parts.items() if h not in fate.failed}
+        if fate.failed or parts:
+            result = self._decider.redecide(fate.failed, parts)
         void = {h for h, one in fate.written.items() if one.is_void}
         self._write_statuses(result, [h for h in ours if h not in void])
         return replace(result, sizes=sizes)
 
-    def _sizes_of(self, result: PassResult, written: Mapping[int, Written]) -> dict[int, Size]:
+    def _sizes_of(
+        self, result: PassResult, written: Mapping[int, Written],
+        parts: Mapping[int, Change] = MappingProxyType({}),
+    ) -> dict[int, Size]:  # fmt: skip
         """Return the sizes that a pass decided; `written`: outcomes of those that it may write."""
         found = {}
         for h in np.flatnonzero(result.decided & (result.decisions.rescaled != 0)).tolist():
-            sizes = int(result.decisions.current[h]), int(result.ours_desired[h])
+            part = parts.get(h)
+            after = int(result.ours_desired[h]) if part is None else part.after
+            sizes = int(result.decisions.current[h]), after
             one = written.get(h)
             outcome, text = SIZE_HELD, ""
             if one is None:
                 text = self._held(_key(result, h))
             elif one.outcome is Outcome.DONE and self._parts.dry_run:
-                outcome = SIZE_ACCEPTED
+                outcome, text = SIZE_ACCEPTED, "" if part is None else part.part
+            elif one.outcome is Outcome.DONE and part is not None:
+                outcome, text = SIZE_WRITTEN, part.part
             else:
                 outcome, text = _OUTCOMES[one.outcome], one.error.removeprefix("hpabatch: ")
             found[h] = Size(*sizes, outcome, result.why(h), text)

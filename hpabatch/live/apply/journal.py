@@ -13,6 +13,7 @@ Fields of a line (JSON), empty ones left out:
     hpas       of `share`: all names
     from, to   sizes
     why        the reason of the decision
+    part       why it is only a part of what was decided
     dry_run    true: the server checks and stores nothing
     error      why it failed, waits or is void
     uncertain  true: it failed without a response, and may have been written nevertheless

@@ -73,6 +73,24 @@ class ApplyOptions(Request):
         minimum=0,
         maximum=100,
     )
+    most_removed: int = option(
+        "number",
+        "Share of a target's replicas, in percent, that is removed within ten minutes, at most; "
+        "rounded up.",
+        50,
+        metavar="PERCENT",
+        minimum=1,
+        maximum=100,
+    )
+    most_removed_fleet: int = option(
+        "number",
+        "Share of the replicas of all targets together, in percent, that is removed within ten "
+        "minutes, at most; of one target --most-removed may go in any case.",
+        25,
+        metavar="PERCENT",
+        minimum=1,
+        maximum=100,
+    )
     write_rate: int = option(
         "number", "Requests for sizes a second, at most.", 50, metavar="N", minimum=1, maximum=10000
     )

@@ -182,7 +182,10 @@ def make_applier(
     parts = Parts(
         control, place.namespace, scales, gate, statuses, election, journal,
         Ledger(control, place.namespace, election, place.skew_s), rivals, selection,
-        Limits(options.most_targets, options.most_replicas, options.most_vanished),
+        Limits(
+            options.most_targets, options.most_replicas, options.most_vanished,
+            options.most_removed, options.most_removed_fleet,
+        ),
         options.dry_run,
     )  # fmt: skip
     applier = Applier(parts, decider, say)

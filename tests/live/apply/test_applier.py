@@ -15,7 +15,12 @@ import pytest
 from hpabatch.cluster.connection.errors import Refused, Unreachable
 from hpabatch.cluster.connection.writes import Budget
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, ScaleKey, ScaleObject
-from hpabatch.layout.records import HEAD_DOWN_COUNT, HEAD_UP_COUNT, HEAD_UP_START
+from hpabatch.layout.records import (
+    HEAD_DOWN_COUNT,
+    HEAD_STATUS_DESIRED,
+    HEAD_UP_COUNT,
+    HEAD_UP_START,
+)
 from hpabatch.live.apply.applier import Applier, Parts
 from hpabatch.live.apply.gate import Gate
 from hpabatch.live.apply.guards import Limits, switch_refusal
@@ -519,7 +524,7 @@ def test_an_uncertain_write_is_booked_when_it_shows(tmp_path: Path) -> None:
 
 
 def test_of_others_changes_is_told(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, limits=Limits(most_replicas=1))
+    bench = Bench(tmp_path, limits=Limits(most_targets=0))
     bench.turns(2)
     bench.shows(7)
     bench.turns(2)
@@ -746,19 +751,37 @@ def test_a_standby_waits_for_the_status_of_a_controller_that_led(
 
 
 def test_a_limit_makes_a_size_wait_and_says_so(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, limits=Limits(most_replicas=1))
+    bench = Bench(tmp_path, limits=Limits(most_targets=0))
     result = bench.turns(2)
     assert bench.size == 2
     assert result.binding(0) == "scale_write"
     ((*size, text),) = bench.sizes()
-    assert (size, text.startswith("waits: --most-replicas 1")) == ([2, 4, "waits"], True)
+    assert (size, text.startswith("waits: --most-targets 0")) == ([2, 4, "waits"], True)
     assert not result.sizes[0].why.endswith("could not be written"), "it was not tried"
-    assert "hpabatch: waits: --most-replicas 1" in bench.sink.statuses[-1].conditions[0].message
+    assert "hpabatch: waits: --most-targets 0" in bench.sink.statuses[-1].conditions[0].message
     assert bench.applier.figures.held == 1
     bench.turn()
     (waits,) = bench.lines("waits")
     assert (waits["from"], waits["to"], waits["hpa"]) == (2, 4, "web")
-    assert "--most-replicas 1" in waits["error"]
+    assert "--most-targets 0" in waits["error"]
+
+
+def test_a_step_beyond_a_limit_is_written_in_parts(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, limits=Limits(most_replicas=1))
+    result = bench.turns(2)
+    part = "a part of 2 -> 4: --most-replicas 1: a pass changes no more"
+    assert (bench.size, bench.sizes()) == (3, [(2, 3, "written", part)])
+    assert bench.sink.statuses[-1].desired_replicas == 3
+    assert [event.message.partition(";")[0] for event in result.events(0)] == ["New size: 3"]
+    (entry,) = json.loads(bench.client.objects[LEDGER]["data"]["changes"])
+    assert entry[3:5] == [2, 3]
+    (line,) = bench.lines("will")
+    assert (line["to"], line["part"]) == (3, part)
+    assert bench.decider._memory.head[0, HEAD_STATUS_DESIRED] == 3
+    bench.shows(3)
+    bench.turn()
+    assert bench.booked() == (1, 0)
+    assert (bench.size, bench.sizes()) == (4, [(3, 4, "written", "")])
 
 
 def test_the_kill_switch_stops_the_writes_of_a_pass_that_goes_on(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 import threading
 import time
@@ -17,7 +18,9 @@ from hpabatch.cluster.watch.feed import Cut
 from hpabatch.live.loop.run import Listeners, Loop, LoopOptions
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.memory import load
-from hpabatch.live.passes.shadow import Shadow
+from hpabatch.live.passes.result import PassResult
+from hpabatch.live.passes.shadow import Comparison, Shadow
+from hpabatch.live.passes.words import PassWords
 from hpabatch.live.serve.exporter import WatchState
 from hpabatch.live.serve.log import LineLog
 from hpabatch.model.versions import ControllerFlags, profile_for
@@ -156,6 +159,46 @@ def test_an_hpa_that_appears_while_others_are_asked_for_is_asked_for_too(seed: i
         everything.objects - first.objects,
         everything.external - first.external,
     )
+
+
+def test_an_hpa_whose_explanation_raises_an_error_costs_one_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """More than five of them in a row would end the loop."""
+    cluster, stop, out = Clustered(_world()), threading.Event(), io.StringIO()
+    whole = decided_keys(_loop(Clustered(_world())).one_pass().result)
+    key, why = min(whole), PassWords.why
+
+    def breaks(words: PassWords, h: int) -> str:
+        if words._structure.lanes[h].key == key:
+            raise ZeroDivisionError("division by zero")
+        return why(words, h)
+
+    monkeypatch.setattr(PassWords, "why", breaks)
+    decider = Decider(profile_for("1.37"), ControllerFlags())
+    log = LineLog(out, "east", as_json=True)
+    loop = Loop(cluster, decider, Shadow(2000), LoopOptions(1, "1.37"), Listeners(log))
+    passes: list[set[tuple[str, str]]] = []
+
+    def completed(result: PassResult) -> Comparison:
+        passes.append(decided_keys(result))
+        if len(passes) == 9:
+            stop.set()
+        return compare(result)
+
+    compare = loop._shadow.compare
+    monkeypatch.setattr(loop._shadow, "compare", completed)
+    loop.run(stop)
+    assert [key in keys for keys in passes] == [True, False, True, *3 * [False], True, False, False]
+    assert all(whole - {key} <= keys for keys in passes)
+    said = [json.loads(line) for line in out.getvalue().splitlines()]
+    problems = {line["about"]: line["text"] for line in said if line["event"] == "problem"}
+    assert "ZeroDivisionError" in problems["pass"]
+    assert problems[f"hpa {key[0]}/{key[1]}"].startswith("left out, and tried again within minutes")
+
+
+def decided_keys(result: PassResult) -> set[tuple[str, str]]:
+    return set(zip(result.namespaces, result.names, strict=True))
 
 
 def test_the_loop_says_what_it_waits_for_and_gives_up_in_time() -> None:
