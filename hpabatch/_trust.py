@@ -1,8 +1,8 @@
 """Trusted folders: those that only this user and root can change.
 
-Compiled code is run as it is found, and an import resumes from the intermediate files of an
-interrupted one, so both are read only from such a folder. "This user" includes, besides the user's
-number, what containers use in its place:
+Compiled code is run as it is found, and an import reads its intermediate files again, also those
+of an interrupted one, so both are read only from such a folder. "This user" includes, besides the
+user's number, what containers use in its place:
 
 * the user's private group (of the same name, with no other member): the umask 002 of many
   distributions makes folders writable by it;
@@ -33,11 +33,21 @@ def why_not_ours(folder: Path, top: Path | None = None) -> str | None:
         folder: an absolute path without links (os.path.realpath).
         top: this folder and those above it are believed unseen.
     """
-    above = [p for p in reversed(folder.parents) if top is None or p.is_relative_to(top)]
-    for place in above if top is None else above[1:]:
-        if (fault := _fault_of(place, is_above=True)) is not None:
-            return fault
+    if (fault := why_replaceable(folder, top)) is not None:
+        return fault
     found = (_fault_of(place) for place in _below(folder))
+    return next((fault for fault in found if fault is not None), None)
+
+
+def why_replaceable(folder: Path, top: Path | None = None) -> str | None:
+    """Return why others could put another folder in the place of one; None: they cannot.
+
+    Args:
+        folder: an absolute path without links (os.path.realpath); it need not be there.
+        top: this folder and those above it are believed unseen.
+    """
+    above = [p for p in reversed(folder.parents) if top is None or p.is_relative_to(top)]
+    found = (_fault_of(p, is_above=True) for p in (above if top is None else above[1:]))
     return next((fault for fault in found if fault is not None), None)
 
 

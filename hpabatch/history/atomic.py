@@ -12,6 +12,9 @@ from pathlib import Path
 
 from hpabatch.errors import UsageError
 
+# Another process has put its folder there, or taken the old one away, between two steps.
+_RACES = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT)
+_ATTEMPTS = 100
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
@@ -81,7 +84,8 @@ def atomic_folder(
 
     As `atomic_path`: everything in it is flushed to disk, then it is renamed. A folder that is
     there is replaced as a whole, if `may_replace` says so of it; between two renames neither is
-    there, and where the second one fails the old folder is put back.
+    there, and where the second one fails the old folder is put back. Of several processes that
+    write the same folder each puts its own there, and the last one's stays.
 
     Raises:
         UsageError: the folder cannot be written there, or the old one may not be replaced.
@@ -97,16 +101,29 @@ def atomic_folder(
         for folder, _, names in os.walk(temporary, topdown=False):
             for name in (*names, "."):
                 flush(Path(folder, name))
+        for attempt in range(_ATTEMPTS):
+            try:
+                _replace_folder(final, temporary, former, may_replace)
+                break
+            except OSError as error:
+                if error.errno not in _RACES or attempt == _ATTEMPTS - 1:
+                    raise
+
+
+def _replace_folder(
+    final: Path, temporary: Path, former: Path, may_replace: Callable[[Path], bool]
+) -> None:
+    """Put a folder in the place of another one, which is `former` meanwhile."""
+    try:
         if final.is_dir():
             if not may_replace(final):
                 raise UsageError(f"{final} has got files of others; move them away")
             os.replace(final, former)
-        try:
-            os.replace(temporary, final)
-            flush(final.parent)
-        finally:
-            if former.exists():
-                remove(former) if final.exists() else os.replace(former, final)
+        os.replace(temporary, final)
+        flush(final.parent)
+    finally:
+        if former.exists():
+            remove(former) if final.exists() else os.replace(former, final)
 
 
 def _temporary(final: Path) -> Path:

@@ -7,6 +7,10 @@ import polars as pl
 from hpabatch.errors import HistoryError
 from hpabatch.history.columns import BOOL, INT, TEXT, TIME, Column
 
+# Strings of a dictionary are stored once, and become as many as there are rows.
+_SMALL_BYTES = 1 << 30
+_MOST_LENGTH = 1000
+
 
 def convert_series(series: pl.Series, column: Column, where: str) -> pl.Series:
     """Return the series with the registered type, if no value changes by that.
@@ -34,6 +38,13 @@ def convert_series(series: pl.Series, column: Column, where: str) -> pl.Series:
 
 def _to_texts(series: pl.Series, column: Column, at: str) -> pl.Series:
     if isinstance(series.dtype, pl.Categorical | pl.Enum):
+        total = int(series.cat.len_bytes().cast(INT).sum())
+        if total > max(_SMALL_BYTES, _MOST_LENGTH * len(series)):
+            raise HistoryError(
+                f"{at}: expected strings of at most {_MOST_LENGTH} bytes on average, got "
+                f"{total / 2**30:,.1f} GiB in {len(series):,} rows; write it again with what was "
+                "measured"
+            )
         return series.cast(TEXT)
     if column.json and series.dtype.is_nested():
         raise HistoryError(

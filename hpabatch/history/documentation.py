@@ -33,7 +33,9 @@ in `scales`, and a value in every row of the metric tables; version 2 also has n
 `provenance`; version 1 also has no `metric_fetches`, no `target` in `pod_requests` and
 `pod_states`, and no `origin` in `pods`. Page checksums, where a
 file has them, are verified before its first reading, once each time the history is opened. Reading
-a file takes about 2 ms and 5 kB of memory: 10,000 files take about half a minute.
+a file takes about 2 ms and 5 kB of memory: 10,000 files take about half a minute. A file that
+would fill the memory is refused: columns of more than 1 GiB and 1000 times the file's size, a row
+group of more than 67 million rows, categories of more than 1000 bytes on average.
 
 **Store**: what hpabatch itself writes, in a local folder or at s3://, gs:// or abfs://
 (tested with s3). A URL has no `?`, `#`, `%`, and no `.` or `..` as a name.

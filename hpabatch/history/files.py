@@ -1,14 +1,19 @@
-"""Opening of regular files: a pipe, socket or device in the place of a file is refused unread."""
+"""Opening of regular files: a pipe, socket or device in the place of a file is refused unread.
+
+Also files that are locked while a process works in a folder.
+"""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import stat
+from contextlib import ExitStack
 from io import BufferedReader
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 _SMALL_BYTES: Final = 16 * 2**20
 _KINDS = {
@@ -77,6 +82,27 @@ def read_small(path: Path | str) -> bytes:
         text = f"expected at most {_SMALL_BYTES // 2**20} MiB"
         raise OSError(errno.EFBIG, text, os.fspath(path))
     return found
+
+
+def lock_file(place: Path) -> BinaryIO | None:
+    """Return a locked file, made if it is not there; None: another process has it.
+
+    The lock ends when the file is closed, or with this process, however that ends.
+
+    Raises:
+        OSError: it cannot be made or locked.
+    """
+    with ExitStack() as failed:
+        try:
+            stream = failed.enter_context(place.open("ab"))
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            mine = os.path.samestat(os.fstat(stream.fileno()), place.stat())
+        except (BlockingIOError, FileNotFoundError):
+            mine = False  # the other one is at work, or has just removed the file or its folder
+        if mine:
+            failed.pop_all()
+            return stream
+    return None
 
 
 def _refuse(mode: int, path: Path | str) -> None:

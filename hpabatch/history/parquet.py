@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from hpabatch.history import schema
 from hpabatch.history.columns import Table
 from hpabatch.history.files import open_regular
 
+# Times in Parquet are UTC, whatever zone stands beside them; at one that polars does not know, such
+# as +05:30 or UTC+2, it would panic.
+os.environ.setdefault("POLARS_IGNORE_TIMEZONE_PARSE_ERROR", "1")
+
 # PanicException is a BaseException: some broken pages end there.
 BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, OSError)
 
@@ -23,6 +28,12 @@ MAGIC = b"PAR1"
 LARGE_FOOTER = 1 << 20
 MANY_GROUPS = 5_000
 FEW_ROWS = 100
+
+# What a file may take in memory: so many bytes, or so many times its size. Real tables compress to
+# a hundredth at most, one made to fill the memory to a ten-thousandth: 4 MB to 37 GiB.
+SMALL_BYTES = 1 << 30
+MOST_RATIO = 1000
+MOST_GROUP_ROWS = 1 << 26
 
 # A row group up to this size, uncompressed, is read at once, a larger one column by column.
 _TOGETHER_BYTES = 1 << 24
@@ -86,6 +97,31 @@ def _check_groups(file: Path) -> None:
         raise HistoryError(
             f"{file} is cut into {groups} row groups of {rows / groups:.3g} rows on average, too "
             "small to read in reasonable time; write it again with at least 65536 rows in each"
+        )
+
+
+def check_size(file: Path | str, metadata: pq.FileMetaData, size: int, spec: Table) -> None:
+    """Refuse a file whose rows take far more memory than its size in bytes lets expect.
+
+    Raises:
+        HistoryError: with the fix.
+    """
+    groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
+    most = max(SMALL_BYTES, MOST_RATIO * size)
+    if sum(group.total_byte_size for group in groups) > most:
+        chunks = (group.column(k) for group in groups for k in range(group.num_columns))
+        total = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema in spec.names)
+        if total > most:
+            raise HistoryError(
+                f"{file}: expected columns of at most {MOST_RATIO} times the file's size, got "
+                f"{total / 2**30:,.1f} GiB in {size / 2**20:.1f} MiB; write the table "
+                f"{spec.name} again, with what was measured"
+            )
+    rows = max((group.num_rows for group in groups), default=0)
+    if rows > MOST_GROUP_ROWS:
+        raise HistoryError(
+            f"{file}: expected row groups of at most {MOST_GROUP_ROWS:,} rows, got one of "
+            f"{rows:,}; write the table {spec.name} again, with a million rows in each"
         )
 
 
@@ -153,14 +189,15 @@ def check_pages(file: Path, spec: Table) -> None:
     A file without checksums, judged by its first page, is not read.
 
     Raises:
-        HistoryError: the bytes of a page have changed.
+        HistoryError: the bytes of a page have changed, or they take too much memory.
     """
     try:
         # Texts are not made: their places in the dictionary are read ten times as fast.
-        texts = [f.name for f in pq.read_schema(file) if pa.types.is_string(f.type)]
+        texts = [f.name for f in pq.read_schema(file) if _is_text(f.type)]
         with pq.ParquetFile(
             file, page_checksum_verification=True, read_dictionary=texts
         ) as parquet:
+            check_size(file, parquet.metadata, file.stat().st_size, spec)
             ours = schema.SCHEMA_KEY.encode() in (parquet.metadata.metadata or {})
             if not ours and not _has_checksums(file, parquet.metadata):
                 return
@@ -172,6 +209,10 @@ def check_pages(file: Path, spec: Table) -> None:
                     parquet.read_row_group(group, some)
     except (pa.ArrowException, *BROKEN) as error:
         raise HistoryError(broken(file, error)) from error
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _has_checksums(file: Path, metadata: pq.FileMetaData) -> bool:

@@ -4,6 +4,7 @@
 
     advice/
       advice.json           whose folder this is, and what the parts below were made from
+      lock                  held (flock) while a process works here
       history/              what was imported, if a table was given
       sweep/                the sweep (`jobs.sweep`), which an interrupted run goes on with
       trajectories.parquet  sizes under today's and the recommended settings
@@ -18,6 +19,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +32,8 @@ from hpabatch.engine.sweep.run import SweepPlan, prepare_part, trajectory_points
 from hpabatch.errors import UsageError
 from hpabatch.history.atomic import atomic_path
 from hpabatch.history.files import read_regular
+from hpabatch.importers.table.files import digest_file
+from hpabatch.jobs.folder import LOCK, claim
 from hpabatch.jobs.parquet import write_parquet
 
 INDEX: Final = "advice.json"
@@ -76,7 +80,7 @@ class AdviceFolder:
         try:
             if self.path.exists() and not self.path.is_dir():
                 raise UsageError(f"--out {self.path} is a file; name a new folder")
-            there = sorted(p.name for p in self.path.iterdir()) if self.path.exists() else []
+            there = sorted(self._names()) if self.path.exists() else []
             kind = self._index().get("kind") if there else KIND
         except OSError as error:
             reason = error.strerror or str(error)
@@ -93,22 +97,31 @@ class AdviceFolder:
                 f"{INDEX}, or a damaged one): name a new folder"
             )
 
-    def open(self) -> None:
-        """Make the folder, if it is not there yet (UsageError: it cannot be made)."""
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Keep the folder to this process in the block; it is made, and goes if it stays empty.
+
+        Raises:
+            UsageError: it cannot be made.
+            UnfinishedError: another process works in it.
+        """
         try:
             self.path.mkdir(exist_ok=True)
-            if not (self.path / INDEX).exists():
-                self._write({})
+            lock = claim(self.path)
         except OSError as error:
             reason = error.strerror or str(error)
             raise UsageError(
                 f"--out {self.path} cannot be made: {reason}; name another place"
             ) from None
-
-    def drop_empty(self) -> None:
-        """Remove the folder if nothing but its index is in it."""
-        if self.path.is_dir() and [p.name for p in self.path.iterdir()] == [INDEX]:
-            shutil.rmtree(self.path)
+        with lock:
+            try:
+                if not (self.path / INDEX).exists():
+                    self._write({})
+                yield
+            finally:
+                if self._names() <= {INDEX}:
+                    shutil.rmtree(self.path)
+                (self.path / LOCK).unlink(missing_ok=True)
 
     def belongs(self, sweep: str) -> None:
         """Remove what was made from another sweep than that of a digest."""
@@ -127,13 +140,18 @@ class AdviceFolder:
 
     def finish(self, sweep: str, found: Recommendations) -> None:
         """Note that all parts are there, and of which sweep."""
-        self._write({"sweep": sweep, "settings": _settings(found)})
+        digest = digest_file(self.trajectories)
+        self._write({"sweep": sweep, "settings": _settings(found), "trajectories": digest})
 
     def has_trajectories(self, sweep: str, found: Recommendations) -> bool:
-        """Say whether the trajectories are those of these answers already."""
+        """Say whether the trajectories are those of these answers already, and unchanged."""
         index = self._index()
         same = (index.get("sweep"), index.get("settings")) == (sweep, _settings(found))
-        return same and self.trajectories.is_file()
+        is_there = same and self.trajectories.is_file()
+        return is_there and index.get("trajectories") == digest_file(self.trajectories)
+
+    def _names(self) -> set[str]:
+        return {entry.name for entry in self.path.iterdir()} - {LOCK}
 
     def _index(self) -> Mapping[str, Any]:
         path = self.path / INDEX

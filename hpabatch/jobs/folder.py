@@ -16,7 +16,6 @@ depend on; under another one nothing is resumed.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 import json
@@ -30,7 +29,7 @@ from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final
+from typing import Any, BinaryIO, Final
 
 import polars as pl
 
@@ -38,12 +37,13 @@ import hpabatch
 from hpabatch._trust import why_not_private
 from hpabatch.errors import HistoryError, RefusedError, UnfinishedError, UsageError, as_usage
 from hpabatch.history.atomic import flush, remove
-from hpabatch.history.files import read_regular
+from hpabatch.history.files import lock_file, read_regular
 
 FORMAT: Final = 1
 RECORD: Final = "record.json"
 _JOB: Final = "job.json"
-_LOCK: Final = "lock"
+LOCK: Final = "lock"
+"""File that is locked while a process works in a folder."""
 _TASKS: Final = "tasks"
 _NEW_JOB: Final = ".job.json"
 DIGEST: Final = "sha256:"
@@ -56,7 +56,7 @@ NEW_PLACES: Final = ".parts.json"
 _FRAMES_AT_ONCE: Final = 256
 _WRITERS: Final = ("numpy", "polars", "pyarrow")
 _OURS: Final = frozenset(
-    {_JOB, _NEW_JOB, _LOCK, _TASKS, PLACES, NEW_PLACES, PUBLISHED, f"{PUBLISHED}.former"}
+    {_JOB, _NEW_JOB, LOCK, _TASKS, PLACES, NEW_PLACES, PUBLISHED, f"{PUBLISHED}.former"}
 )
 
 
@@ -88,7 +88,7 @@ def made_by() -> list[str]:
 class JobFolder:
     """An open job folder; this process alone works in it until `close`."""
 
-    def __init__(self, path: Path, lock: IO[str], fingerprint: str, temporary: bool) -> None:
+    def __init__(self, path: Path, lock: BinaryIO, fingerprint: str, temporary: bool) -> None:
         """Use `open_job`."""
         self.path = path
         self.fingerprint = fingerprint
@@ -288,8 +288,7 @@ def open_job(
             )
         if {entry.name for entry in path.iterdir()} - _OURS:
             raise UsageError(f"{path} holds files that are not of hpabatch; move it away")
-        lock = (path / _LOCK).open("a")
-        _claim(path, lock)
+        lock = claim(path)
         _settle(path, identity, restart, replace)
     except BaseException as error:
         if lock is not None:
@@ -300,17 +299,19 @@ def open_job(
     return JobFolder(path, lock, identity.fingerprint, temporary)
 
 
-def _claim(path: Path, lock: IO[str]) -> None:
-    """Hold the lock; the kernel lets go of it however this process ends."""
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        mine = os.fstat(lock.fileno()).st_ino == (path / _LOCK).stat().st_ino
-    except (BlockingIOError, FileNotFoundError):
-        mine = False  # the other one is at work, or has just finished and removed the folder
-    if not mine:
+def claim(path: Path) -> BinaryIO:
+    """Return the lock of a folder that is there: while it is open no other process works there.
+
+    Raises:
+        UnfinishedError: another process works there.
+        OSError: the folder cannot be written.
+    """
+    lock = lock_file(path / LOCK)
+    if lock is None:
         raise UnfinishedError(
             f"{path}: another hpabatch is working on the same output; wait for it, or name another"
         )
+    return lock
 
 
 def _settle(path: Path, identity: Identity, restart: bool, replace: bool | None) -> None:

@@ -149,17 +149,16 @@ def sweep_to_disk(job: SweepJob, report: Report = lambda status: None) -> SweepR
         UsageError: the destination cannot be written, or another job left its parts there.
     """
     tasks, place = tasks_of(job.sweep), job.destination.job_path
-    _refuse_another(job)
+    _refuse_another(job)  # (again with the lock: another process may have finished meanwhile)
     identity = _identity(job)
     if (done := _done_before(job)) is not None:
         return done
     execute = executor_of(job.spread, Order(PLAN_JOB, _values(job), identity, "simulate_fleet"))
-    with (
-        open_job(place, identity, replace=job.replace) as folder,
-        finishing(folder, len(tasks)),
-    ):
-        records = run_job(tasks, SweepWork(job.sweep), folder, report, execute)
-        _finish(job, tasks, records, folder)
+    with open_job(place, identity, replace=job.replace) as folder:
+        _refuse_another(job)
+        with finishing(folder, len(tasks)):
+            records = run_job(tasks, SweepWork(job.sweep), folder, report, execute)
+            _finish(job, tasks, records, folder)
     return read_sweep(job.destination.path)
 
 

@@ -15,11 +15,13 @@ from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import HistoryError
 from hpabatch.history.files import open_regular, read_regular
+from hpabatch.importers.table.files import digest_file
 from hpabatch.jobs.parquet import write_parquet
 
 FORMAT: Final = 3
 TABLES: Final = ("settings", "hpas", "results", "blocks")
 ABOUT: Final = "sweep.json"
+_DIGESTS: Final = "sha256"
 _KEY: Final = ("cluster", "namespace", "hpa")
 _COLUMNS: Final = {
     "settings": ("setting_id", "setting"),
@@ -49,6 +51,9 @@ def read_sweep(path: Path | str) -> SweepResult:
         about = _about(folder)
         if about["format"] == FORMAT:
             tables = {name: _table(folder, name) for name in TABLES}
+            digests = _digests(folder)
+            if about.get(_DIGESTS, digests) != digests:  # (older versions name none)
+                raise _NoSweepError(f"its tables are not those that {ABOUT} names")
             evidence = {str(name): str(text) for name, text in about["evidence"].items()}
             return SweepResult(**tables, evidence=evidence, parameters=about["parameters"])
     except _NoSweepError as error:
@@ -127,6 +132,10 @@ def _table(folder: Path, name: str) -> pl.DataFrame:
     return found
 
 
+def _digests(folder: Path) -> dict[str, str]:
+    return {name: digest_file(folder / f"{name}.parquet") for name in TABLES}
+
+
 def _cannot_open(file: str, error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return f"it holds no {file}"
@@ -140,8 +149,13 @@ def is_sweep_folder(path: Path) -> bool:
 
 
 def write_about(folder: Path, evidence: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
-    """Write what a sweep is, beside its tables."""
-    about = {"format": FORMAT, "evidence": dict(evidence), "parameters": dict(parameters)}
+    """Write what a sweep is, beside its tables, with their digests."""
+    about = {
+        "format": FORMAT,
+        "evidence": dict(evidence),
+        "parameters": dict(parameters),
+        _DIGESTS: _digests(folder),
+    }
     (folder / ABOUT).write_text(json.dumps(about, indent=1, sort_keys=True) + "\n")
 
 

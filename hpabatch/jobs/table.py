@@ -22,6 +22,7 @@ from hpabatch.importers.table.request import TableRequest
 from hpabatch.importers.table.run import ImportResult, Progress, import_table
 from hpabatch.importers.table.runs import ReadPart, read_part
 from hpabatch.importers.table.spill import GROUP_ROWS
+from hpabatch.importers.table.work import check_work
 from hpabatch.inputs.workers import Spread
 from hpabatch.jobs.executor import executor_of
 from hpabatch.jobs.folder import Identity, JobFolder, made_by, open_job
@@ -61,6 +62,8 @@ def run_import(
     group_rows: int = GROUP_ROWS,
 ) -> ImportResult:
     """Import a table into a store; raises as `import_table` does."""
+    if request.work is not None and request.out is not None:
+        check_work(request.work, request.out)
 
     def read(
         found: TableInput,

@@ -320,12 +320,27 @@ def test_lossless_types_are_accepted(
     assert after.schema == TABLES[table].schema
 
 
+def test_a_string_of_a_dictionary_that_would_fill_the_memory_is_refused(folder: Path) -> None:
+    pod = pl.Series("pod", ["x" * 2000]).cast(pl.Categorical).new_from_index(0, 600_000)
+    rows = pl.select(pl.int_range(pod.len()).alias("uid").cast(pl.String)).with_columns(pod)
+    others = frame("pod_metrics").head(1).drop("pod", "uid")
+    replace(folder, "pod_metrics", rows.join(others, how="cross"))
+    with pytest.raises(HistoryError, match=r"column pod: expected strings .* got 1\.1 GiB in 600,"):
+        open_history(folder).read("pod_metrics")
+
+
 def test_another_time_zone_is_the_same_instant(folder: Path) -> None:
     before = open_history(folder).read("pod_metrics")
     # polars writes UTC to Parquet but keeps the zone in its own metadata.
     local = frame("pod_metrics").with_columns(pl.col("ts").dt.convert_time_zone("Asia/Tokyo"))
     replace(folder, "pod_metrics", local)
     assert open_history(folder).read("pod_metrics").equals(before)
+    for zone in ("+05:30", "UTC+2", "nowhere"):  # as pyarrow and Spark may write it
+        rows = frame("pod_metrics").to_arrow()
+        place = rows.schema.get_field_index("ts")
+        ts = rows["ts"].cast(pa.timestamp("ms", tz=zone))
+        pq.write_table(rows.set_column(place, "ts", ts), folder / "pod_metrics.parquet")
+        assert open_history(folder).read("pod_metrics").equals(before)
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,13 @@ def test_what_is_written_is_read_again(folder: Path) -> None:
     assert read_sweep(str(folder)).results.height == 4
 
 
+def test_a_table_of_another_sweep_is_refused(folder: Path) -> None:
+    found = read_sweep(folder)
+    write_table(found.results.reverse(), found.evidence, folder, "results")
+    with pytest.raises(HistoryError, match=r"its tables are not those that sweep\.json names"):
+        read_sweep(folder)
+
+
 def test_the_same_sweep_has_the_same_bytes(folder: Path) -> None:
     before = {place.name: place.read_bytes() for place in folder.iterdir()}
     found = read_sweep(folder)

@@ -41,6 +41,7 @@ class Applying(Live):
             str(kubeconfig), "--log-format", "json", "--every", every, "--stateless",
             "--metrics-addr", f"127.0.0.1:{port}", "--own-namespace", OURS,
             "--apply-log", str(self.log), "--lease", f"{LEASE_S}s",
+            "--most-removed", "100", "--most-removed-fleet", "100",
             *(f"--flag={name}={value}" for name, value in FLAGS.items()), *more,
         ]  # fmt: skip
         with (folder / "out").open("a") as out, (folder / "err").open("a") as err:

@@ -18,7 +18,6 @@ from hpabatch.errors import (
     EXIT_INTERRUPTED,
     EXIT_OK,
     EXIT_REFUSED,
-    HpabatchError,
     RefusedError,
     UsageError,
 )
@@ -110,36 +109,37 @@ class _Run:
         """Do it all and tell; return the exit code."""
         from hpabatch.cli.what_if.recommend_files import write_files
 
-        try:
+        is_table = self._is_table()
+        with self.folder.opened():
             with progress_on_stderr() as progress:
-                place = self._history(progress)
+                place = self._import(progress) if is_table else self.data
                 report, skipped, notes = self._advice(place, progress)
-        except HpabatchError:
-            self.folder.drop_empty()
-            raise
-        shown, code = write_files(report, str(self.folder.patches), (), in_place=False)
-        self.folder.finish(report.found.options.sweep, report.found)
+            shown, code = write_files(report, str(self.folder.patches), (), in_place=False)
+            self.folder.finish(report.found.options.sweep, report.found)
         tell(notes, "note")
         tell_skipped(skipped, place)
         tell(shown.warnings)
         show_report(shown, output)
         return code or (EXIT_REFUSED if skipped else EXIT_OK)
 
-    def _history(self, progress: Progress) -> str:
-        """Return the history to read: that of a table is imported into the folder first."""
+    def _is_table(self) -> bool:
+        """Say whether a table has to be imported first (UsageError, HistoryError: neither can)."""
         from hpabatch.cli.arguments import check_inputs
         from hpabatch.history.reader import open_history
 
-        if self.request.map is None and not _is_file(self.data):
-            history = open_history(self.data, "replay")
-            check_inputs(self.folder.path, self.folder.path.absolute(), history, ())
-            self.folder.open()
-            return self.data
-        if self.request.map is None:
+        if self.request.map is not None:
+            return True
+        if _is_file(self.data):
             raise UsageError(
                 f"{self.data}: what the columns of a table mean has to be said: `hpabatch import "
                 f"table {self.data} --init --map map.yaml` proposes it; then name it with --map"
             )
+        history = open_history(self.data, "replay")
+        check_inputs(self.folder.path, self.folder.path.absolute(), history, ())
+        return False
+
+    def _import(self, progress: Progress) -> str:
+        """Return the history that the table is imported into, in the folder."""
         from hpabatch.importers.table.request import TableRequest
         from hpabatch.jobs.table import run_import
         from hpabatch.report.imported import assumed_line
@@ -152,7 +152,6 @@ class _Run:
             out=place,
             replace=self.replace,
         )
-        self.folder.open()
         found = run_import(request, progress)
         tell(found.warnings)
         shown = found.assumed if LEGEND.get() else [assumed_line(found.assumed)]

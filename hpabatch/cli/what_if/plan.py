@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpabatch.cli.app import app
-from hpabatch.cli.arguments import check_writable
+from hpabatch.cli.arguments import check_replaced_folder, check_writable
 from hpabatch.cli.command import command
 from hpabatch.cli.options import HistoryArgument, Output, OutputOption
 from hpabatch.cli.progress import progress_on_stderr
@@ -88,6 +88,7 @@ def plan(
 def _check_places(out: str | None, totals: str | None) -> None:
     """Refuse places to write to before anything is computed (UsageError)."""
     if out is not None:
+        check_replaced_folder(out, "--out")
         folder = Path(out)
         if os.path.exists(folder) and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"--out {folder} is there already; name a new or empty folder")
@@ -108,7 +109,7 @@ def _write(
     progress: Callable[[str, float], None],
 ) -> list[str]:
     """Write the files that were asked for; return what is told of them."""
-    from hpabatch.history.atomic import atomic_path
+    from hpabatch.history.atomic import atomic_folder, atomic_path
     from hpabatch.jobs.parquet import write_parquet
     from hpabatch.report.forms import frame_csv
 
@@ -123,9 +124,9 @@ def _write(
         written.append(f"sums: {totals}")
     if out is not None:
         progress("writing", 1.0)
-        for name, frame in (("hpas", found.hpas), ("totals", found.totals)):
-            with atomic_path(Path(out) / f"{name}.parquet") as temporary:
-                write_parquet(frame, found.evidence, temporary)
+        with atomic_folder(out) as new:
+            for name, frame in (("hpas", found.hpas), ("totals", found.totals)):
+                write_parquet(frame, found.evidence, new / f"{name}.parquet")
         written.append(f"HPAs and sums: {out}")
     return written
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ from hpabatch.engine.advise.run import Recommendation
 from hpabatch.engine.advise.specs import profile_of
 from hpabatch.engine.advise.unit import Key
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, EXIT_UNREADABLE, RefusedError, UsageError
-from hpabatch.history.atomic import atomic_path, flush
+from hpabatch.history.atomic import atomic_folder, atomic_path
 from hpabatch.history.files import read_regular
 from hpabatch.inputs.manifest_edit import OtherSpecError, edit_manifest
 from hpabatch.inputs.manifests import ManifestEntry, load_manifests
@@ -35,8 +34,7 @@ def check_folder(folder: Path) -> None:
             return
         if not folder.is_dir():
             raise UsageError(f"--patches {folder} is a file; name a folder")
-        there = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if not p.is_dir()}
-        foreign = sorted(there - {INDEX} - _listed(folder / INDEX))
+        foreign = _foreign(folder)
     except OSError as error:
         raise UsageError(f"--patches {folder}: {error.strerror}; name another folder") from error
     if foreign:
@@ -45,6 +43,12 @@ def check_folder(folder: Path) -> None:
             f"--patches {folder} holds {foreign[0]}{more}, which is no earlier recommendation: "
             "name a new or empty folder"
         )
+
+
+def _foreign(folder: Path) -> list[str]:
+    """Return the files of a folder that no earlier run says it wrote."""
+    there = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if not p.is_dir()}
+    return sorted(there - {INDEX} - _listed(folder / INDEX))
 
 
 def _listed(index: Path) -> set[str]:
@@ -107,35 +111,11 @@ def _told_withheld(items: Sequence[Recommendation]) -> Iterator[str]:
 
 
 def _write_folder(folder: Path, files: dict[str, bytes]) -> None:
-    """Write a folder beside its place, then put it there: it is never half."""
-    folder = folder.resolve()  # what a link points to is replaced, and `a/../b` needs no `a`
-    unfinished = folder.with_name(f".{folder.name}.unfinished")
-    former = folder.with_name(f".{folder.name}.former")
-    try:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
+    # What a link points to is replaced, and `a/../b` needs no `a`.
+    with atomic_folder(folder.resolve(), lambda old: not _foreign(old)) as new:
         for name, text in files.items():
-            path = unfinished / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(text)
-            flush(path)
-        for place in {(unfinished / name).parent for name in files}:
-            flush(place)
-        if folder.exists():
-            shutil.rmtree(former, ignore_errors=True)
-            os.replace(folder, former)
-        os.replace(unfinished, folder)
-        flush(folder.parent)
-        shutil.rmtree(former, ignore_errors=True)
-    except BaseException as error:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        if former.exists():
-            shutil.rmtree(former) if folder.exists() else os.replace(former, folder)
-        if not isinstance(error, OSError):
-            raise
-        raise UsageError(
-            f"--patches {folder} cannot be written: {error.strerror}; name another place"
-        ) from error
+            (new / name).parent.mkdir(parents=True, exist_ok=True)
+            (new / name).write_bytes(text)
 
 
 # ---- manifests ----------------------------------------------------------------------------------

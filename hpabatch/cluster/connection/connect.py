@@ -6,7 +6,6 @@ again, and plugins run again, when the server refuses the earlier ones.
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import socket
 import ssl
@@ -28,7 +27,7 @@ from hpabatch.cluster.connection.errors import Unreachable
 from hpabatch.cluster.connection.kubeconfig import SERVICE_ACCOUNT, Target, in_pod, of_files
 from hpabatch.errors import UsageError
 from hpabatch.history.files import read_small
-from hpabatch.web.bounded import Deadline
+from hpabatch.web.network import Network, SocketOption, Transport, proxy_of
 from hpabatch.web.secrets import Secrets, bare_url, secrets_of_options, secrets_of_url
 
 _KEPT: Final = httpx2.Limits(
@@ -75,7 +74,7 @@ class Connection:
         namespace: of the context, "default" if it names none.
         extensions: extensions of every HTTP request.
         secrets: configured ones, and those of the last requests.
-        deadline: time limit of each thread's requests.
+        network: opens its connections, and has the time limit of each thread's requests.
     """
 
     def __init__(self, target: Target, environ: Mapping[str, str]) -> None:
@@ -91,9 +90,9 @@ class Connection:
         self.namespace = target.config.namespace
         parts = _parts(self.server, target.where)
         self.extensions = {"sni_hostname": target.server_name} if target.server_name else {}
-        self._proxy = target.proxy or _proxy_of(parts.scheme, parts.hostname or "", environ)
+        self._proxy = target.proxy or proxy_of(parts.scheme, parts.hostname or "", environ)
         self.secrets = Secrets(_secrets(target) | secrets_of_url(self._proxy))
-        self.deadline = Deadline()
+        self.network = Network(_alive())
         self._plugin = ExecAuth(target.plugin, environ, self.secrets) if target.plugin else None
         self._auth = self._plugin or _auth(target)
         self._lock = threading.Lock()
@@ -181,21 +180,18 @@ class Connection:
 
     def _make(self, certificate: tuple[str, str] | None = None) -> _Pools:
         target, files = self._target, self._signature()
-        tls = _tls(target, certificate) if self.server.startswith("https:") else None
+        bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        tls = _tls(target, certificate) if self.server.startswith("https:") else bare
         made = []
         for limits in (_KEPT, _ALONE):
             try:
-                transport = httpx2.HTTPTransport(
-                    verify=tls if tls is not None else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-                    limits=limits, proxy=self._proxy, socket_options=_alive(),
-                )  # fmt: skip
+                transport = Transport(self.network, tls, limits, self._proxy)
             except (ImportError, ValueError, httpx2.InvalidURL):
                 # Their messages may quote a part of a password as a port.
                 raise UsageError(
                     f"{target.where}: the proxy {bare_url(self._proxy or '')} cannot be used: give "
                     "one such as http://proxy:3128"
                 ) from None
-            self.deadline.keep([transport])
             headers = [
                 ("Accept", "application/json"), ("Accept-Encoding", "identity"),
                 ("User-Agent", f"hpabatch/{__version__}"), *target.headers,
@@ -334,43 +330,9 @@ def _parts(server: str, where: str) -> SplitResult:
     raise UsageError(f"{where}: expected a server such as https://10.0.0.1:6443, got {server!r}")
 
 
-def _proxy_of(scheme: str, host: str, environ: Mapping[str, str]) -> str | None:
-    """Return the proxy that the environment names for a host, as Go programs read it.
-
-    NO_PROXY may exempt networks (10.0.0.0/8), which the HTTP client does not support.
-    """
-    name = f"{scheme}_proxy"
-    proxy = environ.get(name.upper()) or environ.get(name)
-    if not proxy:
-        return None
-    if host == "localhost" or _within(host, "127.0.0.0/8") or _within(host, "::1/128"):
-        return None
-    for one in (environ.get("NO_PROXY") or environ.get("no_proxy") or "").split(","):
-        exempt = one.strip().lower()
-        if exempt == "*" or (exempt and _matches(host.lower(), exempt)):
-            return None
-    return proxy if "://" in proxy else f"http://{proxy}"
-
-
-def _matches(host: str, exempt: str) -> bool:
-    if "/" in exempt:
-        return _within(host, exempt)
-    if exempt.count(":") == 1:
-        exempt = exempt.split(":")[0]
-    bare = exempt.removeprefix("*").removeprefix(".")
-    return host == bare or host.endswith(f".{bare}")
-
-
-def _within(host: str, network: str) -> bool:
-    try:
-        return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
-    except ValueError:
-        return False
-
-
-def _alive() -> list[tuple[int, int, int]]:
+def _alive() -> list[SocketOption]:
     """Return socket options that detect a dead peer."""
-    found = [
+    found: list[SocketOption] = [
         (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     ]  # fmt: skip
     for name, value in _ALIVE_S:

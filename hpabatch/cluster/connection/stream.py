@@ -11,8 +11,9 @@ from typing import Final
 import httpx2
 
 from hpabatch.cluster.connection.errors import TooLarge
-from hpabatch.cluster.connection.wire import Sockets, Wire
+from hpabatch.cluster.connection.wire import Wire
 from hpabatch.web.bounded import plain_pieces
+from hpabatch.web.network import Sockets
 
 LINE_BYTES: Final = 32 * 2**20
 _REPLY_S: Final = 30.0

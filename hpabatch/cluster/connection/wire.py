@@ -8,9 +8,9 @@ import ssl
 import struct
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
@@ -26,6 +26,7 @@ from hpabatch.cluster.connection.errors import (
     requested_resource,
 )
 from hpabatch.web.bounded import read_body
+from hpabatch.web.network import SocketOption, Sockets
 
 
 class Body(NamedTuple):
@@ -77,9 +78,8 @@ _CONNECT_S: Final = 10.0
 _LONGEST_TEXT: Final = 2**14
 _ERROR_BYTES: Final = 256 * 2**10
 _ERROR_S: Final = 30.0
-_CONNECTED: Final = "connect_tcp.complete"
-_OPENED: Final = (_CONNECTED, "start_tls.complete")
-_SENDING: Final = "send_request_headers.started"
+_READS: Final = (b"GET ", b"CONNECT ", b"\x05", b"\x01")
+"""First bytes of reading requests, and of what opens a connection through a proxy."""
 _REASONS: Final = {
     errno.ECONNREFUSED: "connect: connection refused",
     errno.ECONNRESET: "read: connection reset by peer",
@@ -94,7 +94,9 @@ _BAD_HEADER: Final = (
     "or what no header may have"
 )
 
-_UNSENT: Final = [(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))]
+_UNSENT: Final[list[SocketOption]] = [
+    (socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+]
 """Socket options that end unsent bytes with their connection.
 
 Without them the kernel sends the rest of a closed connection for minutes: a size that was given up
@@ -105,60 +107,7 @@ process is suspended.
 if hasattr(socket, "TCP_USER_TIMEOUT"):
     _UNSENT.append((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, struct.pack("i", 2000)))
 
-Trace = Callable[[str, Mapping[str, object]], None]
 Fence = Callable[[float], str]
-
-
-class Sockets:
-    """Opened connections, so that another thread can end all traffic on them."""
-
-    def __init__(self, *, drops_unsent: bool = False) -> None:
-        """Begin with none.
-
-        Args:
-            drops_unsent: a connection that ends takes its unsent bytes with it.
-        """
-        self._options = _UNSENT if drops_unsent else []
-        self._lock = threading.Lock()
-        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
-        self._greeting: dict[int, socket.socket] = {}  # by thread
-        self._shut = False
-
-    def note(self, name: str, info: Mapping[str, object]) -> None:
-        """Take a connection from the HTTP client's trace events, of the thread that opens it."""
-        if name.endswith("start_tls.started"):
-            return
-        self._forget_greeting()
-        if not name.endswith(_OPENED):
-            return
-        found = getattr(info.get("return_value"), "get_extra_info", lambda _: None)("socket")
-        if isinstance(found, socket.socket):
-            with self._lock:
-                self._sockets.add(found)
-                if name.endswith(_CONNECTED):
-                    for option in self._options:
-                        found.setsockopt(*option)
-                    # A TLS handshake takes the socket itself away, and may hang for its limit.
-                    with suppress(OSError):
-                        self._greeting[threading.get_ident()] = found.dup()
-                shut = self._shut
-            if shut:
-                self.shut()
-
-    def _forget_greeting(self) -> None:
-        with self._lock:
-            known = self._greeting.pop(threading.get_ident(), None)
-        if known is not None:
-            known.close()
-
-    def shut(self) -> None:
-        """End all traffic, also of later connections: waiting threads get an error."""
-        with self._lock:
-            self._shut = True
-            for one in (*self._sockets, *self._greeting.values()):
-                with suppress(OSError):
-                    # Not the TLS layer's: it would take it from under the thread that reads.
-                    socket.socket.shutdown(one, socket.SHUT_RDWR)
 
 
 class Wire:
@@ -178,19 +127,20 @@ class Wire:
         Args:
             connection: to the server.
             may_write: without it only GET is sent, whatever is asked.
-            fence: is asked right before each sending of a writing request, also for the second
-                attempt, with the request's time limit (s); returns why it may not be sent, or "".
+            fence: is asked right before bytes of a writing request leave, also those of the second
+                attempt, with the request's time limit (s); returns why they may not, or "".
         """
         self.connection = connection
         self._may_write, self._fence = may_write, fence
         self.stopped = threading.Event()
         self.requests = RequestCounter()
-        self._sockets = Sockets(drops_unsent=may_write)
+        if may_write:
+            connection.network.options += _UNSENT
 
     def close(self) -> None:
         """End all running requests, and start no other."""
         self.stopped.set()
-        self._sockets.shut()
+        self.connection.network.sockets.shut()
         self.connection.close()
 
     def ended(self) -> ApiError:
@@ -267,13 +217,6 @@ class Wire:
         sockets: Sockets | None,
         body: Body | None,
     ) -> httpx2.Response | Unreachable:
-        def note(name: str, info: Mapping[str, object]) -> None:
-            if body is not None and name.endswith(_SENDING):
-                self._check_fence(body, path, timeout, until)
-            self._sockets.note(name, info)
-            if sockets is not None:
-                sockets.note(name, info)
-
         status = 0
         try:
             request = http.build_request(
@@ -281,10 +224,12 @@ class Wire:
                 content=None if body is None else body.content,
                 headers=None if body is None else {"Content-Type": body.media},
                 timeout=httpx2.Timeout(timeout, connect=min(_CONNECT_S, timeout), pool=None),
-                extensions={"trace": note, **self.connection.extensions},
+                extensions=dict(self.connection.extensions),
             )  # fmt: skip
             left = timeout if body is None else until - time.monotonic()
-            response = self._response_to(request, http, left)
+            fence = partial(self._check_fence, body, path, timeout, until)
+            with self.connection.network.sending(left, fence, sockets):
+                response = self._response_to(request, http)
             status = response.status_code
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             return self._failure(error, address, body)
@@ -295,23 +240,26 @@ class Wire:
             self.requests.add(verb, label(path), status)
         return response
 
-    def _check_fence(self, body: Body, path: str, timeout: float, until: float) -> None:
-        """Raise Withheld if a writing request may not be sent now.
+    def _check_fence(
+        self, body: Body | None, path: str, timeout: float, until: float, sent: bytes
+    ) -> None:
+        """Raise Withheld if bytes of a writing request may not leave now.
 
         Credentials and connection are there by now: a plugin may have taken a minute for them.
         """
+        if body is None:
+            if not sent.startswith(_READS):
+                raise AssertionError("only a GET is sent without a body")
+            return
         why = "" if time.monotonic() < until else "its time limit passed before it could be sent"
         if not why and self._fence is not None:
             why = self._fence(timeout)
         if why:
             raise Withheld(f"{body.method} {path} was not sent: {why}")
 
-    def _response_to(
-        self, request: httpx2.Request, http: httpx2.Client, timeout: float
-    ) -> httpx2.Response:
+    def _response_to(self, request: httpx2.Request, http: httpx2.Client) -> httpx2.Response:
         try:
-            with self.connection.deadline.within(timeout):
-                return http.send(request, stream=True)
+            return http.send(request, stream=True)
         finally:
             # The authentication has added the credentials to this request.
             self.connection.secrets.note(request.headers.get("Authorization"))

@@ -75,9 +75,9 @@ class WriteClient:
         """End all running requests, and start no other."""
         self._wire.close()
 
-    def read(self, path: str, timeout: float, params: Mapping[str, str] | None = None) -> Json:
-        """Return an object, or with `params` of a query a list (ApiError: see `errors`)."""
-        return self._sent("list" if params else "get", path, params or {}, timeout, None)
+    def read(self, path: str, timeout: float) -> Json:
+        """Return an object (ApiError: see `errors`)."""
+        return self._sent("get", path, {}, timeout, None)
 
     def write(
         self, method: str, path: str, document: Mapping[str, Any] | None, timeout: float

@@ -11,11 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from hpabatch.errors import HistoryError
 from hpabatch.history.checks import conform, refuse_rows
 from hpabatch.history.columns import TIME, Table
-from hpabatch.history.parquet import BROKEN, broken
+from hpabatch.history.parquet import BROKEN, broken, check_size
+from hpabatch.history.schema import table_named
 from hpabatch.history.store.catalog import FileEntry
 from hpabatch.history.store.storage import Storage
 
@@ -106,6 +109,11 @@ class DataFiles:
                 f"{url} was changed after it was written: its Parquet footer is not the one that "
                 "the log names; restore it from a copy"
             )
+        try:
+            metadata = pq.read_metadata(pa.BufferReader(tail))
+        except (pa.ArrowException, OSError) as error:
+            raise HistoryError(broken(url, error)) from error
+        check_size(url, metadata, size, table_named(file.table))
         with self._lock:
             self._verified.add(file.path)
 
@@ -166,8 +174,11 @@ class DataFiles:
             hive_partitioning=False,
             glob=False,
             storage_options=self.storage.options,
-        ).select(columns)
-        return scan if stop - start == file.rows else scan.slice(start, stop - start)
+        )
+        # Sliced before columns are selected: polars takes equal selections of several ranges for
+        # one plan, and would read the whole file for it.
+        rows = scan if stop - start == file.rows else scan.slice(start, stop - start)
+        return rows.select(columns)
 
     def _check(self, spec: Table, file: FileEntry, frame: pl.DataFrame, rows: int) -> None:
         where = self.storage.url(file.path)

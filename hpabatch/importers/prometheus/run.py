@@ -39,7 +39,7 @@ from hpabatch.importers.prometheus.windows import (
 from hpabatch.importers.table.claims import import_name
 from hpabatch.importers.table.groups import Sink
 from hpabatch.importers.table.run import Progress
-from hpabatch.importers.table.work import locked, work_folder
+from hpabatch.importers.table.work import check_work, locked, work_folder
 
 _REQUEST = "request.json"
 _NO_START = "expected --start, such as --start 2026-10-01, got none"
@@ -70,9 +70,11 @@ def import_prometheus(
             of the same workloads and time.
     """
     request.check()
-    out = request.out
+    out, work = request.out, request.work
     if out is None:
         raise UsageError("--dry-run: expected an estimate, got an import; name a store with --out")
+    if work is not None:
+        check_work(work, out)
     limits = limits or Limits(
         concurrency=request.concurrency,
         timeout_s=request.timeout_ms / 1000,
@@ -88,8 +90,7 @@ def import_prometheus(
         server.build_info()
         name = f"prometheus-{request.source()}"
         store = open_writer(out, begin=False)
-        work = request.work
-        folder = work_folder(out, name) if work is None else Path(work) / f"import-{name}"
+        folder = work_folder(out, name, work)
         with locked(folder, store):
             time_of = _time(request, span, store, folder, now_ms())
             job = _Job(request, time_of, beside, store, folder, server, limits, progress)

@@ -139,8 +139,7 @@ def import_table(
             return job(Path(name), None).run(request.strict, group_rows)
     from hpabatch.history.store.append import open_writer
 
-    work, place = request.work, f"import-{digest[:16]}"
-    folder = work_folder(request.out, digest) if work is None else Path(work) / place
+    folder = work_folder(request.out, digest[:16], request.work)
     store = open_writer(request.out, begin=False)
     with locked(folder, store):
         own = job(folder, store)

@@ -6,18 +6,17 @@ user's alone.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
 
 import polars as pl
 
-from hpabatch._trust import make_folder, why_not_private
+from hpabatch._trust import make_folder, why_not_private, why_replaceable
 from hpabatch.errors import RefusedError, UnfinishedError, UsageError
 from hpabatch.history.atomic import empty_folder, remove_new_folders
+from hpabatch.history.files import lock_file
 from hpabatch.history.polars_errors import first_line
 from hpabatch.history.store.append import StoreWriter
 from hpabatch.history.store.storage import temporary_root
@@ -25,12 +24,31 @@ from hpabatch.history.store.storage import temporary_root
 _LOCK = "lock"
 
 
-def work_folder(out: Path | str, digest: str) -> Path:
-    """Return the default folder for intermediate files: beside a local store, else among temps.
+def check_work(work: str, out: str) -> None:
+    """Refuse a `--work` in which others can replace folders, and so the intermediate files.
+
+    Raises:
+        UsageError: which folder they can write.
+    """
+    folder = Path(os.path.realpath(work))
+    # Whoever can change what is above a local store can replace that, too.
+    above = None if "://" in out else Path(os.path.realpath(out)).parent
+    top = above if above is not None and folder.is_relative_to(above) else None
+    if (fault := why_replaceable(folder / "import", top)) is not None:
+        raise UsageError(
+            "expected a folder for intermediate files that no other user can replace, got "
+            f"{work}: {fault}; correct that (chmod go-w, or +t) or name another with --work"
+        )
+
+
+def work_folder(out: Path | str, digest: str, work: str | None = None) -> Path:
+    """Return the folder for intermediate files: in `work`, beside a local store or among temps.
 
     Raises:
         UsageError: there is no place beside it, or others can change the folder of this user's.
     """
+    if work is not None:
+        return Path(os.path.realpath(work)) / f"import-{digest}"
     name = f"import-{digest[:16]}"
     if "://" in str(out):
         private = Path(temporary_root()) / f"hpabatch-{os.geteuid()}"
@@ -86,19 +104,13 @@ def locked(folder: Path, store: StoreWriter | None = None) -> Iterator[None]:
 def _locked(folder: Path, place: Path) -> Iterator[None]:
     make_private(folder)
     with disk_errors(folder):
-        stream = _open_lock(place)
-    with stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever had it just now may have deleted it, with the folder.
-            mine = place.exists() and os.path.samestat(os.fstat(stream.fileno()), place.stat())
-        except OSError:
-            mine = False
-        if not mine:
-            raise UnfinishedError(
-                f"the same import is running already, with intermediate files in {folder}: wait "
-                "for its end and repeat the command"
-            )
+        lock = lock_file(place)
+    if lock is None:
+        raise UnfinishedError(
+            f"the same import is running already, with intermediate files in {folder}: wait for "
+            "its end and repeat the command"
+        )
+    with lock:
         try:
             yield
         finally:
@@ -121,8 +133,3 @@ def make_private(folder: Path) -> None:
             "expected a folder for intermediate files that only this user can change, got "
             f"{folder}: {fault}; remove it or name another with --work"
         )
-
-
-def _open_lock(place: Path) -> BinaryIO:
-    make_folder(place.parent, 0o700)
-    return place.open("ab")

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
-from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.connection.errors import ApiError
 from hpabatch.cluster.connection.writes import WriteClient
-from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.layout import codes
 from hpabatch.live.apply.gate import Gate, Hindrance
-from hpabatch.live.apply.guards import Change, Limits, Vanished, lease_refusal, read_switch
+from hpabatch.live.apply.guards import Change, Limits, Switch, Vanished, lease_refusal, read_switch
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Election
 from hpabatch.live.apply.ledger import Ledger
-from hpabatch.live.apply.neighbors import Claims, Neighbors
 from hpabatch.live.apply.origins import Origins
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.rivals import PROBE, Rivals
@@ -32,7 +31,7 @@ from hpabatch.live.apply.selection import Selection
 from hpabatch.live.apply.sizes import Sizes, Tools
 from hpabatch.live.apply.statuses import StatusSink, as_stored_status, differ
 from hpabatch.live.passes.decide import Decider
-from hpabatch.live.passes.lanes import ForeignChange, Lane, LaneKey
+from hpabatch.live.passes.lanes import ForeignChange, LaneKey
 from hpabatch.live.passes.result import (
     SIZE_ACCEPTED,
     SIZE_FAILED,
@@ -45,9 +44,6 @@ from hpabatch.live.passes.result import (
 )
 from hpabatch.model.printable import counted
 
-_UNNAMED: Final = (
-    "hpabatch: waits: for the next pass, until other instances can see it in the lease"
-)
 _OUTCOMES: Final = {
     Outcome.DONE: SIZE_WRITTEN,
     Outcome.FAILED: SIZE_FAILED,
@@ -71,7 +67,6 @@ class Parts:
         journal: the log of writes.
         ledger: the changes, for instances that start later.
         rivals: other controllers.
-        neighbors: other instances; None in a dry run.
         selection: the HPAs that are acted on.
         limits: of a pass.
         dry_run: the server stores no size.
@@ -86,7 +81,6 @@ class Parts:
     journal: Journal
     ledger: Ledger
     rivals: Rivals
-    neighbors: Neighbors | None
     selection: Selection
     limits: Limits
     dry_run: bool = False
@@ -121,13 +115,14 @@ class Applier:
         self._parts, self._decider, self._say = parts, decider, say
         self._vanished = Vanished(parts.limits.most_vanished_pct)
         self._refusals: dict[str, str] = {}
-        self._claims = Claims({}, frozenset())
         self._may = False
         self._why: str | None = None
         self._leader = ""
         self._began_s = 0.0
         self._term = 0
         self._unread = ""  # why the last attempt to recall failed
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="guards")
+        self._ahead: Future[tuple[Switch, str]] | None = None
         self._hindrance = Hindrance(parts.journal, parts.gate.period_s)
         parts.election.hindrance = self._hindrance
         decider.lanes.attributed = not parts.dry_run
@@ -150,6 +145,7 @@ class Applier:
 
     def stop(self) -> None:
         """Write the waiting statuses, then release the lease."""
+        self._reader.shutdown()
         self._sizes.stop()
         statuses = self._parts.statuses
         self._parts.election.stop(releases=statuses is None or statuses.stop())
@@ -169,15 +165,25 @@ class Applier:
             found["log"] = f"no size or status is written: {parts.journal.problem}"
         if parts.election.problem:
             found["lease"] = parts.election.problem
-        if parts.neighbors is not None and parts.neighbors.problem:
-            found["neighbors"] = parts.neighbors.problem
-        found |= {f"{n}/{name}": text for (n, name), text in parts.rivals.barred.items()}
-        if parts.neighbors is not None and parts.neighbors.mismatch:
-            found["leader"] = parts.neighbors.mismatch
-        sentences = self._claims.sentences()
-        return found | {f"lease {lease}": text for lease, text in sentences.items()}
+        return found | {f"{n}/{name}": text for (n, name), text in parts.rivals.barred.items()}
 
     # ---- before the decision
+
+    def read_ahead(self) -> None:
+        """Begin to read the kill switch and the probe, beside the requests for metrics."""
+        self._ahead = self._submit()
+
+    def _submit(self) -> Future[tuple[Switch, str]]:
+        return self._reader.submit(self._read, self._parts.election.leads)
+
+    def _read(self, leads: bool) -> tuple[Switch, str]:
+        """Return the kill switch, and why the probe could not be read, "" if it could."""
+        switch, probe = read_switch(self._parts.client, self._parts.namespace), ""
+        if switch.refusal:
+            self._parts.gate.close(switch.refusal)  # statuses of the last pass, too
+        if self._parts.rivals.probe is not None:
+            probe = self._parts.rivals.probe.look(leads and not switch.refusal)
+        return switch, probe
 
     def begin(self) -> None:
         """Determine whether this process may write in the coming pass.
@@ -187,11 +193,12 @@ class Applier:
         self._began_s = time.monotonic()
         parts, lanes = self._parts, self._decider.lanes
         leads = parts.election.leads
+        ahead, self._ahead = self._ahead or self._submit(), None
         refusals = {"ledger": self._origins.settle(leads and self._term == parts.election.term)}
         self._begin_term(leads)
-        switch = read_switch(parts.client, parts.namespace)
+        switch, probe = ahead.result()
         refusals["switch"] = switch.refusal
-        refusals["rivals"] = self._look_for_rivals(leads, leads and not refusals["switch"])
+        refusals["rivals"] = self._look_for_rivals(leads, probe)
         if not leads:
             refusals["lease"] = lease_refusal(parts.election)
         refusals["log"] = self._hindrance.begin()
@@ -233,16 +240,11 @@ class Applier:
                 self._decider.put_status(key, status)
         return self._origins.recall()
 
-    def _look_for_rivals(self, leads: bool, may_probe: bool) -> str:
+    def _look_for_rivals(self, leads: bool, probe: str) -> str:
         """Select the HPAs of the pass; return why nothing may be written, "" if it may."""
         parts, lanes = self._parts, list(self._decider.lanes)
-        refusal = parts.rivals.look(lanes, leads, may_probe)
-        if parts.neighbors is not None:
-            targets = {lane.key: _target(lane) for lane in lanes if lane.key[1] != PROBE}
-            self._claims = parts.neighbors.look(targets)
-        others = self._claims.others.items()
-        left = {key: f"lease {by.lease}: {by.sentence([key])}" for key, by in others}
-        parts.selection.begin(lanes, left | parts.rivals.barred)
+        refusal = parts.rivals.look(lanes, leads, probe)
+        parts.selection.begin(lanes, parts.rivals.barred)
         if not refusal and isinstance(parts.statuses, Reports) and parts.statuses.rival:
             return f"{parts.statuses.rival}: another instance acts; stop one of the two"
         return refusal
@@ -285,36 +287,44 @@ class Applier:
                 self._sizes.hold(result, changes, self._why or "")
             self._tell_pass(len(result), len(changes), {})
             return replace(result, sizes=self._sizes_of(result, {}))
-        held = {c.h: _UNNAMED for c in changes if c.key in self._claims.waiting}
-        fate = self._sizes.write(result, changes, self._began_s, held, vanished)
+        present = int(result.spec_replicas[ours].sum())
+        fate = self._sizes.write(result, changes, self._began_s, vanished, present)
+        if fate.held_back:
+            self._refusals["scale-downs"] = fate.held_back
         self._count(fate.counts)
         for about, text in fate.unsaid.items():
             self._refusals[about] = f"no size is written: {text}"
         for target in fate.off:
             self._parts.selection.note_off(target)
         self._tell_pass(len(result), len(changes), fate.counts)
-        sizes = self._sizes_of(result, fate.written)
+        sizes = self._sizes_of(result, fate.written, fate.parts)
         if self._parts.dry_run:  # it stores nothing, so no decision is changed
             return replace(result, sizes=sizes)
-        if fate.failed:
-            result = self._decider.redecide(fate.failed)
-        # Another instance may yet turn out to act on what the lease does not name.
+        parts = {h: c.after for h, c in fate.parts.items() if h not in fate.failed}
+        if fate.failed or parts:
+            result = self._decider.redecide(fate.failed, parts)
         void = {h for h, one in fate.written.items() if one.is_void}
-        shown = [h for h in ours if h not in void and _key(result, h) not in self._claims.waiting]
-        self._write_statuses(result, shown)
+        self._write_statuses(result, [h for h in ours if h not in void])
         return replace(result, sizes=sizes)
 
-    def _sizes_of(self, result: PassResult, written: Mapping[int, Written]) -> dict[int, Size]:
+    def _sizes_of(
+        self, result: PassResult, written: Mapping[int, Written],
+        parts: Mapping[int, Change] = MappingProxyType({}),
+    ) -> dict[int, Size]:  # fmt: skip
         """Return the sizes that a pass decided; `written`: outcomes of those that it may write."""
         found = {}
         for h in np.flatnonzero(result.decided & (result.decisions.rescaled != 0)).tolist():
-            sizes = int(result.decisions.current[h]), int(result.ours_desired[h])
+            part = parts.get(h)
+            after = int(result.ours_desired[h]) if part is None else part.after
+            sizes = int(result.decisions.current[h]), after
             one = written.get(h)
             outcome, text = SIZE_HELD, ""
             if one is None:
                 text = self._held(_key(result, h))
             elif one.outcome is Outcome.DONE and self._parts.dry_run:
-                outcome = SIZE_ACCEPTED
+                outcome, text = SIZE_ACCEPTED, "" if part is None else part.part
+            elif one.outcome is Outcome.DONE and part is not None:
+                outcome, text = SIZE_WRITTEN, part.part
             else:
                 outcome, text = _OUTCOMES[one.outcome], one.error.removeprefix("hpabatch: ")
             found[h] = Size(*sizes, outcome, result.why(h), text)
@@ -322,10 +332,7 @@ class Applier:
 
     def _held(self, key: LaneKey) -> str:
         """Return why this process may not write a decided size."""
-        selection, other = self._parts.selection, self._claims.others.get(key)
-        if other is not None:
-            who = other.holder or "another instance"
-            return f"not written: its target is left to {who}, lease {other.lease}"
+        selection = self._parts.selection
         if key in selection.reasons:
             return f"not written: {selection.reasons[key]}"
         if not selection.is_acted_on(key):
@@ -388,7 +395,3 @@ def _with_failed_metrics(result: PassResult) -> set[int]:
 
 def _key(result: PassResult, h: int) -> LaneKey:
     return result.namespaces[h], result.names[h]
-
-
-def _target(lane: Lane) -> ScaleKey:
-    return target_key(lane.key[0], lane.spec.scale_target_ref)

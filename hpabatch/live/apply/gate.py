@@ -57,6 +57,10 @@ class Gate:
         """Begin a pass, in which writes are forbidden for that reason, "": they may begin."""
         self._closed, self._term = refusal, self._fence.term
 
+    def close(self, refusal: str) -> None:
+        """Forbid further writes until the next pass begins; any thread may call."""
+        self._closed = refusal
+
     @property
     def term(self) -> int:
         """Count of the times that this process took the lease."""
@@ -76,9 +80,9 @@ class Gate:
         writes = [pool.submit(self._one, write, change) for change in changes]
         pending: set[Future[Written]] = set(writes)
         while pending:
+            if not self._closed:
+                self._closed = self._look()  # it was read before the decisions, beside the metrics
             pending = wait(pending, self._look_s)[1]
-            if pending and not self._closed:
-                self._closed = self._look()
         return [one.result() for one in writes]
 
     def _look(self) -> str:

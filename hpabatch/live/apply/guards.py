@@ -1,8 +1,8 @@
-"""Limits of a pass's writes: kill switch, number of changes, vanished metrics."""
+"""Limits of writes: kill switch, number of changes, removed replicas, vanished metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from hpabatch.layout import codes
 from hpabatch.live.apply.lease import Election, elapsed_s
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.live.passes.result import PassResult
+from hpabatch.model.objects.decode_fields import show_value
 from hpabatch.model.printable import counted
 
 SWITCH: Final = "hpabatch-apply"
@@ -21,20 +22,25 @@ KEY: Final = "stop"
 _GO: Final = ("", "false", "no", "off", "0")
 _TIMEOUT_S: Final = 3.0
 _REMEMBERED_S: Final = 300.0
+_NO_MORE: Final = "no more replicas are removed within ten minutes"
 
 
 class Limits(NamedTuple):
-    """Limits of one pass.
+    """Limits of one pass, and of ten minutes.
 
     Attributes:
         most_targets: whose size changes.
         most_replicas: sum of the changes.
         most_vanished_pct: share of the metrics that vanished, above which no size changes.
+        most_removed_pct: share of a target's replicas that is removed within ten minutes.
+        most_removed_fleet_pct: the same of all targets together.
     """
 
     most_targets: int = 100
     most_replicas: int = 1000
     most_vanished_pct: int = 50
+    most_removed_pct: int = 50
+    most_removed_fleet_pct: int = 25
 
 
 class Switch(NamedTuple):
@@ -73,12 +79,12 @@ def read_switch(client: WriteClient, namespace: str) -> Switch:
     if others:
         return Switch(
             f"the kill switch is on: expected only the key {KEY} in data of {place}, got "
-            f"{', '.join(others)}; remove it"
+            f"{show_value(', '.join(others))}; remove it"
         )
     value = str(data.get(KEY, "")).strip()
     if value.lower() in _GO:
         return Switch("")
-    return Switch(f"the kill switch is on: {KEY} of {place} is {value!r}")
+    return Switch(f"the kill switch is on: {KEY} of {place} is {show_value(value)}")
 
 
 def switch_refusal(client: WriteClient, namespace: str) -> str:
@@ -96,66 +102,165 @@ def lease_refusal(election: Election) -> str:
 
 
 class Change(NamedTuple):
-    """A size that a pass would write, of a lane."""
+    """A size that a pass would write, of a lane.
+
+    Attributes:
+        h: the lane, `key` its HPA.
+        before, after: the sizes.
+        part: why it is only a part of what was decided, "" if it is all of it.
+    """
 
     h: int
     key: LaneKey
     before: int
     after: int
+    part: str = ""
+
+
+class Removals:
+    """The replicas that may yet be removed, where a share of them may be within ten minutes.
+
+    The whole is what there would be without the removals: the present size and what was removed.
+    Changes by others count as no removal. Of all targets together a pass may remove at least what
+    it may remove of one of them: otherwise a small fleet would never shrink.
+    """
+
+    def __init__(self, limits: Limits, removed: Mapping[LaneKey, int], present: int) -> None:
+        """Prepare a pass.
+
+        Args:
+            limits: the shares.
+            removed: replicas that were removed within ten minutes, by HPA.
+            present: the sum of the sizes of all targets that are acted on.
+        """
+        self._limits, self._removed = limits, dict(removed)
+        self.total = sum(removed.values())
+        self.whole = present + self.total
+        self._most = _share(limits.most_removed_fleet_pct, self.whole)
+
+    def begin(self, changes: Iterable[Change]) -> None:
+        """Take the changes that were decided."""
+        whole = [c.before + self._removed.get(c.key, 0) for c in changes if c.after < c.before]
+        most = _share(self._limits.most_removed_pct, max(whole, default=0))
+        self._most = max(self._most, most)
+
+    def left(self, change: Change) -> tuple[int, str]:
+        """Return how many replicas a scale-down may remove, and the limit that says so."""
+        removed = self._removed.get(change.key, 0)
+        own = _share(self._limits.most_removed_pct, change.before + removed) - removed
+        fleet = self._most - self.total
+        if own <= fleet:
+            return max(own, 0), f"--most-removed {self._limits.most_removed_pct}: {_NO_MORE}"
+        share = self._limits.most_removed_fleet_pct
+        return max(fleet, 0), f"--most-removed-fleet {share}: of all targets {_NO_MORE}"
+
+    def take(self, change: Change) -> None:
+        """Count a scale-down."""
+        count = change.before - change.after
+        self._removed[change.key] = self._removed.get(change.key, 0) + count
+        self.total += count
+
+
+def _share(pct: int, whole: int) -> int:
+    """Return a share, rounded up."""
+    return -(-pct * whole // 100)
 
 
 class Queue:
-    """Changes that wait because of a limit; in the next pass the longest wait goes first."""
+    """Changes that wait because of a limit; in the next pass the longest wait goes first.
+
+    Attributes:
+        problem: why scale-downs were held back in the last pass, "" if none was.
+    """
 
     def __init__(self, limits: Limits) -> None:
         """Begin with no change."""
         self._limits = limits
         self._waited: dict[LaneKey, int] = {}
         self._before: dict[LaneKey, int] = {}
+        self.problem = ""
 
     def of_pass(
-        self, changes: Iterable[Change], target: Callable[[Change], ScaleKey], vanished: str
-    ) -> tuple[list[Change], dict[int, str]]:
+        self, changes: Iterable[Change], target: Callable[[Change], ScaleKey], vanished: str,
+        removals: Removals,
+    ) -> tuple[list[Change], dict[int, str]]:  # fmt: skip
         """Return the changes of this pass, and of the others by lane why they wait.
 
         Args:
             changes: what was decided.
             target: of a change.
             vanished: why no size may change in this pass, "" if sizes may.
+            removals: of ten minutes.
         """
+        self.problem = ""
         if vanished:
             return [], {c.h: f"hpabatch: waits: {vanished}" for c in changes}
         single, shared = first_of_each(changes, target)
-        taken, waits = self.admit(single)
+        taken, waits = self.admit(single, removals)
         return taken, waits | shared
 
-    def admit(self, changes: Iterable[Change]) -> tuple[list[Change], dict[int, str]]:
-        """Return the changes of this pass, and of the others by lane why they wait."""
+    def admit(
+        self, changes: Iterable[Change], removals: Removals
+    ) -> tuple[list[Change], dict[int, str]]:
+        """Return the changes of this pass, and of the others by lane why they wait.
+
+        A change that exceeds a limit is cut down to what the limit leaves.
+        """
         ordered = sorted(changes, key=lambda c: (-self._waited.get(c.key, 0), c.key))
+        removals.begin(ordered)
         taken: list[Change] = []
         waits: dict[int, str] = {}
-        replicas = 0
+        replicas = held_back = 0
         for change in ordered:
+            left, said = self._left(change, len(taken), replicas, removals)
             count = abs(change.after - change.before)
-            if len(taken) >= self._limits.most_targets:
-                made = f"this pass has changed {counted(len(taken), 'target')}"
-                said = f"--most-targets {self._limits.most_targets}: {made}"
+            if left < count:
+                held_back += said.startswith("--most-removed")
+                change = _cut(change, left, said)
+            if not left:
                 waits[change.h] = f"hpabatch: waits: {said}"
-            elif replicas + count > self._limits.most_replicas:
-                more = f"{counted(count, 'more replica')} would exceed it"
-                said = f"--most-replicas {self._limits.most_replicas}: {more}"
-                waits[change.h] = f"hpabatch: waits: {said}"
-            else:
-                taken.append(change)
-                replicas += count
+                continue
+            taken.append(change)
+            replicas += min(left, count)
+            if change.after < change.before:
+                removals.take(change)
+        self.problem = self._problem(held_back, removals)
         self._before = self._waited
         self._waited = {c.key: self._waited.get(c.key, 0) + 1 for c in ordered if c.h in waits}
         return taken, waits
+
+    def _left(
+        self, change: Change, targets: int, replicas: int, removals: Removals
+    ) -> tuple[int, str]:
+        """Return how many replicas a change may add or remove, and the limit that says so."""
+        limits = self._limits
+        if targets >= limits.most_targets:
+            made = f"this pass has changed {counted(targets, 'target')}"
+            return 0, f"--most-targets {limits.most_targets}: {made}"
+        said = f"--most-replicas {limits.most_replicas}: a pass changes no more"
+        left = limits.most_replicas - replicas, said
+        return left if change.after > change.before else min(left, removals.left(change))
+
+    def _problem(self, held_back: int, removals: Removals) -> str:
+        if not held_back:
+            return ""
+        limits = self._limits
+        return (
+            f"{counted(held_back, 'scale-down')} held back: {removals.total} of {removals.whole} "
+            f"replicas removed within ten minutes (--most-removed {limits.most_removed_pct}, "
+            f"--most-removed-fleet {limits.most_removed_fleet_pct})"
+        )
 
     def put_back(self, changes: Iterable[Change]) -> None:
         """Take note that admitted changes were not begun: they have waited, too."""
         for change in changes:
             self._waited[change.key] = self._before.get(change.key, 0) + 1
+
+
+def _cut(change: Change, left: int, said: str) -> Change:
+    """Return the part of a change that adds or removes so many replicas."""
+    after = change.before + (left if change.after > change.before else -left)
+    return change._replace(after=after, part=f"a part of {change.before} -> {change.after}: {said}")
 
 
 def first_of_each(

@@ -13,6 +13,7 @@ Fields of a line (JSON), empty ones left out:
     hpas       of `share`: all names
     from, to   sizes
     why        the reason of the decision
+    part       why it is only a part of what was decided
     dry_run    true: the server checks and stores nothing
     error      why it failed, waits or is void
     uncertain  true: it failed without a response, and may have been written nevertheless
@@ -24,6 +25,7 @@ A status is logged where sizes or conditions changed: values of metrics change i
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import stat
@@ -32,6 +34,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from hpabatch.cluster.objects.inbox import clock_ms
 from hpabatch.errors import UsageError
@@ -41,9 +44,14 @@ from hpabatch.model.printable import printable_json
 
 Fields = Mapping[str, object]
 
+_MOST_BYTES: Final = 256 * 10**6
+
 
 class Journal:
-    """The log of one process; a file that only grows. Several threads may use it at once."""
+    """The log of one process. Several threads may use it at once.
+
+    A file of 256 MB is moved to the same name with `.1`, in place of the one before.
+    """
 
     def __init__(self, path: Path, common: Fields, clock: Callable[[], int] = clock_ms) -> None:
         """Open it (UsageError: it cannot be opened for appending).
@@ -135,15 +143,31 @@ class Journal:
         ends = not stat.S_ISREG(about.st_mode) or not about.st_size
         self._is_torn = not ends and os.pread(self._file, 1, about.st_size - 1) != b"\n"
 
-    def _reopen(self) -> None:
-        """Go on in a new file where the old one was moved or removed (log rotation)."""
-        if self._file < 0:
-            raise OSError("it is closed")
+    def _is_moved(self) -> bool:
         try:
             about = os.lstat(self._path)
         except FileNotFoundError:
-            about = None
-        if about is None or (about.st_dev, about.st_ino) != self._inode:
+            return True
+        return (about.st_dev, about.st_ino) != self._inode
+
+    def _rotate(self) -> None:
+        """Move a file that is large enough."""
+        about = os.fstat(self._file)
+        if not stat.S_ISREG(about.st_mode) or about.st_size < _MOST_BYTES:
+            return
+        fcntl.flock(self._file, fcntl.LOCK_EX)  # of processes that share it one moves it
+        try:
+            if not self._is_moved():
+                os.replace(self._path, self._path.with_name(f"{self._path.name}.1"))
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _reopen(self) -> None:
+        """Go on in a new file where the old one is full, or was moved or removed."""
+        if self._file < 0:
+            raise OSError("it is closed")
+        self._rotate()
+        if self._is_moved():
             before = self._file
             try:
                 self._open()

@@ -26,14 +26,15 @@ from typing import Final, NamedTuple
 
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Json, WriteClient
+from hpabatch.live.apply.request import MAX_LEASE_MS
+from hpabatch.model.objects.decode_fields import show_value
 
 NAME: Final = "hpabatch-apply"
-LONGEST_S: Final = 3600
-"""The longest duration of a Lease."""
 DRY_NAME: Final = "hpabatch-apply-dry-run"
 """Of instances that store no size: none of them may keep those that do from writing."""
-ANNOTATION: Final = "hpabatch/acts-on"
-"""Annotation with the targets of the holder, for instances of other Leases (`neighbors`)."""
+_LONGEST_S: Final = MAX_LEASE_MS / 1000  # nobody waits longer, whatever a Lease says
+_MOST_HOLDER: Final = 100  # characters of another's identity in messages
+_MOST_TRANSITIONS: Final = 2**31 - 1  # the API server refuses more
 _MARGIN_S: Final = 1.0
 _RENEWALS: Final = 6  # within a duration
 _LOOKS: Final = 4  # between two renewals: one that a candidate sees late delays its turn by that
@@ -45,6 +46,23 @@ _GIVEN_UP_S: Final = 1  # duration of a released Lease, as in client-go; no othe
 def is_given_up(spec: Json) -> bool:
     """Return whether a Lease of this spec was released by its holder."""
     return not spec.get("holderIdentity") and spec.get("leaseDurationSeconds") == _GIVEN_UP_S
+
+
+def _duration_s(spec: Json) -> float:
+    """Return a Lease's duration, the longest for one that is longer or none."""
+    duration = spec.get("leaseDurationSeconds")
+    return duration if type(duration) is int and 0 < duration < _LONGEST_S else _LONGEST_S
+
+
+def show_identity(holder: str) -> str:
+    """Return an instance's identity for a message, a long one cut."""
+    return holder if len(holder) <= _MOST_HOLDER else show_value(holder)
+
+
+def _transitions(spec: Json) -> int:
+    """Return the count of transitions; it begins anew where it is none, or the highest."""
+    count = spec.get("leaseTransitions")
+    return count if type(count) is int and 0 <= count < _MOST_TRANSITIONS else 0
 
 
 def elapsed_s() -> float:
@@ -82,6 +100,7 @@ class _Sight(NamedTuple):
         is_given_up: its holder has released it.
         uid, version: of the object.
         since: when this process first saw it so, on its clock.
+        lasts_s: for so long since then a holder may write.
     """
 
     holder: str
@@ -89,10 +108,15 @@ class _Sight(NamedTuple):
     uid: str
     version: str
     since: float
+    lasts_s: float
 
     def is_same(self, other: _Sight) -> bool:
         """Return whether nobody wrote it between two readings."""
-        return self[:-1] == other[:-1]
+        return self[:4] == other[:4]
+
+    def is_over(self, now: float) -> bool:
+        """Return whether no holder may write any more."""
+        return now - self.since >= self.lasts_s
 
     def releases(self, before: _Sight) -> bool:
         """Return whether it was held before, and is given up since."""
@@ -124,8 +148,6 @@ class Election:
         self.candidate = candidate
         self.hindrance: Callable[[], str] = lambda: ""
         """Returns why this process could not write if it led; then it does not renew."""
-        self.claim = ""  # for the annotation of the Lease
-        self.published = ""  # the claim in the Lease as this process wrote it last
         self.problem = ""
         self.holder = ""
         self.term = 0  # counts how often this process took the lease: between two, others had it
@@ -133,7 +155,6 @@ class Election:
         self._until = -1.0  # on the clock: nobody else takes the Lease before
         self._seen: _Sight | None = None
         self._released = False  # the Lease as last seen, after it was seen held
-        self._longest_s = float(candidate.duration_s)  # of all holders that were seen
         self._leads = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
@@ -166,9 +187,9 @@ class Election:
         if self.leads:
             return self.candidate.identity
         seen = self._seen
-        if seen is None or self._clock() - seen.since >= self._longest_s:
+        if seen is None or seen.is_over(self._clock()):
             return ""
-        return seen.holder if seen.holder != self.candidate.identity else ""
+        return self.holder if seen.holder != self.candidate.identity else ""
 
     @property
     def place(self) -> str:
@@ -191,8 +212,7 @@ class Election:
         """Apply for the Lease or renew it, once."""
         sent = self._clock()
         try:
-            self._apply(sent)
-            self.problem = ""
+            self.problem = self._apply(sent)
         except ApiError as error:
             self.problem = f"the lease {self.place} cannot be renewed: {error.text}"
         if self.leads != self._leads:
@@ -230,18 +250,32 @@ class Election:
     def _timeout_s(self) -> float:
         return min(_MOST_REQUEST_S, self.candidate.duration_s / 3)
 
-    def _apply(self, sent: float) -> None:
+    def _apply(self, sent: float) -> str:
+        """Apply for the Lease; return what is wrong with it, "": nothing."""
         try:
             lease = self._client.read(self._path, self._timeout_s())
         except NotFound:
             self._make(sent)
-            return
+            return ""
         seen = self._see(lease)
         if seen.holder not in ("", self.candidate.identity):
             self._until = -1.0
         # What is held is not released at once: a request may be on its way.
         if self._may_take(seen) and not self.hindrance():
             self._put("PUT", self._path, self._held(lease), self._clock())
+        return self._complaint(lease)
+
+    def _complaint(self, lease: Json) -> str:
+        """Return what is wrong with a Lease, "": nothing, or its holder has released it."""
+        spec = lease.get("spec") or {}
+        duration, own_s = spec.get("leaseDurationSeconds"), self.candidate.duration_s
+        if duration == own_s or is_given_up(spec):
+            return ""
+        return (
+            f"the lease {self.place}: expected leaseDurationSeconds {own_s} (--lease), got "
+            f"{show_value(duration)} with holder {self.holder or 'nobody'}; give all instances of "
+            "one --own-namespace the same --lease, or delete the lease if none of them made it"
+        )
 
     def _make(self, sent: float) -> None:
         """Make the missing Lease: held if the own fence still holds, otherwise without a holder."""
@@ -253,14 +287,19 @@ class Election:
     def _see(self, lease: Json) -> _Sight:
         """Take a Lease as it was read or written just now."""
         spec, metadata = lease.get("spec") or {}, lease.get("metadata") or {}
-        holder, before = str(spec.get("holderIdentity") or ""), self._seen
-        duration_s = min(float(spec.get("leaseDurationSeconds") or 0), LONGEST_S)
+        holder, before, now = str(spec.get("holderIdentity") or ""), self._seen, self._clock()
+        lasts_s = float(self.candidate.duration_s)
+        if holder:
+            lasts_s = max(lasts_s, _duration_s(spec))
+        elif before is not None and not before.is_over(now):
+            lasts_s = (
+                before.lasts_s
+            )  # its holder may have renewed it unseen, before it was made anew
         found = _Sight(
-            holder, is_given_up(spec),
-            str(metadata.get("uid")), str(metadata.get("resourceVersion")), self._clock(),
+            holder, is_given_up(spec), str(metadata.get("uid")),
+            str(metadata.get("resourceVersion")), now, lasts_s,
         )  # fmt: skip
-        self.holder = holder
-        self._longest_s = max(duration_s, self._longest_s)
+        self.holder = holder if holder == self.candidate.identity else show_identity(holder)
         if before is not None and found.is_same(before):
             return before
         self._released = before is not None and found.releases(before)
@@ -270,7 +309,7 @@ class Election:
     def _may_take(self, seen: _Sight) -> bool:
         now = self._clock()
         is_mine = seen.holder in ("", self.candidate.identity) and now < self._until
-        return is_mine or self._released or now - seen.since >= self._longest_s
+        return is_mine or self._released or seen.is_over(now)
 
     def _put(self, method: str, path: str, document: Json, sent: float) -> None:
         try:
@@ -282,7 +321,6 @@ class Election:
         self._see(found)
         if not document["spec"]["holderIdentity"]:
             return
-        self.published = document["metadata"]["annotations"][ANNOTATION]
         if self._until < sent:
             self.term += 1
         self._until = sent + self.candidate.duration_s
@@ -293,12 +331,9 @@ class Election:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         if spec.get("holderIdentity") != self.candidate.identity:
             spec["acquireTime"] = now
-            spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + bool(lease)
+            spec["leaseTransitions"] = _transitions(spec) + bool(lease)
         spec["holderIdentity"], spec["renewTime"] = self.candidate.identity, now
-        found = self._document(lease, {**spec, "leaseDurationSeconds": self.candidate.duration_s})
-        annotations = found["metadata"].get("annotations") or {}
-        found["metadata"]["annotations"] = {**annotations, ANNOTATION: self.claim}
-        return found
+        return self._document(lease, {**spec, "leaseDurationSeconds": self.candidate.duration_s})
 
     def _unheld(self, lease: Json, duration_s: int) -> Json:
         """Return the Lease without a holder."""

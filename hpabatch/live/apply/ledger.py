@@ -9,6 +9,7 @@ server's clock: clocks of two machines may differ by minutes.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -21,6 +22,8 @@ from hpabatch.model.objects.hpa import HPASpec
 NAME: Final = "hpabatch-ledger"
 _FIELD: Final = "changes"
 _LONGEST_MS: Final = 1_800_000  # of any policy's period
+REMOVED_MS: Final = 600_000
+"""Time in which a share of the replicas may be removed."""
 _LATEST_MS: Final = 20_000  # from a decision until its write begins (`gate`)
 _BYTES: Final = 900_000  # within a ConfigMap's 1 MiB
 _SKEW_S: Final = 2.0  # below it a measured difference of clocks is mostly its own error
@@ -54,6 +57,11 @@ class Entry(NamedTuple):
     def id(self) -> tuple[object, ...]:
         """The fields that stay the same when the change is made."""
         return self[:-1]
+
+    @property
+    def is_removal(self) -> bool:
+        """Whether it is a scale-down."""
+        return self.after < self.before
 
     @property
     def latest_ms(self) -> int:
@@ -94,6 +102,18 @@ class Ledger:
         """All entries as last read or written, as `correct` has them."""
         known = [self._corrected.get(entry, entry) for entry in self._entries]
         return [entry for entry in known if entry is not None]
+
+    def removed(self, now_ms: int) -> Counter[LaneKey]:
+        """Return the replicas that were removed within ten minutes, by HPA.
+
+        Args:
+            now_ms: of the server's clock.
+        """
+        found: Counter[LaneKey] = Counter()
+        for entry in self.known:
+            if entry.is_removal and now_ms - entry.latest_ms < REMOVED_MS:
+                found[entry.key] += entry.before - entry.after
+        return found
 
     def read(self) -> list[Entry]:
         """Return all entries, in their order.
@@ -142,7 +162,11 @@ class Ledger:
 
     def _put(self, entries: Sequence[Entry], kept_ms: Callable[[LaneKey], int]) -> None:
         newest = max((entry.ms for entry in entries or self.known), default=0)
-        kept = [entry for entry in self.known if newest - entry.latest_ms < kept_ms(entry.key)]
+        kept = [
+            entry for entry in self.known
+            if newest - entry.latest_ms
+            < max(kept_ms(entry.key), REMOVED_MS if entry.is_removal else 0)
+        ]  # fmt: skip
         whole, text = _encoded([*kept, *entries])
         data = {_FIELD: text}
         if self._found is None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import random
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
-from hpabatch.cluster.connection.errors import ApiError, NotFound
+from hpabatch.cluster.connection.errors import ApiError, NotFound, Unreachable
+from hpabatch.cluster.connection.pool import RequestPool
 from hpabatch.cluster.connection.writes import Budget, Json, WriteClient
 from hpabatch.cluster.objects.inbox import clock_ms
 from hpabatch.live.apply.journal import Fields
+from hpabatch.live.apply.lease import show_identity
 from hpabatch.live.apply.scales import TIMEOUT_S, Term
 from hpabatch.live.apply.statuses import ended
 from hpabatch.live.passes.lanes import LaneKey
@@ -25,6 +29,8 @@ _REPORT: Final = "hpabatch-report-"
 _REPORT_BYTES: Final = 900_000
 _KEEP_S: Final = 60.0  # between two reports of a namespace in which only metrics moved
 _AGAIN_S: Final = 5.0  # after a failure
+_READS: Final = 16  # at once
+_READ_S: Final = 20.0  # of a pass: a loop that hangs for 90 s leaves the lease
 _WRITTEN_BY: Final = "hpabatch/written-by"
 _WRITTEN_AT: Final = "hpabatch/written-at"
 
@@ -59,6 +65,7 @@ class Reports:
         self._shown: dict[str, dict[str, str]] = {}
         self._due: dict[str, float] = {}
         self._version: dict[str, tuple[int, str]] = {}  # of the last write: term, resourceVersion
+        self._last: dict[str, Json] = {}  # those that `last` has read so far
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reports", daemon=True)
 
@@ -76,6 +83,7 @@ class Reports:
         with self._lock:
             self._version.clear()
             self._due.clear()
+        self._last = {}
 
     def put(self, key: LaneKey, document: HPA) -> None:
         """Report a status; sizes and conditions soon, mere values of metrics once a minute."""
@@ -95,18 +103,16 @@ class Reports:
         """Return the statuses of these HPAs in the reports of other processes.
 
         They stay reported until they change. What is no status is left out, and what this process
-        reported, which it knows.
+        reported, which it knows. The reports are read side by side, within a time that leaves the
+        lease to this process; the next call goes on with those that are missing.
 
         Raises:
             ApiError: a report cannot be read.
         """
+        self._read_last(sorted({key[0] for key in keys} - self._last.keys()))
         found: dict[LaneKey, HPAStatus] = {}
-        for namespace in sorted({key[0] for key in keys}):
-            path = f"/api/v1/namespaces/{self._namespace}/configmaps/{_REPORT}{namespace}"
-            try:
-                report = self._client.read(path, TIMEOUT_S)
-            except NotFound:
-                continue
+        last, self._last = self._last, {}
+        for namespace, report in sorted(last.items()):
             annotations = (report.get("metadata") or {}).get("annotations") or {}
             if annotations.get(_WRITTEN_BY) == self._identity:
                 continue
@@ -117,6 +123,28 @@ class Reports:
                     with self._lock:
                         self._shown.setdefault(namespace, {})[name] = str(text)
         return found
+
+    def _read_last(self, namespaces: Sequence[str]) -> None:
+        def read(namespace: str, timeout_s: float) -> Json:
+            path = f"/api/v1/namespaces/{self._namespace}/configmaps/{_REPORT}{namespace}"
+            try:
+                return self._client.read(path, min(timeout_s, TIMEOUT_S))
+            except NotFound:
+                return {}
+
+        pool: RequestPool[Json] = RequestPool(_READS)
+        reads = pool.run([partial(read, one) for one in namespaces], pool.now() + _READ_S)
+        pool.close()
+        failed: BaseException | None = None
+        for namespace, report in zip(namespaces, reads, strict=True):
+            if isinstance(report, BaseException):
+                failed = failed or report
+            else:
+                self._last[namespace] = report
+        if isinstance(failed, TimeoutError):
+            raise Unreachable(f"not all were read within {_READ_S:g} s")
+        if failed is not None:
+            raise failed
 
     def _run(self) -> None:
         while not self._stop.wait(0.2):
@@ -143,7 +171,8 @@ class Reports:
                     else f"{type(error).__name__}: {error}"
                 )
                 with self._lock:
-                    self._due.setdefault(namespace, self._clock() + _AGAIN_S)
+                    again_s = _AGAIN_S * random.uniform(0.5, 1)  # noqa: S311
+                    self._due.setdefault(namespace, self._clock() + again_s)
 
     def _write(self, namespace: str, shown: Mapping[str, str]) -> None:
         name, term = f"{_REPORT}{namespace}", self._fence.term
@@ -183,7 +212,9 @@ class Reports:
         if known and known_term == term and known != str(metadata.get("resourceVersion")):
             by = str((metadata.get("annotations") or {}).get(_WRITTEN_BY))  # type: ignore[attr-defined]
             if by != self._identity:
-                self.rival = f"the report {self._namespace}/{name} was written by {by}"
+                self.rival = (
+                    f"the report {self._namespace}/{name} was written by {show_identity(by)}"
+                )
 
 
 def _status(text: object) -> HPAStatus | None:

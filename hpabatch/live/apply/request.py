@@ -9,7 +9,7 @@ from typing import Final
 from hpabatch.errors import UsageError
 from hpabatch.model.options import Request, option
 
-MIN_LEASE_MS, MAX_LEASE_MS = 6_000, 3_600_000
+MIN_LEASE_MS, MAX_LEASE_MS = 6_000, 60_000
 _SPELLED: Final = {"lease_ms": "lease"}
 
 
@@ -71,6 +71,24 @@ class ApplyOptions(Request):
         50,
         metavar="PERCENT",
         minimum=0,
+        maximum=100,
+    )
+    most_removed: int = option(
+        "number",
+        "Share of a target's replicas, in percent, that is removed within ten minutes, at most; "
+        "rounded up.",
+        50,
+        metavar="PERCENT",
+        minimum=1,
+        maximum=100,
+    )
+    most_removed_fleet: int = option(
+        "number",
+        "Share of the replicas of all targets together, in percent, that is removed within ten "
+        "minutes, at most; of one target --most-removed may go in any case.",
+        25,
+        metavar="PERCENT",
+        minimum=1,
         maximum=100,
     )
     write_rate: int = option(

@@ -6,8 +6,7 @@ controller of HPAs writes its first status within a sync period or two, because 
 scale. Labels exclude nothing: the built-in controller serves every HPA of the cluster.
 
 These are signs of a rival: a status on the probe, a status on an HPA that hpabatch did not write, a
-report that hpabatch did not write. Each begins the waiting time anew. Other instances of hpabatch
-are found by their leases, too (`neighbors`).
+report that hpabatch did not write. Each begins the waiting time anew.
 """
 
 from __future__ import annotations
@@ -277,13 +276,13 @@ class Rivals:
     barred: dict[LaneKey, str] = field(default_factory=dict)
     blind: str = ""
 
-    def look(self, lanes: Iterable[Lane], leads: bool, may_probe: bool) -> str:
+    def look(self, lanes: Iterable[Lane], leads: bool, probe: str) -> str:
         """Look for signs; return why nothing may be written, "" if it may.
 
         Args:
             lanes: all HPAs.
             leads: this process has the lease.
-            may_probe: the probe may be made and removed.
+            probe: why it could not be read in this pass, "" if it could be.
         """
         blind = self.hpas.blindness()
         self.blind = f"the HPAs of the cluster cannot be followed: {blind}" if blind else ""
@@ -297,7 +296,7 @@ class Rivals:
             key: f"its present state cannot be read, so it is not scaled: {text}"
             for key, text in self.hpas.unreadable().items()
         }
-        unread = self.probe.look(may_probe) or self.blind
+        unread = probe or self.blind
         for lane in lanes:
             if leads and self.own.others(lane):
                 self.silence.hear(f"it wrote the status of {lane.key[0]}/{lane.key[1]}")

@@ -21,6 +21,7 @@ from hpabatch.cluster.connection.errors import ApiError, Busy, Withheld
 from hpabatch.cluster.connection.writes import Budget, Json, WriteClient, is_uncertain
 from hpabatch.cluster.objects.types import ScaleKey, ScaleObject
 from hpabatch.cluster.objects.workloads import ANNOTATION, BUILT_IN
+from hpabatch.model.objects.decode_fields import show_value
 
 TIMEOUT_S: Final = 3.0
 """Time limit of a writing request; no request begins that could end after the lease."""
@@ -241,7 +242,7 @@ def is_off(value: object) -> bool:
 
 def off_text(whose: str, value: object) -> str:
     """Return the sentence about an annotation that forbids writes."""
-    return f"{whose} annotation {ANNOTATION} is {str(value)!r}"
+    return f"{whose} annotation {ANNOTATION} is {show_value(value)}"
 
 
 def _moved(before: int, size: int) -> str:

@@ -25,9 +25,8 @@ from hpabatch.live.apply.applier import Applier, Parts
 from hpabatch.live.apply.gate import Gate
 from hpabatch.live.apply.guards import Limits, switch_refusal
 from hpabatch.live.apply.journal import Journal
-from hpabatch.live.apply.lease import DRY_NAME, NAME, Candidate, Election, elapsed_s
+from hpabatch.live.apply.lease import DRY_NAME, NAME, Candidate, Election
 from hpabatch.live.apply.ledger import Ledger
-from hpabatch.live.apply.neighbors import Neighbors
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.live.apply.rivals import ClusterHpas, OwnDocuments, Probe, Rivals, Silence, silence_s
@@ -171,10 +170,8 @@ def make_applier(
         rivals.silence = silence or Silence(silence_s(place.period_s), place.period_s)
         rivals.probe = Probe(control, version, place.namespace, rivals.silence, journal.record)
     statuses: StatusSink | None = None
-    neighbors: Neighbors | None = None
     budget = _budget(options.status_rate)
     if not options.dry_run:
-        neighbors = Neighbors(control, election, own_documents=is_own, clock=elapsed_s)
         statuses = (
             Reports(control, place.namespace, identity, budget, gate, log=journal.record)
             if is_own else HpaStatuses(control, version, budget, gate, log=journal.record)
@@ -184,8 +181,11 @@ def make_applier(
     )  # fmt: skip
     parts = Parts(
         control, place.namespace, scales, gate, statuses, election, journal,
-        Ledger(control, place.namespace, election, place.skew_s), rivals, neighbors, selection,
-        Limits(options.most_targets, options.most_replicas, options.most_vanished),
+        Ledger(control, place.namespace, election, place.skew_s), rivals, selection,
+        Limits(
+            options.most_targets, options.most_replicas, options.most_vanished,
+            options.most_removed, options.most_removed_fleet,
+        ),
         options.dry_run,
     )  # fmt: skip
     applier = Applier(parts, decider, say)

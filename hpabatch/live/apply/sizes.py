@@ -15,7 +15,7 @@ from typing import Final
 from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.live.apply.gate import Gate
-from hpabatch.live.apply.guards import Change, Limits, Queue
+from hpabatch.live.apply.guards import Change, Limits, Queue, Removals
 from hpabatch.live.apply.journal import Journal, Waits, outcomes
 from hpabatch.live.apply.ledger import Entry, Ledger, kept_ms
 from hpabatch.live.apply.origins import Origins
@@ -57,11 +57,15 @@ class Fate:
         written: by lane.
         off: targets whose annotation forbids the write.
         unsaid: why no size was written, by the subject that could not be: log or ledger.
+        parts: by lane the changes that are only a part of what was decided.
+        held_back: why scale-downs were, "" if none was.
     """
 
     written: dict[int, Written]
     off: list[ScaleKey] = field(default_factory=list)
     unsaid: dict[str, str] = field(default_factory=dict)
+    parts: dict[int, Change] = field(default_factory=dict)
+    held_back: str = ""
 
     @property
     def counts(self) -> Counter[Outcome]:
@@ -94,8 +98,8 @@ class Sizes:
         self._tools.journal.add(self._waits.lines(waiting))
 
     def write(
-        self, result: PassResult, changes: Sequence[Change], began_s: float,
-        held: Mapping[int, str], vanished: str,
+        self, result: PassResult, changes: Sequence[Change], began_s: float, vanished: str,
+        present: int,
     ) -> Fate:  # fmt: skip
         """Write the sizes of a pass.
 
@@ -103,20 +107,20 @@ class Sizes:
             result: of the pass.
             changes: of its sizes.
             began_s: when the pass began (monotonic).
-            held: why some have to wait, by lane.
-            vanished: why all have to, "" if they do not.
+            vanished: why all have to wait, "" if they do not.
+            present: the sum of the sizes of all targets that are acted on.
         """
         tools = self._tools
-        free = [change for change in changes if change.h not in held]
-        taken, waits = self._queue.of_pass(free, self._target_of, vanished)
-        why = {**held, **waits}
+        now_ms = result.now_ms + tools.ledger.skew_ms
+        removals = Removals(tools.limits, tools.ledger.removed(now_ms), present)
+        taken, why = self._queue.of_pass(changes, self._target_of, vanished, removals)
         waiting = [self._line(result, c, why[c.h]) for c in changes if c.h in why]
         tools.journal.add(self._waits.lines(waiting))
         fate = Fate({h: Written(Outcome.WAITS, text) for h, text in why.items()})
+        fate.parts, fate.held_back = {c.h: c for c in taken if c.part}, self._queue.problem
         if not taken:
             return fate
         lines = [self._line(result, change) for change in taken]
-        now_ms = result.now_ms + tools.ledger.skew_ms
         entries = [Entry(now_ms, *c.key, c.before, c.after) for c in taken]
         fate.unsaid = self._announce(entries, lines)
         for unsaid in fate.unsaid.values():
@@ -183,6 +187,7 @@ class Sizes:
         return {
             "id": f"{result.now_ms}-{self._count}",
             "namespace": change.key[0], "hpa": change.key[1], "target": result.targets[change.h],
-            "from": change.before, "to": change.after, "why": result.why(change.h),
+            "from": change.before, "to": change.after,
+            "why": result.why(change.h), "part": change.part,
             "dry_run": self._tools.dry_run, "event": "waits" if error else "will", "error": error,
         }  # fmt: skip

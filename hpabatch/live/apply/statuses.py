@@ -6,6 +6,7 @@ newest status waits. Sources: horizontal.go, updateStatus; client-go, tools/reco
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections import OrderedDict, deque
@@ -15,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import quote
 
-from hpabatch.cluster.connection.errors import ApiError, NotFound
+from hpabatch.cluster.connection.errors import ApiError, Busy, NotFound, Unreachable
 from hpabatch.cluster.connection.writes import Budget, Json, WriteClient
 from hpabatch.live.apply.journal import Fields
 from hpabatch.live.apply.scales import TIMEOUT_S, Fence
@@ -30,6 +31,7 @@ _MOST_KNOWN: Final = 4096  # events that are counted on
 _SAME_S: Final = 600.0
 _BURST, _REFILL_PER_S = 25, 1 / 300  # of one object's events, as upstream's
 DRAIN_S: Final = 3.0
+_LEAST_WAIT_S, _MOST_WAIT_S = 0.5, 30.0  # after failures of the server
 
 
 class StatusSink(Protocol):
@@ -110,7 +112,7 @@ class HpaStatuses:
             log: gets a line for what was written.
         """
         self.failed = self.written = self.dropped = 0
-        self._problem = ""
+        self._problem, self._wait_s = "", 0.0  # before the next request, after failures
         self._dropped_at = -_SAME_S
         self._client, self._version, self._budget = client, version, budget
         self._fence, self._events, self._clock, self._log = fence, events, clock, log
@@ -190,6 +192,9 @@ class HpaStatuses:
                 self._write(item)
             except Exception as error:  # noqa: BLE001 - one invalid response must not end the thread
                 self._problem = f"{type(error).__name__}: {error}"
+            with self._ready:
+                wait_s = self._wait_s * random.uniform(0.5, 1)  # noqa: S311
+                self._ready.wait_for(lambda: self._stopped, wait_s)
 
     def _next(self) -> _Status | _Told:
         """Return the next item: statuses and events in turn, so neither starves."""
@@ -218,12 +223,14 @@ class HpaStatuses:
             if isinstance(item, _Status) and error.status == _CONFLICT:
                 return  # the next pass writes on what is there then
             self._problem = error.text
+            if isinstance(error, Unreachable | Busy):
+                self._wait_s = min(max(2 * self._wait_s, _LEAST_WAIT_S), _MOST_WAIT_S)
             if isinstance(item, _Status):
                 failed = Event(WARNING, "FailedUpdateStatus", error.text)
                 self.tell(item.document, [failed])
             return
         self.written += 1
-        self._problem = ""
+        self._problem, self._wait_s = "", 0.0
 
     def _put_status(self, item: _Status) -> None:
         path = _hpa_path(self._version, item.key)

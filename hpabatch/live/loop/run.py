@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from hpabatch.errors import HpabatchError
 from hpabatch.live.apply.applier import Applier
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import LaneKey
+from hpabatch.live.passes.left_out import error_text
 from hpabatch.live.passes.result import PassResult
 from hpabatch.live.passes.shadow import Comparison, Shadow
 from hpabatch.live.record.recorder import Recorder
@@ -171,6 +171,7 @@ class Loop:
                 if failed == _MOST_FAILED:
                     raise
                 self._say_failed(error)
+                self._decider.leave_out_unexplained()
             else:
                 failed = 0
                 if self._said:
@@ -180,11 +181,7 @@ class Loop:
 
     def _say_failed(self, error: Exception) -> None:
         if self._said:
-            at = traceback.extract_tb(error.__traceback__)[-1]
-            place = f"{Path(at.filename).name}:{at.lineno}"
-            self._said.say(
-                "pass", f"no decision was made: {type(error).__name__}: {error} ({place})"
-            )
+            self._said.say("pass", f"it was not completed: {error_text(error)}")
 
     def one_pass(self) -> Comparison:
         """Make a pass and publish it."""
@@ -234,6 +231,8 @@ class Loop:
         if self._stop.is_set():
             return None
         self._take_in()
+        if self._told.applier:
+            self._told.applier.read_ahead()
         responses, now_ms = Responses(), 0
         for _ in range(_MOST_FETCHES):
             missing = self._decider.wanted().without(responses)

@@ -6,9 +6,12 @@ changes actually made in the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+import copy
+import sys
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -25,7 +28,7 @@ from hpabatch.engine.shards.ambiguity import least_of, metrics_reached
 from hpabatch.engine.shards.initial import take_zero, takes_zero, zero_of
 from hpabatch.kernels.replay import replay_newest
 from hpabatch.layout import codes
-from hpabatch.layout.records import HEAD_NEXT_CHANGE, I64, Fleet, Memory
+from hpabatch.layout.records import HEAD_NEXT_CHANGE, HEAD_STATUS_DESIRED, I64, Fleet, Memory
 from hpabatch.live.passes.ambiguity import Registry
 from hpabatch.live.passes.fleet import (
     Layout,
@@ -36,6 +39,7 @@ from hpabatch.live.passes.fleet import (
     size_changes,
 )
 from hpabatch.live.passes.lanes import Lane, LaneKey, Lanes
+from hpabatch.live.passes.left_out import culprits
 from hpabatch.live.passes.memory import (
     Saved,
     SavedLane,
@@ -113,6 +117,7 @@ class Decider:
         self._columns = ResponseColumns(self.lanes)
         self._fleet: Fleet | None = None
         self._undo: Memory | None = None
+        self._unapplied: dict[tuple[Kind, tuple[str, ...]], Change] = {}
 
     @property
     def has_passed(self) -> bool:
@@ -127,18 +132,98 @@ class Decider:
     def apply(self, changes: Iterable[Change]) -> None:
         """Apply changes of the cluster, in their order."""
         for change in changes:
-            self.lanes.apply(change)
-            if change.kind is Kind.hpa:
-                item = change.thing if isinstance(change.thing, HpaObject) else None
-                self._book.put((change.key[0], change.key[1]), item)
+            self._unapplied.pop((change.kind, change.key), None)
+            try:
+                self._apply(change)
+            except Exception as error:  # noqa: BLE001 - of this object, while all others are fine
+                self._unapplied[change.kind, change.key] = change
+                for key in self.lanes.affected_by(change):
+                    self.lanes.leave_out(key, error)
+
+    def _apply(self, change: Change) -> None:
+        self.lanes.apply(change)
+        if change.kind is Kind.hpa:
+            item = change.thing if isinstance(change.thing, HpaObject) else None
+            self._book.put((change.key[0], change.key[1]), item)
 
     def wanted(self) -> Wanted:
         """Return the requests for the next pass."""
         return self._book.wanted()
 
     def decide(self, now_ms: int, responses: Responses) -> PassResult:
-        """Decide every HPA at an instant, from all applied changes and these responses."""
-        self._now_ms = now_ms
+        """Decide every HPA at an instant, from all applied changes and these responses.
+
+        An HPA whose data raise an error is left out, and is a problem of the result.
+        """
+        back = self.lanes.retry()
+        unapplied = self._unapplied.values()
+        self.apply([one for one in unapplied if self.lanes.affected_by(one) & back])
+        try:
+            result = self._attempt(now_ms, responses)
+        except Exception as error:  # noqa: BLE001 - of any HPA
+            self._isolate(back, now_ms, responses, error)
+            result = self._attempt(now_ms, responses)
+        lanes = self._structure.lanes
+        self._replicas = [-1 if lane.replicas is None else lane.replicas for lane in lanes]
+        self._zeros = [lane.zero for lane in lanes]
+        self.lanes.close_pass(now_ms)
+        self.started = False
+        return result
+
+    def _isolate(
+        self, back: Set[LaneKey], now_ms: int, responses: Responses, error: Exception
+    ) -> None:
+        """Leave out the HPAs whose data raise an error, first those that were left out before.
+
+        Raises:
+            Exception: that error, if it is of no single HPA.
+        """
+        if self._undo is not None:  # what was done to the memory by the rules
+            self._memory, self._undo = self._undo, None
+        self._members.clear()
+        self.lanes.restructured = True
+        suspects = [lane.key for lane in self.lanes]
+
+        def failure(keys: Sequence[LaneKey]) -> Exception | None:
+            trial = copy.copy(self)
+            trial.lanes, trial._registry = self.lanes.part(keys), copy.deepcopy(self._registry)
+            trial._members, trial._most_texts = {}, sys.maxsize
+            try:
+                trial._attempt(now_ms, responses)
+            except Exception as failed:  # noqa: BLE001 - is returned
+                return failed
+            return None
+
+        found = culprits([key for key in suspects if key in back], failure)
+        rest = [key for key in suspects if key not in found]
+        if failure(rest):
+            found |= culprits(rest, failure)
+        if not found or len(found) == len(suspects) > 1:
+            raise error
+        for key, own in found.items():
+            self.lanes.leave_out(key, own)
+
+    def leave_out_unexplained(self) -> None:
+        """Leave out the HPAs of the last pass whose sentence, events or status raise an error."""
+        last = self._last
+        if last is None:
+            return
+        for words in (last.why, last.events), (last.document,):
+            found: dict[LaneKey, Exception] = {}
+            for h, key in enumerate(zip(last.namespaces, last.names, strict=True)):
+                try:
+                    for word in words:
+                        word(h)
+                except Exception as error:  # noqa: BLE001 - of this HPA
+                    found[key] = error
+            if found:
+                break
+        if len(found) < len(last):
+            for key, raised in found.items():
+                self.lanes.leave_out(key, raised)
+
+    def _attempt(self, now_ms: int, responses: Responses) -> PassResult:
+        self._now_ms, self._undo = now_ms, None
         self.lanes.settle_times(now_ms)
         self._arrange()
         structure, lanes = self._structure, self._structure.lanes
@@ -153,13 +238,10 @@ class Decider:
             self._take_zero()
         self._fleet = join_fleet(structure, self._layout, self.lanes.pods, values, changes)
         self._memory.head[:, HEAD_NEXT_CHANGE] = 0
-        if self.lanes.leads:
-            self._undo = copied(self._memory)
+        self._undo = copied(self._memory)
         result = self._run(self._memory.head.copy())
-        self._replicas = [-1 if lane.replicas is None else lane.replicas for lane in lanes]
-        self._zeros = [lane.zero for lane in lanes]
-        self.lanes.close_pass(now_ms)
-        self.started = False
+        if not self.lanes.leads:
+            self._undo = None
         return result
 
     def put_status(self, key: LaneKey, status: HPAStatus) -> None:
@@ -179,7 +261,9 @@ class Decider:
             if is_ours and lane.replicas == 0 and takes_zero(self.profile):
                 take_zero(self._memory.head[h], "True")
 
-    def redecide(self, failed: Mapping[int, str]) -> PassResult:
+    def redecide(
+        self, failed: Mapping[int, str], parts: Mapping[int, int] = MappingProxyType({})
+    ) -> PassResult:
         """Decide the last pass again, of which some writes failed, from the same memory.
 
         So statuses, events and memory are those of the rules for a write that fails: no scale event
@@ -187,6 +271,7 @@ class Decider:
 
         Args:
             failed: errors of the writes, by lane of the last pass.
+            parts: the sizes that were written instead of the decided ones, by lane.
         """
         last, ticks = self._last, self._structure.ticks
         if last is None or self._undo is None:
@@ -196,15 +281,19 @@ class Decider:
             ticks.scale[rows[h]] = codes.SCALE_UPDATE_FAILED
             ticks.scale_text[rows[h]] = self.lanes.texts.number(text)
         self._memory, self._undo = self._undo, None
-        result = replace(self._run(self._memory.head.copy()), start=last.start)
+        result = replace(self._run(self._memory.head.copy(), parts), start=last.start)
         self._last = result
         return result
 
-    def _run(self, head_before: I64) -> PassResult:
+    def _run(self, head_before: I64, parts: Mapping[int, int] = MappingProxyType({})) -> PassResult:
         """Decide the ticks as filled; `head_before` is the memory's head from before."""
-        fleet = self._fleet
+        fleet, rows = self._fleet, self._structure.tick_rows()
         assert fleet is not None
         replay_newest(fleet, self._memory, True, self._structure.results)
+        decisions = self._structure.results.decisions
+        for h, size in parts.items():
+            decisions["desired"][rows[h]] = decisions["limited"][rows[h]] = size
+            self._memory.head[h, HEAD_STATUS_DESIRED] = size
         texts = self.lanes.texts
         words = PassWords(fleet, self._structure, texts, self.profile, head_before)
         self._last = result = self._result(self._now_ms, words)

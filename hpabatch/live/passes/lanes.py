@@ -5,13 +5,15 @@ Changes of the cluster are applied one by one; the decider reads lanes, pods and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, PodObject, ScaleKey, ScaleObject
 from hpabatch.layout import codes
+from hpabatch.live.passes.left_out import LeftOut
 from hpabatch.live.passes.pods import PodTable
 from hpabatch.live.passes.result import Problem
 from hpabatch.model.objects.hpa import HPASpec, HPAStatus
@@ -117,6 +119,7 @@ class Lanes:
             use up budgets; otherwise all changes do, since they are those of whoever writes.
         foreign: while `attributed`, changes that this process did not make, until they are taken
             from here.
+        left_out: HPAs that are no lanes now.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -127,6 +130,7 @@ class Lanes:
         self.restructured = True
         self.leads = self.attributed = False
         self.foreign: list[ForeignChange] = []
+        self.left_out = LeftOut()
         self._lanes: dict[LaneKey, Lane] = {}
         self._refused: dict[LaneKey, str] = {}
         self._scales: dict[ScaleKey, ScaleObject] = {}
@@ -136,7 +140,18 @@ class Lanes:
 
     def __iter__(self) -> Iterator[Lane]:
         """Yield the lanes in the order of their names, those deleted since the last pass too."""
-        return iter([self._lanes[key] for key in sorted(self._lanes)])
+        no = self.left_out.texts
+        return iter([self._lanes[key] for key in sorted(self._lanes) if key not in no])
+
+    def part(self, keys: Iterable[LaneKey]) -> Lanes:
+        """Return the lanes of some HPAs, on which a pass can be tried."""
+        found, lanes = copy.copy(self), [self._lanes[key] for key in keys]
+        found._lanes = {
+            lane.key: replace(lane, changes=[*lane.changes], rescales=[*lane.rescales])
+            for lane in lanes
+        }
+        found.restructured = True
+        return found
 
     def get(self, key: LaneKey) -> Lane | None:
         """Return the lane of an HPA, None if there is none."""
@@ -145,7 +160,28 @@ class Lanes:
     @property
     def problems(self) -> Sequence[Problem]:
         """The HPAs that cannot be decided, and why."""
-        return [Problem(*key, text) for key, text in sorted(self._refused.items())]
+        wrong = self.left_out.texts | self._refused
+        return [Problem(*key, text) for key, text in sorted(wrong.items())]
+
+    def leave_out(self, key: LaneKey, error: Exception) -> None:
+        """Leave an HPA out of some passes. Then it is decided as one that was not seen before."""
+        self.left_out.add(key, error)
+        self.restructured = True
+
+    def retry(self) -> set[LaneKey]:
+        """Begin a pass; return the HPAs that were left out until now."""
+        found = self.left_out.begin()
+        for key in found & self._lanes.keys():
+            self._lanes[key].fresh = self.restructured = True
+        return found
+
+    def affected_by(self, change: Change) -> set[LaneKey]:
+        """Return the HPAs whose decisions depend on an object."""
+        if change.kind is Kind.hpa:
+            return {(change.key[0], change.key[1])}
+        if isinstance(change.key, ScaleKey):
+            return set(self._of_scale.get(change.key, ()))
+        return {key for key in self._lanes if key[0] == change.key[0]}
 
     def apply(self, change: Change) -> None:
         """Apply a change of the cluster."""
@@ -272,6 +308,7 @@ class Lanes:
     def _remove_hpa(self, key: LaneKey, refused: bool = False) -> None:
         if not refused:
             self._refused.pop(key, None)
+            self.left_out.forget(key)
         lane = self._lanes.get(key)
         if lane is None:
             return

@@ -53,7 +53,7 @@ class Size(NamedTuple):
             SIZE_FAILED: the server refused it. SIZE_VOID: the target has changed meanwhile.
         why: the reason of the decision: one that is made again, as of a write that fails, has
             another.
-        text: why it is not written, "" if it is.
+        text: why it is not written, or is only a part of what was decided; "" if neither.
     """
 
     before: int

@@ -26,7 +26,7 @@ Fields of a JSON line; empty ones are left out:
                limit or rule of the pass), failed, void (the target has changed meanwhile)
     why        the reason in one sentence
     about      the subject of a problem
-    text       the problem, or the one that is over; of `size` why it is not written
+    text       the problem, or the one that is over; of `size` why it is not written, or a part
 """
 
 from __future__ import annotations
@@ -371,11 +371,11 @@ def _size_fields(size: Size) -> dict[str, _Field]:
 
 
 def _size_sentence(size: Size) -> str:
-    sizes = f"{size.before} -> {size.after}"
+    sizes, part = f"{size.before} -> {size.after}", f" ({size.text})" if size.text else ""
     if size.outcome == SIZE_WRITTEN:
-        return f"written {sizes}: {size.why}"
+        return f"written {sizes}{part}: {size.why}"
     if size.outcome == SIZE_ACCEPTED:
-        return f"dry run: the server accepts {sizes}: {size.why}"
+        return f"dry run: the server accepts {sizes}{part}: {size.why}"
     if size.outcome == SIZE_FAILED:
         return f"fails: {sizes} is not written: {size.text}"
     if size.outcome == SIZE_VOID:

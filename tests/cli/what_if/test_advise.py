@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 import yaml
 
+from hpabatch.cli.what_if import recommend_files
 from hpabatch.engine.advise.frames import COLUMNS
 from hpabatch.engine.advise.request import DEFAULT_SLO
+from hpabatch.errors import UnfinishedError
 from hpabatch.history.store.append import open_writer
 from hpabatch.importers.synth.request import SynthRequest
 from hpabatch.importers.synth.scale.run import write_fleet
+from hpabatch.jobs import advise as jobs
 from tests.cli.commands import Run, runner
 
 compiled = pytest.mark.compiled
@@ -217,6 +222,49 @@ def test_trajectories_of_an_answer_that_was_interrupted_are_not_those_of_another
         assert run(*given, "--bound", "target=same", "--bound", "min=same").code == 130
     assert run(*given).code == 0
     assert kept.read_bytes() == first
+
+
+@compiled
+def test_a_folder_is_of_one_run_and_what_was_changed_in_it_is_made_again(
+    run: Run, history: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[tuple[Any, str]] = [
+        (jobs, "write_trajectories"),
+        (recommend_files, "write_files"),
+        (jobs.AdviceFolder, "finish"),
+    ]
+    refused: list[str] = []
+    for owner, name in steps:
+        monkeypatch.setattr(owner, name, with_another(getattr(owner, name), refused))
+    given = (history, *SEEN, *GRID, "--accept", "low", "--out", "advice")
+    first = run(*given)
+    assert first.code == 0, first.stderr
+    assert len(refused) == len(steps)
+    before = contents(Path("advice"))
+    assert "lock" not in before
+    for name in ("trajectories.parquet", "sweep/results.parquet"):
+        pl.read_parquet(f"advice/{name}").reverse().write_parquet(f"advice/{name}")
+        assert run(*given).data == first.data
+        assert contents(Path("advice")) == before
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def with_another(step: Callable[..., object], refused: list[str]) -> Callable[..., object]:
+    """Return a step of a run, before which another run begins; `refused` gets what it is told."""
+
+    def both(*given: object, **named: object) -> object:
+        told = "another hpabatch is working on the same output"
+        another = jobs.AdviceFolder(Path("advice"))
+        with pytest.raises(UnfinishedError, match=told) as caught, another.opened():
+            pass
+        refused.append(str(caught.value))
+        return step(*given, **named)
+
+    return both
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,15 @@ import csv
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import polars as pl
 import pytest
 from typer.testing import CliRunner, Result
 
 from hpabatch.cli.app import app
-from hpabatch.cli.what_if import plan  # noqa: F401  (registers the command)
+from hpabatch.cli.what_if import plan
 from hpabatch.engine.columns.capacity import PLAN_HPAS, PLAN_TOTALS
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, HpabatchError, RefusedError, UsageError
 from tests.cli.histories import last_day
@@ -34,6 +36,13 @@ def run(*arguments: str) -> Result:
         raise result.exception
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
+
+
+def test_files_of_a_plan_appear_together(tmp_path: Path) -> None:
+    found: Any = SimpleNamespace(hpas=pl.DataFrame({"hpa": ["a"]}), totals=None, evidence={})
+    with pytest.raises(AttributeError):
+        plan._write(found, str(tmp_path / "plan"), None, lambda *_: None)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.compiled

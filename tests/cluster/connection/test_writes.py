@@ -8,8 +8,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
+import httpcore2._trace
 import pytest
 
 from hpabatch.cluster.connection.client import ApiClient
@@ -107,10 +109,47 @@ def test_the_fence_is_asked_before_each_sending(tmp_path: Path) -> None:
         with pytest.raises(Withheld, match=r"PUT .* was not sent: the lease is over") as caught:
             client.write("PUT", PATH, {}, 3)
         assert not is_uncertain(caught.value)
-        assert (len(server.got), asked, plugin.runs) == (1, [3, 3], 2)
+        asked_before = [3, 3, 3]  # headers and body of the first, headers of the second
+        assert (len(server.got), asked, plugin.runs) == (1, asked_before, 2)
         with pytest.raises(Refused):
             client.read(PATH, 3)
-        assert asked == [3, 3], "reading needs no fence"
+        assert asked == asked_before, "reading needs no fence"
+
+
+def test_the_fence_depends_on_no_name_in_the_http_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = httpcore2._trace.Trace.trace
+    monkeypatch.setattr(
+        httpcore2._trace.Trace, "trace", lambda self, name, info: trace(self, f"{name}.x", info)
+    )
+    closed = "the lease is over"
+    with (
+        serving(lambda got, wire: wire.reply(200, {})) as server,
+        WriteClient(connected(tmp_path, server.url), fence=lambda longest_s: closed) as client,
+    ):
+        for method in ("PUT", "POST", "PATCH", "DELETE"):
+            with pytest.raises(Withheld, match=closed):
+                client.write(method, PATH, {}, 3)
+        client.read(PATH, 3)
+        assert [got.method for got in server.got] == ["GET"]
+
+
+def test_no_request_is_sent_past_the_fence(tmp_path: Path) -> None:
+    with (
+        serving(lambda got, wire: wire.reply(200, {})) as server,
+        WriteClient(connected(tmp_path, server.url)) as client,
+        client._wire.connection.lease() as http,
+    ):
+        with pytest.raises(AssertionError, match="inside a request that was announced"):
+            http.put(server.url + PATH)
+        reading = partial(client._wire._check_fence, None, PATH, 3, 0)
+        with (
+            client._wire.connection.network.sending(3, reading),
+            pytest.raises(AssertionError, match="only a GET is sent without a body"),
+        ):
+            http.put(server.url + PATH)
+        assert server.got == []
 
 
 def test_a_write_whose_time_went_to_the_plugin_is_not_sent(tmp_path: Path) -> None:

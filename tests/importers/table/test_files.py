@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from hpabatch.errors import HistoryError, HpabatchError, RefusedError, UsageError
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.files import find_files, open_file, read_chunks
+from hpabatch.importers.table.propose.run import propose_map
 from hpabatch.importers.table.rows import FRACTION
 from tests.importers.tables import (
     BEGIN_S,
@@ -20,6 +23,7 @@ from tests.importers.tables import (
     WORKLOAD_MAP,
     import_table,
     merged,
+    read_tables,
     run_import,
     write_csv,
     write_map,
@@ -238,6 +242,19 @@ def test_parquet_of_any_type_is_read_or_refused(
     else:
         with pytest.raises(HistoryError, match=told):
             run_import(tmp_path, POD_MAP, frame)
+
+
+@pytest.mark.parametrize("zone", ["+05:30", "UTC+2"])
+def test_parquets_own_times_are_utc_in_any_zone(tmp_path: Path, zone: str) -> None:
+    row = {"app": ["cart"], "pod": ["cart-1"], "cpu": [0.25], "mem": [1000]}
+    ts = pa.array([BEGIN_S * 1000], pa.timestamp("ms", tz=zone))
+    source = tmp_path / "usage.parquet"
+    pq.write_table(pa.table({"ts": ts, **row}), source)
+    assert propose_map([str(source)]).text
+    content = {**POD_MAP, "columns": {**POD_MAP["columns"], "time": "ts"}}
+    import_table([str(source)], write_map(tmp_path, content), tmp_path / "h")
+    (found,) = read_tables(tmp_path / "h")["pod_metrics"]["ts"]
+    assert found == datetime.fromtimestamp(BEGIN_S, UTC)
 
 
 @pytest.mark.parametrize(

@@ -148,3 +148,22 @@ def test_damaged_intermediate_files_are_made_again(
     assert names[0] == names[1]
     assert read_tables(tmp_path / "h")["pod_metrics"].equals(read_tables(other)["pod_metrics"])
     assert not work.exists()
+
+
+def test_a_folder_that_others_can_replace_is_refused(tmp_path: Path) -> None:
+    """Whoever can write above it can rename it during an import, unless that folder is sticky."""
+    source, path = write_csv(tmp_path, ROWS), write_map(tmp_path, POD_MAP)
+    shared = tmp_path / "shared"
+    (shared / "mine").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(shared)
+    for work in (shared / "mine", shared, tmp_path / "link" / "mine"):
+        shared.chmod(0o777)
+        with pytest.raises(UsageError, match=f"got {work}: {shared} can be written by everybody"):
+            import_table([source], path, tmp_path / "store" / "h", work=work)
+        assert not (tmp_path / "store").exists()
+        assert os.listdir(shared) == ["mine"]
+    # Beside a store in the same folder they could replace the store as well.
+    import_table([source], path, shared / "h", work=shared / "mine")
+    shared.chmod(0o1777)
+    import_table([source], path, tmp_path / "store" / "h", work=shared)
+    assert read_tables(tmp_path / "store" / "h")["pod_metrics"].height == 3

@@ -37,10 +37,8 @@ class FakeClient(WriteClient):
         metadata |= fields.pop("metadata", {}) | {"resourceVersion": str(self.version)}
         self.objects[path] = {**known, **fields, "metadata": metadata}
 
-    def read(self, path: str, timeout: float, params: Mapping[str, str] | None = None) -> Json:
+    def read(self, path: str, timeout: float) -> Json:
         self._do("GET", path, self.before)
-        if params is not None:
-            return {"items": copy.deepcopy(self._selected(path, params["fieldSelector"]))}
         if self._stored(path) not in self.objects:
             raise NotFound(f"{path} not found", 404)
         return copy.deepcopy(self.objects[self._stored(path)])
@@ -74,16 +72,6 @@ class FakeClient(WriteClient):
 
     def _stored(self, path: str) -> str:
         return path.removesuffix("/scale").removesuffix("/status")
-
-    def _selected(self, collection: str, selector: str) -> list[Json]:
-        """Return the objects of a collection of all namespaces that have a name."""
-        root, _, kind = collection.rpartition("/")
-        name = selector.removeprefix("metadata.name=")
-        return [
-            {**one, "metadata": {**one["metadata"], "namespace": path.split("/")[-3]}}
-            for path, one in self.objects.items()
-            if path.startswith(f"{root}/namespaces/") and path.endswith(f"/{kind}/{name}")
-        ]
 
     def _do(self, method: str, path: str, hook: Hook) -> None:
         if hook == self.before:

@@ -15,14 +15,18 @@ import pytest
 from hpabatch.cluster.connection.errors import Refused, Unreachable
 from hpabatch.cluster.connection.writes import Budget
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, ScaleKey, ScaleObject
-from hpabatch.layout.records import HEAD_DOWN_COUNT, HEAD_UP_COUNT, HEAD_UP_START
+from hpabatch.layout.records import (
+    HEAD_DOWN_COUNT,
+    HEAD_STATUS_DESIRED,
+    HEAD_UP_COUNT,
+    HEAD_UP_START,
+)
 from hpabatch.live.apply.applier import Applier, Parts
 from hpabatch.live.apply.gate import Gate
 from hpabatch.live.apply.guards import Limits, switch_refusal
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Candidate, Election
 from hpabatch.live.apply.ledger import Entry, Ledger
-from hpabatch.live.apply.neighbors import Neighbors
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.rivals import Probe, Rivals, Silence
 from hpabatch.live.apply.scales import ScaleWriter
@@ -45,7 +49,6 @@ from hpabatch.model.objects.hpa import (
 from hpabatch.model.times import show_api_time
 from hpabatch.model.versions import DEFAULT_K8S, ControllerFlags, profile_for
 from tests.live.apply.fake_writes import Clock, FakeClient
-from tests.live.apply.test_neighbors import One, pass_time
 from tests.live.apply.test_scales import KEY, PATH, TARGET, Apis, OpenFence
 
 SWITCH = "/api/v1/namespaces/ours/configmaps/hpabatch-apply"
@@ -111,34 +114,33 @@ class Bench:
     def __init__(
         self, folder: Path, *, log: str = "log", own: bool = True, dry_run: bool = False,
         limits: Limits | None = None, saved: Saved | None = None, canary: int = 100,
-        found: int | None = None,
+        found: int | None = None, space: str = "ours", beside: Bench | None = None,
     ) -> None:  # fmt: skip
         self.client, self.clock, self.site = FakeClient(), Clock(), Site()
-        self.client.put(SWITCH, data={})
+        if beside is not None:
+            self.client, self.clock = beside.client, beside.clock
+        self.client.put(SWITCH.replace("ours", space), data={})
         self.client.put(TARGET, metadata={"namespace": "shop", "name": "web"}, spec={"replicas": 2})
-        self.election = Election(self.client, Candidate("ours", "me"), clock=self.clock)
+        self.election = Election(self.client, Candidate(space, "me"), clock=self.clock)
         self.election.turn()  # makes the lease, whose duration has passed by its next turn
         self.silence = Silence(10, clock=self.clock)
         self.log, self.skew_s = folder / log, 0.0
         budget = Budget(1e6, 1e6)
-        self.sink = Sink(Reports(self.client, "ours", "me", budget, self.election))
+        self.sink = Sink(Reports(self.client, space, "me", budget, self.election))
         self.client.dry_run = dry_run
         self.journal = journal = Journal(self.log, {})
         gate = Gate(
-            15.0, self.election, lambda: switch_refusal(self.client, "ours"),
+            15.0, self.election, lambda: switch_refusal(self.client, space),
             log=lambda: journal.problem, look_s=0.01,
         )  # fmt: skip
         self.told: list[str] = []
         scales = ScaleWriter(self.client, Apis(), budget, gate, reads_target=own)
         parts = Parts(
-            self.client, "ours", scales, gate, None if dry_run else self.sink, self.election,
-            journal, Ledger(self.client, "ours", self.election, lambda: self.skew_s),
+            self.client, space, scales, gate, None if dry_run else self.sink, self.election,
+            journal, Ledger(self.client, space, self.election, lambda: self.skew_s),
             Rivals(
                 self.site, self.site if own else None, None if own else self.silence,
-                None if own else Probe(self.client, "v2", "ours", self.silence),
-            ),
-            None if dry_run else Neighbors(
-                self.client, self.election, own_documents=own, clock=self.clock
+                None if own else Probe(self.client, "v2", space, self.silence),
             ),
             Selection(
                 canary, reads_target=own, annotation=scales.annotation, log=journal.add,
@@ -380,7 +382,7 @@ def test_what_keeps_a_size_from_being_written(what: str, tmp_path: Path) -> None
     if what == "target":
         assert (bench.applier.figures.failed, bench.applier.figures.void) == (0, 1)
         (void,), (leaves,) = bench.lines("void"), bench.lines("leaves")
-        words = "the target's annotation hpabatch/apply is 'off'"
+        words = 'the target\'s annotation hpabatch/apply is "off"'
         assert (void["error"], leaves["text"]) == (f"hpabatch: {words}", words)
 
 
@@ -428,7 +430,7 @@ def test_what_a_target_forbids_is_decided_and_neither_written_nor_a_failure(tmp_
     bench.sees(2, bench.now, apply="off")
     result = bench.turns(3)
     assert (result.decisions.desired[0], bench.size) == (4, 2)
-    text = "not written: the target's annotation hpabatch/apply is 'off'"
+    text = 'not written: the target\'s annotation hpabatch/apply is "off"'
     assert bench.sizes() == [(2, 4, "held", text)]
     assert (bench.sink.statuses, bench.sink.events, bench.lines("will")) == ([], [], [])
     figures = bench.applier.figures
@@ -497,29 +499,6 @@ def test_what_a_guard_holds_back_waits_for_it_by_name(tmp_path: Path) -> None:
     assert bench.sink.statuses == []
 
 
-def test_a_target_that_another_instance_scales_is_left_to_it(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    other = One(bench.client, bench.clock, "theirs", {("shop", "x"): KEY})
-    for _ in range(3):
-        pass_time(bench.clock, other)
-    assert other.writes()
-    for _ in range(4):
-        other.election.turn()
-        bench.turn()
-    assert bench.size == 2
-    assert bench.sink.statuses == []
-    ((about, problem),) = bench.applier.problems().items()
-    assert (about, problem) == (
-        "lease theirs/hpabatch-apply",
-        "theirs-1 scales the target of shop/web, which is not scaled here: give both the same "
-        "--own-namespace, or remove these HPAs from one of the two",
-    )
-    assert [line["text"] for line in bench.lines("leaves")] == [f"{about}: {problem}"]
-    text = "not written: its target is left to theirs-1, lease theirs/hpabatch-apply"
-    assert bench.sizes() == [(2, 4, "held", text)]
-    assert bench.applier.figures.failed == 0
-
-
 def test_an_uncertain_write_is_booked_when_it_shows(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.turn()
@@ -545,11 +524,62 @@ def test_an_uncertain_write_is_booked_when_it_shows(tmp_path: Path) -> None:
 
 
 def test_of_others_changes_is_told(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, limits=Limits(most_replicas=1))
+    bench = Bench(tmp_path, limits=Limits(most_targets=0))
     bench.turns(2)
     bench.shows(7)
     bench.turns(2)
     assert bench.told == ["shop/web: another changed the size, 2 -> 7"]
+
+
+def test_of_two_own_namespaces_on_one_target_each_tells_the_sizes_of_the_other(
+    tmp_path: Path,
+) -> None:
+    """Neither looks at the other's lease, and neither overwrites a size that it did not expect."""
+    one = Bench(tmp_path)
+    two = Bench(tmp_path, log="two", space="theirs", beside=one)
+    for each in (one, two):
+        each.turn()
+    one.turn()
+    two.turn()
+    assert (one.size, one.election.leads, two.election.leads) == (4, True, True)
+    text = "the size is 4, and 2 was decided on; the next pass decides again"
+    assert two.sizes() == [(2, 4, "void", text)]
+    two.shows(4)
+    two.turn()
+    assert (two.foreign, two.applier.figures.foreign) == (
+        ["shop/web: another changed the size, 2 -> 4"], 1,
+    )  # fmt: skip
+    assert {path for _, path in one.client.sent if "/leases" in path} == {
+        f"/apis/coordination.k8s.io/v1/namespaces/{space}/leases{name}"
+        for space in ("ours", "theirs") for name in ("", "/hpabatch-apply")
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("steps_s", "suspended_s"),
+    [((86_400,), 0), ((86_400, -86_400), 0), ((), 3600), ((3600,), 3600)],
+)
+def test_after_steps_of_the_clocks_sizes_follow_and_the_lease_is_taken_anew(
+    steps_s: Sequence[int], suspended_s: int, tmp_path: Path
+) -> None:
+    """Of the system's clock, of the monotonic one (a machine that was suspended), and of both."""
+    bench = Bench(tmp_path)
+    bench.turns(2)
+    bench.shows(4)
+    for step_s in steps_s:
+        bench.now += 1000 * step_s
+        bench.turns(2)
+    bench.clock.sleep(suspended_s)
+    bench.client.put(TARGET, spec={"replicas": 8})
+    bench.shows(8)
+    if suspended_s:
+        bench.turn(leads=False)
+        assert bench.size == 8
+    bench.turn()
+    assert bench.size == 4
+    bench.shows(4)
+    bench.turns(3)
+    assert (bench.size, bench.booked()[1], bench.applier.problems()) == (4, 1, {})
 
 
 def test_of_others_changes_a_standby_books_those_of_the_leader(tmp_path: Path) -> None:
@@ -721,19 +751,37 @@ def test_a_standby_waits_for_the_status_of_a_controller_that_led(
 
 
 def test_a_limit_makes_a_size_wait_and_says_so(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, limits=Limits(most_replicas=1))
+    bench = Bench(tmp_path, limits=Limits(most_targets=0))
     result = bench.turns(2)
     assert bench.size == 2
     assert result.binding(0) == "scale_write"
     ((*size, text),) = bench.sizes()
-    assert (size, text.startswith("waits: --most-replicas 1")) == ([2, 4, "waits"], True)
+    assert (size, text.startswith("waits: --most-targets 0")) == ([2, 4, "waits"], True)
     assert not result.sizes[0].why.endswith("could not be written"), "it was not tried"
-    assert "hpabatch: waits: --most-replicas 1" in bench.sink.statuses[-1].conditions[0].message
+    assert "hpabatch: waits: --most-targets 0" in bench.sink.statuses[-1].conditions[0].message
     assert bench.applier.figures.held == 1
     bench.turn()
     (waits,) = bench.lines("waits")
     assert (waits["from"], waits["to"], waits["hpa"]) == (2, 4, "web")
-    assert "--most-replicas 1" in waits["error"]
+    assert "--most-targets 0" in waits["error"]
+
+
+def test_a_step_beyond_a_limit_is_written_in_parts(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, limits=Limits(most_replicas=1))
+    result = bench.turns(2)
+    part = "a part of 2 -> 4: --most-replicas 1: a pass changes no more"
+    assert (bench.size, bench.sizes()) == (3, [(2, 3, "written", part)])
+    assert bench.sink.statuses[-1].desired_replicas == 3
+    assert [event.message.partition(";")[0] for event in result.events(0)] == ["New size: 3"]
+    (entry,) = json.loads(bench.client.objects[LEDGER]["data"]["changes"])
+    assert entry[3:5] == [2, 3]
+    (line,) = bench.lines("will")
+    assert (line["to"], line["part"]) == (3, part)
+    assert bench.decider._memory.head[0, HEAD_STATUS_DESIRED] == 3
+    bench.shows(3)
+    bench.turn()
+    assert bench.booked() == (1, 0)
+    assert (bench.size, bench.sizes()) == (4, [(3, 4, "written", "")])
 
 
 def test_the_kill_switch_stops_the_writes_of_a_pass_that_goes_on(tmp_path: Path) -> None:
@@ -751,9 +799,22 @@ def test_the_kill_switch_stops_the_writes_of_a_pass_that_goes_on(tmp_path: Path)
     (waits,) = bench.lines("waits")
     assert waits["id"] == bench.lines("will")[0]["id"]
     assert waits["error"] == (
-        "hpabatch: waits: the kill switch is on: stop of ConfigMap ours/hpabatch-apply is 'true'"
+        'hpabatch: waits: the kill switch is on: stop of ConfigMap ours/hpabatch-apply is "true"'
     )
     assert (bench.applier.figures.failed, bench.applier.figures.held) == (0, 1)
+
+
+def test_a_kill_switch_that_is_read_beside_the_metrics_stops_statuses_at_once(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(tmp_path)
+    bench.turns(2)
+    gate = bench.applier._parts.gate
+    assert gate.refusal(0) == ""
+    bench.client.put(SWITCH, data={"stop": "true"})
+    bench.applier.read_ahead()
+    bench.applier._reader.submit(int).result()
+    assert "the kill switch is on" in gate.refusal(0)
 
 
 def test_while_the_kill_switch_is_on_there_is_no_probe_and_no_status(tmp_path: Path) -> None:

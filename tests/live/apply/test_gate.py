@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hpabatch.cluster.connection.writes import Budget
 from hpabatch.live.apply.gate import Gate, Hindrance
-from hpabatch.live.apply.guards import Change, Limits, Queue
+from hpabatch.live.apply.guards import Change, Limits, Queue, Removals
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Candidate, Election
 from hpabatch.live.apply.reports import Reports
@@ -77,13 +77,17 @@ def test_the_switch_is_read_while_writes_go_on() -> None:
 
 
 def test_a_switch_that_is_no_object_loses_no_write() -> None:
+    begun = threading.Event()
+
     def fail() -> str:
+        begun.wait()
         raise AttributeError("no data")
 
     gate = Gate(15, OpenFence(), fail, look_s=0.01)
     gate.begin("")
 
     def write(change: Change) -> Written:
+        begun.set()
         while not gate.refusal(3):
             pass
         return Written()
@@ -119,11 +123,12 @@ def test_queued_statuses_and_reports_are_not_written_while_writes_are_forbidden(
 
 def test_what_was_not_begun_goes_first_in_the_next_pass() -> None:
     queue = Queue(Limits(most_targets=4))
-    taken, _ = queue.admit(CHANGES)
+    removals = Removals(Limits(), {}, 0)
+    taken, _ = queue.admit(CHANGES, removals)
     queue.put_back(taken[2:])
-    assert [change.h for change in queue.admit(CHANGES)[0]] == [2, 3, 4, 5]
+    assert [change.h for change in queue.admit(CHANGES, removals)[0]] == [2, 3, 4, 5]
     queue.put_back(CHANGES[2:3])
-    assert [change.h for change in queue.admit(CHANGES)[0]] == [2, 0, 1, 3]
+    assert [change.h for change in queue.admit(CHANGES, removals)[0]] == [2, 0, 1, 3]
 
 
 def test_what_one_leader_cannot_read_leaves_the_lease_to_another_and_it_does_not_flap(

@@ -5,32 +5,41 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hpabatch.cluster.connection.errors import Refused, Unreachable
 from hpabatch.errors import UsageError
 from hpabatch.layout import codes
+from hpabatch.live.apply import journal as journal_module
 from hpabatch.live.apply.guards import (
     Change,
     Limits,
     Queue,
+    Removals,
     Vanished,
     lease_refusal,
     switch_refusal,
 )
 from hpabatch.live.apply.journal import Fields, Journal, Waits
-from hpabatch.live.apply.lease import Candidate, Election
+from hpabatch.live.apply.lease import Candidate, Election, show_identity
+from hpabatch.live.apply.ledger import Entry, Ledger
 from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence, silence_s
+from hpabatch.live.apply.scales import off_text
 from hpabatch.live.loop.warm import two_passes
 from hpabatch.live.passes.lanes import Lane
 from hpabatch.live.passes.result import PassResult
 from hpabatch.model.objects.hpa import HPA, Condition, HPAStatus
+from tests.effort import effort
 from tests.live.apply.fake_writes import Clock, FakeClient
+from tests.live.apply.test_scales import OpenFence
 
 SWITCH = "/api/v1/namespaces/ours/configmaps/hpabatch-apply"
 PROBE = "/apis/autoscaling/v2/namespaces/ours/horizontalpodautoscalers/hpabatch-probe"
@@ -60,8 +69,21 @@ def test_a_switch_with_anything_but_its_key_stops(
     client.put(SWITCH, **fields)
     assert switch_refusal(client, "ours") == (
         "the kill switch is on: expected only the key stop in data of ConfigMap "
-        f"ours/hpabatch-apply, got {named}; remove it"
+        f'ours/hpabatch-apply, got "{named}"; remove it'
     )
+
+
+LONG = "x" * 900_000
+
+
+@pytest.mark.parametrize("data", [{"stop": LONG}, {LONG: ""}])
+def test_what_a_cluster_says_at_length_is_cut(data: dict[str, str]) -> None:
+    client = FakeClient()
+    client.put(SWITCH, data=data)
+    refusal = switch_refusal(client, "ours")
+    assert ("the kill switch is on" in refusal, len(refusal) < 300) == (True, True)
+    assert len(off_text("its", LONG)) < 200
+    assert len(show_identity(LONG)) < 200
 
 
 def test_a_switch_that_cannot_be_read_stops_and_a_missing_one_says_how_to_make_it() -> None:
@@ -72,28 +94,142 @@ def test_a_switch_that_cannot_be_read_stops_and_a_missing_one_says_how_to_make_i
         assert "cannot be read" in switch_refusal(client, "ours")
 
 
-def _changes(sizes: list[int]) -> list[Change]:
-    return [Change(h, ("shop", f"w{h:02}"), 2, 2 + size) for h, size in enumerate(sizes)]
+class Fleet:
+    """Targets whose sizes follow what queue, limits and ledger let through, a pass every 15 s.
+
+    `made` has (ms, number, before, after) of all changes.
+    """
+
+    def __init__(self, limits: Limits, sizes: list[int], period_ms: int = 15_000) -> None:
+        self.limits, self.sizes, self.period_ms = limits, sizes, period_ms
+        self.client = FakeClient()
+        self.lead()
+        self.now, self.waits = 0, dict[int, str]()
+        self.made: list[tuple[int, int, int, int]] = []
+
+    def lead(self) -> None:
+        """Let another instance go on."""
+        self.queue, self.ledger = Queue(self.limits), Ledger(self.client, "ours", OpenFence())
+        self.ledger.read()
+
+    def turn(self, wanted: Sequence[int]) -> list[Change]:
+        self.now += self.period_ms
+        pairs = enumerate(zip(self.sizes, wanted, strict=True))
+        changes = [Change(h, ("shop", f"w{h:02}"), a, b) for h, (a, b) in pairs if a != b]
+        removals = Removals(self.limits, self.ledger.removed(self.now), sum(self.sizes))
+        taken, self.waits = self.queue.admit(changes, removals)
+        entries = [Entry(self.now, *c.key, c.before, c.after, self.now) for c in taken]
+        assert self.ledger.add(entries, lambda key: 0) == ""
+        for change in taken:
+            self.sizes[change.h] = change.after
+            self.made.append((self.now, change.h, change.before, change.after))
+        return taken
 
 
 def test_of_more_changes_than_a_pass_may_make_none_waits_for_ever() -> None:
-    queue, made, draw = Queue(Limits(most_targets=3, most_replicas=8)), [], random.Random(1)
-    open_ones = _changes([draw.randint(1, 5) for _ in range(20)])
-    while open_ones:
-        taken, waits = queue.admit(open_ones)
+    """A step larger than the limit of a pass takes several."""
+    draw = random.Random(1)
+    wanted = [2 + draw.randint(1, 5) for _ in range(19)] + [50]
+    fleet = Fleet(Limits(most_targets=3, most_replicas=8), [2] * 20)
+    while fleet.sizes != wanted:
+        taken = fleet.turn(wanted)
         assert 0 < len(taken) <= 3
         assert sum(abs(c.after - c.before) for c in taken) <= 8
-        assert waits.keys() == {c.h for c in open_ones} - {c.h for c in taken}
-        made += taken
-        open_ones = [c for c in open_ones if c.h in waits]
-    assert len(made) == 20
 
 
 def test_a_change_beyond_the_limit_says_so() -> None:
-    _, waits = Queue(Limits(most_replicas=3)).admit(_changes([4]))
-    assert waits == {0: "hpabatch: waits: --most-replicas 3: 4 more replicas would exceed it"}
-    _, waits = Queue(Limits(most_targets=1)).admit(_changes([4, 4]))
-    assert waits == {1: "hpabatch: waits: --most-targets 1: this pass has changed 1 target"}
+    fleet = Fleet(Limits(most_replicas=3), [2, 2])
+    (part,) = fleet.turn([6, 6])
+    limit = "--most-replicas 3: a pass changes no more"
+    assert part[2:] == (2, 5, f"a part of 2 -> 6: {limit}")
+    assert fleet.waits == {1: f"hpabatch: waits: {limit}"}
+    fleet = Fleet(Limits(most_targets=1), [2, 2])
+    fleet.turn([6, 6])
+    assert fleet.waits == {1: "hpabatch: waits: --most-targets 1: this pass has changed 1 target"}
+
+
+def test_of_a_fleet_that_reports_zeros_a_quarter_is_removed_in_ten_minutes() -> None:
+    fleet = Fleet(Limits(most_targets=400, most_replicas=5000), [100] * 100)
+    left = []
+    for _ in range(3):
+        for _ in range(40):
+            fleet.turn([0] * 100)
+            assert fleet.queue.problem.endswith("(--most-removed 50, --most-removed-fleet 25)")
+        left.append(sum(fleet.sizes))
+        fleet.lead()
+    assert left == [7500, 5625, 4218]
+    more = "no more replicas are removed within ten minutes"
+    assert set(fleet.waits.values()) == {
+        f"hpabatch: waits: --most-removed 50: {more}",
+        f"hpabatch: waits: --most-removed-fleet 25: of all targets {more}",
+    }
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wanted", "first"),
+    [([3], [1], [1]), ([2], [1], [1]), ([1], [0], [0]), ([10], [0], [5]), ([100], [50], [50]),
+     ([3, 3], [1, 1], [1, 3]), ([2, 100], [1, 1], [1, 51])],
+)  # fmt: skip
+def test_a_small_fleet_shrinks(sizes: list[int], wanted: list[int], first: list[int]) -> None:
+    fleet = Fleet(Limits(), sizes)
+    fleet.turn(wanted)
+    assert fleet.sizes == first
+    for _ in range(200):
+        fleet.turn(wanted)
+    assert fleet.sizes == wanted
+    assert fleet.queue.problem == ""
+
+
+@settings(max_examples=effort(40), deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=6),
+    st.builds(
+        Limits, st.integers(1, 4), st.integers(1, 30), st.just(50), st.integers(10, 100),
+        st.integers(10, 100),
+    ),
+    st.data(),
+)  # fmt: skip
+def test_no_limit_is_exceeded_and_what_is_wanted_is_written_in_the_end(
+    pairs: list[tuple[int, int]], limits: Limits, data: st.DataObject
+) -> None:
+    fleet = Fleet(limits, [before for before, _ in pairs], 60_000)
+    for _ in range(12):
+        fleet.turn(
+            data.draw(st.lists(st.integers(0, 40), min_size=len(pairs), max_size=len(pairs)))
+        )
+    wanted = [after for _, after in pairs]
+    while fleet.sizes != wanted:
+        before = list(fleet.sizes)
+        for _ in range(11):
+            fleet.turn(wanted)
+        assert fleet.sizes != before, "nothing waits for longer than the window"
+    _check(fleet, [before for before, _ in pairs])
+
+
+def _check(fleet: Fleet, sizes: list[int]) -> None:
+    """Check all changes of a fleet, by adding them up anew."""
+    limits, passes = fleet.limits, sorted({ms for ms, *_ in fleet.made})
+    for now in passes:
+        made = [change[1:] for change in fleet.made if change[0] == now]
+        assert len(made) <= limits.most_targets
+        assert sum(abs(after - before) for _, before, after in made) <= limits.most_replicas
+        earlier = [0] * len(sizes)
+        for ms, h, before, after in fleet.made:
+            if now - 600_000 < ms < now:
+                earlier[h] += max(before - after, 0)
+        largest = max(size + gone for size, gone in zip(sizes, earlier, strict=True))
+        fleet_most = max(
+            limits.most_removed_fleet_pct * (sum(sizes) + sum(earlier)),
+            limits.most_removed_pct * largest,
+        )
+        for h, before, after in made:
+            if after < before:
+                most = limits.most_removed_pct * (before + earlier[h]) / 100
+                assert before - after + earlier[h] < most + 1
+        removed = sum(max(before - after, 0) for _, before, after in made)
+        assert not removed or removed + sum(earlier) < fleet_most / 100 + 1
+        for h, _, after in made:
+            sizes[h] = after
 
 
 def _pass(codes_of: list[int], now_ms: int = 0) -> PassResult:
@@ -161,6 +297,28 @@ def test_a_log_that_was_moved_is_begun_anew_and_half_a_line_spoils_no_other(tmp_
     journal.close()
     (line,) = path.read_text().splitlines()
     assert json.loads(line)["event"] == "done"
+
+
+def test_a_log_that_is_full_is_moved_by_one_of_those_who_share_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "_MOST_BYTES", 4000)
+    path = tmp_path / "log.jsonl"
+    sharing = [Journal(path, {"identity": name}) for name in "ab"]
+
+    def write(count: int) -> None:
+        for _ in range(count):
+            assert [each.add([{"event": "will"}]) for each in sharing] == ["", ""]
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, [10] * 4))
+    assert {one.name for one in tmp_path.iterdir()} == {path.name, f"{path.name}.1"}
+    older, newer = (one.read_text().splitlines() for one in (tmp_path / f"{path.name}.1", path))
+    assert len(older) + len(newer) == 80, "only the file before the last is given up"
+    assert {json.loads(line)["event"] for line in older + newer} == {"will"}
+    write(60)
+    assert {one.name for one in tmp_path.iterdir()} == {path.name, f"{path.name}.1"}
+    assert sum(one.stat().st_size for one in tmp_path.iterdir()) < 9000
 
 
 def test_after_half_a_line_the_next_begins_a_line(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -179,6 +180,50 @@ def test_a_longer_duration_of_another_counts() -> None:
     clock.sleep(59)
     short.turn()
     assert _leads(short) == [False]
+
+
+_NESTED = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"leaseDurationSeconds": 3600}, "got 3600 with holder nobody"),
+        ({"leaseDurationSeconds": 3600, "holderIdentity": "x"}, "got 3600 with holder x"),
+        ({"leaseDurationSeconds": -1, "holderIdentity": "x" * 900_000}, 'got -1 with holder "xxx'),
+        ({"leaseDurationSeconds": 1.5, "holderIdentity": ["x"]}, "got 1.5 with holder ['x']"),
+        ({"leaseDurationSeconds": "1", "holderIdentity": "x"}, 'got "1" with holder x'),
+        ({"leaseDurationSeconds": 15, "leaseTransitions": 2**31 - 1, "holderIdentity": "x"}, ""),
+        ({"leaseDurationSeconds": 15, "leaseTransitions": "x", "holderIdentity": "x"}, ""),
+        ({}, "got null with holder nobody"),
+    ],
+)
+@pytest.mark.parametrize("mend", ["", "delete", "edit"])
+def test_a_strange_lease_delays_the_first_leader_for_a_minute_and_is_named(
+    spec: dict[str, Any], words: str, mend: str
+) -> None:
+    """Whoever wrote it shows no sign of life. What it said is forgotten then."""
+    client, clock = FakeClient(), Clock()
+    client.put(PATH, spec=spec, metadata={"annotations": {"hpabatch/acts-on": _NESTED}})
+    one, two = _election(client, clock, "one"), _election(client, clock, "two")
+    one.turn()
+    two.turn()
+    assert (words in one.problem, bool(one.problem)) == (True, bool(words))
+    assert len(one.problem) < 500
+    if mend == "delete":
+        del client.objects[PATH]
+    elif mend == "edit":
+        client.put(PATH, spec={"leaseDurationSeconds": 15, "holderIdentity": "x"})
+    one.turn()
+    clock.sleep(15.1 if mend == "edit" else 60.1)
+    one.turn()
+    one.turn()
+    two.turn()
+    assert (*_leads(one, two), one.problem, two.problem) == (True, False, "", "")
+    assert 0 < client.objects[PATH]["spec"].get("leaseTransitions", 1) < 2**31
+    clock.sleep(15.1)
+    two.turn()
+    assert _leads(one, two) == [False, True], "the second does not remember it either"
 
 
 def test_who_could_not_write_leaves_the_lease_to_others() -> None:

@@ -59,10 +59,10 @@ def _scale(**more: Any) -> ScaleObject:
 
 @pytest.mark.parametrize(
     ("lane", "reads_target", "why"),
-    [(_lane(annotations=OFF), False, "its annotation hpabatch/apply is 'off'"),
-     (_lane(annotations=OFF), True, "its annotation hpabatch/apply is 'off'"),
+    [(_lane(annotations=OFF), False, 'its annotation hpabatch/apply is "off"'),
+     (_lane(annotations=OFF), True, 'its annotation hpabatch/apply is "off"'),
      (_lane(scale=_scale(version="1", apply="no")), True,
-      "the target's annotation hpabatch/apply is 'no'"),
+      'the target\'s annotation hpabatch/apply is "no"'),
      (_lane(scale=_scale(version="1", apply="no")), False, ""),
      (_lane(scale=_scale(version="1", apply="on")), True, "")],
 )  # fmt: skip

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
-from hpabatch.cluster.connection.errors import Refused
+from hpabatch.cluster.connection.errors import ApiError, Refused, Unreachable
 from hpabatch.cluster.connection.writes import Budget
+from hpabatch.live.apply import reports as reports_module
+from hpabatch.live.apply import statuses as statuses_module
 from hpabatch.live.apply.journal import Fields
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.statuses import HpaStatuses, _Status
@@ -58,6 +62,22 @@ def test_of_an_hpa_only_the_newest_status_is_written_with_the_whole_object() -> 
     written = case.client.objects[PATH]
     assert written["status"]["desiredReplicas"] == 5
     assert written["spec"] == {"maxReplicas": 10}
+
+
+@pytest.mark.parametrize("when", ["GET", "PUT"])
+def test_an_hpa_that_is_edited_since_its_decision_keeps_its_edit(when: str) -> None:
+    """Its status is written on what is there; after a conflict the next pass writes it."""
+    case = Case()
+
+    def edit(method: str, path: str) -> None:
+        if method == when:
+            case.client.put(PATH, spec={"maxReplicas": 3})
+
+    case.client.before = edit
+    case.run(lambda: case.sink.put(("shop", "web"), case.hpa()))
+    assert case.client.objects[PATH]["spec"] == {"maxReplicas": 3}
+    assert bool(case.client.objects[PATH]["status"]) == (when == "GET")
+    assert case.sink.problem == ""
 
 
 def test_the_status_of_another_object_of_that_name_is_left_alone() -> None:
@@ -158,6 +178,33 @@ def test_the_log_has_events_and_statuses_but_no_mere_values_of_metrics() -> None
     assert case.lines[2]["text"] == "Warning X: y"
 
 
+def test_after_failures_of_the_server_statuses_wait_longer_and_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A refusal is that HPA's; a success ends it."""
+    monkeypatch.setattr(statuses_module, "_MOST_WAIT_S", 1.5)
+    case, waits = Case(), []
+    for error in [Refused("no", 403), *[Unreachable("gone")] * 3, None, Unreachable("gone")]:
+        case.client.before = lambda method, path, error=error: error  # type: ignore[misc]
+        case.sink._write(_Status(("shop", "web"), case.hpa()))
+        waits.append(case.sink._wait_s)
+    assert waits == [0, 0.5, 1, 1.5, 0, 0.5]
+    times: list[float] = []
+
+    def fail(method: str, path: str) -> ApiError:
+        times.append(time.monotonic())
+        return Unreachable("gone")
+
+    case.client.before = fail
+    case.sink.put(("shop", "web"), case.hpa())
+    case.sink.tell(case.hpa(), [Event(NORMAL, "X", "y")])
+    case.sink.start()
+    while len(times) < 2:
+        time.sleep(0.01)
+    case.sink.stop()
+    assert times[1] - times[0] > 0.2
+
+
 def test_reports_of_other_terms_are_no_rivals() -> None:
     """A whole term of another may fit between two passes of a process."""
     client, clock, fence = FakeClient(), Clock(), OpenFence()
@@ -229,3 +276,33 @@ def test_a_new_leader_goes_on_from_the_last_reports() -> None:
     assert {name: json.loads(text)["currentReplicas"] for name, text in data.items()} == {
         "a": 4, "b": 2,
     }  # fmt: skip
+
+
+def test_reports_of_many_namespaces_are_read_side_by_side_and_over_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a slow server: otherwise nobody would lead."""
+    monkeypatch.setattr(reports_module, "_READ_S", 0.35)
+    client, reads = FakeClient(), list[str]()
+    for k in range(40):
+        data = {"a": '{"currentReplicas":2,"desiredReplicas":4}'}
+        client.put(f"{REPORT.removesuffix('shop')}s{k}", data=data)
+
+    def slow(method: str, path: str) -> ApiError | None:
+        reads.append(path)
+        time.sleep(0.1)
+        return Unreachable("gone") if len(reads) == 1 else None
+
+    client.before = slow
+    reports = Reports(client, "ours", "me", Budget(1e6, 1e6), OpenFence())
+    keys = {(f"s{k}", "a") for k in range(40)}
+    for _ in range(9):
+        with suppress(ApiError):
+            assert reports.last(keys).keys() == keys
+            break
+    else:
+        raise AssertionError("never")
+    assert len(reads) <= 40 + 1 + 16, "what was read is not read again"
+    client.before = lambda method, path: Unreachable("gone")
+    with pytest.raises(ApiError, match="gone"):
+        reports.last(keys)

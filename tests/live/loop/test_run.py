@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 import threading
 import time
@@ -17,11 +18,14 @@ from hpabatch.cluster.watch.feed import Cut
 from hpabatch.live.loop.run import Listeners, Loop, LoopOptions
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.memory import load
-from hpabatch.live.passes.shadow import Shadow
+from hpabatch.live.passes.result import PassResult
+from hpabatch.live.passes.shadow import Comparison, Shadow
+from hpabatch.live.passes.words import PassWords
 from hpabatch.live.serve.exporter import WatchState
 from hpabatch.live.serve.log import LineLog
 from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.cluster.wires import wanted
+from tests.live.apply.test_applier import PROBE, SWITCH, Bench
 from tests.live.cases import NAMESPACES, World
 from tests.live.documents import START_MS
 
@@ -100,6 +104,24 @@ def test_a_pass_decides_every_hpa() -> None:
     assert set(comparison.result.phases) == {"fetch", "cut", "apply", "decide", "compare", "record"}
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_the_switch_and_the_probe_are_read_beside_the_metrics(own: bool, tmp_path: Path) -> None:
+    """A slow API server does not let the metrics of a decision grow old."""
+    bench, read = Bench(tmp_path, own=own), threading.Event()
+    last = SWITCH if own else PROBE
+
+    class Beside(Clustered):
+        def fetch(self, wanted: Wanted) -> Responses:
+            assert read.wait(5), "the metrics do not wait for it, nor it for them"
+            return super().fetch(wanted)
+
+    bench.client.before = lambda method, path: read.set() if path == last else None
+    listeners = Listeners(applier=bench.applier)
+    options = LoopOptions(1000, "1.37", None, "a test", None)
+    Loop(Beside(_world()), bench.decider, Shadow(2000), options, listeners).one_pass()
+    assert read.is_set()
+
+
 def test_an_hpa_of_hpabatch_itself_is_left_out() -> None:
     def decided(own_hpa: tuple[str, str] | None) -> set[tuple[str, str]]:
         result = _loop(Clustered(_world()), own_hpa=own_hpa).one_pass().result
@@ -137,6 +159,46 @@ def test_an_hpa_that_appears_while_others_are_asked_for_is_asked_for_too(seed: i
         everything.objects - first.objects,
         everything.external - first.external,
     )
+
+
+def test_an_hpa_whose_explanation_raises_an_error_costs_one_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """More than five of them in a row would end the loop."""
+    cluster, stop, out = Clustered(_world()), threading.Event(), io.StringIO()
+    whole = decided_keys(_loop(Clustered(_world())).one_pass().result)
+    key, why = min(whole), PassWords.why
+
+    def breaks(words: PassWords, h: int) -> str:
+        if words._structure.lanes[h].key == key:
+            raise ZeroDivisionError("division by zero")
+        return why(words, h)
+
+    monkeypatch.setattr(PassWords, "why", breaks)
+    decider = Decider(profile_for("1.37"), ControllerFlags())
+    log = LineLog(out, "east", as_json=True)
+    loop = Loop(cluster, decider, Shadow(2000), LoopOptions(1, "1.37"), Listeners(log))
+    passes: list[set[tuple[str, str]]] = []
+
+    def completed(result: PassResult) -> Comparison:
+        passes.append(decided_keys(result))
+        if len(passes) == 9:
+            stop.set()
+        return compare(result)
+
+    compare = loop._shadow.compare
+    monkeypatch.setattr(loop._shadow, "compare", completed)
+    loop.run(stop)
+    assert [key in keys for keys in passes] == [True, False, True, *3 * [False], True, False, False]
+    assert all(whole - {key} <= keys for keys in passes)
+    said = [json.loads(line) for line in out.getvalue().splitlines()]
+    problems = {line["about"]: line["text"] for line in said if line["event"] == "problem"}
+    assert "ZeroDivisionError" in problems["pass"]
+    assert problems[f"hpa {key[0]}/{key[1]}"].startswith("left out, and tried again within minutes")
+
+
+def decided_keys(result: PassResult) -> set[tuple[str, str]]:
+    return set(zip(result.namespaces, result.names, strict=True))
 
 
 def test_the_loop_says_what_it_waits_for_and_gives_up_in_time() -> None:

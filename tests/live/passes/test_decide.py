@@ -27,6 +27,7 @@ from hpabatch.layout.codes import CONDITION_TYPES, CONDITIONS, NO_CONDITION, OTH
 from hpabatch.layout.records import Memory
 from hpabatch.live.passes import decide as decide_module
 from hpabatch.live.passes.decide import Decider
+from hpabatch.live.passes.lanes import LaneKey, Lanes
 from hpabatch.live.passes.memory import Saved, load
 from hpabatch.live.passes.result import ACTIONS, ERRORS, PassResult
 from hpabatch.model.versions import profile_for
@@ -285,6 +286,60 @@ def test_an_hpa_does_not_hang_on_the_others(seed: int) -> None:
             assert some.why(h) == all_of.why(at[key])
             compared += 1
     assert compared > 20
+
+
+def _breaks(monkeypatch: pytest.MonkeyPatch, where: str, key: LaneKey) -> list[bool]:
+    """Let a part of a pass raise an error for an HPA, while the returned list says so."""
+    broken = [False]
+    owner: Any = Lanes if where == "_put_hpa" else decide_module
+    whole = getattr(owner, where)
+
+    def breaks(*given: Any) -> Any:
+        lanes = {"Structure": lambda: given[0], "PassWords": lambda: given[1].lanes}.get(where)
+        keys = [given[1]] if lanes is None else [lane.key for lane in lanes()]
+        if broken[0] and key in keys:
+            raise ZeroDivisionError("division by zero")
+        return whole(*given)
+
+    monkeypatch.setattr(owner, where, breaks)
+    return broken
+
+
+@pytest.mark.parametrize("where", ["_put_hpa", "Structure", "members_of", "PassWords"])
+def test_an_hpa_that_raises_an_error_is_left_out_and_tried_again(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All others are decided as without it."""
+    twins, key = Twins(703, "1.37"), ("shop", "api")
+    rules = replace(twins.naive.rules, ambiguity_checked=False)
+    broken = _breaks(monkeypatch, where, key)
+    whole, others = Decider(rules, to_flags(FLAGS)), Decider(rules, to_flags(FLAGS))
+    world, story, last = twins.world, "", list[Change]()
+    for k in range(60):
+        broken[0] = 15 <= k < 35
+        world.step()
+        changes = [change for change, _ in world.take()]
+        changes += last if k == 15 else []  # an event of it, whatever the world does
+        last = [c for c in changes if c.kind is Kind.hpa and c.key == key][-1:] or last
+        whole.apply(changes)
+        others.apply(c for c in changes if c.kind is not Kind.hpa or c.key != key)
+        world.draw_answers()
+        world.now_ms += 1
+        answers = world.answers()
+        with_it, without = (d.decide(world.now_ms, answers) for d in (whole, others))
+        at = {key: h for h, key in enumerate(zip(with_it.namespaces, with_it.names, strict=True))}
+        is_decided = at.pop(key, None) is not None
+        assert list(at) == list(zip(without.namespaces, without.names, strict=True))
+        rows = list(at.values())
+        assert with_it.decisions[rows].tolist() == without.decisions.tolist()
+        assert [with_it.why(h) for h in rows] == [without.why(h) for h in range(len(without))]
+        said = "".join(p.text for p in with_it.problems if (p.namespace, p.name) == key)
+        is_left_out = "ZeroDivisionError: division by zero (test_decide.py:" in said
+        story += "-" if is_left_out else "+" if is_decided else " "
+    assert "-" not in story[:15] + story[51:], "the pause is 16 passes at most"
+    assert "+" in story[:15]
+    assert "-" in story[15:35]
+    assert "+" in story[51:]
 
 
 @pytest.mark.parametrize("window_s", [0, 15, 300, 3600])

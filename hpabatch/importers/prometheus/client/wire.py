@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, NoReturn
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies
 
 import httpx2
@@ -27,10 +27,10 @@ from hpabatch.importers.prometheus.client.gate import Gate
 from hpabatch.importers.prometheus.client.login import Login, server_url
 from hpabatch.importers.prometheus.client.params import Fields
 from hpabatch.importers.prometheus.client.replies import Reply
-from hpabatch.web.bounded import Deadline, pieces_of
+from hpabatch.web.bounded import pieces_of
+from hpabatch.web.network import Network, Transport, proxy_of
 from hpabatch.web.secrets import Secrets, bare_url, secrets_of_url
 
-_LOOPBACK: Final = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 _CONNECT_S: Final = 15.0
 _GRACE_S: Final = 15.0
 """Additional time in which a server can report its own timeout."""
@@ -123,27 +123,24 @@ class Wire:
         self._figures = Figures()
         self._proxies = getproxies().values()
         self._secrets = Secrets(login.secrets().union(*map(secrets_of_url, self._proxies)))
-        self._deadline = Deadline()
+        self._network = Network()
         self._timeout_s = limits.timeout_s + _GRACE_S
         self._client = self._make(transport)
-        self._deadline.keep([self._client._transport, *self._client._mounts.values()])
 
     def _make(self, transport: httpx2.BaseTransport | None) -> httpx2.Client:
         # Loading the usual authorities takes a while; without TLS none are needed.
         bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         tls = self._login.tls() if self.url.startswith("https:") else bare
+        limits = httpx2.Limits(max_connections=None, keepalive_expiry=30)
         try:
             return httpx2.Client(
-                verify=tls,
                 timeout=httpx2.Timeout(self._timeout_s, connect=_CONNECT_S, pool=None),
-                limits=httpx2.Limits(max_connections=None, keepalive_expiry=30),
                 headers={
                     "Accept": "application/json",
                     "Accept-Encoding": "gzip" if self._limits.gzip else "identity",
                     "User-Agent": f"hpabatch/{__version__}",
                 },
-                mounts=None if transport else dict.fromkeys(_LOOPBACK),  # never through a proxy
-                transport=transport,
+                transport=transport or Transport(self._network, tls, limits, self._proxy()),
             )
         except (ImportError, ValueError, httpx2.InvalidURL):
             # The messages may quote a part of a password as a port.
@@ -152,6 +149,12 @@ class Wire:
                 f"a proxy of the environment cannot be used ({named}): give HTTP_PROXY, "
                 "HTTPS_PROXY and ALL_PROXY addresses such as http://proxy:3128, or unset them"
             ) from None
+
+    def _proxy(self) -> str | None:
+        """Return the proxy that the environment or the system names for the server."""
+        names = {f"{scheme}_proxy": url for scheme, url in getproxies().items()}
+        scheme, host = urlsplit(self.url).scheme, urlsplit(self.url).hostname or ""
+        return proxy_of(scheme, host, names) or proxy_of("all", host, names)
 
     @property
     def login(self) -> Login:
@@ -243,7 +246,8 @@ class Wire:
         request = self._client.build_request(
             method, address, content=content, headers=headers, timeout=timeout
         )
-        with self._deadline.within(wait_s):
+        # All of them are queries, also those that are POSTed.
+        with self._network.sending(wait_s, lambda sent: None):
             response = self._client.send(request, stream=True)
         try:
             yield response
