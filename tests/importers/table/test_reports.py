@@ -82,6 +82,8 @@ def test_a_map_of_relative_times_is_proposed_with_their_start(tmp_path: Path) ->
     propose([source], str(place), start="2026-10-07T12:00:00Z")
     assert "{column: second, unit: s, start: '2026-10-07T12:00:00Z'}" in place.read_text()
     import_table([source], place, tmp_path / "history")
+    with pytest.raises(UsageError, match="--start: expected relative times, got '2021-11-04T08:04"):
+        propose([write_csv(tmp_path, WATCH)], None, start="2026-10-07T12:00:00Z")
 
 
 @pytest.fixture

@@ -90,7 +90,14 @@ def draft_map(
     draft = Draft()
     comma = has_decimal_commas(sample)
     columns = profiles(sample.frame, comma=comma)
-    time = find_relative(columns, start) if start else find_time(columns)
+    time = find_time(columns)
+    if time is not None and start:
+        raise UsageError(
+            f"--start: expected relative times, got {time.shown()} in column {time.column.name}; "
+            "leave --start out"
+        )
+    if time is None and start:
+        time = find_relative(columns, start)
     if time is None:
         raise UsageError(_without_times(sample, columns))
     if comma:
