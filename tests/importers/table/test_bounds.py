@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def proposed(path: str, folder: Path) -> None:
 
 
 READERS: dict[str, Callable[[str, Path], None]] = {"import": imported, "--init": proposed}
-# What is read at all is read as before; "" stands for that.
+# A pattern of the sentence; with "" it may also be read.
 ODD: dict[str, tuple[bytes, str]] = {
     "CR": (TEXT.replace("\n", "\r").encode(), "got a CR in it: convert the line ends"),
     "CR in a name": (TEXT.replace("mem", "m\rem").encode(), "got a CR in it"),
@@ -59,13 +60,13 @@ ODD: dict[str, tuple[bytes, str]] = {
 @pytest.mark.parametrize("name", ODD)
 def test_an_odd_csv_is_read_or_a_sentence(tmp_path: Path, name: str, reader: str) -> None:
     data, told = ODD[name]
+    code, said = 0, ""
     try:
         READERS[reader](write_csv(tmp_path, data), tmp_path)
     except HpabatchError as error:
-        assert error.exit_code in (2, 3)
-        assert pl.Series([str(error)]).str.contains(told).all()
-    else:
-        assert not told
+        code, said = error.exit_code, str(error)
+    assert code in ((2,) if told else (0, 2, 3))
+    assert re.search(told, said)
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.csv.gz"])

@@ -179,8 +179,8 @@ def _check_header(path: Path, names: Sequence[str]) -> None:
 
 def _many_columns(path: Path, columns: int) -> str:
     return (
-        f"{path}: expected at most {_MOST_COLUMNS:,} columns, got {columns:,}; propose the map from "
-        "a file with some of them, and import the whole one with it"
+        f"{path}: expected at most {_MOST_COLUMNS:,} columns, got {columns:,}; propose the map "
+        "from a file with some of them, and import the whole one with it"
     )
 
 
