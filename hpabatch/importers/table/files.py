@@ -340,7 +340,8 @@ def rows_within(frame: pl.DataFrame, size: int) -> int:
         for column in frame
         if isinstance(column.dtype, pl.Categorical | pl.Enum)
     ]
-    return max(1, frame.height * size // max(size, sum(length.sum() for length in lengths)))
+    found = sum(int(length.sum()) for length in lengths)
+    return max(1, frame.height * size // max(size, found))
 
 
 def scan_text(path: Path, separator: str, form: Format, skip: int) -> pl.LazyFrame:
