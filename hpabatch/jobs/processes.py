@@ -5,22 +5,42 @@ It imports little, because a Dask worker imports it too.
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, TypedDict
 
+from hpabatch._json import decode_json
 from hpabatch.errors import UsageError
 
 AHEAD: Final = "--ahead"
 _WAIT_S: Final = 10.0
 _STDERR: Final = 2
+
+
+class Answer(TypedDict, total=False):
+    """What a worker says of an order: one of these, with what belongs to it.
+
+    Attributes:
+        done: the key of the task that is finished.
+        found, compiled: versions of the worker, and whether it has the kernel compiled.
+        error, lines: name and lines of an error of the package.
+        bug: a traceback.
+        lost: how the process beside a Dask worker ended.
+    """
+
+    done: str
+    found: dict[str, str]
+    compiled: bool
+    error: str
+    lines: list[str]
+    bug: str
+    lost: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +51,7 @@ class Reply:
     """
 
     worker: str
-    answer: Mapping[str, Any]
+    answer: Answer
     lost: str = ""
     gone: bool = False
 
@@ -158,7 +178,7 @@ class ProcessPool:
         # waiting.
         try:
             if line := child.ask(order):
-                self._replies.put(Reply(worker, json.loads(line)))
+                self._replies.put(Reply(worker, decode_json(line, Answer)))
                 return
             why = child.close()
         except Exception as error:  # noqa: BLE001

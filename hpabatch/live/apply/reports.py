@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from hpabatch._json import decode_json
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Budget, Json, WriteClient
 from hpabatch.cluster.objects.inbox import clock_ms
@@ -189,10 +190,8 @@ class Reports:
 def _status(text: object) -> HPAStatus | None:
     """Return a status of a report, None: somebody wrote something else there."""
     try:
-        status = json.loads(str(text))
+        status = decode_json(str(text), dict)
     except ValueError:
-        return None
-    if not isinstance(status, dict):
         return None
     found, problems = decode_hpa({"apiVersion": "autoscaling/v2", "status": status})
     return None if problems or found.status.is_unwritten else found.status
