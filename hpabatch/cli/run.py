@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import errno
+import logging
 import signal
 import sys
 import warnings
+from collections.abc import Sequence
 
 from hpabatch.cli.app import app
 from hpabatch.cli.signals import Signals
 from hpabatch.cli.talk import say, tell_error
-from hpabatch.errors import EXIT_TERMINATED, EXIT_UNREADABLE, HpabatchError
+from hpabatch.errors import EXIT_TERMINATED, EXIT_UNREADABLE, HpabatchError, UsageError
 
 # What the machine refuses, wherever a reader or writer did not expect it, is no bug of ours.
 _SURROUNDINGS = (
@@ -22,14 +24,33 @@ _REMEDY = "name another place, or let this user have this one"
 
 def run(signals: Signals) -> None:
     """Run the command line; every expected error is one message on stderr and an exit code."""
+    logging.lastResort = _SaidLines(logging.WARNING)  # type: ignore[assignment]
     with warnings.catch_warnings():
         warnings.showwarning = _say_warning
         _run(signals)
 
 
+class _SaidLines(logging.Handler):
+    """Writes what is logged as commands write: a worker's words are anybody's."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())
+
+
 def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Write a warning as commands write theirs, without the place in the code."""
     say(f"warning: {str(message).removeprefix('hpabatch: ')}")
+
+
+def _check_arguments(arguments: Sequence[str]) -> None:
+    """Refuse arguments that are not UTF-8: polars, JSON and Parquet have no such text."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise UsageError(
+                f"expected arguments in UTF-8, got {argument}; rename that file or folder"
+            ) from None
 
 
 def _run(signals: Signals) -> None:
@@ -60,6 +81,7 @@ def _run(signals: Signals) -> None:
         )
 
         signals.working = True
+        _check_arguments(sys.argv[1:])
         app()
     except HpabatchError as error:
         tell_error(error)

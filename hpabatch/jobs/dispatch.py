@@ -309,4 +309,4 @@ class Dispatch:
 def _error_of(answer: Answer) -> HpabatchError:
     """Return a worker's error as one of the command."""
     kind = UnfinishedError if answer["error"] == UnfinishedError.__name__ else UsageError
-    return kind(*answer.get("lines", ()))
+    return kind(*(answer.get("lines") or [answer["error"]]))

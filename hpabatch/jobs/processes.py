@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import queue
+import selectors
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,10 @@ from hpabatch.errors import UsageError
 
 AHEAD: Final = "--ahead"
 _WAIT_S: Final = 10.0
+_LOOK_S: Final = 1.0
+_STOPPED_S: Final = 10.0
+"""Time for which a worker may be stopped (SIGSTOP) before it is ended."""
+
 _STDERR: Final = 2
 
 
@@ -85,6 +90,7 @@ class Child:
         finally:
             os.close(writing)
         self._answers = os.fdopen(reading, "rb")
+        self._why = ""
 
     @property
     def pid(self) -> int:
@@ -92,16 +98,31 @@ class Child:
         return self._process.pid
 
     def ask(self, order: str) -> str:
-        """Return the answer to an order, one line of JSON; "": the process has ended."""
+        """Return the answer to an order, one line of JSON; "": the process has ended.
+
+        One that somebody stops for some seconds is ended.
+        """
         stdin = self._process.stdin
         assert stdin is not None
         try:
             stdin.write(order.encode() + b"\n")
             stdin.flush()
+            self._wait()
             line = self._answers.readline()
         except (OSError, ValueError):
             return ""
         return line.decode() if line.endswith(b"\n") else ""
+
+    def _wait(self) -> None:
+        """Wait until there is an answer, or the process has ended or is stopped for long."""
+        looks, options = 0, os.WSTOPPED | os.WNOHANG | os.WNOWAIT
+        with selectors.DefaultSelector() as ready:  # (select takes no descriptor above 1023)
+            ready.register(self._answers, selectors.EVENT_READ)
+            while not ready.select(_LOOK_S):
+                looks = looks + 1 if os.waitid(os.P_PID, self.pid, options) else 0
+                if looks * _LOOK_S >= _STOPPED_S:
+                    self._why = f"it was stopped for {_STOPPED_S:.0f} s, so "
+                    self._process.kill()
 
     def close(self) -> str:
         """End the process; return how it ended, for people."""
@@ -112,7 +133,8 @@ class Child:
             if stream is not None:
                 with suppress(OSError):
                     stream.close()
-        return f"it was ended by signal {-code}" if code < 0 else f"it ended with code {code}"
+        how = f"it was ended by signal {-code}" if code < 0 else f"it ended with code {code}"
+        return f"{self._why}{how}"
 
 
 _ahead: list[Child] = []

@@ -12,8 +12,10 @@ from xml.etree import ElementTree
 
 import polars as pl
 import pytest
+import typer
 from _pytest.mark import ParameterSet
 
+from hpabatch.cli.app import app
 from tests.cli.commands import Done, Run, runner
 from tests.cli.hostile import (
     NASTY,
@@ -50,6 +52,20 @@ FILES = (
      "clusters": [{"name": "c", "cluster": {"server": "{}"}}]},
 )  # fmt: skip
 """Files of several kinds, `{}` the names' end."""
+
+
+def test_no_command_takes_an_argument_that_is_not_utf_8(
+    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runner("history", capfdbinary, monkeypatch)
+    run("--help")  # (imports all commands)
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        run = runner(name, capfdbinary, monkeypatch)
+        for words in [[inner] for inner in getattr(command, "commands", ())] or [[]]:
+            done = run(*words, "hist\udcff\x1b[31mory", "--out", "out")
+            assert (done.code, done.data) == (2, b""), (name, words)
+            told = r"error: expected arguments in UTF-8, got hist\udcff\x1b[31mory; rename that "
+            assert done.stderr == f"{told}file or folder\n"
 
 
 class Places:

@@ -28,7 +28,7 @@ PLAN_JOB = "tests.jobs.squares:plan_job"
 class Squares:
     """Squares numbers, each after `seconds`; `deadly`, `wrong` and `buggy` are tasks.
 
-    The first task fails that does not find the file `flaky`; `reads`: they read standard input;
+    The first task fails that does not find the file `flaky`, or is stopped without `stopping`; `reads`: they read standard input;
     `full`: what has no room, memory or disk.
     """
 
@@ -37,6 +37,7 @@ class Squares:
     wrong: int | None = None
     buggy: int | None = None
     flaky: str | None = None
+    stopping: str | None = None
     reads: bool = False
     full: str = ""
 
@@ -50,6 +51,9 @@ class Squares:
             if self.flaky is not None and not Path(self.flaky).exists():
                 Path(self.flaky).touch()
                 raise HistoryError("the bucket does not answer")
+            if self.stopping is not None and not Path(self.stopping).exists():
+                Path(self.stopping).touch()
+                os.kill(os.getpid(), signal.SIGSTOP)
             if self.reads and sys.stdin.buffer.read():
                 raise HistoryError("standard input has orders")
             yield 1 // (task.argument != self.buggy) * task.argument**2
