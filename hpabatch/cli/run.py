@@ -7,18 +7,18 @@ import logging
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
 
 from hpabatch.cli.app import app
 from hpabatch.cli.signals import Signals
 from hpabatch.cli.talk import say, tell_error
-from hpabatch.errors import EXIT_TERMINATED, EXIT_UNREADABLE, HpabatchError, UsageError
+from hpabatch.errors import EXIT_TERMINATED, EXIT_UNREADABLE, HpabatchError
 
 # What the machine refuses, wherever a reader or writer did not expect it, is no bug of ours.
 _SURROUNDINGS = (
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP),
     *(errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE),
 )
+_SHOWN_NAME = 200  # characters
 _REMEDY = "name another place, or let this user have this one"
 
 
@@ -40,17 +40,6 @@ class _SaidLines(logging.Handler):
 def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Write a warning as commands write theirs, without the place in the code."""
     say(f"warning: {str(message).removeprefix('hpabatch: ')}")
-
-
-def _check_arguments(arguments: Sequence[str]) -> None:
-    """Refuse arguments that are not UTF-8: polars, JSON and Parquet have no such text."""
-    for argument in arguments:
-        try:
-            argument.encode()
-        except UnicodeEncodeError:
-            raise UsageError(
-                f"expected arguments in UTF-8, got {argument}; rename that file or folder"
-            ) from None
 
 
 def _run(signals: Signals) -> None:
@@ -81,7 +70,8 @@ def _run(signals: Signals) -> None:
         )
 
         signals.working = True
-        _check_arguments(sys.argv[1:])
+        for argument in sys.argv[1:]:
+            argument.encode()
         app()
     except HpabatchError as error:
         tell_error(error)
@@ -92,6 +82,13 @@ def _run(signals: Signals) -> None:
         if error.filename is None or error.errno not in _SURROUNDINGS:
             raise
         say(f"error: {error.filename}: {error.strerror}; {_REMEDY}")
+        sys.exit(EXIT_UNREADABLE)
+    except UnicodeEncodeError as error:
+        # Bytes of a name that are not UTF-8: polars, pyarrow, JSON and Parquet have no such text.
+        if not "\udc80" <= error.object[error.start] <= "\udcff":
+            raise
+        name = error.object[:_SHOWN_NAME]
+        say(f"error: expected arguments and names of files in UTF-8, got {name}; rename that")
         sys.exit(EXIT_UNREADABLE)
     except SystemExit:
         if signals.asked == signal.SIGTERM:

@@ -28,8 +28,9 @@ PLAN_JOB = "tests.jobs.squares:plan_job"
 class Squares:
     """Squares numbers, each after `seconds`; `deadly`, `wrong` and `buggy` are tasks.
 
-    The first task fails that does not find the file `flaky`, or is stopped without `stopping`; `reads`: they read standard input;
-    `full`: what has no room, memory or disk.
+    The first task fails that does not find the file `flaky`; the first that does not find
+    `stopping` stops its process; `reads`: they read standard input; `full`: what has no room,
+    memory or disk.
     """
 
     seconds: float = 0.0
