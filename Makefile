@@ -47,9 +47,11 @@ demo: $(VENV)/.core
 # thread is enough for polars, and threads of kernels must not spin while they wait), and two that
 # mostly wait for real servers: those of scaling and all others. What computes is `nice`, so that a
 # server answers when it is asked. More parts at once make tests that race with servers fail. A part
-# begins when another one has ended; PARTS=test-cluster adds one, which waits too.
+# begins when another one has ended; PARTS=test-cluster adds one, which waits too. In the model
+# nothing is compiled: its tests run once, where their coverage is measured.
 IMPORTS  := importers inputs
-APART    := cluster docs history jobs model reference report
+APART    := cluster docs history jobs reference report
+PLAIN    := model
 COMMANDS := api cli live
 APPLY    := $(wildcard tests/real/test_live_apply*.py)
 LIVE     := $(filter-out $(APPLY),$(wildcard tests/real/test_live_*.py))
@@ -70,7 +72,7 @@ test: $(VENV)/.dev
 test-compiled test-commands test-interpreted test-imports test-apart: BUSY := nice env $(BUSY)
 
 test-compiled: kernels
-	$(call TESTED,$(patsubst %,--ignore=tests/%,$(APART) $(COMMANDS) $(IMPORTS) real))
+	$(call TESTED,$(patsubst %,--ignore=tests/%,$(APART) $(COMMANDS) $(IMPORTS) $(PLAIN) real))
 
 test-commands: kernels
 	$(call TESTED,$(COMMANDS:%=tests/%))
@@ -108,7 +110,8 @@ ENGINE := shards/test_align shards/test_ambiguity simulate/test_export fit/test_
   fleet/test_membership explain/test_moment fit/test_overrides shards/test_ways replay/test_run \
   simulate/test_scenario simulate/test_loop explain/test_status \
   sweep/test_blocks fleet/test_versions fidelity/test_walk
-INTERPRETED := tests/layout tests/packing tests/conformance tests/fuzz tests/kernels tests/model tests/rules \
+INTERPRETED := tests/layout tests/packing tests/conformance tests/fuzz tests/kernels tests/rules \
+  $(PLAIN:%=tests/%) \
   $(ENGINE:%=tests/engine/%.py) \
   tests/engine/simulate/test_laws.py::test_counting_equal_pods_together_changes_nothing
 

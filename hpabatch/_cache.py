@@ -26,6 +26,7 @@ import pickle
 import re
 import secrets
 import shutil
+import stat
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -187,7 +188,12 @@ class _Entries:
     def load(self, key: object) -> Any:
         """Return an entry, None if there is none that is whole."""
         try:
-            data = self._path(key).read_bytes()
+            # (opening a named pipe would wait for its writer)
+            handle = os.open(self._path(key), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+            with open(handle, "rb") as stream:
+                if not stat.S_ISREG(os.fstat(handle).st_mode):
+                    return None
+                data = stream.read()
         except OSError:
             return None
         checksum, packed = data[:_CHECKSUM_BYTES], data[_CHECKSUM_BYTES:]

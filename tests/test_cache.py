@@ -46,6 +46,16 @@ def be_of_another_key(path: Path) -> None:
     other._path("another signature").replace(path)
 
 
+def be_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def be_link(path: Path) -> None:
+    """Stand for the same bytes at a place whose owner nobody has looked at."""
+    path.symlink_to(path.rename(path.parent.parent / "elsewhere"))
+
+
 DAMAGES: list[Callable[[Path], object]] = [
     lambda path: path.write_bytes(b""),
     lambda path: path.write_bytes(b"\x80\x04."),
@@ -54,6 +64,8 @@ DAMAGES: list[Callable[[Path], object]] = [
     cut,
     flip,
     be_folder,
+    be_pipe,
+    be_link,
     be_of_another_key,
 ]
 
@@ -62,15 +74,17 @@ DAMAGES: list[Callable[[Path], object]] = [
 def test_an_entry_that_is_not_what_was_written_is_missing_and_replaced(
     tmp_path: Path, damage: Callable[[Path], object]
 ) -> None:
-    entries = _Entries(str(tmp_path), "rule-1.py311")
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    entries = _Entries(str(folder), "rule-1.py311")
     entries.save(KEY, CODE)
     assert entries.load(KEY) == CODE
-    (path,) = tmp_path.iterdir()
+    (path,) = folder.iterdir()
     damage(path)
     assert entries.load(KEY) is None
     entries.save(KEY, CODE)
     assert entries.load(KEY) == CODE
-    assert list(tmp_path.iterdir()) == [path]  # no temporary file is left
+    assert list(folder.iterdir()) == [path]  # no temporary file is left
 
 
 def test_signatures_have_entries_of_their_own(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import signal
 import sys
 import warnings
@@ -17,14 +18,23 @@ _SURROUNDINGS = (
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP),
     *(errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE),
 )
+_SHOWN_NAME = 200  # characters
 _REMEDY = "name another place, or let this user have this one"
 
 
 def run(signals: Signals) -> None:
     """Run the command line; every expected error is one message on stderr and an exit code."""
+    logging.lastResort = _SaidLines(logging.WARNING)  # type: ignore[assignment]
     with warnings.catch_warnings():
         warnings.showwarning = _say_warning
         _run(signals)
+
+
+class _SaidLines(logging.Handler):
+    """Writes what is logged as commands write: a worker's words are anybody's."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())
 
 
 def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
@@ -60,6 +70,8 @@ def _run(signals: Signals) -> None:
         )
 
         signals.working = True
+        for argument in sys.argv[1:]:
+            argument.encode()
         app()
     except HpabatchError as error:
         tell_error(error)
@@ -70,6 +82,13 @@ def _run(signals: Signals) -> None:
         if error.filename is None or error.errno not in _SURROUNDINGS:
             raise
         say(f"error: {error.filename}: {error.strerror}; {_REMEDY}")
+        sys.exit(EXIT_UNREADABLE)
+    except UnicodeEncodeError as error:
+        # Bytes of a name that are not UTF-8: polars, pyarrow, JSON and Parquet have no such text.
+        if not "\udc80" <= error.object[error.start] <= "\udcff":
+            raise
+        name = error.object[:_SHOWN_NAME]
+        say(f"error: expected arguments and names of files in UTF-8, got {name}; rename that")
         sys.exit(EXIT_UNREADABLE)
     except SystemExit:
         if signals.asked == signal.SIGTERM:

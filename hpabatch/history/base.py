@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from datetime import date
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
 import polars as pl
 
+from hpabatch._json import decode_json
 from hpabatch.errors import HistoryError
 from hpabatch.history import schema
 from hpabatch.history.checks import check_validity
@@ -313,12 +314,20 @@ class History(ABC):
             self.warnings.append(text)
 
 
+class _Metric(msgspec.Struct):
+    type: str
+
+
+class _Spec(msgspec.Struct):
+    metrics: list[_Metric] | None = None
+
+
 def _reads_usage(text: str) -> bool:
     """Return whether a spec has a metric of usage, as one without metrics has by default."""
     try:
-        metrics = json.loads(text).get("metrics") or [{"type": "Resource"}]
-        return any(metric["type"] in ("Resource", "ContainerResource") for metric in metrics)
-    except (ValueError, AttributeError, KeyError, TypeError):  # (told where specs are decoded)
+        metrics = decode_json(text, _Spec).metrics
+        return not metrics or any(m.type in ("Resource", "ContainerResource") for m in metrics)
+    except ValueError:  # (told where specs are decoded)
         return False
 
 

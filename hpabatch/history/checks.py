@@ -6,15 +6,18 @@ and the fix.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from difflib import get_close_matches
+from typing import TypeVar
 
 import polars as pl
 
+from hpabatch._json import decode_json
 from hpabatch.errors import HistoryError
 from hpabatch.history.columns import INT, TIME, Column, Table
 from hpabatch.history.convert import convert_series
+
+T = TypeVar("T")
 
 YEAR_2000_MS = 946_684_800_000
 YEAR_2100_MS = 4_102_444_800_000
@@ -268,15 +271,25 @@ def _likely_unit(value: int) -> str:
     return "check the unit: milliseconds since 1970 are wanted"
 
 
+def decode_cell(text: str, kind: type[T], column: str) -> T:
+    """Return the JSON in a cell of a history; a store's strings are not checked when it is read.
+
+    Raises:
+        HistoryError: it is no JSON of that type.
+    """
+    try:
+        return decode_json(text, kind)
+    except ValueError as error:
+        raise HistoryError(f"{column}: {error}; correct it where it came from") from error
+
+
 def _check_json(frame: pl.DataFrame, series: pl.Series, column: Column, at: str) -> None:
     wanted: type = dict if column.json == "object" else list
     broken = []
     for text in series.drop_nulls().unique():
         try:
-            fits = isinstance(json.loads(text), wanted)
-        except (ValueError, RecursionError):
-            fits = False
-        if not fits:
+            decode_json(text, wanted)
+        except ValueError:
             broken.append(text)
     if broken:
         refuse_rows(

@@ -22,6 +22,7 @@ from hpabatch.model.suggestions import did_you_mean
 
 MAX_SETTINGS: Final = 100_000
 _SHOWN_VALUES = 1000  # of an axis, where there are no settings to take them from
+_SHOWN_TEXT = 200
 _EXAMPLE = "--grid target=50:85:5"
 
 
@@ -72,7 +73,8 @@ def read_grids(
     mistakes: list[str] = []
     for text in grids:
         axis, found = _read_axis(text, sets, open_ranges=samples is not None)
-        mistakes += [f"--grid {text}: {problem}" for problem in found]
+        told = text if len(text) <= _SHOWN_TEXT else f"{text[:_SHOWN_TEXT]}…"
+        mistakes += [f"--grid {told}: {problem}" for problem in dict.fromkeys(found)]
         if axis is not None and axis.field in axes:
             mistakes.append(f"--grid {text}: the field {axis.field} has another grid already")
         elif axis is not None:

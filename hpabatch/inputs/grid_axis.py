@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
 from typing import Final
 
 from hpabatch.model.settings.fields import Field, canonical_value
@@ -77,28 +80,30 @@ class Span:
         return (int(ends[0]), int(ends[1])) if ends[0].isdigit() and ends[1].isdigit() else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Axis:
     """A field and the values of it that a grid has, in the order they were given."""
 
     field: str
     items: tuple[Listed | Span, ...]
 
+    @cached_property
+    def _ends(self) -> list[int]:
+        """The number of values up to the end of each item."""
+        return list(accumulate(map(len, self.items)))
+
     def __len__(self) -> int:
         """Return the number of values."""
-        return sum(len(item) for item in self.items)
+        return self._ends[-1]
 
     def __iter__(self) -> Iterator[str]:
         """Yield the values."""
-        return (self.at(k) for k in range(len(self)))
+        return (item.at(k) for item in self.items for k in range(len(item)))
 
     def at(self, k: int) -> str:
         """Return the value at a place."""
-        for item in self.items:
-            if k < len(item):
-                return item.at(k)
-            k -= len(item)
-        raise IndexError(k)
+        place = bisect_right(self._ends, k)
+        return self.items[place].at(k - self._ends[place] + len(self.items[place]))
 
     def some(self, most: int) -> list[str]:
         """Return the distinct values; of too many the first and the last ones."""

@@ -18,9 +18,9 @@ import yaml
 from yaml.constructor import ConstructorError
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from hpabatch._json import MAX_DEPTH, items_of
 from hpabatch.model.quantity import json_number
 
-MAX_DEPTH = 200
 MAX_EXPANDED_NODES = 1_000_000
 
 _PREFIX = "tag:yaml.org,2002:"
@@ -211,20 +211,11 @@ def _is_shallow_json(text: str) -> bool:
     if not text.lstrip().startswith(("{", "[")):
         return False
     try:
-        level: list[object] = [json.loads(text)]
+        for _ in items_of(json.loads(text)):
+            pass
     except (ValueError, RecursionError):
         return False
-    depth = 0
-    while level:
-        inner: list[object] = []
-        for item in level:
-            if isinstance(item, dict):
-                inner.extend(item.values())
-            elif isinstance(item, list):
-                inner.extend(item)
-        level = inner
-        depth += 1
-    return depth <= MAX_DEPTH
+    return True
 
 
 def start_line(part: Node | yaml.Event | None) -> int:

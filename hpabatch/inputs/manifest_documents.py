@@ -27,6 +27,7 @@ _BLANK = re.compile(r"\A(?:[ \t]*(?:#[^\n]*|%[^\n]*)?(?:\r?\n|\Z))*\Z")
 _TEMPLATE = re.compile(r"(?<!\$)\{\{.*?(?:\}\}|$)")
 _MAX_LIST_DEPTH = 10
 _JSON = json.JSONDecoder()
+_SPACE = re.compile(r"\s*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -119,12 +120,13 @@ def parse_json(piece: str) -> list[Document] | None:
     if not piece.lstrip().startswith(("{", "[")):
         return None
     documents: list[Document] = []
-    position = 0
+    position, end = 0, len(piece.rstrip())
     try:
-        while rest := piece[position:].lstrip():
-            value, length = _JSON.raw_decode(rest)
+        while position < end:
+            # (a copy of the rest for each document would take quadratic time)
+            start = _SPACE.match(piece, position).end()  # type: ignore[union-attr]
+            value, position = _JSON.raw_decode(piece, start)
             documents.append(Document(_without_surrogates(value), None, []))
-            position = len(piece) - len(rest) + length
     except (ValueError, RecursionError):
         return None
     return documents

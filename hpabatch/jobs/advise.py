@@ -26,12 +26,13 @@ from typing import Any, Final
 
 import polars as pl
 
+from hpabatch._json import decode_json
 from hpabatch.engine.advise.run import Recommendations
 from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.engine.sweep.run import SweepPlan, prepare_part, trajectory_points
 from hpabatch.errors import UsageError
 from hpabatch.history.atomic import atomic_path
-from hpabatch.history.files import read_regular
+from hpabatch.history.files import read_small
 from hpabatch.importers.table.files import digest_file
 from hpabatch.jobs.folder import LOCK, claim
 from hpabatch.jobs.parquet import write_parquet
@@ -156,10 +157,9 @@ class AdviceFolder:
     def _index(self) -> Mapping[str, Any]:
         path = self.path / INDEX
         try:
-            found = json.loads(read_regular(path)) if path.is_file() else {}
+            return decode_json(read_small(path), dict[str, Any]) if path.is_file() else {}
         except ValueError:
             return {}
-        return found if isinstance(found, dict) else {}
 
     def _write(self, facts: Mapping[str, Any]) -> None:
         with atomic_path(self.path / INDEX) as temporary:

@@ -89,7 +89,7 @@ def _fault(address: str, folder: str | None, error: BaseException) -> HpabatchEr
     if found:
         return UsageError(f"--scheduler {address} {found}")
     return UsageError(
-        f"--scheduler {address} is no Dask scheduler, or a busy one ({brief(error)}): expected its "
+        f"--scheduler {address} is no Dask scheduler ({brief(error)}): expected its "
         "own port, usually 8786 (8787 is its dashboard)"
     )
 
@@ -107,6 +107,8 @@ def _fault_of_plain(connection: socket.socket, host: str) -> str:
     except ssl.SSLError as error:
         if "ALERT" not in (error.reason or ""):
             return ""
+    except TimeoutError:  # (a scheduler that is busy or stopped is as silent)
+        raise
     except OSError:
         return ""
     return "speaks TLS: expected a tls:// address, with --scheduler-tls"
@@ -128,6 +130,8 @@ def _fault_of_tls(connection: socket.socket, host: str, context: ssl.SSLContext)
         if "ALERT" in (error.reason or ""):
             return f"refuses the certificate tls.crt ({_words(error)}): expected one that it trusts"
         return "" if shaken else _NO_TLS
+    except TimeoutError:
+        raise
     except OSError:
         return "" if shaken else _NO_TLS
     return ""

@@ -22,10 +22,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
+from hpabatch._json import decode_json
 from hpabatch.errors import UnfinishedError, UsageError
 from hpabatch.inputs.workers import TLS_FILES, Spread
 from hpabatch.jobs.contact import brief, greet
-from hpabatch.jobs.processes import Child, Reply
+from hpabatch.jobs.processes import Answer, Child, Reply
 
 _CONNECT_S: Final = 15
 _POLL_S: Final = 1.0
@@ -188,7 +189,7 @@ class DaskPool:
     def _reply(self, worker: str, done: Future[str]) -> Reply:
         """Return what came of an order."""
         try:
-            answer = json.loads(done.result())
+            answer = decode_json(done.result(), Answer)
         except UsageError:
             raise
         except Exception as error:  # (its worker died with it, in one of many ways)

@@ -6,17 +6,18 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from hpabatch.errors import HpabatchError, UnfinishedError, UsageError
 from hpabatch.jobs.folder import JobFolder
 from hpabatch.jobs.loop import Task
 from hpabatch.jobs.orders import Order
 from hpabatch.jobs.parts_place import job_name, place_of
-from hpabatch.jobs.processes import Reply
+from hpabatch.jobs.processes import Answer, Reply
 from hpabatch.jobs.worker import DESCRIBE, describe, is_compiled
+from hpabatch.model.printable import printable_lines
 
 MOST_TRIES: Final = 3
 """Workers that may die or fail at the same task before it is given up."""
@@ -233,7 +234,7 @@ class Dispatch:
             self._lost(reply, task)
             return None
         if "bug" in reply.answer:
-            raise RuntimeError(f"{reply.worker}:\n{reply.answer['bug']}")
+            raise RuntimeError(printable_lines(f"{reply.worker}:\n{reply.answer['bug']}"))
         if task is None:
             self._compare(reply)
             return None
@@ -287,7 +288,7 @@ class Dispatch:
         """Take a worker on (UsageError: its versions differ from those here)."""
         if "error" in reply.answer:
             raise _error_of(reply.answer)
-        there = reply.answer["found"]
+        there = reply.answer.get("found", {})
         for name, mine in self._here.items():
             if there.get(name) != mine:
                 raise UsageError(
@@ -298,14 +299,14 @@ class Dispatch:
         del self._tries[reply.worker]
         # (where this process lacks the kernel too, the command has said so)
         kernel = self._order.kernel
-        if self._tells_compiling and not reply.answer["compiled"] and is_compiled(kernel):
+        if self._tells_compiling and not reply.answer.get("compiled", True) and is_compiled(kernel):
             self._tells_compiling = False
             _log.warning(
                 "%s compiles %s first, once a machine, about two minutes", reply.worker, kernel
             )
 
 
-def _error_of(answer: Mapping[str, Any]) -> HpabatchError:
+def _error_of(answer: Answer) -> HpabatchError:
     """Return a worker's error as one of the command."""
     kind = UnfinishedError if answer["error"] == UnfinishedError.__name__ else UsageError
-    return kind(*answer["lines"])
+    return kind(*(answer.get("lines") or [answer["error"]]))

@@ -31,13 +31,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Final
 
+import msgspec
 import polars as pl
 
 import hpabatch
+from hpabatch._json import decode_json
 from hpabatch._trust import why_not_private
 from hpabatch.errors import HistoryError, RefusedError, UnfinishedError, UsageError, as_usage
 from hpabatch.history.atomic import flush, remove
-from hpabatch.history.files import lock_file, read_regular
+from hpabatch.history.files import lock_file, read_small
 
 FORMAT: Final = 1
 RECORD: Final = "record.json"
@@ -83,6 +85,20 @@ def made_by() -> list[str]:
     """Return the code whose differences may show in the bytes of a part: digest and versions."""
     libraries = [f"{name} {version(name)}" for name in _WRITERS]
     return [hpabatch.__version__, code_digest(), *libraries]
+
+
+class PartRecord(msgspec.Struct):
+    """Record of a finished part: fingerprint of the job, sizes of its files (bytes), figures."""
+
+    job: str
+    files: dict[str, int]
+    record: dict[str, Any]
+
+
+class _Job(msgspec.Struct):
+    fingerprint: str = ""
+    format: int = 0
+    facts: dict[str, str] | None = None
 
 
 class JobFolder:
@@ -316,8 +332,8 @@ def claim(path: Path) -> BinaryIO:
 
 def _settle(path: Path, identity: Identity, restart: bool, replace: bool | None) -> None:
     """Make sure that the folder is this job's, and write down that it is."""
-    left = None if restart else _read_json(path / _JOB)
-    if left is not None and left.get("fingerprint") != identity.fingerprint:
+    left = None if restart else _left_job(path / _JOB)
+    if left is not None and left.fingerprint != identity.fingerprint:
         if not replace:
             option = "--restart" if replace is None else "--replace"
             raise UsageError(
@@ -345,12 +361,11 @@ def _settle(path: Path, identity: Identity, restart: bool, replace: bool | None)
     flush(path)
 
 
-def _difference(left: Mapping[str, Any], identity: Identity) -> str:
+def _difference(left: _Job, identity: Identity) -> str:
     """Return in which fact two jobs differ, as far as is known."""
-    old, new = left.get("facts"), identity.facts
-    if left.get("format") != FORMAT or not isinstance(old, dict):
+    if left.format != FORMAT or left.facts is None:
         return "of another version of hpabatch"
-    return first_difference(old, new) or "other HPAs"
+    return first_difference(left.facts, identity.facts) or "other HPAs"
 
 
 def first_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
@@ -365,25 +380,23 @@ def first_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 
 def read_record(place: Path, fingerprint: str) -> dict[str, Any] | None:
     """Return a task's record; None: it is not whole, or of another job."""
-    found = _read_json(place / RECORD)
     try:
-        if found is None or found["job"] != fingerprint:
+        found = decode_json(read_small(place / RECORD), PartRecord)
+        if found.job != fingerprint:
             return None
-        for name, size in found["files"].items():
+        for name, size in found.files.items():
             if (place / name).stat().st_size != size:
                 return None
-        record = found["record"]
-    except (OSError, KeyError, AttributeError, TypeError):
-        return None
-    return record if isinstance(record, dict) else None
-
-
-def _read_json(path: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads(read_regular(path))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return found.record
+
+
+def _left_job(path: Path) -> _Job | None:
+    try:
+        return decode_json(read_small(path), _Job)
+    except (OSError, ValueError):
+        return None
 
 
 def cannot_write(path: Path, error: OSError) -> UsageError:

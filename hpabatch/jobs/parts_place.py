@@ -22,13 +22,15 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from hpabatch._json import decode_json
 from hpabatch.errors import HistoryError, UnfinishedError, UsageError, as_usage
 from hpabatch.history.atomic import atomic_path
-from hpabatch.history.files import read_regular
+from hpabatch.history.files import read_small
 from hpabatch.history.store.storage import Storage, open_storage
-from hpabatch.jobs.folder import NEW_PLACES, PLACES, RECORD, JobFolder, cannot_write
+from hpabatch.jobs.folder import NEW_PLACES, PLACES, RECORD, JobFolder, PartRecord, cannot_write
 
 _NAME_LENGTH: Final = 24
+_FILE = re.compile(r"\w[\w.-]*")
 _JOB = re.compile(rf"[0-9a-f]{{{_NAME_LENGTH}}}", re.ASCII)
 _REMOVED_AT_ONCE: Final = 1000
 
@@ -82,11 +84,11 @@ class PartsPlace:
             UsageError: the place cannot be read, or the job folder cannot be written.
         """
         try:
-            found = json.loads(self._read(key, RECORD) or b"")
-            sizes, kept = dict(found["files"]), dict(found["record"])
-        except (ValueError, KeyError, TypeError):
+            found = decode_json(self._read(key, RECORD) or b"", PartRecord)
+        except ValueError:
             return False
-        if found.get("job") != folder.fingerprint or any("/" in name for name in sizes):
+        sizes = found.files
+        if found.job != folder.fingerprint or not all(map(_FILE.fullmatch, sizes)):
             return False
         try:
             with folder.task(key) as (place, record):
@@ -95,7 +97,7 @@ class PartsPlace:
                     if data is None or len(data) != size:
                         raise _IncompleteError
                     (place / name).write_bytes(data)
-                record.update(kept)
+                record.update(found.record)
         except _IncompleteError:
             return False
         with self._lock:
@@ -169,9 +171,8 @@ def remember_place(location: str, folder: JobFolder) -> None:
 def remembered_places(folder: JobFolder) -> list[tuple[str, str]]:
     """Return where parts may have been left for a job folder, each with its job's name there."""
     try:
-        found = json.loads(read_regular(folder.path / PLACES))
-        pairs = [(str(place), str(job)) for place, job in found]
-    except (OSError, ValueError, TypeError):
+        pairs = decode_json(read_small(folder.path / PLACES), list[tuple[str, str]])
+    except (OSError, ValueError):
         return []
     # (without its name a job's parts would be all that is at the place)
     return [(place, job) for place, job in pairs if _JOB.fullmatch(job)]

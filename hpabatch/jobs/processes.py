@@ -5,22 +5,47 @@ It imports little, because a Dask worker imports it too.
 
 from __future__ import annotations
 
-import json
 import os
 import queue
+import selectors
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, TypedDict
 
+from hpabatch._json import decode_json
 from hpabatch.errors import UsageError
 
 AHEAD: Final = "--ahead"
 _WAIT_S: Final = 10.0
+_LOOK_S: Final = 1.0
+_STOPPED_S: Final = 10.0
+"""Time for which a worker may be stopped (SIGSTOP) before it is ended."""
+
 _STDERR: Final = 2
+
+
+class Answer(TypedDict, total=False):
+    """What a worker says of an order: one of these, with what belongs to it.
+
+    Attributes:
+        done: the key of the task that is finished.
+        found, compiled: versions of the worker, and whether it has the kernel compiled.
+        error, lines: name and lines of an error of the package.
+        bug: a traceback.
+        lost: how the process beside a Dask worker ended.
+    """
+
+    done: str
+    found: dict[str, str]
+    compiled: bool
+    error: str
+    lines: list[str]
+    bug: str
+    lost: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +56,7 @@ class Reply:
     """
 
     worker: str
-    answer: Mapping[str, Any]
+    answer: Answer
     lost: str = ""
     gone: bool = False
 
@@ -65,6 +90,7 @@ class Child:
         finally:
             os.close(writing)
         self._answers = os.fdopen(reading, "rb")
+        self._why = ""
 
     @property
     def pid(self) -> int:
@@ -72,16 +98,31 @@ class Child:
         return self._process.pid
 
     def ask(self, order: str) -> str:
-        """Return the answer to an order, one line of JSON; "": the process has ended."""
+        """Return the answer to an order, one line of JSON; "": the process has ended.
+
+        One that somebody stops for some seconds is ended.
+        """
         stdin = self._process.stdin
         assert stdin is not None
         try:
             stdin.write(order.encode() + b"\n")
             stdin.flush()
+            self._wait()
             line = self._answers.readline()
         except (OSError, ValueError):
             return ""
         return line.decode() if line.endswith(b"\n") else ""
+
+    def _wait(self) -> None:
+        """Wait until there is an answer, or the process has ended or is stopped for long."""
+        looks, options = 0, os.WSTOPPED | os.WNOHANG | os.WNOWAIT
+        with selectors.DefaultSelector() as ready:  # (select takes no descriptor above 1023)
+            ready.register(self._answers, selectors.EVENT_READ)
+            while not ready.select(_LOOK_S):
+                looks = looks + 1 if os.waitid(os.P_PID, self.pid, options) else 0
+                if looks * _LOOK_S >= _STOPPED_S:
+                    self._why = f"it was stopped for {_STOPPED_S:.0f} s, so "
+                    self._process.kill()
 
     def close(self) -> str:
         """End the process; return how it ended, for people."""
@@ -92,7 +133,8 @@ class Child:
             if stream is not None:
                 with suppress(OSError):
                     stream.close()
-        return f"it was ended by signal {-code}" if code < 0 else f"it ended with code {code}"
+        how = f"it was ended by signal {-code}" if code < 0 else f"it ended with code {code}"
+        return f"{self._why}{how}"
 
 
 _ahead: list[Child] = []
@@ -158,7 +200,7 @@ class ProcessPool:
         # waiting.
         try:
             if line := child.ask(order):
-                self._replies.put(Reply(worker, json.loads(line)))
+                self._replies.put(Reply(worker, decode_json(line, Answer)))
                 return
             why = child.close()
         except Exception as error:  # noqa: BLE001

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
+from hpabatch._json import decode_json
 from hpabatch.history.atomic import atomic_folder, atomic_path
-from hpabatch.history.files import read_regular
+from hpabatch.history.files import read_small
 from hpabatch.jobs.folder import PUBLISHED, JobFolder
 from hpabatch.jobs.joining import join_parquet
 from hpabatch.jobs.parquet import EVIDENCE_KEY, evidence_metadata
@@ -39,15 +42,19 @@ class Destination:
         return self.real_path.with_name(f".{self.real_path.name}.job")
 
 
+class _Evidence(msgspec.Struct):
+    parts: list[str]
+    evidence: dict[str, str] = msgspec.field(name=EVIDENCE_KEY)
+
+
 def is_result_folder(path: Path) -> bool:
     """Say whether a folder holds nothing but the parts of a replay."""
     try:
         if not any(path.iterdir()):
             return True
-        found = json.loads(read_regular(path / EVIDENCE_FILE))
-        names = {EVIDENCE_FILE, *found["parts"]}
-        return EVIDENCE_KEY in found and {p.name for p in path.iterdir()} <= names
-    except (OSError, ValueError, TypeError, KeyError):
+        parts = decode_json(read_small(path / EVIDENCE_FILE), _Evidence).parts
+        return {p.name for p in path.iterdir()} <= {EVIDENCE_FILE, *parts}
+    except (OSError, ValueError):
         return False
 
 

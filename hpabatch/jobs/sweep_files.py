@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import polars as pl
 
+from hpabatch._json import decode_json
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import HistoryError
-from hpabatch.history.files import open_regular, read_regular
+from hpabatch.history.files import open_regular, read_small
 from hpabatch.importers.table.files import digest_file
 from hpabatch.jobs.parquet import write_parquet
 
@@ -49,20 +51,19 @@ def read_sweep(path: Path | str) -> SweepResult:
     folder = Path(path)
     try:
         about = _about(folder)
-        if about["format"] == FORMAT:
+        if isinstance(about, _Sweep):
             tables = {name: _table(folder, name) for name in TABLES}
             digests = _digests(folder)
-            if about.get(_DIGESTS, digests) != digests:  # (older versions name none)
+            if about.digests not in (None, digests):  # (older versions name none)
                 raise _NoSweepError(f"its tables are not those that {ABOUT} names")
-            evidence = {str(name): str(text) for name, text in about["evidence"].items()}
-            return SweepResult(**tables, evidence=evidence, parameters=about["parameters"])
+            return SweepResult(**tables, evidence=about.evidence, parameters=about.parameters)
     except _NoSweepError as error:
         raise HistoryError(
             f"{folder} is not the folder of a sweep ({error}): name the one that `hpabatch sweep "
             "--out` wrote, or sweep again"
         ) from error
     raise HistoryError(
-        f"{folder} is a sweep of format {about['format']}, and this version reads {FORMAT}: sweep "
+        f"{folder} is a sweep of format {about.format}, and this version reads {FORMAT}: sweep "
         "again, or read it with the version that wrote it"
     )
 
@@ -83,18 +84,30 @@ def sweep_origin(folder: Path) -> tuple[Mapping[str, str], Mapping[str, Any]] | 
     """Return the evidence and the request of a sweep, without its tables; None: not known."""
     try:
         about = _about(folder)
-        evidence, request = about["evidence"], about["parameters"]["request"]
-    except (_NoSweepError, KeyError, TypeError):
+    except _NoSweepError:
         return None
-    return (evidence, request) if isinstance(request, dict) else None
+    if not isinstance(about, _Sweep):
+        return None
+    request = about.parameters.get("request")
+    return (about.evidence, request) if isinstance(request, dict) else None
 
 
 class _NoSweepError(Exception):
     """Says what is wrong with a folder, or with a file of it, for people."""
 
 
-def _about(folder: Path) -> dict[str, Any]:
-    """Return what a sweep is; of another format's only `format` is known to be there."""
+class _About(msgspec.Struct):
+    format: int
+
+
+class _Sweep(_About):
+    evidence: dict[str, str]
+    parameters: dict[str, Any]
+    digests: dict[str, str] | None = msgspec.field(default=None, name=_DIGESTS)
+
+
+def _about(folder: Path) -> _About:
+    """Return what a sweep is: a `_Sweep` if it is of this version's format."""
     try:
         if not stat.S_ISDIR(folder.stat().st_mode):
             raise _NoSweepError("it is no folder")
@@ -103,17 +116,13 @@ def _about(folder: Path) -> dict[str, Any]:
     except OSError as error:
         raise _NoSweepError(f"it cannot be read: {error.strerror or error}") from error
     try:
-        found = json.loads(read_regular(folder / ABOUT))
+        data = read_small(folder / ABOUT)
+        about = decode_json(data, _About)
+        return about if about.format != FORMAT else decode_json(data, _Sweep)
     except OSError as error:
         raise _NoSweepError(_cannot_open(ABOUT, error)) from error
     except ValueError as error:
-        raise _NoSweepError(f"{ABOUT} is not JSON") from error
-    if not isinstance(found, dict) or "format" not in found:
-        raise _NoSweepError(f"{ABOUT} names no format")
-    for name in ("evidence", "parameters"):
-        if found["format"] == FORMAT and not isinstance(found.get(name), dict):
-            raise _NoSweepError(f"{ABOUT} has no {name}")
-    return found
+        raise _NoSweepError(f"{ABOUT}: {error}") from error
 
 
 def _table(folder: Path, name: str) -> pl.DataFrame:

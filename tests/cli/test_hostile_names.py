@@ -12,9 +12,12 @@ from xml.etree import ElementTree
 
 import polars as pl
 import pytest
+import typer
 from _pytest.mark import ParameterSet
 
+from hpabatch.cli.app import app
 from tests.cli.commands import Done, Run, runner
+from tests.cli.histories import small
 from tests.cli.hostile import (
     NASTY,
     PLAIN,
@@ -29,6 +32,7 @@ from tests.cluster.fake_api import Got, Wire, kubeconfig, serving, status
 from tests.importers.tables import BEGIN_S, POD_MAP
 from tests.report.pictured import came_to, maker
 
+NOT_UTF_8 = "expected arguments and names of files in UTF-8"
 FORMS = ("table", "json", "csv")
 Commands = Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
 SUFFIXES = {"plain": PLAIN, "nasty": NASTY}
@@ -50,6 +54,34 @@ FILES = (
      "clusters": [{"name": "c", "cluster": {"server": "{}"}}]},
 )  # fmt: skip
 """Files of several kinds, `{}` the names' end."""
+
+
+def test_no_command_takes_an_argument_that_is_not_utf_8(
+    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runner("history", capfdbinary, monkeypatch)
+    run("--help")  # (imports all commands)
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        run = runner(name, capfdbinary, monkeypatch)
+        for words in [[inner] for inner in getattr(command, "commands", ())] or [[]]:
+            done = run(*words, "hist\udcff\x1b[31mory", "--out", "out")
+            assert (done.code, done.data) == (2, b""), (name, words)
+            assert done.stderr == f"error: {NOT_UTF_8}, got hist\\udcff\\x1b[31mory; rename that\n"
+
+
+def test_no_folder_has_a_name_that_is_not_utf_8(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "not\udcffutf-8"
+    place.mkdir()
+    small(tmp_path / "history").rename(place / "history")
+    (tmp_path / "link").symlink_to(place / "history")
+    run = runner("replay", capfdbinary, monkeypatch)
+    monkeypatch.chdir(place)
+    for name in ("history", tmp_path / "link"):
+        done = run(name, "--out", "out.parquet")
+        assert (done.code, done.data) == (2, b"")
+        assert done.stderr.startswith(f"error: {NOT_UTF_8}, got {tmp_path}/not\\udcffutf-8")
 
 
 class Places:

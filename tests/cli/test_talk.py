@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from hpabatch.cli.talk import tell_skipped
 from hpabatch.engine.fleet.candidates import UNKNOWN_DRIVER, Skipped
+from tests.cli.commands import runner
 
 
 def test_hpas_that_lack_an_answer_are_told_together(capsys: pytest.CaptureFixture[str]) -> None:
@@ -17,3 +20,12 @@ def test_hpas_that_lack_an_answer_are_told_together(capsys: pytest.CaptureFixtur
         "skipped: 5 HPAs (c/shop/web-0, c/shop/web-1, c/shop/web-2, …), as nothing says what "
         "drives a metric; state it: hpabatch fit 'a history' --init-plant plant.yaml",
     ]
+
+
+def test_what_a_worker_says_drives_no_terminal(
+    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert runner("--version", capfdbinary, monkeypatch)().code == 0
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # (pytest's own)
+    logging.getLogger("hpabatch.jobs").warning("worker 1: %s", "\x1b[31m\nerror: forged")
+    assert capfdbinary.readouterr().err == b"worker 1: \\x1b[31m\\nerror: forged\n"

@@ -253,7 +253,7 @@ def test_a_slow_head_leaves_no_deadline_behind(tmp_path: Path) -> None:
 
     with serving(script) as server, ApiClient(connected(tmp_path, server.url)) as client:
         begun = time.monotonic()
-        with client.connection.deadline.within(0.1):
+        with client.connection.network.sending(0.1, lambda sent: None):
             pass
         with client.watch(PODS, "1", timeout_s=60) as stream:
             assert len(list(stream)) == 2

@@ -128,6 +128,11 @@ def test_all_mistakes_come_in_one_message() -> None:
     assert "--grid sync=0,x2: 'x2' is relative to today's" in told
 
 
+def test_a_mistake_does_not_repeat_a_long_list() -> None:
+    found = mistakes("target=" + ",".join(f"x{k}" for k in range(1000)))
+    assert max(map(len, found)) < 500
+
+
 def test_a_grid_with_mistakes_keeps_what_could_be_read() -> None:
     grid = read_grids(["target=50,60,a", "min=1:100000:1", "foo=1"], SHIPPED)
     assert len(grid.mistakes) == 2 + 1  # of the size too

@@ -101,7 +101,7 @@ def test_a_port_that_is_no_scheduler_is_told(
 ) -> None:
     monkeypatch.setattr(dask_workers, "_CONNECT_S", 1)
     monkeypatch.setattr(contact, "_LOOK_S", 0.5)
-    told = r"is no Dask scheduler, or a busy one \(.*\): expected its own port, usually 8786"
+    told = r"is no Dask scheduler \(.*\): expected its own port, usually 8786"
     with web_pages() as there:
         assert re.search(told, refusal(tmp_path, f"tcp://{there}"))
         assert re.search(r"speaks no TLS: ", refusal(tmp_path, f"tls://{there}", certificates))
@@ -109,7 +109,9 @@ def test_a_port_that_is_no_scheduler_is_told(
         assert re.search(told, refusal(tmp_path, f"tcp://{there}"))
     kept: list[socket.socket] = []
     with listening(kept.append) as there:
-        assert re.search(told, refusal(tmp_path, f"tcp://{there}"))
+        for address, folder in ((f"tcp://{there}", None), (f"tls://{there}", certificates)):
+            silent = refusal(tmp_path, address, folder, UnfinishedError)
+            assert re.search(r"does not answer \(.*timed out\): start it, or check", silent)
     for connection in kept:
         connection.close()
 

@@ -97,12 +97,30 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
         "it holds no sweep.json",
     ),
     "no sweep.json": (lambda f: (f / "sweep.json").unlink(), "it holds no sweep.json"),
-    "no JSON": (lambda f: (f / "sweep.json").write_text("{"), "sweep.json is not JSON"),
-    "binary": (lambda f: (f / "sweep.json").write_bytes(b"\xff\xfe"), "sweep.json is not JSON"),
-    "a list": (lambda f: (f / "sweep.json").write_text("[]"), "sweep.json names no format"),
-    "no format": (about(lambda a: a.pop("format") and None), "sweep.json names no format"),
-    "no evidence": (about(lambda a: a.update(evidence=None)), "sweep.json has no evidence"),
-    "no parameters": (about(lambda a: a.update(parameters=7)), "sweep.json has no parameters"),
+    "no JSON": (
+        lambda f: (f / "sweep.json").write_text("{"),
+        "sweep.json: Input data was truncated",
+    ),
+    "binary": (
+        lambda f: (f / "sweep.json").write_bytes(b"\xff\xfe"),
+        "sweep.json: JSON is malformed",
+    ),
+    "a list": (
+        lambda f: (f / "sweep.json").write_text("[]"),
+        "sweep.json: Expected `object`, got `array`",
+    ),
+    "no format": (
+        about(lambda a: a.pop("format") and None),
+        "sweep.json: Object missing required field `format`",
+    ),
+    "no evidence": (
+        about(lambda a: a.update(evidence=None)),
+        "sweep.json: Expected `object`, got `null` - at `$.evidence`",
+    ),
+    "no parameters": (
+        about(lambda a: a.update(parameters=7)),
+        "sweep.json: Expected `object`, got `int` - at `$.parameters`",
+    ),
     "no results": (lambda f: (f / "results.parquet").unlink(), "it holds no results.parquet"),
     "half a table": (
         lambda f: truncate(f / "results.parquet", 0.5),

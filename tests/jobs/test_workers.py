@@ -32,6 +32,7 @@ from hpabatch.jobs.loop import Status, Task, Tasks, run_job
 from hpabatch.jobs.orders import Order
 from hpabatch.jobs.parts_place import PartsPlace, job_name
 from hpabatch.jobs.worker import Worker, describe
+from hpabatch.model.printable import printable_line
 from tests.jobs.squares import PLAN_JOB, Squares, expected, plan_job, run
 
 TWO = Spread(workers=2)
@@ -94,6 +95,19 @@ def test_a_worker_that_dies_costs_one_part(
     dead = rf"worker \d: it was ended by signal 9; {again}"
     assert all(re.fullmatch(dead, message) for message in caplog.messages), caplog.messages
     assert caplog.messages
+
+
+def test_a_worker_that_is_stopped_costs_one_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(processes, "_LOOK_S", 0.05)
+    monkeypatch.setattr(processes, "_STOPPED_S", 0.2)
+    values = {"count": 4, "squares": {"stopping": str(tmp_path / "stopped")}}
+    assert run(tmp_path / "job", values, TWO) == expected(4)
+    stopped = (
+        r"worker \d: it was stopped for 0 s, so it was ended by signal 9; task \d+ is given out"
+    )
+    assert [bool(re.match(stopped, message)) for message in caplog.messages] == [True]
 
 
 def test_a_part_that_kills_its_workers_is_given_up(tmp_path: Path) -> None:
@@ -601,6 +615,31 @@ def test_an_answer_that_cannot_be_read_costs_one_worker(
     monkeypatch.setattr(processes.Child, "ask", breaks)
     assert run(tmp_path / "job", {"count": 2}, Spread(workers=1)) == expected(2)
     assert not broken_ones
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("[]", "cannot begin: Expected `object`, got `array`"),
+        ("null", "cannot begin: Expected `object`, got `null`"),
+        ("[" * 100_000, "cannot begin: expected at most 200 levels of nesting, got more"),
+        ("{}", "has .* unknown, this command has"),
+        (
+            '{"found": []}',
+            r"worker 1 cannot begin: Expected `object`, got `array` - at `\$\.found`",
+        ),
+        ('{"error": "UsageError"}', "^UsageError$"),
+        ('{"error": "UsageError", "lines": ["\\u001b[31m"]}', r"^\\x1b\[31m$"),
+        ('{"error": "UsageError", "lines": [7]}', "cannot begin: Expected `str`, got `int`"),
+    ],
+)
+def test_a_description_that_is_none_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, told: str
+) -> None:
+    monkeypatch.setattr(processes.Child, "ask", lambda child, order: answer)
+    with pytest.raises((UsageError, UnfinishedError)) as caught:
+        run(tmp_path / "job", {"count": 2}, Spread(workers=1))
+    assert re.search(told, printable_line(str(caught.value)))
 
 
 def test_a_worker_without_the_extra_for_a_place_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import msgspec
+
+from hpabatch._json import decode_json
 from hpabatch.engine.advise.guard import edited_since, withhold_edited
 from hpabatch.engine.advise.run import Recommendation
 from hpabatch.engine.advise.specs import profile_of
 from hpabatch.engine.advise.unit import Key
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, EXIT_UNREADABLE, RefusedError, UsageError
 from hpabatch.history.atomic import atomic_folder, atomic_path
-from hpabatch.history.files import read_regular
+from hpabatch.history.files import read_regular, read_small
 from hpabatch.inputs.manifest_edit import OtherSpecError, edit_manifest
 from hpabatch.inputs.manifests import ManifestEntry, load_manifests
 from hpabatch.report.recommend import RecommendReport
@@ -51,14 +53,17 @@ def _foreign(folder: Path) -> list[str]:
     return sorted(there - {INDEX} - _listed(folder / INDEX))
 
 
+class _Index(msgspec.Struct):
+    files: list[str]
+
+
 def _listed(index: Path) -> set[str]:
     """Return the files that an earlier run says it wrote."""
     if not index.is_file():
         return set()
     try:
-        told = json.loads(read_regular(index))
-        return {str(name) for name in told["files"]}
-    except (ValueError, KeyError, TypeError):
+        return set(decode_json(read_small(index), _Index).files)
+    except ValueError:
         return set()
 
 

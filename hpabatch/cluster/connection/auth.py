@@ -20,6 +20,7 @@ import msgspec
 
 from hpabatch.cluster.connection.errors import Unreachable
 from hpabatch.cluster.connection.plugin import TIMEOUT_S, ExecSpec, run_program
+from hpabatch.cluster.objects.objects import UNREADABLE
 from hpabatch.history.files import read_small
 from hpabatch.web.secrets import Secrets
 
@@ -228,7 +229,7 @@ def read_credential(printed: bytes, spec: ExecSpec) -> Credential:
     name = spec.command[0]
     try:
         found = msgspec.json.decode(printed, type=_ExecCredential)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         where = str(error) if isinstance(error, msgspec.ValidationError) else "no JSON"
         raise Unreachable(f"getting credentials: decoding stdout of {name}: {where}") from None
     if found.kind != "ExecCredential" or found.apiVersion != spec.version:

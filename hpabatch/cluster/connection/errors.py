@@ -25,6 +25,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from hpabatch.cluster.objects.objects import UNREADABLE
 from hpabatch.errors import UnreadableError
 
 _MOST_TEXT: Final = 2048
@@ -215,7 +216,7 @@ def _read_status(body: bytes | msgspec.Raw) -> _Status | None:
     """Return the Status of a failure, None: it is something else."""
     try:
         said = _STATUS.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     failed = said.status == "Failure" and said.kind in (None, "", "Status")
     return said if failed else None

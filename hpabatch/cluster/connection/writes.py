@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final
 
+from hpabatch._json import decode_json
 from hpabatch.cluster.connection.connect import Connection
 from hpabatch.cluster.connection.errors import ApiError, Busy, InvalidResponse, Unreachable
 from hpabatch.cluster.connection.wire import Body, Fence, RequestCounter, Wire
@@ -113,12 +114,9 @@ class WriteClient:
                 raise self._wire.refusal(response, path)
             content, complete = read_body(response, _BYTES, until)
         try:
-            found = json.loads(content) if complete else None
-        except ValueError:
-            found = None
-        if not isinstance(found, dict):
-            raise InvalidResponse(f"{path}: expected an object, got something else", 200)
-        return found
+            return decode_json(content if complete else b"", Json)
+        except ValueError as error:
+            raise InvalidResponse(f"{path}: {error}", 200) from error
 
 
 def is_uncertain(error: ApiError) -> bool:

@@ -6,7 +6,6 @@ policies depend on the syncs before.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +19,7 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, Select, plan_replay
 from hpabatch.engine.shards.run import ahead, run_step, shard_steps
 from hpabatch.engine.shards.shard import Shard, status_at
+from hpabatch.history.checks import decode_cell
 from hpabatch.history.reader import History
 from hpabatch.layout.observations import CURSOR_TICK
 from hpabatch.model.messages import Event
@@ -180,7 +180,7 @@ class Metadata:
 
 
 def _pairs(text: object) -> tuple[tuple[str, str], ...]:
-    found = json.loads(str(text)) if text else {}
+    found = decode_cell(str(text), dict, "hpas") if text else {}
     return tuple((str(key), str(value)) for key, value in found.items())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ import polars as pl
 
 from hpabatch.engine.fleet.frames import ALWAYS_MS, milliseconds
 from hpabatch.errors import HistoryError
+from hpabatch.history.checks import decode_cell
 from hpabatch.layout.records import I64
 from hpabatch.model.go_duration import parse_go_duration_ns
 from hpabatch.model.versions import ControllerFlags
@@ -100,7 +100,7 @@ def stated_flags(
 def parse_flags(text: str) -> ControllerFlags:
     """Return a controller's flags from their JSON object (HistoryError: a value is none)."""
     values: dict[str, float] = {}
-    for flag, value in json.loads(text).items():
+    for flag, value in decode_cell(text, dict, "controller.flags").items():
         name = str(flag).lstrip("-").removeprefix(PREFIX)
         try:
             if name in _DURATIONS:
@@ -120,7 +120,7 @@ def recorded_gates(controller: pl.DataFrame) -> dict[str, str]:
     """Return by cluster the feature gates that were recorded last, "" where none were."""
     rows = controller.filter(pl.col("flags").is_not_null()).sort("cluster", "ts")
     return {
-        str(cluster): str(json.loads(text).get(FEATURE_GATES) or "")
+        str(cluster): str(decode_cell(text, dict, "controller.flags").get(FEATURE_GATES) or "")
         for cluster, text in rows.select("cluster", "flags").iter_rows()
     }
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable
 from functools import lru_cache
 from typing import Generic, TypeVar
 
+from hpabatch.history.checks import decode_cell
 from hpabatch.layout import codes
 from hpabatch.model.selectors import parse_selector
 
@@ -18,7 +18,7 @@ Space = Hashable
 @lru_cache(maxsize=100_000)
 def label_map(text: str) -> dict[str, str]:
     """Return labels from their JSON text; the pods of a workload share a handful of texts."""
-    return {str(key): str(value) for key, value in json.loads(text).items()}
+    return {str(key): str(value) for key, value in decode_cell(text, dict, "labels").items()}
 
 
 def selector_code(text: str | None) -> int:

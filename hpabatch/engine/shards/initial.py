@@ -8,7 +8,6 @@ Source: horizontal.go, reconcileAutoscaler (it begins with a copy of the object'
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ import polars as pl
 
 from hpabatch.engine.fleet.candidates import Candidate, SpecPeriod
 from hpabatch.engine.fleet.frames import milliseconds
+from hpabatch.history.checks import decode_cell
 from hpabatch.layout.codes import IS_SCALED_TO_ZERO, NOT_SCALED_TO_ZERO, SCALED_TO_ZERO
 from hpabatch.layout.records import I64, Memory
 from hpabatch.layout.results import StatusMemory
@@ -170,10 +170,14 @@ def _status(row: dict[str, object]) -> HPAStatus:
     status: dict[str, object] = {
         "currentReplicas": row["current_replicas"],
         "desiredReplicas": row["desired_replicas"],
-        "conditions": json.loads(str(row.get("conditions") or "[]")),
+        "conditions": decode_cell(
+            str(row.get("conditions") or "[]"), list, "hpa_status.conditions"
+        ),
     }
     if row.get("current_metrics"):
-        status["currentMetrics"] = json.loads(str(row["current_metrics"]))
+        status["currentMetrics"] = decode_cell(
+            str(row["current_metrics"]), list, "hpa_status.current_metrics"
+        )
     if row.get("observed_generation") is not None:
         status["observedGeneration"] = row["observed_generation"]
     if last_scale is not None:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from hpabatch._json import decode_json
+from hpabatch.history.checks import decode_cell
 from hpabatch.history.reader import History
 from hpabatch.model.availability import Availability, availability_of, with_known_domains
 from hpabatch.model.owners import Metadata, telling
@@ -43,10 +45,10 @@ def context_of(row: Mapping[str, Any]) -> Context:
     Raises:
         ValueError, TypeError, KeyError, AttributeError: something else stands there.
     """
-    metadata = Metadata(**json.loads(row["metadata"])) if row["metadata"] else Metadata()
+    metadata = decode_json(row["metadata"], Metadata) if row["metadata"] else Metadata()
     if row["availability"] is None:
         return Context(metadata)
-    known = json.loads(row["availability"])
+    known = decode_json(row["availability"], dict[str, Any])
     return Context(metadata, availability_of(known["budgets"], known["spreads"]))
 
 
@@ -91,7 +93,10 @@ def _renewed(
     if budgets is None and spreads is None:
         return before
     known = before or Availability()
-    told = availability_of(json.loads(budgets or "[]"), json.loads(spreads or "[]"))
+    told = availability_of(
+        decode_cell(budgets or "[]", list, "hpa_context.budgets"),
+        decode_cell(spreads or "[]", list, "hpa_context.spreads"),
+    )
     return Availability(
         known.budgets if budgets is None else told.budgets,
         known.spreads if spreads is None else with_known_domains(told.spreads, known.spreads),
@@ -99,5 +104,5 @@ def _renewed(
 
 
 def _texts(value: str | None) -> dict[str, str]:
-    found = json.loads(value or "{}")
+    found = decode_cell(value or "{}", dict, "hpas")
     return {str(key): str(text) for key, text in found.items()}

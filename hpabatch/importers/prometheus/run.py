@@ -14,8 +14,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from hpabatch._json import decode_json
 from hpabatch.errors import UsageError
 from hpabatch.history.atomic import atomic_path
+from hpabatch.history.files import read_small
 from hpabatch.history.store.append import StoreWriter, open_writer
 from hpabatch.importers.prometheus.claims import claim_windows
 from hpabatch.importers.prometheus.client.fetch import Fetcher, Pieces
@@ -172,8 +174,8 @@ def _keep(path: Path, time_of: _Time) -> None:
 
 def _kept(path: Path) -> _Time | None:
     try:
-        return _Time(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError):
+        return decode_json(read_small(path), _Time)
+    except (OSError, ValueError):
         return None
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import csv
 import glob
+import gzip
 import hashlib
 import io
 import os
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 import polars as pl
 import pyarrow as pa
@@ -33,6 +36,11 @@ TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
 CHUNK_ROWS = 1 << 17
 """Rows read at a time: enough to keep polars busy, few enough to hold several times."""
 
+LINE_BYTES = 16 << 20
+"""Bytes of a line of a CSV, at most."""
+
+_CHUNK_BYTES = 1 << 25  # of strings
+_GROUP_VALUES = 1 << 28  # of a row group, which polars decodes at once
 PART_ROWS = 1 << 21
 """Rows of a part of a Parquet file, about: some seconds of reading."""
 
@@ -170,6 +178,7 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
             lazy = pl.scan_parquet(path, glob=False, hive_partitioning=False)
             rows = int(lazy.select(pl.len()).collect().item())
         else:
+            check_lines(path)
             found = look_at_text(path, table.format.separator)
             separator, rows, skip, comment = found.separator, found.rows, found.skip, found.comment
             _refuse_twice(path, found.names, table)
@@ -181,9 +190,14 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
     wide = table.unpivot
     known = columns if wide is None else wide.columns_of(columns)
     needed = table.used_columns() if table.pivot is None else table.read_columns(columns)
-    missing = [name for name in needed if name not in known]
+    there = set(known)
+    missing = [name for name in needed if name not in there]
     if wide is not None:
         missing = [name for name in wide.keep if name not in columns] + missing
+    if parquet:
+        read = needed if wide is None else table.read_columns(columns)
+        if rows * len(read) > _GROUP_VALUES:
+            check_size(path, len(read))
     if missing:
         hint = did_you_mean(missing[0], known)
         raise HistoryError(
@@ -221,6 +235,64 @@ def check_parquet(path: Path) -> None:
             f"{path} is cut into {groups:,} row groups of {rows / groups:.3g} rows on average, too "
             "small to read in reasonable time; write it again with at least 65536 rows in each"
         )
+
+
+def check_size(path: Path, columns: int) -> None:
+    """Refuse row groups of more values than memory has room for, however few bytes they take.
+
+    Raises:
+        HistoryError: there is one.
+    """
+    try:
+        metadata = pq.read_metadata(path)
+    except pa.ArrowException as error:
+        raise HistoryError(broken_file(path, error)) from None
+    groups = range(metadata.num_row_groups)
+    rows = max((metadata.row_group(k).num_rows for k in groups), default=0)
+    if rows * columns > _GROUP_VALUES:
+        raise HistoryError(
+            f"{path}: expected at most {_GROUP_VALUES:,} values in a row group, got {rows:,} rows "
+            f"of {columns:,} columns; write it again with 1,048,576 rows in each"
+        )
+
+
+def check_lines(path: Path) -> None:
+    """Refuse a CSV with a line that no table has: polars would hold all of it.
+
+    Raises:
+        HistoryError: a line is longer than LINE_BYTES.
+        OSError, EOFError, zlib.error: it cannot be read.
+    """
+    length = 0
+    with open_text(path) as text:
+        while data := text.read(_SAMPLE_BYTES):
+            end = data.find(b"\n")
+            length += len(data) if end < 0 else end
+            _refuse_long(path, length)
+            if end >= 0:
+                length = len(data) - data.rfind(b"\n") - 1
+
+
+def _refuse_long(path: Path, length: int) -> None:
+    if length > LINE_BYTES:
+        raise HistoryError(
+            f"{path}: expected lines of at most {LINE_BYTES >> 20} MiB, got a longer one: this is "
+            "no table, or its lines do not end in LF; write it again with a line per row"
+        )
+
+
+def open_raw(path: Path) -> BinaryIO:
+    """Open a CSV, or what kubectl printed as one (OSError: it cannot be read)."""
+    made = kubectl_csv(path)
+    return open_regular(path) if made is None else io.BytesIO(made)
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[BinaryIO]:
+    """Open a CSV for reading, unpacked (OSError: as `open_regular`)."""
+    with open_raw(path) as stream:
+        packed = path.name.lower().endswith(".gz")
+        yield cast(BinaryIO, gzip.GzipFile(fileobj=stream)) if packed else stream
 
 
 def digest_file(path: Path) -> str:
@@ -265,12 +337,27 @@ def read_chunks(file: TableFile, table: TableMap) -> Iterator[tuple[int, pl.Data
         first = 0
         for frame in lazy.collect_batches(chunk_size=most, maintain_order=True):
             # A batch may be larger than requested.
-            for part in frame.iter_slices(most):
+            for part in frame.iter_slices(min(most, rows_within(frame, _CHUNK_BYTES))):
                 rows = part if wide is None else wide.apply(part).select(used)
                 yield first, rows
                 first += rows.height
     except BROKEN_FILE as error:
         raise HistoryError(broken_file(file.path, error)) from None
+
+
+def rows_within(frame: pl.DataFrame, size: int) -> int:
+    """Return how many rows have about so many bytes of strings, at least one.
+
+    A long string that recurs takes 16 bytes per row until an expression copies it.
+    """
+    lengths = [column.str.len_bytes() for column in frame if column.dtype == pl.String()]
+    lengths += [
+        column.cat.len_bytes()
+        for column in frame
+        if isinstance(column.dtype, pl.Categorical | pl.Enum)
+    ]
+    found = sum(int(length.sum()) for length in lengths)
+    return max(1, frame.height * size // max(size, found))
 
 
 def scan_text(
@@ -311,12 +398,6 @@ def _names(row: Sequence[str | None]) -> list[str]:
     return [name or "" for name in row]
 
 
-def open_text(path: Path) -> BinaryIO:
-    """Open a CSV, or what kubectl printed as one (OSError: it cannot be read)."""
-    made = kubectl_csv(path)
-    return open_regular(path) if made is None else io.BytesIO(made)
-
-
 class TextHead(NamedTuple):
     """The beginning of a CSV: its separator, about how many rows it has, the header's names.
 
@@ -337,11 +418,11 @@ def look_at_text(path: Path, separator: str = "") -> TextHead:
         HistoryError: it is not UTF-8 text, or begins with an empty line.
         OSError, EOFError, zlib.error: it cannot be read.
     """
-    import gzip
-
     packed = path.name.lower().endswith(".gz")
-    with open_text(path) as stream:
-        head = (gzip.GzipFile(fileobj=stream) if packed else stream).read(_SAMPLE_BYTES)
+    with open_text(path) as text:
+        head = text.read(_SAMPLE_BYTES)
+        if head.count(b"\n") < 2:  # (one may be Excel's line)
+            head += text.read(LINE_BYTES)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in head[:4096]:
         raise HistoryError(f"{path} is UTF-16 or binary: convert it to UTF-8")
     lines = head.count(b"\n") or 1
@@ -358,7 +439,19 @@ def look_at_text(path: Path, separator: str = "") -> TextHead:
     if not first.strip():
         raise HistoryError(f"{path}: expected column names in the first line, got an empty line")
     separator = separator or _separator(first)
-    names = next(csv.reader([first], delimiter=separator), [])
+    if "\r" in first:
+        raise HistoryError(
+            f"{path}: expected a first line that ends in LF, got a CR in it: convert the line ends "
+            "(tr '\\r' '\\n'), or rename the column"
+        )
+    _refuse_long(path, len(first.encode()))
+    try:
+        names = next(csv.reader([first], delimiter=separator), [])
+    except csv.Error:
+        raise HistoryError(
+            f"{path}: expected column names, got one of more than {csv.field_size_limit() >> 10} "
+            "KiB in the first line: is a quote not closed?"
+        ) from None
     skip = notes + int(excel is not None)
     comment = ANNOTATION if notes and "table" in names else ""
     return TextHead(separator, rows, tuple(names), skip, comment)
@@ -371,9 +464,14 @@ def _line(head: bytes, number: int) -> str:
 
 def _refuse_twice(path: Path, names: Sequence[str], table: TableMap) -> None:
     used = {*table.used_columns(), *table.read_columns(names)}
-    twice = [name for name in names if names.count(name) > 1 and name in used]
+    refuse_twice(path, [name for name in names if name in used])
+
+
+def refuse_twice(path: Path, names: Sequence[str]) -> None:
+    """Refuse a name that two columns have (HistoryError)."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise HistoryError(f"{path} has two columns {twice[0]!r}: rename one")
+        raise HistoryError(f"{path} has two columns {show(twice[0])}: rename one")
 
 
 def _separator(line: str) -> str:

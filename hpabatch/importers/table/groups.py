@@ -7,16 +7,16 @@ again.
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import polars as pl
 
+from hpabatch._json import decode_json
 from hpabatch.history.atomic import atomic_path
 from hpabatch.history.schema import table_named
 from hpabatch.history.store.shards import StoreHistory
@@ -41,7 +41,7 @@ _MEMORY_BYTES_LIKELY = 1 << 44
 class Figures:
     """Counts of written rows by table, and the largest usage seen (0: none)."""
 
-    written: Counter[str] = field(default_factory=Counter)
+    written: dict[str, int] = field(default_factory=dict)
     samples: int = 0
     duplicates: int = 0
     unsized: int = 0
@@ -53,7 +53,8 @@ class Figures:
 
     def add(self, other: Figures) -> None:
         """Add the figures of another group."""
-        self.written.update(other.written)
+        for table, rows in other.written.items():
+            self.written[table] = self.written.get(table, 0) + rows
         self.samples += other.samples
         self.duplicates += other.duplicates
         self.unsized += other.unsized
@@ -71,7 +72,7 @@ class Figures:
         if self.memory_bytes > _MEMORY_BYTES_LIKELY:
             size = self.memory_bytes >> 40
             found.append(f"one sample uses {size} TiB of memory: is columns.memory.unit right?")
-        if self.written["pod_metrics"] and self.cpu_milli == 1:
+        if self.written.get("pod_metrics") and self.cpu_milli == 1:
             found.append("no sample uses more than a millicore: is columns.cpu.unit right?")
         return found
 
@@ -125,7 +126,8 @@ class Sink:
         """Take rows of a table."""
         if frame.is_empty():
             return
-        self.figures.written[table] += frame.height
+        written = self.figures.written
+        written[table] = written.get(table, 0) + frame.height
         if table == "pod_metrics":
             largest = (frame["cpu_milli"].max(), frame["memory_bytes"].max())
             cpu, memory = (value if isinstance(value, int) else 0 for value in largest)
@@ -186,32 +188,19 @@ def keep_result(folder: Path, number: int, result: GroupResult, figures: Figures
             atomic_path(folder / f"group-{number:05d}.{name}.parquet") as temporary,
         ):
             frame.write_parquet(temporary)
-    said = {
-        "written": dict(figures.written),
-        "samples": figures.samples,
-        "duplicates": figures.duplicates,
-        "unsized": figures.unsized,
-        "conflicts": figures.conflicts,
-        "cpu_milli": figures.cpu_milli,
-        "memory_bytes": figures.memory_bytes,
-        "told": figures.told,
-        "lacking": sorted(figures.lacking),
-    }
     place = folder / f"group-{number:05d}.json"
     with disk_errors(folder), atomic_path(place) as temporary:
-        temporary.write_text(json.dumps(said))
+        temporary.write_bytes(msgspec.json.encode(figures))
 
 
 def kept_result(folder: Path, number: int) -> tuple[GroupResult, Figures] | None:
     """Return the result of a group from an earlier run; None: unknown, or damaged files."""
     try:
-        said = json.loads((folder / f"group-{number:05d}.json").read_text())
-        lacking = frozenset(map(tuple, said["lacking"]))
-        figures = Figures(**{**said, "written": Counter(said["written"]), "lacking": lacking})
+        figures = decode_json((folder / f"group-{number:05d}.json").read_bytes(), Figures)
         lives, sizes = (
             pl.read_parquet(folder / f"group-{number:05d}.{name}.parquet")
             for name in ("lives", "sizes")
         )
-    except (OSError, ValueError, LookupError, TypeError, pl.exceptions.PolarsError):
+    except (OSError, ValueError, pl.exceptions.PolarsError):
         return None
     return GroupResult(lives, sizes, figures.samples, figures.duplicates), figures

@@ -47,10 +47,14 @@ def merge(parts: Sequence[Keyed]) -> Keyed:
 
 
 def number_rows(names: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
-    """Return the distinct rows of a frame of strings, sorted, and the number of each row."""
+    """Return the distinct rows of a frame of strings, sorted, and the number of each row.
+
+    They hold on to no strings but their own: those of a piece may be a hundred times as many.
+    """
     rank = key_rank(names, names.columns).to_numpy()
     _, first, number = np.unique(rank, return_index=True, return_inverse=True)
-    return names[first], pl.Series(KEY, number, dtype=pl.UInt32)
+    keys = pl.DataFrame(names[first].to_arrow(compat_level=pl.CompatLevel.oldest()))
+    return keys, pl.Series(KEY, number, dtype=pl.UInt32)
 
 
 def _ordered(rows: pl.DataFrame) -> pl.DataFrame:

@@ -9,9 +9,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from hpabatch.errors import HistoryError
 from hpabatch.history.files import open_regular
 
 _HEAD_BYTES: Final = 4096
+_MOST_BYTES: Final = 64 << 20
 _COLUMNS: Final = r"[ \t]{2,}"
 _GET: Final = re.compile(r"(NAMESPACE +)?NAME +REFERENCE +TARGETS +MINPODS +MAXPODS +REPLICAS")
 _TOP: Final = re.compile(r"(NAMESPACE +)?(POD +)?NAME +CPU\(cores\) +MEMORY\(bytes\)")
@@ -31,10 +33,14 @@ _DESCRIBED: Final = {
 
 
 def kubectl_csv(path: Path) -> bytes | None:
-    """Return what kubectl printed as a CSV, None of another file (OSError: it cannot be read).
+    """Return what kubectl printed as a CSV, None of another file.
 
     `elapsed_s` is the time since the first row of an HPA, by its age; rows of one age are a sync
     of 15 s apart.
+
+    Raises:
+        HistoryError: it is too long for memory.
+        OSError: it cannot be read.
     """
     with open_regular(path) as stream:
         head = stream.read(_HEAD_BYTES)
@@ -44,7 +50,13 @@ def kubectl_csv(path: Path) -> bytes | None:
         form = next((f for f in (_GET, _TOP, _DESCRIBE) if f.match(lines)), None)
         if form is None:
             return None
-        text = (head + stream.read()).decode("utf-8-sig", "replace")
+        data = head + stream.read(_MOST_BYTES)
+        if len(data) > _MOST_BYTES:
+            raise HistoryError(
+                f"{path}: expected at most {_MOST_BYTES >> 20} MiB of kubectl's text, got more: "
+                "cut it into several files"
+            )
+        text = data.decode("utf-8-sig", "replace")
     if form is _DESCRIBE:
         return _written(_described(text))
     rows = [re.split(_COLUMNS, line.strip()) for line in text.splitlines()]

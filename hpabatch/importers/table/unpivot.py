@@ -44,24 +44,23 @@ class Unpivot:
         """Return the rows of a wide frame: all of a row's before those of the next."""
         values = self._values(frame.columns)
         order = "\0row"
-        rows = frame.with_row_index(order)
+        # Each expression on a wide frame takes as long as it has columns: so none per column.
+        series = {column.name: column for column in frame.with_row_index(order).get_columns()}
+        empty = pl.Series(values=[None] * frame.height)
         parts = [
-            rows.select(
-                order,
-                *self.keep,
-                pl.lit(name).alias(self.name),
-                *(
-                    pl.col(members[value]).alias(value)
-                    if value in members
-                    else pl.lit(None).alias(value)
-                    for value in values
-                ),
-            ).filter(~pl.all_horizontal(pl.col(values).is_null()))
+            pl.DataFrame(
+                [
+                    *(series[kept] for kept in (order, *self.keep)),
+                    pl.repeat(name, frame.height, eager=True).alias(self.name),
+                    *(series.get(members.get(value, ""), empty).alias(value) for value in values),
+                ]
+            )
             for name, members in self._turned(frame.columns).items()
         ]
         if not parts:
             return pl.DataFrame(schema=dict.fromkeys(self.columns_of(frame.columns), pl.String))
         found = pl.concat(parts, how="vertical_relaxed")
+        found = found.filter(~pl.all_horizontal(pl.col(values).is_null()))
         return found.sort(order, maintain_order=True).drop(order)
 
     def _turned(self, columns: Sequence[str]) -> dict[str, dict[str, str]]:

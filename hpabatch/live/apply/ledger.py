@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from hpabatch._json import decode_json
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Json, WriteClient
 from hpabatch.live.apply.scales import TIMEOUT_S, Fence
@@ -210,12 +211,8 @@ def _encoded(entries: Sequence[Entry]) -> tuple[list[Entry], str]:
 def _decoded(text: str) -> list[Entry]:
     """Return the entries in a ledger; invalid ones are left out."""
     try:
-        rows = json.loads(text) if text else []
+        rows = decode_json(text, list) if text else []
     except ValueError:
         return []
-    types = (int, str, str, int, int, int)
-    return [
-        Entry(*row)
-        for row in rows if isinstance(rows, list)
-        and isinstance(row, list) and tuple(map(type, row)) == types
-    ]  # fmt: skip
+    types = [int, str, str, int, int, int]
+    return [Entry(*row) for row in rows if isinstance(row, list) and [*map(type, row)] == types]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from hpabatch._json import decode_json
 from hpabatch.cluster.connection.errors import ApiError, NotFound, Unreachable
 from hpabatch.cluster.connection.pool import RequestPool
 from hpabatch.cluster.connection.writes import Budget, Json, WriteClient
@@ -220,10 +221,8 @@ class Reports:
 def _status(text: object) -> HPAStatus | None:
     """Return a status of a report, None: somebody wrote something else there."""
     try:
-        status = json.loads(str(text))
+        status = decode_json(str(text), dict)
     except ValueError:
-        return None
-    if not isinstance(status, dict):
         return None
     found, problems = decode_hpa({"apiVersion": "autoscaling/v2", "status": status})
     return None if problems or found.status.is_unwritten else found.status

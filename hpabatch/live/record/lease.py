@@ -16,6 +16,9 @@ import time
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
+import msgspec
+
+from hpabatch._json import decode_json
 from hpabatch.errors import UsageError
 from hpabatch.history.store.catalog import quote
 from hpabatch.history.store.storage import WORK, LocalStorage, Storage
@@ -113,6 +116,11 @@ class FileLease:
         self._file = -1
 
 
+class _Lease(msgspec.Struct):
+    owner: str
+    until: float  # by the clock of its owner (s since 1970)
+
+
 class ObjectLease:
     """Numbered objects; the highest one that has not expired names the holder."""
 
@@ -167,9 +175,9 @@ class ObjectLease:
             raise UsageError(f"{self._storage.location}: the lease changes all the time; try later")
         number = int(names[-1].rpartition("/")[2].removesuffix(".json"))
         try:
-            found = json.loads(data)
-            return number, str(found["owner"]), float(found["until"])
-        except (ValueError, LookupError, TypeError):
+            lease = decode_json(data, _Lease)
+            return number, lease.owner, lease.until
+        except ValueError:
             return number, "", 0.0
 
     def _name(self, number: int) -> str:

@@ -203,6 +203,7 @@ def test_certificates(tmp_path: Path, plugin: Plugin) -> None:
     [
         ("nonsense very-secret", "decoding stdout of .*plugin: no JSON"),
         ("{}", "returned version of nothing"),
+        ('{"a": ' + "[" * 100_000, "decoding stdout of .*plugin: no JSON"),
         (json.dumps({"kind": "ExecCredential", "apiVersion": V1}), "didn't return a status"),
         (json.dumps({"kind": "ExecCredential", "apiVersion": V1BETA1, "status": {"token": "x"}}),
          "configured to use API version .*/v1, plugin returned version .*/v1beta1"),

@@ -122,6 +122,11 @@ def test_errors_say_what_the_controllers_client_says(
         assert error.exit_code == 2
 
 
+def test_a_status_that_is_nested_too_deeply_is_none() -> None:
+    error = errors.error_of_event(b'{"a": ' + b"[" * 100_000)
+    assert error.text == "the watch ended with an error that is no Status"
+
+
 def test_a_body_that_is_no_text_is_not_quoted(tmp_path: Path) -> None:
     with asking(tmp_path, in_turn((500, b"{}", {}))) as (client, _):
         assert '("unknown")' in refused(client, attempts=1).text

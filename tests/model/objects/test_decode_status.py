@@ -22,7 +22,6 @@ from hpabatch.model.objects.hpa import (
 )
 from hpabatch.model.quantity import Quantity
 from tests.conformance.golden import golden_files, read_rows
-from tests.effort import effort
 
 Json = dict[str, Any]
 
@@ -252,7 +251,7 @@ def test_golden_statuses_are_written_as_they_were_read() -> None:
     # The conformance tests compare all of them as we write them.
     seen = set[str]()
     for path in golden_files("timeline"):
-        for timeline in islice(read_rows(path), effort(40)):
+        for timeline in islice(read_rows(path), 20):
             for tick in timeline["expected"]:
                 metrics = tick.get("current_metrics")
                 if not metrics:

@@ -15,7 +15,7 @@ from hpabatch.importers.table.units import WRITTEN, quantities
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|%")
 # The window of a rate or mean: rate1m, usage_5m, usage:30s. Its letter is no unit of the values.
-_WINDOW = re.compile(r"\d+(?:ms|s|sec|m|min|h|d)(?![A-Za-z])")
+_WINDOW = re.compile(r"(?<!\d)\d+(?:ms|s|sec|m|min|h|d)(?![A-Za-z])")
 _UNIT = r"\s*(%|[A-Za-z]{1,5})?\s*$"
 _COMMA = r"^\s*[-+]?\d+,\d+" + _UNIT
 _MAYBE_COMMA = r"^\s*[-+]?\d+(,\d+)?" + _UNIT

@@ -17,22 +17,27 @@ from hpabatch.history.files import check_regular
 from hpabatch.importers.table.files import (
     BROKEN_FILE,
     IS_ROW,
+    LINE_BYTES,
     PARQUET,
     TableFile,
     TextHead,
     broken_file,
     check_parquet,
+    check_size,
     look_at_text,
-    open_text,
+    open_raw,
+    refuse_twice,
+    rows_within,
 )
 from hpabatch.importers.table.map import Format
 from hpabatch.inputs.documents import show
 
-_HEAD_BYTES: Final = 16 << 20
 _PIECE_BYTES: Final = 256 << 10
 _PIECES: Final = 8
+_STRING_BYTES: Final = 1 << 27
 _CELLS: Final = 1 << 22
 _MOST_FILES: Final = 6
+_MOST_COLUMNS: Final = 10_000  # to profile one takes 2 ms
 # A name of a column, other than a value of the first row: "2026-10-07T10:00", 0.5, 10m.
 _VALUE = re.compile(r"[-+]?\d[\d.,:eE+-]*([TtZz ][\d:.+Zz-]*)?(m|n|u|[KMGT]i?)?")
 
@@ -115,11 +120,16 @@ def _read_parquet(path: Path) -> tuple[TableFile, pl.DataFrame]:
     kept = [name for name, dtype in schema.items() if not dtype.is_nested()]
     if not kept:
         raise HistoryError(f"{path} has no columns of numbers, strings or times")
+    if len(kept) > _MOST_COLUMNS:
+        raise HistoryError(_many_columns(path, len(kept)))
+    check_size(path, len(kept))
     rows = int(lazy.select(pl.len()).collect().item())
     head = _parquet_head(len(kept))
     lazy = lazy.select(kept)
     parts = [lazy.head(head).collect()]
     left = rows - head
+    if (most := rows_within(parts[0], _STRING_BYTES)) < parts[0].height:
+        parts, left = [parts[0].head(most)], 0
     each = max(16, head // 64)
     if 0 < left <= _PIECES * each:
         parts.append(lazy.slice(head).collect())
@@ -139,8 +149,8 @@ def _read_text(path: Path, *, rest: bool) -> tuple[TableFile, pl.DataFrame]:
     head = look_at_text(path)
     _check_header(path, head.names)
     packed = path.name.lower().endswith(".gz")
-    most = _PIECE_BYTES if rest else _HEAD_BYTES
-    with open_text(path) as stream:
+    most = _PIECE_BYTES if rest else LINE_BYTES
+    with open_raw(path) as stream:
         text = gzip.GzipFile(fileobj=stream) if packed else stream
         data = text.read(most + 1)
         whole = len(data) <= most
@@ -165,11 +175,18 @@ def _check_header(path: Path, names: Sequence[str]) -> None:
             f"{path}: expected column names in the first line, got the value {show(values[0])}; "
             "put a line such as time,namespace,pod,cpu,memory above it"
         )
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise HistoryError(f"{path} has two columns {twice[0]!r}: rename one")
+    if len(names) > _MOST_COLUMNS:
+        raise HistoryError(_many_columns(path, len(names)))
+    refuse_twice(path, names)
     if "" in (name.strip() for name in names[1:]):
         raise HistoryError(f"{path} has a column without a name: give it one in the first line")
+
+
+def _many_columns(path: Path, columns: int) -> str:
+    return (
+        f"{path}: expected at most {_MOST_COLUMNS:,} columns, got {columns:,}; propose the map "
+        "from a file with some of them, and import the whole one with it"
+    )
 
 
 def _to_line_end(path: Path, data: bytes) -> bytes:
