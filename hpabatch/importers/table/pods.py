@@ -19,7 +19,7 @@ from hpabatch.importers.table.lives import (
     requests_table,
     states_table,
 )
-from hpabatch.importers.table.map import TableMap
+from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.objects import AMOUNTS
 from hpabatch.importers.table.rows import KEY, METRIC, POD_KEY, amounts, usage_names
 from hpabatch.importers.table.units import whole
@@ -70,17 +70,23 @@ def import_pods(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Add) ->
     sizes = pl.DataFrame(schema=SIZE)
     if table.scales.origin == "replicas":
         sizes = recorded_sizes(rows)
-    conflicts = metric_conflicts(rows, table) + shared_conflicts(rows, table)
+    conflicts = metric_conflicts(rows, table)
     lives = lives.select(list(LIFE))
     return GroupResult(lives, sizes, samples, duplicates, conflicts=conflicts)
 
 
 def metric_conflicts(rows: pl.DataFrame, table: TableMap) -> int:
-    """Return how many values of Pods metrics differ between the containers of a pod."""
+    """Return how many values of metrics differ at one time, within a pod or, shared, a namespace.
+
+    Rows of workloads say one value of each of their pods.
+    """
     found = 0
-    for name in table.pods_metrics:
+    for name, source in table.metrics.items():
+        if table.level is Level.workload and not source.kind:
+            continue
+        owner = ["cluster", "namespace"] if source.kind else [*_POD, "uid"]
         value = pl.col(METRIC + name)
-        said = rows.filter(value.is_not_null()).group_by([*_POD, "uid", "ts"])
+        said = rows.filter(value.is_not_null()).group_by([*owner, "ts"])
         found += said.agg(value.n_unique()).filter(value > 1).height
     return found
 
@@ -286,16 +292,6 @@ def shared_tables(rows: pl.DataFrame, table: TableMap) -> list[tuple[str, pl.Dat
             whole(pl.col(METRIC + name), table.rounding["metrics"]).alias("value_milli"),
         )
         found.append((f"{source.kind.lower()}_metrics", frame))
-    return found
-
-
-def shared_conflicts(rows: pl.DataFrame, table: TableMap) -> int:
-    """Return how many values of External and Object metrics differ within a namespace."""
-    found = 0
-    for name in table.metrics.keys() - set(table.pods_metrics):
-        value = pl.col(METRIC + name)
-        said = rows.filter(value.is_not_null()).group_by("cluster", "namespace", "ts")
-        found += said.agg(value.n_unique()).filter(value > 1).height
     return found
 
 

@@ -28,8 +28,8 @@ from hpabatch.importers.table.objects import AMOUNTS
 from hpabatch.importers.table.pods import (
     Add,
     GroupResult,
+    metric_conflicts,
     sample_tables,
-    shared_conflicts,
     shared_tables,
     without_duplicates,
 )
@@ -89,7 +89,7 @@ def import_workloads(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Ad
     add("pods", pods_table(all_lives, table))
     add("pod_states", states_table(all_lives))
     all_sizes = pl.concat(sizes) if sizes else pl.DataFrame(schema=SIZE)
-    conflicts = shared_conflicts(rows, table)
+    conflicts = metric_conflicts(rows, table)
     return GroupResult(all_lives, all_sizes, samples, duplicates, unsized, conflicts)
 
 

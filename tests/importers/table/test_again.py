@@ -244,7 +244,7 @@ def test_a_pods_metric_that_its_containers_contradict_is_told(tmp_path: Path) ->
         20_000,
         5000,
     ]
-    with pytest.raises(RefusedError, match="1 the containers of a pod say different"):
+    with pytest.raises(RefusedError, match="1 rows of one time and pod"):
         run_import(tmp_path / "history", said, frame, strict=True)
 
 
