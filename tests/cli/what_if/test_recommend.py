@@ -21,6 +21,7 @@ from hpabatch.history.atomic import flush
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.encode import encode_spec
 from hpabatch.model.settings.patch import apply_patch
+from hpabatch.report.recommend_files import INDEX
 from tests.cli.commands import Run, runner
 from tests.sweeps import SPEC, SweepMaker, weeks
 
@@ -134,7 +135,7 @@ def test_an_interruption_leaves_the_old_files_or_the_new_ones(
 ) -> None:
     """Wherever it comes: at each flush to disk, and at each renaming."""
     out = tmp_path / "patches"
-    recommend_files._write_folder(out, {recommend_files.INDEX: b"old"})
+    recommend_files._write_folder(out, {INDEX: b"old"})
     calls = 0
 
     def counted(original: Callable[..., None]) -> Callable[..., None]:
@@ -150,10 +151,10 @@ def test_an_interruption_leaves_the_old_files_or_the_new_ones(
     with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
         patch.setattr("hpabatch.history.atomic.flush", counted(flush))
         patch.setattr("os.replace", counted(os.replace))
-        recommend_files._write_folder(out, {recommend_files.INDEX: b"new"})
+        recommend_files._write_folder(out, {INDEX: b"new"})
     # flush the file, flush its folder, old one away, new one in its place, flush the folder above
     assert calls >= (at or 5)
-    assert (out / recommend_files.INDEX).read_bytes() == (b"new" if at in (0, 5) else b"old")
+    assert (out / INDEX).read_bytes() == (b"new" if at in (0, 5) else b"old")
     assert os.listdir(tmp_path) == ["patches"]
 
 
@@ -165,9 +166,7 @@ def test_several_at_once_write_whole_folders(tmp_path: Path) -> None:
             text = f"{writer} {turn}".encode()
             names = [*map(str, range(3)), "manifests/a.yaml"]
             index = json.dumps({"files": names}).encode()
-            recommend_files._write_folder(
-                out, {**dict.fromkeys(names, text), recommend_files.INDEX: index}
-            )
+            recommend_files._write_folder(out, {**dict.fromkeys(names, text), INDEX: index})
 
     with ThreadPoolExecutor(3) as threads:
         list(threads.map(write, range(3)))
