@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hpabatch.engine.fleet.request import MIN_SYNC_PERIOD_MS, ChosenHpas, Rules
 from hpabatch.errors import UsageError
+from hpabatch.inputs.fields import quantity_milli
 from hpabatch.inputs.request import Manifests
 from hpabatch.model.options import Request, option
 from hpabatch.model.quantity import Quantity
@@ -52,6 +53,19 @@ class AnalyzeRequest(AssumedPods, Manifests):
     hpa: str | None = option(
         "text", "Only the HPA of this name, on a screen of its own.", metavar="[NAMESPACE/]NAME"
     )
+    at_size: int | None = option(
+        "number",
+        "Number of pods for which the smallest changes are shown; with --hpa.",
+        metavar="N",
+        minimum=0,
+        unset="the middle of the range",
+    )
+    value: str | None = option(
+        "text",
+        "Value at which it is shown which sizes stay: a total of Object and External metrics, the "
+        "average of a pod, or percent of its request; with --hpa.",
+        metavar="QUANTITY",
+    )
     sync_period_ms: int = option(
         "duration", "Time between two syncs.", 15_000, metavar="TIME", minimum=MIN_SYNC_PERIOD_MS
     )
@@ -68,6 +82,31 @@ class AnalyzeRequest(AssumedPods, Manifests):
         300_000,
         metavar="TIME",
     )
+
+    def check(self) -> None:
+        """Refuse a value that is no quantity and no percentage (UsageError)."""
+        super().check()
+        _ = self.value_milli, self.value_pct
+
+    @property
+    def value_pct(self) -> int | None:
+        """The value in percent, None where it is another."""
+        if self.value is None or not self.value.endswith("%"):
+            return None
+        number = self.value.removesuffix("%")
+        if not (number.isascii() and number.isdigit() and len(number) < 7):
+            raise UsageError(f"--value {self.value}: expected whole percents such as 85%")
+        return int(number)
+
+    @property
+    def value_milli(self) -> int | None:
+        """The value in milli-units, None where it is another."""
+        if self.value is None or self.value.endswith("%"):
+            return None
+        milli = quantity_milli(self.value)
+        if not isinstance(milli, int):
+            raise UsageError(f"--value {self.value}: {milli}; percents of a request end in %")
+        return milli
 
 
 @dataclass(frozen=True, kw_only=True)
