@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from hpabatch.engine.fleet.request import MIN_SYNC_PERIOD_MS, ChosenHpas, Rules
 from hpabatch.errors import UsageError
-from hpabatch.inputs.fields import quantity_milli
 from hpabatch.inputs.request import Manifests
 from hpabatch.model.options import Request, option
 from hpabatch.model.quantity import Quantity
 
 MAX_BASE_PCT = 1000
+_LARGEST = Quantity.from_milli(2**62)  # thousandths of more would not fit 64 bits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,10 +103,16 @@ class AnalyzeRequest(AssumedPods, Manifests):
         """The value in milli-units, None where it is another."""
         if self.value is None or self.value.endswith("%"):
             return None
-        milli = quantity_milli(self.value)
-        if not isinstance(milli, int):
-            raise UsageError(f"--value {self.value}: {milli}; percents of a request end in %")
-        return milli
+        try:
+            quantity = Quantity.parse(self.value)
+        except ValueError:
+            quantity = Quantity.from_milli(-1)
+        if quantity.sign() < 0 or quantity.compare(_LARGEST) > 0:
+            raise UsageError(
+                f"--value {self.value}: expected a quantity of 0 or more such as 41 or 500m, or "
+                "percents of a request such as 85%"
+            )
+        return quantity.milli()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -360,7 +360,8 @@ def test_nothing_to_analyze() -> None:
         (["--hpa", "web", "--at-size", "11"], "expected 2 to 10, the replicas of web, got 11"),
         (["--hpa", "web", "--value", "41"], "expected percents such as 85%, as the targets of web"),
         (["--hpa", "web", "--value", "x%"], "--value x%: expected whole percents"),
-        (["--hpa", "web", "--value", "much"], "--value much: expected a quantity"),
+        (["--hpa", "web", "--value", "much"], "--value much: expected a quantity of 0 or more"),
+        (["--hpa", "web", "--value", "1e30"], "--value 1e30: expected a quantity of 0 or more"),
     ],
 )
 def test_impossible_options(arguments: list[str], message: str) -> None:
