@@ -80,7 +80,8 @@ def hpa_of_scaled_object(manifest: Place) -> tuple[HPA, list[Problem]]:
     with suppress(MistakesError):
         scaled = read_scaled_object(manifest, mistakes)
     assert isinstance(manifest.value, Mapping)
-    version = str(manifest.value.get("apiVersion"))
+    stated = manifest.value.get("apiVersion")
+    version = stated if isinstance(stated, str) else ""
     if mistakes.found or scaled is None:
         namespace, name = _names(manifest.value)
         problems = [Problem("", mistake) for mistake in mistakes.found]
