@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from hpabatch._json import MAX_DEPTH, decode_json
-from hpabatch.cli.what_if.recommend_files import INDEX as PATCHES_INDEX
 from hpabatch.cli.what_if.recommend_files import check_folder
 from hpabatch.errors import HistoryError, HpabatchError
 from hpabatch.history.checks import decode_cell
@@ -23,6 +22,7 @@ from hpabatch.jobs.publish import EVIDENCE_FILE, is_result_folder
 from hpabatch.jobs.sweep_files import ABOUT, read_sweep, sweep_origin
 from hpabatch.live.apply import ledger, reports
 from hpabatch.live.record.lease import ObjectLease
+from hpabatch.report.recommend_files import INDEX as PATCHES_INDEX
 
 DEEP = "[" * 100_000 + "]" * 100_000
 HOSTILE = {

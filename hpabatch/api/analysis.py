@@ -13,6 +13,7 @@ from hpabatch.api.result import Result
 from hpabatch.engine.analyze.remarks import remarks
 from hpabatch.engine.analyze.request import ONLY_METRIC, AnalyzeRecordedRequest, AssumedPods
 from hpabatch.engine.analyze.run import DEFAULT_REQUESTS, Assumed, analyze_hpa
+from hpabatch.engine.analyze.smallest import Asked
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
 from hpabatch.engine.fleet.flags import recorded_flags
 from hpabatch.engine.fleet.plan import chosen_hpas
@@ -83,6 +84,7 @@ def analyze_each(
     given: Sequence[Given],
     request: AssumedPods,
     progress: Progress = lambda message, share: None,
+    asked: Asked | None = None,
 ) -> Findings:
     """Return the analyses of valid, defaulted HPAs, in their order (at least one)."""
     assumed = Assumed(request_milli=request.request_milli, base_pct=request.base_pct)
@@ -90,7 +92,7 @@ def analyze_each(
     for number, item in enumerate(given):
         _refuse_unnamed_base(item.hpa, request)
         progress("analyzing", number / len(given))
-        analysis = analyze_hpa(item.hpa.spec, item.flags, item.profile, assumed)
+        analysis = analyze_hpa(item.hpa.spec, item.flags, item.profile, assumed, asked)
         found.append(Analyzed(item.source, item.line, item.hpa, analysis, remarks(analysis)))
     requests = {**DEFAULT_REQUESTS, **request.request_milli}
     first = given[0]

@@ -24,7 +24,7 @@ _REMEDY = "name another place, or let this user have this one"
 
 def run(signals: Signals) -> None:
     """Run the command line; every expected error is one message on stderr and an exit code."""
-    logging.lastResort = _SaidLines(logging.WARNING)  # type: ignore[assignment]
+    logging.lastResort = _SaidLines(logging.WARNING)
     with warnings.catch_warnings():
         warnings.showwarning = _say_warning
         _run(signals)

@@ -1,8 +1,9 @@
 """Objects of a cluster as `kubectl get deploy,sts,rs,ds,hpa,pods,pdb -A -o yaml` prints them.
 
 Files may hold lists, several documents, YAML or JSON, and old API versions. Each object is decoded
-as one of a running cluster is. Other kinds are counted. The objects say what is so now; when that
-was, they do not say.
+as one of a running cluster is. A custom resource with a size, such as an Argo Rollout, is a
+workload, too. Other kinds are counted. The objects say what is so now; when that was, they do not
+say.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -70,7 +71,8 @@ WorkloadKey = tuple[str, str, str]
 class WorkloadObject:
     """A workload: its owner as Kind/name, its scale (None: it has none), and its pod template.
 
-    `labels`, `template` and `spreads` are those of its pods.
+    `labels`, `template` and `spreads` are those of its pods. `template_of` is the Kind/name whose
+    template a workload without an own one has, `created` an RFC 3339 time.
     """
 
     namespace: str
@@ -81,6 +83,8 @@ class WorkloadObject:
     labels: Mapping[str, str]
     template: PodTemplate
     spreads: tuple[Spread, ...] = ()
+    template_of: str | None = None
+    created: str = ""
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,22 @@ class ClusterObjects:
 
     def kind_of(self, namespace: str, name: str) -> str | None:
         """Return the kind of a workload that is known by its name alone, None: there is none."""
-        return next((k for k in _KINDS if (namespace, k, name) in self.workloads), None)
+        return self._kinds.get((namespace, name))
+
+    @cached_property
+    def _kinds(self) -> Mapping[PodKey, str]:
+        """Kinds of workloads, those with an HPA first; then of HPAs' targets and pods' owners."""
+        place = {kind: index for index, kind in enumerate(_KINDS)}
+        known = sorted(
+            self.workloads,
+            key=lambda key: (key not in self.by_target, place.get(key[1], len(place)), key),
+        )
+        behind = ((pod.namespace, self._of_pod(pod)) for pod in self.pods.values())
+        owners = sorted((space, *owner) for space, owner in behind if owner is not None)
+        kinds: dict[PodKey, str] = {}
+        for namespace, kind, name in (*known, *sorted(self.by_target), *owners):
+            kinds.setdefault((namespace, name), kind)
+        return kinds
 
     def workload_of(self, namespace: str, pod: str) -> tuple[str, str] | None:
         """Return kind and name of the workload behind a pod, None where none is known.
@@ -134,9 +153,13 @@ class ClusterObjects:
             for kind in ("ReplicaSet", "DaemonSet", "ReplicationController"):
                 if (namespace, kind, match[1]) in self.workloads:
                     return self._owner_of(namespace, kind, match[1])
+            custom = self.kind_of(namespace, match[1])
+            if custom is not None and custom not in _KINDS:
+                return custom, match[1]
             behind = _HASHED.fullmatch(match[1])
-            if behind is not None and (namespace, "Deployment", behind[1]) in self.workloads:
-                return "Deployment", behind[1]
+            above = None if behind is None else self.kind_of(namespace, behind[1])
+            if behind is not None and above is not None and above not in _KINDS[1:]:
+                return above, behind[1]
         match = _ORDINAL.fullmatch(pod)
         if match is not None and (namespace, "StatefulSet", match[1]) in self.workloads:
             return "StatefulSet", match[1]
@@ -175,6 +198,17 @@ class ClusterObjects:
             (space, name), why = min(self.unusable.items())
             more = f" (and {len(self.unusable) - 1} more)" if len(self.unusable) > 1 else ""
             found.append(f"--objects: HPA {space}/{name}{more} is left out: {why}")
+        lost = sorted(
+            key for key in self.by_target if key[1] not in _KINDS and key not in self.workloads
+        )
+        if lost:
+            space, kind, name = lost[0]
+            more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
+            found.append(
+                f"--objects: {kind} {space}/{name}{more} has an HPA, and is not there or cannot be "
+                "read: its size is not known, its requests are those of its pods alone; add: "
+                f"kubectl get {kind.lower()} -A -o yaml"
+            )
         if self.repeated:
             more = f" and {len(self.repeated) - 1} more" if len(self.repeated) > 1 else ""
             found.append(
@@ -189,14 +223,26 @@ class _Template(msgspec.Struct, gc=False):
     spec: msgspec.Raw = msgspec.Raw()
 
 
+class _Reference(msgspec.Struct, gc=False):
+    kind: str = ""
+    name: str = ""
+
+
 class _WorkloadSpec(msgspec.Struct, gc=False):
     selector: msgspec.Raw = msgspec.Raw()
     template: _Template | None = None
+    workloadRef: _Reference | None = None  # noqa: N815
+
+
+class _WorkloadStatus(msgspec.Struct, gc=False):
+    selector: msgspec.Raw = msgspec.Raw()
+    labelSelector: msgspec.Raw = msgspec.Raw()  # noqa: N815
 
 
 class _Workload(msgspec.Struct, gc=False):
     metadata: Meta | None = None
     spec: _WorkloadSpec | None = None
+    status: _WorkloadStatus | None = None
 
 
 _WORKLOAD: Final = msgspec.json.Decoder(_Workload)
@@ -247,7 +293,7 @@ class _Reader:
         return ClusterObjects(
             hpas={key: one.hpa for key, one in hpas.items() if not one.problem},
             unusable={key: one.problem for key, one in hpas.items() if one.problem},
-            workloads=self._found["workload"],
+            workloads=_with_templates(self._found["workload"]),
             pods=self._found["pod"],
             budgets=self._found["budget"],
             domains=self._domains,
@@ -287,8 +333,19 @@ class _Reader:
             self._domains.add(read_node_labels(_wire(value)))
         elif isinstance(kind, str) and (group, kind) in {*BUILT_IN, DAEMON_SET}:
             self._put("workload", kind, _workload(group, kind, _wire(value)))
-        else:
+        elif not (isinstance(kind, str) and self._take_custom(group, kind, value)):
             self._skipped[kind if isinstance(kind, str) and kind else "(no kind)"] += 1
+
+    def _take_custom(self, group: str, kind: str, value: Mapping[str, object]) -> bool:
+        """Take a custom resource with a size as a workload; False for one that is no such."""
+        spec = value.get("spec")
+        if "." not in group or not isinstance(spec, Mapping) or "replicas" not in spec:
+            return False
+        try:
+            self._put("workload", kind, _workload(group, kind, _wire(value)))
+        except (BrokenObjectError, *UNREADABLE):
+            return False
+        return True
 
     def _put(self, what: str, kind: str, thing: Any) -> None:
         key = (thing.namespace, thing.name)
@@ -352,16 +409,17 @@ def _workload(group: str, kind: str, raw: bytes) -> WorkloadObject:
     wire = _WORKLOAD.decode(raw)
     meta = wire.metadata or Meta()
     spec = wire.spec or _WorkloadSpec()
-    template = spec.template or _Template()
+    template, reference = spec.template or _Template(), spec.workloadRef
     labels = string_map((template.metadata or Meta()).labels)
     scale: ScaleObject | None = None
-    if (group, kind) in BUILT_IN:
+    if (group, kind) != DAEMON_SET:
         thing = WorkloadDecoder(group, kind).decode(raw).thing
         assert isinstance(thing, ScaleObject)
         scale = thing
-        if not bytes(spec.selector) and (group, kind) != REPLICATION_CONTROLLER:
+        said = _status_selector(wire.status) if (group, kind) not in BUILT_IN else ""
+        if not said and not bytes(spec.selector) and (group, kind) != REPLICATION_CONTROLLER:
             said = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
-            scale = ScaleObject(scale.key, scale.replicas, scale.status_replicas, said)
+        scale = replace(scale, selector=said or scale.selector)
     return WorkloadObject(
         *(*key_of(meta)[:1], kind, key_of(meta)[1]),
         owner=owner_text(meta.ownerReferences),
@@ -369,4 +427,37 @@ def _workload(group: str, kind: str, raw: bytes) -> WorkloadObject:
         labels=labels,
         template=read_template(bytes(template.spec)),
         spreads=read_spreads(bytes(template.spec)),
+        template_of=None if reference is None else f"{reference.kind}/{reference.name}",
+        created=meta.creationTimestamp or "",
     )
+
+
+def _status_selector(status: _WorkloadStatus | None) -> str:
+    """Return the selector of a custom resource's scale, "" where its status has none.
+
+    Its place is the definition's (labelSelectorPath); these two are the usual ones.
+    """
+    raws = () if status is None else (status.selector, status.labelSelector)
+    written = (bytes(raw) for raw in raws if bytes(raw).startswith(b'"'))
+    return next((str(json.loads(text)) for text in written), "")
+
+
+def _with_templates(
+    workloads: Mapping[WorkloadKey, WorkloadObject],
+) -> dict[WorkloadKey, WorkloadObject]:
+    """Return workloads; one without a template has that of its newest ReplicaSet, or of another."""
+    newest: dict[tuple[str, str | None], WorkloadObject] = {}
+    for made in sorted(workloads.values(), key=lambda item: (item.created, item.name)):
+        newest[made.namespace, made.owner] = made
+    found = dict(workloads)
+    for key, workload in workloads.items():
+        if workload.template.containers or workload.kind in _KINDS:
+            continue
+        space, (kind, _, name) = workload.namespace, (workload.template_of or "").partition("/")
+        source = newest.get((space, f"{workload.kind}/{workload.name}"))
+        source = source or workloads.get((space, kind, name))
+        if source is not None:
+            found[key] = replace(
+                workload, template=source.template, labels=source.labels, spreads=source.spreads
+            )
+    return found

@@ -1,7 +1,8 @@
-"""Check of manifests: defaults, the API server's rules, and three more warnings.
+"""Check of manifests: defaults, the API server's rules, and more warnings.
 
-Warnings are for a key given twice, an HPA given twice in one input tree, and a DaemonSet target.
-Warnings and fields that the server would drop refuse a document only with `strict`.
+Warnings are for a key given twice, an HPA given twice in one input tree, a DaemonSet target, fields
+that the server drops, and a target whose type is not that of its value. They refuse a document only
+with `strict`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from hpabatch.inputs.manifests import ManifestEntry
 from hpabatch.model.objects.decode_fields import Severity
 from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.hpa import HPA
-from hpabatch.model.objects.validate import drop_disabled_fields, validate_hpa
+from hpabatch.model.objects.validate import drop_disabled_fields, dropped_fields, validate_hpa
+from hpabatch.model.objects.validate_metrics import other_targets
 from hpabatch.model.versions import Profile
 
 VALID = "valid"
@@ -60,6 +62,8 @@ def _check(
         complaints = [str(error) for error in validate_hpa(hpa, profile)]
     warnings = [str(item) for item in entry.problems if item.severity is Severity.warning]
     warnings += [*entry.duplicates, *_beyond_the_server(entry, hpa, first)]
+    warnings += dropped_fields(entry.hpa, profile)
+    warnings += other_targets(hpa, profile)
     if strict:
         complaints, warnings = complaints + warnings, []
     result = REFUSED if complaints else VALID

@@ -1,12 +1,14 @@
 """Kubernetes manifests: HPAs of files, folders and standard input, with source and line.
 
 No content of a file raises an error. A document that cannot be read is an entry with an `error`;
-the others are read. Documents of other kinds are counted.
+the others are read. Of a ScaledObject that is the HPA that KEDA makes of it. Documents of other
+kinds are counted; where there is no HPA, those that hold the settings of one are errors.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +17,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hpabatch.history.files import open_regular
+from hpabatch.inputs import keda
+from hpabatch.inputs.documents import place_of
+from hpabatch.inputs.keda_file import hpa_of_scaled_object
 from hpabatch.inputs.kubernetes_yaml import end_line, start_line
 from hpabatch.inputs.manifest_documents import (
     DocumentError,
@@ -32,6 +37,8 @@ from hpabatch.model.objects.hpa import HPA
 STDIN = "stdin"
 SUFFIXES = (".yaml", ".yml", ".json")
 MAX_BYTES = 256 * 2**20
+_SETTINGS = re.compile(r"autoscal|hpa", re.IGNORECASE)
+_FIX = "give the HPA that is made of it, as `kubectl get hpa -o yaml` prints it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +65,15 @@ class ManifestEntry:
 
 @dataclass(slots=True)
 class Manifests:
-    """HPAs and unreadable documents in order; other kinds counted."""
+    """HPAs and unreadable documents in order; other kinds counted.
+
+    `settings` are skipped custom resources that hold the settings of an HPA, with their kind.
+    """
 
     entries: list[ManifestEntry] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     files: int = 0
+    settings: list[tuple[str, ManifestEntry]] = field(default_factory=list)
 
 
 def load_manifests(paths: Sequence[str | Path], stdin: BinaryIO | None = None) -> Manifests:
@@ -81,6 +92,9 @@ def load_manifests(paths: Sequence[str | Path], stdin: BinaryIO | None = None) -
         else:
             stdin_used = True
             _read_stream(stdin or sys.stdin.buffer, STDIN, "-", found, required=True)
+    if all(entry.hpa is None for entry in found.entries):
+        found.entries += [entry for _, entry in found.settings]
+        found.skipped -= Counter(kind for kind, _ in found.settings)
     return found
 
 
@@ -148,7 +162,7 @@ def _read_stream(
         _fail(found, source, tree, str(error))
         return
     before = len(found.entries) + found.skipped.total()
-    for entry in _read_text(text, source, tree, found.skipped):
+    for entry in _read_text(text, source, tree, found):
         found.entries.append(entry)
     if required and before == len(found.entries) + found.skipped.total():
         what = "standard input" if source == STDIN else "this file"
@@ -175,12 +189,12 @@ def decode_text(data: bytes) -> str:
         raise ValueError(f"not UTF-8 text: byte 0x{byte:02x} in line {line}") from None
 
 
-def _read_text(text: str, source: str, tree: str, skipped: Counter[str]) -> Iterator[ManifestEntry]:
+def _read_text(text: str, source: str, tree: str, found: Manifests) -> Iterator[ManifestEntry]:
     """Yield the HPAs of one file; of its pieces that are templates only the first is reported."""
     template_told = False
     for piece, offset in split_documents(text):
         try:
-            yield from _read_piece(piece, source, tree, offset, skipped)
+            yield from _read_piece(piece, source, tree, offset, found)
         except DocumentError as error:
             if isinstance(error, TemplateError):
                 if template_told:
@@ -191,7 +205,7 @@ def _read_text(text: str, source: str, tree: str, skipped: Counter[str]) -> Iter
 
 
 def _read_piece(
-    piece: str, source: str, tree: str, offset: int, skipped: Counter[str]
+    piece: str, source: str, tree: str, offset: int, found: Manifests
 ) -> Iterator[ManifestEntry]:
     """Yield the HPAs of one piece.
 
@@ -207,19 +221,28 @@ def _read_piece(
             raise DocumentError(text, start_line(document.node))
         objects = list(expand(document.value, document.node))
         if not objects:
-            skipped["empty list"] += 1
+            found.skipped["empty list"] += 1
         for value, node in objects:
             if isinstance(value, str):
                 place = start_line(document.node) + offset + 1
                 yield ManifestEntry(source, place, tree, error=value)
                 continue
-            if not _is_hpa(value):
-                skipped[_kind(value)] += 1
+            line = start_line(node)
+            is_scaled_object = value.get("kind") == keda.KIND
+            if not (is_scaled_object or _is_hpa(value)):
+                kind = _kind(value)
+                found.skipped[kind] += 1
+                if path := _hpa_settings(value):
+                    error = f"expected an HPA, got {kind} with settings of one ({path}); {_FIX}"
+                    entry = ManifestEntry(source, line + offset + 1, tree, error=error)
+                    found.settings.append((kind, entry))
                 continue
             if holds_template(value):
                 raise find_template(piece) or TemplateError("{{ … }}")
-            hpa, problems = decode_hpa(value)
-            line = start_line(node)
+            if is_scaled_object:
+                hpa, problems = hpa_of_scaled_object(place_of(value, node, source, offset))
+            else:
+                hpa, problems = decode_hpa(value)
             duplicates = tuple(
                 _duplicate_text(item, offset)
                 for item in document.duplicates
@@ -238,6 +261,24 @@ def _is_hpa(value: Mapping[str, object]) -> bool:
     if value.get("kind") == KIND:
         return True
     return not value.get("kind") and isinstance(version, str) and version.startswith("autoscaling/")
+
+
+def _hpa_settings(value: Mapping[str, object]) -> str:
+    """Return the path of settings that a custom resource holds for an HPA, "" without any.
+
+    Such as `spec.autoscaling` of an application, or of a chart's values in a HelmRelease.
+    """
+    stack: list[tuple[str, object]] = [("spec", value.get("spec"))]
+    while stack:
+        path, part = stack.pop()
+        if not isinstance(part, Mapping):
+            continue
+        is_named = _SETTINGS.search(path.rpartition(".")[2]) is not None
+        is_hpa = is_named or _kind(value).endswith(KIND)
+        if is_hpa and "maxReplicas" in part and part.get("enabled") is not False:
+            return path
+        stack.extend((f"{path}.{key}", member) for key, member in part.items())
+    return ""
 
 
 def _duplicate_text(duplicate: tuple[str, int, int, int], offset: int) -> str:

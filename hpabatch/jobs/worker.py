@@ -36,7 +36,7 @@ from hpabatch.jobs.folder import (
 )
 from hpabatch.jobs.loop import Task, Work
 from hpabatch.jobs.parts_place import PartsPlace
-from hpabatch.jobs.processes import AHEAD
+from hpabatch.jobs.processes import AHEAD, Answer
 
 if TYPE_CHECKING:  # (a job's own module imports what it needs: numba is not for every job)
     from hpabatch.jobs.orders import PlanJob, PlannedJob
@@ -110,7 +110,7 @@ class Worker:
         self._last = -1
         self._warnings = 0
 
-    def answer(self, order: Mapping[str, Any]) -> dict[str, Any]:
+    def answer(self, order: Mapping[str, Any]) -> Answer:
         """Return the answer to an order: what was asked for, or what is wrong."""
         try:
             if order["task"] == DESCRIBE:
@@ -174,7 +174,7 @@ class Worker:
         return self._job, self._job.tasks[self._last]
 
 
-def _told(kind: type[HpabatchError], text: str) -> dict[str, Any]:
+def _told(kind: type[HpabatchError], text: str) -> Answer:
     """Return the answer for an error that is not one of this package."""
     return {"error": kind.__name__, "lines": [f"worker on {platform.node()}: {text}"]}
 

@@ -239,6 +239,7 @@ def _metric_json(metric: MetricAnalysis) -> dict[str, object]:
         "complete": metric.complete,
         "error": metric.error,
         "dead_bands": [asdict(band) for band in metric.bands],
+        "smallest": None if metric.smallest is None else asdict(metric.smallest),
         "resting": [_piece_json(piece) for piece in metric.pieces],
         "cycles": [_cycle_json(timed) for timed in metric.cycles],
     }

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 from hpabatch.engine.analyze.loop import REACHED, STUCK, Ramp
 from hpabatch.engine.analyze.map import Band, Piece
 from hpabatch.engine.analyze.run import Analysis, MetricAnalysis, TimedCycle
+from hpabatch.engine.analyze.smallest import Smallest
 from hpabatch.layout import codes
+from hpabatch.model.printable import counted
 from hpabatch.model.times import show_duration
 from hpabatch.report.base import Grid, Head
 from hpabatch.report.numbers import memory
@@ -16,7 +18,7 @@ from hpabatch.report.numbers import memory
 if TYPE_CHECKING:
     from hpabatch.report.analyze import Analyzed
 
-_SHOWN_SIZES: Final = 24
+_SHOWN_SIZES: Final = 40
 _SHOWN_STEPS: Final = 12
 _SHOWN_CYCLES: Final = 5
 BAND_HEADS: Final = (
@@ -24,6 +26,8 @@ BAND_HEADS: Final = (
     Head("STAY AT", "the usage of a pod at which this size stays"),
     Head("TOTAL FROM", "the total usage from which on this size stays"),
     Head("TO BELOW", "the total usage below which this size stays"),
+    Head("UP TO", "the nearest larger size that the metric asks for"),
+    Head("DOWN TO", "the nearest smaller size that the metric asks for"),
 )
 
 
@@ -48,7 +52,13 @@ def _metric_lines(analysis: Analysis, metric: MetricAnalysis) -> Iterator[str | 
     if metric.error:
         yield f"  can never be computed: {metric.error}"
         return
-    yield Grid(BAND_HEADS, [_band_row(metric, band) for band in _shown(analysis, metric)])
+    shown = _shown(analysis, metric)
+    yield Grid(BAND_HEADS, [_band_row(metric, band) for band in shown])
+    if len(shown) < len(metric.bands):
+        sizes = f"{metric.bands[0].size} to {metric.bands[-1].size}"
+        yield f"  {len(shown)} of the sizes {sizes}: --at-size N adds another, -o json has all"
+    if metric.smallest is not None:
+        yield from _smallest_lines(analysis, metric, metric.smallest)
     yield from _resting_lines(metric)
     yield from _cycle_lines(metric)
 
@@ -64,15 +74,12 @@ def _assumption(metric: MetricAnalysis) -> str:
     return ", ".join(parts)
 
 
-_HEADS = ("PODS", "STAY AT", "TOTAL FROM", "TO BELOW")
-
-
 def _shown(analysis: Analysis, metric: MetricAnalysis) -> Sequence[Band]:
     """Return the bands to show: all, or a selection that thins out, with the last."""
     bands = metric.bands
     if len(bands) <= _SHOWN_SIZES:
         return bands
-    wanted = {analysis.lowest, analysis.middle, analysis.highest}
+    wanted = {analysis.lowest, analysis.middle, analysis.highest, *_sizes_that_matter(metric)}
     size = float(analysis.lowest)
     while size < bands[-1].size:
         wanted.add(round(size))
@@ -80,10 +87,23 @@ def _shown(analysis: Analysis, metric: MetricAnalysis) -> Sequence[Band]:
     return [band for band in bands if band.size in wanted]
 
 
+def _sizes_that_matter(metric: MetricAnalysis) -> Iterator[int]:
+    """Yield the sizes that the lines below the table name."""
+    smallest = metric.smallest
+    if smallest is None:
+        return
+    if smallest.asked is not None:
+        yield smallest.asked.size
+    for size in (smallest.pod_more, smallest.unit_more, *(smallest.below_max or ())):
+        if size is not None:
+            yield size
+
+
 def _band_row(metric: MetricAnalysis, band: Band) -> tuple[str, ...]:
     stay = stay_text(metric, band.size)
+    goals = tuple("-" if goal is None else str(goal) for goal in (band.up_to, band.down_to))
     if band.empty:
-        return str(band.size), stay, "-", "-"
+        return str(band.size), stay, "-", "-", *goals
     if metric.per_pod:
         low = max((band.low_milli or 0) - metric.base_milli, 0) * band.size
         high = None
@@ -91,7 +111,8 @@ def _band_row(metric: MetricAnalysis, band: Band) -> tuple[str, ...]:
             high = max(band.high_milli + 1 - metric.base_milli, 0) * band.size
     else:
         low, high = band.low_milli or 0, None if band.high_milli is None else band.high_milli + 1
-    return str(band.size), stay, _total(metric, low), "-" if high is None else _total(metric, high)
+    above = "-" if high is None else _total(metric, high)
+    return str(band.size), stay, _total(metric, low), above, *goals
 
 
 def _total(metric: MetricAnalysis, milli: int) -> str:
@@ -99,6 +120,52 @@ def _total(metric: MetricAnalysis, milli: int) -> str:
     if metric.request_milli is not None:
         return f"{milli / metric.request_milli:.4g} requests"
     return amount_text(metric, milli)
+
+
+def _smallest_lines(
+    analysis: Analysis, metric: MetricAnalysis, smallest: Smallest
+) -> Iterator[str]:
+    """Generate what tolerance and rounding up keep where it is."""
+    asked = smallest.asked
+    band = None if asked is None else metric.band(asked.size)
+    if asked is not None and band is not None:
+        yield f"  {asked}; {_stay_words(metric, band)}"
+    if smallest.value is not None and asked is not None:
+        percent = metric.target_pct is not None
+        value = f"{smallest.value}%" if percent else amount_text(metric, smallest.value)
+        goal = "stay" if smallest.goal == asked.size else f"go to {smallest.goal}"
+        runs = ", ".join(map(_run_text, smallest.staying)) or "none"
+        yield f"  at {value} {counted(asked.size, 'pod')} {goal}; sizes that stay: {runs}"
+    if smallest.pod_more is not None:
+        size = counted(smallest.pod_more, "pod")
+        text = f"  from {size} on the work of one pod more changes nothing"
+        if smallest.unit_more is not None and smallest.unit_more < smallest.pod_more:
+            target = target_text(metric)
+            text += f", from {smallest.unit_more} on one more than {target} x pods"
+        yield text
+    if smallest.below_max is not None:
+        fits = _total(metric, smallest.fits_milli)
+        yield (
+            f"  maxReplicas {analysis.highest}: at a total of {fits}, which it fits, "
+            f"these sizes stay: {_run_text(smallest.below_max)}"
+        )
+
+
+def _run_text(run: tuple[int, int]) -> str:
+    first, last = run
+    return str(first) if first == last else f"{first} to {last}"
+
+
+def _stay_words(metric: MetricAnalysis, band: Band) -> str:
+    if band.empty:
+        return "no usage keeps it"
+    row = _band_row(metric, band)
+    if band.high_milli is None:
+        return "any usage keeps it"
+    if metric.per_pod:
+        return f"it stays at {row[1]}"
+    low, high = (amount_text(metric, milli) for milli in (band.low_milli or 0, band.high_milli))
+    return f"it stays from {low} to {high}"
 
 
 def _resting_lines(metric: MetricAnalysis) -> Iterator[str]:

@@ -25,6 +25,7 @@ from tests.importers.cluster_made import (
     pod,
     replica_set,
     spec_of,
+    stamp,
     workload,
     write_objects,
 )
@@ -198,6 +199,82 @@ def test_requests_of_a_template_are_completed_like_those_of_its_pods(tmp_path: P
         "web", "proxy", "migrate", "log",
     ]  # fmt: skip
     assert requests.of_workload(("shop", "Deployment", "none")) == ()
+
+
+def rollout(name: str, size: Any, *, kind: str = "Rollout", **spec: Any) -> Json:
+    """Return a custom resource as Argo Rollouts has it, without a template."""
+    status = {"replicas": size, "selector": f"app={name},tier=front"}
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"replicas": size, **spec},
+        "status": status,
+    }
+
+
+def rollout_set(name: str, cpu: str, hash: str, created_ms: int) -> Json:
+    """Return the ReplicaSet of a Rollout."""
+    owned = replica_set(name, spec_of(cpu), hash)
+    owned["metadata"]["ownerReferences"][0] |= {"kind": "Rollout"}
+    owned["metadata"]["creationTimestamp"] = stamp(created_ms)
+    return owned
+
+
+TEMPLATE = {"metadata": {"labels": {"app": "own"}}, "spec": spec_of("300m")}
+SETS = [rollout_set("web", "100m", "7d4b9c6f5", START_MS + 9000),
+        rollout_set("web", "500m", "5f6d8b7c9", START_MS)]  # fmt: skip
+PODS = [pod(f"web-{HASH}-ccccc", f"ReplicaSet/web-{HASH}", spec_of("200m"), START_MS)]
+LABELS = PODS[0]["metadata"]["labels"]
+LABELS["rollouts-pod-template-hash"] = LABELS.pop("pod-template-hash")
+REF: Json = {"workloadRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "base"}}
+BASE = workload("base", 0, spec_of("700m"))
+
+
+@pytest.mark.parametrize(
+    ("items", "cpu"),
+    [
+        ([rollout("web", 4, template=TEMPLATE), *SETS], 300),
+        ([rollout("web", 4), *SETS, *PODS], 100),
+        ([rollout("web", 4, **REF), BASE, *SETS], 100),
+        ([rollout("web", 4, **REF), BASE], 700),
+        ([rollout("web", 4), *PODS], 200),
+        ([*PODS], 200),
+        ([rollout("web", "four"), *PODS], 200),
+        ([rollout("web", 4)], None),
+    ],
+)
+def test_requests_of_a_rollout_and_its_size(
+    tmp_path: Path, items: list[Json], cpu: int | None
+) -> None:
+    found = objects_of(tmp_path, [*items, hpa("web", "web", START_MS, "Rollout")])
+    kind = found.kind_of("shop", "web")
+    assert kind == "Rollout"
+    assert found.workload_of("shop", "web-5f6d8b7c9-zzzzz") == ("Rollout", "web")
+    rows = {row.container: row for row in PodRequests(found).of_workload(("shop", kind, "web"))}
+    assert (rows["web"].cpu_milli if rows else None) == cpu
+    known = found.workloads.get(("shop", "Rollout", "web"))
+    if known is None:
+        assert len(found.notes()) == 1
+        assert found.notes()[0].startswith("--objects: Rollout shop/web has an HPA, and is not th")
+        assert found.notes()[0].endswith("; add: kubectl get rollout -A -o yaml")
+    else:
+        assert found.notes() == []
+        assert known.scale is not None
+        assert (known.scale.replicas, known.scale.selector) == (4, "app=web,tier=front")
+
+
+def test_a_target_that_makes_its_pods_itself(tmp_path: Path) -> None:
+    clones = rollout("db", 2, kind="CloneSet", template=TEMPLATE) | {
+        "apiVersion": "apps.kruise.io/v1"
+    }
+    database = workload("db", 1, spec_of(), kind="StatefulSet")
+    found = objects_of(tmp_path, [clones, database])
+    assert found.kind_of("shop", "db") == "StatefulSet"
+    assert found.workload_of("shop", "db-zzzzz") is None
+    found = objects_of(tmp_path, [clones, database, hpa("db", "db", START_MS, "CloneSet")])
+    assert found.kind_of("shop", "db") == "CloneSet"
+    assert found.workload_of("shop", "db-zzzzz") == ("CloneSet", "db")
 
 
 def broken_pod() -> Json:

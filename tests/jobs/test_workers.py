@@ -417,7 +417,7 @@ class OneFails(Removed):
         asked = json.loads(order)
         if worker == "bad" and asked["task"] != "describe":
             self.failed.append(asked["task"])
-            answer = {"error": "UsageError", "lines": ["no credentials"]}
+            answer = processes.Answer(error="UsageError", lines=["no credentials"])
             self.replies.append(processes.Reply(worker, answer))
         else:
             self.replies.append(processes.Reply(worker, self.worker.answer(asked)))

@@ -16,18 +16,22 @@ from hpabatch.cli.stdout import check_stdout, show_report
 from hpabatch.cli.talk import say
 from hpabatch.engine.analyze.request import AnalyzeRequest
 from hpabatch.errors import EXIT_REFUSED, ManifestError, RefusedError, UsageError
+from hpabatch.model.objects.stored import as_stored
 
 if TYPE_CHECKING:
+    from hpabatch.api.analysis import Given
     from hpabatch.inputs.manifest_checks import CheckedEntry
     from hpabatch.model.objects.hpa import HPA
     from hpabatch.model.versions import Profile
+    from hpabatch.report.analyze import Findings
 
 _HELP = """Tell what HPAs amount to, from their manifests alone.
 
 Reads manifests as `hpabatch validate` does. For each HPA: the dead band (at which usage do n
-replicas stay n), where constant demand makes it rest or go round for ever, and the fastest way from
-minReplicas to maxReplicas and back that its windows and policies allow. Every number is asked of
-the exact rules: integer percent, tolerances, rounding up, policies with their budgets.
+replicas stay n), the smallest change that it makes, where constant demand makes it rest or go round
+for ever, and the fastest way from minReplicas to maxReplicas and back that its windows and policies
+allow. Every number is asked of the exact rules: integer percent, tolerances, rounding up, policies
+with their budgets.
 
 \b
 Assumed: all pods are ready and alike. The work behind a pod metric is a constant total that divides
@@ -46,6 +50,7 @@ Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were refused (the ot
 Examples:
   hpabatch analyze manifests/
   hpabatch analyze manifests/ --hpa shop/cart --base cpu=15 --request cpu=250m
+  hpabatch analyze manifests/ --hpa shop/cart --at-size 10 --value 85%
   kubectl get hpa -A -o yaml | hpabatch analyze - --output csv > analysis.csv
   hpabatch analyze manifests/ -o json | jq '.hpas[] | select(.metrics[].cycles != [])'
 """
@@ -55,6 +60,7 @@ Examples:
 def analyze(request: AnalyzeRequest, output: OutputOption = Output.table) -> None:
     """Tell what HPAs amount to, from their manifests alone."""
     from hpabatch.api.analysis import Given, analyze_each
+    from hpabatch.engine.analyze.smallest import Asked
     from hpabatch.model.versions import ControllerFlags, profile_for
 
     profile = profile_for(request.k8s, request.feature_gates)
@@ -68,14 +74,23 @@ def analyze(request: AnalyzeRequest, output: OutputOption = Output.table) -> Non
     )
     checked, code = _load(request.paths, profile)
     given = [
-        Given(item.entry.source, item.entry.line, item.hpa, flags, profile)
+        Given(item.entry.source, item.entry.line, _stored(item.hpa, profile), flags, profile)
         for item in _choose(checked, request.hpa)
         if item.hpa is not None
     ]
+    asked = Asked(request.at_size, request.value_milli, request.value_pct)
+    if asked != Asked():
+        _check_asked(request, given)
     with progress_on_stderr() as progress:
-        findings = analyze_each(given, request, progress)
+        findings = analyze_each(given, request, progress, asked)
+    _check_value(request, findings)
     show_report(replace(findings, one=request.hpa is not None), output)
     raise typer.Exit(code)
+
+
+def _stored(hpa: HPA, profile: Profile) -> HPA:
+    """Return an HPA as the controller of that version reads it."""
+    return replace(hpa, spec=as_stored(hpa.spec, profile))
 
 
 def _load(paths: Sequence[str], profile: Profile) -> tuple[list[CheckedEntry], int]:
@@ -97,6 +112,31 @@ def _load(paths: Sequence[str], profile: Profile) -> tuple[list[CheckedEntry], i
         error = RefusedError if code == EXIT_REFUSED else ManifestError
         raise error(f"{' '.join(paths)}: no valid HPA to analyze")
     return valid, code
+
+
+def _check_asked(request: AnalyzeRequest, given: Sequence[Given]) -> None:
+    """Refuse a size or value that the one HPA does not have (UsageError)."""
+    name = "--at-size" if request.at_size is not None else "--value"
+    if request.hpa is None:
+        raise UsageError(f"{name}: expected --hpa, as it is about one HPA; add --hpa NAME")
+    spec = given[0].hpa.spec
+    low, high = spec.min_replicas or 0, spec.max_replicas
+    if request.at_size is not None and not low <= request.at_size <= high:
+        raise UsageError(
+            f"--at-size: expected {low} to {high}, the replicas of {request.hpa}, got "
+            f"{request.at_size}"
+        )
+
+
+def _check_value(request: AnalyzeRequest, findings: Findings) -> None:
+    """Refuse a value of another kind than the targets of the one HPA (UsageError)."""
+    found = [metric.smallest for metric in findings.hpas[0].analysis.metrics]
+    if request.value is None or any(s is None or s.value is not None for s in found):
+        return
+    kind = "an amount such as 500m" if request.value_pct is not None else "percents such as 85%"
+    raise UsageError(
+        f"--value {request.value}: expected {kind}, as the targets of {request.hpa} are"
+    )
 
 
 def _choose(checked: list[CheckedEntry], name: str | None) -> list[CheckedEntry]:

@@ -14,9 +14,10 @@ from hpabatch.inputs.request import ValidateRequest
 _HELP = """Load, default and validate HPAs of any API version.
 
 Reads files, folders (recursively: .yaml, .yml and .json) and `-` for standard input; YAML or
-JSON, one document or many, or a List. Complaints are the API server's, with its field paths.
-Documents of other kinds are skipped and counted. Key given twice, HPA given twice in one input
-tree, DaemonSet targets and unknown fields are warnings, and errors under --strict.
+JSON, one document or many, or a List. Complaints are the API server's, with its field paths. A
+ScaledObject is read as the HPA that KEDA makes. Documents of other kinds are skipped and counted.
+Key given twice, HPA given twice in one input tree, DaemonSet targets, fields that are unknown or
+dropped, and targets of another type than their value are warnings, and errors under --strict.
 
 \b
 One row per document goes to stdout; complaints, warnings and a summary go to stderr.

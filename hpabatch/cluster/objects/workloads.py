@@ -67,7 +67,7 @@ class WorkloadDecoder:
     kind = Kind.scale
 
     def __init__(self, group: str, kind: str) -> None:
-        """Take one of `BUILT_IN`."""
+        """Take one of `BUILT_IN`, or a custom kind with the same fields."""
         self._group = group
         self._object_kind = kind
         simple = (group, kind) == REPLICATION_CONTROLLER

@@ -206,6 +206,14 @@ def follow_ramp(ruled: Ruled, first_size: int, last_size: int) -> Ramp:
     return Ramp(first_size, last_size, tuple(steps), REACHED)
 
 
+def first_step(ruled: Ruled, size: int, wish: int) -> int:
+    """Return the first size that windows and policies set on the way to a wish."""
+    loop = Loop(ruled, size, running=True)
+    while loop.ticks <= loop.quiet_ticks and loop.size == size:
+        loop.tick(wish)
+    return loop.size
+
+
 def settle(
     ruled: Ruled, wish_at: Callable[[int], int | None], size: int, *, running: bool = False
 ) -> Settled:

@@ -24,7 +24,8 @@ class Band:
 
     `low_milli` to `high_milli`, both included; None as `high_milli`: without end. The percentages
     (utilization only) are those of the request, truncated, as the rules read them. With `empty`
-    there is no such usage, and the others are None.
+    there is no such usage, and these are None. `up_to` and `down_to` are the nearest sizes that the
+    metric asks for above and below the band, within the bounds; None: it does not move there.
     """
 
     size: int
@@ -33,6 +34,8 @@ class Band:
     high_milli: int | None = None
     low_pct: int | None = None
     high_pct: int | None = None
+    up_to: int | None = None
+    down_to: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +102,20 @@ def threshold(meter: Meter, size: int, wanted: int) -> int | None:
     return least(low, high, enough)
 
 
-def dead_band(meter: Meter, size: int) -> Band:
+def dead_band(meter: Meter, moves: Moves, size: int) -> Band:
     """Return the dead band at a size."""
     low, above = threshold(meter, size, size), threshold(meter, size, size + 1)
+
+    def nearest(observed: int | None) -> int | None:
+        wish = None if observed is None or observed < 0 else meter.wish(size, observed)
+        goal = moves.next_size(size, wish)
+        return None if goal == size else goal
+
+    up_to, down_to = nearest(above), nearest(None if low is None else low - 1)
     if low is None or (above is not None and above <= low) or meter.wish(size, low) is None:
-        return Band(size, empty=True)
+        return Band(size, empty=True, up_to=up_to, down_to=down_to)
     high = None if above is None else above - 1
-    band = Band(size, empty=False, low_milli=low, high_milli=high)
+    band = Band(size, empty=False, low_milli=low, high_milli=high, up_to=up_to, down_to=down_to)
     if not meter.target_pct:
         return band
     return replace(
@@ -163,11 +173,12 @@ def pieces(meter: Meter, moves: Moves, bands: Sequence[Band]) -> tuple[Piece, ..
     for start, end in zip(starts, [*ends, None], strict=True):
         coming, going = edges[start]
         resting_sizes = (resting_sizes | set(coming)) - set(going)
-        found.append(Piece(start, end, tuple(_runs(sorted(resting_sizes)))))
+        found.append(Piece(start, end, tuple(runs(sorted(resting_sizes)))))
     return tuple(found)
 
 
-def _runs(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+def runs(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Generate (first, last) of consecutive ones of ascending sizes."""
     first = last = None
     for size in sizes:
         if first is None or last is None:

@@ -33,6 +33,7 @@ def remarks(analysis: Analysis) -> tuple[Remark, ...]:
         *_directions(analysis),
         *(remark for metric in analysis.metrics for remark in _reach(analysis, metric)),
         *_slow(analysis),
+        *(remark for metric in analysis.metrics for remark in _coarse(metric)),
         *(remark for metric in analysis.metrics for remark in _limits(analysis, metric)),
     )
 
@@ -106,6 +107,13 @@ def _reach(analysis: Analysis, metric: MetricAnalysis) -> Iterator[Remark]:
     elif idle and idle[-1][1] > analysis.lowest:
         text = f"{metric.signal}: without any work it can stay at {idle[-1][1]} replicas for ever"
         yield Remark("never_idle", text)
+
+
+def _coarse(metric: MetricAnalysis) -> Iterator[Remark]:
+    """Yield that even the fewest pods change by several at once."""
+    step = None if metric.smallest is None else metric.smallest.lowest
+    if step is not None and step.least is not None and step.least > 1:
+        yield Remark("coarse_steps", f"{metric.signal}: {step}")
 
 
 def _slow(analysis: Analysis) -> Iterator[Remark]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -18,6 +18,7 @@ from hpabatch.engine.analyze.loop import STUCK, Ramp, Settled, follow_ramp, move
 from hpabatch.engine.analyze.map import Band, Cycle, Piece, cycles, dead_band, pieces
 from hpabatch.engine.analyze.meter import Meter, Moves, Ruled, RuledMetric, meter_of, read_spec
 from hpabatch.engine.analyze.request import ONLY_METRIC
+from hpabatch.engine.analyze.smallest import Asked, Smallest, smallest_changes
 from hpabatch.layout import codes
 from hpabatch.model.objects.hpa import HPASpec, MetricSpec
 from hpabatch.model.plant import signal_name
@@ -63,7 +64,8 @@ class MetricAnalysis:
 
     `signal` is `model.plant.signal_name`; the target is `target_pct` for utilization, else
     `target_milli`. `bands` are by ascending size. `pieces` cover all demands from 0 on; they are
-    empty where not all sizes were looked at (`complete` False). `error` says why there is nothing.
+    empty where not all sizes were looked at (`complete` False). `error` says why there is nothing;
+    then `smallest` is None.
     """
 
     signal: str
@@ -78,6 +80,7 @@ class MetricAnalysis:
     pieces: tuple[Piece, ...]
     cycles: tuple[TimedCycle, ...]
     error: str = ""
+    smallest: Smallest | None = None
 
     def band(self, size: int) -> Band | None:
         """Return the dead band at a size, if it was looked at."""
@@ -112,6 +115,7 @@ def analyze_hpa(
     flags: ControllerFlags = _FLAGS,
     profile: Profile = _PROFILE,
     assumed: Assumed | None = None,
+    asked: Asked | None = None,
 ) -> Analysis:
     """Return what a spec (valid, with its defaults filled in) amounts to.
 
@@ -120,12 +124,14 @@ def analyze_hpa(
     ruled = read_spec(spec, flags, profile)
     errors = [bool(metric.error) for metric in ruled.metrics]
     moves = moves_of(ruled, computable=not any(errors))
-    middle = round(math.sqrt(max(ruled.lowest, 1) * ruled.highest))
     lowest, highest = ruled.lowest, ruled.highest
+    middle = min(max(round(math.sqrt(max(lowest, 1) * highest)), lowest), highest)
+    asked = asked or Asked()
+    asked = replace(asked, size=middle if asked.size is None else asked.size)
     return Analysis(
         lowest=lowest,
         highest=highest,
-        middle=min(max(middle, lowest), highest),
+        middle=middle,
         has_behavior=spec.behavior is not None,
         sync_ms=flags.sync_period_ms,
         down_tolerance=ruled.tolerance.down,
@@ -133,7 +139,8 @@ def analyze_hpa(
         moves=moves,
         down_disabled=ruled.down_disabled,
         metrics=tuple(
-            _analyze_metric(ruled, moves, metric, assumed or Assumed()) for metric in ruled.metrics
+            _analyze_metric(ruled, moves, metric, assumed or Assumed(), asked)
+            for metric in ruled.metrics
         ),
         up=_ramp(ruled, lowest, highest, blocked=all(errors)),
         down=_ramp(ruled, highest, lowest, blocked=any(errors)),
@@ -150,13 +157,16 @@ def _ramp(ruled: Ruled, first_size: int, last_size: int, *, blocked: bool) -> Ra
 
 
 def _analyze_metric(
-    ruled: Ruled, moves: Moves, metric: RuledMetric, assumed: Assumed
+    ruled: Ruled, moves: Moves, metric: RuledMetric, assumed: Assumed, asked: Asked
 ) -> MetricAnalysis:
     meter = meter_of(ruled, metric, *_assumed_amounts(metric, assumed))
     utilization = metric.kind == codes.RESOURCE_UTILIZATION
     sizes = [] if metric.error else list(_sizes(meter, ruled))
     complete = len(sizes) == ruled.highest - ruled.lowest + 1
-    bands = [dead_band(meter, size) for size in sizes]
+    if asked.size is not None and sizes and asked.size < sizes[-1]:
+        sizes = sorted({*sizes, asked.size})
+    bands = [dead_band(meter, moves, size) for size in sizes]
+    has_pods = bool(bands) and bands[-1].size > 0
     return MetricAnalysis(
         signal=signal_name(metric.metric),
         kind=metric.kind,
@@ -170,6 +180,7 @@ def _analyze_metric(
         pieces=pieces(meter, moves, bands) if complete else (),
         cycles=tuple(_timed(ruled, meter, cycles(meter, moves, bands))),
         error=metric.error,
+        smallest=smallest_changes(ruled, meter, moves, bands, asked) if has_pods else None,
     )
 
 

@@ -178,18 +178,30 @@ ANALYSIS: Final = table(
         minReplicas
     min_low_pct integer: the same in percent of the request
     min_high_pct integer: the same in percent of the request
+    min_up_to integer: the nearest larger size that the metric asks for, at
+        minReplicas
+    min_down_to integer: the nearest smaller size that the metric asks for, at
+        minReplicas
     middle_low_milli integer: the lowest usage for which the metric asks for the same size, in
         the middle
     middle_high_milli integer: the highest usage for which the metric asks for the same size, in
         the middle
     middle_low_pct integer: the same in percent of the request
     middle_high_pct integer: the same in percent of the request
+    middle_up_to integer: the nearest larger size that the metric asks for, in
+        the middle
+    middle_down_to integer: the nearest smaller size that the metric asks for, in
+        the middle
     max_low_milli integer: the lowest usage for which the metric asks for the same size, at
         maxReplicas
     max_high_milli integer: the highest usage for which the metric asks for the same size, at
         maxReplicas
     max_low_pct integer: the same in percent of the request
     max_high_pct integer: the same in percent of the request
+    max_up_to integer: the nearest larger size that the metric asks for, at
+        maxReplicas
+    max_down_to integer: the nearest smaller size that the metric asks for, at
+        maxReplicas
     most_resting_sizes integer: most sizes at which one constant demand can rest
     several_resting_share number: share of the demands with more than one such size
     cycles integer: ranges of demand that keep it moving

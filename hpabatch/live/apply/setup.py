@@ -19,6 +19,7 @@ from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Budget, WriteClient
 from hpabatch.cluster.objects.types import HpaObject, ScaleKey
 from hpabatch.errors import ManifestError, UsageError
+from hpabatch.inputs.keda import GROUP
 from hpabatch.inputs.manifest_checks import check_manifests
 from hpabatch.inputs.manifests import load_manifests
 from hpabatch.live.apply.applier import Applier, Parts
@@ -69,7 +70,9 @@ class Place(NamedTuple):
 def read_documents(
     paths: Sequence[str], profile: Profile, namespace: str, watched: Sequence[str] = ()
 ) -> list[HpaObject]:
-    """Return the HPAs of manifests, all of which must be valid.
+    """Return the HPAs of manifests, all of which must be valid, without those of KEDA.
+
+    KEDA scales to and from zero itself, and has its HPAs in the cluster.
 
     Args:
         paths: files and folders.
@@ -86,6 +89,8 @@ def read_documents(
     targets: dict[ScaleKey, str] = {}
     for item in check_manifests(load_manifests(paths).entries, profile):
         place = item.entry.place
+        if item.entry.hpa is not None and item.entry.hpa.api_version.startswith(GROUP):
+            continue
         if item.hpa is None:
             raise ManifestError(f"--manifests: {place}: {item.complaints[0]}; correct it")
         key = (item.hpa.namespace or namespace, item.hpa.name)

@@ -13,7 +13,12 @@ from functools import partial
 
 from hpabatch.model.objects.decode_fields import INT64, Fields, Problem, load_json
 from hpabatch.model.objects.decode_legacy import (
+    BEHAVIOR_ANNOTATION,
+    DOWN_TOLERANCE_ANNOTATION,
+    METRICS_ANNOTATION,
+    UP_TOLERANCE_ANNOTATION,
     drop_annotations,
+    ignored_annotations,
     read_metric_v2beta1,
     restore_behavior,
     restore_metrics,
@@ -47,6 +52,14 @@ V2BETA1 = "autoscaling/v2beta1"
 V2BETA2 = "autoscaling/v2beta2"
 V2 = "autoscaling/v2"
 VERSIONS = (V1, V2ALPHA1, V2BETA1, V2BETA2, V2)
+
+_ANNOTATIONS_READ = {
+    V1: (METRICS_ANNOTATION, BEHAVIOR_ANNOTATION),
+    V2ALPHA1: (BEHAVIOR_ANNOTATION,),
+    V2BETA1: (BEHAVIOR_ANNOTATION,),
+    V2BETA2: (UP_TOLERANCE_ANNOTATION, DOWN_TOLERANCE_ANNOTATION),
+    V2: (),
+}
 
 _OBJECT_META = (
     "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers",
@@ -123,12 +136,14 @@ def _controller_of(metadata: object) -> str:
 
 def _restore_annotations(hpa: HPA, problems: list[Problem]) -> HPA:
     """Move what conversions keep in annotations to the fields of v2, then drop those."""
-    if hpa.api_version == V1:
+    read = _ANNOTATIONS_READ[hpa.api_version]
+    if METRICS_ANNOTATION in read:
         hpa = restore_metrics(hpa, problems)
-    if hpa.api_version in (V1, V2ALPHA1, V2BETA1):
+    if BEHAVIOR_ANNOTATION in read:
         hpa = restore_behavior(hpa, problems)
-    if hpa.api_version == V2BETA2:
+    if UP_TOLERANCE_ANNOTATION in read:
         hpa = restore_tolerances(hpa, problems)
+    problems += ignored_annotations(hpa, read)
     return drop_annotations(hpa)
 
 

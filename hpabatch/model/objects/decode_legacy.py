@@ -6,6 +6,7 @@ deliberate difference: upstream's v2beta1 conversion forgets `containerResource.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 
@@ -40,22 +41,30 @@ BEHAVIOR_ANNOTATION = _PREFIX + "behavior"
 UP_TOLERANCE_ANNOTATION = _PREFIX + "scale-up-tolerance"
 DOWN_TOLERANCE_ANNOTATION = _PREFIX + "scale-down-tolerance"
 
-ANNOTATIONS = frozenset(
-    {
-        METRICS_ANNOTATION,
-        CURRENT_METRICS_ANNOTATION,
-        CONDITIONS_ANNOTATION,
-        BEHAVIOR_ANNOTATION,
-        UP_TOLERANCE_ANNOTATION,
-        DOWN_TOLERANCE_ANNOTATION,
-    }
-)
+_FIELDS = {
+    METRICS_ANNOTATION: "spec.metrics",
+    BEHAVIOR_ANNOTATION: "spec.behavior",
+    UP_TOLERANCE_ANNOTATION: "spec.behavior.scaleUp.tolerance",
+    DOWN_TOLERANCE_ANNOTATION: "spec.behavior.scaleDown.tolerance",
+}
+"""The fields of autoscaling/v2 that annotations of other versions stand for."""
+ANNOTATIONS = frozenset({CURRENT_METRICS_ANNOTATION, CONDITIONS_ANNOTATION, *_FIELDS})
 
 
 def drop_annotations(hpa: HPA) -> HPA:
     """Remove the six round-trip annotations, as every conversion does."""
     kept = tuple(pair for pair in hpa.annotations if pair[0] not in ANNOTATIONS)
     return hpa if len(kept) == len(hpa.annotations) else replace(hpa, annotations=kept)
+
+
+def ignored_annotations(hpa: HPA, read: Collection[str]) -> list[Problem]:
+    """Return a warning for each annotation of the spec that the document's version drops unread."""
+    message = f"has no effect in {hpa.api_version}; write {{}} of autoscaling/v2"
+    return [
+        Problem(_annotation_path(name), message.format(_FIELDS[name]), Severity.warning)
+        for name, _ in hpa.annotations
+        if name in _FIELDS and name not in read
+    ]
 
 
 def restore_metrics(hpa: HPA, problems: list[Problem]) -> HPA:

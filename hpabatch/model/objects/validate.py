@@ -31,6 +31,7 @@ from hpabatch.model.objects.validate_metrics import (
     validate_metric,
     validate_names,
 )
+from hpabatch.model.version_table import GATES
 from hpabatch.model.versions import Profile
 
 MAX_PERIOD_S = 1800
@@ -57,6 +58,22 @@ def drop_disabled_fields(hpa: HPA, profile: Profile) -> HPA:
         _without_tolerance(behavior.scale_up), _without_tolerance(behavior.scale_down)
     )
     return replace(hpa, spec=replace(hpa.spec, behavior=stripped))
+
+
+def dropped_fields(hpa: HPA, profile: Profile) -> list[str]:
+    """Return a sentence for each field of `behavior` that `drop_disabled_fields` removes."""
+    behavior = hpa.spec.behavior
+    if profile.gate_configurable_tolerance or behavior is None:
+        return []
+    gate = "HPAConfigurableTolerance"
+    known = int(profile.name.partition(".")[2]) >= GATES[gate].known
+    why = f"dropped, as {gate} is off" if known else "unknown field, ignored"
+    return [
+        f"spec.behavior.{name}.tolerance: {why} (Kubernetes {profile.name}); the tolerance of the "
+        "controller counts"
+        for name, rules in (("scaleUp", behavior.scale_up), ("scaleDown", behavior.scale_down))
+        if rules is not None and rules.tolerance is not None
+    ]
 
 
 def _without_tolerance(rules: ScalingRules | None) -> ScalingRules | None:

@@ -5,6 +5,8 @@ Follows validateMetricSpec and below in pkg/apis/autoscaling/validation/validati
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hpabatch.model import names
 from hpabatch.model.objects.field_errors import (
     FieldError,
@@ -15,6 +17,7 @@ from hpabatch.model.objects.field_errors import (
     required,
 )
 from hpabatch.model.objects.hpa import (
+    HPA,
     ContainerResourceMetricSource,
     CrossVersionObjectReference,
     ExternalMetricSource,
@@ -25,9 +28,29 @@ from hpabatch.model.objects.hpa import (
     PodsMetricSource,
     ResourceMetricSource,
 )
+from hpabatch.model.version_table import SINCE
+from hpabatch.model.versions import Profile
 
 METRIC_TYPES = ("ContainerResource", "External", "Object", "Pods", "Resource")
 _TARGET_TYPES = ("Utilization", "Value", "AverageValue")
+_TYPE_OF_VALUE = {
+    "value": "Value", "average_value": "AverageValue", "average_utilization": "Utilization",
+}  # fmt: skip
+MetricSource = (
+    ObjectMetricSource
+    | ExternalMetricSource
+    | PodsMetricSource
+    | ResourceMetricSource
+    | ContainerResourceMetricSource
+)
+_READ: Mapping[type[MetricSource], tuple[str, ...]] = {
+    ObjectMetricSource: ("average_value", "value"),
+    ExternalMetricSource: ("average_value", "value"),
+    PodsMetricSource: ("average_value",),
+    ResourceMetricSource: ("average_value", "average_utilization"),
+    ContainerResourceMetricSource: ("average_value", "average_utilization"),
+}
+"""Fields of a target that the controller reads, the first that is set."""
 _MEMBER_OF_TYPE = {
     "Object": "object",
     "External": "external",
@@ -64,6 +87,46 @@ def validate_metric(
         text = "must populate the given metric source only"
         errors += [forbidden(f"{path}.{member}", text) for member in present if member != expected]
     return errors
+
+
+def other_targets(hpa: HPA, profile: Profile) -> list[str]:
+    """Return a sentence for each metric whose target's type is not that of its value.
+
+    The server accepts them. The controller goes by the type for Object metrics that are stored as
+    v2, else by the value (computeStatusFor… in horizontal.go).
+    """
+    found = []
+    for index, metric in enumerate(hpa.spec.metrics):
+        name = _MEMBER_OF_TYPE.get(metric.type, "")
+        source = metric.container_resource if name == "containerResource" else None
+        source = source or getattr(metric, name, None)
+        effect = "" if source is None else _effect(source, profile)
+        if effect:
+            found.append(f"spec.metrics[{index}].{name}.target.type: {effect}")
+    return found
+
+
+def _effect(source: MetricSource, profile: Profile) -> str:
+    """Return what a target does whose type is not that of its value, "" for another."""
+    target = source.target
+    value = next((n for n in _READ[type(source)] if getattr(target, n) is not None), None)
+    if target.type not in _TARGET_TYPES or value is None:
+        return ""
+    kind = _TYPE_OF_VALUE[value]
+    is_object = isinstance(source, ObjectMetricSource)
+    by_type = is_object and profile.stored_as_v2
+    if kind == target.type or (by_type and target.type == "Value" and target.value is not None):
+        return ""
+    field = {"average_value": "averageValue", "average_utilization": "averageUtilization"}
+    told = f"{target.type}, but the target has {field.get(value, value)}: "
+    acts = f"it acts as type: {kind}" + (", not divided by the pods" if kind == "Value" else "")
+    fails = "every sync fails with FailedGetObjectMetric"
+    if by_type:
+        acts = fails
+    elif is_object:
+        until = SINCE["stored_as_v2"].minor
+        acts += f" (Kubernetes {profile.name} stores it so; from 1.{until} on {fails})"
+    return f"{told}{acts}; set type: {kind}"
 
 
 def _present(metric: MetricSpec) -> list[str]:

@@ -144,11 +144,14 @@ def test_the_screen_of_one() -> None:
         "resource/cpu, target 70%: a constant total that divides among the pods, each requesting 1",
     ]
     assert [line.split() for line in lines[3:6]] == [
-        ["PODS", "STAY", "AT", "TOTAL", "FROM", "TO", "BELOW"],
-        ["2", "36-77%", "0.72", "requests", "1.56", "requests"],
-        ["3", "47-77%", "1.41", "requests", "2.34", "requests"],
+        ["PODS", "STAY", "AT", "TOTAL", "FROM", "TO", "BELOW", "UP", "TO", "DOWN", "TO"],
+        ["2", "36-77%", "0.72", "requests", "1.56", "requests", "3", "-"],
+        ["3", "47-77%", "1.41", "requests", "2.34", "requests", "4", "2"],
     ]
     assert lines[13:] == [
+        "  at 4 pods the nearest sizes: 4 -> 5 or 3; it stays at 53-77%",
+        "  from 9 pods on the work of one pod more changes nothing",
+        "  maxReplicas 10: at a total of 7 requests, which it fits, these sizes stay: 9",
         "  46% of the totals have several sizes at which it rests, so the past decides; at most 2: "
         "2 to 3 from 1.41 requests on",
         "  no constant total keeps it going round",
@@ -175,6 +178,57 @@ def test_a_base_is_of_one_metric() -> None:
         run("--hpa", "worker", "--base", "20")
 
 
+TASKS = QUEUE[: QUEUE.index("  - {type: Resource")].replace("jobs", "tasks")
+TASKS = TASKS.replace("minReplicas: 0", "minReplicas: 1")
+SCALED = """\
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: model-worker, namespace: test}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: model-worker}
+  minReplicaCount: 100
+  maxReplicaCount: 400
+  triggers:
+  - type: aws-cloudwatch
+    metadata: {namespace: AWS/SQS, targetMetricValue: "10", minMetricValue: "0"}
+"""
+
+
+def test_a_size_and_a_value_that_are_asked_about() -> None:
+    text = TASKS.replace("averageValue: 5", "averageValue: 4").replace("cas: 8", "cas: 30")
+    shown = run("--hpa", "worker", "--at-size", "10", "--value", "41", stdin=text).stdout
+    assert [line.split()[0] for line in shown.splitlines()[4:34]] == [str(n) for n in range(1, 31)]
+    assert shown.splitlines()[34:38] == [
+        "  at 10 pods the nearest sizes: 10 -> 12 or 9; it stays from 36 to 44",
+        "  at 41 10 pods stay; sizes that stay: 10 to 11",
+        "  from 10 pods on the work of one pod more changes nothing, from 3 on one more than 4 x "
+        "pods",
+        "  maxReplicas 30: at a total of 120, which it fits, these sizes stay: 28 to 29",
+    ]
+    web = run("--hpa", "web", "--value", "85%").stdout
+    assert "  at 85% 4 pods go to 5; sizes that stay: 10\n" in web
+
+
+def test_sizes_that_the_table_leaves_out_are_said() -> None:
+    shown = run("--hpa", "keda-hpa-model-worker", "--at-size", "123", stdin=SCALED).stdout
+    rows = [line.split()[0] for line in shown.splitlines() if line.lstrip()[:1].isdigit()]
+    assert {"100", "123", "200", "364", "399", "400"} < set(rows)
+    assert "of the sizes 100 to 400: --at-size N adds another, -o json has all\n" in shown
+    assert "  at 123 pods no change smaller than 12: 123 -> 136 or 111; it stays from" in shown
+    assert "at 100 pods no change smaller than 11: 100 -> 111\n" in run(stdin=SCALED).stdout
+
+
+def test_the_analysis_is_of_the_spec_as_that_version_stores_it() -> None:
+    member = "describedObject: {apiVersion: v1, kind: Service, name: a}, metric: {name: m}, "
+    metric = f"{{type: Object, object: {{{member}target: {{type: AverageValue, value: 5}}}}}}"
+    text = f"{WEB[: WEB.index('  - {')]}  - {metric}\n"
+    kinds = {
+        version: document("--k8s", version, stdin=text)["hpas"][0]["metrics"][0]["target_type"]
+        for version in ("1.20", "1.26", "1.27", "1.37")
+    }
+    assert kinds == {"1.20": "value", "1.26": "value", "1.27": "unusable", "1.37": "unusable"}
+
+
 def test_the_screen_of_cycles_and_other_ends() -> None:
     text = run("--hpa", "web", "--tolerance", "0").stdout
     assert (
@@ -189,7 +243,7 @@ def test_the_screen_of_cycles_and_other_ends() -> None:
     many = WEB.replace("maxReplicas: 10", "maxReplicas: 100").replace("70", "12")
     shown = run("--hpa", "web", "--tolerance", "0", stdin=many).stdout
     assert " more ranges like it: -o json has all" in shown
-    assert 10 < shown.count(" requests\n") < 24
+    assert 10 < shown.count(" requests  ") < 48
     off = WEB.replace("metrics:", "behavior: {scaleDown: {selectPolicy: Disabled}}\n  metrics:")
     assert "Fastest way down, 10 to 2: it never moves" in run("--hpa", "web", stdin=off).stdout
     half_hours = one_by_one.replace("15", "1800")
@@ -226,7 +280,10 @@ def test_json_has_everything() -> None:
                                                                     100)  # fmt: skip
     assert cpu["dead_bands"][0] == {
         "size": 2, "empty": False, "low_milli": 360, "high_milli": 779, "low_pct": 36,
-        "high_pct": 77,
+        "high_pct": 77, "up_to": 3, "down_to": None,
+    }  # fmt: skip
+    assert cpu["smallest"]["asked"] == {
+        "size": 4, "up_to": 5, "up_first": 5, "down_to": 3, "down_first": 3,
     }  # fmt: skip
     assert cpu["resting"][0] == {"low_milli": 0, "high_milli": 1109, "runs": [[2, 2]]}
     assert pinned["up"] is None
@@ -303,6 +360,13 @@ def test_nothing_to_analyze() -> None:
         (["--sync-period", "1ms"], "--sync-period: expected a duration of at least 1s, got 1ms"),
         (["--downscale-stabilization", "soon"], "expected a duration"),
         (["--k8s", "1.19"], r"older than 1\.20"),
+        (["--at-size", "3"], "--at-size: expected --hpa"),
+        (["--value", "3"], "--value: expected --hpa"),
+        (["--hpa", "web", "--at-size", "11"], "expected 2 to 10, the replicas of web, got 11"),
+        (["--hpa", "web", "--value", "41"], "expected percents such as 85%, as the targets of web"),
+        (["--hpa", "web", "--value", "x%"], "--value x%: expected whole percents"),
+        (["--hpa", "web", "--value", "much"], "--value much: expected a quantity of 0 or more"),
+        (["--hpa", "web", "--value", "1e30"], "--value 1e30: expected a quantity of 0 or more"),
     ],
 )
 def test_impossible_options(arguments: list[str], message: str) -> None:

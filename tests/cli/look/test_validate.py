@@ -172,6 +172,128 @@ def test_strict() -> None:
     assert run("--strict", "-", stdin=VALID).exit_code == 0
 
 
+TOLERANT = VALID + "  behavior: {scaleUp: {tolerance: 0.05}, scaleDown: {tolerance: 0.05}}\n"
+
+
+@pytest.mark.parametrize(
+    ("version", "gates", "why"),
+    [
+        ("1.32", "", "unknown field, ignored"),
+        ("1.33", "", "dropped, as HPAConfigurableTolerance is off"),
+        ("1.34", "", "dropped, as HPAConfigurableTolerance is off"),
+        ("1.33", "HPAConfigurableTolerance=true", ""),
+        ("1.35", "", ""),
+    ],
+)
+def test_a_tolerance_that_the_version_does_not_keep(version: str, gates: str, why: str) -> None:
+    chosen = ["--k8s", version, "--feature-gates", gates]
+    loose = run(*chosen, "-", stdin=TOLERANT)
+    assert loose.exit_code == 0
+    assert loose.stderr.splitlines()[:-1] == [
+        f"stdin:1: shop/web: warning: spec.behavior.{name}.tolerance: {why} (Kubernetes "
+        f"{version}); the tolerance of the controller counts"
+        for name in ("scaleUp", "scaleDown")
+        if why
+    ]
+    assert run("--strict", *chosen, "-", stdin=TOLERANT).exit_code == (3 if why else 0)
+
+
+OBJECT = "describedObject: {apiVersion: v1, kind: Service, name: a}, metric: {name: m}"
+FAILS = "every sync fails with FailedGetObjectMetric"
+UNDIVIDED = "it acts as type: Value, not divided by the pods"
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "target", "version", "effect"),
+    [
+        ("External", "metric: {name: m}", "AverageValue, value: 5", "1.20", f"{UNDIVIDED};"),
+        ("External", "metric: {name: m}", "AverageValue, value: 5", "1.37", f"{UNDIVIDED};"),
+        ("External", "metric: {name: m}", "Value, averageValue: 5", "1.37", "type: AverageValue;"),
+        ("External", "metric: {name: m}", "Value, value: 5", "1.37", ""),
+        ("Object", OBJECT, "AverageValue, value: 5", "1.37", f"has value: {FAILS}; set type: V"),
+        ("Object", OBJECT, "Utilization, averageValue: 5", "1.27", f"averageValue: {FAILS};"),
+        ("Object", OBJECT, "AverageValue, value: 5", "1.26",
+         f"{UNDIVIDED} (Kubernetes 1.26 stores it so; from 1.27 on {FAILS}); set type: Value"),
+        ("Object", OBJECT, "Value, value: 5, averageValue: 5", "1.37", ""),
+        ("Object", OBJECT, "Value, value: 5, averageValue: 5", "1.26", "acts as type: Average"),
+        ("Object", OBJECT, "AverageValue, averageValue: 5", "1.26", ""),
+        ("Pods", "metric: {name: m}", "Value, averageValue: 5", "1.37", "acts as type: Average"),
+        ("Resource", "name: cpu", "Utilization, averageValue: 5", "1.37", "acts as type: Average"),
+        ("Resource", "name: cpu", "AverageValue, averageUtilization: 5", "1.37",
+         "averageUtilization: it acts as type: Utilization; set type: Utilization"),
+    ],
+)  # fmt: skip
+def test_a_target_whose_type_and_value_disagree(
+    kind: str, source: str, target: str, version: str, effect: str
+) -> None:
+    member = kind.lower()
+    metric = f"{{type: {kind}, {member}: {{{source}, target: {{type: {target}}}}}}}"
+    text = f"{VALID}  metrics: [{metric}]\n"
+    result = run("--k8s", version, "-", stdin=text)
+    assert result.exit_code == 0
+    warned = f"warning: spec.metrics[0].{member}.target.type: {target.split(',')[0]}, but"
+    assert (warned in result.stderr) == bool(effect)
+    assert effect in result.stderr
+    strict = run("--strict", "--k8s", version, "-", stdin=text)
+    assert strict.exit_code == (3 if effect else 0)
+
+
+SCALED = """\
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: svc, namespace: shop}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: svc}
+  minReplicaCount: 12
+  maxReplicaCount: 20
+  advanced:
+    horizontalPodAutoscalerConfig:
+    behavior:
+      scaleDown: {stabilizationWindowSeconds: 300}
+  triggers:
+  - type: prometheus
+    metadata: {serverAddress: "http://prom:9090", query: max(q), threshold: "100"}
+"""
+SETTINGS = "kind: Application\nspec: {autoscaling: {minReplicas: 1, maxReplicas: 5}}\n"
+
+
+def test_a_scaled_object_is_the_hpa_that_keda_makes_of_it() -> None:
+    result = run("-o", "csv", "-", stdin=SCALED)
+    assert result.exit_code == 0
+    (row,) = csv.DictReader(io.StringIO(result.stdout))
+    assert (row["name"], row["api_version"], row["target"], row["result"]) == (
+        "keda-hpa-svc", "keda.sh/v1alpha1", "Deployment/svc", "valid"
+    )  # fmt: skip
+    assert result.stderr.splitlines()[0] == (
+        "stdin:1: shop/keda-hpa-svc: warning: spec.advanced.behavior: unknown field, ignored; KEDA "
+        "reads spec.advanced.horizontalPodAutoscalerConfig.behavior"
+    )
+    assert run("--strict", "-", stdin=SCALED).exit_code == 3
+    wrong = run("-", stdin=SCALED.replace('"100"', "many"))
+    assert wrong.exit_code == 3
+    assert "shop/svc: expected a number such as 100 or 2.5, got 'many'" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (SETTINGS, "Application with settings of one (spec.autoscaling)"),
+        (
+            "kind: HelmRelease\nspec: {values: {web: {hpa: {maxReplicas: 5}}}}",
+            "(spec.values.web.hpa)",
+        ),
+        ("kind: EffectiveHorizontalPodAutoscaler\nspec: {maxReplicas: 5}", "one (spec)"),
+        ("kind: HelmRelease\nspec: {values: {hpa: {enabled: false, maxReplicas: 5}}}", ""),
+        ("kind: RayCluster\nspec: {group: {maxReplicas: 5}}", ""),
+    ],
+)
+def test_settings_of_an_hpa_in_another_resource_are_no_success(text: str, place: str) -> None:
+    result = run("-", stdin=text)
+    assert result.exit_code == (2 if place else 0)
+    assert place in result.stderr
+    assert run("-", stdin=f"{text}\n---\n{VALID}").exit_code == 0
+
+
 def test_files_folders_and_stdin_together(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(VALID)
     folder = tmp_path / "folder"

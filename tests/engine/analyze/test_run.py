@@ -16,12 +16,21 @@ from hpabatch.engine.analyze.run import (
     MetricAnalysis,
     analyze_hpa,
 )
+from hpabatch.engine.analyze.smallest import Asked, Step
 from hpabatch.errors import RefusedError
 from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.effort import effort
 from tests.engine.constant_demand import fixed_points, settles
 from tests.reference import analysis as naive
-from tests.rules.helpers import Json, external, hpa_spec, object_metric, pods_metric, resource
+from tests.rules.helpers import (
+    Json,
+    external,
+    hpa_spec,
+    object_metric,
+    pods_metric,
+    policies,
+    resource,
+)
 
 NO_TOLERANCE = ControllerFlags(tolerance=0.0)
 TOLERANCES = (0.0, 0.01, 0.05, 0.1, 0.3, 1.5)
@@ -92,6 +101,11 @@ def test_a_dead_band_is_every_usage_that_asks_for_just_that_size(
             assert stay == list(range(stay[0], stay[-1] + 1))
             assert band.low_milli == stay[0]
             assert band.high_milli == (stay[-1] if stay[-1] + 1 < until else None)
+            edges = (band.up_to, stay[-1] + 1), (band.down_to, stay[0] - 1)
+            for goal, observed in edges:
+                if observed >= 0 and (goal is not None or observed < until):
+                    wish = metric.want(band.size, observed)
+                    assert (goal or band.size) == limits.step(band.size, wish)
 
 
 def test_ten_pods_at_70_percent() -> None:
@@ -151,6 +165,74 @@ def test_of_values_and_averages() -> None:
     assert [b.high_milli for b in average.bands[:3]] == [33_000, 66_000, 99_000]
     assert (value.per_pod, average.per_pod) == (False, False)
     assert {band.low_pct for band in (*value.bands, *average.bands)} == {None}
+
+
+# ---- smallest changes ----------------------------------------------------------------------------
+
+
+def test_smallest_changes_of_four_tasks_a_pod() -> None:
+    (metric,) = analyze_hpa(hpa_spec(external(average="4"), high=30), asked=Asked(10)).metrics
+    nine, ten, smallest = metric.band(9), metric.band(10), metric.smallest
+    assert nine is not None
+    assert ten is not None
+    assert smallest is not None
+    assert (nine.high_milli, ten.low_milli, ten.high_milli) == (39_600, 36_000, 44_000)
+    # 44.001 / 4 is 11.0003
+    assert (ten.up_to, ten.down_to, str(smallest.asked)) == (
+        12, 9, "at 10 pods the nearest sizes: 10 -> 12 or 9"
+    )  # fmt: skip
+    # 3 x 4 x 1.1 is 13.2, 10 x 4 x 1.1 is 44
+    assert (smallest.unit_more, smallest.pod_more) == (3, 10)
+    # 28 x 4 x 1.1 is 123.2, 27 x 4 x 1.1 is 118.8, and 30 x 4 is 120
+    assert (smallest.fits_milli, smallest.below_max) == (120_000, (28, 29))
+
+
+def test_smallest_changes_of_a_hundred_pods() -> None:
+    at_once = {"scaleUp": policies(("Percent", 100, 15)), "scaleDown": policies(("Pods", 3, 15))}
+    spec = hpa_spec(external(average="10"), low=50, high=400, behavior=at_once)
+    (metric,) = analyze_hpa(spec, asked=Asked(100, milli=1_101_000)).metrics
+    smallest = metric.smallest
+    assert smallest is not None
+    assert smallest.asked == Step(100, up_to=111, up_first=111, down_to=90, down_first=97)
+    assert str(smallest.asked) == (
+        "at 100 pods no change smaller than 3: 100 -> 111 or 90 (97 at once by its policies)"
+    )
+    assert smallest.below_max == (364, 399)
+    assert (smallest.goal, smallest.staying) == (111, ((101, 122),))
+
+
+@settings(max_examples=effort(40))
+@given(metrics((naive.UTILIZATION, naive.POD_AVERAGE, naive.TOTAL_AVERAGE)), bounds(), st.data())
+def test_sizes_that_stay_whatever_is_asked(
+    metric: naive.Metric, limits: naive.Bounds, data: st.DataObject
+) -> None:
+    metric = replace(metric, base=0)
+    value = data.draw(st.integers(0, 3 * full(metric) * limits.high))
+    is_share = metric.kind == naive.UTILIZATION
+    asked = Asked(None, pct=value) if is_share else Asked(None, milli=value)
+    observed = -(-value * metric.request // 100) if is_share else value
+    spec = hpa_spec(document(metric), low=limits.low, high=limits.high)
+    analysis = analyze_hpa(
+        spec, ControllerFlags(tolerance=metric.up), assumed=Assumed({"cpu": metric.request}),
+        asked=asked,
+    )  # fmt: skip
+    smallest = analysis.metrics[0].smallest
+    assert smallest is not None
+    sizes = range(limits.low, limits.high + 1)
+    goals = {size: limits.step(size, metric.want(size, observed)) for size in sizes}
+    assert smallest.goal == goals[analysis.middle]
+    staying = [n for first, last in smallest.staying for n in range(first, last + 1)]
+    assert staying == [size for size, goal in goals.items() if goal == size]
+    each = metric.target * metric.request / 100 if is_share else metric.target
+
+    def stays(size: int, demand: float) -> bool:
+        return metric.wish(size, int(demand)) == size
+
+    below = [n for n in sizes if n < limits.high]
+    after = [n for n in below if all(stays(k, (k + 1) * each) for k in below if k >= n)]
+    assert smallest.pod_more == min(after, default=None)
+    held = [n for n in below if all(stays(k, limits.high * each) for k in below if k >= n)]
+    assert smallest.below_max == ((min(held), max(held)) if held else None)
 
 
 # ---- resting -------------------------------------------------------------------------------------

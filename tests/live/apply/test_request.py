@@ -57,6 +57,19 @@ def _read(folder: Path) -> list[str]:
     return [f"{item.namespace}/{item.name}" for item in found]
 
 
+def test_a_scaled_object_is_left_to_keda(tmp_path: Path) -> None:
+    (tmp_path / "hpa.json").write_text(json.dumps(hpa_document("shop", "web")))
+    trigger = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "60"}}
+    scaled = {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": "a"},
+        "spec": {"scaleTargetRef": {"name": "a"}, "triggers": [trigger]},
+    }
+    (tmp_path / "keda.json").write_text(json.dumps(scaled))
+    assert _read(tmp_path) == ["shop/web"]
+
+
 def test_documents_without_a_namespace_are_of_the_given_one(tmp_path: Path) -> None:
     document = hpa_document("shop", "web")
     del document["metadata"]["namespace"]

@@ -308,9 +308,25 @@ def test_a_tolerance_annotation_that_does_not_parse_is_an_error() -> None:
     ]
 
 
-def test_v2_drops_the_annotations_unread() -> None:
-    hpa, problems = decode({}, metadata={"annotations": {UP: "lots"}})
-    assert (hpa.annotations, hpa.spec.behavior, problems) == ((), None, [])
+@pytest.mark.parametrize(
+    ("version", "annotation", "field"),
+    [
+        ("v2", UP, "spec.behavior.scaleUp.tolerance"),
+        ("v2", "behavior", "spec.behavior"),
+        ("v2beta2", "behavior", "spec.behavior"),
+        ("v2beta1", "metrics", "spec.metrics"),
+        ("v1", DOWN, "spec.behavior.scaleDown.tolerance"),
+    ],
+)
+def test_annotations_that_a_version_drops_unread(version: str, annotation: str, field: str) -> None:
+    name = annotation if "/" in annotation else f"autoscaling.alpha.kubernetes.io/{annotation}"
+    given = {"annotations": {name: '{"scaleUp":{"stabilizationWindowSeconds":30}}', "a": "b"}}
+    hpa, problems = decode({}, f"autoscaling/{version}", metadata=given)
+    assert (hpa.annotations, hpa.spec.behavior, hpa.spec.metrics) == ((("a", "b"),), None, ())
+    assert problems == [
+        f"warning: metadata.annotations[{name}]: has no effect in autoscaling/{version}; write "
+        f"{field} of autoscaling/v2"
+    ]
 
 
 # ---- JSON text ----------------------------------------------------------------------------------

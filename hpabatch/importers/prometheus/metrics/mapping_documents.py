@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from hpabatch.importers.prometheus.metrics import adapter_file, keda, mapping_file
+from hpabatch.importers.prometheus.metrics import adapter_file, mapping_file
 from hpabatch.importers.prometheus.metrics.adapter_file import AdapterConfig, read_adapter
-from hpabatch.importers.prometheus.metrics.keda import ScaledObject
-from hpabatch.importers.prometheus.metrics.keda_file import read_scaled_object
 from hpabatch.importers.prometheus.metrics.mapping_file import MappingFile, read_mapping_file
+from hpabatch.inputs import keda
 from hpabatch.inputs.documents import Mistakes, Place, duplicate_keys, place_of, read_text
+from hpabatch.inputs.keda import ScaledObject
+from hpabatch.inputs.keda_file import read_scaled_object
 from hpabatch.inputs.manifest_documents import (
     Document,
     DocumentError,

@@ -11,7 +11,6 @@ import polars as pl
 from hpabatch.history.columns import TIME
 from hpabatch.importers.hpa_events.recorder import SPECS
 from hpabatch.importers.prometheus.client.samples import Findings
-from hpabatch.importers.prometheus.metrics.keda import ScaledObject
 from hpabatch.importers.prometheus.reading.window_fleet import Fleet, Target
 from hpabatch.importers.prometheus.result import Source
 from hpabatch.importers.prometheus.site import Beside
@@ -19,6 +18,7 @@ from hpabatch.importers.prometheus.specs.recorded import Place
 from hpabatch.importers.prometheus.specs.specs import SpecWindow, spec_rows
 from hpabatch.importers.prometheus.specs.status import status_rows
 from hpabatch.importers.prometheus.windows import Window
+from hpabatch.inputs.keda import ScaledObject
 from hpabatch.model.objects.hpa import HPA
 
 Row = dict[str, Any]

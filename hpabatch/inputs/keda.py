@@ -16,6 +16,7 @@ from typing import Final
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.hpa import HPA
 
+GROUP: Final = "keda.sh/"
 KIND: Final = "ScaledObject"
 OWNER_LABEL: Final = "scaledobject.keda.sh/name"
 COMPOSITE: Final = "composite-metric"
@@ -23,7 +24,7 @@ _OWNER = re.compile(r"(?:scaledobject\.keda\.sh/name|scaledObjectName)=([^,]+)")
 _INDEX = re.compile(r"s([0-9]{1,4})-.*", re.DOTALL)
 _PAUSE: Final = "autoscaling.keda.sh/"
 _DEFAULT_MAX: Final = 100
-_RESOURCES: Final = ("cpu", "memory")
+RESOURCES: Final = ("cpu", "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Trigger:
         type: prometheus, cpu, cron, …
         metric_type: "" where the ScaledObject says none.
         metadata: as given.
-        target_milli: of a prometheus trigger its threshold in thousandths, else 0.
+        target_milli: in thousandths; 0 where the metadata do not say it, and of cpu and memory.
         ignore_null: whether no response is taken for 0.
     """
 
@@ -92,8 +93,7 @@ class ScaledObject:
     def document(self, metric_names: Collection[str] = ()) -> dict[str, object]:
         """Return the HPA that KEDA makes of this, as an autoscaling/v2 document.
 
-        A trigger of a type that is not read has an external metric with the target 1: its real one
-        is not known, and it has no values.
+        A trigger whose target is not known has an external metric with the target 1.
 
         Args:
             metric_names: names that the HPA's metrics are known to have had, where KEDA may have
@@ -169,7 +169,7 @@ class ScaledObject:
                 f"KEDA itself scales between {low} and {high}; to the HPA these "
                 "changes are events from outside, not decisions"
             )
-        others = sorted({one.type for one in self.triggers} - {"prometheus", *_RESOURCES})
+        others = sorted({one.type for one in self.triggers} - {"prometheus", *RESOURCES})
         if others:
             found.append(
                 f"triggers that cannot be imported from Prometheus: "
@@ -189,14 +189,13 @@ class ScaledObject:
         return found
 
     def _metric(self, trigger: Trigger, metric_names: Collection[str]) -> dict[str, object]:
-        if trigger.type in _RESOURCES:
+        if trigger.type in RESOURCES:
             return _resource_metric(trigger)
         name = next((one for one in trigger.names if one in metric_names), trigger.names[0])
         if trigger.type != "prometheus":
             head = f"s{trigger.index}-"
             name = next((n for n in sorted(metric_names) if n.startswith(head)), name)
-            return self._external(name, _target("AverageValue", 1000))
-        return self._external(name, _target(trigger.metric_type, trigger.target_milli))
+        return self._external(name, _target(trigger.metric_type, trigger.target_milli or 1000))
 
     def _external(self, name: str, target: dict[str, object]) -> dict[str, object]:
         selector = {"matchLabels": {OWNER_LABEL: self.name}}

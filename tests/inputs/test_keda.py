@@ -1,4 +1,4 @@
-"""ScaledObjects: the HPA that KEDA makes, the names of its metrics, what is refused and told."""
+"""ScaledObjects: the HPA that KEDA makes, its metrics' names and targets, refusals, warnings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpabatch.errors import UsageError
-from hpabatch.importers.prometheus.metrics.keda import ScaledObject, owner_of, request_parameters
-from hpabatch.importers.prometheus.metrics.keda_file import read_scaled_object
 from hpabatch.inputs.documents import Mistakes, Place
+from hpabatch.inputs.keda import ScaledObject, owner_of, request_parameters
+from hpabatch.inputs.keda_file import hpa_of_scaled_object, read_scaled_object
+from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.hpa import HPA
 from tests.importers.mutations import says
 
@@ -280,6 +281,57 @@ def test_mistakes_name_the_place(value: dict[str, Any], mistake: str) -> None:
         read(value)
     assert says(str(refused.value), mistake)
     assert str(refused.value).count("so.yaml, line 1") >= 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "metadata", "target"),
+    [
+        ("aws-cloudwatch", {"namespace": "AWS/SQS", "targetMetricValue": "10"}, "10"),
+        ("aws-sqs-queue", {"queueURL": "x"}, "5"),
+        ("kafka", {"lagThreshold": "50"}, "50"),
+        ("kafka", {"topic": "t"}, "10"),
+        ("rabbitmq", {"mode": "QueueLength", "value": "2.5"}, "2500m"),
+        ("postgresql", {"query": "q", "targetQueryValue": "4"}, "4"),
+        ("cron", {"desiredReplicas": "10"}, "1"),
+        ("external", {"scalerAddress": "a:1", "value": "7"}, ""),
+        ("mongodb", {"query": "q"}, ""),
+    ],
+)
+def test_targets_of_other_triggers(kind: str, metadata: dict[str, str], target: str) -> None:
+    value = document({"type": kind, "metadata": metadata})
+    hpa, problems = hpa_of_scaled_object(Place("so.yaml", "", value, 1))
+    assert hpa.spec == decode_hpa({
+        "apiVersion": "autoscaling/v2",
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "minReplicas": 1, "maxReplicas": 100,
+            "metrics": [external(f"s0-{kind}", value=target or "1")],
+        },
+    })[0].spec  # fmt: skip
+    assert [str(problem) for problem in problems] == [
+        f"spec.triggers[0].metadata: the target of a {kind} trigger is not known: 1 is assumed"
+    ] * (not target)
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "place"),
+    [
+        ({"advanced": {"behavior": {}}}, "spec.advanced.behavior",
+         "spec.advanced.horizontalPodAutoscalerConfig.behavior"),
+        ({"behavior": {}}, "spec.behavior",
+         "spec.advanced.horizontalPodAutoscalerConfig.behavior"),
+        ({"advanced": {"minReplicaCount": 1}}, "spec.advanced.minReplicaCount",
+         "spec.minReplicaCount"),
+        ({"maxReplicas": 5}, "spec.maxReplicas", "spec.maxReplicaCount"),
+        ({"triggers": [{**PROMETHEUS, "fallback": {}}]}, "spec.triggers[0].fallback",
+         "spec.fallback"),
+        ({"other": 1}, "spec.other", ""),
+    ],
+)  # fmt: skip
+def test_misplaced_fields(changes: dict[str, Any], path: str, place: str) -> None:
+    _, problems = hpa_of_scaled_object(Place("so.yaml", "", document(**changes), 1))
+    told = "unknown field, ignored" + (f"; KEDA reads {place}" if place else "")
+    assert [str(problem) for problem in problems] == [f"{path}: {told}"]
 
 
 def test_no_triggers_and_no_name() -> None:
