@@ -11,7 +11,7 @@ import polars as pl
 
 from hpabatch.api.result import Result
 from hpabatch.engine.analyze.remarks import remarks
-from hpabatch.engine.analyze.request import AnalyzeRecordedRequest, AssumedPods
+from hpabatch.engine.analyze.request import ONLY_METRIC, AnalyzeRecordedRequest, AssumedPods
 from hpabatch.engine.analyze.run import DEFAULT_REQUESTS, Assumed, analyze_hpa
 from hpabatch.engine.analyze.smallest import Asked
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
@@ -21,10 +21,11 @@ from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.fleet.versions import versions_of
 from hpabatch.engine.quality.request import QualityRequest
 from hpabatch.engine.quality.run import quality as quality_of
-from hpabatch.errors import RefusedError
+from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.base import History
 from hpabatch.jobs.quality import quality_by_workers
 from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.plant import signal_name
 from hpabatch.model.printable import counted
 from hpabatch.model.versions import ControllerFlags, Profile
 from hpabatch.report.analyze import Analyzed, Findings
@@ -86,15 +87,30 @@ def analyze_each(
     asked: Asked | None = None,
 ) -> Findings:
     """Return the analyses of valid, defaulted HPAs, in their order (at least one)."""
-    assumed = Assumed(request_milli=request.request_milli, base_pct=request.base)
+    assumed = Assumed(request_milli=request.request_milli, base_pct=request.base_pct)
     found = []
     for number, item in enumerate(given):
+        _refuse_unnamed_base(item.hpa, request)
         progress("analyzing", number / len(given))
         analysis = analyze_hpa(item.hpa.spec, item.flags, item.profile, assumed, asked)
         found.append(Analyzed(item.source, item.line, item.hpa, analysis, remarks(analysis)))
     requests = {**DEFAULT_REQUESTS, **request.request_milli}
     first = given[0]
-    return Findings(first.profile.name, first.flags.sync_period_ms, request.base, requests, found)
+    return Findings(
+        first.profile.name, first.flags.sync_period_ms, request.base_pct, requests, found
+    )
+
+
+def _refuse_unnamed_base(hpa: HPA, request: AssumedPods) -> None:
+    """Refuse a base without the name of a metric for an HPA with several (UsageError)."""
+    stated = request.base_pct
+    names = [signal_name(metric) for metric in hpa.spec.metrics]
+    if ONLY_METRIC in stated and len(names) > 1:
+        example = names[0].removeprefix("resource/")
+        raise UsageError(
+            f"--base {stated[ONLY_METRIC]}: expected the metric that it is of, as {hpa.name} has "
+            f"{', '.join(names)}; name it: --base {example}={stated[ONLY_METRIC]}"
+        )
 
 
 def analyze(history: History, request: AnalyzeRecordedRequest) -> StaticAnalysis:

@@ -141,7 +141,7 @@ def import_table(request: TableRequest) -> TableImport | TableMap:
         RefusedError: no row is left, rows are faulty and `strict` is set, or an HPA is not valid.
     """
     if request.init:
-        found = propose(request.inputs, request.map, request.objects)
+        found = propose(request.inputs, request.map, request.objects, request.start)
         return TableMap(found.text, found.assumed, request.map)
     return TableImport(run_import(request), request.out)
 

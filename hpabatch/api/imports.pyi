@@ -109,6 +109,7 @@ def import_table(
     map: str | PathLike[str] | None = None,
     init: bool = False,
     objects: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    start: str | datetime | None = None,
     strict: bool = False,
     out: str | PathLike[str] | None = None,
     dry_run: bool = False,

@@ -84,6 +84,17 @@ def parse_time_ms(text: str, now_ms: int) -> int:
     return at_ms - 86_400_000 if is_clock and at_ms > now_ms else at_ms
 
 
+def parse_date_ms(text: str) -> int:
+    """Return a date, with or without a time of day, in ms since 1970; UTC where no zone is given.
+
+    Raises:
+        ValueError: another form, or a date that no calendar has; the message quotes the string.
+    """
+    if not is_instant(text.strip()):
+        raise ValueError(f"expected a date and time such as {INSTANT_FORM}, got {text!r}")
+    return parse_time_ms(text, 0)
+
+
 def is_instant(text: str) -> bool:
     """Whether a text looks like a date, so that it is meant as an instant, right or wrong."""
     return re.match(r"[0-9]{4}-[0-9]", text, re.ASCII) is not None

@@ -80,7 +80,7 @@ class Findings(Report):
 
     k8s: str
     sync_ms: int
-    base_pct: int
+    base_pct: Mapping[str, int]
     request_milli: Mapping[str, int]
     hpas: Sequence[Analyzed]
     one: bool = False
@@ -137,7 +137,7 @@ class Findings(Report):
         return {
             "k8s": self.k8s,
             "sync_period_ms": self.sync_ms,
-            "base_pct": self.base_pct,
+            "base_pct": dict(self.base_pct),
             "request_milli": dict(self.request_milli),
             "hpas": Rows(_hpa_json(item) for item in self.hpas),
         }

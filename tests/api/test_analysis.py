@@ -37,7 +37,9 @@ def test_recorded_hpas_under_recorded_flags(folder: Path, tmp_path: Path) -> Non
 def test_a_selection_and_an_assumption(folder: Path) -> None:
     history = open_history(folder)
     name = str(table(folder, "hpas")["name"][0])
-    found = analyze(history, AnalyzeRecordedRequest(names=(name,), base=10, request=("cpu=250m",)))
+    found = analyze(
+        history, AnalyzeRecordedRequest(names=(name,), base=("cpu=10",), request=("cpu=250m",))
+    )
     assert found.frame["hpa"].unique().to_list() == [name]
     assert found.findings.request_milli["cpu"] == 250
     with pytest.raises(UsageError, match="there is no such HPA"):

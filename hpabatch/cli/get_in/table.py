@@ -93,7 +93,7 @@ def _propose(request: TableRequest, output: Output) -> None:
 
     if output is not Output.table:
         raise UsageError("--init and --output: a map is YAML; leave --output out")
-    found = propose(request.inputs, request.map, request.objects)
+    found = propose(request.inputs, request.map, request.objects, request.start)
     if request.map is None:
         send_text(found.text)
     for text in found.notes:

@@ -49,7 +49,7 @@ Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were refused (the ot
 \b
 Examples:
   hpabatch analyze manifests/
-  hpabatch analyze manifests/ --hpa shop/cart --base 15 --request cpu=250m
+  hpabatch analyze manifests/ --hpa shop/cart --base cpu=15 --request cpu=250m
   hpabatch analyze manifests/ --hpa shop/cart --at-size 10 --value 85%
   kubectl get hpa -A -o yaml | hpabatch analyze - --output csv > analysis.csv
   hpabatch analyze manifests/ -o json | jq '.hpas[] | select(.metrics[].cycles != [])'

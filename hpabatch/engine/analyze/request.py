@@ -12,6 +12,8 @@ from hpabatch.model.options import Request, option
 from hpabatch.model.quantity import Quantity
 
 MAX_BASE_PCT = 1000
+ONLY_METRIC = "*"
+"""The metric of an HPA that has no other, in `AssumedPods.base_pct`."""
 _LARGEST = Quantity.from_milli(2**62)  # thousandths of more would not fit 64 bits
 
 
@@ -19,13 +21,13 @@ _LARGEST = Quantity.from_milli(2**62)  # thousandths of more would not fit 64 bi
 class AssumedPods(Request):
     """Facts about pods that no manifest states."""
 
-    base: int = option(
-        "number",
-        "Usage of a pod without any work, in % of its request (or of another target).",
-        0,
-        metavar="PCT",
-        minimum=0,
-        maximum=MAX_BASE_PCT,
+    base: tuple[str, ...] = option(
+        "texts",
+        "Usage of a pod without any work, in % of its request (or of another target), by metric, "
+        "such as cpu=15; an HPA's only metric needs no name; may be repeated.",
+        (),
+        metavar="[METRIC=]PCT",
+        unset="0",
     )
     request: tuple[str, ...] = option(
         "texts",
@@ -36,9 +38,14 @@ class AssumedPods(Request):
     )
 
     def check(self) -> None:
-        """Refuse a request that is no quantity (UsageError)."""
+        """Refuse a request that is no quantity, and a base that is no percentage (UsageError)."""
         super().check()
-        _ = self.request_milli
+        _ = self.request_milli, self.base_pct
+
+    @property
+    def base_pct(self) -> Mapping[str, int]:
+        """The stated bases in percent, by metric; ONLY_METRIC without a name."""
+        return dict(map(_base, self.base))
 
     @property
     def request_milli(self) -> Mapping[str, int]:
@@ -118,6 +125,16 @@ class AnalyzeRequest(AssumedPods, Manifests):
 @dataclass(frozen=True, kw_only=True)
 class AnalyzeRecordedRequest(AssumedPods, Rules, ChosenHpas):
     """An analysis of recorded HPAs, under the recorded flags of their controllers."""
+
+
+def _base(text: str) -> tuple[str, int]:
+    """Return a metric and its base in percent (UsageError: the string and what is expected)."""
+    metric, _, number = text.rpartition("=")
+    if not (number.isascii() and number.isdigit() and len(number) < 6):
+        raise UsageError(f"--base {text}: expected METRIC=PCT in whole percents, such as cpu=15")
+    if int(number) > MAX_BASE_PCT:
+        raise UsageError(f"--base {text}: expected at most {MAX_BASE_PCT} percent")
+    return metric or ONLY_METRIC, int(number)
 
 
 def _request(text: str) -> tuple[str, int]:

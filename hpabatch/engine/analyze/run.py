@@ -17,6 +17,7 @@ from typing import Final
 from hpabatch.engine.analyze.loop import STUCK, Ramp, Settled, follow_ramp, moves_of, settle
 from hpabatch.engine.analyze.map import Band, Cycle, Piece, cycles, dead_band, pieces
 from hpabatch.engine.analyze.meter import Meter, Moves, Ruled, RuledMetric, meter_of, read_spec
+from hpabatch.engine.analyze.request import ONLY_METRIC
 from hpabatch.engine.analyze.smallest import Asked, Smallest, smallest_changes
 from hpabatch.layout import codes
 from hpabatch.model.objects.hpa import HPASpec, MetricSpec
@@ -38,11 +39,12 @@ class Assumed:
     """Assumptions about pods, which a manifest does not state.
 
     `request_milli` by resource (DEFAULT_REQUESTS where absent); `base_pct`: what a pod uses without
-    any work, in percent of the request or, where the target is an amount, of the target.
+    any work, in percent of the request or, where the target is an amount, of the target: by signal
+    or the name of the resource or metric, or ONLY_METRIC of HPAs with a single one.
     """
 
     request_milli: Mapping[str, int] = field(default_factory=dict)
-    base_pct: int = 0
+    base_pct: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +216,13 @@ def _assumed_amounts(metric: RuledMetric, assumed: Assumed) -> tuple[int, int]:
     default = DEFAULT_REQUESTS.get(resource, 1000)
     request = assumed.request_milli.get(resource, default)
     whole = request if metric.kind == codes.RESOURCE_UTILIZATION else max(metric.target_milli, 0)
-    return request, whole * assumed.base_pct // 100
+    return request, whole * _base_pct(metric.metric, assumed.base_pct) // 100
+
+
+def _base_pct(metric: MetricSpec, stated: Mapping[str, int]) -> int:
+    signal = signal_name(metric)
+    name = signal.partition("{")[0].rpartition("/")[2]
+    return next((stated[key] for key in (signal, name, ONLY_METRIC) if key in stated), 0)
 
 
 def _resource(metric: MetricSpec) -> str:

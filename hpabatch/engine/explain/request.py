@@ -11,6 +11,7 @@ from hpabatch.engine.fleet.request import (
     Instants,
     Pipeline,
     Rules,
+    StatedRequests,
     Syncs,
     UntilThen,
 )
@@ -19,7 +20,9 @@ from hpabatch.model.options import REQUIRED, option
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExplainRequest(Pipeline, Syncs, Instants, Budgets, Rules, GivenHpas, UntilThen):
+class ExplainRequest(
+    Pipeline, Syncs, Instants, Budgets, Rules, StatedRequests, GivenHpas, UntilThen
+):
     """An explanation of an HPA's last sync at or before a time."""
 
     name: str = option(
@@ -49,7 +52,9 @@ class ExplainRequest(Pipeline, Syncs, Instants, Budgets, Rules, GivenHpas, Until
 
 
 @dataclass(frozen=True, kw_only=True)
-class GetRequest(Pipeline, Syncs, Instants, Budgets, Rules, GivenHpas, ChosenHpas, UntilThen):
+class GetRequest(
+    Pipeline, Syncs, Instants, Budgets, Rules, StatedRequests, GivenHpas, ChosenHpas, UntilThen
+):
     """HPAs as `kubectl get hpa` would have shown them at a time."""
 
 

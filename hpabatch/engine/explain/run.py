@@ -259,6 +259,7 @@ def _assumed(plan: ReplayPlan, candidate: Candidate, sync: Sync) -> dict[str, st
     periods = plan.flags_of(cluster)
     in_force = [p for k, p in enumerate(periods) if k == 0 or p.from_ms <= sync.now_ms]
     flags, known = in_force[-1].flags, "recorded" if cluster in plan.flags else "default"
+    known = settled.sources.get("flags", known)
     return {
         "k8s": profile.name,
         "k8s_source": plan.versions.source,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import polars as pl
 
-from hpabatch.engine.fleet.frames import milliseconds
+from hpabatch.engine.fleet.frames import ALWAYS_MS, milliseconds
 from hpabatch.errors import HistoryError
 from hpabatch.history.checks import decode_cell
 from hpabatch.layout.records import I64
@@ -61,6 +62,9 @@ class FlagPeriod:
     flags: ControllerFlags
 
 
+DEFAULT_FLAGS = (FlagPeriod(ALWAYS_MS, ControllerFlags()),)
+
+
 def recorded_flags(controller: pl.DataFrame) -> dict[str, tuple[FlagPeriod, ...]]:
     """Return by cluster the recorded flags in order of time, only changes; absent where none are.
 
@@ -78,6 +82,19 @@ def recorded_flags(controller: pl.DataFrame) -> dict[str, tuple[FlagPeriod, ...]
         if not periods or periods[-1].flags != flags:
             periods.append(FlagPeriod(int(ts), flags))
     return {cluster: tuple(periods) for cluster, periods in found.items()}
+
+
+def stated_flags(
+    recorded: dict[str, tuple[FlagPeriod, ...]], clusters: Iterable[str], stated: Mapping[str, Any]
+) -> dict[str, tuple[FlagPeriod, ...]]:
+    """Return the flags of all clusters with stated ones in place of the recorded."""
+    return {
+        cluster: tuple(
+            replace(period, flags=replace(period.flags, **stated))
+            for period in recorded.get(cluster, DEFAULT_FLAGS)
+        )
+        for cluster in clusters
+    }
 
 
 def parse_flags(text: str) -> ControllerFlags:

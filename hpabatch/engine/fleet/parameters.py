@@ -40,13 +40,14 @@ class ReplayParameters:
     """Everything chosen or assumed; times in ms.
 
     `k8s` None takes each cluster's recorded version, else the default; `feature_gates` overrides
-    gates (`Gate=true,Other=false`).
-    `events` is "recorded" or "decided", `instants` "grid", "recorded" (the controller's own) or
-    "passes" (a live loop's). An unset delay is 0,
-    assumed; `sync_period_ms` None takes the recorded flag, else 15 s; `phase_ms` None estimates it
-    per HPA from what was recorded of its controller, else 0; `max_age_ms` None estimates it from
-    the spacing of the samples, unless a recorder says until when each stood. No sync after
-    `until` is decided: ms since 1970, or a time as people write it, against the history's end.
+    gates (`Gate=true,Other=false`). `events` is "recorded" or "decided", `instants` "grid",
+    "recorded" (the controller's own) or "passes" (a live loop's). An unset delay is 0, assumed;
+    `sync_period_ms` None takes the recorded flag, else 15 s; `phase_ms` None estimates it per
+    HPA from what was recorded of its controller, else 0; `max_age_ms` None estimates it from
+    the spacing of the samples, unless a recorder says until when each stood. Flags that are
+    None are as recorded, else upstream's defaults. `requests` are in place of recorded ones
+    (`stated_requests`). No sync after `until` is decided: ms since 1970, or a time as people
+    write it, against the history's end.
     """
 
     k8s: str | None = None
@@ -58,6 +59,18 @@ class ReplayParameters:
     max_age_ms: int | None = None
     instants: str = "grid"
     until: int | str | None = None
+    tolerance: float | None = None
+    cpu_initialization_period_ms: int | None = None
+    initial_readiness_delay_ms: int | None = None
+    downscale_stabilization_ms: int | None = None
+    requests: tuple[str, ...] = ()
+
+    @property
+    def flags(self) -> dict[str, float]:
+        """The stated flags beside the sync period, by their fields of ControllerFlags."""
+        names = {f.name for f in fields(ControllerFlags)} - {"sync_period_ms"}
+        stated = {name: getattr(self, name) for name in sorted(names)}
+        return {name: value for name, value in stated.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -17,13 +17,14 @@ from hpabatch.engine.fleet.candidates import (
 )
 from hpabatch.engine.fleet.clocks import Clocks, HpaKey
 from hpabatch.engine.fleet.flags import (
+    DEFAULT_FLAGS,
     FlagPeriod,
     recorded_flags,
     recorded_gates,
     recorded_passes,
     recorded_starts,
+    stated_flags,
 )
-from hpabatch.engine.fleet.frames import ALWAYS_MS
 from hpabatch.engine.fleet.instants import clocks_of, passes_of
 from hpabatch.engine.fleet.lives import candidates_of, within_lives
 from hpabatch.engine.fleet.membership import Place, Selections
@@ -33,17 +34,24 @@ from hpabatch.engine.fleet.parameters import (
     Settled,
     evidence_of,
     settle,
+    with_source,
 )
 from hpabatch.engine.fleet.selection import Selection
 from hpabatch.engine.fleet.sources import POD_TABLES
+from hpabatch.engine.fleet.stated_requests import (
+    StatedRequest,
+    stated_requests,
+    with_requests,
+)
 from hpabatch.engine.fleet.versions import Versions, versions_of
+from hpabatch.history.base import Wanted
 from hpabatch.history.polars_errors import BROKEN
 from hpabatch.history.provenance import guesses_told
 from hpabatch.history.reader import History
 from hpabatch.layout.records import I64
 from hpabatch.model.lens import Lens, ratio_words, words_of
 from hpabatch.model.objects.hpa import HPA
-from hpabatch.model.versions import ControllerFlags, Profile
+from hpabatch.model.versions import Profile
 
 Select = Callable[[pl.DataFrame], pl.DataFrame]
 See = Callable[["ReplayPlan"], "ReplayPlan"]
@@ -88,6 +96,11 @@ class ReplayPlan:
     whole: bool = False
     lenses: tuple[Lens, ...] = ()
     ratios: tuple[Lens, ...] = ()
+    requests: tuple[StatedRequest, ...] = ()
+
+    def requests_of(self, cluster: str, places: Collection[Wanted]) -> pl.DataFrame:
+        """Return the rows of `pod_requests` of some places, with the stated requests in them."""
+        return with_requests(self.history.select("pod_requests", cluster, places), self.requests)
 
     def days_of(self, table: str, cluster: str) -> Mapping[Place, Mapping[date, int]]:
         """Return the UTC days on which each place of a sample table has rows, and how many."""
@@ -104,8 +117,6 @@ class ReplayPlan:
 
 NO_HPA = "scales: no HPA for"
 """The begin of the warning on targets that no HPA scales."""
-
-DEFAULT_FLAGS = (FlagPeriod(ALWAYS_MS, ControllerFlags()),)
 
 
 def plan_replay(
@@ -126,12 +137,16 @@ def plan_replay(
             samples.
     """
     controller = history.read("controller")
+    requests = stated_requests(parameters.requests, history)
     flags = recorded_flags(controller)
     settled = settle(parameters, history, flags)
     scales = history.distinct(
         "scales", ["cluster", "namespace", "target_kind", "target", "selector"]
     )
     clusters = scales["cluster"].unique().to_list()
+    if stated := parameters.flags:
+        flags = stated_flags(flags, sorted({*clusters, *flags}), stated)
+        settled = with_source(settled, "flags", "given")
     passes = passes_of(history, parameters)
     versions = versions_of(
         _rules(controller, passes),
@@ -180,8 +195,10 @@ def plan_replay(
         ),
         evidence=evidence_of(
             settled, [p.flags for c in sorted(flags) for p in flags[c]], versions, history
-        ),
+        )
+        | ({"requests": "; ".join(parameters.requests)} if requests else {}),
         whole=whole,
+        requests=requests,
     )
 
 

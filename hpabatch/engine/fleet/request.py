@@ -51,6 +51,19 @@ class GivenHpas(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StatedRequests(Request):
+    """Requests of containers in place of the recorded ones."""
+
+    requests: tuple[str, ...] = option(
+        "texts",
+        "Requests in place of the recorded ones, such as web=250m or "
+        "shop/web/app=cpu=250m,memory=512Mi; may be repeated.",
+        (),
+        metavar="[NAMESPACE/]WORKLOAD[/CONTAINER]=QUANTITY",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rules(Gates):
     """Which version's rules decide."""
 
@@ -64,7 +77,7 @@ class Rules(Gates):
 
 @dataclass(frozen=True, kw_only=True)
 class Syncs(Request):
-    """When the controller decides."""
+    """When the controller decides, and its other flags."""
 
     sync_period_ms: int | None = option(
         "duration",
@@ -78,6 +91,31 @@ class Syncs(Request):
         "Time by which syncs come after full sync periods.",
         metavar="TIME",
         unset="estimated from what was recorded, else 0s",
+    )
+    tolerance: float | None = option(
+        "real",
+        "Tolerance of the controller, for HPAs without one.",
+        metavar="SHARE",
+        minimum=0,
+        unset="as recorded, else 0.1",
+    )
+    cpu_initialization_period_ms: int | None = option(
+        "duration",
+        "Time after a pod's start in which its cpu may be left out.",
+        metavar="TIME",
+        unset="as recorded, else 5m",
+    )
+    initial_readiness_delay_ms: int | None = option(
+        "duration",
+        "Time after a pod's start in which it counts as not yet Ready when its readiness changes.",
+        metavar="TIME",
+        unset="as recorded, else 30s",
+    )
+    downscale_stabilization_ms: int | None = option(
+        "duration",
+        "Stabilization window of the controller, for HPAs without one.",
+        metavar="TIME",
+        unset="as recorded, else 5m",
     )
 
 

@@ -42,7 +42,7 @@ def requested_of(
     for cluster in dict.fromkeys(candidate.cluster for candidate in candidates):
         theirs = [c for c in candidates if c.cluster == cluster]
         places = list(dict.fromkeys((c.target[1], c.target[3]) for c in theirs))
-        rows = plan.history.select("pod_requests", cluster, places)
+        rows = plan.requests_of(cluster, places)
         if limits:
             rows = rows.drop("cpu_milli", "memory_milli").rename(
                 {"cpu_limit_milli": "cpu_milli", "memory_limit_milli": "memory_milli"}
@@ -68,7 +68,7 @@ def limits_of_signals(plan: ReplayPlan) -> dict[tuple[str, str, str], dict[str, 
     for cluster in dict.fromkeys(candidate.cluster for candidate in plan.chosen):
         theirs = [c for c in plan.chosen if c.cluster == cluster]
         places = list(dict.fromkeys((c.target[1], c.target[3]) for c in theirs))
-        pods = _newest_rows(plan.history.select("pod_requests", cluster, places))
+        pods = _newest_rows(plan.requests_of(cluster, places))
         for c in theirs:
             rows = tuple(pods.get((c.target[1], c.target[3]), ()))
             limits = {}

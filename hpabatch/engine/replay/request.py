@@ -12,6 +12,7 @@ from hpabatch.engine.fleet.request import (
     Lensed,
     Pipeline,
     Rules,
+    StatedRequests,
     Syncs,
 )
 from hpabatch.inputs.workers import Spread
@@ -19,7 +20,9 @@ from hpabatch.model.options import option
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplayRequest(Lensed, Pipeline, Syncs, Instants, Budgets, Rules, GivenHpas, ChosenHpas):
+class ReplayRequest(
+    Lensed, Pipeline, Syncs, Instants, Budgets, Rules, StatedRequests, GivenHpas, ChosenHpas
+):
     """A replay of recorded HPAs, or of those of manifests."""
 
     why: bool = option(

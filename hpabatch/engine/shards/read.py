@@ -147,7 +147,7 @@ def _read_pods(
     pods = pod_columns(
         rows,
         history.select("pod_states", cluster, owned),
-        history.select("pod_requests", cluster, owned),
+        plan.requests_of(cluster, owned),
     )
     if rows.height > pods.count:
         often = rows.group_by("uid", maintain_order=True).len().filter(pl.col("len") > 1)

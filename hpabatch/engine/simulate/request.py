@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hpabatch.engine.fit.request import PlantFiles
-from hpabatch.engine.fleet.request import ChosenHpas, Instants, Lensed, Rules, Syncs
+from hpabatch.engine.fleet.request import ChosenHpas, Instants, Lensed, Rules, StatedRequests, Syncs
 from hpabatch.model.options import Request, option
 
 
@@ -58,7 +58,7 @@ class VariedWork(Work, Lensed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulateRequest(VariedWork, Instants, Syncs, Rules, ChosenHpas):
+class SimulateRequest(VariedWork, Instants, Syncs, Rules, StatedRequests, ChosenHpas):
     """A simulation of the recorded settings, and of proposed ones beside them."""
 
     instants: str = option(

@@ -48,15 +48,19 @@ _KEYS = ("columns", "window", "limits", "requests", "lives", "scales", "hpas", "
          "rounding", "partial", "unpivot", "pivot", "guessed")  # fmt: skip
 
 
-def read_map(path: Path | str, beside: Beside | None = None) -> TableMap:
+def read_map(
+    path: Path | str, beside: Beside | None = None, start_ms: int | None = None
+) -> TableMap:
     """Read a map file; with objects beside it, it may leave out what these say.
+
+    Relative times begin at `start_ms` (since 1970) instead of the map's start.
 
     Raises:
         UsageError: it cannot be read; all mistakes in it with their lines and keys.
     """
     mistakes = Mistakes()
     top = Fields(read_document(path, "map"), mistakes)
-    found = _Decoder(top, Path(path), beside).decode()
+    found = _Decoder(top, Path(path), beside).decode(start_ms)
     mistakes.refuse()
     return found
 
@@ -78,11 +82,11 @@ class _Decoder:
             top.mistakes.refuse()  # the level decides what the other keys may be
         self.level = Level(level)
 
-    def decode(self) -> TableMap:
+    def decode(self, start_ms: int | None) -> TableMap:
         top = self.top
         top.missing("columns", "a mapping of at least time, namespace, workload and cpu")
         columns = top.child("columns") or self._empty("columns")
-        time = decode_time(columns)
+        time = decode_time(columns, start_ms)
         texts = self._texts(columns)
         cpu = self._usage(columns, "cpu", self._cpu_units(), "cores")
         memory = self._usage(columns, "memory", MEMORY_BYTES, "bytes")
@@ -184,7 +188,11 @@ class _Decoder:
         for name in section.members():
             section.missing(name, "a column, or a mapping with column, sql or value")
             source = decode_source(
-                section, name, (*METRIC_MILLI, QUANTITY), statistic=self._statistics()
+                section,
+                name,
+                (*METRIC_MILLI, QUANTITY),
+                statistic=self._statistics(),
+                metric=True,
             )
             if source is None:
                 continue

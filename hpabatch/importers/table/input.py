@@ -87,7 +87,7 @@ def open_input(request: TableRequest) -> TableInput:
     """
     assert request.map is not None, "the request's check asks for it"
     beside = Beside(read_objects(request.objects)) if request.objects else None
-    table = read_map(request.map, beside)
+    table = read_map(request.map, beside, request.start_ms)
     parts = open_parts(find_files(request.inputs), table)
     return TableInput(table, tuple(parts), _context(Path(request.map), table))
 
@@ -98,6 +98,8 @@ def _context(map_file: Path, table: TableMap) -> str:
     hpas = load_hpas(table.hpas.manifests) if table.hpas.manifests else []
     specs = [(hpa.namespace, hpa.name, spec_to_json(hpa)) for hpa in hpas]
     digest.update(repr((READER_VERSION, table.requests, table.limits, specs)).encode())
+    if table.time.start_ms is not None:
+        digest.update(str(table.time.start_ms).encode())
     if table.beside is not None:
         digest.update(table.beside.objects.digest.encode())
     return digest.hexdigest()

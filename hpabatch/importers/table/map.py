@@ -22,6 +22,7 @@ from hpabatch.importers.table.values import (
 )
 from hpabatch.model.expressions.parser import parse_expression
 from hpabatch.model.expressions.tree import columns
+from hpabatch.model.times import show_instant
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
 MAX_REPLICAS = 100_000
@@ -122,6 +123,8 @@ class TableMap:
         """Return the map as (meaning, source)."""
         time = self.time.source.describe()
         time += "".join(f", {text}" for text in (self.time.unit, self.time.zone) if text)
+        if self.time.start_ms is not None:
+            time += f" since {show_instant(self.time.start_ms)}"
         found = [("level", str(self.level)), ("time", time)]
         sources = {**self.texts, "cpu": self.cpu, "memory": self.memory}
         sources |= {f"metric {name}": source for name, source in self.metrics.items()}
@@ -143,6 +146,11 @@ class TableMap:
             if value is not None
         )
         return [*found, ("lives", lives)]
+
+    @property
+    def pods_metrics(self) -> list[str]:
+        """The names of the metrics that are the pods' own."""
+        return [name for name, source in self.metrics.items() if not source.kind]
 
     def used_columns(self) -> list[str]:
         """Return the names of all columns that the map needs, without the added `_time_ms`."""

@@ -19,7 +19,7 @@ from hpabatch.importers.table.lives import (
     requests_table,
     states_table,
 )
-from hpabatch.importers.table.map import TableMap
+from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.objects import AMOUNTS
 from hpabatch.importers.table.rows import KEY, METRIC, POD_KEY, amounts, usage_names
 from hpabatch.importers.table.units import whole
@@ -34,8 +34,8 @@ _OWNER = "\0owner"
 class GroupResult:
     """Result of a group beside its rows: lives, recorded sizes (SIZE), and counts.
 
-    `unsized` rows say no replicas, nor does an earlier one; `conflicts` are pods' metrics of which
-    the containers' rows say different values.
+    `unsized` rows say no replicas, nor does an earlier one; `conflicts` are metrics of which
+    the rows of a pod's containers (or of a namespace) say different values.
     """
 
     lives: pl.DataFrame
@@ -64,7 +64,7 @@ def import_pods(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Add) ->
     add("pod_requests", _requests(rows, containers, table))
     add("pod_states", states_table(lives) if table.ready is None else _states(rows, lives))
     samples = 0
-    for name, frame in sample_tables(rows, table):
+    for name, frame in (*sample_tables(rows, table), *shared_tables(rows, table)):
         samples += frame.height
         add(name, frame)
     sizes = pl.DataFrame(schema=SIZE)
@@ -76,11 +76,17 @@ def import_pods(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Add) ->
 
 
 def metric_conflicts(rows: pl.DataFrame, table: TableMap) -> int:
-    """Return how many values of Pods metrics differ between the containers of a pod."""
+    """Return how many values of metrics differ at one time, within a pod or, shared, a namespace.
+
+    Rows of workloads say one value of each of their pods.
+    """
     found = 0
-    for name in table.metrics:
+    for name, source in table.metrics.items():
+        if table.level is Level.workload and not source.kind:
+            continue
+        owner = ["cluster", "namespace"] if source.kind else [*_POD, "uid"]
         value = pl.col(METRIC + name)
-        said = rows.filter(value.is_not_null()).group_by([*_POD, "uid", "ts"])
+        said = rows.filter(value.is_not_null()).group_by([*owner, "ts"])
         found += said.agg(value.n_unique()).filter(value > 1).height
     return found
 
@@ -252,7 +258,7 @@ def sample_tables(rows: pl.DataFrame, table: TableMap) -> list[tuple[str, pl.Dat
             whole(memory, table.rounding["memory"]).alias("memory_bytes"),
         )
         found.append(("pod_metrics", frame))
-    for name in table.metrics:
+    for name in table.pods_metrics:
         part = rows.filter(pl.col(METRIC + name).is_not_null())
         part = part.unique([*common, "ts"], keep="last", maintain_order=True)
         if not part.is_empty():
@@ -264,6 +270,28 @@ def sample_tables(rows: pl.DataFrame, table: TableMap) -> list[tuple[str, pl.Dat
                 whole(pl.col(METRIC + name), table.rounding["metrics"]).alias("value_milli"),
             )
             found.append(("pod_custom_metrics", frame))
+    return found
+
+
+def shared_tables(rows: pl.DataFrame, table: TableMap) -> list[tuple[str, pl.DataFrame]]:
+    """Return external_metrics and object_metrics: of each namespace and time the last value."""
+    place = ["cluster", "namespace"]
+    found = []
+    for name, source in table.metrics.items():
+        part = rows.filter(pl.col(METRIC + name).is_not_null()) if source.kind else rows.clear()
+        if part.is_empty():
+            continue
+        kind, _, described = source.object.partition("/")
+        owner = {"series": ""} if source.kind == "External" else {"kind": kind, "name": described}
+        frame = part.unique([*place, "ts"], keep="last", maintain_order=True).select(
+            *place,
+            pl.lit(name).alias("metric"),
+            pl.lit(source.selector).alias("selector"),
+            *(pl.lit(value).alias(column) for column, value in owner.items()),
+            pl.col("ts").cast(TIME),
+            whole(pl.col(METRIC + name), table.rounding["metrics"]).alias("value_milli"),
+        )
+        found.append((f"{source.kind.lower()}_metrics", frame))
     return found
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hpabatch.errors import UsageError
 from hpabatch.inputs.workers import Spread
 from hpabatch.model.options import REQUIRED, Request, option
+from hpabatch.model.times import parse_date_ms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,24 @@ class TableRequest(Spread, Destination):
         (),
         metavar="FILE",
     )
+    start: str | None = option(
+        "time",
+        "Time at which a column of relative times (seconds, minutes) was 0, such as "
+        "2026-10-07T12:00:00Z; it counts instead of the map's columns.time.start.",
+        metavar="TIME",
+        unset="as in the map",
+    )
     strict: bool = option("flag", "Refuse rows that would be left out as faulty.", False)
+
+    @property
+    def start_ms(self) -> int | None:
+        """When relative times were 0, in ms since 1970 (UsageError: it is no date and time)."""
+        if self.start is None:
+            return None
+        try:
+            return parse_date_ms(self.start)
+        except ValueError as error:
+            raise UsageError(f"--start: {error}") from None
 
     def check(self) -> None:
         """Refuse an import without a map, and a proposal that imports (UsageError)."""

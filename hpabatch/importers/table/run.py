@@ -66,7 +66,7 @@ _MUCH: Final = 0.1
 """A larger share of dropped rows is a warning."""
 
 _UNSIZED = "no replicas, nor did an earlier row of the workload say any"
-_CONFLICT = "the containers of a pod say different values of a Pods metric"
+_CONFLICT = "rows of one time and pod (or namespace) say different values of a metric"
 
 
 class Progress(Protocol):
@@ -283,15 +283,13 @@ class _Job:
         if not strict:
             return
         faults = Counter(spill.tally.dropped)
-        pods = self.table.level is Level.pod
         for number in range(spill.groups):
             group = spill.read_group(number)
             single, duplicates = without_duplicates(group.rows, self.table)
             single = Keyed(single, group.keys).named()
             faults["the key of a later row"] += duplicates
-            if pods:
-                faults[_CONFLICT] += metric_conflicts(single, self.table)
-            else:
+            faults[_CONFLICT] += metric_conflicts(single, self.table)
+            if self.table.level is Level.workload:
                 faults[_UNSIZED] += unsized_rows(single)
         if sum(faults.values()):
             raise RefusedError(

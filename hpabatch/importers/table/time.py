@@ -8,7 +8,7 @@ import polars as pl
 
 from hpabatch.errors import HistoryError
 from hpabatch.history.polars_errors import first_line
-from hpabatch.importers.table.units import TIME_PER_MS
+from hpabatch.importers.table.units import DURATION_MS, TIME_PER_MS
 from hpabatch.importers.table.values import TEXT_TIME, TimeSource
 
 _RFC3339 = (
@@ -45,6 +45,8 @@ def time_ms(raw: pl.Series, source: TimeSource, where: str) -> pl.Series:
             return raw.replace_strict(texts, times, default=None, return_dtype=pl.Int64)
     if raw.dtype == pl.Date():
         raise HistoryError(f"{at} holds days without a time of day: name another column")
+    if source.start_ms is not None:
+        return _of_numbers(raw, 1 / DURATION_MS[source.unit], at) + source.start_ms
     if source.unit in TIME_PER_MS:
         return _of_numbers(raw, TIME_PER_MS[source.unit], at)
     if raw.dtype.is_numeric():
@@ -87,10 +89,10 @@ def _scaled(raw: pl.Series, per_ms: float) -> pl.Series:
     if raw.dtype.is_integer():
         whole = raw.cast(pl.Int64, strict=False)
         if per_ms >= 1:
-            return whole // int(per_ms)
-        limit = 2**62 // int(1 / per_ms)
-        inside = pl.select(pl.when(whole.abs() < limit).then(whole)).to_series()
-        return inside * int(1 / per_ms)
+            return whole // round(per_ms)
+        factor = round(1 / per_ms)
+        inside = pl.select(pl.when(whole.abs() < 2**62 // factor).then(whole)).to_series()
+        return inside * factor
     ms = raw.cast(pl.Float64, strict=False) / per_ms
     # Seconds with three decimals are not exact in binary: the nearest ms is meant.
     return ms.round(0).cast(pl.Int64, strict=False)

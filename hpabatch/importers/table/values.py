@@ -13,7 +13,7 @@ from hpabatch.history.expressions.compiler import Schema, compile_expression
 from hpabatch.history.expressions.conditions import quoted
 from hpabatch.history.expressions.matches import pattern_fault
 from hpabatch.history.polars_errors import BROKEN
-from hpabatch.importers.table.units import QUANTITY, TIME_PER_MS
+from hpabatch.importers.table.units import DURATION_MS, QUANTITY, TIME_PER_MS
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.documents import read_document, show
 from hpabatch.inputs.fields import Fields, amount_milli, quantity_milli
@@ -22,9 +22,12 @@ from hpabatch.model.expressions.tokens import ExpressionError
 from hpabatch.model.expressions.tree import columns
 from hpabatch.model.printable import counted
 from hpabatch.model.suggestions import did_you_mean
+from hpabatch.model.times import parse_date_ms
 
 AMBIGUOUS = ("earliest", "latest", "drop")
 TEXT_TIME = "text"
+SHARED = ("Object", "External")
+"""Types of metrics whose values are no pod's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,9 @@ class Source:
     """One value per row: exactly one of `column`, `sql` and `value` (a constant) is set.
 
     `factor` turns a number into the history's unit; `pattern` takes a part of a text (its first
-    group); `statistic` says what a workload's usage is over its pods: mean, sum or max.
+    group); `statistic` says what a workload's usage is over its pods: mean, sum or max. A metric
+    that is not the pods' has a `kind`, External or Object, that object as KIND/NAME, and the
+    `selector` by which HPAs name its series.
     """
 
     column: str | None = None
@@ -42,6 +47,9 @@ class Source:
     factor: float = 1.0
     pattern: str | None = None
     statistic: str = ""
+    kind: str = ""
+    object: str = ""
+    selector: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -79,18 +87,24 @@ class Source:
             told += f" in {self.unit}"
         if self.pattern:
             told += f", the part that matches {self.pattern}"
+        if self.kind:
+            return f"{self.kind} {self.object}".strip() + f": {told}"
         return f"{self.statistic} over the pods: {told}" if self.statistic else told
 
 
 @dataclass(frozen=True, slots=True)
 class TimeSource:
-    """The time of a row. `unit`: s, ms, us, ns (numbers), text, or "" (by the column's type)."""
+    """The time of a row. `unit`: s, ms, us, ns (numbers), text, or "" (by the column's type).
+
+    With `start_ms`, numbers (also of m and h) count from that time on, in ms since 1970.
+    """
 
     source: Source
     unit: str = ""
     zone: str | None = None
     format: str | None = None
     ambiguous: str = "drop"
+    start_ms: int | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -135,9 +149,17 @@ class Amount:
 
 
 def decode_source(
-    fields: Fields, name: str, units: Collection[str] = (), *, statistic: Collection[str] = ()
+    fields: Fields,
+    name: str,
+    units: Collection[str] = (),
+    *,
+    statistic: Collection[str] = (),
+    metric: bool = False,
 ) -> Source | None:
-    """Read a source: the name of a column, or a mapping with `column`, `sql` or `value`."""
+    """Read a source: the name of a column, or a mapping with `column`, `sql` or `value`.
+
+    That of a `metric` may say that it is an External or Object metric.
+    """
     value = fields.get(name)
     if value is None:
         return None
@@ -150,7 +172,9 @@ def decode_source(
         source = source.with_unit(inner.one_of("unit", units))
     elif not statistic:
         source = replace(source, pattern=_pattern(inner))
-    if statistic:
+    if metric:
+        source = _with_kind(inner, source)
+    if statistic and not source.kind:
         inner.missing("of", f"one of {', '.join(statistic)} (of the usage over the pods)")
         source = replace(source, statistic=inner.one_of("of", statistic))
     inner.close()
@@ -158,6 +182,24 @@ def decode_source(
         milli = quantity_milli(source.value)
         if isinstance(milli, str):
             inner.mistake("value", milli)
+    return source
+
+
+def _with_kind(inner: Fields, source: Source) -> Source:
+    """Return the source of a metric with its type, and the object that it describes."""
+    kind = inner.one_of("type", ("Pods", *SHARED))
+    described: str = inner.read("object", kinds.text()) or ""
+    if kind == "Object":
+        inner.missing("object", "the described object, as KIND/NAME: Ingress/web")
+        if described and not re.fullmatch(r"[^/]+/[^/]+", described):
+            inner.mistake("object", f"expected KIND/NAME such as Ingress/web, got {described!r}")
+    elif described:
+        inner.mistake("object", f"expected no object of a {kind or 'Pods'} metric", "type: Object")
+    selector: str = inner.read("selector", kinds.text()) or ""
+    if kind in SHARED:
+        return replace(source, kind=kind, object=described, selector=selector)
+    if selector:
+        inner.mistake("selector", "expected no selector of a Pods metric", "drop it")
     return source
 
 
@@ -210,8 +252,8 @@ def _pattern(inner: Fields) -> str | None:
     return pattern
 
 
-def decode_time(columns: Fields) -> TimeSource:
-    """Read `columns.time`."""
+def decode_time(columns: Fields, start_ms: int | None = None) -> TimeSource:
+    """Read `columns.time`; `start_ms` counts instead of the `start` in it."""
     if columns.get("time") is None:
         columns.missing("time", "the column with the time of the sample")
         return TimeSource(Source())
@@ -219,15 +261,27 @@ def decode_time(columns: Fields) -> TimeSource:
     source = _one_of(inner)
     if source.value is not None:
         inner.mistake("value", "expected a column, got a constant time")
-    unit = inner.one_of("unit", (*TIME_PER_MS, TEXT_TIME))
+    start = inner.get("start")
+    if start_ms is None and start is not None:
+        try:
+            start_ms = parse_date_ms(str(start))
+        except ValueError as error:
+            inner.mistake("start", str(error))
+    relative = start is not None or start_ms is not None
+    if relative:
+        inner.missing("unit", f"one of {', '.join(DURATION_MS)} (of the times since the start)")
+    unit = inner.one_of("unit", DURATION_MS if relative else (*TIME_PER_MS, TEXT_TIME))
     zone, form = (inner.read(key, kinds.text()) for key in ("zone", "format"))
     ambiguous = inner.one_of("ambiguous", AMBIGUOUS) or "drop"
     inner.close()
+    if relative and (form is not None or zone is not None):
+        inner.mistake("start", "expected no format and no zone beside start", "drop them")
     if form is not None and unit not in ("", TEXT_TIME):
         inner.mistake("format", f"expected no format of times in {unit}; only text has one")
     if zone is not None:
         _check_zone(inner, zone)
-    return TimeSource(source, TEXT_TIME if form is not None else unit, zone, form, ambiguous)
+    unit = TEXT_TIME if form is not None and not relative else unit
+    return TimeSource(source, unit, zone, form, ambiguous, start_ms)
 
 
 def _check_zone(inner: Fields, zone: str) -> None:

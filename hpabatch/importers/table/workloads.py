@@ -25,7 +25,14 @@ from hpabatch.importers.table.lives import (
 )
 from hpabatch.importers.table.map import TableMap
 from hpabatch.importers.table.objects import AMOUNTS
-from hpabatch.importers.table.pods import Add, GroupResult, sample_tables, without_duplicates
+from hpabatch.importers.table.pods import (
+    Add,
+    GroupResult,
+    metric_conflicts,
+    sample_tables,
+    shared_tables,
+    without_duplicates,
+)
 from hpabatch.importers.table.rows import METRIC, WORKLOAD_KEY, amounts, usage_names
 from hpabatch.importers.table.units import whole
 
@@ -50,6 +57,9 @@ def import_workloads(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Ad
     rows = Keyed(rows, group.keys).named()
     edges = {cluster: (first, last) for cluster, first, last in spans.rows()}
     lives, sizes, samples, unsized = [], [], 0, 0
+    for name, made in shared_tables(rows, table):
+        samples += made.height
+        add(name, made)
     for key, part in rows.group_by(list(WORKLOAD_KEY[:3]), maintain_order=True):
         part = part.with_columns(
             pl.col("replicas").forward_fill(),
@@ -79,7 +89,8 @@ def import_workloads(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Ad
     add("pods", pods_table(all_lives, table))
     add("pod_states", states_table(all_lives))
     all_sizes = pl.concat(sizes) if sizes else pl.DataFrame(schema=SIZE)
-    return GroupResult(all_lives, all_sizes, samples, duplicates, unsized)
+    conflicts = metric_conflicts(rows, table)
+    return GroupResult(all_lives, all_sizes, samples, duplicates, unsized, conflicts)
 
 
 def _container(key: tuple[object, ...], part: pl.DataFrame, table: TableMap) -> str:

@@ -99,7 +99,7 @@ def test_table() -> None:
 def test_a_table_on_a_narrow_terminal_fits_it() -> None:
     spec = default_hpa(load_manifests(["-"], io.BytesIO(WEB.encode())).entries[0].hpa or HPA())
     item = Analyzed("stdin", 1, spec, analyze_hpa(spec.spec), ())
-    findings = Findings("1.38", 15_000, 0, {}, [item])
+    findings = Findings("1.38", 15_000, {}, {}, [item])
     wide, narrow = table_text(findings, View(200)), table_text(findings, View(90))
     assert wide == table_text(findings)
     table = narrow.split("\n\n")[1]
@@ -166,11 +166,16 @@ def test_the_screen_of_one() -> None:
 
 
 def test_the_screen_of_a_queue() -> None:
-    text = run("--hpa", "worker", "--base", "20", "--request", "cpu=250m").stdout
+    text = run("--hpa", "worker", "--base", "cpu=20", "--request", "cpu=250m").stdout
     assert "external/jobs, target 5: a constant value, whatever the number of replicas" in text
     assert "each requesting 250m, and using 50m without any work" in text
     assert "Fastest way down, 8 to 0: held for 45s, then 7 at 45s, 6 at 10m45s" in text
     assert "Remarks:\n  resource/cpu makes it grow from 105%" in text
+
+
+def test_a_base_is_of_one_metric() -> None:
+    with pytest.raises(UsageError, match="worker has external/jobs, resource/cpu; name it: --base"):
+        run("--hpa", "worker", "--base", "20")
 
 
 TASKS = QUEUE[: QUEUE.index("  - {type: Resource")].replace("jobs", "tasks")
@@ -258,9 +263,9 @@ def test_the_screen_of_cycles_and_other_ends() -> None:
 
 
 def test_json_has_everything() -> None:
-    found = document("--base", "10")
+    found = document("--base", "cpu=10")
     assert {name: found[name] for name in found if name != "hpas"} == {
-        "k8s": "1.37", "sync_period_ms": 15_000, "base_pct": 10,
+        "k8s": "1.37", "sync_period_ms": 15_000, "base_pct": {"cpu": 10},
         "request_milli": {"cpu": 1000, "memory": 1_073_741_824_000},
     }  # fmt: skip
     web, worker, pinned = found["hpas"]

@@ -91,12 +91,14 @@ def test_a_tolerance_without_end() -> None:
 
 
 def test_what_pods_use_without_any_work() -> None:
-    assert told(resource(50), assumed=Assumed(base_pct=40)) == {
+    assert told(resource(50), assumed=Assumed(base_pct={"cpu": 40})) == {
         "never_idle": "resource/cpu: without any work it can stay at 4 replicas for ever"
     }
-    assert told(resource(50), assumed=Assumed(base_pct=60))["base_too_high"].endswith(
+    assert told(resource(50), assumed=Assumed(base_pct={"*": 60}))["base_too_high"].endswith(
         "what pods use without any work already asks for maxReplicas"
     )
+    of_memory = Assumed(base_pct={"memory": 60})
+    assert not told(resource(50), assumed=of_memory)
     down = {"scaleDown": {"tolerance": "1"}}
     assert "stay at 10 replicas" in told(resource(50), behavior=down)["never_idle"]
 

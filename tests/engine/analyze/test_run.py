@@ -319,7 +319,7 @@ def test_hysteresis_keeps_up_to_four_sizes_at_20_pods() -> None:
 
 def test_a_base_of_which_nothing_can_be_removed() -> None:
     spec = hpa_spec(resource(50), high=8)
-    (metric,) = analyze_hpa(spec, assumed=Assumed(base_pct=40)).metrics
+    (metric,) = analyze_hpa(spec, assumed=Assumed(base_pct={"cpu": 40})).metrics
     assert metric.base_milli == 400
     assert at(metric, 0)[-1] == 4  # 40 / 50 x 5 is 4, but x 4 is 3.2: four again
     assert settles(spec, 0, 8, base_milli=400) == (4,)
@@ -374,7 +374,9 @@ def test_cycles_of_every_demand(metric: naive.Metric, limits: naive.Bounds) -> N
 @given(st.integers(1, 12), st.integers(2, 30), st.integers(0, 60))
 def test_cycles_with_a_base(target: int, high: int, base_pct: int) -> None:
     spec = hpa_spec(resource(target), high=high)
-    (found,) = analyze_hpa(spec, NO_TOLERANCE, assumed=Assumed({"cpu": 100}, base_pct)).metrics
+    (found,) = analyze_hpa(
+        spec, NO_TOLERANCE, assumed=Assumed({"cpu": 100}, {"cpu": base_pct})
+    ).metrics
     metric = naive.Metric(naive.UTILIZATION, target, 0.0, 0.0, 100, base_pct)
     limits = naive.Bounds(1, high)
     for demand in range((high + 2) * target):

@@ -236,7 +236,7 @@ def test_a_pods_metric_that_its_containers_contradict_is_told(tmp_path: Path) ->
         }
     )  # fmt: skip
     result, tables = run_import(tmp_path, said, frame)
-    told = "1 value: the containers of a pod say different values of a Pods metric"
+    told = "1 value: rows of one time and pod (or namespace) say different values of a metric"
     assert result.warnings == (f"{told}: the last one counts",)
     # The last one in the order of the containers' names, at any grouping.
     assert tables["pod_custom_metrics"].sort("ts")["value_milli"].to_list() == [
@@ -244,7 +244,7 @@ def test_a_pods_metric_that_its_containers_contradict_is_told(tmp_path: Path) ->
         20_000,
         5000,
     ]
-    with pytest.raises(RefusedError, match="1 the containers of a pod say different"):
+    with pytest.raises(RefusedError, match="1 rows of one time and pod"):
         run_import(tmp_path / "history", said, frame, strict=True)
 
 

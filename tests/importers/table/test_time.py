@@ -124,7 +124,7 @@ def test_parquets_own_times() -> None:
     ],
 )
 def test_what_cannot_be_told_is_asked_for(
-    series: pl.Series, said: dict[str, str], told: str
+    series: pl.Series, said: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(HistoryError, match=told):
         time_ms(series, TimeSource(COLUMN, **said), "f.csv")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,8 +25,21 @@ from hpabatch.importers.table.propose.names import (
 )
 from hpabatch.importers.table.propose.sample import Sample
 from hpabatch.importers.table.propose.text import Draft, Entry, flow, scalar
-from hpabatch.importers.table.propose.times import TimeGuess, find_dates, find_time, find_unread
-from hpabatch.importers.table.propose.usage import Amount, best, read_amount, read_amounts
+from hpabatch.importers.table.propose.times import (
+    TimeGuess,
+    find_dates,
+    find_relative,
+    find_time,
+    find_unread,
+)
+from hpabatch.importers.table.propose.usage import (
+    Amount,
+    best,
+    percent_of,
+    read_amount,
+    read_amounts,
+    stated_settings,
+)
 from hpabatch.importers.table.propose.wide import (
     VALUE,
     candidates,
@@ -48,7 +61,10 @@ _RATIO: Final = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A draft with what its settings are made from."""
+    """A draft with what its settings are made from.
+
+    `stated`: columns with an HPA's min, max and target (in percent).
+    """
 
     draft: Draft
     names: Names
@@ -56,10 +72,15 @@ class Found:
     metric: str
     unpivot: Unpivot | None
     time: str
+    stated: Mapping[str, Column]
 
 
-def draft_map(sample: Sample, stem: str, objects: ClusterObjects | None = None) -> Found:
+def draft_map(
+    sample: Sample, stem: str, objects: ClusterObjects | None = None, start: str = ""
+) -> Found:
     """Return a draft without requests and HPAs; `stem` is the name of the file.
+
+    Relative times begin at `start`.
 
     Names of `objects` tell what columns are where their own names do not.
 
@@ -70,6 +91,13 @@ def draft_map(sample: Sample, stem: str, objects: ClusterObjects | None = None) 
     comma = has_decimal_commas(sample)
     columns = profiles(sample.frame, comma=comma)
     time = find_time(columns)
+    if time is not None and start:
+        raise UsageError(
+            f"--start: expected relative times, got {time.shown()} in column {time.column.name}; "
+            "leave --start out"
+        )
+    if time is None and start:
+        time = find_relative(columns, start)
     if time is None:
         raise UsageError(_without_times(sample, columns))
     if comma:
@@ -87,6 +115,8 @@ def draft_map(sample: Sample, stem: str, objects: ClusterObjects | None = None) 
     ids = series_ids(rest, len(rest[0].values) if rest else 0)
     hints = (*words_of(stem), *_header_words(rest))
     amounts = _amounts(rest, ids, names, hints)
+    stated = stated_settings(rest)
+    amounts += _utilization(rest, amounts, names, stated)
     chosen = _usage(draft, amounts, names, comma=comma)
     if names.replicas is not None:
         draft.columns["replicas"] = Entry(scalar(names.replicas.name))
@@ -97,8 +127,9 @@ def draft_map(sample: Sample, stem: str, objects: ClusterObjects | None = None) 
     if not chosen:
         named = _metric(draft, rest, names, sample)
     _limits(draft, amounts, names)
-    _unused(draft, rest, names, [amount.column.name for amount in chosen], named)
-    return Found(draft, names, amounts, named, wide, time.column.name)
+    taken = [*(amount.column for amount in chosen), *stated.values()]
+    _unused(draft, rest, names, [column.name for column in taken], named)
+    return Found(draft, names, amounts, named, wide, time.column.name, stated)
 
 
 def _without_times(sample: Sample, columns: Sequence[Column]) -> str:
@@ -106,6 +137,12 @@ def _without_times(sample: Sample, columns: Sequence[Column]) -> str:
     if differ := _different_times(sample):
         return differ
     path = sample.file.path
+    if (relative := find_relative(columns, "")) is not None:
+        name = relative.column.name
+        return (
+            f"{path}: expected a column of times from 2000 to 2100, got {name}, which counts from "
+            f"0; state when {name} was 0, as in --start 2026-10-07T12:00:00Z"
+        )
     if (dates := find_dates(columns)) is not None:
         return (
             f"{path}: expected times, got dates without a time of day in column {dates.name}, such "
@@ -176,7 +213,8 @@ def _with_metrics(draft: Draft, columns: list[Column], *, comma: bool) -> list[C
 
 
 def _time_entry(time: TimeGuess) -> Entry:
-    more = {"unit": time.unit, "zone": time.zone, "format": scalar(time.format)}
+    more = {"unit": time.unit, "zone": time.zone, "format": scalar(time.format),
+            "start": scalar(time.start)}  # fmt: skip
     more = {key: value for key, value in more.items() if value not in ("", "''")}
     name = scalar(time.column.name)
     value = flow(column=name, **more) if more else name
@@ -225,6 +263,23 @@ def _amounts(
     return found
 
 
+def _utilization(
+    columns: Sequence[Column],
+    amounts: Sequence[Amount],
+    names: Names,
+    stated: Mapping[str, Column],
+) -> list[Amount]:
+    """Return the percentage of a workload that stands beside an HPA's target as usage of cpu."""
+    if names.level != "workload" or best(amounts, "cpu", ("usage",)) or "target" not in stated:
+        return []
+    used = {*names.used(), *(column.name for column in stated.values())}
+    for column in columns:
+        if column.name not in used and column.kind is Kind.number and percent_of(column):
+            told = f"{column.name} is of cpu, as most targets are"
+            return [Amount(column, "cpu", "usage", percent_of="request", assumed=told)]
+    return []
+
+
 def _resource(column: Column, hints: Sequence[str]) -> str:
     if {"cpu", "cores"} & set(hints):
         return "cpu"
@@ -262,8 +317,10 @@ def _refuse_counter(amount: Amount | None) -> None:
 def _usage_entry(amount: Amount, names: Names, *, comma: bool) -> Entry:
     of, assumed = "", [amount.assumed] if amount.assumed else []
     if names.level == "workload":
-        of = amount.statistic or ("mean" if amount.percent_of else "sum")
-        if not amount.statistic:
+        of = amount.statistic or "sum"
+        if amount.percent_of and of == "sum":
+            of = "mean"  # (a share of what the pods request is theirs on average)
+        elif not amount.statistic:
             other = "sum" if of == "mean" else "mean (per pod)"
             assumed.append(f"the {of} over the pods of a workload; else of: {other}")
     name = scalar(amount.column.name)
@@ -308,12 +365,19 @@ def _metric(draft: Draft, columns: Sequence[Column], names: Names, sample: Sampl
     column = min(several, key=lambda c: c.key != VALUE)
     of = ""
     if names.level == "workload":
-        of = next((word for word in ("mean", "max") if column.has(word)), "sum")
+        of = _of_pods(column)
     name = re.sub(r"[^a-z0-9]+", "_", column.name.lower()).strip("_") or "metric"
     value = f"{{{scalar(name)}: {flow(column=scalar(column.name), unit='one', of=of)}}}"
     assumed = f"{column.name} is a metric of the pods, in whole units; no column is cpu or memory"
     draft.columns["metrics"] = Entry(value, assumed=assumed)
     return name
+
+
+def _of_pods(column: Column) -> str:
+    """Return what a number of a workload is over its pods, by its name."""
+    if percent_of(column):
+        return "mean"
+    return next((word for word in ("mean", "max") if column.has(word)), "sum")
 
 
 def _limits(draft: Draft, amounts: Sequence[Amount], names: Names) -> None:
@@ -349,7 +413,7 @@ def _unused(
     draft.unused.append(f"not used: {shown}{more}")
     numbers = [c for c in left if c.kind is Kind.number and not c.has("cpu", "mem", "memory")]
     if numbers and not metric:
-        of = ", of: sum" if draft.level == "workload" else ""
+        of = f", of: {_of_pods(numbers[0])}" if draft.level == "workload" else ""
         name = numbers[0].name
         draft.unused.append(
             "a number may be a Pods metric of an HPA: "

@@ -59,8 +59,12 @@ class Proposal:
     notes: tuple[str, ...]
 
 
-def propose_map(inputs: Sequence[str], objects: Sequence[str] = ()) -> Proposal:
+def propose_map(
+    inputs: Sequence[str], objects: Sequence[str] = (), start: str | None = None
+) -> Proposal:
     """Return a map for files, folders and patterns; what files of objects say it leaves out.
+
+    Relative times begin at `start`.
 
     Raises:
         UsageError, HistoryError: a file cannot be read or has no times or no usage.
@@ -70,7 +74,7 @@ def propose_map(inputs: Sequence[str], objects: Sequence[str] = ()) -> Proposal:
     paths = find_files(inputs)
     sample = read_sample(paths)
     stem = paths[0].name.split(".")[0]
-    found = draft_map(sample, stem, None if beside is None else beside.objects)
+    found = draft_map(sample, stem, None if beside is None else beside.objects, start or "")
     draft = found.draft
     part = "all" if sample.whole else f"{sample.frame.height:,} of about"
     told = f"{part} {counted(sample.rows, 'row')} of {_named(paths)}"
@@ -100,7 +104,12 @@ def propose_map(inputs: Sequence[str], objects: Sequence[str] = ()) -> Proposal:
     return Proposal(text, tuple(draft.assumptions()), tuple(notes))
 
 
-def propose(inputs: Sequence[str], place: str | None, objects: Sequence[str] = ()) -> Proposal:
+def propose(
+    inputs: Sequence[str],
+    place: str | None,
+    objects: Sequence[str] = (),
+    start: str | None = None,
+) -> Proposal:
     """Return a proposed map; with a place, write it to that file, which must not exist yet.
 
     Raises:
@@ -108,7 +117,7 @@ def propose(inputs: Sequence[str], place: str | None, objects: Sequence[str] = (
     """
     if place is not None:
         _refuse_existing(place)
-    found = propose_map(inputs, objects)
+    found = propose_map(inputs, objects, start)
     if place is not None:
         with atomic_path(place) as temporary:
             temporary.write_text(found.text)

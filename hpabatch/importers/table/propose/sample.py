@@ -13,16 +13,19 @@ from typing import BinaryIO, Final
 import polars as pl
 
 from hpabatch.errors import HistoryError
-from hpabatch.history.files import check_regular, open_regular
+from hpabatch.history.files import check_regular
 from hpabatch.importers.table.files import (
     BROKEN_FILE,
+    IS_ROW,
     LINE_BYTES,
     PARQUET,
     TableFile,
+    TextHead,
     broken_file,
     check_parquet,
     check_size,
     look_at_text,
+    open_raw,
     refuse_twice,
     rows_within,
 )
@@ -147,20 +150,22 @@ def _read_text(path: Path, *, rest: bool) -> tuple[TableFile, pl.DataFrame]:
     _check_header(path, head.names)
     packed = path.name.lower().endswith(".gz")
     most = _PIECE_BYTES if rest else LINE_BYTES
-    with open_regular(path) as stream:
+    with open_raw(path) as stream:
         text = gzip.GzipFile(fileobj=stream) if packed else stream
         data = text.read(most + 1)
         whole = len(data) <= most
         if not whole:
             data = _to_line_end(path, data)
         data = data.split(b"\n", head.skip)[-1]
-        parts = [_parse(data, head.separator)]
+        parts = [_parse(data, head)]
         if not whole and not packed and not rest:
             size = stream.seek(0, io.SEEK_END)
-            parts += _pieces(stream, len(data), size, data.split(b"\n", 1)[0], head.separator)
+            parts += _pieces(stream, len(data), size, data.split(b"\n", 1)[0], head)
     frame = pl.concat(parts)
     rows = frame.height if whole else max(head.rows, frame.height + 1)
-    return TableFile(path, 0, False, rows, tuple(frame.columns), head.separator, head.skip), frame
+    names = tuple(frame.columns)
+    file = TableFile(path, 0, False, rows, names, head.separator, head.skip, comment=head.comment)
+    return file, frame
 
 
 def _check_header(path: Path, names: Sequence[str]) -> None:
@@ -192,7 +197,7 @@ def _to_line_end(path: Path, data: bytes) -> bytes:
 
 
 def _pieces(
-    stream: BinaryIO, first: int, size: int, header: bytes, separator: str
+    stream: BinaryIO, first: int, size: int, header: bytes, head: TextHead
 ) -> Iterator[pl.DataFrame]:
     """Yield rows from further on; a piece that cannot be read alone is left out."""
     for k in range(_PIECES):
@@ -201,15 +206,17 @@ def _pieces(
         begin, end = data.find(b"\n") + 1, data.rfind(b"\n") + 1
         if begin < end:
             try:
-                yield _parse(header + b"\n" + data[begin:end], separator)
+                yield _parse(header + b"\n" + data[begin:end], head)
             except BROKEN_FILE:  # a line end inside of quotes
                 continue
 
 
-def _parse(data: bytes, separator: str) -> pl.DataFrame:
-    return pl.read_csv(
+def _parse(data: bytes, head: TextHead) -> pl.DataFrame:
+    frame = pl.read_csv(
         io.BytesIO(data),
-        separator=separator,
+        separator=head.separator,
         infer_schema=False,
         null_values=list(Format().missing),
+        comment_prefix=head.comment or None,
     )
+    return frame.filter(IS_ROW) if head.comment else frame

@@ -39,18 +39,52 @@ def add_settings(found: Found, rows: pl.DataFrame) -> None:
         told = f"requests equal the limits, as where a manifest has no requests; {_STATE}"
         draft.requests[resource] = Entry("{of_limit: 1}", assumed=told)
         draft.guessed.append("requests")
+    stated = _stated(found)
     least, most = _sizes(found, rows)
-    keys = [f"min: {least}", f"max: {max(most, _LEAST_MAX)}"]
+    least = stated.get("min", least)
+    most = stated.get("max", max(most, _LEAST_MAX))
+    target = f"{stated['target']}%" if "target" in stated else _TARGET
+    keys = [f"min: {least}", f"max: {most}"]
     if resource:
-        keys.append(f"{resource}: {_TARGET}")
+        keys.append(f"{resource}: {target}")
     else:
         keys.append(f"metrics: [{_pods_metric(found, rows)}]")
-    goal = f"at {_TARGET} of the {resource} request" if resource else f"by {found.metric}"
-    told = f"every workload has an HPA, from {least} to {max(most, _LEAST_MAX)} replicas {goal}"
-    draft.guessed.append("hpas")
+    goal = f"at {target} of the {resource} request" if resource else f"by {found.metric}"
+    told = f"every workload has an HPA, from {least} to {most} replicas {goal}"
+    own = _stated_by_workload(found) if len(stated) < len(found.stated) else {}
+    if len(stated) < 3 and not own:
+        draft.guessed.append("hpas")
+    names = [found.stated[key].name for key in (found.stated if own else stated)]
     draft.hpas["template"] = Entry(
-        f"{{{', '.join(keys)}}}", assumed=f"{told}; --objects answers this, too"
+        f"{{{', '.join(keys)}}}",
+        (f"as in {', '.join(names)}",) if names else (),
+        f"{told}; --objects answers this, too",
     )
+    if own:
+        draft.hpas["workloads"] = Entry("", rows=tuple(f"{k}: {v}" for k, v in own.items()))
+
+
+def _stated(found: Found) -> dict[str, int]:
+    """Return what columns say of the HPAs, as far as they say the same of all rows."""
+    constant = {key: c for key, c in found.stated.items() if c.distinct() == 1 and c.whole()}
+    return {key: int(column.numbers.drop_nulls()[0]) for key, column in constant.items()}
+
+
+def _stated_by_workload(found: Found) -> dict[str, str]:
+    """Return what columns say of each HPA last, by workload; none where one is unknown."""
+    if found.names.workload is None or len(found.stated) < 3 or found.draft.level != "workload":
+        return {}
+    columns = {key: column.numbers.cast(pl.Int64) for key, column in found.stated.items()}
+    names = found.names.workload.column.values.cast(pl.String)
+    rows = pl.DataFrame({"name": names, **columns}).drop_nulls()
+    rows = rows.unique("name", keep="last", maintain_order=True).sort("name")
+    if rows.height > _MOST_LISTED:
+        return {}
+    keys = {"min": "min: {}", "max": "max: {}", "target": "cpu: {}%"}
+    return {
+        scalar(row["name"]): f"{{{', '.join(form.format(row[k]) for k, form in keys.items())}}}"
+        for row in rows.iter_rows(named=True)
+    }
 
 
 def leave_to_objects(found: Found, objects: ClusterObjects) -> None:

@@ -59,6 +59,7 @@ class TimeGuess:
     format: str = ""
     told: str = ""
     assumed: str = ""
+    start: str = ""
 
     def shown(self) -> str:
         """Return an example and its notation, as far as it is known."""
@@ -72,6 +73,24 @@ def find_time(columns: Sequence[Column]) -> TimeGuess | None:
     for column in ordered:
         if (found := _read(column)) is not None:
             return found
+    return None
+
+
+def find_relative(columns: Sequence[Column], start: str) -> TimeGuess | None:
+    """Return the first column of numbers since a start, by its name; seconds where it says none."""
+    for column in columns:
+        words = set(column.words)
+        said = {unit: words & names for unit, names in _RELATIVE.items() if words & names}
+        alone = words - _SINCE
+        plain = bool(words & _SINCE) or bool(words & _UNIT_ALONE)
+        if not plain or len(said) > 1 or not alone <= set().union(*said.values()):
+            continue
+        if column.kind is not Kind.number or column.quantile(0.0) < 0:
+            continue
+        unit = next(iter(said), "s")
+        told = f"{_LONG_UNITS[unit]} since the start"
+        assumed = "" if said else f"{told}, as the column's name says no unit"
+        return TimeGuess(column, unit, told="" if assumed else told, assumed=assumed, start=start)
     return None
 
 
@@ -199,5 +218,17 @@ def _share(mask: pl.Series) -> float:
     return float(mask.mean() or 0.0)  # type: ignore[arg-type]
 
 
+_SINCE: Final = frozenset(
+    {"time", "t", "ts", "timestamp", "elapsed", "offset", "relative", "rel", "since", "start"}
+)
+_RELATIVE: Final = {
+    "s": {"s", "sec", "secs", "second", "seconds"},
+    "m": {"m", "min", "mins", "minute", "minutes"},
+    "h": {"h", "hour", "hours"},
+    "ms": {"ms", "millis", "milliseconds"},
+}
+_UNIT_ALONE: Final = frozenset({"sec", "secs", "second", "seconds", "minute", "minutes", "hour",
+                                "hours"})  # fmt: skip
+_LONG_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "ms": "milliseconds"}
 _ZONE: Final = "the times are UTC; if they are local, name the zone, as in Europe/Berlin"
 _UNITS: Final = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}

@@ -19,6 +19,10 @@ _RESOURCES: Final[Mapping[str, tuple[str, ...]]] = {
 _REQUEST: Final = ("request", "requests", "requested", "req", "reqs")
 _LIMIT: Final = ("limit", "limits", "lim")
 _PERCENT: Final = ("pct", "percent", "percentage", "util", "utilization", "utilisation", "%")
+_BOUNDS: Final = {
+    "min": ("min", "minpods", "min_pods", "minreplicas", "min_replicas"),
+    "max": ("max", "maxpods", "max_pods", "maxreplicas", "max_replicas"),
+}
 _OTHER: Final = (
     "capacity", "count", "allocatable", "node", "throttled", "throttling", "quota", "idle",
     "cache", "swap", "failures", "pressure", "target", "share", "shares",
@@ -95,7 +99,7 @@ def read_amounts(columns: Iterable[Column], series: pl.Series) -> list[Amount]:
 def read_amount(column: Column, resource: str, series: pl.Series) -> Amount | None:
     """Return a column as an amount of a resource; None: it is another figure of it."""
     role = "usage"
-    percent = _percent_of(column)
+    percent = percent_of(column)
     if column.has(*_REQUEST, *_LIMIT) and not percent:
         role = "request" if column.has(*_REQUEST) else "limit"
     elif column.has(*_OTHER):
@@ -159,7 +163,8 @@ def _memory_size(column: Column) -> tuple[str, str]:
     return "GiB", "GB"
 
 
-def _percent_of(column: Column) -> str:
+def percent_of(column: Column) -> str:
+    """Return what a percentage is of: request, limit or "unknown"; "" of other numbers."""
     if not column.has(*_PERCENT) and "%" not in column.name and not column.percent_signs():
         return ""
     if column.has(*_REQUEST):
@@ -196,6 +201,19 @@ def _counter(found: Amount) -> Amount:
 def _rank(amount: Amount) -> tuple[bool, int, int]:
     of = ("sum", "", "mean", "max").index(amount.statistic)
     return bool(amount.percent_of), of, len(amount.column.words)
+
+
+def stated_settings(columns: Iterable[Column]) -> dict[str, Column]:
+    """Return the columns that are an HPA's `min`, `max` and `target` (in percent), by name."""
+    found: dict[str, Column] = {}
+    for column in columns:
+        if column.kind is not Kind.number:
+            continue
+        bound = next((key for key, names in _BOUNDS.items() if column.key in names), "")
+        key = bound or ("target" if column.has("target") and percent_of(column) else "")
+        if key:
+            found.setdefault(key, column)
+    return found
 
 
 def best(amounts: Iterable[Amount], resource: str, roles: Collection[str]) -> Amount | None:
