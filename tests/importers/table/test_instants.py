@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import hpabatch
+from hpabatch.api.replays import Replay
 from tests.importers.tables import BEGIN_S, POD_MAP, WORKLOAD_MAP, merged, run_import
 
 DOWN_AT_ONCE = {"scaleDown": {"stabilizationWindowSeconds": 0}}
@@ -21,7 +22,7 @@ AT_S = 900
 BEGIN = BEGIN_S // 60 * 60  # on the grid of the syncs
 
 
-def replayed(folder: Path, said: dict[str, Any], data: pl.DataFrame) -> hpabatch.Replay:
+def replayed(folder: Path, said: dict[str, Any], data: pl.DataFrame) -> Replay:
     run_import(folder, said, data)
     return hpabatch.open(folder / "history").replay(phase="0s", sync_period="15s")
 
@@ -39,9 +40,10 @@ def totals(before: tuple[int, float], *after: tuple[int, float], rest: tuple[int
     )
 
 
-def tick(replay: hpabatch.Replay, at_s: int) -> dict[str, Any]:
+def tick(replay: Replay, at_s: int) -> dict[str, Any]:
     ts = pl.from_epoch(pl.lit(BEGIN + at_s)).cast(pl.Datetime("ms")).dt.replace_time_zone("UTC")
-    return replay.decisions.filter(pl.col("ts") == ts).row(0, named=True)
+    (row,) = replay.decisions.filter(pl.col("ts") == ts).to_dicts()
+    return row
 
 
 def workload_map(behavior: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -65,6 +67,8 @@ def test_a_reset_is_not_decided_and_named(tmp_path: Path, behavior: dict[str, An
     assert summary["foreign_changes"] == 1
     assert summary["foreign_told"].startswith("5 -> 1 at ")
     assert summary["foreign_told"].endswith(": not by the rules, which kept 5")
+    explained = hpabatch.open(tmp_path / "history").explain("cart", at=row["ts"]).text
+    assert "0s after this sync: not by the rules, which kept 5\n" in explained
 
 
 def test_a_rescale_upwards_is_decided_on_its_row(tmp_path: Path) -> None:
