@@ -131,7 +131,7 @@ def unmade(rows: Sequence[Row]) -> set[int]:
     moves = {k: sign(rows[k]["applied"] - rows[k]["replicas"]) for k in known}
     changes = [k for k in known if moves[k]]
     found = set()
-    for k, following in zip(changes, [*changes[1:], None], strict=True):
+    for k, following in zip(changes, [*changes[1:], None], strict=False):
         if wish(rows, k) in (None, moves[k]) or wish(rows, k - 1) == moves[k]:
             continue
         back = (
