@@ -29,7 +29,7 @@ from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.parameters import ReplayParameters, Settled
 from hpabatch.engine.fleet.plan import ReplayPlan, guesses_of, plan_replay
 from hpabatch.engine.replay.run import replay_history
-from hpabatch.engine.replay.summary import BACK_MS, foreign_changes
+from hpabatch.engine.replay.summary import foreign_changes
 from hpabatch.engine.shards.shard import scale_columns
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import History
@@ -83,11 +83,9 @@ def explain_history(
     candidate = shard.candidates[0]
     scale = _scale(history, candidate, sync.now_ms)
     if scale.next_ms is not None and scale.next_ms < sync.now_ms + plan.clocks.grid.period_ms:
-        until_ms = scale.next_ms + BACK_MS
-        later = replay_history(
-            history, replace(parameters, until=until_ms), manifests, _chosen(name)
-        )
-        ticks = foreign_changes(later.decisions)["ts"].to_physical()
+        # What follows tells who made it.
+        whole = replay_history(history, replace(parameters, until=None), manifests, _chosen(name))
+        ticks = foreign_changes(whole.decisions)["ts"].to_physical()
         scale = replace(scale, next_foreign=sync.now_ms in ticks)
     explanation = explain_sync(sync, scale)
     return replace(
