@@ -7,6 +7,10 @@ from dataclasses import dataclass
 import polars as pl
 
 TIME = pl.Datetime("ms", "UTC")
+AFTER_MS = 1
+"""Pods of which a table's rows tell come and go so long after the row that tells it: a tick on its
+time sees size and pods of before, as the one that decided the change did."""
+
 INT = pl.Int64()
 BOOL = pl.Boolean()
 TEXT = pl.String()

@@ -131,6 +131,11 @@ class ReplayReport(Report):
             yield ""
         yield _summary_grid(self.summary, many)
         yield ""
+        foreign = self.summary.filter(pl.col("foreign_changes") > 0)
+        if foreign.height:
+            yield f"Changes that no rule made ({foreign['foreign_changes'].sum()}):"
+            yield _foreign_grid(foreign, many)
+            yield ""
         if self.score is not None:
             yield from _score_parts(self.score)
             yield ""
@@ -312,6 +317,17 @@ def _attention_grid(attention: pl.DataFrame, many: bool) -> Grid:
         for row in attention.iter_rows(named=True)
     ]
     return Grid(_ATTENTION, rows, with_heads=False)
+
+
+def _foreign_grid(summary: pl.DataFrame, many: bool) -> Grid:
+    most = summary.sort(["foreign_changes", *KEY], descending=[True, False, False, False])
+    rows = [
+        (str(row["foreign_changes"]), row_label(row, many), row["foreign_told"])
+        for row in most.head(SHOWN_HPAS).iter_rows(named=True)
+    ]
+    more = summary.height - SHOWN_HPAS
+    words = f"… and {counted(more, 'HPA')} with fewer: --output csv shows all" if more > 0 else ""
+    return Grid(_ATTENTION, rows, words, with_heads=False)
 
 
 # ---- score and sensitivity -----------------------------------------------------------------------

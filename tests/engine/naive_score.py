@@ -11,7 +11,17 @@ from typing import Any
 Row = dict[str, Any]
 
 NO_DECISION = ("invalid_metric", "selector", "no_scale", "scale_read")
-KINDS = ("early", "late", "other_size", "missed_up", "missed_down", "extra_up", "extra_down")
+BACK_MS = 120_000
+KINDS = (
+    "early",
+    "late",
+    "other_size",
+    "foreign",
+    "missed_up",
+    "missed_down",
+    "extra_up",
+    "extra_down",
+)
 
 
 def can_decide(row: Row) -> bool:
@@ -108,6 +118,36 @@ def events(rows: Sequence[Row], limit: int) -> list[Row]:
     return found
 
 
+def wish(rows: Sequence[Row], k: int) -> int | None:
+    """Return which way tick k's decision goes, None where there is none."""
+    if not 0 <= k < len(rows) or not can_decide(rows[k]):
+        return None
+    return sign(decided_size(rows[k]) - rows[k]["replicas"])
+
+
+def unmade(rows: Sequence[Row]) -> set[int]:
+    """Return the times of the recorded changes of one HPA that no rule made."""
+    known = [k for k, row in enumerate(rows) if None not in (row["applied"], row["replicas"])]
+    moves = {k: sign(rows[k]["applied"] - rows[k]["replicas"]) for k in known}
+    changes = [k for k in known if moves[k]]
+    found = set()
+    for k, following in zip(changes, [*changes[1:], None], strict=False):
+        if wish(rows, k) in (None, moves[k]) or wish(rows, k - 1) == moves[k]:
+            continue
+        back = (
+            following is not None
+            and moves[following] == -moves[k]
+            and rows[following]["at"] - rows[k]["at"] <= BACK_MS
+            and wish(rows, k + 1) == -moves[k]
+        )
+        at_zero = rows[k]["replicas"] == 0 and rows[k]["binding"] == "zero"
+        if rows[k]["replicas"] and rows[k]["applied"] == 0 and k + 1 < len(rows):
+            at_zero = rows[k + 1]["binding"] == "zero"
+        if back or at_zero:
+            found.add(rows[k]["at"])
+    return found
+
+
 def mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
@@ -127,11 +167,15 @@ def score(all_rows: Sequence[Row], tolerance: int | None, window: int) -> Row:
     rows = [row for row in all_rows if can_decide(row)]
     steps = [b["at"] - a["at"] for a, b in pairwise(all_rows)]
     limit = tolerance if tolerance is not None else lower_median(steps) * 3 // 2 if steps else 0
-    found = events(rows, limit)
+    found, others = events(rows, limit), unmade(all_rows)
+    for event in found:
+        if event["first"] is None and rows[event["tick"]]["at"] in others:
+            event["kind"] = "foreign"
     of_kind = Counter(event["kind"] for event in found)
-    recorded = sum(row["applied"] != row["replicas"] for row in rows)
+    recorded = sum(row["applied"] != row["replicas"] for row in rows) - of_kind["foreign"]
     decided = sum(event["first"] is not None for event in found)
     matched = sum(event["first"] is not None and event["tick"] is not None for event in found)
+    decided_rows, rows = rows, [row for row in rows if row["at"] not in others]
     changed_at = [row["at"] for row in rows if row["applied"] != row["replicas"]]
     inside = [
         k for k, row in enumerate(rows) if any(abs(row["at"] - t) <= window for t in changed_at)
@@ -160,18 +204,18 @@ def score(all_rows: Sequence[Row], tolerance: int | None, window: int) -> Row:
         result[f"{name}_skill"] = skill(own, result[f"{name}_mae"]) if scored else None
     horizon = skill(result["window_mae"], result["window_horizon_mae"])
     for kind in KINDS:
-        bindings = Counter(rows[e["seen"]]["binding"] for e in found if e["kind"] == kind)
+        bindings = Counter(decided_rows[e["seen"]]["binding"] for e in found if e["kind"] == kind)
         best = min(bindings, key=lambda name: (-bindings[name], name)) if bindings else None
         result[f"{kind}_binding"] = best
     lost = [r for r in all_rows if not can_decide(r) and None not in (r["applied"], r["replicas"])]
     return result | {
         "ticks": len(all_rows),
-        "undecided_ticks": len(all_rows) - len(rows),
+        "undecided_ticks": len(all_rows) - len(decided_rows),
         "tolerance_ms": limit,
         "recorded_events": recorded,
         "undecided_events": sum(row["applied"] != row["replicas"] for row in lost),
         "decided_events": decided,
-        "decided_ticks": sum(decided_size(row) != row["replicas"] for row in rows),
+        "decided_ticks": sum(decided_size(row) != row["replicas"] for row in decided_rows),
         "matched_events": matched,
         "precision": matched / decided if scored and decided else None,
         "recall": matched / recorded if scored else None,

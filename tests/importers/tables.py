@@ -115,7 +115,7 @@ def read_tables(out: Path) -> dict[str, pl.DataFrame]:
     return {name: history.read(name) for name in history.tables}
 
 
-def seconds(frame: pl.DataFrame, column: str) -> list[float | None]:
-    """Return a time column in seconds after BEGIN_S."""
+def seconds(frame: pl.DataFrame, column: str) -> list[int | None]:
+    """Return a time column in whole seconds after BEGIN_S: pods come and go 1 ms after a row."""
     ms = frame[column].to_physical().to_list()
-    return [None if item is None else item / 1000 - BEGIN_S for item in ms]
+    return [None if item is None else item // 1000 - BEGIN_S for item in ms]

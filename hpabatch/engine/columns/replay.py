@@ -95,6 +95,9 @@ SUMMARY: Final = table(
     undecided_share number: ticks without a decision: metrics, selector or scale were not usable
     first_mismatch_ts timestamp: first tick whose decided size is not the recorded one; null: none
     recorded_changes integer: how often the recorded size changed
+    foreign_changes integer: how many of these no rule made: the rules took them back within 2
+        minutes, or do not act at 0
+    foreign_told string: the first three of them in words; null: none
     rescales integer: ticks in which the rules would have written another size
     reversals integer: how often two such rescales that follow each other have opposite
         directions
@@ -190,6 +193,7 @@ SCORE: Final = table(
     late integer: rescales decided after it was recorded, within the tolerance, to the same size
     other_size integer: rescales recorded and decided within the tolerance, in one direction, to
         other sizes
+    foreign integer: changes recorded that no rule made; they count nowhere else
     missed_up integer: rescales recorded upwards, not decided
     missed_down integer: rescales recorded downwards, not decided
     extra_up integer: rescales decided upwards, not recorded
@@ -197,6 +201,7 @@ SCORE: Final = table(
     early_binding string: the most frequent rule of early
     late_binding string: the most frequent rule of late
     other_size_binding string: the most frequent rule of other_size
+    foreign_binding string: the most frequent rule of foreign
     missed_up_binding string: the most frequent rule of missed_up
     missed_down_binding string: the most frequent rule of missed_down
     extra_up_binding string: the most frequent rule of extra_up

@@ -242,7 +242,7 @@ class ScaleFact:
     """The target's scale as it was recorded; null: not known.
 
     `since_ms` is when it was first seen so, `next_ms` and `next_replicas` its next recorded change,
-    at the sync itself or later.
+    at the sync itself or later. `next_foreign`: it comes before the next sync, and no rule made it.
     """
 
     kind: str
@@ -253,6 +253,7 @@ class ScaleFact:
     since_ms: int | None
     next_ms: int | None
     next_replicas: int | None
+    next_foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ from hpabatch.engine.explain.sync import (
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.parameters import ReplayParameters, Settled
 from hpabatch.engine.fleet.plan import ReplayPlan, guesses_of, plan_replay
+from hpabatch.engine.replay.run import replay_history
+from hpabatch.engine.replay.summary import foreign_changes
 from hpabatch.engine.shards.shard import scale_columns
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import History
@@ -79,7 +81,13 @@ def explain_history(
         raise UsageError(_no_sync(plan, name))
     sync, shard = found
     candidate = shard.candidates[0]
-    explanation = explain_sync(sync, _scale(history, candidate, sync.now_ms))
+    scale = _scale(history, candidate, sync.now_ms)
+    if scale.next_ms is not None and scale.next_ms < sync.now_ms + plan.clocks.grid.period_ms:
+        # What follows tells who made it.
+        whole = replay_history(history, replace(parameters, until=None), manifests, _chosen(name))
+        ticks = foreign_changes(whole.decisions)["ts"].to_physical()
+        scale = replace(scale, next_foreign=sync.now_ms in ticks)
+    explanation = explain_sync(sync, scale)
     return replace(
         explanation,
         cluster=candidate.cluster,

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+import numpy as np
 import polars as pl
 
 from hpabatch.engine.fidelity.deviations import METRIC, WINDOW, Deviation
 from hpabatch.engine.fidelity.evidence import Evidence, Judge
 from hpabatch.engine.fidelity.trials import Recording
 from hpabatch.engine.fidelity.walk import Walk
-from hpabatch.engine.replay.summary import KEY
+from hpabatch.engine.replay.summary import KEY, foreign_changes
 from hpabatch.engine.simulate.work import key_of
 from hpabatch.layout.records import I32, I64
 
@@ -92,8 +93,11 @@ def sign_p(won: int, lost: int) -> float:
 
 def answers(walk: Walk) -> pl.DataFrame:
     """Return a row of ANSWERS for each HPA of a shard that has a tick."""
-    rows = []
+    rows, foreign = [], foreign_changes(walk.result.decisions).partition_by(KEY, as_dict=True)
     for recording, trials in zip(walk.recordings, walk.trials, strict=True):
+        unmade = foreign.get(key_of(recording.candidate))
+        if unmade is not None:
+            recording = _without(recording, unmade["ts"].to_physical().to_numpy())
         judge = Judge(recording)
         stated = judge.evidence(trials[0])
         found = [
@@ -103,6 +107,17 @@ def answers(walk: Walk) -> pl.DataFrame:
         ]  # fmt: skip
         rows.append(_row(recording, stated, found))
     return pl.DataFrame(rows, schema=ANSWER_SCHEMA)
+
+
+def _without(recording: Recording, foreign_ms: I64) -> Recording:
+    """Return a recording without the episodes that begin with a change that no rule made.
+
+    These are dated by the tick before them, which sees them at the next one.
+    """
+    now_ms, episodes = recording.now_ms, recording.episodes
+    before_ms = now_ms[np.searchsorted(now_ms, episodes.first_ms, side="right") - 1]
+    kept = ~np.isin(before_ms, foreign_ms)
+    return recording._replace(passes=[chosen[kept[chosen]] for chosen in recording.passes])
 
 
 def _same(wished: I32 | I64, other: I32 | I64) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from hpabatch.engine.fit.stats import F64, Mask, int_median, runs_of
 from hpabatch.engine.fit.usage import SETTLE_MS, SignalUsage, Usage
+from hpabatch.history.columns import AFTER_MS
 from hpabatch.layout.records import I64
 
 SECOND_MS: Final = 1000
@@ -112,7 +113,8 @@ def series_of(usage: Usage, signal: SignalUsage, cells: Cells) -> Series:
     else:
         ready = lives.ready_at(mean_ms).astype(np.float64)
     earliest = from_ms - (newest_ms - mean_ms) - SETTLE_MS
-    moving = lives.changes_between(earliest, newest_ms) > 0
+    # A change that was told by a table's row lies just after its sample.
+    moving = lives.changes_between(earliest + AFTER_MS, newest_ms + AFTER_MS) > 0
     place = cells.of(_middles(signal))
     weight = np.bincount(place, weights=counted, minlength=cells.count)
 

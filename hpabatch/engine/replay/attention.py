@@ -37,6 +37,7 @@ IDLE_FACTOR: Final = 2  # and the minimum at least twice what the metrics asked 
 NEAR_TARGET_SHARE: Final = 0.25  # above the target, yet never beyond the tolerance
 DIFFERS_SHARE: Final = 0.25  # the recorded sizes are not what the rules decide,
 MOSTLY_DIFFERS_SHARE: Final = 0.50  # so that nothing else that is said of the HPA can be relied on
+RECURRING: Final = 2  # changes by others
 
 NEVER_SHARE: Final = 0.005  # shares below this count as never
 ALWAYS_SHARE: Final = 0.99  # shares above this count as always
@@ -302,6 +303,20 @@ RULES: Final[tuple[Rule, ...]] = (
         _lasts("no_scale_share", NOT_RECORDED_SHARE),
         _C("no_scale_share"),
         ("its target's size is not known for ", _time("no_scale_share"), " of the replay"),
+    ),
+    Rule(
+        "foreign_changes",
+        55,
+        _C("foreign_changes") >= RECURRING,
+        _C("foreign_changes") / _C("recorded_changes"),
+        (
+            _C("foreign_changes"),
+            " of its ",
+            _C("recorded_changes"),
+            " changes of size were not by the rules, such as ",
+            _C("foreign_told").str.extract("^([^:]+:[^:]+:[^:]+):"),
+            ": does a deploy, an operator or somebody else write spec.replicas?",
+        ),
     ),
     Rule(
         "scale_up_policy",

@@ -38,8 +38,9 @@ from hpabatch.engine.replay.score_events import (
     events_frame,
     find_events,
     read_ticks,
+    set_apart,
 )
-from hpabatch.engine.replay.summary import KEY
+from hpabatch.engine.replay.summary import KEY, foreign_changes
 from hpabatch.layout.records import I64
 
 WINDOW_MS: Final = 600_000
@@ -125,12 +126,14 @@ def score(
         window_ms: half the length of the windows around recorded rescales.
     """
     ticks, lanes, decided = read_ticks(decisions, tolerance_ms, window_ms)
-    events = find_events(ticks, lanes.tolerance_ms)
+    foreign = foreign_changes(decisions)["row"].to_numpy()
+    events = set_apart(find_events(ticks, lanes.tolerance_ms), ticks, foreign)
     counts = _counts(decisions, ticks, lanes, decided, events)
     keys = decisions[lanes.first_row].select(pl.col(KEY).cast(pl.String))
     frame = events_frame(decisions, ticks, events)
     per_hpa = keys.with_columns(pl.Series(name, values) for name, values in counts.items())
-    per_hpa = _ratios(per_hpa.with_columns(**_errors(ticks, lanes.ticks.size, window_ms)))
+    judged = Ticks(*(column[~np.isin(ticks.row, foreign)] for column in ticks))
+    per_hpa = _ratios(per_hpa.with_columns(**_errors(judged, lanes.ticks.size, window_ms)))
     per_hpa = per_hpa.join(_bindings(frame), on=KEY, how="left", maintain_order="left")
     if hpas is not None:
         everyone = hpas.select(pl.col(KEY).cast(pl.String)).unique()
@@ -160,7 +163,8 @@ def _counts(
     lane_of_event = ticks.lane[events.seen]
     table = np.bincount(lane_of_event * len(CLASSES) + events.kind, minlength=n * len(CLASSES))
     by_class = dict(zip(CLASSES, table.reshape(n, len(CLASSES)).T.astype(np.int64), strict=True))
-    has_r, has_d = events.recorded >= 0, events.decided >= 0
+    is_foreign = events.kind == list(CLASSES).index("foreign")
+    has_r, has_d = (events.recorded >= 0) & ~is_foreign, events.decided >= 0
     changed = decisions.select(pl.col("applied") != pl.col("replicas")).to_series()
     lost = np.flatnonzero(changed.fill_null(value=False).to_numpy() & ~decided)
     lane_of_lost = np.searchsorted(lanes.first_row, lost, side="right") - 1

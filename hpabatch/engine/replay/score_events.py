@@ -41,6 +41,7 @@ CLASSES: Final[dict[str, str]] = {
     "early": "decided before it was recorded, within the tolerance, to the same size",
     "late": "decided after it was recorded, within the tolerance, to the same size",
     "other_size": "recorded and decided within the tolerance, in one direction, to other sizes",
+    "foreign": "recorded, by no rule: they count nowhere else",
     "missed_up": "recorded upwards, not decided",
     "missed_down": "recorded downwards, not decided",
     "extra_up": "decided upwards, not recorded",
@@ -169,6 +170,14 @@ def find_events(ticks: Ticks, tolerance_ms: I64) -> Events:
             [matched, names.index("missed_up") + down_m, names.index("extra_up") + down_e]
         ).astype(np.int64),
     )
+
+
+def set_apart(events: Events, ticks: Ticks, rows: I64) -> Events:
+    """Return the events, those recorded changes at `rows` of the decisions that nobody decided as
+    foreign.
+    """
+    unmade = (events.decided < 0) & np.isin(ticks.row[events.recorded], rows)
+    return events._replace(kind=np.where(unmade, list(CLASSES).index("foreign"), events.kind))
 
 
 def _moves(ticks: Ticks, at: I64, size: I64) -> I64:

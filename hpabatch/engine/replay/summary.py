@@ -70,6 +70,11 @@ AMBIGUOUS: Final = codes.CONDITIONS[codes.AMBIGUOUS_SELECTOR].reason
 # keeps an old number while the HPA stands still.
 DECIDED: Final = pl.when("rescaled").then("desired").otherwise("replicas")
 
+BACK_MS: Final = 120_000
+"""A change that the rules take back is gone within so long, however far its samples lie apart."""
+
+_SHOWN: Final = 3
+
 COLUMNS: Final = SUMMARY.meanings
 
 
@@ -120,6 +125,7 @@ def summarize_part(decisions: pl.DataFrame, hpas: pl.DataFrame) -> pl.DataFrame:
         _reversals(rows),
         _most_frequent(rows, "metric"),
         _most_frequent(rows, "error"),
+        _foreign(rows),
     ]
     for part in pl.collect_all(parts):
         lanes = lanes.join(part.lazy(), on="lane", how="left")
@@ -129,7 +135,10 @@ def summarize_part(decisions: pl.DataFrame, hpas: pl.DataFrame) -> pl.DataFrame:
         .with_columns(pl.col(KEY).cast(pl.String))
         .join(lanes, on=KEY, how="left")
         .with_columns(
-            pl.col("ticks", "step_ms", "rescales", "reversals", "recorded_changes").fill_null(0),
+            pl.col(
+                *("ticks", "step_ms", "rescales", "reversals"),
+                *("recorded_changes", "foreign_changes"),
+            ).fill_null(0),
             pl.col(*SHARES).fill_null(0.0),
         )
         .with_columns(
@@ -246,6 +255,68 @@ def _most_frequent(rows: pl.LazyFrame, column: str) -> pl.LazyFrame:
         .sort(["lane", "len", column], descending=[False, True, False])
         .group_by("lane", maintain_order=True)
         .agg(pl.col(column).first())
+    )
+
+
+def foreign_changes(decisions: pl.DataFrame) -> pl.DataFrame:
+    """Return the recorded changes that no rule made: by a deploy, kubectl scale, an operator, KEDA.
+
+    That the rules did not decide a change does not show it: samples that lie far apart tell a
+    rescale's cause too late. It shows if the rules want the size back at the next tick and the
+    recording goes back within BACK_MS, or if the size is 0 and the rules do not act there.
+
+    Args:
+        decisions: a replay's decisions, with the columns of `decisions.SCORED` at least.
+
+    Returns:
+        row (in the decisions), KEY, ts (the last tick before), replicas, applied, decided.
+    """
+    rows = decisions.lazy().with_columns(lane=pl.struct(KEY).rle_id())
+    found = _foreign_rows(rows).collect()
+    return found.select(pl.col("row").cast(pl.Int64), pl.col(KEY).cast(pl.String),
+                        "ts", "replicas", "applied", "decided")  # fmt: skip
+
+
+def _foreign_rows(rows: pl.LazyFrame) -> pl.LazyFrame:
+    lane, change, wish = pl.col("lane"), pl.col("change"), pl.col("wish")
+    follows, goes_on = lane == lane.shift(1), lane == lane.shift(-1)
+    zero = _bound_by(SHARES["zero_share"])
+    known = pl.when(_bound_by(_UNDECIDED).not_())
+    size = pl.col("replicas").cast(pl.Int64)
+    moves = rows.with_row_index("row").with_columns(
+        decided=DECIDED,
+        change=(pl.col("applied").cast(pl.Int64) - size).sign(),
+        wish=known.then((DECIDED.cast(pl.Int64) - size).sign()),
+    )
+    moves = moves.with_columns(
+        earlier=pl.when(follows).then(wish.shift(1)),
+        later=pl.when(goes_on).then(wish.shift(-1)),
+        stops=pl.when(size == 0).then(zero).otherwise(goes_on & zero.shift(-1)),
+    ).filter(change != 0)
+    soon = pl.col("ts").shift(-1) - pl.col("ts") <= pl.duration(milliseconds=BACK_MS)
+    back = goes_on & soon & (change.shift(-1) == -change)
+    wanted = pl.col("later") == -change
+    at_zero = ((size == 0) | (pl.col("applied") == 0)) & pl.col("stops")
+    unmade = (wish != change) & pl.col("earlier").ne_missing(change)
+    return moves.filter(unmade & ((back & wanted) | at_zero))
+
+
+def _foreign(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Return each HPA's changes that no rule made: their number, and the first of them in words."""
+    kept = pl.when(pl.col("decided") == pl.col("replicas")).then(pl.lit("kept"))
+    told = pl.format(
+        "{} -> {} at {}: not by the rules, which {} {}",
+        *("replicas", "applied", pl.col("ts").dt.strftime("%Y-%m-%dT%H:%M:%SZ")),
+        *(kept.otherwise(pl.lit("decided")), "decided"),
+    )
+    return (
+        _foreign_rows(rows)
+        .select("lane", told=told)
+        .group_by("lane", maintain_order=True)
+        .agg(
+            foreign_changes=pl.len().cast(pl.Int64),
+            foreign_told=pl.col("told").head(_SHOWN).str.join("; "),
+        )
     )
 
 

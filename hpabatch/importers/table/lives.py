@@ -93,7 +93,7 @@ def states_table(lives: pl.DataFrame) -> pl.DataFrame:
     )
     running = lives.select(
         *keys,
-        ts="ready",
+        ts=pl.max_horizontal("ready", "created"),
         phase=pl.lit("Running"),
         ready=pl.lit("True"),
         last_transition="ready",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from hpabatch.history.columns import TIME
+from hpabatch.history.columns import AFTER_MS, TIME
 from hpabatch.importers.table.keyed import Keyed, number_rows
 from hpabatch.importers.table.lives import (
     LIFE,
@@ -169,10 +169,10 @@ def _lives(
     found = found.with_columns(
         given="uid",
         uid=pl.Series("uid", uids, dtype=pl.String),
-        created=created,
+        created=created + AFTER_MS,
         ready=created + said.ready_after_ms,
         deleted=pl.lit(None, dtype=pl.Int64),
-        gone=gone,
+        gone=gone + AFTER_MS,
     )
     return found if table.beside is None else table.beside.with_pods(found)
 
@@ -200,9 +200,10 @@ def _states(rows: pl.DataFrame, lives: pl.DataFrame) -> pl.DataFrame:
     keys = ["cluster", "namespace", "target", "uid"]
     known = rows.filter(pl.col("ready").is_not_null())
     by_time = known.group_by([*keys, "ts"]).agg(pl.col("ready").all())
-    changes = changed_rows(by_time, keys, ["ready"]).select(
+    changes = changed_rows(by_time, keys, ["ready"]).join(lives.select(*keys, "created"), on=keys)
+    changes = changes.select(
         *keys,
-        "ts",
+        ts=pl.max_horizontal("ts", "created"),
         phase=pl.lit("Running"),
         ready=pl.when("ready").then(pl.lit("True")).otherwise(pl.lit("False")),
         last_transition="ts",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from hpabatch.history.columns import TIME
+from hpabatch.history.columns import AFTER_MS, TIME
 from hpabatch.history.provenance import GUESSED, ROWS, TARGET_ROWS
 from hpabatch.importers.table.hpas import Place
 from hpabatch.importers.table.lives import PLACE, changed_rows, selector_of
@@ -48,8 +48,10 @@ def workload_sizes(
 
 def _alive(lives: pl.DataFrame) -> pl.DataFrame:
     """Return how many pods are alive from each time on at which one came or went."""
-    came = lives.select(*_KEYS, ts="created", step=pl.lit(1))
-    went = lives.filter(pl.col("gone").is_not_null()).select(*_KEYS, ts="gone", step=pl.lit(-1))
+    # A size is seen after its instant, pods from theirs on.
+    came = lives.select(*_KEYS, ts=pl.col("created") - AFTER_MS, step=pl.lit(1))
+    gone = lives.drop_nulls("gone")
+    went = gone.select(*_KEYS, ts=pl.col("gone") - AFTER_MS, step=pl.lit(-1))
     steps = pl.concat([came, went]).group_by([*_KEYS, "ts"]).agg(pl.col("step").sum())
     return (
         steps.sort([*_KEYS, "ts"])

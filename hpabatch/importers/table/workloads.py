@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from hpabatch.history.columns import AFTER_MS
 from hpabatch.importers.table.keyed import Keyed
 from hpabatch.importers.table.lives import (
     LIFE,
@@ -119,11 +120,12 @@ def _lives(
     ended: list[_Life] = []
     running: list[_Life] = []
     for ms, size in changes:
+        at_ms = ms if ms == first else ms + AFTER_MS
         while len(running) < size:
-            running.append(_Life(len(running), ms, ms + said.ready_after_ms))
+            running.append(_Life(len(running), at_ms, ms + said.ready_after_ms))
         while len(running) > size:
             last = running.pop()
-            ended.append(_Life(last.slot, last.created, last.ready, ms, ms + said.grace_ms))
+            ended.append(_Life(last.slot, last.created, last.ready, at_ms, at_ms + said.grace_ms))
     if edges[1] - end >= said.edge_ms:
         gone = end + said.keep_ms
         running = [_Life(p.slot, p.created, p.ready, None, gone) for p in running]
@@ -150,10 +152,13 @@ def _life_frame(found: list[_Life], names: dict[str, str]) -> pl.DataFrame:
 def _batches(
     part: pl.DataFrame, found: list[_Life], frame: pl.DataFrame, table: TableMap
 ) -> Iterator[pl.DataFrame]:
-    """Yield clean rows of pods: those of the workload while the pod was Ready and not deleted."""
+    """Yield clean rows of pods: those of the workload while the pod was Ready and not deleted.
+
+    The row of a change is of the pods that are there before and after it.
+    """
     ts = part["ts"].to_numpy()
-    begin = np.searchsorted(ts, [life.ready for life in found])
-    ends = [ts[-1] + 1 if life.deleted is None else life.deleted for life in found]
+    begin = np.searchsorted(ts, [max(life.ready, life.created) for life in found])
+    ends = [ts[-1] + 1 if life.deleted is None else life.deleted - AFTER_MS for life in found]
     length = np.maximum(np.searchsorted(ts, ends) - begin, 0)
     change = np.bincount(begin, minlength=ts.size + 1)
     change -= np.bincount(begin + length, minlength=ts.size + 1)

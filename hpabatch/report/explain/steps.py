@@ -346,4 +346,7 @@ def _outcome_steps(explanation: facts.Explanation) -> Iterator[Step]:
             f"the target's next change of size: {following.replicas} -> {following.next_replicas} "
             f"at {clock_text(following.next_ms, now_ms)}, {since} after this sync"
         )
+        if following.next_foreign:
+            kept = "kept" if not explanation.decision.rescaled else "decided"
+            text += f": not by the rules, which {kept} {explanation.decision.desired}"
         yield Step("recorded", text)

@@ -40,6 +40,16 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
         "the scale's selector is missing or not valid, so it stood still for 6 h",
     ),
     (
+        "foreign_changes",
+        {
+            "foreign_changes": 2,
+            "recorded_changes": 7,
+            "foreign_told": "5 -> 1 at 2026-01-01T12:15:00Z: not by the rules, which kept 5; …",
+        },
+        "2 of its 7 changes of size were not by the rules, such as 5 -> 1 at 2026-01-01T12:15:00Z: "
+        "does a deploy, an operator or somebody else write spec.replicas?",
+    ),
+    (
         "invalid_metrics",
         {"blocked_share": 1.0, "invalid_share": 1.0, "error": "missing resource request in a pod"},
         "metrics invalid for 24 h, in which it could not act: missing resource request in a pod",

@@ -27,7 +27,7 @@ from tests.effort import effort
 from tests.engine import naive_score as naive
 from tests.engine.made import PERIOD, START, decisions, hpas
 
-BINDINGS = ["metric", "tolerance", "window_down", "max", "invalid_metric", "scale_read"]
+BINDINGS = ["metric", "tolerance", "window_down", "max", "zero", "invalid_metric", "scale_read"]
 
 
 @st.composite
