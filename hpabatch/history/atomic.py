@@ -116,7 +116,11 @@ def _replace_folder(
     """Put a folder in the place of another one, which is `former` meanwhile."""
     try:
         if final.is_dir():
+            seen = final.stat()
             if not may_replace(final):
+                now = final.stat()
+                if (seen.st_ino, seen.st_ctime_ns) != (now.st_ino, now.st_ctime_ns):
+                    raise FileNotFoundError(errno.ENOENT, "another folder is there now")
                 raise UsageError(f"{final} has got files of others; move them away")
             os.replace(final, former)
         os.replace(temporary, final)

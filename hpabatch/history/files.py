@@ -94,7 +94,9 @@ def lock_file(place: Path) -> BinaryIO | None:
     """
     with ExitStack() as failed:
         try:
-            stream = failed.enter_context(place.open("ab"))
+            # (opening a named pipe would wait for its reader)
+            handle = os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o666)
+            stream = failed.enter_context(open(handle, "ab"))
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             mine = os.path.samestat(os.fstat(stream.fileno()), place.stat())
         except (BlockingIOError, FileNotFoundError):

@@ -97,7 +97,7 @@ class _NoSweepError(Exception):
 
 
 class _About(msgspec.Struct):
-    format: int
+    format: int | str
 
 
 class _Sweep(_About):

@@ -8,6 +8,7 @@ import pytest
 
 from hpabatch.errors import UsageError
 from hpabatch.history.atomic import atomic_folder, atomic_path
+from hpabatch.history.files import lock_file
 
 
 def test_the_file_appears_at_the_end_and_only_then(tmp_path: Path) -> None:
@@ -94,6 +95,12 @@ def test_a_device_or_pipe_is_not_replaced(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [pipe]
 
 
+def test_a_pipe_in_the_place_of_a_lock_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "lock")
+    with pytest.raises(OSError, match="No such device or address"):
+        lock_file(tmp_path / "lock")
+
+
 # ---- folders
 
 
@@ -170,3 +177,19 @@ def test_the_old_folder_comes_back_if_the_new_one_cannot_be_put_there(
             (temporary / "new").write_text("new")
     assert entries(path) == {"old": "old"}
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_folder_that_another_process_replaces_is_looked_at_again(tmp_path: Path) -> None:
+    path, seen = tmp_path / "out", []
+    path.mkdir()
+
+    def may_replace(old: Path) -> bool:
+        seen.append(old)
+        if len(seen) == 1:  # between the names in it and its index
+            old.rename(tmp_path / "former")
+            path.mkdir()
+        return len(seen) > 1
+
+    with atomic_folder(path, may_replace) as temporary:
+        (temporary / "a.txt").write_text("a")
+    assert (entries(path), seen) == ({"a.txt": "a"}, [path, path])

@@ -190,7 +190,7 @@ def keep_result(folder: Path, number: int, result: GroupResult, figures: Figures
             frame.write_parquet(temporary)
     place = folder / f"group-{number:05d}.json"
     with disk_errors(folder), atomic_path(place) as temporary:
-        temporary.write_bytes(msgspec.json.encode(figures))
+        temporary.write_bytes(msgspec.json.encode(figures, order="deterministic"))
 
 
 def kept_result(folder: Path, number: int) -> tuple[GroupResult, Figures] | None:

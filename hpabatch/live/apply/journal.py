@@ -32,6 +32,7 @@ import stat
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -151,16 +152,20 @@ class Journal:
         return (about.st_dev, about.st_ino) != self._inode
 
     def _rotate(self) -> None:
-        """Move a file that is large enough."""
+        """Move a file that is large enough; one that cannot be moved grows on.
+
+        A mounted file cannot be, nor any in a folder of others: no size may wait for that.
+        """
         about = os.fstat(self._file)
         if not stat.S_ISREG(about.st_mode) or about.st_size < _MOST_BYTES:
             return
-        fcntl.flock(self._file, fcntl.LOCK_EX)  # of processes that share it one moves it
-        try:
-            if not self._is_moved():
-                os.replace(self._path, self._path.with_name(f"{self._path.name}.1"))
-        finally:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+        with suppress(OSError):
+            fcntl.flock(self._file, fcntl.LOCK_EX)  # of processes that share it one moves it
+            try:
+                if not self._is_moved():
+                    os.replace(self._path, self._path.with_name(f"{self._path.name}.1"))
+            finally:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def _reopen(self) -> None:
         """Go on in a new file where the old one is full, or was moved or removed."""

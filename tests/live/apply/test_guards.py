@@ -321,6 +321,16 @@ def test_a_log_that_is_full_is_moved_by_one_of_those_who_share_it(
     assert sum(one.stat().st_size for one in tmp_path.iterdir()) < 9000
 
 
+def test_a_full_log_that_cannot_be_moved_grows_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "_MOST_BYTES", 100)
+    (tmp_path / "log.1" / "of others").mkdir(parents=True)
+    journal = Journal(tmp_path / "log", {})
+    assert [journal.add([{"event": "will"}]) for _ in range(9)] == [""] * 9
+    assert len((tmp_path / "log").read_text().splitlines()) == 9
+
+
 def test_after_half_a_line_the_next_begins_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
