@@ -7,6 +7,7 @@ own: no document exhausts the stack, and no integer exceeds a column of a table.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final, TypeVar
 
@@ -16,6 +17,12 @@ MAX_DEPTH: Final = 200
 """Levels of nesting, of YAML documents too: objects of Kubernetes have some twenty."""
 _MOST_BYTES: Final = 64 * 2**20
 _DEEP: Final = f"expected at most {MAX_DEPTH} levels of nesting, got more"
+
+_ESCAPE: Final = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
 
 T = TypeVar("T")
 
@@ -30,15 +37,25 @@ def decode_json(data: bytes | str, kind: type[T], most_bytes: int = _MOST_BYTES)
     if len(data) > most_bytes:
         raise ValueError(f"expected at most {most_bytes} bytes of JSON, got {len(data)}")
     try:
-        document = msgspec.json.decode(data)
+        text = data if isinstance(data, str) else data.decode()
+        document = msgspec.json.decode(without_half_pairs(text))
         for item in items_of(document):
             if type(item) is int and not -(2**63) <= item < 2**63:
                 raise ValueError("expected integers of 64 bits, got a larger one")
         return msgspec.convert(document, kind)
     except RecursionError:
         raise ValueError(_DEEP) from None
+    except UnicodeDecodeError:
+        raise ValueError("expected JSON in UTF-8, got other bytes") from None
     except msgspec.MsgspecError as error:
         raise ValueError(str(error)) from None
+
+
+def without_half_pairs(text: str) -> str:
+    """Return JSON in which U+FFFD stands for half surrogate pairs, as Go's decoder reads them."""
+    if r"\ud" not in text.lower():
+        return text
+    return _ESCAPE.sub(lambda escape: r"\ufffd" if escape["half"] else escape[0], text)
 
 
 def items_of(value: object) -> Iterator[object]:

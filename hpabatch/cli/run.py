@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import signal
 import sys
 import warnings
+from contextlib import suppress
 
 from hpabatch.cli.app import app
 from hpabatch.cli.signals import Signals
@@ -72,6 +74,8 @@ def _run(signals: Signals) -> None:
         signals.working = True
         for argument in sys.argv[1:]:
             argument.encode()
+        with suppress(FileNotFoundError):
+            os.getcwd().encode()
         app()
     except HpabatchError as error:
         tell_error(error)

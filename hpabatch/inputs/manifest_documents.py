@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import yaml
 from yaml.nodes import MappingNode, Node, SequenceNode
 
+from hpabatch._json import without_half_pairs
 from hpabatch.inputs.kubernetes_yaml import (
     KubernetesLoader,
     TooDeepError,
@@ -28,7 +29,6 @@ _TEMPLATE = re.compile(r"(?<!\$)\{\{.*?(?:\}\}|$)")
 _MAX_LIST_DEPTH = 10
 _JSON = json.JSONDecoder()
 _SPACE = re.compile(r"\s*")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def split_documents(text: str) -> Iterator[tuple[str, int]]:
@@ -120,25 +120,17 @@ def parse_json(piece: str) -> list[Document] | None:
     if not piece.lstrip().startswith(("{", "[")):
         return None
     documents: list[Document] = []
+    piece = without_half_pairs(piece)
     position, end = 0, len(piece.rstrip())
     try:
         while position < end:
             # (a copy of the rest for each document would take quadratic time)
             start = _SPACE.match(piece, position).end()  # type: ignore[union-attr]
             value, position = _JSON.raw_decode(piece, start)
-            documents.append(Document(_without_surrogates(value), None, []))
+            documents.append(Document(value, None, []))
     except (ValueError, RecursionError):
         return None
     return documents
-
-
-def _without_surrogates(value: object) -> object:
-    """Replace half surrogate pairs as Go's JSON decoder does: no text can hold them."""
-    text = json.dumps(value, ensure_ascii=False)
-    if _SURROGATE.search(text) is None:
-        return value
-    clean: object = json.loads(_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text))
-    return clean
 
 
 def _yaml_error(piece: str, error: yaml.YAMLError) -> DocumentError:

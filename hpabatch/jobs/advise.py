@@ -94,8 +94,9 @@ class AdviceFolder:
             )
         if kind != KIND:
             raise UsageError(
-                f"--out {self.path} holds {there[0]} and is no folder of earlier advice (it has no "
-                f"{INDEX}, or a damaged one): name a new folder"
+                f"--out {self.path} is no folder of earlier advice ("
+                + (f"its {INDEX} is damaged" if INDEX in there else f"it holds {there[0]}")
+                + "): name a new folder"
             )
 
     @contextmanager

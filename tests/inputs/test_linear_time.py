@@ -46,7 +46,7 @@ INPUTS: dict[str, Input] = {
     "JSON stream": (1000, json_stream),
     "grid values": (1000, grid_values),
     "CSV header": (2000, header),
-    "wide table": (500, wide_table),
+    "wide table": (200, wide_table),
 }
 
 
@@ -63,4 +63,4 @@ def test_time_grows_with_the_length_of_an_input(tmp_path: Path, name: str) -> No
     short()  # (what is done once)
     few = min(cpu_s(short) for _ in range(3))
     long = made(tmp_path, 8 * n)
-    assert cpu_s(long) < 20 * max(few, 1e-3)
+    assert min(cpu_s(long), cpu_s(long)) < 20 * max(few, 1e-3)

@@ -103,7 +103,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "binary": (
         lambda f: (f / "sweep.json").write_bytes(b"\xff\xfe"),
-        "sweep.json: JSON is malformed: invalid character (byte 0)",
+        "sweep.json: expected JSON in UTF-8, got other bytes",
     ),
     "a list": (
         lambda f: (f / "sweep.json").write_text("[]"),

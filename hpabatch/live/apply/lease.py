@@ -292,9 +292,8 @@ class Election:
         if holder:
             lasts_s = max(lasts_s, _duration_s(spec))
         elif before is not None and not before.is_over(now):
-            lasts_s = (
-                before.lasts_s
-            )  # its holder may have renewed it unseen, before it was made anew
+            # Its holder may have renewed it unseen, before it was made anew.
+            lasts_s = before.lasts_s
         found = _Sight(
             holder, is_given_up(spec), str(metadata.get("uid")),
             str(metadata.get("resourceVersion")), now, lasts_s,

@@ -9,6 +9,7 @@ server's clock: clocks of two machines may differ by minutes.
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -16,6 +17,7 @@ from typing import Final, NamedTuple
 from hpabatch._json import decode_json
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import Json, WriteClient
+from hpabatch.live.apply.lease import elapsed_s
 from hpabatch.live.apply.scales import TIMEOUT_S, Fence
 from hpabatch.live.passes.lanes import SHOWN_MS, LaneKey
 from hpabatch.model.objects.hpa import HPASpec
@@ -23,7 +25,7 @@ from hpabatch.model.objects.hpa import HPASpec
 NAME: Final = "hpabatch-ledger"
 _FIELD: Final = "changes"
 _LONGEST_MS: Final = 1_800_000  # of any policy's period
-REMOVED_MS: Final = 600_000
+_REMOVED_S: Final = 600.0
 """Time in which a share of the replicas may be removed."""
 _LATEST_MS: Final = 20_000  # from a decision until its write begins (`gate`)
 _BYTES: Final = 900_000  # within a ConfigMap's 1 MiB
@@ -75,7 +77,7 @@ class Ledger:
 
     def __init__(
         self, client: WriteClient, namespace: str, fence: Fence,
-        skew_s: Callable[[], float | None] = lambda: None,
+        skew_s: Callable[[], float | None] = lambda: None, clock: Callable[[], float] = elapsed_s,
     ) -> None:  # fmt: skip
         """Prepare; nothing is sent yet.
 
@@ -84,6 +86,7 @@ class Ledger:
             namespace: hpabatch's own.
             fence: is checked before each writing request.
             skew_s: the API server's clock less the local clock; None: unknown.
+            clock: monotonic seconds.
         """
         self._client, self._fence, self._skew_s = client, fence, skew_s
         self._place = f"ConfigMap {namespace}/{NAME}"
@@ -91,6 +94,8 @@ class Ledger:
         self._found: Json | None = None
         self._entries: list[Entry] = []
         self._corrected: dict[Entry, Entry | None] = {}
+        self._clock = clock
+        self._made_s: dict[tuple[int, LaneKey], float] = {}  # when replicas were removed
 
     @property
     def skew_ms(self) -> int:
@@ -108,13 +113,22 @@ class Ledger:
         """Return the replicas that were removed within ten minutes, by HPA.
 
         Args:
-            now_ms: of the server's clock.
+            now_ms: of the server's clock; it dates the removals that this process sees for the
+                first time. Later steps of the clocks do not matter.
         """
-        found: Counter[LaneKey] = Counter()
+        now_s, removed, made_s = self._clock(), Counter[LaneKey](), {}
         for entry in self.known:
-            if entry.is_removal and now_ms - entry.latest_ms < REMOVED_MS:
-                found[entry.key] += entry.before - entry.after
-        return found
+            if entry.is_removal:
+                first_seen_s = now_s - max(now_ms - entry.latest_ms, 0) / 1000
+                made_s[entry.ms, entry.key] = self._made_s.get((entry.ms, entry.key), first_seen_s)
+        self._made_s = made_s
+        for entry in filter(self._is_recent_removal, self.known):
+            removed[entry.key] += entry.before - entry.after
+        return removed
+
+    def _is_recent_removal(self, entry: Entry) -> bool:
+        made_s = self._made_s.get((entry.ms, entry.key), -math.inf)
+        return entry.is_removal and self._clock() - made_s < _REMOVED_S
 
     def read(self) -> list[Entry]:
         """Return all entries, in their order.
@@ -165,8 +179,7 @@ class Ledger:
         newest = max((entry.ms for entry in entries or self.known), default=0)
         kept = [
             entry for entry in self.known
-            if newest - entry.latest_ms
-            < max(kept_ms(entry.key), REMOVED_MS if entry.is_removal else 0)
+            if newest - entry.latest_ms < kept_ms(entry.key) or self._is_recent_removal(entry)
         ]  # fmt: skip
         whole, text = _encoded([*kept, *entries])
         data = {_FIELD: text}
@@ -180,6 +193,7 @@ class Ledger:
             made = self._client.write("PUT", f"{self._collection}/{NAME}", document, TIMEOUT_S)
         self._found, self._entries = made, whole
         self._corrected.clear()
+        self._made_s |= {(entry.ms, entry.key): self._clock() for entry in entries}
 
 
 def kept_ms(spec: HPASpec | None) -> int:

@@ -85,7 +85,7 @@ class ApplyOptions(Request):
     most_removed_fleet: int = option(
         "number",
         "Share of the replicas of all targets together, in percent, that is removed within ten "
-        "minutes, at most; of one target --most-removed may go in any case.",
+        "minutes, at most; never less than --most-removed allows for one target.",
         25,
         metavar="PERCENT",
         minimum=1,

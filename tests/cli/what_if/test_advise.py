@@ -138,7 +138,7 @@ def test_a_table_needs_its_map(run: Run) -> None:
         ("-", "--out: expected a new folder for the advice, got '-'; name one"),
         ("s3://b/a", "--out: expected a new folder for the advice, got 's3://b/a'; name one"),
         ("usage.csv", "--out usage.csv is a file; name a new folder"),
-        ("mine", "--out mine holds notes.txt and is no folder of earlier advice ("),
+        ("mine", "--out mine is no folder of earlier advice (it holds notes.txt"),
     ],
 )
 def test_a_place_that_is_no_folder_of_advice_is_refused(run: Run, out: str, told: str) -> None:
@@ -271,7 +271,7 @@ def with_another(step: Callable[..., object], refused: list[str]) -> Callable[..
     ("index", "told"),
     [
         ('{"kind": "hpabatch advice", "format": 99}', "written by another version of hpabatch"),
-        ('{"kind": "hpabatch adv', "has no advice.json, or a damaged one"),
+        ('{"kind": "hpabatch adv', "its advice.json is damaged"),
     ],
 )
 def test_a_folder_of_another_version_or_a_damaged_one_is_refused(

@@ -103,13 +103,14 @@ class Fleet:
     def __init__(self, limits: Limits, sizes: list[int], period_ms: int = 15_000) -> None:
         self.limits, self.sizes, self.period_ms = limits, sizes, period_ms
         self.client = FakeClient()
-        self.lead()
         self.now, self.waits = 0, dict[int, str]()
+        self.lead()
         self.made: list[tuple[int, int, int, int]] = []
 
     def lead(self) -> None:
         """Let another instance go on."""
-        self.queue, self.ledger = Queue(self.limits), Ledger(self.client, "ours", OpenFence())
+        self.queue = Queue(self.limits)
+        self.ledger = Ledger(self.client, "ours", OpenFence(), clock=lambda: self.now / 1000)
         self.ledger.read()
 
     def turn(self, wanted: Sequence[int]) -> list[Change]:
@@ -146,6 +147,22 @@ def test_a_change_beyond_the_limit_says_so() -> None:
     fleet = Fleet(Limits(most_targets=1), [2, 2])
     fleet.turn([6, 6])
     assert fleet.waits == {1: "hpabatch: waits: --most-targets 1: this pass has changed 1 target"}
+
+
+@pytest.mark.parametrize("step_ms", [-3_600_000, 3_600_000])
+def test_steps_of_the_clock_leave_the_ten_minutes_as_long_as_they_are(step_ms: int) -> None:
+    clock = Clock()
+    began_s = clock.now
+    ledger = Ledger(FakeClient(), "ours", OpenFence(), clock=clock)
+    entry = Entry(0, "shop", "web", 10, 6, 0)
+    assert ledger.add([entry], lambda key: 0) == ""
+    for age_s in (0, 300, 599):
+        clock.now = began_s + age_s
+        assert ledger.removed(1000 * age_s + step_ms) == {("shop", "web"): 4}
+        other = Entry(1000 * age_s + step_ms, "shop", "api", 2, 3, 0)
+        assert ledger.add([other], lambda key: 0) == ""
+    clock.now = began_s + 600
+    assert ledger.removed(600_000 + step_ms) == {}
 
 
 def test_of_a_fleet_that_reports_zeros_a_quarter_is_removed_in_ten_minutes() -> None:
