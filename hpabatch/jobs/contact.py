@@ -11,7 +11,6 @@ import re
 import socket
 import ssl
 import threading
-from contextlib import suppress
 from typing import Any, Final
 
 from hpabatch.errors import HpabatchError, UnfinishedError, UsageError
@@ -120,9 +119,7 @@ def _fault_of_tls(connection: socket.socket, host: str, context: ssl.SSLContext)
     try:
         with context.wrap_socket(connection, server_hostname=host) as wrapped:
             shaken = True
-            # (a server of TLS 1.3 refuses a certificate after the handshake)
-            with suppress(TimeoutError):
-                wrapped.recv(1)
+            wrapped.recv(1)  # (a server of TLS 1.3 refuses a certificate after the handshake)
     except ssl.SSLCertVerificationError as error:
         why = f"its certificate is not one of ca.crt's authority ({error.verify_message})"
         return f"is not to be trusted: {why}"

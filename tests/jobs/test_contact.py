@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import re
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -112,6 +113,11 @@ def test_a_port_that_is_no_scheduler_is_told(
         for address, folder in ((f"tcp://{there}", None), (f"tls://{there}", certificates)):
             silent = refusal(tmp_path, address, folder, UnfinishedError)
             assert re.search(r"does not answer \(.*timed out\): start it, or check", silent)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificates / "tls.crt", certificates / "tls.key")
+    with listening(lambda made: kept.append(context.wrap_socket(made, server_side=True))) as there:
+        silent = refusal(tmp_path, f"tls://{there}", certificates, UnfinishedError)
+        assert re.search(r"does not answer \(.*timed out\): start it, or check", silent)
     for connection in kept:
         connection.close()
 
