@@ -13,7 +13,7 @@ import polars as pl
 from hpabatch.engine.columns.replay import SCORE, SENSITIVITY, SUMMARY
 from hpabatch.engine.replay.score import Score, ScoreTotals, class_table, total
 from hpabatch.engine.replay.score_events import CLASSES
-from hpabatch.engine.replay.summary import KEY, FleetTotals
+from hpabatch.engine.replay.summary import FOREIGN_SHARE, KEY, FleetTotals
 from hpabatch.model.printable import counted, printable
 from hpabatch.model.times import show_instant
 from hpabatch.report.base import (
@@ -131,7 +131,10 @@ class ReplayReport(Report):
             yield ""
         yield _summary_grid(self.summary, many)
         yield ""
-        foreign = self.summary.filter(pl.col("foreign_changes") > 0)
+        foreign = self.summary.filter(
+            (pl.col("foreign_changes") > 0)
+            & (pl.col("foreign_changes") >= FOREIGN_SHARE * pl.col("recorded_changes"))
+        )
         if foreign.height:
             yield f"Changes that no rule made ({foreign['foreign_changes'].sum()}):"
             yield _foreign_grid(foreign, many)

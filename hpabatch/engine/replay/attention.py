@@ -18,7 +18,7 @@ from typing import Final
 
 import polars as pl
 
-from hpabatch.engine.replay.summary import KEY
+from hpabatch.engine.replay.summary import FOREIGN_SHARE, KEY
 
 # Shares of the time from which on a rule speaks: see `_lasts`.
 LASTING_HOURS: Final = 1 / 12
@@ -307,7 +307,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "foreign_changes",
         55,
-        _C("foreign_changes") >= RECURRING,
+        (_C("foreign_changes") >= RECURRING)
+        & (_C("foreign_changes") >= FOREIGN_SHARE * _C("recorded_changes")),
         _C("foreign_changes") / _C("recorded_changes"),
         (
             _C("foreign_changes"),

@@ -73,6 +73,9 @@ DECIDED: Final = pl.when("rescaled").then("desired").otherwise("replicas")
 BACK_MS: Final = 120_000
 """A change that the rules take back is gone within so long, however far its samples lie apart."""
 
+FOREIGN_SHARE: Final = 0.01
+"""Share of an HPA's changes below which those that no rule made may be late samples: not told."""
+
 _SHOWN: Final = 3
 
 COLUMNS: Final = SUMMARY.meanings
