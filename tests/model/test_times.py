@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hpabatch.model.times import (
     MAX_DURATION_MS,
     is_instant,
+    parse_date_ms,
     parse_duration_ms,
     parse_instant_ms,
     parse_time_ms,
@@ -177,3 +178,10 @@ def test_any_string_is_a_time_or_refused(text: str) -> None:
     except ValueError:
         return
     assert abs(ms) < 10**15
+
+
+def test_a_date_with_or_without_a_time_of_day() -> None:
+    assert parse_date_ms(" 1970-01-02") == 86_400_000
+    assert parse_date_ms("1970-01-01T00:00:01+01:00") == -3_599_000
+    with pytest.raises(ValueError, match="expected a date and time such as"):
+        parse_date_ms("yesterday")

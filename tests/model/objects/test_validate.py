@@ -10,7 +10,13 @@ from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.decode_fields import Severity
 from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.hpa import HPA
-from hpabatch.model.objects.validate import drop_disabled_fields, undecidable, validate_hpa
+from hpabatch.model.objects.validate import (
+    drop_disabled_fields,
+    dropped_fields,
+    undecidable,
+    validate_hpa,
+)
+from hpabatch.model.objects.validate_metrics import other_targets
 from hpabatch.model.versions import PROFILES, Profile
 
 NEW, OLD = PROFILES["1.38"], PROFILES["1.36"]
@@ -449,3 +455,36 @@ def test_what_a_controller_decides_on_though_a_server_refuses_it_today() -> None
     assert undecidable(_hpa({}, {"name": "a_b"}), NEW) == ""
     told = undecidable(_hpa({"maxReplicas": 0}), NEW)
     assert told.startswith("spec.maxReplicas: Invalid value: 0: must be greater than 0; spec.max")
+
+
+def test_a_target_whose_type_is_not_that_of_its_value_is_named() -> None:
+    named = {"metric": {"name": "m"}}
+    described = {**named, "describedObject": {"kind": "Service", "name": "a", "apiVersion": "v1"}}
+    cpu = {"name": "cpu", "container": "app"}
+    sources = [
+        ("External", "external", {**named, "target": {"type": "Value", "averageValue": "5"}}),
+        ("External", "external", {**named, "target": {"type": "AverageValue", "value": "5"}}),
+        ("External", "external", {**named, "target": {"type": "Value", "value": "5"}}),
+        ("External", "external", {**named, "target": {"type": "Value"}}),
+        ("Object", "object", {**described, "target": {"type": "AverageValue", "value": "5"}}),
+        ("ContainerResource", "containerResource",
+         {**cpu, "target": {"type": "AverageValue", "averageUtilization": 5}}),
+    ]  # fmt: skip
+    metrics = [{"type": kind, name: source} for kind, name, source in sources]
+    document = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "spec": {"metrics": [*metrics, {"type": "Other"}], "behavior": {"scaleUp": {}}},
+    }
+    hpa = decode_hpa(document)[0]
+    for version, words in (("1.26", "from 1.27 on every sync fails"), ("1.37", ": every sync")):
+        told = other_targets(hpa, PROFILES[version])
+        assert [text[13:14] for text in told] == ["0", "1", "4", "5"]
+        assert words in told[2]
+    assert dropped_fields(hpa, PROFILES["1.32"]) == []
+    document["spec"]["behavior"] = {"scaleDown": {"tolerance": "0.1"}}  # type: ignore[index]
+    hpa = decode_hpa(document)[0]
+    for version, words in (("1.32", "unknown field"), ("1.34", "is off")):
+        (text,) = dropped_fields(hpa, PROFILES[version])
+        assert words in text
+    assert dropped_fields(hpa, PROFILES["1.37"]) == []
