@@ -216,9 +216,9 @@ def _pinning(random: Generator, truth: Truth) -> Truth:
 
 
 def _flapping(random: Generator, truth: Truth) -> Truth:
-    """Return work that jumps from minute to minute, and no stabilization at all."""
+    """Return work that jumps within minutes, and no stabilization at all."""
     work = truth.workload.work[CPU]
-    noise = np.exp(random.uniform(0.2, 0.4) * random.standard_normal(work.size))
+    noise = np.exp(_wander(random, work.size, float(random.uniform(0.2, 0.4))))
     still = {"stabilizationWindowSeconds": 0}
     behavior = _decoded({"behavior": {"scaleDown": still, "scaleUp": still}}).behavior
     return _with_workload(
