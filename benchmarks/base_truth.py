@@ -1,6 +1,6 @@
 """Intervals of fitted bases against fleets whose truth is known, by kind of plant and of export.
 
-    python -m benchmarks.base_truth --seed 101 --hpas 48 --work build/base_truth
+python -m benchmarks.base_truth --seed 101 --hpas 48 --work build/base_truth
 """
 
 from __future__ import annotations

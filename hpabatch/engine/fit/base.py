@@ -25,7 +25,15 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hpabatch.engine.fit.series import Cells, Series
-from hpabatch.engine.fit.stats import F64, Interval, Mask, past_means, rolling_mean, slope, t_quantile
+from hpabatch.engine.fit.stats import (
+    F64,
+    Interval,
+    Mask,
+    past_means,
+    rolling_mean,
+    slope,
+    t_quantile,
+)
 from hpabatch.layout.records import I64
 
 FEWEST_CHANGES: Final = 8
@@ -52,6 +60,9 @@ _ROUNDS: Final = 12
 _CLOSE_MILLI: Final = 0.2
 _APART: Final = 2.0  # standard errors between pods that came and pods that went
 _FEWEST_GONE: Final = 4  # changes, for pods that went to be asked by themselves
+_FLAPPING: Final = 6.0
+"""Changes an hour above which the past of each holds others, which make a base look larger: then it
+may be 0 as well."""
 _LEAKS: Final = 0.1
 """Share of what pods that come use more that may still be in the base of pods that went, as a
 standard error: some go while others start."""
@@ -150,7 +161,10 @@ def base_from_changes(
     others = [v for v in others if math.isfinite(v)]
     spread = (max(others) - min(others)) / 2
     reach = t_quantile(hours - 1) * math.hypot(error, spread, leak)
-    return BaseEstimate(Interval(value, value - reach, value + reach), count, hours, starting)
+    low = value - reach
+    if changes.first.size > _FLAPPING * cells.count * cells.resolution_ms / _HOUR_MS:
+        low = min(low, 0.0)
+    return BaseEstimate(Interval(value, low, value + reach), count, hours, starting)
 
 
 class _Ahead(NamedTuple):

@@ -36,7 +36,9 @@ def ready_after(rows: pl.DataFrame, lives: pl.DataFrame, owner: str) -> pl.Serie
         step=(pl.col("age") / pl.col("every")).round(),
         young=(pl.col("age") < _YOUNG_MS) & ~pl.col("was_there"),
     )
-    older = used.filter(~pl.col("young")).group_by(*_WORKLOAD, "at").agg(beside=pl.col("cpu").median())
+    older = (
+        used.filter(~pl.col("young")).group_by(*_WORKLOAD, "at").agg(beside=pl.col("cpu").median())
+    )
     young = used.filter("young").join(older, on=[*_WORKLOAD, "at"]).filter(pl.col("beside") > 0)
     by_step = young.group_by(*_WORKLOAD, "step").agg(
         (pl.col("cpu") / pl.col("beside")).median().alias("ratio"),

@@ -222,8 +222,10 @@ def test_what_lowers_the_confidence(facts: dict[str, Any], confidence: str, why:
 
 
 def test_a_saving_is_told_with_and_without_a_fitted_base() -> None:
-    assert one(CALM, base_share=0.25).reasons[0].endswith(
-        "with 20.0% less pod_hours (15.0% without the fitted base)"
+    assert (
+        one(CALM, base_share=0.25)
+        .reasons[0]
+        .endswith("with 20.0% less pod_hours (15.0% without the fitted base)")
     )
     assert one(CALM).reasons[0].endswith("with 20.0% less pod_hours")
 
