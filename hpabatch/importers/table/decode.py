@@ -264,7 +264,7 @@ class _Decoder:
             if section.get("ready_after") is not None:
                 section.mistake("ready_after", "expected one of it and columns.ready", "keep one")
         default = Lives(ready_after_ms=10_000 if self.level is Level.workload else None)
-        values: dict[str, int | None] = {"ready_after": default.ready_after_ms}
+        values: dict[str, int] = {}
         for name in names:
             if name == "gap" and section.get("gap") == "never":
                 continue

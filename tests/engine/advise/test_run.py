@@ -234,7 +234,7 @@ def test_a_saving_is_told_with_and_without_a_fitted_base() -> None:
 def test_rescales_that_a_model_misses_by_more_than_half_leave_medium(
     recorded: int, confidence: str
 ) -> None:
-    ran = {s: v | {"rescales": [8] * 6} for s, v in CALM.items()}
+    ran: dict[int, Values] = {s: {**v, "rescales": [8] * 6} for s, v in CALM.items()}
     item = one(ran, recorded={"rescales": [recorded] * 6})
     assert (item.answer, item.confidence) == ("change", confidence)
     told = [doubt.why for doubt in item.doubts if doubt.why.startswith("model: 48 rescales of ")]
