@@ -35,7 +35,7 @@ import numpy as np
 import benchmarks
 import hpabatch
 from benchmarks.readme import replace_part
-from benchmarks.truth_fleet import FleetOptions, Truth, make_fleet
+from benchmarks.truth_fleet import KINDS, FleetOptions, Truth, make_fleet
 from benchmarks.truth_judge import (
     ADVICE,
     KEEP,
@@ -93,13 +93,14 @@ class Options:
     grids: tuple[str, ...] = DEFAULT_GRID
     least_saving_pct: float = JudgeRules.least_saving_pct
     ways: tuple[str, ...] = WAYS
+    kinds: tuple[str, ...] = KINDS
     goal: Goal = field(default_factory=Goal)
 
     @property
     def fleet(self) -> FleetOptions:
         """The whole fleet."""
         weeks = self.recorded_weeks + self.judged_weeks
-        return FleetOptions(self.hpas, weeks, self.seed, self.sample_ms)
+        return FleetOptions(self.hpas, weeks, self.seed, self.sample_ms, kinds=self.kinds)
 
     @property
     def profile(self) -> Profile:
@@ -178,6 +179,7 @@ def answer_row(way: str, truth: Truth, answer: Answer) -> Row:
         "shape": truth.shape,
         "habit": truth.habit,
         "limit": truth.limit,
+        "kind": truth.kind,
         "verdict": answer.verdict,
         "confidence": answer.confidence,
         "why": answer.why,

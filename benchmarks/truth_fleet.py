@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.hpa import HPA, HPASpec
-from hpabatch.model.plant import DIVISIBLE, RESOURCE, Pipeline, Plant, Pods, Signal
+from hpabatch.model.plant import AGE, DIVISIBLE, RESOURCE, Pipeline, Plant, Pods, Signal
 from hpabatch.packing.workloads import Workload
 
 F64 = NDArray[np.float64]
@@ -33,6 +33,7 @@ MINUTE_MS: Final = 60_000
 WEEK_MS: Final = 7 * 24 * 60 * MINUTE_MS
 WEEK_MINUTES: Final = WEEK_MS // MINUTE_MS
 CPU: Final = "resource/cpu"
+MEMORY: Final = "resource/memory"
 CLUSTER: Final = "proof"
 
 CAPACITY_SHARE: Final = 0.8
@@ -48,6 +49,17 @@ _NODE_LEAVES: Final = (1.1, 1.3, 1.6, 2.5)
 """Ceilings of pods without a limit, in usage at the target: near it on busy nodes, far above it;
 no less than their request, which the scheduler keeps free."""
 
+PLAIN: Final = "plain"
+BURN: Final = "start-up burn"
+SHARED: Final = "shared memory"
+IDLE: Final = "idle"
+PINNED: Final = "pinned at max"
+FLAPPING: Final = "flapping"
+KINDS: Final = (BURN, SHARED, IDLE, PINNED, FLAPPING)
+"""Kinds of which a fleet has as many each, a third of all HPAs together."""
+
+_MIB_MILLI: Final = 2**20 * 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Truth:
@@ -55,7 +67,7 @@ class Truth:
 
     `shape` and `habit` say what was drawn of demand and of today's spec, `limit` (of LIMITS)
     whether the pods have a cpu limit and whether it is recorded; `later_milli` is their ceiling
-    after the recorded weeks.
+    after the recorded weeks. `kind` is PLAIN or of KINDS.
     """
 
     workload: Workload
@@ -64,6 +76,7 @@ class Truth:
     habit: str
     limit: str
     later_milli: int
+    kind: str = PLAIN
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -85,6 +98,7 @@ class FleetOptions:
     seed: int = 1
     sample_ms: int = 60_000
     shapes: tuple[str, ...] = ()  # empty: any
+    kinds: tuple[str, ...] = ()  # beside PLAIN, a third of all HPAs together
 
     def __post_init__(self) -> None:
         """Refuse shapes that there are not."""
@@ -95,7 +109,7 @@ class FleetOptions:
 
 def make_fleet(options: FleetOptions) -> list[Truth]:
     """Return the HPAs of a seed; HPA k is the same in a fleet of any size."""
-    return [_truth(options, k) for k in range(options.hpas)]
+    return [_of_kind(_truth(options, k), options, k) for k in range(options.hpas)]
 
 
 def _truth(options: FleetOptions, number: int) -> Truth:
@@ -136,7 +150,104 @@ def _truth(options: FleetOptions, number: int) -> Truth:
 def _with_ceiling(plant: Plant, ceiling_milli: int) -> Plant:
     signal = replace(plant.signals[CPU], ceiling_milli=ceiling_milli)
     capacity = int(CAPACITY_SHARE * (ceiling_milli - signal.base_milli))
-    return replace(plant, signals={CPU: signal}, capacity_milli=capacity)
+    return replace(plant, signals={**plant.signals, CPU: signal}, capacity_milli=capacity)
+
+
+# ---- kinds: one change each of what was drawn, from a random stream of its own
+
+
+def _of_kind(truth: Truth, options: FleetOptions, number: int) -> Truth:
+    """Return every third HPA with one of the kinds, in turn; the others as they are."""
+    if not options.kinds or number % 3 != 2:
+        return truth
+    kind = options.kinds[number // 3 % len(options.kinds)]
+    random = np.random.Generator(np.random.PCG64([options.seed, number, 1]))
+    changed = _CHANGES[kind](random, truth)
+    low, high = changed.spec.min_replicas or 1, changed.spec.max_replicas
+    initial = max(low, min(changed.workload.initial, high))
+    return replace(changed, kind=kind, workload=replace(changed.workload, initial=initial))
+
+
+def _burning(random: Generator, truth: Truth) -> Truth:
+    """Return pods that start for minutes and use a share of their request meanwhile."""
+    plant, signal = truth.workload.plant, truth.workload.plant.signals[CPU]
+    assert signal.request_milli is not None
+    starting_s = random.uniform(45, 180) * np.exp(0.2 * random.standard_normal(8))
+    pods = replace(plant.pods, startup_ms=tuple((2_000, int(s * 1000)) for s in starting_s))
+    height = int(signal.base_milli + signal.request_milli * random.uniform(0.25, 0.9))
+    signals = {**plant.signals, CPU: replace(signal, startup_milli=height)}
+    return _with_workload(truth, plant=replace(plant, pods=pods, signals=signals))
+
+
+def _sharing(random: Generator, truth: Truth) -> Truth:
+    """Return pods with a memory metric: of a fixed total, or of a cache that each pod fills."""
+    workload = truth.workload
+    request = int(random.choice([256, 512, 1024])) * _MIB_MILLI
+    memory = Signal(DIVISIBLE, base_milli=request // 10, unit_milli=1000)
+    work = dict(workload.work)
+    if random.random() < 0.5:
+        total = int(request * _pods_at(truth, 0.5) * random.uniform(0.3, 0.7))
+        work[MEMORY] = np.full(work[CPU].size, total // 1000 * 1000, np.int64)
+    else:
+        memory = replace(memory, kind=AGE, growth_milli_per_hour=request // 20,
+                         ceiling_milli=int(request * 0.7))  # fmt: skip
+    target = {"type": "AverageValue", "averageValue": str(request * 8 // 10_000)}
+    metric = {"type": "Resource", "resource": {"name": "memory", "target": target}}
+    metrics = (*truth.spec.metrics, _decoded({"metrics": [metric]}).metrics[0])
+    plant = replace(workload.plant, signals={**workload.plant.signals, MEMORY: memory})
+    return _with_workload(
+        replace(truth, spec=replace(truth.spec, metrics=metrics)), plant=plant, work=work
+    )
+
+
+def _idling(random: Generator, truth: Truth) -> Truth:
+    """Return pods that use a few percent of their request, at a minimum of some of them."""
+    low = int(random.integers(2, 7))
+    spec = replace(truth.spec, min_replicas=low, max_replicas=max(truth.spec.max_replicas, low + 2))
+    work = {CPU: (truth.workload.work[CPU] * random.uniform(0.02, 0.08)).astype(np.int64)}
+    return _with_workload(replace(truth, spec=spec), work=work)
+
+
+def _pinning(random: Generator, truth: Truth) -> Truth:
+    """Return a maximum that binds for a tenth to half of the time."""
+    high = max(int(_pods_at(truth, random.uniform(0.5, 0.9))), 2)
+    low = min(truth.spec.min_replicas or 1, high - 1)
+    return replace(truth, spec=replace(truth.spec, min_replicas=low, max_replicas=high))
+
+
+def _flapping(random: Generator, truth: Truth) -> Truth:
+    """Return work that jumps within minutes, and no stabilization at all."""
+    work = truth.workload.work[CPU]
+    noise = np.exp(_wander(random, work.size, float(random.uniform(0.2, 0.4))))
+    still = {"stabilizationWindowSeconds": 0}
+    behavior = _decoded({"behavior": {"scaleDown": still, "scaleUp": still}}).behavior
+    return _with_workload(
+        replace(truth, spec=replace(truth.spec, behavior=behavior)),
+        work={CPU: (work * noise).astype(np.int64)},
+    )
+
+
+_CHANGES: Final[Mapping[str, Callable[[Generator, Truth], Truth]]] = {
+    BURN: _burning,
+    SHARED: _sharing,
+    IDLE: _idling,
+    PINNED: _pinning,
+    FLAPPING: _flapping,
+}
+
+
+def _with_workload(truth: Truth, **changes: Any) -> Truth:
+    return replace(truth, workload=replace(truth.workload, **changes))
+
+
+def _pods_at(truth: Truth, quantile: float) -> float:
+    """Return how many pods hold today's target of cpu at a quantile of the work."""
+    signal, metric = truth.workload.plant.signals[CPU], truth.spec.metrics[0].resource
+    assert metric is not None
+    assert signal.request_milli is not None
+    used = signal.request_milli * (metric.target.average_utilization or 100) / 100
+    work = float(np.quantile(truth.workload.work[CPU], quantile))
+    return work / max(used - signal.base_milli, 0.05 * signal.request_milli)
 
 
 # ---- pods
@@ -285,7 +396,6 @@ def _today(random: Generator, load: F64, signal: Signal, name: str) -> tuple[HPA
         low, high = least, max(int(most * random.uniform(0.7, 1.0)), least + 1)
     word, behavior = _behavior(random)
     spec: Json = {
-        "scaleTargetRef": {"kind": "Deployment", "name": name, "apiVersion": "apps/v1"},
         "minReplicas": low,
         "maxReplicas": max(high, low + 1),
         "metrics": [
@@ -300,10 +410,15 @@ def _today(random: Generator, load: F64, signal: Signal, name: str) -> tuple[HPA
     }
     if behavior:
         spec["behavior"] = behavior
-    hpa, problems = hpa_from_json(json.dumps(spec))
+    return _decoded(spec, name), f"{habit}, {word}"
+
+
+def _decoded(spec: Json, name: str = "any") -> HPASpec:
+    """Return a spec of a Deployment with Kubernetes' defaults."""
+    target = {"kind": "Deployment", "name": name, "apiVersion": "apps/v1"}
+    hpa, problems = hpa_from_json(json.dumps({"scaleTargetRef": target, "maxReplicas": 1} | spec))
     assert not problems, problems
-    decoded = default_hpa(HPA(name=name, namespace="any", spec=hpa.spec))
-    return decoded.spec, f"{habit}, {word}"
+    return default_hpa(HPA(name=name, namespace="any", spec=hpa.spec)).spec
 
 
 def _behavior(random: Generator) -> tuple[str, Json]:

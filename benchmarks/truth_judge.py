@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from benchmarks.truth_fleet import WEEK_MS, Truth
+from benchmarks.truth_fleet import CPU, WEEK_MS, Truth
 from benchmarks.truth_record import TODAY, case_of
 from hpabatch.engine.simulate.loop import parts_of, run_cases
 from hpabatch.engine.simulate.measures import Bounds
@@ -159,8 +159,7 @@ def _size_at(truth: Truth, span: Span) -> int:
     workload = span.workload_of(truth)
     capacity = workload.plant.capacity_milli or 1
     first = span.first_week * 7 * 24 * 60
-    (work,) = workload.work.values()
-    asked = int(np.ceil(work[first : first + 60].max() / capacity))
+    asked = int(np.ceil(workload.work[CPU][first : first + 60].max() / capacity))
     return min(max(asked, truth.spec.min_replicas or 1), truth.spec.max_replicas)
 
 

@@ -55,6 +55,7 @@ def summary_of(about: Mapping[str, Any], goal: Goal, asked: Sequence[Row]) -> di
         "of_hindsight_pct": _ratio(advised),
         "by_way": _by("way", rows, advised, goal),
         "by_limit": _by("limit", rows, advised, goal),
+        "by_kind": _by("kind", rows, advised, goal),
         "by_shape": _by("shape", rows, advised, goal),
         "not_right": [row for row in rows if row["right"] is False],
         "seconds_an_hpa": {
@@ -216,10 +217,10 @@ def table(summary: Mapping[str, Any]) -> str:
         "saving over all HPAs: " + ", ".join(f"{role} {pct} %" for role, pct in all_told),
     ]
     lines += ["", f"{'':20s}{'high or medium, right':34s}"]
-    for found in (summary["by_way"], summary["by_limit"]):
+    for found in (summary["by_way"], summary["by_limit"], summary["by_kind"]):
         lines += [f"{name:20s}{_told(theirs['sure_right'])}" for name, theirs in found.items()]
     lines += ["", f"{'':20s}{'advised':29s}{'right':34s}{'constraint held':34s}saving"]
-    for found in (summary["by_way"], summary["by_limit"], summary["by_shape"]):
+    for found in (summary[f"by_{name}"] for name in ("way", "limit", "kind", "shape")):
         lines += [_line(name, theirs) for name, theirs in found.items()]
     lines += ["", "right: better than today's by the goal, with the constraint held in every week"]
     return "\n".join(lines)

@@ -111,7 +111,7 @@ def _as_csv(asked: Recording, folder: Path) -> Path:
     """Write one sample a pod and minute with what a user knows beside it, and import it."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = thinned(asked.tables()["pod_metrics"], _MINUTE)
-    rows.select("namespace", "target", "pod", "cpu_milli", "ts").with_columns(
+    rows.select("namespace", "target", "pod", "cpu_milli", "memory_bytes", "ts").with_columns(
         pl.col("ts").dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ")
     ).write_csv(folder / "usage.csv")
     hpas = [_object(t) for t in asked.fleet]
@@ -140,6 +140,7 @@ def _map(fleet: Sequence[Truth]) -> dict[str, Any]:
             "workload": "target",
             "pod": "pod",
             "cpu": {"column": "cpu_milli", "unit": "millicores"},
+            "memory": {"column": "memory_bytes", "unit": "bytes"},
         },
         "window": "30s",
         "requests": {"cpu": {"workloads": requests}},

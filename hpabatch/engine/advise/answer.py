@@ -159,7 +159,11 @@ def _why_change(found: Judged, facts: Facts) -> str:
     if saved is None:
         return text
     way = f"{saved:.1f}% less" if saved >= 0 else f"{-saved:.1f}% more"
-    return f"{text} on blocks it was not chosen on, with {way} {goal}"
+    text += f" on blocks it was not chosen on, with {way} {goal}"
+    # A pod's base goes with it: of a saving by fewer pods that part rests on the fit.
+    base = max(facts.base_shares[key] for key in found.unit.members)
+    least = saved * (1 - min(base, 1.0))
+    return f"{text} ({least:.1f}% without the fitted base)" if base > 0 and saved > 0 else text
 
 
 def notes(found: Judged, why_not: Sequence[str], facts: Facts) -> Iterator[str]:

@@ -14,12 +14,13 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from hpabatch.engine.advise.confidence import LOW, MEDIUM, Doubt, confidence_of
+from hpabatch.engine.advise.confidence import HIGH, LOW, MEDIUM, Doubt, confidence_of
 from hpabatch.engine.advise.facts import RecommendOptions, base_taken
 from hpabatch.engine.advise.judged_doubts import STATED_BASE
 from hpabatch.engine.advise.objective import SATURATED, Goal
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, UnitBlocks, key_of, unit_blocks
 from hpabatch.engine.fidelity.answer import UNTOLD, WRONG
+from hpabatch.engine.fit.pods import TOTALS
 from hpabatch.engine.fit.workload import OPEN
 from hpabatch.engine.simulate.result import CENSORED_PCT
 from hpabatch.engine.sweep.result import SweepResult
@@ -32,6 +33,15 @@ SATURATION: Final = frozenset({SATURATED, "unserved", "waiting"})
 """Measures that depend on where a pod's usage is cut off."""
 
 KNOWN_CEILINGS: Final = frozenset({"recorded", "given"})
+MOST_BASE_SHARE: Final = 1 / 3
+"""Of a pod's usage, and so of a saving by fewer pods: a larger fitted base leaves medium."""
+USUAL_SKILL: Final = 0.6
+"""Skill of plants whose model is right: 25 of 26 that fit their fleet had more (docs/advise.md)."""
+MOST_RESCALES_OFF: Final = 0.5
+"""Of the recorded rescales: a model that is off by more leaves medium."""
+FEWEST_RESCALES: Final = 20.0
+"""Recorded ones below which being off says little."""
+
 MOST_CENSORED_PCT: Final = 10.0
 """Above this share of work that is only a lower bound confidence is low."""
 
@@ -84,7 +94,8 @@ def unit_doubts(
     """
     scored = bool((told.get("request") or {}).get("fidelity"))
     own = [doubt for key in unit.members for doubt in doubts(rows[key], options, scored=scored)]
-    return [*own, *contradictions(unit, options.goal), *lens_doubts(unit, today, told)]
+    own += [*rescales_off(unit), *contradictions(unit, options.goal)]
+    return [*own, *lens_doubts(unit, today, told)]
 
 
 def _wrong(row: Mapping[str, Any]) -> Iterator[str]:
@@ -148,6 +159,37 @@ def _plant(row: Mapping[str, Any]) -> Iterator[Doubt]:
         yield Doubt(MEDIUM, why, "a longer history with more changes of size")
     elif row["plant_why_not"] is not None:
         yield Doubt(MEDIUM, f"plant: {row['plant_why_not']}", STATED_BASE)
+    elif row["plant_skill"] is not None and row["plant_skill"] < USUAL_SKILL:
+        why = f"plant: its skill of {row['plant_skill']:.2f} is below {USUAL_SKILL:g}"
+        yield Doubt(MEDIUM, f"{why}, which a right model has", STATED_BASE)
+    share = row.get("base_share")
+    if share is not None and share > MOST_BASE_SHARE:
+        yield Doubt(
+            MEDIUM,
+            f"base: {share:.0%} of a pod's usage is a fitted base, on which as much of a saving "
+            "rests",
+            STATED_BASE,
+        )
+    yield from _starts(row)
+
+
+def _starts(row: Mapping[str, Any]) -> Iterator[Doubt]:
+    """Yield what is assumed of when pods are ready, and what hangs on it.
+
+    It lowers the confidence where changes of size show that starting pods use something of their
+    own, or where only totals are recorded, which cannot show it.
+    """
+    assumed, share = row.get("starts_assumed"), row.get("starting_share")
+    if not assumed:
+        return
+    remedy = "when pods are ready, recorded (`columns.ready` or `lives.ready_after` of a map)"
+    if assumed == TOTALS:
+        yield Doubt(MEDIUM, f"pods: {assumed}, so what they use while they start counts as work",
+                    "rows per pod")  # fmt: skip
+    elif share is None:
+        yield Doubt(HIGH, f"{assumed}; changes of size show no usage of starts", remedy)
+    else:
+        yield Doubt(MEDIUM, f"{assumed}; one that starts uses {share:.0%} of a pod's usage", remedy)
 
 
 def _history(row: Mapping[str, Any], options: RecommendOptions) -> Iterator[Doubt]:
@@ -220,6 +262,22 @@ def ceiling_doubts(hpa: Mapping[str, Any], goal: Goal) -> Iterator[str]:
             "judged: record limits, state a ceiling in a plant file (--plant), or ask for "
             "saturated_minutes in --slo, under_minutes or short_pod_hours"
         )
+
+
+def rescales_off(unit: UnitBlocks) -> Iterator[Doubt]:
+    """Yield members whose recorded rescales under today's setting the model misses by far."""
+    if "rescales" not in unit.recorded:
+        return
+    recorded = unit.recorded_of("rescales", slice(None))[:, 0].sum(axis=1)
+    modelled = unit.modelled_of("rescales", [0], slice(None))[:, 0].sum(axis=1)
+    for (_, namespace, name), seen, ran in zip(unit.members, recorded, modelled, strict=True):
+        if seen >= FEWEST_RESCALES and abs(ran - seen) > MOST_RESCALES_OFF * seen:
+            yield Doubt(
+                MEDIUM,
+                f"model: {ran:.0f} rescales of {namespace}/{name} under today's setting, where "
+                f"{seen:.0f} were recorded",
+                "a look at what the model has otherwise (`hpabatch simulate`)",
+            )
 
 
 def contradictions(unit: UnitBlocks, goal: Goal) -> Iterator[Doubt]:

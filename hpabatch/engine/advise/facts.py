@@ -68,7 +68,9 @@ class Facts:
         refused = result.results.filter(~result.results["usable"])
         names = (*KEY, "setting_id", "why_not")
         rows = refused.select(names).iter_rows()
-        known = {key_of(row): row["problems"] for row in result.hpas.iter_rows(named=True)}
+        rows_of = {key_of(row): row for row in result.hpas.iter_rows(named=True)}
+        known = {key: row["problems"] for key, row in rows_of.items()}
+        self.base_shares = {key: row.get("base_share") or 0.0 for key, row in rows_of.items()}
         told = (
             ((c, n, h), setting_id, _unlike(why, known.get((c, n, h)) or ""))
             for c, n, h, setting_id, why in rows

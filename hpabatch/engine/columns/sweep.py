@@ -36,6 +36,9 @@ SWEEP_HPAS: Final = table(
         ceiling
     ceiling string: where the most that a pod can do is known from: recorded, given, or open: it is
         not known, and ceilings are assumed; null: no such work
+    base_share number: fitted base, as a share of a pod's median usage; null: none was fitted
+    starting_share number: the same of what a pod uses while it starts
+    starts_assumed string: what is assumed of when pods are ready; null: it was recorded
     metadata string: labels, annotations and owner that say who writes the HPA, as JSON, at the
         history's end
     availability string: PodDisruptionBudgets and topology spread of its target's pods, as JSON, at

@@ -25,7 +25,15 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hpabatch.engine.fit.series import Cells, Series
-from hpabatch.engine.fit.stats import F64, Interval, past_means, rolling_mean, slope, t_quantile
+from hpabatch.engine.fit.stats import (
+    F64,
+    Interval,
+    Mask,
+    past_means,
+    rolling_mean,
+    slope,
+    t_quantile,
+)
 from hpabatch.layout.records import I64
 
 FEWEST_CHANGES: Final = 8
@@ -50,6 +58,14 @@ _AHEAD: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40)
 _MOST_ROWS: Final = 6_000  # of the past are enough to learn how demand goes on
 _ROUNDS: Final = 12
 _CLOSE_MILLI: Final = 0.2
+_APART: Final = 2.0  # standard errors between pods that came and pods that went
+_FEWEST_GONE: Final = 4  # changes, for pods that went to be asked by themselves
+_FLAPPING: Final = 6.0
+"""Changes an hour above which the past of each holds others, which make a base look larger: then it
+may be 0 as well."""
+_LEAKS: Final = 0.1
+"""Share of what pods that come use more that may still be in the base of pods that went, as a
+standard error: some go while others start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +88,16 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class BaseEstimate:
-    """A base in milli with its interval, from `changes` changes in `hours` different hours."""
+    """A base in milli with its interval, from `changes` changes in `hours` different hours.
+
+    `starting` is what a pod uses that has just come, where that is another thing and the base is
+    of pods that went: those do not start. None: pods that come show the same base.
+    """
 
     interval: Interval
     changes: int
     hours: int
+    starting: float | None = None
 
 
 def changes_of(series: Series, cells: Cells) -> Changes:
@@ -105,7 +126,9 @@ def base_from_changes(
 ) -> BaseEstimate | None:
     """Return the base that changes of ready pods show, None where they are too few.
 
-    The interval holds the spread over models of the demand besides the statistical error.
+    The interval holds the spread over models of the demand besides the statistical error. A pod
+    that starts uses more than its base, where no readiness tells it from others: where pods that
+    come show another base than pods that go, the latter count.
 
     Args:
         series: a divisible signal.
@@ -119,16 +142,29 @@ def base_from_changes(
         return None
     # Hours, so that a burst that moved the size several times counts once.
     hour = changes.first * cells.resolution_ms // _HOUR_MS
-    found = [_Model(series, cells, changes, spans, rate, level).solve(hour) for spans in _MODELS]
+    models = [_Model(series, cells, changes, spans, rate, level) for spans in _MODELS]
+    found = [model.solve(hour) for model in models]
     value, error, hours = found[0]
-    others = [v for v, _, _ in found if math.isfinite(v)]
     if not math.isfinite(value) or not math.isfinite(error) or hours < FEWEST_HOURS:
         return None
+    count, starting, leak = int(changes.first.size), None, 0.0
+    others = [v for v, _, _ in found]
+    rose = series.ready[changes.first] > series.ready[changes.past]
+    if min(np.count_nonzero(rose), np.count_nonzero(~rose)) >= _FEWEST_GONE:
+        came, went = models[0].solve(hour, rose), models[0].solve(hour, ~rose)
+        if abs(came[0] - went[0]) > _APART * math.hypot(came[1], went[1]):
+            value, error, hours = went
+            others = [went[0], *(model.solve(hour, ~rose)[0] for model in models[1:])]
+            count, starting, leak = int((~rose).sum()), came[0], _LEAKS * (came[0] - went[0])
+        else:
+            others.append(went[0])
+    others = [v for v in others if math.isfinite(v)]
     spread = (max(others) - min(others)) / 2
-    reach = t_quantile(hours - 1) * math.hypot(error, spread)
-    return BaseEstimate(
-        Interval(value, value - reach, value + reach), int(changes.first.size), hours
-    )
+    reach = t_quantile(hours - 1) * math.hypot(error, spread, leak)
+    low = value - reach
+    if changes.first.size > _FLAPPING * cells.count * cells.resolution_ms / _HOUR_MS:
+        low = min(low, 0.0)
+    return BaseEstimate(Interval(value, low, value + reach), count, hours, starting)
 
 
 class _Ahead(NamedTuple):
@@ -196,15 +232,19 @@ class _Model:
         total = _after(self.total, past, ahead, length)
         return _Ahead(past, total, _after(self.ready, past, ahead, length), rate)
 
-    def solve(self, hour: I64) -> tuple[float, float, int]:
-        """Return the base, its standard error and how many hours it rests on."""
+    def solve(self, hour: I64, of: Mask | None = None) -> tuple[float, float, int]:
+        """Return the base, its standard error and how many hours it rests on.
+
+        `of` are the changes that count, shape of `hour`; None: all of them.
+        """
         base, result = 0.0, (math.nan, math.nan, 0)
         for _ in range(_ROUNDS):
             parts = list(self._parts(base))
             if not parts:
                 return result
             at, z, y, x = (np.concatenate(column) for column in zip(*parts, strict=True))
-            result = slope(z, y, x, hour[at])
+            kept = slice(None) if of is None else of[at]
+            result = slope(z[kept], y[kept], x[kept], hour[at][kept])
             if not math.isfinite(result[0]) or abs(result[0] - base) < _CLOSE_MILLI:
                 return result
             base = result[0]

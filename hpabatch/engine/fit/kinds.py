@@ -21,7 +21,7 @@ from hpabatch.engine.fit.stats import F64, Interval, past_means
 from hpabatch.engine.fit.usage import SignalUsage, Usage
 from hpabatch.engine.fit.workload import ASSUMED, FITTED, GIVEN, GUESSED, NOT_IDENTIFIED, Fact
 from hpabatch.engine.fleet.candidates import UNKNOWN_DRIVER
-from hpabatch.model.plant import AGE, BACKLOG, DIVISIBLE, PER_POD, TOTAL
+from hpabatch.model.plant import AGE, BACKLOG, DIVISIBLE, PER_POD, TOTAL, signal_name
 from hpabatch.model.settings.overrides import SignalOverride
 
 OF_PODS: Final = (DIVISIBLE, PER_POD, AGE)
@@ -32,6 +32,9 @@ SAYS_NOTHING: Final = "its name says nothing"
 MIDDLE: Final = 0.5  # of the elasticity: halfway between the hypotheses
 EMPTY_SHARE: Final = 0.05  # of the cells: a queue that is empty more often shows no rate
 FALL_QUANTILE: Final = 0.99
+TOLERATED: Final = 1.1  # times a target: the default tolerance
+FIXED: Final = 0.03  # of the mean: median distance from a fixed total that counts as one
+ASKING_SHARE: Final = 0.01  # of the samples, above which a resource counts as asking for more pods
 WIDER: Final = 1.3
 """Factor of an elasticity's interval. In closed loops on cpu that of the regression held the truth
 of other signals in 85 to 94 % of the cases: a controller that looks at a better measure of the work
@@ -99,11 +102,67 @@ def kind_of(name: str, usage: Usage, signal: SignalUsage, stated: SignalOverride
     if member is None or member.name == "cpu":
         return Kind(DIVISIBLE, ASSUMED)
     if member.name == "memory":
-        return Kind(AGE, ASSUMED)
+        return _of_memory(name, usage, signal)
     return Kind("", NOT_IDENTIFIED, problem=(
         f"{name}: usage of {member.name} is not in a history, only that of cpu and memory; "
         "without it the HPA cannot be simulated"
     ))  # fmt: skip
+
+
+def _of_memory(name: str, usage: Usage, signal: SignalUsage) -> Kind:
+    """Return what changes of size show: shared by the pods, or each pod's own, which may grow.
+
+    Undecided it is taken to be each pod's own only where it never asks for more pods: else every
+    size hangs on whether further pods take a share of it.
+    """
+    shown = shown_kind(name, usage, signal)
+    if shown.kind == DIVISIBLE and _has_fixed_total(name, usage, signal):
+        found = Question(name, name, DIVISIBLE, FITTED, None, shown.told)
+        return Kind(DIVISIBLE, FITTED, facts=shown.facts, question=found)
+    if shown.kind == PER_POD or not _asks_for_more(usage, signal):
+        return Kind(AGE, FITTED if shown.kind == PER_POD else ASSUMED, facts=shown.facts)
+    told = f"divisible if pods share it, age if each has its own; {shown.told}"
+    problem = (
+        f"{name}: whether pods share their memory (divisible) or each has its own (age) is not "
+        f"known ({shown.told}); state its kind in a plant file (`hpabatch fit --init-plant`)"
+    )
+    found = Question(name, name, "", NOT_IDENTIFIED, None, told)
+    return Kind("", NOT_IDENTIFIED, None, problem, shown.facts, found)
+
+
+def _has_fixed_total(name: str, usage: Usage, signal: SignalUsage) -> bool:
+    """Say whether a base and a fixed total that all pods share explain the value per pod.
+
+    Pods that fill a cache of their own have little of it when they come and when they go, as the
+    youngest go first: their changes look like those of shared memory, their levels do not.
+    """
+    cells = cells_of(replace(usage, signals={name: signal}))
+    assert cells is not None  # changes were seen
+    series = series_of(usage, signal, cells)
+    known = series.still & (series.ready > 0.5) & np.isfinite(series.usage)
+    value, share = series.usage[known], 1 / series.ready[known]
+    off = share - share.mean()
+    steep = float((off * value).sum()) / max(float((off**2).sum()), 1e-12)
+    left = np.abs(value - value.mean() - steep * off)
+    return bool(np.median(left) < FIXED * value.mean())
+
+
+def _asks_for_more(usage: Usage, signal: SignalUsage) -> bool:
+    """Say whether a resource was above its target for more than the least of the time."""
+    metrics = (
+        m for m in usage.candidate.spec.metrics if signal_name(m) == signal_name(signal.metric)
+    )
+    source = next((m.resource or m.container_resource for m in metrics), None)
+    kept = signal.counted > 0
+    if source is None or not kept.any():
+        return True
+    if source.target.average_value is not None:
+        target = np.full(kept.sum(), float(source.target.average_value.milli()))
+    else:
+        known = np.maximum(signal.requested[kept], 1)
+        target = signal.request_milli[kept] / known * (source.target.average_utilization or 0) / 100
+    used = signal.sum_milli[kept] / signal.counted[kept]
+    return bool((used > TOLERATED * target).mean() > ASKING_SHARE)
 
 
 def has_age(signal: SignalUsage, stated: SignalOverride) -> bool:

@@ -91,7 +91,8 @@ def measure(
     """
     found: dict[str, Measured] = {}
     problems, questions = [], []
-    for name, signal in usage.signals.items():
+    # Memory last: what the work of an HPA is, cpu tells before it.
+    for name, signal in sorted(usage.signals.items(), key=lambda item: item[0].endswith("/memory")):
         stated = statements.get(name, SignalOverride())
         series = series_of(usage, signal, cells)
         sampled = bool(np.isfinite(series.usage).any())

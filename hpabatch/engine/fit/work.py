@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -33,14 +34,17 @@ from hpabatch.engine.fit.stats import F64, Interval, Mask
 from hpabatch.engine.fit.workload import ASSUMED, BASE_TAKEN, FITTED, NOT_IDENTIFIED, Fact
 from hpabatch.model.plant import DIVISIBLE, PER_POD, TOTAL, Signal
 
+MODEL_SHARE: Final = 0.03
+"""Of the mean usage per pod: no model of the demand is nearer than that, so no base is either."""
+
 
 def fit_work(m: Measured, others: Mapping[str, Measured]) -> SignalFit:
     """Return the fit of a divisible or per-pod signal; `others` may hold rates of its work."""
     usage = m.series.usage
     ceiling, of_ceiling = ceiling_of(m)
     censored = censored_at(m, ceiling)
-    base, of_base = _base(m, others, censored)
-    startup, of_startup = _startup(m, base)
+    base, of_base, starting = _base(m, others, censored)
+    startup, of_startup = _startup(m, base, starting)
     observed, of_observed = observed_of(m)
     request, of_request = request_of(m)
     levels, of_highest = levels_of(m, request)
@@ -83,33 +87,38 @@ def _below_ceiling(m: Measured, base: int, ceiling: int | None) -> str:
     )
 
 
-def _base(m: Measured, others: Mapping[str, Measured], limited: Mask) -> tuple[int, Fact]:
-    """Return the base, 0 where it is not identified, and the fact.
+def _base(
+    m: Measured, others: Mapping[str, Measured], limited: Mask
+) -> tuple[int, Fact, float | None]:
+    """Return the base, 0 where it is not identified, the fact, and what starting pods use (milli).
 
+    The last is None where pods that come show the same base as pods that go.
     Cells that are `limited` tell nothing: where work is cut off a further pod brings more of it.
     """
     if m.stated.base_milli is not None:
-        return m.given("base", m.stated.base_milli)
+        return (*m.given("base", m.stated.base_milli), None)
     if m.kind == PER_POD:
         note = "usage does not depend on the number of pods, so nothing tells base from work"
-        return 0, m.fact("base", 0.0, ASSUMED, note)
+        return 0, m.fact("base", 0.0, ASSUMED, note), None
     m = replace(m, series=replace(m.series, still=m.series.still & ~limited))
     bound = highest_base(m.series, m.cells)
     mean = float(np.nanmean(m.series.usage))
     estimate, how = _best_estimate(m, others)
-    found, why, contradicted = _judged(m.name, estimate, how, bound, WIDEST_SHARE * mean)
+    starting = None if estimate is None else estimate.starting
+    found, why, contradicted = _judged(m.name, estimate, how, bound, mean)
     if found is None and not contradicted and bound is not None and bound / 2 <= NEAR_SHARE * mean:
         # Whatever it is, it is so small that half of it is near enough.
         found = Interval(bound / 2, 0.0, bound)
         why = "half of the lowest usage that lasted 10 min: no base can be above that"
     if found is None:
         note = f"{'plant not identified' if contradicted else BASE_TAKEN}: {why}"
-        return 0, m.fact("base", 0.0, NOT_IDENTIFIED, note, (0.0, bound))
-    return round(found.value), m.fact("base", found.value, FITTED, why, (found.low, found.high))
+        return 0, m.fact("base", 0.0, NOT_IDENTIFIED, note, (0.0, bound)), starting
+    fact = m.fact("base", found.value, FITTED, why, (found.low, found.high))
+    return round(found.value), fact, starting
 
 
 def _judged(
-    name: str, estimate: BaseEstimate | None, how: str, bound: float | None, widest: float
+    name: str, estimate: BaseEstimate | None, how: str, bound: float | None, mean: float
 ) -> tuple[Interval | None, str, bool]:
     """Return the estimate within what a base can be, and how it was found, or None and why not.
 
@@ -120,8 +129,9 @@ def _judged(
     value, low, high = estimate.interval
     value_of, low_of, high_of = (amount_of(name, milli) for milli in (value, low, high))
     told = f"({how}: base usage {value_of}, 95 % interval {low_of} to {high_of})"
-    if (high - low) / 2 > widest:
+    if (high - low) / 2 > WIDEST_SHARE * mean:
         return None, f"the interval is too wide {told}", False
+    low, high = low - MODEL_SHARE * mean, high + MODEL_SHARE * mean
     most = high if bound is None else min(high, bound)
     least = max(low, 0.0)
     if most < least:
@@ -137,15 +147,14 @@ def _best_estimate(m: Measured, others: Mapping[str, Measured]) -> tuple[BaseEst
     found: list[tuple[BaseEstimate, str]] = []
     alone = base_from_changes(m.series, m.cells)
     if alone is not None:
-        found.append((alone, f"{alone.changes} changes of ready pods in {alone.hours} hours"))
+        found.append((alone, _changes_told(alone)))
     for name, other in others.items():
         if name == m.name or not _is_rate(other) or _is_rate(m):
             continue
         total, per_pod = _rate(other)
         near = base_from_changes(m.series, m.cells, total)
         if near is not None:
-            told = f"{near.changes} changes of ready pods in {near.hours} hours, beside {name}"
-            found.append((near, told))
+            found.append((near, f"{_changes_told(near)}, beside {name}"))
         pinned = base_from_rate(m.series, per_pod, _pinned(m), m.cells)
         if pinned is not None:
             told = f"usage against {name}, {pinned.hours} hours at min or max"
@@ -153,6 +162,13 @@ def _best_estimate(m: Measured, others: Mapping[str, Measured]) -> tuple[BaseEst
     if not found:
         return None, "too few changes of ready pods with usage just before and after them"
     return min(found, key=lambda pair: pair[0].interval.high - pair[0].interval.low)
+
+
+def _changes_told(found: BaseEstimate) -> str:
+    told = f"{found.changes} changes of ready pods in {found.hours} hours"
+    if found.starting is None:
+        return told
+    return f"{told}: pods that went alone, as those that come show another usage"
 
 
 def _is_rate(m: Measured) -> bool:
@@ -186,11 +202,15 @@ def _pinned(m: Measured) -> F64:
     return np.asarray(held == ticks, np.float64)
 
 
-def _startup(m: Measured, base: int) -> tuple[int, Fact]:
+def _startup(m: Measured, base: int, shown: float | None) -> tuple[int, Fact]:
+    """Return the usage of a pod that starts, and the fact; `shown` by changes of ready pods."""
     if m.stated.startup_milli is not None:
         return m.given("startup", m.stated.startup_milli)
     starting, total = m.signal.starting, m.signal.starting_milli
     seen = starting > 0
+    if not seen.any() and shown is not None and shown > base:
+        note = "changes of ready pods: as soon as they count as ready, so readiness comes too early"
+        return round(shown), m.fact("startup", shown, FITTED, note)
     if not seen.any():
         note = "no sample of a pod that was not ready: taken to be the base"
         return base, m.fact("startup", base, ASSUMED, note)

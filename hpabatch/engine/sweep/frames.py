@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from hpabatch.engine.fit.workload import OPEN
+from hpabatch.engine.fit.pods import AT_ONCE, TOTALS
+from hpabatch.engine.fit.workload import ASSUMED, FITTED, OPEN, Fact
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.run import KEY, Loop
 from hpabatch.engine.simulate.work import key_of
@@ -30,6 +31,8 @@ _HPA_SCHEMA: Final = {
     "problems": pl.String(),
     "censored_pct": pl.Float64(),
     "ceiling": pl.String(),
+    **dict.fromkeys(("base_share", "starting_share"), pl.Float64()),
+    "starts_assumed": pl.String(),
     **dict.fromkeys(CONTEXT_COLUMNS, pl.String()),
 }
 SCORES: Final = {
@@ -90,6 +93,9 @@ def hpas_frame(sweep: SweepPlan, part: SweptPart) -> pl.DataFrame:
                 "problems": "; ".join(part.loop.problems[key]),
                 "censored_pct": part.loop.censored[key],
                 "ceiling": _ceiling_source(part.loop, case),
+                "base_share": _fitted_share(part.loop, case, "base"),
+                "starting_share": _fitted_share(part.loop, case, "startup"),
+                "starts_assumed": _starts_assumed(part.loop, case),
             }
             | sweep.contexts.get(key, Context()).columns()
         )
@@ -98,14 +104,35 @@ def hpas_frame(sweep: SweepPlan, part: SweptPart) -> pl.DataFrame:
     return joined.join(units_frame(sweep), on=KEY, how="left", maintain_order="left")
 
 
+def _fact(loop: Loop, case: SimulationCase, name: str) -> Fact | None:
+    return next((fact for fact in loop.facts[case.key[:3]] if fact.name == name), None)
+
+
+def _fitted_share(loop: Loop, case: SimulationCase, name: str) -> float | None:
+    """Return an amount of the work's signal as a share of a pod's median usage; None: not fitted.
+
+    That of fewer pods saved by a higher target which rests on a base is the same share.
+    """
+    signal = f"signals.{primary_signal(case.workload.plant)}"
+    amount, used = _fact(loop, case, f"{signal}.{name}"), _fact(loop, case, f"{signal}.observed")
+    if amount is None or amount.source != FITTED or used is None or not used.value:
+        return None
+    return (amount.value or 0.0) / used.value
+
+
+def _starts_assumed(loop: Loop, case: SimulationCase) -> str | None:
+    """Return what is assumed of when pods are ready; None: it was recorded, or no pod started."""
+    fact = _fact(loop, case, "pods.startup")
+    assumed = fact is not None and fact.source == ASSUMED and fact.note in (AT_ONCE, TOTALS)
+    return fact.note if fact is not None and assumed else None
+
+
 def _ceiling_source(loop: Loop, case: SimulationCase) -> str | None:
     """Return where the ceiling of the work's signal is from (`Fact.source`); None: no such work.
 
     OPEN where `none` is stated, too: it bounds no usage.
     """
-    primary = primary_signal(case.workload.plant)
-    name = f"signals.{primary}.ceiling"
-    found = next((fact for fact in loop.facts[case.key[:3]] if fact.name == name), None)
+    found = _fact(loop, case, f"signals.{primary_signal(case.workload.plant)}.ceiling")
     if found is None:
         return None
     return OPEN if found.value is None else found.source

@@ -263,14 +263,16 @@ class _Decoder:
             names.remove("ready_after")
             if section.get("ready_after") is not None:
                 section.mistake("ready_after", "expected one of it and columns.ready", "keep one")
-        default = Lives(ready_after_ms=10_000 if self.level is Level.workload else 0)
-        values: dict[str, int] = {"ready_after": default.ready_after_ms}
+        default = Lives(ready_after_ms=10_000 if self.level is Level.workload else None)
+        values: dict[str, int] = {}
         for name in names:
             if name == "gap" and section.get("gap") == "never":
                 continue
             value = section.read(name, kinds.duration())
             if value is not None:
                 values[name] = value
+            elif name == "ready_after" and self.level is Level.pod:
+                self.assumed.append(_READY_AFTER)
             elif name != "gap":
                 ms = getattr(default, f"{name}_ms")
                 values[name] = ms
@@ -372,6 +374,10 @@ _FRACTIONS = {
     "memory": "a byte",
     "metrics": "a thousandth of a metric",
 }
+_READY_AFTER = (
+    "pods are Ready once they use what older ones do, and where that does not tell at once (no "
+    "lives.ready_after)"
+)
 _LIVES = {
     "ready_after": "from a pod's creation until it is Ready",
     "keep": "from the last sample until the pod is gone",

@@ -40,15 +40,15 @@ class Level(StrEnum):
 class Lives:
     """Rules for the lives of pods from their samples; times in ms.
 
-    before: a pod is created so long before its first sample. ready_after: it is Ready so long after
-    its creation. keep: it is gone so long after its last sample. edge: a pod seen within this time
-    of the table's first (last) time was there before (stays after). ran_before: how long those had
-    run. gap: a longer silence ends a life; None: none does. grace: how long a pod that was taken
-    away terminates.
+    before: a pod is created so long before its first sample. ready_after: it is Ready so long
+    after its creation; None: the usage of young pods tells, else at once. keep: it is gone so
+    long after its last sample. edge: a pod seen within this time of the table's first (last)
+    time was there before (stays after). ran_before: how long those had run. gap: a longer
+    silence ends a life; None: none does. grace: how long a pod that was taken away terminates.
     """
 
     before_ms: int = 0
-    ready_after_ms: int = 0
+    ready_after_ms: int | None = None
     keep_ms: int = 60_000
     edge_ms: int = 300_000
     ran_before_ms: int = 600_000

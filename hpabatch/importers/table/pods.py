@@ -21,6 +21,7 @@ from hpabatch.importers.table.lives import (
 )
 from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.objects import AMOUNTS
+from hpabatch.importers.table.readiness import ready_after
 from hpabatch.importers.table.rows import KEY, METRIC, POD_KEY, amounts, usage_names
 from hpabatch.importers.table.units import whole
 
@@ -53,6 +54,10 @@ def import_pods(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Add) ->
     lives = _lives(rows, group.keys, spans, table)
     if table.has_counter:
         rows = rows.with_columns(cpu=_rates(rows))
+    untold = table.ready is None and table.beside is None and table.lives.ready_after_ms is None
+    if untold and table.cpu is not None:
+        wait = ready_after(rows, lives, _OWNER)
+        lives = lives.with_columns(ready=pl.col("created") - AFTER_MS + wait)
     rows = rows.join(
         lives.select(_OWNER, "life", "uid", "created"),
         on=[_OWNER, "life"],
@@ -170,7 +175,8 @@ def _lives(
         given="uid",
         uid=pl.Series("uid", uids, dtype=pl.String),
         created=created + AFTER_MS,
-        ready=created + said.ready_after_ms,
+        was_there=was_there,
+        ready=created + (said.ready_after_ms or 0),
         deleted=pl.lit(None, dtype=pl.Int64),
         gone=gone + AFTER_MS,
     )

@@ -122,7 +122,7 @@ def _lives(
     for ms, size in changes:
         at_ms = ms if ms == first else ms + AFTER_MS
         while len(running) < size:
-            running.append(_Life(len(running), at_ms, ms + said.ready_after_ms))
+            running.append(_Life(len(running), at_ms, ms + (said.ready_after_ms or 0)))
         while len(running) > size:
             last = running.pop()
             ended.append(_Life(last.slot, last.created, last.ready, at_ms, at_ms + said.grace_ms))

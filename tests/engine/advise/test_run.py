@@ -23,6 +23,7 @@ from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.advise.request import JudgeRules
 from hpabatch.engine.advise.run import Recommendation, Recommendations, recommend
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES
+from hpabatch.engine.fit.pods import AT_ONCE, TOTALS
 from hpabatch.engine.fit.workload import BASE_TAKEN
 from hpabatch.model.objects.hpa import HPASpec
 from tests.sweeps import SPEC, SweepMaker, Values, put, weeks
@@ -199,6 +200,16 @@ def test_a_broken_limit_is_a_change_though_it_costs_more() -> None:
         ({"controller_answer": "cannot be told"}, "medium", "whether the stated settings are"),
         ({"plant_unscored": "2 changes"}, "medium", "plant: not checked against the recording, 2"),
         ({"plant_why_not": "skill 0.1"}, "medium", "plant: skill 0.1"),
+        ({"plant_skill": 0.3}, "medium", "plant: its skill of 0.30 is below 0.6, which a right"),
+        ({"base_share": 0.4}, "medium", "base: 40% of a pod's usage is a fitted base"),
+        ({"base_share": 0.3, "starts_assumed": AT_ONCE}, "high", "pods are assumed ready at once"),
+        (
+            {"starting_share": 0.7, "starts_assumed": AT_ONCE},
+            "medium",
+            "pods are assumed ready at once: nothing recorded tells when they are; one that starts "
+            "uses 70% of a pod's usage",
+        ),
+        ({"starts_assumed": TOTALS}, "medium", "pods: only the workload's size was recorded"),
         ({"days": 13.0}, "medium", "history: 13.0 days are fewer than 14"),
         ({"days": 6.0}, "low", "history: 6.0 days are fewer than 14"),
     ],
@@ -208,6 +219,26 @@ def test_what_lowers_the_confidence(facts: dict[str, Any], confidence: str, why:
     assert (item.answer, item.setting_id, item.confidence) == ("change", 1, confidence)
     assert item.doubts[0].why.startswith(why)
     assert item.doubts[0].most == confidence
+
+
+def test_a_saving_is_told_with_and_without_a_fitted_base() -> None:
+    assert (
+        one(CALM, base_share=0.25)
+        .reasons[0]
+        .endswith("with 20.0% less pod_hours (15.0% without the fitted base)")
+    )
+    assert one(CALM).reasons[0].endswith("with 20.0% less pod_hours")
+
+
+@pytest.mark.parametrize(("recorded", "confidence"), [(7, "high"), (20, "medium"), (1, "high")])
+def test_rescales_that_a_model_misses_by_more_than_half_leave_medium(
+    recorded: int, confidence: str
+) -> None:
+    ran: dict[int, Values] = {s: {**v, "rescales": [8] * 6} for s, v in CALM.items()}
+    item = one(ran, recorded={"rescales": [recorded] * 6})
+    assert (item.answer, item.confidence) == ("change", confidence)
+    told = [doubt.why for doubt in item.doubts if doubt.why.startswith("model: 48 rescales of ")]
+    assert len(told) == (confidence == "medium")
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,11 @@ from benchmarks import recommend_truth
 from benchmarks.recommend_truth import Options, run
 from benchmarks.truth_fleet import (
     CPU,
+    KINDS,
     LIMITS,
+    MEMORY,
     NO_LIMIT,
+    PLAIN,
     SHAPES,
     TOLD,
     UNTOLD,
@@ -72,6 +75,24 @@ def target_of(truth: Truth) -> int:
 
 
 # ---- fleets
+
+
+def test_a_third_of_a_fleet_are_of_the_kinds_in_turn_and_the_others_as_without_kinds() -> None:
+    options = FleetOptions(15, weeks=1, seed=5)
+    plain, fleet = make_fleet(options), make_fleet(replace(options, kinds=KINDS))
+    assert [t.kind for t in fleet[2::3]] == list(KINDS)
+    for before, after in zip(plain, fleet, strict=True):
+        if after.kind == PLAIN:
+            assert (before.spec, before.workload.plant) == (after.spec, after.workload.plant)
+    burn, shared, idle, pinned, flapping = fleet[2::3]
+    assert min(s for _, s in burn.workload.plant.pods.startup_ms) > 20_000
+    assert MEMORY in shared.workload.plant.signals
+    assert len(shared.spec.metrics) == 2
+    assert idle.workload.work[CPU].max() < 0.2 * plain[8].workload.work[CPU].max()
+    assert pinned.spec.max_replicas < plain[11].spec.max_replicas
+    assert flapping.spec.behavior is not None
+    assert flapping.spec.behavior.scale_down is not None
+    assert flapping.spec.behavior.scale_down.stabilization_window_seconds == 0
 
 
 def test_a_fleet_begins_with_the_smaller_one_and_hangs_on_the_seed() -> None:

@@ -68,6 +68,22 @@ def test_without_noise_the_base_is_exact() -> None:
     assert estimate.interval.high - estimate.interval.low < 0.1
 
 
+@pytest.mark.parametrize("burn", [0.0, 300.0])
+def test_pods_that_burn_while_they_start_do_not_move_the_base(burn: float) -> None:
+    """Where no readiness tells them from others, pods that come show base and burn together."""
+    loop = run_loop(1, 100)
+    came = np.maximum(np.diff(loop.ready, prepend=loop.ready[0]), 0)
+    starting = np.convolve(came, np.ones(16))[: came.size]  # for 4 min
+    burning = Loop(loop.work, loop.ready, loop.usage + burn * starting / loop.ready, loop.size)
+    estimate = base_from_changes(burning.series(), burning.cells())
+    assert estimate is not None
+    assert estimate.interval.low < 100 < estimate.interval.high
+    assert estimate.interval.value == pytest.approx(100, abs=60)
+    assert (estimate.starting is not None) == (burn > 0)
+    if estimate.starting is not None:
+        assert estimate.starting == pytest.approx(400, abs=100)
+
+
 def test_everything_grows_with_the_unit() -> None:
     loop = run_loop(5, 100, days=1)
     one = base_from_changes(loop.series(), loop.cells())

@@ -12,6 +12,10 @@ from typing import Final
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _NO_STRINGS: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 _WIDTH: Final = 96
+_READY: Final = (
+    "asked: how long after its first row a pod is ready, which no column says; else what young "
+    "pods use tells where it can (10s where rows are totals)"
+)
 _GUESSED: Final = "results say that these are guesses; take out what you have stated yourself"
 
 
@@ -54,6 +58,9 @@ class Draft:
             entries: Mapping[str, Entry] = getattr(self, name)
             if entries:
                 lines += [f"{name}:", *_entries(entries, "  ")]
+        if "ready" not in self.columns:
+            lines += _comment([_READY], "")
+            lines.append("# lives: {ready_after: 20s}")
         if self.guessed:
             lines += _comment([_GUESSED], "")
             lines.append(f"guessed: [{', '.join(self.guessed)}]")

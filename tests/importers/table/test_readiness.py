@@ -1,0 +1,42 @@
+"""Readiness that no column tells, from what young pods use beside older ones."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from hpabatch.importers.table.readiness import ready_after
+
+MINUTE_MS = 60_000
+
+
+def told(starting: int, minutes: int, pods: int = 12) -> set[int]:
+    """Return the waits of a workload whose pods use 100m once they are ready, else `starting`."""
+    rows, lives = [], []
+    for pod in range(pods + 1):
+        begin = pod * 5 * MINUTE_MS
+        lives.append((pod, 0, "c", "shop", "web", "Deployment", begin, pod == 0))
+        for minute in range(60 - 4 * pod if pod else 90):
+            used = starting if pod and minute < minutes else 100
+            rows.append((pod, 0, begin + minute * MINUTE_MS, used))
+    names = ["pod", "life", "cluster", "namespace", "target", "kind", "begin", "was_there"]
+    frame = pl.DataFrame(lives, schema=names, orient="row")
+    samples = pl.DataFrame(rows, schema=["pod", "life", "ts", "cpu"], orient="row")
+    return set(ready_after(samples, frame, "pod").to_list())
+
+
+@pytest.mark.parametrize(
+    ("starting", "minutes", "pods", "wait_ms"),
+    [
+        (10, 2, 12, 90_000),  # half a spacing before the first sample that is like the others'
+        (300, 1, 12, 30_000),
+        (110, 2, 12, 0),  # what looks like work
+        (300, 0, 12, 0),
+        (300, 20, 12, 0),  # never like the others while young
+        (300, 1, 5, 0),  # too few pods
+    ],
+)
+def test_pods_are_ready_when_they_use_what_older_ones_do(
+    starting: int, minutes: int, pods: int, wait_ms: int
+) -> None:
+    assert told(starting, minutes, pods) == {wait_ms}
