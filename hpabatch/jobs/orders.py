@@ -63,7 +63,7 @@ def options_of(request: Request) -> dict[str, Any]:
 
 def lens_values(lens: Lens) -> dict[str, Any]:
     """Return a lens as plain values; `Lens(**values)` reads it again."""
-    names = ("signal", "cluster", "lag_ms", "smoothing_ms", "scale")
+    names = ("signal", "cluster", "lag_ms", "smoothing_ms", "scale", "as_if")
     return {name: getattr(lens, name) for name in names}
 
 

@@ -198,7 +198,7 @@ class _Preparing:
         if self.options.noise:
             self._add_noisy()
         if self.whole is self.plan:
-            self.notes += ratios_told(self.plan.ratios)
+            self.notes += ratios_told(self.plan)
             place = self.plan.history.location
             guessed = {key: hangs_on_guess(facts) for key, facts in self.facts.items()}
             without = {key: has_no_ceiling(facts) for key, facts in self.facts.items()}
@@ -225,7 +225,11 @@ class _Preparing:
             return None
         manifests = list(self.options.manifests)
         plan = plan_replay(self.plan.history, self.parameters, manifests, self.select)
-        return with_lenses(plan, self.plan.lenses) if "lens" in self.plan.evidence else plan
+        return (
+            with_lenses(plan, self.plan.lenses, self.plan.ratios)
+            if "lens" in self.plan.evidence
+            else plan
+        )
 
     def _fit(self, plan: ReplayPlan) -> None:
         """Fit the workloads of a plan's HPAs; what a second one measures more is added."""
