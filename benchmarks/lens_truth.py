@@ -56,7 +56,7 @@ MAX_AGE_MS: Final = 150_000
 RUN_MINUTES: Final = 70
 RUN_DAYS: Final = 10
 RUN_TARGET: Final = 80
-RUN_NOISE: Final = 0.02
+RUN_NOISE: Final = 0.01
 RUNS: Final = 62
 RUN_SOURCES: Final = (Source(15_000, pods=False), Source(30_000), Source(60_000, windows=True))
 NEVER: Final = MetricSpec(
