@@ -225,11 +225,7 @@ class _Preparing:
             return None
         manifests = list(self.options.manifests)
         plan = plan_replay(self.plan.history, self.parameters, manifests, self.select)
-        return (
-            with_lenses(plan, self.plan.lenses, self.plan.ratios)
-            if "lens" in self.plan.evidence
-            else plan
-        )
+        return with_lenses(plan, self.plan.lenses) if "lens" in self.plan.evidence else plan
 
     def _fit(self, plan: ReplayPlan) -> None:
         """Fit the workloads of a plan's HPAs; what a second one measures more is added."""
