@@ -103,9 +103,10 @@ def _row(plan: ReplayPlan, run: str) -> dict[str, Any]:
     numbers = [k for k, c in enumerate(plan.chosen) if c.namespace == run]
     others = [k for k, c in enumerate(plan.chosen) if c.namespace != run]
     own = narrow_plan(plan, numbers)
-    span = plan.clocks.from_ms, plan.clocks.to_ms + 1
-    tried, setting = found_on(parts_of(narrow_plan(plan, others), *span), "scalereval", CPU)
-    judge = Tried(parts_of(own, *span), "scalereval", CPU)
+    span = [(plan.clocks.from_ms, plan.clocks.to_ms + 1)]
+    searched = parts_of(narrow_plan(plan, others), [span] * len(others))
+    tried, setting = found_on(searched, "scalereval", CPU)
+    judge = Tried(parts_of(own, [span] * len(numbers)), "scalereval", CPU)
     raw, seen = judge.of(Setting()), judge.of(setting)
     row: dict[str, Any] = {"run": run, "lens": str(setting.lens("", CPU)).removeprefix(": ")}
     better, worse = int((seen < raw).sum()), int((seen > raw).sum())

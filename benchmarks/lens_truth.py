@@ -5,8 +5,11 @@
 Each source is a fleet in closed loop (`benchmarks.truth_fleet`). With a lens, the controller reads
 means over `smoothing`, and what is recorded are the samples of 15 s from which it has them, at
 other times and by another factor. Without one, what the controller saw is recorded with the delays
-that real pipelines have, thinned to points. Sizes and pods are recorded at their own times. Seeds
-below 100 are for tuning.
+that real pipelines have, thinned to points. Sizes and pods are recorded at their own times.
+
+Runs are the many short ones of one service, whose usage is recorded noisily by a factor: with one
+target, only its ratio to the target can be known. They come through CSV, as an HPA each or as one.
+Seeds below 100 are for tuning.
 """
 
 from __future__ import annotations
@@ -34,11 +37,14 @@ from hpabatch.history.reader import open_history
 from hpabatch.history.schema import empty_frame
 from hpabatch.history.store.writer import write_table
 from hpabatch.model.lens import Lens
+from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.hpa import (
+    HPA,
     MetricIdentifier,
     MetricSpec,
     MetricTarget,
     PodsMetricSource,
+    ResourceMetricSource,
 )
 from hpabatch.model.plant import CUSTOM, RESOURCE, Pipeline, signal_name
 from hpabatch.model.quantity import Quantity
@@ -47,6 +53,12 @@ from hpabatch.model.versions import profile_for
 HPAS: Final = 12
 DAYS: Final = 2
 MAX_AGE_MS: Final = 150_000
+RUN_MINUTES: Final = 70
+RUN_DAYS: Final = 10
+RUN_TARGET: Final = 80
+RUN_NOISE: Final = 0.01
+RUNS: Final = 62
+RUN_SOURCES: Final = (Source(15_000, pods=False), Source(30_000), Source(60_000, windows=True))
 NEVER: Final = MetricSpec(
     type="Pods",
     pods=PodsMetricSource(
@@ -175,6 +187,80 @@ def sources_without(seed: int, count: int, work: Path) -> Iterator[dict[str, Any
             yield row_of(f"CSV {source.name}", none, found_in(history, fleet))
 
 
+def service_runs(seed: int, count: int) -> tuple[list[Truth], Tables]:
+    """Run one service many times in closed loop, under waves of load of some 15 minutes."""
+    (service,) = make_fleet(FleetOptions(hpas=1, weeks=1, seed=seed, sample_ms=SYNC_MS))
+    target = MetricTarget(type="Utilization", average_utilization=RUN_TARGET)
+    metric = MetricSpec(type="Resource", resource=ResourceMetricSource(name="cpu", target=target))
+    spec = replace(service.spec, min_replicas=1, max_replicas=10, metrics=(metric,), behavior=None)
+    request = service.workload.plant.signals[CPU].request_milli
+    assert request is not None
+    pods = replace(service.workload.plant.pods, startup_ms=((2000, 20_000),))
+    plant = replace(service.workload.plant, pods=pods)
+    minute, fleet = np.arange(RUN_MINUTES + 1), []
+    for k in range(count):
+        random = np.random.Generator(np.random.PCG64([seed, k, 13]))
+        waves = [
+            size * np.sin(2 * np.pi * (minute / random.uniform(*minutes) + random.random()))
+            for size, minutes in ((0.45, (12, 18)), (0.25, (5, 9)))
+        ]
+        noise = 0.04 * random.standard_normal(minute.size)
+        load = random.uniform(2, 4) * np.maximum(1 + sum(waves) + noise, 0.1)
+        work = {CPU: (load * request).astype(np.int64)}
+        workload = replace(
+            service.workload, namespace=f"run-{k:02}", plant=plant, work=work, initial=3
+        )
+        fleet.append(replace(service, spec=default_hpa(HPA("app", "any", spec=spec)).spec,
+                             workload=workload))  # fmt: skip
+    steps = RUN_MINUTES * 60_000 // SYNC_MS
+    cases = [replace(case_of(t, t.spec, TODAY, 0, 1, SYNC_MS), steps=steps) for t in fleet]
+    return fleet, export_run(cases, profile_for(K8S), seed=seed).tables
+
+
+def recorded_runs(tables: Tables, ratio: float, seed: int, apart: bool) -> Tables:
+    """Return usage recorded by a factor, and sizes, over days; `apart`: each run is an HPA."""
+    random = np.random.Generator(np.random.PCG64([seed, 17]))
+    usage = tables["pod_metrics"]
+    noise = pl.Series(np.exp(RUN_NOISE * random.standard_normal(usage.height)))
+    seen = (pl.col("cpu_milli") * noise / ratio).round().cast(pl.Int64)
+    found = {"pod_metrics": usage.with_columns(cpu_milli=seen), "scales": tables["scales"]}
+    number = pl.col("namespace").str.tail(2).cast(pl.Int64)
+    every_ms = RUN_DAYS * DAY_MS // 62 // SYNC_MS * SYNC_MS
+    later = pl.duration(milliseconds=number * every_ms)
+    changed = [pl.col("ts") + later]
+    if not apart:
+        changed += [pl.lit("one").alias("namespace")]
+    pods = pl.concat_str("namespace", pl.lit("-"), "pod")
+    found["pod_metrics"] = found["pod_metrics"].with_columns(pod=pods, uid=pods)
+    return {name: frame.with_columns(changed) for name, frame in found.items()}
+
+
+def found_in_runs(
+    seed: int, count: int, ratio: float, source: Source, apart: bool, work: Path
+) -> LensEstimate:
+    """Return what is found of runs that came through CSV, each as an HPA (`apart`) or as one."""
+    fleet, tables = service_runs(seed, count)
+    if not apart:
+        workload = replace(fleet[0].workload, namespace="one")
+        fleet = [replace(fleet[0], workload=workload)]
+    rows = recorded_runs(tables, ratio, seed, apart)
+    known = [Known(t, None) for t in fleet]
+    return found_in(import_source(rows, known, source, work / source.name), fleet)
+
+
+def sources_of_runs(seed: int, count: int, work: Path) -> Iterator[dict[str, Any]]:
+    """Yield a row for each recording of runs, every third one without a factor."""
+    kinds = [(source, apart) for source in RUN_SOURCES for apart in (True, False)]
+    for k in range(count):
+        random = np.random.Generator(np.random.PCG64([seed, k, 19]))
+        ratio = round(float(random.uniform(0.75, 1.3)), 3) if k % 3 else 1.0
+        source, apart = kinds[k % len(kinds)]
+        own = seed * 1000 + 800 + k
+        found = found_in_runs(own, RUNS, ratio, source, apart, work / f"runs-{k}")
+        name = f"runs {k}, {source.name}, {'apart' if apart else 'as one'}"
+        yield row_of(name, Lens(CPU, scale=ratio), found)
+
+
 def row_of(name: str, lens: Lens, found: LensEstimate) -> dict[str, Any]:
     """Return truth and finding side by side; shares are of intervals that hold the truth."""
     row: dict[str, Any] = {"source": name, "used": found.used, "why": found.why, "p": found.p}
@@ -185,7 +271,7 @@ def row_of(name: str, lens: Lens, found: LensEstimate) -> dict[str, Any]:
         low, high = (None, None) if interval is None else (interval.low, interval.high)
         covers = None if interval is None else interval.low <= true <= interval.high
         row |= {f"{key}_low": low, f"{key}_high": high, f"{key}_covers": covers}
-    row |= {"applied": str(found.lens), "changes": found.searched_changes}
+    row |= {"applied": str(found.lens), "changes": found.searched_changes, "as_if": found.as_if}
     return row
 
 
@@ -195,18 +281,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sources", type=int, default=30)
     parser.add_argument("--none", type=int, default=6, help="sources without a lens")
+    parser.add_argument("--runs", type=int, default=9, help="sources of many short runs")
     parser.add_argument("--work", type=Path, default=Path("build/lens_truth"))
     given = parser.parse_args(arguments)
     work, rows = given.work / str(given.seed), []
-    for part in (sources_with, sources_without):
-        for row in part(given.seed, given.sources if part is sources_with else given.none, work):
+    parts = {
+        sources_with: given.sources,
+        sources_without: given.none,
+        sources_of_runs: given.runs,
+    }
+    for part, count in parts.items():
+        for row in part(given.seed, count, work):
             rows.append(row)
             print({k: v for k, v in row.items() if v is not None}, flush=True)
     frame = pl.DataFrame(rows, infer_schema_length=None)
     frame.write_parquet(work / "found.parquet")
     lenses = frame.filter(pl.col("source").str.starts_with("lens"))
     print(lenses.select(pl.col("used").mean(), pl.selectors.ends_with("_covers").mean()))
-    none = frame.filter(~pl.col("source").str.starts_with("lens"))
+    runs = frame.filter(pl.col("source").str.starts_with("runs"))
+    off = (pl.col("ratio") / pl.col("ratio_true") - 1).abs().alias("off")
+    told = pl.col("as_if") != ""
+    print(runs.group_by(pl.col("ratio_true") == 1).agg(pl.len(), told.sum(), off.max()))
+    none = frame.filter(~pl.col("source").str.contains("^(lens|runs)"))
     print(none.group_by("source", maintain_order=True).agg(pl.len(), pl.col("used").sum()))
     return 0
 

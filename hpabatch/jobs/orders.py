@@ -64,7 +64,8 @@ def options_of(request: Request) -> dict[str, Any]:
 def lens_values(lens: Lens) -> dict[str, Any]:
     """Return a lens as plain values; `Lens(**values)` reads it again."""
     names = ("signal", "cluster", "lag_ms", "smoothing_ms", "scale")
-    return {name: getattr(lens, name) for name in names}
+    told = {"as_if": lens.as_if} if lens.as_if else {}
+    return {name: getattr(lens, name) for name in names} | told
 
 
 def lenses_of(plan: ReplayPlan) -> list[list[dict[str, Any]]] | None:

@@ -28,6 +28,7 @@ class Lens:
 
     A recorded sample counted `lag_ms` after its recorded time (before, if negative), as the mean of
     the pod's samples over the `smoothing_ms` up to it, times `scale`. `cluster` None: all clusters.
+    `as_if`: of a scale that may as well be the targets', what it stands for.
     """
 
     signal: str
@@ -36,6 +37,7 @@ class Lens:
     smoothing_ms: int = 0
     scale: float = 1.0
     place: str = field(default="", compare=False)
+    as_if: str = field(default="", compare=False)
 
     @property
     def changes(self) -> bool:
@@ -114,7 +116,16 @@ def disagreeing(lenses: Lenses) -> Lens | None:
 
 def ratio_words(lens: Lens) -> str:
     """Return what is known of a source of which only the ratio of scale to targets is."""
-    return f"{lens}, or all targets / {lens.scale:g}"
+    return f"{lens}, {lens.as_if or f'or all targets / {lens.scale:g}'}"
+
+
+def ratios_words(ratios: Lenses, lenses: Lenses) -> list[str]:
+    """Return the words of ratios, with whether they are among the lenses that are applied."""
+    applied = [lens_of(lenses, one.cluster or "", one.signal).scale == one.scale for one in ratios]
+    return [
+        f"{ratio_words(one)} ({'applied' if done else 'not applied; --lens ratio applies it'})"
+        for one, done in zip(ratios, applied, strict=True)
+    ]
 
 
 def words_of(lenses: Iterable[Lens]) -> str:

@@ -27,7 +27,7 @@ from hpabatch.report.base import (
     row_label,
     skipped_rows,
 )
-from hpabatch.report.lens import lens_lines, lens_rows
+from hpabatch.report.lens import lens_lines, lens_rows, ratio_lines
 from hpabatch.report.numbers import nonempty, share, skill
 from hpabatch.report.replay import evidence_lines, sizes_line
 
@@ -74,6 +74,7 @@ class FidelityReport(Report):
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate sums, HPAs, and why there is no advice on some."""
         hpas, skipped = self.found.hpas, self.found.skipped
+        yield from ratio_lines(self.found.evidence)
         yield from _total_lines(self.found)
         yield from lens_lines(self.found.lenses)
         yield ""

@@ -26,7 +26,7 @@ from hpabatch.report.base import (
     skipped_rows,
 )
 from hpabatch.report.forms import schema_of
-from hpabatch.report.lens import lens_told
+from hpabatch.report.lens import lens_told, ratio_lines
 from hpabatch.report.numbers import memory
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class FitReport(Report):
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate the HPAs, each with its first signal."""
+        yield from ratio_lines(self.evidence)
         several = len({item.cluster for item in self.hpas}) > 1
         rows = [_cells(item, several) for item in self.hpas]
         yield Grid(HEADS, rows, frame=self.frame(), columns=FIT_FACTS.columns)

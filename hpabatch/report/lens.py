@@ -16,7 +16,7 @@ _TIMES: Final = ("lag_ms", "smoothing_ms")
 
 
 def lens_lines(lenses: Sequence[LensEstimate]) -> Iterator[str]:
-    """Yield what was found of each source."""
+    """Yield what was found of each source; a ratio has a line of its own (`ratio_lines`)."""
     for one in lenses:
         source = printable(f"{one.cluster}: {one.signal}")
         if not one.used:
@@ -30,11 +30,12 @@ def lens_lines(lenses: Sequence[LensEstimate]) -> Iterator[str]:
             yield f"  - {printable(_entry(one.lens))}"
         if one.lag_ms is not None:
             yield f"  95 %: {_intervals(one)}"
-        if one.ratio_told:
-            yield (
-                f"  usage × {one.found.ratio:g} fits better, but with targets alike a scale is no "
-                "other than other targets: state the targets, or give the scale in a lens file"
-            )
+
+
+def ratio_lines(evidence: Mapping[str, str]) -> Iterator[str]:
+    """Yield in a line the sources of which only the ratio of scale to targets is known."""
+    if "ratio" in evidence:
+        yield f"Ratio of scale to targets: {printable(evidence['ratio'])}"
 
 
 def lens_told(evidence: Mapping[str, str]) -> str:
@@ -51,6 +52,7 @@ def _row(one: LensEstimate) -> dict[str, Any]:
     names = ("cluster", "signal", "used", "why")
     row: dict[str, Any] = {name: getattr(one, name) for name in names}
     row |= {name: getattr(one.lens, name) for name in (*_TIMES, "scale")}
+    row |= {"as_if": one.as_if}
     for name in (*_TIMES, "ratio"):
         interval = getattr(one, name)
         low, high = (None, None) if interval is None else map(_finite, interval)

@@ -205,6 +205,7 @@ def _evidence(told: Mapping[str, Any]) -> Iterator[str]:
         else "",
     )
     yield f"fidelity: {', '.join(filter(None, parts)) or 'not measured'}"
-    if "lens" in evidence:
-        yield f"lens: {evidence['lens']}"
+    for name in ("ratio", "lens"):
+        if name in evidence:
+            yield f"{name}: {evidence[name]}"
     yield f"made by hpabatch {told['hpabatch']} from sweep sha256 {told['sweep']['sha256'] or '?'}"

@@ -27,7 +27,7 @@ from hpabatch.report.base import (
     row_label,
     skipped_rows,
 )
-from hpabatch.report.lens import lens_told
+from hpabatch.report.lens import lens_told, ratio_lines
 from hpabatch.report.numbers import number, points, share, signed, skill
 
 if TYPE_CHECKING:
@@ -123,6 +123,7 @@ class ReplayReport(Report):
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate sums, HPAs, those most worth a look, score and sensitivity."""
         many = many_clusters(self.summary)
+        yield from ratio_lines(self.evidence)
         yield from total_lines(self.totals)
         yield ""
         if self.attention.height:

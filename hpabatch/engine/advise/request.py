@@ -170,9 +170,10 @@ class AdviseRequest(Spread, SweptAdviceRequest):
     lens: str = option(
         "path",
         "How the controller saw recorded samples: none (as they are), auto (lag, smoothing and "
-        "scale are estimated), or a lens file (docs/fidelity.md).",
+        "scale are estimated), ratio (the same; where targets are alike, usage is multiplied by "
+        "the ratio of scale to targets), or a lens file (docs/fidelity.md).",
         AUTO_LENS,
-        metavar="none|auto|FILE",
+        metavar="none|auto|ratio|FILE",
     )
     map: str | None = option(
         "path", "Map file of a table (see `import table`): meaning and units.", metavar="FILE"

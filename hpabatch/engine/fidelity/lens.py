@@ -2,7 +2,8 @@
 
 A source is a signal of a cluster. Its lens is searched on a part of the HPAs that read it (of few,
 on a part of the time) and judged on the rest. It is used only if it is significantly better there,
-and if what it changes is more than the recording leaves open anyway.
+and if what it changes is more than the recording leaves open anyway. Where targets are alike, only
+the ratio of scale to targets can be known: it is told, and used if that is asked for.
 """
 
 from __future__ import annotations
@@ -28,35 +29,34 @@ from hpabatch.engine.fidelity.lens_search import (
     search,
 )
 from hpabatch.engine.fleet.candidates import Candidate
-from hpabatch.engine.fleet.membership import ScaleKey
+from hpabatch.engine.fleet.membership import Place
 from hpabatch.engine.fleet.plan import ReplayPlan, See, narrow_plan, with_lenses
-from hpabatch.engine.fleet.request import AUTO_LENS, NO_LENS
+from hpabatch.engine.fleet.request import AUTO_LENS, NO_LENS, RATIO_LENS
 from hpabatch.engine.fleet.selectors import check_lenses
+from hpabatch.engine.fleet.sources import POD_TABLES
 from hpabatch.engine.replay.run import Progress
 from hpabatch.engine.shards.read import DAY_MS
 from hpabatch.engine.shards.shard import scale_columns
 from hpabatch.history.base import History
 from hpabatch.inputs.lenses import read_lens_file
-from hpabatch.layout.records import I64
 from hpabatch.model.lens import CPU, MEMORY, Lens
 from hpabatch.model.plant import signal_name
 
-FEW_HPAS: Final = 16
-ENOUGH_CHANGES: Final = 400
-MOST_HPAS: Final = 64
-"""HPAs are taken by their recorded changes: so few, or more until there are enough changes."""
+MOST_TICKS: Final = 1_500_000
+"""Ticks to search on and to judge by, each counted once per pod; days of most changes first."""
 
 FEWEST_HPAS: Final = 4
-"""Of fewer HPAs the first half of the time is searched on, the second judges."""
+"""Of fewer HPAs with changes the time until half of these is searched on, the rest judges."""
 
-MOST_DAYS: Final = 2
-MOST_DAY_ROWS: Final = 400_000
-FEWEST_CHANGES: Final = 3
 FEWEST_EPISODES: Final = 10
 """With fewer recorded changes on either side nothing is estimated."""
 
 USED_P: Final = 0.01
 LEAST_TARGETS_APART: Final = 1.2
+OPEN_RATIO: Final = 0.01
+OPEN_RATIO_MS: Final = 15_000
+"""Sources of known ratio are off by up to so much for each such time between samples."""
+
 _EPOCH: Final = date(1970, 1, 1)
 
 
@@ -66,8 +66,8 @@ class LensEstimate:
 
     `found` is the best candidate, `ratio` the interval of scale to stated targets. `lens` is what
     is used; one that changes nothing, if none is, which `why` explains. `better` and `worse` half
-    hours were judged by it, `p` is that of the sign test. `ratio_told`: the recording shows a ratio
-    other than 1, but not whether it is the scale's or the targets'.
+    hours were judged by it, `p` is that of the sign test. `as_if`: the recording shows a ratio
+    other than 1, but not whether it is the scale's or the targets'; what it stands for, "": none.
     """
 
     cluster: str
@@ -85,7 +85,7 @@ class LensEstimate:
     better: int = 0
     worse: int = 0
     p: float = 1.0
-    ratio_told: bool = False
+    as_if: str = ""
 
     @property
     def used(self) -> bool:
@@ -95,13 +95,18 @@ class LensEstimate:
     @property
     def ratio_lens(self) -> Lens:
         """The ratio that was found, as if it were a scale."""
-        return Lens(self.signal, self.cluster, scale=self.found.ratio)
+        return Lens(self.signal, self.cluster, scale=self.found.ratio, as_if=self.as_if)
+
+    def seen(self, with_ratio: bool) -> Lens:
+        """Return the lens that is used, or the same one with a ratio that was found."""
+        known = with_ratio and self.as_if
+        return replace(self.lens, scale=self.found.ratio) if known else self.lens
 
 
 def through_lens(
     plan: ReplayPlan, lens: str, progress: Progress | None = None
 ) -> tuple[ReplayPlan, list[LensEstimate]]:
-    """Return a replay through a lens: "none", "auto" or a lens file; and what was estimated.
+    """Return a replay through a lens: "none", "auto", "ratio" or a file; and what was estimated.
 
     Raises:
         UsageError: the file is wrong, or a lens of it is of nothing in the history.
@@ -109,10 +114,11 @@ def through_lens(
     """
     if lens == NO_LENS:
         return plan, []
-    if lens == AUTO_LENS:
+    if lens in (AUTO_LENS, RATIO_LENS):
         found = estimate_lenses(plan, progress)
-        ratios = [one.ratio_lens for one in found if one.ratio_told and one.lens.scale == 1]
-        return with_lenses(plan, [one.lens for one in found if one.used], ratios), found
+        seen = [one.seen(with_ratio=lens == RATIO_LENS) for one in found]
+        ratios = [one.ratio_lens for one in found if one.as_if]
+        return with_lenses(plan, [one for one in seen if one.changes], ratios), found
     lenses = read_lens_file(lens)
     check_lenses(lenses, plan.everyone)
     return with_lenses(plan, lenses), []
@@ -179,8 +185,6 @@ def _estimate(plan: ReplayPlan, cluster: str, signal: str) -> LensEstimate:
         return told
     tried, chosen = found_on(split.searched, cluster, signal)
     open_ = _left_open(split.searched, signal)
-    if not _targets_differ(split, signal):
-        chosen = chosen._replace(ratio=1.0)
     lag = tried.interval("lag_ms")
     told = replace(
         told,
@@ -190,26 +194,43 @@ def _estimate(plan: ReplayPlan, cluster: str, signal: str) -> LensEstimate:
         smoothing_ms=tried.interval("smoothing_ms"),
         ratio=tried.interval("ratio"),
     )
-    return _judged(told, split, tried, chosen, open_)
+    judge = Tried(split.judged, cluster, signal)
+    targets = _targets(split, signal)
+    if any(max(known) >= LEAST_TARGETS_APART * min(known) for known in targets.values()):
+        return _judged(told, judge, tried, chosen, open_, RAW)
+    base = _alike(judge, chosen)
+    if base != RAW:
+        as_if = f"{_as_if(targets, base.ratio)}: {_equal(judge, base)}"
+        told = replace(told, found=told.found._replace(ratio=base.ratio), as_if=as_if)
+    return _judged(told, judge, tried, chosen._replace(ratio=base.ratio), open_, base)
+
+
+def _alike(judge: Tried, chosen: Setting) -> Setting:
+    """Return the ratio of scale to targets alone if it is one and fits better elsewhere, or RAW."""
+    ratio = RAW._replace(ratio=chosen.ratio)
+    both = (chosen, ratio)
+    p = max(_compared(judge, one, one._replace(ratio=1.0))[0] for one in both)
+    return ratio if p <= USED_P else RAW
 
 
 def _judged(
-    told: LensEstimate, split: _Split, tried: Tried, chosen: Setting, open_: _Open
+    told: LensEstimate, judge: Tried, tried: Tried, chosen: Setting, open_: _Open, base: Setting
 ) -> LensEstimate:
-    """Return an estimate with the verdict of the HPAs and times that were not searched on."""
-    judge = Tried(split.judged, told.cluster, told.signal)
-    best = tried.best()
-    if told.ratio is not None and told.ratio.excludes(1, 1) and chosen.ratio == 1:
-        p = _compared(judge, best, best._replace(ratio=1.0))[0]
-        told = replace(told, ratio_told=p <= USED_P)
-    if chosen == RAW:
-        return replace(told, why="nothing that goes beyond what the recording leaves open")
-    plain = tried.best(lambda s: open_.low_ms <= s.lag_ms <= open_.high_ms and s[1:] == RAW[1:])
-    p, better, worse = max(_compared(judge, chosen, other) for other in (RAW, plain))
+    """Return an estimate with the verdict of the HPAs and times that were not searched on.
+
+    `base` is what a lens is compared with: none, or the ratio of scale to targets alone.
+    """
+    if chosen == base:
+        only = "targets are alike, so only the ratio of scale to targets is known"
+        nothing = "nothing that goes beyond what the recording leaves open"
+        return replace(told, why=only if told.as_if else nothing)
+    plain = tried.best(lambda s: open_.low_ms <= s.lag_ms <= open_.high_ms and s[1:] == base[1:])
+    p, better, worse = max(_compared(judge, chosen, other) for other in (base, plain))
     told = replace(told, better=better, worse=worse, p=p)
     if p > USED_P:
         return replace(told, why="not significantly better where it was not searched on")
-    return replace(told, lens=chosen.lens(told.cluster, told.signal), why="")
+    lens = chosen.lens(told.cluster, told.signal)
+    return replace(told, lens=replace(lens, scale=1.0) if told.as_if else lens, why="")
 
 
 def _compared(judge: Tried, one: Setting, other: Setting) -> tuple[float, int, int]:
@@ -228,18 +249,26 @@ def found_on(parts: Sequence[Part], cluster: str, signal: str) -> tuple[Tried, S
 
 
 class _Open(NamedTuple):
-    """What a recording leaves open: lags that are none, and means that change nothing in it."""
+    """What a recording leaves open: lags that are none, and means that change nothing in it.
+
+    Sizes that are recorded late, and pods that are ready unseen, look like ratios up to `ratio`.
+    """
 
     low_ms: int
     high_ms: int
     mean_ms: int
+
+    @property
+    def ratio(self) -> float:
+        """The largest ratio of scale to targets that is none; as far below 1 it is none, too."""
+        return 1 + OPEN_RATIO * max(-self.low_ms / OPEN_RATIO_MS, 1)
 
 
 def _effective(tried: Tried, intervals: dict[str, Interval], open_: _Open) -> Setting:
     """Return the best candidate in which only that changes whose interval excludes no effect."""
     lag = intervals["lag_ms"].excludes(open_.low_ms, open_.high_ms)
     smoothing = intervals["smoothing_ms"].excludes(0, open_.mean_ms)
-    ratio = intervals["ratio"].excludes(1, 1)
+    ratio = intervals["ratio"].excludes(1 / open_.ratio, open_.ratio)
     return tried.best(
         lambda s: (
             (lag or s.lag_ms == 0)
@@ -283,9 +312,9 @@ def _window_ms(parts: Sequence[Part], signal: str) -> int:
     return max(found)
 
 
-def _targets_differ(split: _Split, signal: str) -> bool:
-    """Say whether the HPAs state targets far enough apart to tell scale and target apart."""
-    kinds: dict[str, set[float]] = {}
+def _targets(split: _Split, signal: str) -> dict[str, set[float]]:
+    """Return the targets that HPAs state of a signal: percentages as "pct", values as "value"."""
+    found: dict[str, set[float]] = {}
     for part in [*split.searched, *split.judged]:
         for recording in part.recordings:
             for metric in recording.candidate.spec.metrics:
@@ -294,15 +323,33 @@ def _targets_differ(split: _Split, signal: str) -> bool:
                     continue
                 target = source.target
                 if target.average_utilization is not None:
-                    kinds.setdefault("pct", set()).add(float(target.average_utilization))
+                    found.setdefault("pct", set()).add(float(target.average_utilization))
                 elif target.average_value is not None:
                     value = float(target.average_value.milli())
-                    kinds.setdefault("value", set()).add(value)
-    return any(max(v) >= LEAST_TARGETS_APART * min(v) for v in kinds.values())
+                    found.setdefault("value", set()).add(value)
+    return found
+
+
+def _as_if(targets: dict[str, set[float]], ratio: float) -> str:
+    """Return what a ratio of scale to targets stands for, in words."""
+    much = f"{abs(1 / ratio - 1):.0%}".replace("%", " %")
+    known = targets.get("pct", set())
+    text = f"as if targets were {much} {'higher' if ratio < 1 else 'lower'}"
+    if list(targets) == ["pct"] and len(known) == 1:
+        (target,) = known
+        text = f"as if the target were {target / ratio:.0f} instead of {target:.0f}"
+    requests = f", or requests {much} {'larger' if ratio < 1 else 'smaller'}"
+    return text + (requests if known else "")
+
+
+def _equal(judge: Tried, one: Setting) -> str:
+    """Return what a candidate explains where it was not searched on."""
+    before, after = (f"{100 * judge.equal(s):.0f}" for s in (RAW, one))
+    return f"equal ticks {before} -> {after} %"
 
 
 def _hpas(parts: Sequence[Part]) -> int:
-    return sum(len(part.recordings) for part in parts)
+    return len({id(r.candidate) for part in parts for r in part.recordings})
 
 
 def _changes(parts: Sequence[Part]) -> int:
@@ -313,60 +360,112 @@ def _changes(parts: Sequence[Part]) -> int:
 
 
 def _split(plan: ReplayPlan, cluster: str, signal: str) -> _Split:
-    """Return the HPAs of a source with the most changes, those to search on and those to judge."""
-    changes = _change_times(plan, cluster)
-    known = [
-        (k, changes.get(c.target, np.zeros(0, np.int64)))
-        for k, c in enumerate(plan.chosen)
-        if c.cluster == cluster and signal in _signals(c) and plan.rows[k] <= MOST_DAY_ROWS
-    ]
-    known = [(k, ts_ms) for k, ts_ms in known if ts_ms.size >= FEWEST_CHANGES]
-    known.sort(key=lambda one: (-one[1].size, one[0]))
-    before = np.cumsum([0, *(ts_ms.size for _, ts_ms in known)])
-    taken = max(FEW_HPAS, int(np.searchsorted(before, ENOUGH_CHANGES)))
-    known = known[: min(taken, MOST_HPAS)]
-    if not known:
+    """Return the HPAs of a source, or of few their time, to search on and to judge by."""
+    changes = _changes_of(plan, cluster, signal)
+    days = _days(plan, cluster, signal, changes)
+    hpas = days.group_by("hpa").agg(pl.col("changes").sum())
+    hpas = hpas.sort("changes", "hpa", descending=[True, False])
+    if (hpas["changes"] > 0).sum() >= FEWEST_HPAS:
+        cut = [days.filter(pl.col("hpa").is_in(hpas["hpa"].gather_every(2, k))) for k in (0, 1)]
+        return _Split(*(_parts(plan, some) for some in cut))
+    own = changes.join(days, on=["hpa", "day"], how="semi")["ts_ms"]
+    if own.is_empty():
         return _Split([], [])
-    from_ms, to_ms = _busiest(np.concatenate([ts_ms for _, ts_ms in known]))
-    numbers = [k for k, _ in known]
-    if len(numbers) >= FEWEST_HPAS:
-        spans = [(numbers[0::2], from_ms, to_ms), (numbers[1::2], from_ms, to_ms)]
-    else:
-        middle_ms = (from_ms + to_ms) // 2
-        spans = [(numbers, from_ms, middle_ms), (numbers, middle_ms, to_ms)]
-    return _Split(*(_parts(plan, sorted(some), *span) for some, *span in spans))
+    middle_ms = own.sort()[own.len() // 2]
+    before = pl.col("to_ms").clip(upper_bound=middle_ms)
+    after = pl.col("from_ms").clip(lower_bound=middle_ms)
+    return _Split(*(_parts(plan, days.with_columns(part)) for part in (before, after)))
 
 
-def _change_times(plan: ReplayPlan, cluster: str) -> dict[ScaleKey, I64]:
-    """Return when the sizes of a cluster's targets changed, ms."""
+def _changes_of(plan: ReplayPlan, cluster: str, signal: str) -> pl.DataFrame:
+    """Return when the sizes of a source's HPAs changed: hpa (position), ts_ms, day (in ms)."""
     scales = plan.history.read("scales").filter(pl.col("cluster") == cluster)
-    first_ms, last_ms = plan.clocks.from_ms, plan.clocks.to_ms
-    found = {}
-    for key, scale in scale_columns(scales).items():
-        ts_ms = scale.ts_ms[scale.resized()]
-        found[key] = ts_ms[(ts_ms >= first_ms) & (ts_ms <= last_ms)]
-    return found
+    known = scale_columns(scales)
+    rows: list[tuple[int, int]] = []
+    for k, candidate in enumerate(plan.chosen):
+        if candidate.cluster == cluster and signal in _signals(candidate):
+            scale = known.get(candidate.target)
+            own = [] if scale is None else scale.ts_ms[scale.resized()].tolist()
+            rows += [(k, ts_ms) for ts_ms in own]
+    frame = pl.DataFrame(rows, {"hpa": pl.Int64, "ts_ms": pl.Int64}, orient="row")
+    return frame.with_columns(day=pl.col("ts_ms") // DAY_MS * DAY_MS)
 
 
-def _busiest(ts_ms: I64) -> tuple[int, int]:
-    """Return the days in a row with the most changes, as first and last ms."""
-    days = ts_ms // DAY_MS
-    counts = np.bincount(days - days.min(), minlength=MOST_DAYS)
-    sums = np.convolve(counts, np.ones(MOST_DAYS, np.int64), "valid")
-    first = int(days.min()) + int(np.argmax(sums))
-    return first * DAY_MS, (first + MOST_DAYS) * DAY_MS
+def _days(plan: ReplayPlan, cluster: str, signal: str, changes: pl.DataFrame) -> pl.DataFrame:
+    """Return the days of a source's HPAs up to MOST_TICKS: hpa, day, from_ms, to_ms, changes.
+
+    A day is the time in it in which the HPA has pods, and samples of them.
+    """
+    names = ["namespace", "place"]
+    owners = pl.DataFrame(
+        [
+            (k, *place)
+            for k, candidate in enumerate(plan.chosen)
+            if candidate.cluster == cluster and signal in _signals(candidate)
+            for place in plan.places[k]
+        ],
+        {"hpa": pl.Int64, **dict.fromkeys(names, pl.String)},
+        orient="row",
+    )
+    sizes = pl.concat([plan.history.sizes(table) for table in POD_TABLES])
+    days = sizes.filter(pl.col("cluster") == cluster).join(owners, on=names, nulls_equal=True)
+    days = days.select("hpa", day=pl.col("day").cast(pl.Int64) * DAY_MS).unique()
+    pods = plan.history.select("pods", cluster, owners.select(names).rows())
+    first_ms, last_ms = plan.clocks.from_ms, plan.clocks.to_ms + 1
+    lives = pods.select(
+        "namespace",
+        place="target",
+        from_ms=pl.col("created").dt.epoch("ms").fill_null(first_ms),
+        to_ms=pl.col("gone").dt.epoch("ms").fill_null(last_ms),
+    )
+    begin_ms = pl.max_horizontal("from_ms", "day", pl.lit(first_ms))
+    end_ms = pl.min_horizontal("to_ms", pl.col("day") + DAY_MS, pl.lit(last_ms))
+    lived = (
+        days.join(owners, on="hpa")
+        .join(lives, on=names, nulls_equal=True)
+        .with_columns(from_ms=begin_ms, to_ms=end_ms)
+        .filter(pl.col("from_ms") < pl.col("to_ms"))
+        .group_by("hpa", "day")
+        .agg(
+            pl.col("from_ms").min(),
+            pl.col("to_ms").max(),
+            ticks=(pl.col("to_ms") - pl.col("from_ms")).sum() // plan.clocks.grid.period_ms,
+        )
+    )
+    counts = changes.group_by("hpa", "day").agg(changes=pl.len())
+    found = lived.join(counts, on=["hpa", "day"], how="left").with_columns(
+        pl.col("changes").fill_null(0).cast(pl.Int64)
+    )
+    found = found.sort("changes", "day", "hpa", descending=[True, False, False])
+    kept = (pl.col("ticks").cum_sum() <= MOST_TICKS) | (pl.int_range(pl.len()) == 0)
+    return found.filter(kept).sort("hpa", "day")
 
 
-def _parts(plan: ReplayPlan, numbers: list[int], from_ms: int, to_ms: int) -> list[Part]:
-    """Return some HPAs, of which the samples of some days are read."""
-    first, last = (_EPOCH + timedelta(milliseconds=ms) for ms in (from_ms - DAY_MS, to_ms))
-    days = {
+def _parts(plan: ReplayPlan, days: pl.DataFrame) -> list[Part]:
+    """Return HPAs in the time of some of their days, with the samples of these and the days before.
+
+    Days that follow each other are one time.
+    """
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for hpa, from_ms, to_ms in days.select("hpa", "from_ms", "to_ms").iter_rows():
+        if from_ms < to_ms:
+            own = spans.setdefault(hpa, [])
+            before_ms = own.pop()[0] if own and own[-1][1] == from_ms else from_ms
+            own.append((before_ms, to_ms))
+    read: dict[Place, set[date]] = {}
+    for hpa, own in spans.items():
+        for place in plan.places[hpa]:
+            for from_ms, to_ms in own:
+                first, last = from_ms // DAY_MS - 1, (to_ms - 1) // DAY_MS
+                theirs = (_EPOCH + timedelta(days=k) for k in range(first, last + 1))
+                read.setdefault(place, set()).update(theirs)
+    sampled = {
         table: {
-            place: {day: rows for day, rows in known.items() if first <= day <= last}
+            place: {day: rows for day, rows in known.items() if day in read.get(place, ())}
             for place, known in places.items()
         }
         for table, places in plan.days.items()
     }
     history = cast(History, KeptSamples(plan.history))
-    own = narrow_plan(replace(plan, days=days, history=history), numbers)
-    return parts_of(own, from_ms, to_ms)
+    own_plan = narrow_plan(replace(plan, days=sampled, history=history), sorted(spans))
+    return parts_of(own_plan, [spans[hpa] for hpa in sorted(spans)])

@@ -30,7 +30,7 @@ SMOOTHINGS_MS: Final = (0, 30_000, 60_000, 90_000, 120_000, 180_000, 240_000, 30
 COARSE_SMOOTHINGS_MS: Final = (0, 60_000, 180_000, 300_000)
 COARSE_RATIOS: Final = (0.5, 0.7, 0.85, 1.2, 1.4, 2.0, 3.0)
 COARSE_FACTORS: Final = (0.8, 0.9, 1.1, 1.25)
-FINE: Final = (0.75, 0.9, 0.95, 0.98, 1.02, 1.05, 1.1, 1.33)
+FINE: Final = (0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 1.005, 1.01, 1.02, 1.05, 1.1, 1.33)
 LEAST_RATIO: Final = 0.3
 MOST_RATIO: Final = 5.0
 MOST_MOVES: Final = 6
@@ -72,15 +72,17 @@ class Part(NamedTuple):
     recordings: Sequence[Recording]
 
 
-def parts_of(plan: ReplayPlan, from_ms: int, to_ms: int) -> list[Part]:
-    """Return a plan's HPAs with what was recorded of them in some time, shard by shard."""
+def parts_of(plan: ReplayPlan, spans: Sequence[Sequence[tuple[int, int]]]) -> list[Part]:
+    """Return a plan's HPAs with what was recorded of them in their spans (ms), shard by shard."""
     found = []
     for first, last in plan.shards:
         places = plan.places[first:last]
         given = read_shard(plan, plan.chosen[first:last], places)
+        own = {id(c): theirs for c, theirs in zip(plan.chosen, spans, strict=True)}
         recordings = [
-            wide(recording, given.scales[recording.candidate.target], from_ms, to_ms)
+            wide(recording, given.scales[recording.candidate.target], *span)
             for recording in recordings_of(plan, given, places)
+            for span in own[id(recording.candidate)]
         ]
         found.append(Part(plan, given, [r for r in recordings if r.now_ms.size > 1]))
     return found
@@ -119,6 +121,7 @@ class Tried:
     cluster: str
     signal: str
     found: dict[Setting, F64] = field(default_factory=dict)
+    _equal: dict[Setting, float] = field(default_factory=dict)
 
     def of(self, setting: Setting) -> F64:
         """Return the losses under a candidate."""
@@ -128,12 +131,21 @@ class Tried:
 
     def _run(self, setting: Setting) -> F64:
         lens = setting.lens(self.cluster, self.signal)
-        blocks = [np.zeros(0)]
+        blocks, same, ticks = [np.zeros(0)], 0, 0
         for part in self.parts:
             plan = with_lenses(part.plan, [lens] if lens.changes else [])
             trials = stated_trials(plan, part.given, part.recordings)
             blocks += map(losses, part.recordings, trials)
+            for plain in (trial.plain for trial in trials):
+                same += int((plain.wished == plain.seen).sum())
+                ticks += plain.seen.size
+        self._equal[setting] = same / max(ticks, 1)
         return np.concatenate(blocks)
+
+    def equal(self, setting: Setting) -> float:
+        """Return the share of ticks that decide the recorded size under a candidate."""
+        self.of(setting)
+        return self._equal[setting]
 
     def best(self, of: Callable[[Setting], bool] = lambda _: True) -> Setting:
         """Return the candidate with the least loss of those tried; of equal ones the plainest."""

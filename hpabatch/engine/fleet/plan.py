@@ -49,7 +49,7 @@ from hpabatch.history.polars_errors import BROKEN
 from hpabatch.history.provenance import guesses_told
 from hpabatch.history.reader import History
 from hpabatch.layout.records import I64
-from hpabatch.model.lens import Lens, ratio_words, words_of
+from hpabatch.model.lens import Lens, ratios_words, words_of
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.versions import Profile
 
@@ -72,7 +72,7 @@ class ReplayPlan:
     `everyone` are all HPAs of the clusters, `chosen` those to replay, in order of cluster,
     namespace and name. `places` belong to `chosen`: where their pods are. `rivals` are, of a chosen
     HPA that has some, all HPAs that may match the same pods, itself included. Samples are seen
-    through `lenses`; of those of `ratios` only scale / targets is known, so they are not applied.
+    through `lenses`; of those of `ratios` only scale / targets is known.
     """
 
     history: History
@@ -206,8 +206,8 @@ def with_lenses(
     plan: ReplayPlan, lenses: Sequence[Lens], ratios: Sequence[Lens] = ()
 ) -> ReplayPlan:
     """Return the same replay with its samples seen through lenses; `ratios` are only told."""
-    told = "; ".join([words_of(lenses), *(f"not applied: {ratio_words(one)}" for one in ratios)])
-    evidence = plan.evidence | {"lens": told}
+    told = {"ratio": "; ".join(ratios_words(ratios, lenses))} if ratios else {}
+    evidence = plan.evidence | told | {"lens": words_of(lenses)}
     return replace(plan, lenses=tuple(lenses), ratios=tuple(ratios), evidence=evidence)
 
 

@@ -11,6 +11,7 @@ from hpabatch.model.versions import DEFAULT_K8S
 MIN_SYNC_PERIOD_MS = 1000
 NO_LENS = "none"
 AUTO_LENS = "auto"
+RATIO_LENS = "ratio"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,15 +146,16 @@ class Lensed(Request):
     lens: str = option(
         "path",
         "How the controller saw recorded samples: none (as they are), auto (lag, smoothing and "
-        "scale are estimated), or a lens file (docs/fidelity.md).",
+        "scale are estimated), ratio (the same; where targets are alike, usage is multiplied by "
+        "the ratio of scale to targets), or a lens file (docs/fidelity.md).",
         NO_LENS,
-        metavar="none|auto|FILE",
+        metavar="none|auto|ratio|FILE",
     )
 
 
 def lens_file(request: Lensed) -> str | None:
     """Return the lens file that a request names, None without one."""
-    return None if request.lens in (NO_LENS, AUTO_LENS) else request.lens
+    return None if request.lens in (NO_LENS, AUTO_LENS, RATIO_LENS) else request.lens
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -198,7 +198,7 @@ class _Preparing:
         if self.options.noise:
             self._add_noisy()
         if self.whole is self.plan:
-            self.notes += ratios_told(self.plan.ratios)
+            self.notes += ratios_told(self.plan)
             place = self.plan.history.location
             guessed = {key: hangs_on_guess(facts) for key, facts in self.facts.items()}
             without = {key: has_no_ceiling(facts) for key, facts in self.facts.items()}

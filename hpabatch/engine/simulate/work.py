@@ -25,7 +25,7 @@ from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, plan_replay
 from hpabatch.errors import RefusedError
 from hpabatch.history.reader import open_history
 from hpabatch.layout.records import I64
-from hpabatch.model.lens import Lens, ratio_words
+from hpabatch.model.lens import ratios_words
 from hpabatch.model.plant import AGE, CEILINGS_PCT, DIVISIBLE, PER_POD, Plant, signal_name
 from hpabatch.model.printable import counted
 from hpabatch.model.scenario import Overlay
@@ -143,13 +143,12 @@ def ceilings_told(without: Mapping[Key, bool], history: str) -> list[str]:
     ]
 
 
-def ratios_told(ratios: Sequence[Lens]) -> list[str]:
+def ratios_told(plan: ReplayPlan) -> list[str]:
     """Return a sentence for each source of which only the ratio of scale to targets is known."""
     return [
-        f"{ratio_words(one)}: with targets alike nobody can tell which, so neither is applied, and "
-        "results are relative to today's target, base usage included; state the scale in a lens "
-        "file to apply it"
-        for one in ratios
+        f"{words}; with targets alike nobody can tell which, so results are relative to today's "
+        "target, base usage included"
+        for words in ratios_words(plan.ratios, plan.lenses)
     ]
 
 

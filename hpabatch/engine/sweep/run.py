@@ -170,7 +170,7 @@ def plan_sweep(
         unit=block_unit(_length_ms(plan, options)),
         notes=(
             *plan.warnings,
-            *ratios_told(narrowed.ratios),
+            *ratios_told(narrowed),
             *_left_out(grouping.left_out, plan.chosen),
             *checked.notes,
             *unfit.notes,

@@ -9,8 +9,8 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from benchmarks.answers_record import K8S, SYNC_MS, Known, stated
-from benchmarks.lens_truth import recorded, run, seen_through, write
+from benchmarks.answers_record import K8S, SYNC_MS, Known, Source, stated
+from benchmarks.lens_truth import found_in_runs, recorded, run, seen_through, write
 from benchmarks.truth_fleet import FleetOptions, Truth, make_fleet
 from hpabatch.engine.fidelity.deviations import STATED
 from hpabatch.engine.fidelity.episodes import Episodes, Window
@@ -110,11 +110,11 @@ def test_a_lens_is_found_and_used_whatever_the_shards(tmp_path: Path) -> None:
     assert within(found, lens) == [True] * 3
     assert seen.lenses == (found.lens,)
     assert seen.evidence["lens"] == str(found.lens)
-    span = plan.clocks.from_ms, plan.clocks.to_ms
+    spans = [[(plan.clocks.from_ms, plan.clocks.to_ms)]] * len(plan.chosen)
     with mock.patch.object(planning, "SHARD_DECISIONS", 1):
         apart = narrow_plan(plan, range(len(plan.chosen)))
     assert len(apart.shards) > len(plan.shards)
-    one, other = (Tried(parts_of(p, *span), "proof", CPU).of(found.found) for p in (plan, apart))
+    one, other = (Tried(parts_of(p, spans), "proof", CPU).of(found.found) for p in (plan, apart))
     assert one.tolist() == other.tolist()
 
 
@@ -133,6 +133,26 @@ def test_where_there_is_none_none_is_used(tmp_path: Path) -> None:
     one, other = (join_results(p, list(replay_shards(p, shards))).decisions for p in (plan, seen))
     assert none == []
     assert one.equals(other)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "apart", "told"),
+    [
+        (0.889, False, "as if the target were 9"),
+        (1.0, True, ""),
+    ],
+)
+@pytest.mark.compiled
+def test_all_runs_of_a_service_tell_the_ratio_of_scale_to_target(
+    tmp_path: Path, ratio: float, apart: bool, told: str
+) -> None:
+    source = Source(15_000, pods=False)
+    found = found_in_runs(7, 10, ratio, source, apart, tmp_path)
+    assert found.searched_changes + found.judged_changes > 100, found
+    assert found.as_if.startswith(told)
+    assert bool(found.as_if) == bool(told)
+    assert not found.used
+    assert found.seen(with_ratio=True).scale == pytest.approx(ratio, rel=0.012)
 
 
 @pytest.mark.parametrize(

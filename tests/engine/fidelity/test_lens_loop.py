@@ -177,7 +177,7 @@ def test_a_sweep_simulates_today_as_simulate_does(later: History, tmp_path: Path
     assert answers[0] > answers[1]
 
 
-def test_a_ratio_alone_is_told_and_not_applied(tmp_path: Path) -> None:
+def test_a_ratio_alone_is_told_and_applied_if_asked_for(tmp_path: Path) -> None:
     """All targets are 60 %: less usage that is seen is as good as higher targets."""
 
     def alike(truth: Truth) -> Truth:
@@ -193,11 +193,19 @@ def test_a_ratio_alone_is_told_and_not_applied(tmp_path: Path) -> None:
     sweep = plan_sweep(history, PARAMETERS, options, see=seen_through("auto"))
     (ratio,) = sweep.plan.ratios
     assert ratio.signal == CPU
-    assert ratio.scale == pytest.approx(0.75, rel=0.05)
+    assert ratio.scale == pytest.approx(0.75, rel=0.02)
     assert all(lens.scale == 1 for lens in sweep.plan.lenses)
-    assert f"not applied: proof: {CPU} scale {ratio.scale:g}" in sweep.evidence["lens"]
+    told = f"proof: {CPU} scale {ratio.scale:g}, as if the target were {60 / ratio.scale:.0f} "
+    assert sweep.evidence["ratio"].startswith(f"{told}instead of 60, or requests ")
+    assert sweep.evidence["ratio"].endswith(" % (not applied; --lens ratio applies it)")
     (note,) = [note for note in sweep.notes if "relative to today's target" in note]
-    assert "with targets alike" in note
+    assert note.startswith(told)
+    applied = plan_sweep(history, PARAMETERS, options, see=seen_through("ratio"))
+    assert applied.plan.ratios == (ratio,)
+    assert [lens.scale for lens in applied.plan.lenses] == [ratio.scale]
+    assert applied.evidence["ratio"].endswith(" % (applied)")
+    (note,) = [note for note in applied.notes if "relative to today's target" in note]
+    assert note.startswith(told)
 
 
 def test_plants_are_scored_as_they_are_simulated(late: History, tmp_path: Path) -> None:
