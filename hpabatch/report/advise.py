@@ -17,7 +17,7 @@ from hpabatch.engine.advise.frames import advice_frame
 from hpabatch.engine.advise.objective import MINUTES_AN_HOUR
 from hpabatch.engine.advise.request import AdviseRequest, RecommendRequest
 from hpabatch.engine.advise.run import Recommendation
-from hpabatch.engine.advise.unit import KEY, Key, key_of
+from hpabatch.engine.advise.unit import KEY, MOST_AT_MAX, Key, key_of
 from hpabatch.engine.columns.sweep import ADVICE
 from hpabatch.engine.sweep.result import WEEK_HOURS
 from hpabatch.model.options import flag
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 SHOWN_CHANGES: Final = 10
 SHOWN_OTHERS: Final = 3
-MOST_AT_MAX: Final = 0.01
-"""Above this share of the judged time maxReplicas is told to bind."""
 _RANK: Final = {confidence: k for k, confidence in enumerate(CONFIDENCES)}
 _CORES: Final = "core_hours"
 _MEASURES: Final = ("cost", _CORES, "pod_hours")

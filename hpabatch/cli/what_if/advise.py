@@ -13,7 +13,7 @@ from hpabatch.cli.options import Output, OutputOption
 from hpabatch.cli.progress import JobProgress, progress_on_stderr, tell_compiling
 from hpabatch.cli.stdout import LEGEND, check_stdout, show_report
 from hpabatch.cli.talk import say, tell, tell_skipped
-from hpabatch.engine.advise.request import DEFAULT_SLO, AdviseRequest
+from hpabatch.engine.advise.request import AdviseRequest
 from hpabatch.errors import (
     EXIT_INTERRUPTED,
     EXIT_OK,
@@ -23,9 +23,7 @@ from hpabatch.errors import (
 )
 
 if TYPE_CHECKING:
-    from hpabatch.api.sweeps import Sweep
     from hpabatch.cli.progress import Progress
-    from hpabatch.engine.advise.run import Recommendations
     from hpabatch.engine.fleet.candidates import Skipped
     from hpabatch.report.advise import AdviseReport
 
@@ -163,7 +161,7 @@ class _Run:
         self, place: str, progress: Progress
     ) -> tuple[AdviseReport, list[Skipped], list[str]]:
         """Sweep, recommend and keep trajectories; return what is told."""
-        from hpabatch.api.sweeps import Sweep
+        from hpabatch.api.sweeps import Sweep, recommend
         from hpabatch.engine.fidelity.lens import seen_through
         from hpabatch.engine.fleet.candidates import Skipped
         from hpabatch.engine.sweep.read import plan_request
@@ -193,29 +191,13 @@ class _Run:
             raise RefusedError(f"{place}: {error}") from None
         sweep = Sweep(result, digest_sweep(self.folder.sweep))
         self.folder.belongs(sweep.digest)
-        found = _recommended(sweep, self.request)
+        found = recommend(sweep, self.request).found
         if not self.folder.has_trajectories(sweep.digest, found):
             self.folder.begin(sweep.digest)
             write_trajectories(plan, found, self.folder.trajectories, progress)
         skipped = [Skipped(*row) for row in result.parameters["skipped"]]
         report = AdviseReport(found, folder=str(self.folder.path), asked=self.request)
         return report, skipped, list(result.parameters["notes"])
-
-
-def _recommended(sweep: Sweep, request: AdviseRequest) -> Recommendations:
-    """Return the advice; a default limit that is of no measure here is told as that."""
-    from hpabatch.api.sweeps import recommend
-    from hpabatch.engine.advise.objective import ObjectiveError
-
-    try:
-        return recommend(sweep, request).found
-    except ObjectiveError as error:
-        if request.slo != DEFAULT_SLO:
-            raise
-        raise UsageError(
-            f"{error}: that is the default; name a limit of your own, such as --slo "
-            "'short_pod_hours<10/week' or --slo 'rescales<40/day'"
-        ) from None
 
 
 def _is_file(place: str) -> bool:

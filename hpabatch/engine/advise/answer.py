@@ -18,6 +18,7 @@ from hpabatch.engine.advise.judged_doubts import (
     unreliable_runs,
 )
 from hpabatch.engine.advise.objective import SATURATED
+from hpabatch.engine.advise.specs import NOT_AT_MAX
 from hpabatch.engine.advise.standing import beats, only_modelled, saving_pct, tightest
 from hpabatch.engine.advise.unit import Key
 from hpabatch.engine.sweep.result import SweepResult
@@ -171,7 +172,7 @@ def notes(found: Judged, why_not: Sequence[str], facts: Facts) -> Iterator[str]:
     if found.choice is not None:
         for edge in facts.edges[facts.specs.names[int(found.unit.settings[found.choice])]]:
             yield f"{edge} is the edge of the grid: a wider grid may have a better setting"
-    everything = np.ones(found.unit.settings.size, dtype=bool)
+    everything = np.array([NOT_AT_MAX not in why for why in why_not])
     best = choose(found.unit, found.trained, rules, everything, slice(0, found.split))
     if best is None or best == found.choice or not why_not[best]:
         return

@@ -72,6 +72,8 @@ def unit_doubts(
     today: Mapping[Key, HPASpec],
     told: Mapping[str, Any],
     options: RecommendOptions,
+    *,
+    lifts: bool = False,
 ) -> list[Doubt]:
     """Return what lowers the confidence in any answer on a unit, whatever setting it is.
 
@@ -81,9 +83,14 @@ def unit_doubts(
         today: the specs of its HPAs, defaults filled in.
         told: parameters of the sweep.
         options: what is asked for.
+        lifts: the answer lifts maxReplicas, so more work than is known speaks for it, too.
     """
     scored = bool((told.get("request") or {}).get("fidelity"))
-    own = [doubt for key in unit.members for doubt in doubts(rows[key], options, scored=scored)]
+    own = [
+        doubt
+        for key in unit.members
+        for doubt in (*doubts(rows[key], options, scored=scored), *_censored(rows[key], lifts))
+    ]
     return [*own, *contradictions(unit, options.goal), *lens_doubts(unit, today, told)]
 
 
@@ -158,10 +165,13 @@ def _history(row: Mapping[str, Any], options: RecommendOptions) -> Iterator[Doub
             f"history: {days:.1f} days are fewer than {asked:g}",
             f"{asked:g} days of history",
         )
+
+
+def _censored(row: Mapping[str, Any], lifts: bool) -> Iterator[Doubt]:
     censored = row["censored_pct"]
     if censored is not None and censored > CENSORED_PCT:
         yield Doubt(
-            LOW if censored > MOST_CENSORED_PCT else MEDIUM,
+            LOW if censored > MOST_CENSORED_PCT and not lifts else MEDIUM,
             f"demand: {censored:.0f}% of its work is only a lower bound, as pods were at their "
             "ceiling",
             "a history in which pods are at their limit less of the time",

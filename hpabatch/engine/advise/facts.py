@@ -7,13 +7,14 @@ from typing import Final
 
 from hpabatch.engine.advise.bounds import Bounds, parse_bounds
 from hpabatch.engine.advise.judge import TODAY, Judged
-from hpabatch.engine.advise.objective import Goal, parse_goal
-from hpabatch.engine.advise.request import JudgeRules, RecommendRequest
+from hpabatch.engine.advise.objective import Goal, ObjectiveError, parse_goal
+from hpabatch.engine.advise.request import DEFAULT_SLO, JudgeRules, RecommendRequest
 from hpabatch.engine.advise.specs import Specs
 from hpabatch.engine.advise.unit import KEY, UnitBlocks, key_of
 from hpabatch.engine.fit.workload import BASE_TAKEN
 from hpabatch.engine.simulate.result import CENSORED_WORDS, OUTSIDE_WORDS
 from hpabatch.engine.sweep.result import SweepResult, grid_edges
+from hpabatch.errors import UsageError
 
 _DAY_MS: Final = 86_400_000
 _OWN_DOUBTS: Final = (OUTSIDE_WORDS, CENSORED_WORDS)
@@ -45,8 +46,17 @@ def options_of(request: RecommendRequest, result: SweepResult, sweep: str = "") 
     Raises:
         UsageError: a limit, a measure or a bound that there is not.
     """
+    try:
+        goal = parse_goal(request.slo, request.minimize, result.blocks)
+    except ObjectiveError as error:
+        if request.slo != DEFAULT_SLO:
+            raise
+        raise UsageError(
+            f"{error} (--slo {DEFAULT_SLO[0]} is the default): name a limit of your own, such as "
+            "--slo 'short_pod_hours<10/week' or --slo 'rescales<40/day', or --slo none"
+        ) from None
     return RecommendOptions(
-        goal=parse_goal(request.slo, request.minimize, result.blocks),
+        goal=goal,
         rules=JudgeRules(**{f.name: getattr(request, f.name) for f in fields(JudgeRules)}),
         bounds=parse_bounds(request.bound),
         min_history_days=request.min_history_ms / _DAY_MS,

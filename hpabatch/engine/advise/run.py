@@ -116,14 +116,22 @@ def recommend(result: SweepResult, options: RecommendOptions, apply: Apply) -> R
     rows = {key_of(r): r for r in result.hpas.iter_rows(named=True)}
     units: dict[str, UnitAdvice] = {}
     for name, unit in unit_blocks(result, wrong):
+        unit = replace(unit, lifts=specs.lifts(unit))
         advice = _advise(unit, facts)
         today = {k: specs.today(k) for k in unit.members}
-        own = unit_doubts(unit, rows, today, result.parameters, options)
+        lifts = advice.answer == CHANGE and _lifts(advice)
+        own = unit_doubts(unit, rows, today, result.parameters, options, lifts=lifts)
         units[name] = replace(advice, doubts=weighed([*advice.doubts, *own]))
     items = tuple(_items(result, specs, units, wrong, options))
     ordered = tuple(units[name] for name in sorted(units))
     found = Recommendations(items, ordered, options, result, specs, rows)
     return withhold_owned(found)
+
+
+def _lifts(advice: UnitAdvice) -> bool:
+    """Say whether the considered setting lifts maxReplicas and leaves no pod less."""
+    lifts, judged = advice.unit.lifts, advice.judged
+    return lifts is not None and judged is not None and bool(lifts[:, judged.considered].any())
 
 
 def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:

@@ -105,6 +105,44 @@ def test_a_dearer_setting_is_no_change_where_only_the_model_breaks_the_limit() -
     assert one(cheaper, recorded={"saturated_minutes": [2] * 6}).answer == "change"
 
 
+def at_max(pods: float, minutes: float, **more: float) -> Values:
+    measures = {name: [value] * 6 for name, value in more.items()}
+    return weeks([pods] * 6, at_max_minutes=[minutes] * 6, **measures)
+
+
+def test_a_larger_maximum_takes_away_what_was_recorded_at_the_smaller_one() -> None:
+    """What the model lacks of today's saturation is no reason against lifting what it rests on."""
+    grid = [{"max": "20"}, {"max": "20", "target": "75"}, {"target": "75"}, {"max": "11"}]
+    came_to = {
+        0: at_max(1000, 6000, saturated_minutes=400),
+        1: at_max(1300, 3000),
+        2: at_max(1200, 2000),
+        3: at_max(900, 4000),
+        4: at_max(1050, 5800),
+    }
+    maker = SweepMaker(grid).add(
+        "api", came_to, recorded={"saturated_minutes": [1300] * 6}, censored_pct=15.0
+    )
+    (item,) = advise(maker).items
+    assert (item.answer, item.setting_id, item.confidence) == ("change", 1, "medium")
+    assert dict(item.patch) == {"maxReplicas": 20}
+    half = came_to | {1: at_max(1300, 3000, saturated_minutes=200)}  # half of 900 more stays
+    maker = SweepMaker(grid).add("api", half, recorded={"saturated_minutes": [1300] * 6})
+    (item,) = advise(maker).items
+    assert (item.answer, item.considered_id) == ("no advice", 1)
+    assert "650 minutes a week" in item.reasons[0]
+
+
+def test_a_maximum_that_nothing_asks_for_is_not_raised() -> None:
+    grid = [{"max": "20"}, {"target": "70"}]
+    came_to = {0: at_max(100, 50), 1: at_max(80, 0), 2: at_max(90, 50)}
+    (item,) = advise(SweepMaker(grid).add("api", came_to)).items
+    assert item.setting_id == 2
+    assert not any("compared only" in note for note in item.notes)
+    bound = came_to | {0: at_max(100, 150)}
+    assert advise(SweepMaker(grid).add("api", bound)).items[0].setting_id == 1
+
+
 SATURATED_BY_THE_MODEL = {
     0: weeks([60] * 6, saturated_minutes=[50] * 6),
     1: weeks([80] * 6, saturated_minutes=[1] * 6),
