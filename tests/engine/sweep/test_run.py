@@ -179,7 +179,7 @@ def test_a_larger_maximum_runs_where_the_smaller_one_held(
         return real(cases, *arguments, **more)
 
     monkeypatch.setattr(engine, "run_cases", counted)
-    sweep = planned(["max=x0.6,today,+40"], history, only(*NAMES), **LOOP)
+    sweep = planned(["max=x0.3,today,+40"], history, only(*NAMES), **LOOP)
     results, blocks = swept(sweep)
     monkeypatch.undo()
     assert len(NAMES) < len(ran) < results.height
