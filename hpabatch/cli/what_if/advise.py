@@ -37,10 +37,11 @@ what would raise it; docs/advise.md explains them.
 
 \b
 --out becomes a folder with everything that the advice rests on: the imported history, the sweep,
-the sizes under today's and the recommended settings, and patches with their certificates. An
-interrupted run goes on with the same command. With another limit, bound or --accept the same sweep
-is asked again; another grid, lens or history needs --replace. Patches are written for changes of
-high confidence; --accept medium or low writes more.
+the sizes under today's and the recommended settings, and patches with their certificates. Changes
+of high confidence are in FOLDER/patches, those of medium confidence in FOLDER/review, with their
+doubts at the top; --accept medium or low writes more to FOLDER/patches. An interrupted run goes on
+with the same command. With another limit, bound or --accept the same sweep is asked again; another
+grid, lens or history needs --replace.
 
 \b
 Exit codes: 0 fine ("no advice" is an answer), 2 something is wrong or cannot be read, 3 some HPAs
@@ -102,6 +103,7 @@ class _Run:
         self.folder = AdviceFolder(Path(out))
         self.folder.check()
         check_folder(self.folder.patches)
+        check_folder(self.folder.review)
 
     def finish(self, output: Output) -> int:
         """Do it all and tell; return the exit code."""
@@ -112,7 +114,8 @@ class _Run:
             with progress_on_stderr() as progress:
                 place = self._import(progress) if is_table else self.data
                 report, skipped, notes = self._advice(place, progress)
-            shown, code = write_files(report, str(self.folder.patches), (), in_place=False)
+            patches, review = str(self.folder.patches), self.folder.review
+            shown, code = write_files(report, patches, (), in_place=False, review=review)
             self.folder.finish(report.found.options.sweep, report.found)
         tell(notes, "note")
         tell_skipped(skipped, place)

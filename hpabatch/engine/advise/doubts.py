@@ -17,7 +17,7 @@ import polars as pl
 from hpabatch.engine.advise.confidence import LOW, MEDIUM, Doubt, confidence_of
 from hpabatch.engine.advise.facts import RecommendOptions, base_taken
 from hpabatch.engine.advise.judged_doubts import STATED_BASE
-from hpabatch.engine.advise.objective import SATURATED, Goal
+from hpabatch.engine.advise.objective import SATURATED, Goal, short_number
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, UnitBlocks, key_of, unit_blocks
 from hpabatch.engine.fidelity.answer import UNTOLD, WRONG
 from hpabatch.engine.fit.workload import OPEN
@@ -224,9 +224,15 @@ def ceiling_doubts(hpa: Mapping[str, Any], goal: Goal) -> Iterator[str]:
     over_range = {SATURATED} if hpa["ceiling"] == OPEN else set()
     limited = {slo.measure for slo in goal.slos} - over_range
     asked = sorted(SATURATION & {goal.minimize, *limited})
-    if asked:
+    if asked and hpa["ceiling"] is None:
         yield (
-            f"ceiling: no limit of its pods was recorded, so {' and '.join(asked)} cannot be "
+            f"work: none that its pods share is known, so {' and '.join(asked)} cannot be judged: "
+            "state a signal's kind in a plant file (`hpabatch fit --init-plant`), or ask for other "
+            "measures in --slo"
+        )
+    elif asked:
+        yield (
+            f"ceiling: no limit of its pods is known, so {' and '.join(asked)} cannot be "
             "judged: record limits, state a ceiling in a plant file (--plant), or ask for "
             "saturated_minutes in --slo, under_minutes or short_pod_hours"
         )
@@ -255,9 +261,8 @@ def contradictions(unit: UnitBlocks, goal: Goal) -> Iterator[Doubt]:
             if not np.isnan(both).any() and kept[0] != kept[1]:
                 yield Doubt(
                     MEDIUM,
-                    f"model: of {slo.measure} of {namespace}/{name} under today's setting the "
-                    f"recording says {slo.told(float(both[0]))}, the model "
-                    f"{slo.told(float(both[1]))}: on different sides of {slo.text}; the worse "
-                    "counts",
+                    f"model: {slo.text} of {namespace}/{name} today: recorded "
+                    f"{short_number(slo.shown(both[0]))}, modelled "
+                    f"{short_number(slo.shown(both[1]))}; the worse counts",
                     "a look at what its pods do at their ceiling (`hpabatch simulate`)",
                 )

@@ -14,7 +14,7 @@ from hpabatch.engine.advise.unit import KEY, UnitBlocks, key_of
 from hpabatch.engine.fit.workload import BASE_TAKEN
 from hpabatch.engine.simulate.result import CENSORED_WORDS, OUTSIDE_WORDS
 from hpabatch.engine.sweep.result import SweepResult, grid_edges
-from hpabatch.errors import UsageError
+from hpabatch.errors import HpabatchError, UsageError
 
 _DAY_MS: Final = 86_400_000
 _OWN_DOUBTS: Final = (OUTSIDE_WORDS, CENSORED_WORDS)
@@ -99,10 +99,17 @@ def _unlike(why: str, problems: str) -> str:
 
 
 def name_of(found: Judged, place: int | None, facts: Facts) -> str:
-    """Return the name of a unit's setting by its place in the unit's settings."""
+    """Return what a unit's setting changes, its name where its HPAs differ in that."""
     assert place is not None
-    name = facts.specs.names[int(found.unit.settings[place])]
-    return "today's setting" if place == TODAY else name
+    if place == TODAY:
+        return "today's setting"
+    setting_id = int(found.unit.settings[place])
+    try:
+        changes = {", ".join(facts.specs.changes(key, setting_id)) for key in found.unit.members}
+    except HpabatchError:  # (a setting that does not fit is named where that is told)
+        changes = set()
+    only = changes.pop() if len(changes) == 1 else ""
+    return only or facts.specs.names[setting_id]
 
 
 def labels_of(unit: UnitBlocks) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE, answer, notes, relative_notes
-from hpabatch.engine.advise.confidence import Doubt, accepted, confidence_of, weighed
+from hpabatch.engine.advise.confidence import MEDIUM, Doubt, accepted, confidence_of, weighed
 from hpabatch.engine.advise.doubts import refused, unit_doubts
 from hpabatch.engine.advise.facts import Facts, RecommendOptions
 from hpabatch.engine.advise.guard import source_of_change, withhold_owned
@@ -96,6 +96,15 @@ class Recommendations:
         """Return the changes that are sure enough to be written (`options.accept`)."""
         sure = accepted(self.options.accept)
         return [item for item in self.items if item.answer == CHANGE and item.confidence in sure]
+
+    def reviewed(self) -> list[Recommendation]:
+        """Return the changes of medium confidence that are not written, for somebody to judge."""
+        written = {item.key for item in self.written()}
+        return [
+            item
+            for item in self.items
+            if item.answer == CHANGE and item.confidence == MEDIUM and item.key not in written
+        ]
 
     @property
     def patch_version(self) -> str:

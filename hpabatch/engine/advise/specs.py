@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from hpabatch.engine.advise.bounds import Bounds, has_no_more_pods
+from hpabatch.engine.advise.bounds import Bounds, changes_told, has_no_more_pods
 from hpabatch.engine.advise.floor import below, floor_of
 from hpabatch.engine.advise.guard import contexts_of
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, Mask, UnitBlocks
@@ -100,6 +100,10 @@ class Specs:
             return False
         is_lifted = spec.max_replicas >= LIFT * today.max_replicas
         return is_lifted and all(has_no_more_pods(spec, today, flags) for flags in self.flags)
+
+    def changes(self, key: Key, setting_id: int) -> list[str]:
+        """Return in words what a setting changes of an HPA: `target 60 -> 78`."""
+        return changes_told(self.today(key), self.under(key, setting_id), self.flags[0])
 
     def unpatchable(self, setting_id: int) -> str:
         """Return why a setting cannot be written into an HPA; "": it can."""
