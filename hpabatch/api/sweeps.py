@@ -37,6 +37,7 @@ from hpabatch.inputs.cluster_objects import read_objects
 from hpabatch.inputs.workers import Spread
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.sweep import SweepJob, sweep_to_disk
+from hpabatch.jobs.advise import INDEX, AdviceFolder
 from hpabatch.jobs.sweep_files import digest_sweep, read_sweep
 from hpabatch.jobs.sweep_trajectories import trajectories
 from hpabatch.model.printable import counted
@@ -153,7 +154,9 @@ class Advice(Result):
 
 
 def open_sweep(path: Path | str) -> Sweep:
-    """Return a sweep from its folder (HistoryError: it is none)."""
+    """Return a sweep from its folder, or from one of advice (HistoryError: it is none)."""
+    folder = AdviceFolder(Path(path))
+    path = folder.sweep if (folder.path / INDEX).is_file() else path
     return Sweep(read_sweep(path), digest_sweep(path))
 
 
