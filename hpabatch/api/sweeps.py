@@ -35,9 +35,9 @@ from hpabatch.errors import UsageError
 from hpabatch.history.base import History
 from hpabatch.inputs.cluster_objects import read_objects
 from hpabatch.inputs.workers import Spread
+from hpabatch.jobs.advise import INDEX, AdviceFolder
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.sweep import SweepJob, sweep_to_disk
-from hpabatch.jobs.advise import INDEX, AdviceFolder
 from hpabatch.jobs.sweep_files import digest_sweep, read_sweep
 from hpabatch.jobs.sweep_trajectories import trajectories
 from hpabatch.model.printable import counted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -33,6 +34,9 @@ from hpabatch.engine.fit.stats import F64, Interval, Mask
 from hpabatch.engine.fit.workload import ASSUMED, BASE_TAKEN, FITTED, NOT_IDENTIFIED, Fact
 from hpabatch.model.plant import DIVISIBLE, PER_POD, TOTAL, Signal
 
+EASY_SHARE: Final = 0.25
+"""Share of its request up to which any pod does what it is asked, though none was seen to."""
+
 
 def fit_work(m: Measured, others: Mapping[str, Measured]) -> SignalFit:
     """Return the fit of a divisible or per-pod signal; `others` may hold rates of its work."""
@@ -43,6 +47,8 @@ def fit_work(m: Measured, others: Mapping[str, Measured]) -> SignalFit:
     startup, of_startup = _startup(m, base)
     observed, of_observed = observed_of(m)
     request, of_request = request_of(m)
+    if request is not None and m.kind == DIVISIBLE:
+        observed = observed[0], max(observed[1], round(EASY_SHARE * request))
     levels, of_highest = levels_of(m, request)
     raw = np.maximum(usage - base, 0.0)
     raw = raw * m.series.ready if m.kind == DIVISIBLE else raw
