@@ -468,7 +468,7 @@ class Recording:
         sample: int | None = None,
         policy_sets: str | PathLike[str] | None = None,
         fidelity: bool = True,
-        slo: str | Sequence[str] = (),
+        slo: str | Sequence[str] = ('saturated_minutes<10/week',),
         minimize: str | None = None,
         bound: str | Sequence[str] = (),
         min_history: str | timedelta = '2w',

@@ -35,6 +35,7 @@ from hpabatch.errors import UsageError
 from hpabatch.history.base import History
 from hpabatch.inputs.cluster_objects import read_objects
 from hpabatch.inputs.workers import Spread
+from hpabatch.jobs.advise import INDEX, AdviceFolder
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.sweep import SweepJob, sweep_to_disk
 from hpabatch.jobs.sweep_files import digest_sweep, read_sweep
@@ -153,7 +154,9 @@ class Advice(Result):
 
 
 def open_sweep(path: Path | str) -> Sweep:
-    """Return a sweep from its folder (HistoryError: it is none)."""
+    """Return a sweep from its folder, or from one of advice (HistoryError: it is none)."""
+    folder = AdviceFolder(Path(path))
+    path = folder.sweep if (folder.path / INDEX).is_file() else path
     return Sweep(read_sweep(path), digest_sweep(path))
 
 

@@ -127,7 +127,7 @@ class Advice(Result):
 def open_sweep(
     path: Path | str,
 ) -> Sweep:
-    """Return a sweep from its folder (HistoryError: it is none)."""
+    """Return a sweep from its folder, or from one of advice (HistoryError: it is none)."""
 
 def sweep(
     history: History,

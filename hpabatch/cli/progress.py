@@ -61,7 +61,7 @@ def progress_on_stderr(kernel: str | None = None) -> Iterator[Progress]:
 @contextmanager
 def _lines() -> Iterator[Progress]:
     """Off a terminal only long jobs are told of."""
-    last, pace = time.monotonic(), _Pace()
+    last, pace = time.monotonic() - max(_TELL_EVERY_S - _MEASURED_S, 0.0), _Pace()
 
     def tell(message: str, share: float) -> None:
         nonlocal last

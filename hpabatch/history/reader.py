@@ -58,7 +58,8 @@ def open_flat(folder: Path) -> FlatHistory:
         history = FlatHistory(folder, find_tables(folder), list(find_strays(entries)))
     except NotADirectoryError:
         raise HistoryError(
-            f"{folder} is a file; a history is a folder of tables: name the folder"
+            f"{folder} is a file; a history is a folder of tables: name the folder, or import a "
+            f"table first (`hpabatch import table {folder} --init --map map.yaml`)"
         ) from None
     except FileNotFoundError:
         raise HistoryError(f"{folder}: there is no such folder; name one with a history") from None

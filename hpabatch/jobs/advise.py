@@ -9,6 +9,7 @@
       sweep/                the sweep (`jobs.sweep`), which an interrupted run goes on with
       trajectories.parquet  sizes under today's and the recommended settings
       patches/              patches and certificates
+      review/               patches of medium confidence, with their doubts
 
 Trajectories and patches of another sweep are removed before new ones are made, so a run that is
 ended in the middle leaves none that do not belong to the sweep.
@@ -70,6 +71,11 @@ class AdviceFolder:
     def patches(self) -> Path:
         """Patches and certificates."""
         return self.path / "patches"
+
+    @property
+    def review(self) -> Path:
+        """Patches of medium confidence."""
+        return self.path / "review"
 
     @property
     def trajectories(self) -> Path:
@@ -134,7 +140,8 @@ class AdviceFolder:
         """Remove trajectories and patches."""
         self._write({})
         self.trajectories.unlink(missing_ok=True)
-        shutil.rmtree(self.patches, ignore_errors=True)
+        for folder in (self.patches, self.review):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def begin(self, sweep: str) -> None:
         """Note that trajectories of some answer are to come: until it is whole there are none."""

@@ -131,7 +131,7 @@ class Status:
         return (self.weight - self.done_weight) / self.rate if self.rate else None
 
     def speed(self, unit: str = "") -> str:
-        """Return ", RATE" for people in `unit`, that of the weights; "": in tasks.
+        """Return ", RATE" for people in `unit`, that of the weights; "": how many parts are done.
 
         It is "" before the first task is done.
         """
@@ -139,8 +139,7 @@ class Status:
         if rate is None:
             return ""
         if not unit:
-            tasks = (self.done - self.resumed) / self.seconds
-            return f", {tasks:.2g} tasks/s" if tasks < 10 else f", {tasks:,.0f} tasks/s"
+            return f", {self.done:,} of {self.tasks:,} parts"
         told = f"{rate / 1e6:.1f} M" if rate >= 1e6 else f"{rate / 1000:,.0f} k"
         return f", {told} {unit}/s"
 

@@ -6,18 +6,19 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE
-from hpabatch.engine.advise.bounds import changes_told
-from hpabatch.engine.advise.confidence import CONFIDENCES
+from hpabatch.engine.advise.confidence import CONFIDENCES, MEDIUM
 from hpabatch.engine.advise.frames import advice_frame
-from hpabatch.engine.advise.objective import MINUTES_AN_HOUR
+from hpabatch.engine.advise.objective import MINUTES_AN_HOUR, SATURATED, short_number
 from hpabatch.engine.advise.request import AdviseRequest, RecommendRequest
 from hpabatch.engine.advise.run import Recommendation
-from hpabatch.engine.advise.unit import KEY, Key, key_of
+from hpabatch.engine.advise.unit import KEY, MOST_AT_MAX, TODAY_ID, Key, key_of
+from hpabatch.engine.columns.recorded import recorded_name
 from hpabatch.engine.columns.sweep import ADVICE
 from hpabatch.engine.sweep.result import WEEK_HOURS
 from hpabatch.model.options import flag
@@ -32,11 +33,12 @@ if TYPE_CHECKING:
 
 SHOWN_CHANGES: Final = 10
 SHOWN_OTHERS: Final = 3
-MOST_AT_MAX: Final = 0.01
-"""Above this share of the judged time maxReplicas is told to bind."""
 _RANK: Final = {confidence: k for k, confidence in enumerate(CONFIDENCES)}
 _CORES: Final = "core_hours"
 _MEASURES: Final = ("cost", _CORES, "pod_hours")
+_NOUNS: Final = {_CORES: "requested cores", "pod_hours": "pods"}
+MONTH_HOURS: Final = 730.5
+"""A twelfth of a year of 365.25 days."""
 HEADS: Final = (
     HPA,
     Head("CHANGE", "what changes in the spec, old -> new", left=True, folds=True),
@@ -63,17 +65,59 @@ class AdviseReport(RecommendReport):
         items = self.found.items
         changes = [item for item in items if item.answer == CHANGE]
         if not changes:
-            return f"none of {counted(len(items), 'HPA')} should change"
+            return f"none of {counted(len(items), 'HPA')} should change{self._worst()}"
         sure = Counter(item.confidence for item in changes)
         told = ", ".join(f"{sure[c]} {c}" for c in CONFIDENCES if sure[c])
         saved = self._saved({item.key for item in changes})
         written = {item.key for item in self.found.written()}
         alone = self._saved(written) if 0 < len(written) < len(changes) else []
         return (
-            f"{len(changes)} of {counted(len(items), 'HPA')} should change"
+            f"{self._files()}{len(changes)} of {counted(len(items), 'HPA')} should change"
             + (f": saves {', '.join(saved)}" if saved else "")
             + f"; confidence {told}"
             + (f"; what is written saves {alone[0]}" if alone else "")
+            + self._worst()
+        )
+
+    def _files(self) -> str:
+        """Return how many patches are where."""
+        if not self.folder:
+            return ""
+        kinds = (("patches", self.found.written()), ("review", self.found.reviewed()))
+        counts = {name: sum(not item.withheld for item in some) for name, some in kinds}
+        told = [f"{count:,} in {self.folder}/{name}" for name, count in counts.items() if count]
+        return f"patches: {', '.join(told)}; " if told else ""
+
+    def _worst(self) -> str:
+        """Return the HPA without advice whose pods are saturated for longest; "": none is."""
+        none = {item.key for item in self._of(NONE)}
+        known = self._today()
+        names = (SATURATED, recorded_name(SATURATED))
+        worst, key = max(
+            (
+                (max(row[name] or 0.0 for name in names) / row["hours"], key_of(row))
+                for row in known.iter_rows(named=True)
+                if key_of(row) in none
+            ),
+            default=(0.0, ("", "", "")),
+        )
+        if not worst:
+            return ""
+        name = printable(label(*key, with_cluster=many_clusters(known)))
+        minutes = short_number(worst * WEEK_HOURS)
+        return f"; worst without advice: {name}, {minutes} saturated minutes a week"
+
+    def _today(self) -> pl.DataFrame:
+        """Return hours and measures of each HPA under today's setting; null: not always known."""
+        blocks = self.found.result.blocks
+        names = (*_MEASURES, SATURATED, recorded_name(SATURATED))
+        today = blocks.filter((pl.col("setting_id") == TODAY_ID) & (pl.col("hours") > 0))
+        return today.group_by(KEY, maintain_order=True).agg(
+            pl.col("hours").sum(),
+            *(
+                pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum()).alias(name)
+                for name in names
+            ),
         )
 
     def _saved(self, keys: Collection[Key]) -> list[str]:
@@ -104,18 +148,21 @@ class AdviseReport(RecommendReport):
             more = f"… and {left} more: --output csv shows all" if left > 0 else ""
             yield Grid(HEADS, told[:SHOWN_CHANGES], more, frame=frame, columns=ADVICE.columns)
             yield from of_ceilings(frame.filter(pl.col("answer") == CHANGE))
-            yield from self._doubted(changes, rows, many)
+            for item in (c for c in changes[:SHOWN_CHANGES] if _is_broken(rows[c.key])):
+                name = printable(label(*item.key, with_cluster=many))
+                what = ", ".join(self.found.specs.changes(item.key, item.setting_id or 0))
+                yield f"first: {name}: {_urgent(what, rows[item.key])}"
+            yield from self._doubted(changes, rows, many, with_remedies=view.legend)
         yield from self._others(KEEP, "keep", rows, many)
         yield from self._others(NONE, "no advice", rows, many)
         yield from self._at_max(rows, many)
+        yield from self._total(rows)
 
     def _of(self, answer: str) -> list[Recommendation]:
         return [item for item in self.found.items if item.answer == answer]
 
     def _change(self, item: Recommendation, row: Mapping[str, Any], many: bool) -> tuple[str, ...]:
-        specs, wanted = self.found.specs, item.wanted
-        assert wanted is not None
-        told = changes_told(specs.today(item.key), wanted, specs.flags[0])
+        told = self.found.specs.changes(item.key, item.setting_id or 0)
         return (
             label(*item.key, with_cluster=many),
             ", ".join(told),
@@ -127,7 +174,12 @@ class AdviseReport(RecommendReport):
         )
 
     def _doubted(
-        self, changes: Sequence[Recommendation], rows: Mapping[Any, Any], many: bool
+        self,
+        changes: Sequence[Recommendation],
+        rows: Mapping[Any, Any],
+        many: bool,
+        *,
+        with_remedies: bool,
     ) -> Iterator[str]:
         """Yield why the first changes of each confidence below high are not surer."""
         doubted = [c for c in changes if c.confidence != CONFIDENCES[0]]
@@ -137,9 +189,11 @@ class AdviseReport(RecommendReport):
             if shown[item.confidence] > SHOWN_OTHERS:
                 continue
             row = rows[item.key]
-            surer = f"; surer with {row['surer']}" if row["surer"] else ""
             name = printable(label(*item.key, with_cluster=many))
-            yield f"{item.confidence}: {name}: {row['doubts']}{surer}"
+            yield f"{item.confidence}: {name}"
+            yield from (f"  {doubt.why}" for doubt in item.doubts)
+            if row["surer"] and with_remedies:
+                yield f"  surer with {row['surer']}"
 
     def _others(
         self, answer: str, words: str, rows: Mapping[Any, Any], many: bool
@@ -174,6 +228,32 @@ class AdviseReport(RecommendReport):
         if len(bound) > SHOWN_OTHERS:
             yield f"  … and {len(bound) - SHOWN_OTHERS} more: --output csv shows all"
 
+    def _total(self, rows: Mapping[Key, Mapping[str, Any]]) -> Iterator[str]:
+        """Yield what the fleet takes now and with all changes, and the part that is not judged."""
+        whole = self._today()
+        for name in _MEASURES:
+            if whole[name].null_count() or not whole.height:
+                continue
+            per_hour = {
+                key_of(row): row[name] / row["hours"] for row in whole.iter_rows(named=True)
+            }
+            now = least = most = unjudged = 0.0
+            for item in self.found.items:
+                theirs = per_hour.get(item.key, 0.0)
+                low, high = _saved_range(item, rows[item.key])
+                now, least, most = now + theirs, least + theirs * high, most + theirs * low
+                unjudged += theirs if item.answer == NONE else 0.0
+            if not now:
+                continue
+            is_money, currency = name == "cost", next(iter(rows.values()))["currency"]
+            amount = partial(_shown, hours=MONTH_HOURS if is_money else 1.0)
+            words = f"{currency or ''} a month".strip() if is_money else _NOUNS[name]
+            yield (
+                f"fleet: {amount(now)} -> {amount(least)} to {amount(most)} {words} with all "
+                f"changes ({least / now - 1:+.1%} to {most / now - 1:+.1%}); not judged: "
+                f"{amount(unjudged)} ({unjudged / now:.1%})"
+            )
+
     def hints(self) -> Sequence[str]:
         """Return where patches and everything else lie, and what to type next."""
         kept = {item.key for item in self.found.written()}
@@ -182,7 +262,7 @@ class AdviseReport(RecommendReport):
             f"not written: {counted(left[confidence], 'change')} of {confidence} confidence "
             f"(--accept {confidence})"
             for confidence in CONFIDENCES
-            if left[confidence]
+            if left[confidence] and not (confidence == MEDIUM and self.folder)
         ]
         place = shlex.quote(f"{self.folder}/sweep")
         return [
@@ -220,9 +300,42 @@ class AdviseReport(RecommendReport):
 
 
 def _first(item: Recommendation, row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what changes are sorted by: the surest, of these the largest saving."""
+    """Return what changes are sorted by: a broken SLO, then the surest, then the largest saving."""
     saved = (row["judged_today"] or 0.0) - (row["judged_choice"] or 0.0)
-    return _RANK[item.confidence or CONFIDENCES[-1]], -saved, item.key
+    return not _is_broken(row), _RANK[item.confidence or CONFIDENCES[-1]], -saved, item.key
+
+
+def _is_broken(row: Mapping[str, Any]) -> bool:
+    """Say whether today's setting breaks the SLO."""
+    return row["slo_today_judged"] is False or row["slo_today_training"] is False
+
+
+def _urgent(told: str, row: Mapping[str, Any]) -> str:
+    """Return what a change comes to that ends a broken SLO, a week."""
+    week, parts = WEEK_HOURS / row["hours"], []
+    for name, noun in (("saturated_minutes", "saturated minutes"), ("pod_hours", "pod-hours")):
+        before, after = row[f"{name}_today"], row[f"{name}_choice"]
+        if before is None or after is None:
+            continue
+        if name == "pod_hours":
+            parts.append(f"{(after - before) * week:+,.0f} {noun} a week")
+            continue
+        before = max(before, row[recorded_name(name)] or 0.0)
+        parts.append(f"{noun} {short_number(before * week)} -> {short_number(after * week)}")
+    return f"{told}: {', '.join(parts)}"
+
+
+def _saved_range(item: Recommendation, row: Mapping[str, Any]) -> tuple[float, float]:
+    """Return which part is left of what an HPA takes: at the least and at the most saving."""
+    if item.answer != CHANGE or row["judged_saving_pct"] is None:
+        return 1.0, 1.0
+    ends = [row[name] for name in ("judged_saving_pct", "saving_low_pct", "saving_high_pct")]
+    known = [pct for pct in ends if pct is not None]
+    return 1.0 - min(known) / 100.0, 1.0 - max(known) / 100.0
+
+
+def _shown(per_hour: float, hours: float) -> str:
+    return f"{per_hour * hours:,.1f}"
 
 
 def _amount(name: str, saved: float, changed: pl.DataFrame) -> str:

@@ -56,7 +56,7 @@ _Dumper.add_representer(str, _represent_text)
 
 def recommendation_files(found: Recommendations) -> dict[str, str]:
     """Return by name the files of all recommendations: a certificate each, and the patches."""
-    many = len({item.key[0] for item in found.items}) > 1
+    many = _has_clusters(found)
     files: dict[str, str] = {}
     written = {item.key for item in found.written()}
     for item in found.items:
@@ -66,6 +66,23 @@ def recommendation_files(found: Recommendations) -> dict[str, str]:
         if item.key in written and not item.withheld:
             files[f"{stem}.yaml"] = patch_yaml(item, found, told, stem)
     return files
+
+
+def review_files(found: Recommendations, patches: str) -> dict[str, str]:
+    """Return by name the patches to be reviewed; their certificates are in `patches`."""
+    stems = {
+        file_stem(item, with_cluster=_has_clusters(found)): item
+        for item in found.reviewed()
+        if not item.withheld
+    }
+    return {
+        f"{stem}.yaml": patch_yaml(item, found, certificate(item, found), stem, f"../{patches}/")
+        for stem, item in stems.items()
+    }
+
+
+def _has_clusters(found: Recommendations) -> bool:
+    return len({item.key[0] for item in found.items}) > 1
 
 
 def index_file(found: Recommendations, names: Sequence[str]) -> str:
@@ -98,10 +115,15 @@ def file_stem(item: Recommendation, *, with_cluster: bool = False) -> str:
 
 
 def patch_yaml(
-    item: Recommendation, found: Recommendations, told: Mapping[str, Any], stem: str
+    item: Recommendation,
+    found: Recommendations,
+    told: Mapping[str, Any],
+    stem: str,
+    certificates: str = "",
 ) -> str:
-    """Return a patch as YAML, its evidence before it as comments."""
-    comments = [printable_line(line) for line in _comments(item, found, told, stem)]
+    """Return a patch as YAML, its doubts and its evidence before it as comments."""
+    lines = (*_comments(item, found, told, stem), f"everything: {certificates}{stem}.json")
+    comments = [printable_line(line) for line in lines]
     body = yaml.dump(told["patch"], Dumper=_Dumper, width=math.inf, sort_keys=False)
     return "".join(f"# {line}".rstrip() + "\n" for line in comments) + body
 
@@ -111,16 +133,16 @@ def _comments(
 ) -> Iterator[str]:
     _, namespace, hpa = item.key
     version = found.patch_version.rpartition("/")[2]
-    yield f"{namespace}/{hpa}: {told['setting']}"
+    yield f"{namespace}/{hpa}: {', '.join(found.specs.changes(item.key, item.setting_id or 0))}"
+    yield f"confidence: {item.confidence}"
+    yield from (f"doubt: {doubt.why}" for doubt in item.doubts)
     yield (
         f"apply: kubectl patch horizontalpodautoscalers.{version}.autoscaling {shlex.quote(hpa)} "
         f"-n {shlex.quote(namespace)} --type strategic --patch-file {stem}.yaml"
     )
     yield ""
     yield f"asked for: {found.options.goal}"
-    yield f"confidence: {item.confidence}"
     yield from (f"why: {reason}" for reason in item.reasons)
-    yield from (f"doubt: {doubt.why}" for doubt in item.doubts)
     yield from (f"note: {note}" for note in item.notes)
     yield from _whole_lists(item)
     judging = told["judging"]
@@ -137,7 +159,6 @@ def _comments(
     yield from _sureness(judging, unit)
     yield ""
     yield from _evidence(told)
-    yield f"everything: {stem}.json"
 
 
 def _whole_lists(item: Recommendation) -> Iterator[str]:

@@ -48,7 +48,7 @@ def test_a_long_job_tells_now_and_then(
     assert capsys.readouterr().err == "deciding, 5.0 M decisions/s; 25%\n"
 
 
-def test_a_job_without_a_unit_of_its_own_tells_tasks_a_second(
+def test_a_job_without_a_unit_of_its_own_tells_its_parts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compile_only(monkeypatch, "simulate_fleet")
@@ -56,8 +56,7 @@ def test_a_job_without_a_unit_of_its_own_tells_tasks_a_second(
     report = JobProgress(lambda message, share: seen.append(message), "sweeping", "simulate_fleet")
     for done in (0, 1, 3):
         report(Status(4, done, 0, 400, 100 * done, 0, 2.0))
-    assert seen == ["sweeping", "sweeping, 0.5 tasks/s", "sweeping, 1.5 tasks/s"]
-    assert Status(400, 200, 0, 4, 2, 0, 2.0).speed() == ", 100 tasks/s"
+    assert seen == ["sweeping", "sweeping, 1 of 4 parts", "sweeping, 3 of 4 parts"]
 
 
 def test_the_time_left_is_that_of_the_parts_of_this_run(

@@ -13,7 +13,7 @@ from hpabatch.cli.options import Output, OutputOption
 from hpabatch.cli.progress import JobProgress, progress_on_stderr, tell_compiling
 from hpabatch.cli.stdout import LEGEND, check_stdout, show_report
 from hpabatch.cli.talk import say, tell, tell_skipped
-from hpabatch.engine.advise.request import DEFAULT_SLO, AdviseRequest
+from hpabatch.engine.advise.request import AdviseRequest
 from hpabatch.errors import (
     EXIT_INTERRUPTED,
     EXIT_OK,
@@ -23,9 +23,7 @@ from hpabatch.errors import (
 )
 
 if TYPE_CHECKING:
-    from hpabatch.api.sweeps import Sweep
     from hpabatch.cli.progress import Progress
-    from hpabatch.engine.advise.run import Recommendations
     from hpabatch.engine.fleet.candidates import Skipped
     from hpabatch.report.advise import AdviseReport
 
@@ -39,10 +37,11 @@ what would raise it; docs/advise.md explains them.
 
 \b
 --out becomes a folder with everything that the advice rests on: the imported history, the sweep,
-the sizes under today's and the recommended settings, and patches with their certificates. An
-interrupted run goes on with the same command. With another limit, bound or --accept the same sweep
-is asked again; another grid, lens or history needs --replace. Patches are written for changes of
-high confidence; --accept medium or low writes more.
+the sizes under today's and the recommended settings, and patches with their certificates. Changes
+of high confidence are in FOLDER/patches, those of medium confidence in FOLDER/review, with their
+doubts at the top; --accept medium or low writes more to FOLDER/patches. An interrupted run goes on
+with the same command. With another limit, bound or --accept the same sweep is asked again; another
+grid, lens or history needs --replace.
 
 \b
 Exit codes: 0 fine ("no advice" is an answer), 2 something is wrong or cannot be read, 3 some HPAs
@@ -104,6 +103,7 @@ class _Run:
         self.folder = AdviceFolder(Path(out))
         self.folder.check()
         check_folder(self.folder.patches)
+        check_folder(self.folder.review)
 
     def finish(self, output: Output) -> int:
         """Do it all and tell; return the exit code."""
@@ -114,7 +114,8 @@ class _Run:
             with progress_on_stderr() as progress:
                 place = self._import(progress) if is_table else self.data
                 report, skipped, notes = self._advice(place, progress)
-            shown, code = write_files(report, str(self.folder.patches), (), in_place=False)
+            patches, review = str(self.folder.patches), self.folder.review
+            shown, code = write_files(report, patches, (), in_place=False, review=review)
             self.folder.finish(report.found.options.sweep, report.found)
         tell(notes, "note")
         tell_skipped(skipped, place)
@@ -163,7 +164,7 @@ class _Run:
         self, place: str, progress: Progress
     ) -> tuple[AdviseReport, list[Skipped], list[str]]:
         """Sweep, recommend and keep trajectories; return what is told."""
-        from hpabatch.api.sweeps import Sweep
+        from hpabatch.api.sweeps import Sweep, recommend
         from hpabatch.engine.fidelity.lens import seen_through
         from hpabatch.engine.fleet.candidates import Skipped
         from hpabatch.engine.sweep.read import plan_request
@@ -193,29 +194,13 @@ class _Run:
             raise RefusedError(f"{place}: {error}") from None
         sweep = Sweep(result, digest_sweep(self.folder.sweep))
         self.folder.belongs(sweep.digest)
-        found = _recommended(sweep, self.request)
+        found = recommend(sweep, self.request).found
         if not self.folder.has_trajectories(sweep.digest, found):
             self.folder.begin(sweep.digest)
             write_trajectories(plan, found, self.folder.trajectories, progress)
         skipped = [Skipped(*row) for row in result.parameters["skipped"]]
         report = AdviseReport(found, folder=str(self.folder.path), asked=self.request)
         return report, skipped, list(result.parameters["notes"])
-
-
-def _recommended(sweep: Sweep, request: AdviseRequest) -> Recommendations:
-    """Return the advice; a default limit that is of no measure here is told as that."""
-    from hpabatch.api.sweeps import recommend
-    from hpabatch.engine.advise.objective import ObjectiveError
-
-    try:
-        return recommend(sweep, request).found
-    except ObjectiveError as error:
-        if request.slo != DEFAULT_SLO:
-            raise
-        raise UsageError(
-            f"{error}: that is the default; name a limit of your own, such as --slo "
-            "'short_pod_hours<10/week' or --slo 'rescales<40/day'"
-        ) from None
 
 
 def _is_file(place: str) -> bool:

@@ -20,7 +20,13 @@ from hpabatch.history.files import read_regular, read_small
 from hpabatch.inputs.manifest_edit import OtherSpecError, edit_manifest
 from hpabatch.inputs.manifests import ManifestEntry, load_manifests
 from hpabatch.report.recommend import RecommendReport
-from hpabatch.report.recommend_files import INDEX, MANIFESTS, index_file, recommendation_files
+from hpabatch.report.recommend_files import (
+    INDEX,
+    MANIFESTS,
+    index_file,
+    recommendation_files,
+    review_files,
+)
 
 _BOM = "\ufeff"
 
@@ -68,9 +74,16 @@ def _listed(index: Path) -> set[str]:
 
 
 def write_files(
-    report: RecommendReport, patches: str | None, hpas: Sequence[str], *, in_place: bool
+    report: RecommendReport,
+    patches: str | None,
+    hpas: Sequence[str],
+    *,
+    in_place: bool,
+    review: Path | None = None,
 ) -> tuple[RecommendReport, int]:
     """Write patches, certificates and edited manifests; return what is told, and the exit code.
+
+    Patches of medium confidence that are not written go to `review`.
 
     Raises:
         UsageError: a place cannot be written.
@@ -103,6 +116,11 @@ def write_files(
             counts["manifests"] = len(edited.texts)
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
         written.append(f"written to {patches}: {listed}")
+        if review is not None:
+            texts = review_files(report.found, Path(patches).name)
+            files = {name: text.encode() for name, text in texts.items()}
+            files[INDEX] = index_file(report.found, list(files)).encode()
+            _write_folder(review, files)
     warnings = (*report.warnings, *told, *edited.warnings)
     return replace(report, written=written, warnings=warnings), edited.code
 

@@ -18,15 +18,19 @@ from hpabatch.engine.advise.judged_doubts import (
     unreliable_runs,
 )
 from hpabatch.engine.advise.objective import SATURATED
+from hpabatch.engine.advise.specs import NOT_AT_MAX
 from hpabatch.engine.advise.standing import beats, only_modelled, saving_pct, tightest
 from hpabatch.engine.advise.unit import Key
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.model.lens import Lens, lenses_of_spec, ratio_words
 from hpabatch.model.objects.hpa import HPASpec
+from hpabatch.model.printable import counted
 
 CHANGE: Final = "change"
 KEEP: Final = "keep"
 NONE: Final = "no advice"
+JUDGED_FIELDS: Final = ("target", "min", "max", "scaleUp", "scaleDown", "tolerance", "policies")
+"""The parts of a spec, by the begin of a field's name, that a setting may change."""
 
 
 class Answer(NamedTuple):
@@ -139,11 +143,22 @@ def _against(found: Judged, facts: Facts) -> str:
 
 
 def _why_keep(found: Judged, facts: Facts) -> str:
-    least = facts.options.rules.least_saving_pct
+    least, others = facts.options.rules.least_saving_pct, int(found.allowed[1:].sum())
     return (
-        "no other candidate holds the SLO and saves "
-        f"{least:g}% of {facts.options.goal.minimize} or more on the training blocks"
+        f"nothing better found: none of {counted(others, 'other candidate')} holds the SLO and "
+        f"saves {least:g}% of {facts.options.goal.minimize} or more on the training blocks"
+        + _unjudged(found, facts)
     )
+
+
+def _unjudged(found: Judged, facts: Facts) -> str:
+    """Return which fields no setting changes, and how many settings were no candidates."""
+    swept = {name for values in facts.specs.values.values() for name in values}
+    left = [name for name in JUDGED_FIELDS if not any(f.startswith(name) for f in swept)]
+    parts = [f"settings that differ in {', '.join(left)}"] if left else []
+    refused = int((~found.allowed).sum())
+    parts += [f"{refused} that are no candidates"] if refused else []
+    return f"; not judged: {' and '.join(parts)}" if parts else ""
 
 
 def _why_change(found: Judged, facts: Facts) -> str:
@@ -175,7 +190,7 @@ def notes(found: Judged, why_not: Sequence[str], facts: Facts) -> Iterator[str]:
     if found.choice is not None:
         for edge in facts.edges[facts.specs.names[int(found.unit.settings[found.choice])]]:
             yield f"{edge} is the edge of the grid: a wider grid may have a better setting"
-    everything = np.ones(found.unit.settings.size, dtype=bool)
+    everything = np.array([NOT_AT_MAX not in why for why in why_not])
     best = choose(found.unit, found.trained, rules, everything, slice(0, found.split))
     if best is None or best == found.choice or not why_not[best]:
         return

@@ -17,7 +17,7 @@ import polars as pl
 from hpabatch.engine.advise.confidence import HIGH, LOW, MEDIUM, Doubt, confidence_of
 from hpabatch.engine.advise.facts import RecommendOptions, base_taken
 from hpabatch.engine.advise.judged_doubts import STATED_BASE
-from hpabatch.engine.advise.objective import SATURATED, Goal
+from hpabatch.engine.advise.objective import SATURATED, Goal, short_number
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, UnitBlocks, key_of, unit_blocks
 from hpabatch.engine.fidelity.answer import UNTOLD, WRONG
 from hpabatch.engine.fit.pods import TOTALS
@@ -82,6 +82,8 @@ def unit_doubts(
     today: Mapping[Key, HPASpec],
     told: Mapping[str, Any],
     options: RecommendOptions,
+    *,
+    lifts: bool = False,
 ) -> list[Doubt]:
     """Return what lowers the confidence in any answer on a unit, whatever setting it is.
 
@@ -91,9 +93,14 @@ def unit_doubts(
         today: the specs of its HPAs, defaults filled in.
         told: parameters of the sweep.
         options: what is asked for.
+        lifts: the answer lifts maxReplicas, so more work than is known speaks for it, too.
     """
     scored = bool((told.get("request") or {}).get("fidelity"))
-    own = [doubt for key in unit.members for doubt in doubts(rows[key], options, scored=scored)]
+    own = [
+        doubt
+        for key in unit.members
+        for doubt in (*doubts(rows[key], options, scored=scored), *_censored(rows[key], lifts))
+    ]
     own += [*rescales_off(unit), *contradictions(unit, options.goal)]
     return [*own, *lens_doubts(unit, today, told)]
 
@@ -200,10 +207,13 @@ def _history(row: Mapping[str, Any], options: RecommendOptions) -> Iterator[Doub
             f"history: {days:.1f} days are fewer than {asked:g}",
             f"{asked:g} days of history",
         )
+
+
+def _censored(row: Mapping[str, Any], lifts: bool) -> Iterator[Doubt]:
     censored = row["censored_pct"]
     if censored is not None and censored > CENSORED_PCT:
         yield Doubt(
-            LOW if censored > MOST_CENSORED_PCT else MEDIUM,
+            LOW if censored > MOST_CENSORED_PCT and not lifts else MEDIUM,
             f"demand: {censored:.0f}% of its work is only a lower bound, as pods were at their "
             "ceiling",
             "a history in which pods are at their limit less of the time",
@@ -256,9 +266,15 @@ def ceiling_doubts(hpa: Mapping[str, Any], goal: Goal) -> Iterator[str]:
     over_range = {SATURATED} if hpa["ceiling"] == OPEN else set()
     limited = {slo.measure for slo in goal.slos} - over_range
     asked = sorted(SATURATION & {goal.minimize, *limited})
-    if asked:
+    if asked and hpa["ceiling"] is None:
         yield (
-            f"ceiling: no limit of its pods was recorded, so {' and '.join(asked)} cannot be "
+            f"work: none that its pods share is known, so {' and '.join(asked)} cannot be judged: "
+            "state a signal's kind in a plant file (`hpabatch fit --init-plant`), or ask for other "
+            "measures in --slo"
+        )
+    elif asked:
+        yield (
+            f"ceiling: no limit of its pods is known, so {' and '.join(asked)} cannot be "
             "judged: record limits, state a ceiling in a plant file (--plant), or ask for "
             "saturated_minutes in --slo, under_minutes or short_pod_hours"
         )
@@ -303,9 +319,8 @@ def contradictions(unit: UnitBlocks, goal: Goal) -> Iterator[Doubt]:
             if not np.isnan(both).any() and kept[0] != kept[1]:
                 yield Doubt(
                     MEDIUM,
-                    f"model: of {slo.measure} of {namespace}/{name} under today's setting the "
-                    f"recording says {slo.told(float(both[0]))}, the model "
-                    f"{slo.told(float(both[1]))}: on different sides of {slo.text}; the worse "
-                    "counts",
+                    f"model: {slo.text} of {namespace}/{name} today: recorded "
+                    f"{short_number(slo.shown(both[0]))}, modelled "
+                    f"{short_number(slo.shown(both[1]))}; the worse counts",
                     "a look at what its pods do at their ceiling (`hpabatch simulate`)",
                 )

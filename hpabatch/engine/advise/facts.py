@@ -7,13 +7,14 @@ from typing import Final
 
 from hpabatch.engine.advise.bounds import Bounds, parse_bounds
 from hpabatch.engine.advise.judge import TODAY, Judged
-from hpabatch.engine.advise.objective import Goal, parse_goal
-from hpabatch.engine.advise.request import JudgeRules, RecommendRequest
+from hpabatch.engine.advise.objective import Goal, ObjectiveError, parse_goal
+from hpabatch.engine.advise.request import DEFAULT_SLO, JudgeRules, RecommendRequest
 from hpabatch.engine.advise.specs import Specs
 from hpabatch.engine.advise.unit import KEY, UnitBlocks, key_of
 from hpabatch.engine.fit.workload import BASE_TAKEN
 from hpabatch.engine.simulate.result import CENSORED_WORDS, OUTSIDE_WORDS
 from hpabatch.engine.sweep.result import SweepResult, grid_edges
+from hpabatch.errors import HpabatchError, UsageError
 
 _DAY_MS: Final = 86_400_000
 _OWN_DOUBTS: Final = (OUTSIDE_WORDS, CENSORED_WORDS)
@@ -45,8 +46,17 @@ def options_of(request: RecommendRequest, result: SweepResult, sweep: str = "") 
     Raises:
         UsageError: a limit, a measure or a bound that there is not.
     """
+    try:
+        goal = parse_goal(request.slo, request.minimize, result.blocks)
+    except ObjectiveError as error:
+        if request.slo != DEFAULT_SLO:
+            raise
+        raise UsageError(
+            f"{error} (--slo {DEFAULT_SLO[0]} is the default): name a limit of your own, such as "
+            "--slo 'short_pod_hours<10/week' or --slo 'rescales<40/day', or --slo none"
+        ) from None
     return RecommendOptions(
-        goal=parse_goal(request.slo, request.minimize, result.blocks),
+        goal=goal,
         rules=JudgeRules(**{f.name: getattr(request, f.name) for f in fields(JudgeRules)}),
         bounds=parse_bounds(request.bound),
         min_history_days=request.min_history_ms / _DAY_MS,
@@ -91,10 +101,17 @@ def _unlike(why: str, problems: str) -> str:
 
 
 def name_of(found: Judged, place: int | None, facts: Facts) -> str:
-    """Return the name of a unit's setting by its place in the unit's settings."""
+    """Return what a unit's setting changes, its name where its HPAs differ in that."""
     assert place is not None
-    name = facts.specs.names[int(found.unit.settings[place])]
-    return "today's setting" if place == TODAY else name
+    if place == TODAY:
+        return "today's setting"
+    setting_id = int(found.unit.settings[place])
+    try:
+        changes = {", ".join(facts.specs.changes(key, setting_id)) for key in found.unit.members}
+    except HpabatchError:  # (a setting that does not fit is named where that is told)
+        changes = set()
+    only = changes.pop() if len(changes) == 1 else ""
+    return only or facts.specs.names[setting_id]
 
 
 def labels_of(unit: UnitBlocks) -> list[str]:

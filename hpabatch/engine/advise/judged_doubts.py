@@ -101,8 +101,7 @@ def _modelled_worse(found: Judged, facts: Facts) -> Iterator[Doubt]:
         ):
             yield Doubt(
                 LOW,
-                f"its base is not known, and with one the pods that "
-                f"{name_of(found, found.considered, facts)} adds do less than is modelled",
+                "its base is not known, and with one the pods that it adds do less than modelled",
                 STATED_BASE,
             )
 
@@ -114,8 +113,7 @@ def _outside(found: Judged, facts: Facts) -> Iterator[Doubt]:
     if share > (OUTSIDE_SHARE if found.unit.is_open.any() else MOST_OUTSIDE):
         yield Doubt(
             MEDIUM,
-            f"for {share:.0%} of the time {name_of(found, found.considered, facts)} asks pods for "
-            f"usage {RARE_WORDS}",
+            f"for {share:.0%} of the time it asks pods for usage {RARE_WORDS}",
             "a time with a higher target, in small steps",
         )
 
@@ -131,10 +129,11 @@ def tight_slo(found: Judged, place: int, facts: Facts) -> Iterator[Doubt]:
         [float(s.pressure("mean")[place]) for s in (found.trained, found.judged)], weights=parts
     )
     keeps = place == TODAY
+    who = name_of(found, TODAY, facts) if keeps else "it"
     if worst > (_MOST_USED_BY_KEEP if keeps else _MOST_USED_BY_CHANGE) and worst > _STEADY * mean:
         yield Doubt(
             LOW if keeps else MEDIUM,
-            f"{name_of(found, place, facts)} uses {worst:.0%} of the SLO in the worst "
+            f"{who} uses {worst:.0%} of the SLO in the worst "
             f"{facts.block_unit} and {mean:.0%} on average: a worse one may break it",
             "a wider SLO" if keeps else "a wider SLO, or a larger --margin",
         )

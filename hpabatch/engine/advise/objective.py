@@ -51,6 +51,7 @@ MEASURES: Final[dict[str, str]] = {
 }
 """Everything of a block that can be added up, and what it says."""
 
+NO_SLO: Final = "none"
 SATURATED: Final = "saturated_minutes"
 UNIT_HOURS: Final = {"hour": 1.0, "day": 24.0, "week": 168.0}
 MINUTES_AN_HOUR: Final = 60.0
@@ -146,14 +147,16 @@ def parse_goal(
 ) -> Goal:
     """Return the goal that texts say; `blocks` are those of the sweep that it is for.
 
-    Without `minimize` it is cost, where the sweep has prices, else pod_hours.
+    Without `minimize` it is cost, where the sweep has prices, else pod_hours. A single `none` is no
+    limit.
 
     Raises:
         ObjectiveError: all mistakes in one message.
     """
     mistakes: list[str] = []
     parsed: list[Slo] = []
-    for text in (part for given in slos for part in _BETWEEN.split(given) if part):
+    stated = () if tuple(slos) == (NO_SLO,) else slos
+    for text in (part for given in stated for part in _BETWEEN.split(given) if part):
         found = _parse_slo(text)
         if isinstance(found, Slo):
             parsed.append(found)

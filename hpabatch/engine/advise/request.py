@@ -11,6 +11,8 @@ from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.inputs.workers import Spread
 from hpabatch.model.options import Request, option
 
+DEFAULT_SLO: Final = ("saturated_minutes<10/week",)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Aim(Request):
@@ -134,16 +136,23 @@ class JudgeRules(Request):
 class RecommendRequest(JudgeRules, Reach, Aim):
     """Advice on the HPAs of a sweep."""
 
+    slo: tuple[str, ...] = option(
+        "texts",
+        "Limit that must hold, such as 'saturated_minutes<10/week', or none; may be repeated.",
+        DEFAULT_SLO,
+        metavar="LIMIT",
+    )
+
 
 DEFAULT_GRID: Final = (
     "target=x0.7,x0.8,x0.9,today,x1.05,x1.1,x1.15,x1.2,x1.3",
     "min=x0.5,today",
+    "max=today,x2",
     "scaleDown.window=today,120,300",
 )
 """Policies, tolerances and longer windows are left out: on fleets whose plant is known
 (`benchmarks.recommend_truth`, seed 161) faster policies and 900 s added 0.1 points of saving each,
 at 2.7 times the work."""
-DEFAULT_SLO: Final = ("saturated_minutes<10/week",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,12 +169,6 @@ class AdviseRequest(Spread, SweptAdviceRequest):
         "Values of a field; repeated, all combinations are settings.",
         DEFAULT_GRID,
         metavar="FIELD=VALUES",
-    )
-    slo: tuple[str, ...] = option(
-        "texts",
-        "Limit that must hold, such as 'saturated_minutes<10/week'; may be repeated.",
-        DEFAULT_SLO,
-        metavar="LIMIT",
     )
     lens: str = option(
         "path",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE, answer, notes, relative_notes
-from hpabatch.engine.advise.confidence import Doubt, accepted, confidence_of, weighed
+from hpabatch.engine.advise.confidence import MEDIUM, Doubt, accepted, confidence_of, weighed
 from hpabatch.engine.advise.doubts import refused, unit_doubts
 from hpabatch.engine.advise.facts import Facts, RecommendOptions
 from hpabatch.engine.advise.guard import source_of_change, withhold_owned
@@ -97,6 +97,15 @@ class Recommendations:
         sure = accepted(self.options.accept)
         return [item for item in self.items if item.answer == CHANGE and item.confidence in sure]
 
+    def reviewed(self) -> list[Recommendation]:
+        """Return the changes of medium confidence that are not written, for somebody to judge."""
+        written = {item.key for item in self.written()}
+        return [
+            item
+            for item in self.items
+            if item.answer == CHANGE and item.confidence == MEDIUM and item.key not in written
+        ]
+
     @property
     def patch_version(self) -> str:
         """Return the API version that patches are for."""
@@ -116,14 +125,22 @@ def recommend(result: SweepResult, options: RecommendOptions, apply: Apply) -> R
     rows = {key_of(r): r for r in result.hpas.iter_rows(named=True)}
     units: dict[str, UnitAdvice] = {}
     for name, unit in unit_blocks(result, wrong):
+        unit = replace(unit, lifts=specs.lifts(unit))
         advice = _advise(unit, facts)
         today = {k: specs.today(k) for k in unit.members}
-        own = unit_doubts(unit, rows, today, result.parameters, options)
+        lifts = advice.answer == CHANGE and _lifts(advice)
+        own = unit_doubts(unit, rows, today, result.parameters, options, lifts=lifts)
         units[name] = replace(advice, doubts=weighed([*advice.doubts, *own]))
     items = tuple(_items(result, specs, units, wrong, options))
     ordered = tuple(units[name] for name in sorted(units))
     found = Recommendations(items, ordered, options, result, specs, rows)
     return withhold_owned(found)
+
+
+def _lifts(advice: UnitAdvice) -> bool:
+    """Say whether the considered setting lifts maxReplicas and leaves no pod less."""
+    lifts, judged = advice.unit.lifts, advice.judged
+    return lifts is not None and judged is not None and bool(lifts[:, judged.considered].any())
 
 
 def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:

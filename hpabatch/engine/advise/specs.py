@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from hpabatch.engine.advise.bounds import Bounds
+from hpabatch.engine.advise.bounds import Bounds, changes_told, has_no_more_pods
 from hpabatch.engine.advise.floor import below, floor_of
 from hpabatch.engine.advise.guard import contexts_of
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, Mask, UnitBlocks
@@ -31,8 +31,12 @@ WHAT_IFS: Final = {
 }
 """Fields that are compared but never recommended, and why."""
 
+LIFT: Final = 1.25
+"""Times today's maxReplicas from which on pods are clearly less busy at it."""
+
 _AS_UPSTREAM: Final = {("combine", "max"), ("percentage-of", "request")}
 
+NOT_AT_MAX: Final = "nothing asks for more than today's maxReplicas"
 _KEPT_SPECS: Final = 20_000  # of some 2 kB; the HPAs of a fleet often share a few specs
 
 
@@ -84,6 +88,23 @@ class Specs:
             self._made[place] = self.apply(self.values[setting_id], place[0])
         return self._made[place]
 
+    def lifts(self, unit: UnitBlocks) -> Mask:
+        """Return (M, S) which settings lift whose maxReplicas and leave no pod less."""
+        return np.array([[self._lifts(key, s) for s in unit.settings] for key in unit.members])
+
+    def _lifts(self, key: Key, setting_id: int) -> bool:
+        today = self.today(key)
+        try:
+            spec = self.under(key, int(setting_id))
+        except HpabatchError:  # (`misfits` tells it)
+            return False
+        is_lifted = spec.max_replicas >= LIFT * today.max_replicas
+        return is_lifted and all(has_no_more_pods(spec, today, flags) for flags in self.flags)
+
+    def changes(self, key: Key, setting_id: int) -> list[str]:
+        """Return in words what a setting changes of an HPA: `target 60 -> 78`."""
+        return changes_told(self.today(key), self.under(key, setting_id), self.flags[0])
+
     def unpatchable(self, setting_id: int) -> str:
         """Return why a setting cannot be written into an HPA; "": it can."""
         found = [
@@ -110,7 +131,7 @@ def misfits(unit: UnitBlocks, specs: Specs, bounds: Bounds) -> list[str]:
     for setting_id in unit.settings.tolist():
         why = "" if setting_id == TODAY_ID else specs.unpatchable(setting_id)
         if setting_id != TODAY_ID and not why:
-            why = _bound_refusal(unit.members, specs, bounds, setting_id)
+            why = _bound_refusal(unit, specs, bounds, setting_id)
         found.append(why)
     return found
 
@@ -136,17 +157,20 @@ def allowed_mask(why: Sequence[str]) -> Mask:
     return np.array([text == "" for text in why], dtype=bool)
 
 
-def _bound_refusal(members: Sequence[Key], specs: Specs, bounds: Bounds, setting_id: int) -> str:
-    for key in members:
+def _bound_refusal(unit: UnitBlocks, specs: Specs, bounds: Bounds, setting_id: int) -> str:
+    for key in unit.members:
+        today = specs.today(key)
         try:
             spec = specs.under(key, setting_id)
         except HpabatchError as error:
             return f"it does not fit {key[1]}/{key[2]}: {error}"
-        broken = bounds.broken(specs.today(key), spec, specs.flags)
-        low = below(floor_of(specs.contexts[key], bounds), specs.today(key), spec)
+        broken = bounds.broken(today, spec, specs.flags)
+        low = below(floor_of(specs.contexts[key], bounds), today, spec)
         broken += [low] if low else []
+        if not broken and spec.max_replicas > today.max_replicas and not unit.stood_at_max:
+            broken = [NOT_AT_MAX]
         if broken:
-            where = f"{key[1]}/{key[2]}: " if len(members) > 1 else ""
+            where = f"{key[1]}/{key[2]}: " if len(unit.members) > 1 else ""
             return where + ", ".join(broken)
     return ""
 

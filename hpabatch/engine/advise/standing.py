@@ -142,7 +142,8 @@ def slo_rates(
     """Return (M, S, W) rates that must keep to an SLO's limit; the first setting is today's.
 
     Where more was recorded of today's setting in a stretch than the model says of it, the model
-    lacks something that any setting may meet: what it lacks there is added to every setting.
+    lacks something that any setting may meet: what it lacks there is added to every setting, but
+    for what a setting with a larger maxReplicas takes away (`UnitBlocks.beyond_model`).
 
     Of members whose ceiling is assumed, saturated_minutes is the most above any assumed ceiling:
     each might be the real one. As nobody knows it, what today's setting does is taken as good
@@ -158,7 +159,7 @@ def slo_rates(
     """
 
     def judged(measure: str) -> Array:
-        lacking = np.maximum(rates_of(unit.beyond_model(measure, blocks)), 0.0)
+        lacking = np.maximum(rates_of(unit.beyond_model(measure, settings, blocks)), 0.0)
         return rates_of(unit.modelled_of(measure, settings, blocks)) + lacking
 
     rates = judged(slo.measure)

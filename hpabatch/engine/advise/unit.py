@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hpabatch.engine.advise.objective import MEASURES, MINUTES_AN_HOUR, UNIT_HOURS
+from hpabatch.engine.advise.objective import MEASURES, MINUTES_AN_HOUR, SATURATED, UNIT_HOURS
 from hpabatch.engine.columns.recorded import (
     ABOVE_MINUTES,
     RECORDED_MEASURES,
@@ -26,6 +26,10 @@ Key = tuple[str, str, str]
 
 KEY: Final = ("cluster", "namespace", "hpa")
 TODAY_ID: Final = 0
+AT_MAX: Final = "at_max_minutes"
+AT_CEILING: Final = (SATURATED, *ABOVE_MINUTES)
+MOST_AT_MAX: Final = 0.01
+"""Share of time at maxReplicas, with metrics that ask for more, above which that binds."""
 OUTSIDE_SHARE: Final = 0.1
 """Share of time outside of the recorded usage per pod from which on that is a doubt where a ceiling
 is assumed."""
@@ -49,6 +53,7 @@ class UnitBlocks:
     `settings` (S,) are setting ids, today's first; `hours` (M, B), 0 where a member has no such
     block; `values` by measure (M, S, B), NaN where it is not known. `starts` are the blocks'.
     `recorded` are, by measure (M, B), what was recorded of today's setting, NaN where not known.
+    `lifts` (M, S) says which settings lift whose maxReplicas and leave no pod less.
     """
 
     name: str
@@ -58,6 +63,7 @@ class UnitBlocks:
     hours: Array
     values: Mapping[str, Array]
     recorded: Mapping[str, Array] = field(default_factory=dict)
+    lifts: Mask | None = None
 
     @property
     def is_open(self) -> Mask:
@@ -72,16 +78,35 @@ class UnitBlocks:
         values: Array = self.values[measure][:, settings][:, :, blocks]
         return values
 
-    def beyond_model(self, measure: str, blocks: slice) -> Array:
-        """Return (M, 1, B) how much more was recorded of today's setting than the model says.
+    def beyond_model(self, measure: str, settings: slice | list[int], blocks: slice) -> Array:
+        """Return (M, S or 1, B) how much more was recorded of today's setting than the model says.
 
-        Below 0 where it is less, 0 where the recording says nothing.
+        Below 0 where it is less, 0 where the recording says nothing. What of it fits into today's
+        minutes at maxReplicas arose there: where a setting lifts that, it goes in the share in
+        which what is modelled goes.
         """
         recorded = self.recorded.get(measure)
         if recorded is None:
             return np.zeros_like(self.hours[:, None, blocks])
-        more: Array = np.nan_to_num(recorded - self.values[measure][:, 0])[:, None, blocks]
-        return more
+        modelled = self.values[measure][:, :, blocks]
+        more: Array = np.nan_to_num(recorded[:, blocks] - modelled[:, 0])[:, None]
+        if self.lifts is None or AT_MAX not in self.values or measure not in AT_CEILING:
+            return more
+        today = modelled[:, :1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = np.where(today > 0, np.minimum(modelled[:, settings] / today, 1.0), 0.0)
+        gone = np.where(self.lifts[:, settings, None], 1.0 - left, 0.0)
+        found: Array = more - np.clip(more, 0.0, self.values[AT_MAX][:, :1, blocks]) * gone
+        return found
+
+    @property
+    def stood_at_max(self) -> bool:
+        """Whether today's maxReplicas held some member while its metrics asked for more."""
+        minutes = self.values.get(AT_MAX)
+        if minutes is None:
+            return True
+        longest = MOST_AT_MAX * MINUTES_AN_HOUR * self.hours.sum(axis=1)
+        return bool((minutes[:, 0].sum(axis=1) > longest).any())
 
     def recorded_of(self, measure: str, blocks: slice) -> Array:
         """Return (M, 1, B) what was recorded of today's setting, NaN where it is not known.

@@ -357,7 +357,10 @@ def _check_chosen(plan: ReplayPlan, name: str) -> None:
         if name in (_label(*key, True), _label(*key, False), skipped.hpa):
             raise RefusedError(f"{name}: {skipped.reason}")
     known = [_label(c.cluster, c.namespace, c.name, many) for c in plan.everyone]
-    near = difflib.get_close_matches(name, known, n=_NEAR_NAMES, cutoff=0.5)
+    # (a name alone is held against names alone)
+    depth = name.count("/") + 1
+    tails = {"/".join(path.split("/")[-depth:]): path for path in known}
+    near = [tails[tail] for tail in difflib.get_close_matches(name, tails, _NEAR_NAMES, 0.5)]
     hint = f"did you mean {', '.join(near)}?" if near else f"it has {', '.join(known[:5])}"
     more = "" if near or len(known) <= _NEAR_NAMES else " and others"
     raise UsageError(f"{name}: the history has no such HPA (NAMESPACE/NAME); {hint}{more}")

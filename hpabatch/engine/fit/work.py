@@ -36,6 +36,8 @@ from hpabatch.model.plant import DIVISIBLE, PER_POD, TOTAL, Signal
 
 MODEL_SHARE: Final = 0.03
 """Of the mean usage per pod: no model of the demand is nearer than that, so no base is either."""
+EASY_SHARE: Final = 0.25
+"""Share of its request up to which any pod does what it is asked, though none was seen to."""
 
 
 def fit_work(m: Measured, others: Mapping[str, Measured]) -> SignalFit:
@@ -47,6 +49,8 @@ def fit_work(m: Measured, others: Mapping[str, Measured]) -> SignalFit:
     startup, of_startup = _startup(m, base, starting)
     observed, of_observed = observed_of(m)
     request, of_request = request_of(m)
+    if request is not None and m.kind == DIVISIBLE:
+        observed = observed[0], max(observed[1], round(EASY_SHARE * request))
     levels, of_highest = levels_of(m, request)
     raw = np.maximum(usage - base, 0.0)
     raw = raw * m.series.ready if m.kind == DIVISIBLE else raw

@@ -108,6 +108,13 @@ def measures_frame(
     return pl.concat([keys, pl.DataFrame(columns)], how="horizontal")
 
 
+def was_at_max(fleet: SimulatedFleet, row: int) -> bool:
+    """Say whether maxReplicas bound a run at any tick."""
+    bindings = fleet.simulation.bindings[row]
+    held = bindings[codes.BOUND_BY_MAX] + bindings[codes.BOUND_BY_FORCED_MAX]
+    return bool(held > 0 or fleet.simulation.measures.at_max_steps[row] > 0)
+
+
 def where_known(values: Any, known: Any) -> pl.Series:
     """Return values, null where a mask is False."""
     series = pl.Series(np.asarray(values, np.float64))

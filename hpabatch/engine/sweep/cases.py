@@ -39,6 +39,7 @@ from hpabatch.packing.simulation import COMBINE_MAX
 
 OF_LIMIT: Final = ("percentage-of", "limit")
 _TOLD: Final = 3
+_NAMES: Final = dict.fromkeys((*KEY, "setting", "ran"), pl.String())
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +156,29 @@ def cases_of(
                 cases.append(hpa.under(setting, spec))
             rows.append((*key, setting.name, names[same]))
     return cases, pl.DataFrame(rows, schema=[*KEY, "wanted", "setting"], orient="row")
+
+
+def siblings_of(cases: Sequence[SimulationCase]) -> list[list[SimulationCase]]:
+    """Return the cases that only differ by maxReplicas together, the smallest first."""
+    groups: dict[Any, list[SimulationCase]] = {}
+    for case in cases:
+        least = tuple((p.from_ms, p.to_ms, replace(p.spec, max_replicas=1)) for p in case.periods)
+        same = (case.key[:3], least, case.period_ms, case.combine, bool(case.requests))
+        groups.setdefault(same, []).append(case)
+    return [sorted(group, key=_maxima) for group in groups.values()]
+
+
+def _maxima(case: SimulationCase) -> list[int]:
+    return [period.spec.max_replicas for period in case.periods]
+
+
+def as_run(copies: pl.DataFrame, groups: Sequence[Sequence[SimulationCase]]) -> pl.DataFrame:
+    """Return the frame of `cases_of` with the first case of each group for all of the group."""
+    rows = [(*case.key[:4], group[0].key[3]) for group in groups for case in group]
+    ran = pl.DataFrame(rows, schema=_NAMES, orient="row")
+    names = [*KEY, "setting"]
+    joined = copies.join(ran, on=names, how="left", maintain_order="left")
+    return joined.with_columns(pl.coalesce("ran", "setting").alias("setting")).drop("ran")
 
 
 # ---- what was recorded of today's setting --------------------------------------------------------

@@ -28,7 +28,7 @@ from hpabatch.engine.fleet.plan import (
 )
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import elastic_speedup, parts_of, points_frame, run_cases
-from hpabatch.engine.simulate.measures import Bounds, measures_frame
+from hpabatch.engine.simulate.measures import Bounds, measures_frame, was_at_max
 from hpabatch.engine.simulate.recorded import with_recorded
 from hpabatch.engine.simulate.result import with_advice, with_cost
 from hpabatch.engine.simulate.run import (
@@ -44,10 +44,12 @@ from hpabatch.engine.sweep.blocks import UNITS, block_unit, blocks_frame
 from hpabatch.engine.sweep.cases import (
     Limits,
     SettingCases,
+    as_run,
     block_spans,
     cases_of,
     fitting,
     known_limits,
+    siblings_of,
     spans_of,
 )
 from hpabatch.engine.sweep.context import Context, contexts
@@ -289,17 +291,24 @@ def run_part(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Run settings first:last of a part's HPAs; return rows of `results` and of `blocks`.
 
-    Settings that come to the same spec run once. `elastic_speedup` is added by `finish_results`.
+    Settings that come to the same spec run once, and so do those that only differ by a maxReplicas
+    that the smallest of them never comes to. `elastic_speedup` is added by `finish_results`.
     """
     options, bounds, unit_ms = sweep.options, Bounds(), UNITS[sweep.unit]
     cases, copies = cases_of(part.cases, options.grid, options.sets, first, last)
     lengths = {c.case.key[:3]: c.case.steps * c.case.period_ms for c in part.cases}
     measures, blocks = [], []
-    for some in parts_of(cases):
-        profile = part.loop.plan.versions.one()
-        for ran in run_cases(some, profile, options.loop.seed, block_ms=unit_ms):
-            measures.append(measures_frame(ran.fleet, ran.chosen, bounds))
-            blocks.append(blocks_frame(ran, unit_ms, bounds, lengths))
+    left = siblings_of(cases)
+    while left:
+        bound: set[tuple[str, ...]] = set()
+        for some in parts_of([group[0] for group in left]):
+            profile = part.loop.plan.versions.one()
+            for ran in run_cases(some, profile, options.loop.seed, block_ms=unit_ms):
+                measures.append(measures_frame(ran.fleet, ran.chosen, bounds))
+                blocks.append(blocks_frame(ran, unit_ms, bounds, lengths))
+                bound |= {case.key for h, case in ran.chosen if was_at_max(ran.fleet, h)}
+        copies = as_run(copies, [group for group in left if group[0].key not in bound])
+        left = [group[1:] for group in left if group[0].key in bound and group[1:]]
     if not measures:
         return pl.DataFrame(), pl.DataFrame()
     numbers = settings_frame(options.grid).select("setting_id", "setting")

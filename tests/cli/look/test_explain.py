@@ -197,6 +197,7 @@ def test_help_has_examples(run: Run) -> None:
     ("arguments", "code", "message"),
     [
         (["batch/wroker"], 2, "the history has no such HPA (NAMESPACE/NAME); did you mean batch/"),
+        (["wroker"], 2, "the history has no such HPA (NAMESPACE/NAME); did you mean batch/"),
         (["shop/x"], 2, "no such HPA"),
         ([HPA, "--at", "noon"], 2, "--at: expected a time"),
         ([HPA, "--at", "2026-10-06"], 2, "--at: expected a time from"),

@@ -122,7 +122,7 @@ def test_patches_and_certificates(run: Run, sweep: Path, tmp_path: Path) -> None
     assert not problems
     assert encode_spec(hpa.spec)["metrics"] == told["spec"]["recommended"]["metrics"]
     comments = [line for line in text.splitlines() if line.startswith("#")]
-    assert comments[0] == "# shop/api: target=75 scaleDown.window=600"
+    assert comments[0] == "# shop/api: target utilization 60 -> 75, scaleDown.window 300 -> 600"
     assert "# judged on 2 weeks from 2026-10-05T00:00:00Z:" in comments
     assert "#   saves 25.0 % of pod_hours" in comments
     assert any(line.endswith(told["sweep"]["sha256"]) for line in comments)

@@ -68,8 +68,9 @@ def test_min_replicas_never_goes_below_two_unless_any_is_asked_for() -> None:
     item = one(advise(4))
     assert (item.answer, least_of(item)) == ("change", 2)
     assert item.notes == (
-        "compared only: min=1 (30.0% less than today's on the training blocks): minReplicas 4 -> 1 "
-        "is below 2: of fewer than 2 pods none is left when one goes (--bound min=any lifts this)",
+        "compared only: minReplicas 4 -> 1 (30.0% less than today's on the training blocks): "
+        "minReplicas 4 -> 1 is below 2: of fewer than 2 pods none is left when one goes "
+        "(--bound min=any lifts this)",
     )
     assert least_of(one(advise(4, chosen=options("min=any")))) == 1
 

@@ -68,6 +68,12 @@ def test_all_mistakes_come_in_one_message() -> None:
         assert part in message
 
 
+def test_none_is_no_limit() -> None:
+    assert parse_goal(["none"]).slos == ()
+    with pytest.raises(ObjectiveError, match="expected MEASURE<LIMIT/UNIT"):
+        parse_goal(["none", "rescales<5/day"])
+
+
 def test_a_measure_has_one_limit() -> None:
     with pytest.raises(ObjectiveError, match="rescales has two limits"):
         parse_goal(["rescales<5/day", "rescales<9/week"])

@@ -64,7 +64,7 @@ def test_a_change_that_only_takes_pods_away_needs_no_base() -> None:
     maker = SweepMaker([{"target": "50"}]).add("api", broken, problems=NO_BASE)
     (more,) = advise(maker).items
     assert (more.answer, more.confidence) == ("change", "low")
-    assert "the pods that target=50 adds do less than is modelled" in more.doubts[0].why
+    assert "the pods that it adds do less than modelled" in more.doubts[0].why
     keep = one({0: weeks([100] * 6), 1: weeks([99.5] * 6)}, problems=NO_BASE)
     assert (keep.answer, keep.confidence) == ("keep", "low")
     assert "settings with fewer pods may save more" in keep.doubts[0].why
@@ -86,7 +86,8 @@ def test_a_saving_that_lasts_is_a_change() -> None:
 def test_nothing_better_is_keep() -> None:
     item = one({0: weeks([100] * 6), 1: weeks([99.5] * 6)})
     assert (item.answer, item.setting_id, item.patch) == ("keep", 0, {})
-    assert item.reasons[0].startswith("no other candidate holds the SLO and saves 5%")
+    assert item.reasons[0].startswith("nothing better found: none of 1 other candidate holds")
+    assert "; not judged: settings that differ in min, scaleUp" in item.reasons[0]
 
 
 def test_a_dearer_setting_is_no_change_where_only_the_model_breaks_the_limit() -> None:
@@ -98,12 +99,50 @@ def test_a_dearer_setting_is_no_change_where_only_the_model_breaks_the_limit() -
     assert item.answer == "no advice"
     assert "by the model alone" in item.reasons[0]
     told = [doubt.why for doubt in item.doubts]
-    assert any("different sides of saturated_minutes<10/week; the worse" in why for why in told)
+    assert any("recorded" in why and "the worse counts" in why for why in told)
     agreed = one(came_to, recorded={"saturated_minutes": [40] * 6})
     assert agreed.answer == "change"
-    assert not any("different sides" in doubt.why for doubt in agreed.doubts)
+    assert not any("the worse counts" in doubt.why for doubt in agreed.doubts)
     cheaper = came_to | {1: weeks([50] * 6, saturated_minutes=[1] * 6)}
     assert one(cheaper, recorded={"saturated_minutes": [2] * 6}).answer == "change"
+
+
+def at_max(pods: float, minutes: float, **more: float) -> Values:
+    measures = {name: [value] * 6 for name, value in more.items()}
+    return weeks([pods] * 6, at_max_minutes=[minutes] * 6, **measures)
+
+
+def test_a_larger_maximum_takes_away_what_was_recorded_at_the_smaller_one() -> None:
+    """What the model lacks of today's saturation is no reason against lifting what it rests on."""
+    grid = [{"max": "20"}, {"max": "20", "target": "75"}, {"target": "75"}, {"max": "11"}]
+    came_to = {
+        0: at_max(1000, 6000, saturated_minutes=400),
+        1: at_max(1300, 3000),
+        2: at_max(1200, 2000),
+        3: at_max(900, 4000),
+        4: at_max(1050, 5800),
+    }
+    maker = SweepMaker(grid).add(
+        "api", came_to, recorded={"saturated_minutes": [1300] * 6}, censored_pct=15.0
+    )
+    (item,) = advise(maker).items
+    assert (item.answer, item.setting_id, item.confidence) == ("change", 1, "medium")
+    assert dict(item.patch) == {"maxReplicas": 20}
+    half = came_to | {1: at_max(1300, 3000, saturated_minutes=200)}  # half of 900 more stays
+    maker = SweepMaker(grid).add("api", half, recorded={"saturated_minutes": [1300] * 6})
+    (item,) = advise(maker).items
+    assert (item.answer, item.considered_id) == ("no advice", 1)
+    assert "650 minutes a week" in item.reasons[0]
+
+
+def test_a_maximum_that_nothing_asks_for_is_not_raised() -> None:
+    grid = [{"max": "20"}, {"target": "70"}]
+    came_to = {0: at_max(100, 50), 1: at_max(80, 0), 2: at_max(90, 50)}
+    (item,) = advise(SweepMaker(grid).add("api", came_to)).items
+    assert item.setting_id == 2
+    assert not any("compared only" in note for note in item.notes)
+    bound = came_to | {0: at_max(100, 150)}
+    assert advise(SweepMaker(grid).add("api", bound)).items[0].setting_id == 1
 
 
 SATURATED_BY_THE_MODEL = {
@@ -175,7 +214,7 @@ def test_a_member_that_came_later_silences_nothing() -> None:
     for item in advise(maker).items:
         assert item.answer == "no advice"
         assert "by the model alone" in item.reasons[0]
-        assert sum("different sides" in doubt.why for doubt in item.doubts) == 2
+        assert sum("the worse counts" in doubt.why for doubt in item.doubts) == 2
 
 
 def test_a_broken_limit_is_a_change_though_it_costs_more() -> None:
@@ -275,8 +314,9 @@ def test_judged_blocks_that_contradict_are_told() -> None:
     assert (broken.answer, broken.confidence) == ("keep", "low")
     assert broken.considered_id == 1
     assert broken.reasons == (
-        "target=70, chosen on the training blocks, breaks the SLO on the judged ones: "
-        "saturated_minutes at worst 30 minutes a week (limit saturated_minutes<10/week)",
+        "target utilization 60 -> 70, chosen on the training blocks, breaks the SLO on the "
+        "judged ones: saturated_minutes at worst 30 minutes a week (limit "
+        "saturated_minutes<10/week)",
     )
     worse = one({0: weeks([100] * 6), 1: weeks([80] * 4 + [120] * 2)})
     assert (worse.answer, worse.confidence) == ("keep", "low")
@@ -313,8 +353,8 @@ def test_none_that_holds_names_the_closest() -> None:
     assert (item.answer, item.considered_id) == ("no advice", 1)
     assert item.reasons == (
         "no setting within the bounds holds the SLO on the training blocks with 10% of it left "
-        "free; the closest is target=70: saturated_minutes on average 20 minutes a week (limit "
-        "saturated_minutes<10/week)",
+        "free; the closest is target utilization 60 -> 70: saturated_minutes on "
+        "average 20 minutes a week (limit saturated_minutes<10/week)",
     )
 
 
@@ -331,7 +371,8 @@ def test_a_run_that_cannot_be_relied_on_lowers_the_confidence() -> None:
     item = one(CALM, unusable={1: "12% of the steps are outside"})
     assert (item.answer, item.confidence) == ("change", "low")
     assert [doubt.why for doubt in item.doubts] == [
-        "the run of shop/api under target=70 cannot be relied on: 12% of the steps are outside",
+        "the run of shop/api under target utilization 60 -> 70 cannot be relied on: 12% of "
+        "the steps are outside",
     ]
 
 
@@ -341,7 +382,11 @@ def test_what_runs_outside_of_the_recorded_is_no_candidate() -> None:
     came_to = {0: weeks([100] * 6, **none), 1: weeks([80] * 6, **none, outside_minutes=outside)}
     found = advise(SweepMaker(GRID).add("api", came_to, ceiling="open"))
     assert (found.items[0].answer, found.items[0].confidence) == ("keep", "low")
-    assert found.items[0].doubts[0].why.startswith("target=70 may save enough: it asks pods for")
+    assert (
+        found.items[0]
+        .doubts[0]
+        .why.startswith("target utilization 60 -> 70 may save enough: it asks pods for")
+    )
     assert found.units[0].why_not[1].startswith("51% of its steps are outside")
     assert candidates_frame(found)["on_front"].to_list()[:2] == [True, False]
 
@@ -364,7 +409,7 @@ def test_keep_by_assumed_ceilings_alone_is_of_low_confidence() -> None:
     item = one(came_to, ceiling="open")
     assert (item.answer, item.confidence) == ("keep", "low")
     assert item.doubts[0].why == (
-        "target=70 may save enough: only assumed ceilings speak against it"
+        "target utilization 60 -> 70 may save enough: only assumed ceilings speak against it"
     )
 
 
@@ -381,10 +426,7 @@ def test_usage_that_was_never_recorded_is_a_doubt(
     came_to = {0: weeks([100] * 6, **none), 1: weeks([80] * 6, **none, outside_minutes=outside)}
     item = one(came_to)
     assert (item.answer, item.confidence) == ("change", confidence)
-    told = (
-        f"for {share:.0%} of the time target=70 asks pods for usage beyond 99 % of the recorded "
-        "minutes"
-    )
+    told = f"for {share:.0%} of the time it asks pods for usage beyond 99 % of the recorded minutes"
     assert [doubt.why for doubt in item.doubts] == ([] if confidence == "high" else [told])
 
 
@@ -538,7 +580,7 @@ def test_an_unsure_saving_keeps() -> None:
     item = one(swinging, options(least_better=0.95))
     assert item.answer == "keep"
     assert item.setting_id == 0
-    assert item.reasons[0].startswith("too uncertain: target=70 is better than today's in only ")
+    assert item.reasons[0].startswith("too uncertain: target utilization 60 -> 70 is better than ")
 
 
 def test_one_block_leaves_nothing_to_judge_on() -> None:

@@ -562,3 +562,16 @@ def test_sizes_at_min_or_max_are_pinned() -> None:
         assert base.source == source
         if source == FITTED:
             assert base.value == pytest.approx(BASE / 1000, abs=0.02)
+
+
+def test_usage_far_below_the_request_is_nothing_that_a_pod_cannot_do() -> None:
+    """Up to a quarter of the request; a pod of which less was seen was idle."""
+    busy = loop_of()
+    idle = replace(busy, usage=busy.usage / 20)
+    found = {}
+    for name, loop in (("busy", busy), ("idle", idle)):
+        signal = workload(fit(usage_of(loop), RECORDING)).plant.signals[NAME]
+        assert signal.observed_milli is not None
+        found[name] = signal.observed_milli[1]
+    assert idle.usage.max() < 100 < found["idle"] == 250
+    assert found["busy"] > 250

@@ -167,6 +167,30 @@ def test_equal_specs_are_run_once(history: Path, monkeypatch: pytest.MonkeyPatch
     assert results.height == 1 + 5
 
 
+def test_a_larger_maximum_runs_where_the_smaller_one_held(
+    history: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copies of the smaller one's run are what `simulate` finds for the larger one."""
+    ran: list[tuple[str, str]] = []
+    real = simulation.run_cases
+
+    def counted(cases: Any, *arguments: Any, **more: Any) -> Any:
+        ran.extend((case.key[2], case.setting) for case in cases)
+        return real(cases, *arguments, **more)
+
+    monkeypatch.setattr(engine, "run_cases", counted)
+    sweep = planned(["max=x0.3,today,+40"], history, only(*NAMES), **LOOP)
+    results, blocks = swept(sweep)
+    monkeypatch.undo()
+    assert len(NAMES) < len(ran) < results.height
+    assert blocks.select("hpa", "setting_id").unique().height == results.height
+    profile = sweep.plan.versions.one()
+    for name in ("today", "max=+40"):
+        setting = parse_setting(name)
+        specs = [(c, apply_setting(setting, c.spec, SHIPPED, profile)) for c in sweep.plan.chosen]
+        alike(results.filter(setting=setting.name), simulated(history, specs))
+
+
 def test_speedups_are_against_today(history: Path) -> None:
     results, _ = sweep_of_all(history)
     today = results.filter(setting_id=0)
