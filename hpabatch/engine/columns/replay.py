@@ -108,6 +108,8 @@ SUMMARY: Final = table(
     window_up_share number: bound by window_up
     window_down_share number: bound by window_down
     policy_up_share number: bound by policy_up or legacy_limit
+    policy_up_later_share number: the same, without the first 5 minutes of its ticks and after 0
+        replicas, in which the burst of a start may drive it
     policy_down_share number: bound by policy_down
     disabled_up_share number: bound by disabled_up
     disabled_down_share number: bound by disabled_down
