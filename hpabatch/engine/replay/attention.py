@@ -1,8 +1,8 @@
 """HPAs that are most worth a look, with reasons: one table of rules over a summary.
 
 A rule reads one row of `engine.replay.summary`, says for which part of the time it applies, and
-gives one sentence with its numbers. An HPA is named once, with its first reasons; a failed metric is
-the first of them. It is ranked by the highest score:
+gives one sentence with its numbers. An HPA is named once, with its first reasons, of which a failed
+metric is the first. It is ranked by the highest score:
 
     score = weight * (1/2 + share/2)
 

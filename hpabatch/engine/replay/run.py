@@ -238,10 +238,12 @@ def _foreign(plan: ReplayPlan, told: Collection[Sequence[str]]) -> Iterator[str]
         pods = [] if key in told else foreign_pods(plan.history, candidate, places)
         hpas += bool(pods)
         if pods and hpas <= MOST_TOLD:
-            more = f" and {counted(len(pods) - 1, 'more pod')} of others" if len(pods) > 1 else ""
+            more, them = "", "it"
+            if len(pods) > 1:
+                more, them = f" and {counted(len(pods) - 1, 'more pod')} of others", "them"
             yield (
                 f"{candidate.namespace}/{candidate.name}: its selector matches pod {pods[0][0]}, "
-                f"which belongs to {pods[0][1]}{more}; the controller counts {'it' if len(pods) == 1 else 'them'}, too: make the "
+                f"which belongs to {pods[0][1]}{more}; the controller counts {them}, too: make the "
                 "selectors of the workloads distinct"
             )
     if hpas > MOST_TOLD:

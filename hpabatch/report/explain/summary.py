@@ -145,7 +145,8 @@ def _spread_reasons(metric: facts.MetricFact) -> Iterator[str]:
         return
     (low, least), (high, most) = (end(shares, key=lambda s: s[0]) for end in (min, max))
     if low < test.low * target and high > test.high * target:
-        yield f"its pods differ: {_pod_share(metric, low, least)} to {_pod_share(metric, high, most)}"
+        ends = f"{_pod_share(metric, low, least)} to {_pod_share(metric, high, most)}"
+        yield f"its pods differ: {ends}"
 
 
 def _pod_share(metric: facts.MetricFact, share: float, pod: facts.PodFact) -> str:
