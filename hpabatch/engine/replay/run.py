@@ -232,12 +232,13 @@ def _warnings(plan: ReplayPlan, notes: GatheredNotes) -> tuple[str, ...]:
 
 def _foreign(plan: ReplayPlan, told: Collection[Sequence[str]]) -> Iterator[str]:
     """Generate a sentence for each HPA that counts pods of others, but for those `told` already."""
-    hpas = 0
-    for candidate, places in zip(plan.chosen, plan.places, strict=True):
-        key = candidate.cluster, candidate.namespace, candidate.name
-        pods = [] if key in told else foreign_pods(plan.history, candidate, places)
-        hpas += bool(pods)
-        if pods and hpas <= MOST_TOLD:
+    theirs = [
+        (candidate, places)
+        for candidate, places in zip(plan.chosen, plan.places, strict=True)
+        if len(places) > 1 and (candidate.cluster, candidate.namespace, candidate.name) not in told
+    ]
+    for candidate, places in theirs[:MOST_TOLD]:
+        if pods := foreign_pods(plan.history, candidate, places):
             more, them = "", "it"
             if len(pods) > 1:
                 more, them = f" and {counted(len(pods) - 1, 'more pod')} of others", "them"
@@ -246,8 +247,8 @@ def _foreign(plan: ReplayPlan, told: Collection[Sequence[str]]) -> Iterator[str]
                 f"which belongs to {pods[0][1]}{more}; the controller counts {them}, too: make the "
                 "selectors of the workloads distinct"
             )
-    if hpas > MOST_TOLD:
-        yield f"… and {hpas - MOST_TOLD} more HPAs with pods of others"
+    if len(theirs) > MOST_TOLD:
+        yield f"… and {len(theirs) - MOST_TOLD} more HPAs that count pods of others"
 
 
 def _without_usage(plan: ReplayPlan) -> list[str]:
