@@ -150,7 +150,7 @@ ATTENTION: Final = table(
     hpa string: name of the HPA
     rule string: what was found
     score number: by which the ranks are
-    why string: the sentence
+    why string: up to three reasons, a failed metric first
     """,
 )
 
