@@ -143,7 +143,8 @@ def _spread_reasons(metric: facts.MetricFact) -> Iterator[str]:
     ]
     if not shares:
         return
-    (low, least), (high, most) = (end(shares, key=lambda s: s[0]) for end in (min, max))
+    shares.sort(key=lambda share: share[0])
+    (low, least), (high, most) = shares[0], shares[-1]
     if low < test.low * target and high > test.high * target:
         ends = f"{_pod_share(metric, low, least)} to {_pod_share(metric, high, most)}"
         yield f"its pods differ: {ends}"
