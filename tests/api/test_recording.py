@@ -302,6 +302,24 @@ def test_fit_and_simulate_from_python() -> None:
     assert grown.measures["pod_hours"][0] > plain.measures["pod_hours"][0]
 
 
+@pytest.mark.compiled
+def test_stated_requests_count_as_if_they_were_recorded(tmp_path: Path) -> None:
+    stated = small(tmp_path / "stated")
+    rows = table(stated, "pod_requests")
+    is_app = (pl.col("target") == "worker") & (pl.col("kind") == "app")
+    halved = pl.when(is_app).then(pl.lit(50)).otherwise(pl.col("cpu_milli")).cast(pl.Int64)
+    told: Any = {"requests": ["worker=50m"]}
+    asked = hpabatch.open(stated)
+    replayed = asked.replay("worker", **told).decisions
+    simulated = asked.simulate("worker", length="10m", **told).measures
+    assert not replayed.equals(asked.replay("worker").decisions)
+    recorded = small(tmp_path / "recorded")
+    rows.with_columns(cpu_milli=halved).write_parquet(recorded / "pod_requests.parquet")
+    truth = hpabatch.open(recorded)
+    assert_frame_equal(replayed, truth.replay("worker").decisions)
+    assert_frame_equal(simulated, truth.simulate("worker", length="10m").measures)
+
+
 def test_arguments_by_position_and_by_keyword(history: hpabatch.Recording, tmp_path: Path) -> None:
     done = history.replay_to("etl", out=tmp_path / "d.parquet")  # type: ignore[misc]
     assert done.summary["hpa"].to_list() == ["etl"]

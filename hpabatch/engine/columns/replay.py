@@ -108,6 +108,8 @@ SUMMARY: Final = table(
     window_up_share number: bound by window_up
     window_down_share number: bound by window_down
     policy_up_share number: bound by policy_up or legacy_limit
+    policy_up_later_share number: the same, without the first 5 minutes of its ticks and after 0
+        replicas, in which the burst of a start may drive it
     policy_down_share number: bound by policy_down
     disabled_up_share number: bound by disabled_up
     disabled_down_share number: bound by disabled_down
@@ -148,7 +150,7 @@ ATTENTION: Final = table(
     hpa string: name of the HPA
     rule string: what was found
     score number: by which the ranks are
-    why string: the sentence
+    why string: up to three reasons, a failed metric first
     """,
 )
 

@@ -30,7 +30,8 @@ class PodFact:
     """A pod in one metric's eyes: its group and why, and what the rules looked at.
 
     `group` ready, unready, missing, ignored, or stray: a sample whose pod the controller's cache
-    does not hold. `why` names the test that put it there, "" for a ready one.
+    does not hold. `why` names the test that put it there, "" for a ready one. `owner` is whose pod
+    it is, "" for one of the target.
     """
 
     pod: str
@@ -45,6 +46,7 @@ class PodFact:
     sample_ms: int | None = None
     window_ms: int | None = None
     request_milli: int | None = None
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ def explain_counted(sync: Sync) -> tuple[facts.PodFact, ...]:
         pod = sync.fleet.states[state]
         counts = is_running_and_ready(int(pod.pod_flags))
         group, why = (facts.READY, "") if counts else (facts.UNREADY, NOT_RUNNING_AND_READY)
-        found.append(_pod_fact(sync.pods[k], group, why, pod))
+        found.append(_pod_fact(sync, sync.pods[k], group, why, pod))
     return tuple(found)
 
 
@@ -70,7 +70,7 @@ def _explain_pod(sync: Sync, m: int, k: int, row: int) -> facts.PodFact | None:
         request = int(asked.milli) if asked.known else None
     timing = fleet.timing[sample] if present else None
     return replace(
-        _pod_fact(sync.pods[k], _GROUPS[group], _why(sync, pod, group), pod),
+        _pod_fact(sync, sync.pods[k], _GROUPS[group], _why(sync, pod, group), pod),
         value_milli=value,
         sample_ms=None if timing is None else int(timing.ts_ms),
         window_ms=None if timing is None else int(timing.window_ms),
@@ -78,11 +78,12 @@ def _explain_pod(sync: Sync, m: int, k: int, row: int) -> facts.PodFact | None:
     )
 
 
-def _pod_fact(name: str, group: str, why: str, pod: Any) -> facts.PodFact:
+def _pod_fact(sync: Sync, name: str, group: str, why: str, pod: Any) -> facts.PodFact:
     """Return what the controller's cache shows of a pod, from its POD_STATE record."""
     flags = int(pod.pod_flags)
     return facts.PodFact(
         pod=name,
+        owner=sync.foreign.get(name, ""),
         group=group,
         why=why,
         phase=_PHASES.get(flags & codes.PHASE_MASK, ""),

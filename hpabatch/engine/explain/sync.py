@@ -7,14 +7,15 @@ have led to exactly the recorded result.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from hpabatch.engine.explain.moment import lane_words, status_reader
 from hpabatch.engine.explain.status import LaneWords, StatusReader
+from hpabatch.engine.fleet.membership import foreign_pods
 from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.shards.run import ahead, run_step, shard_steps
 from hpabatch.engine.shards.shard import Shard, joined_records, status_at
@@ -46,7 +47,8 @@ class Sync:
 
     `reader` has the fleet (with the flags then in force), results with details, statuses, specs and
     texts; `spends_decisions` whether the lane's own rescales spend the policies' budgets, else the
-    recorded changes do. `pods` names the pod of each of the tick's rows, "" where there is none.
+    recorded changes do. `pods` names the pod of each of the tick's rows, "" where there is none;
+    `foreign` has the owners of those that are not the target's.
     """
 
     reader: StatusReader
@@ -56,6 +58,7 @@ class Sync:
     t: int
     spends_decisions: bool
     pods: Sequence[str]
+    foreign: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def fleet(self) -> Fleet:
@@ -202,6 +205,7 @@ def last_sync(plan: ReplayPlan) -> tuple[Sync, Shard] | None:
         t=t,
         spends_decisions=plan.settled.events != "recorded",
         pods=_pod_names(plan, shard, t),
+        foreign=dict(foreign_pods(plan.history, candidate, plan.places[0])),
     ), shard
 
 

@@ -10,12 +10,14 @@ import polars as pl
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.labels import LabelIndex, label_map, selector_code, selects
 from hpabatch.engine.fleet.pod_columns import PodColumns
+from hpabatch.history.base import History
 from hpabatch.layout.records import I64
 
 __all__ = [
     "Place",
     "ScaleKey",
     "Selections",
+    "foreign_pods",
     "label_map",
     "matched_pods",
     "selector_code",
@@ -71,3 +73,28 @@ class Selections:
             for owner in self._owners.matching(candidate.target[:2], target, text):
                 found[namespace, owner] = None
         return list(found)
+
+
+def foreign_pods(
+    history: History, candidate: Candidate, places: Sequence[Place]
+) -> list[tuple[str, str]]:
+    """Return pods that the target's recorded selectors match and that are not its own.
+
+    Each with its owner: `Deployment web`, or `no workload`. `places` are the candidate's, of
+    `Selections.places`. Raises HistoryError if a table is broken.
+    """
+    cluster, namespace, _, target = candidate.target
+    others = [place for place in places if place != (namespace, target)]
+    if not others:
+        return []
+    scales = history.select("scales", cluster, places)
+    kinds = dict(scales.select("target", "target_kind").iter_rows())
+    selectors = scales.filter(pl.col("target") == target)["selector"].unique().drop_nulls()
+    columns = ["pod", "target", "owner", "labels"]
+    rows = history.select("pods", cluster, others).select(columns).unique(maintain_order=True)
+    found = []
+    for pod, workload, owner, labels in rows.iter_rows():
+        if any(selects(text, target, workload, labels) for text in selectors):
+            name = f"{kinds.get(workload, 'workload')} {workload}" if workload else None
+            found.append((pod, name or (owner or "no workload").replace("/", " ")))
+    return found

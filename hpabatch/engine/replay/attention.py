@@ -1,7 +1,8 @@
 """HPAs that are most worth a look, with reasons: one table of rules over a summary.
 
 A rule reads one row of `engine.replay.summary`, says for which part of the time it applies, and
-gives one sentence with its numbers. An HPA is named once, by the rule with the highest score:
+gives one sentence with its numbers. An HPA is named once, with its first reasons, of which a failed
+metric is the first. It is ranked by the highest score:
 
     score = weight * (1/2 + share/2)
 
@@ -46,6 +47,9 @@ MIN_REVERSALS: Final = 4  # a replay of an hour must not speak of a day's number
 ALL_DAY_REVERSALS: Final = 288.0  # one every 5 minutes: as bad as it gets
 GROWTH_FACTOR: Final = 2
 GROWTH_HOURS: Final = 6.0
+
+MOST_REASONS: Final = 3
+_FAILED: Final = ("invalid_metrics", "failing_metric")
 
 COLUMNS: Final = ("rank", *KEY, "rule", "score", "why")
 
@@ -322,9 +326,10 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "scale_up_policy",
         50,
-        _lasts("policy_up_share", POLICY_SHARE),
-        _C("policy_up_share"),
-        ("a limit on scaling up held it for ", _time("policy_up_share")),
+        # The burst of a start is not what a limit is judged by.
+        _lasts("policy_up_later_share", POLICY_SHARE),
+        _C("policy_up_later_share"),
+        ("a limit on scaling up held it for ", _time("policy_up_later_share")),
     ),
     Rule(
         "scale_up_window",
@@ -368,13 +373,25 @@ RULES: Final[tuple[Rule, ...]] = (
 def rank_attention(summary: pl.DataFrame, top: int) -> pl.DataFrame:
     """Return the `top` HPAs most worth a look, best first: rank, key, rule, score (0-100), why.
 
+    `rule` is of the first reason in `why`.
+
     An HPA that no rule speaks of is not in it; equal scores are in the order of the key. Raises
     nothing.
     """
     found = pl.concat([_apply(summary.lazy(), rule) for rule in RULES])
+    failed = pl.col("rule").is_in(_FAILED)
     ranked = (
-        found.sort(["score", *KEY, "order"], descending=[True, False, False, False, False])
-        .unique(subset=list(KEY), keep="first", maintain_order=True)
+        found.with_columns(highest=pl.col("score").max().over(KEY))
+        .sort(
+            ["highest", *KEY, failed, "score", "order"],
+            descending=[True, False, False, False, True, True, False],
+        )
+        .group_by(KEY, maintain_order=True)
+        .agg(
+            pl.col("rule").first(),
+            score=pl.col("highest").first(),
+            why=pl.col("why").head(MOST_REASONS).str.join("; "),
+        )
         .head(top)
         .with_row_index("rank", offset=1)
         .with_columns(pl.col("rank").cast(pl.Int64))

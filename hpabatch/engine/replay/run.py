@@ -6,12 +6,13 @@ Replay is not prediction: the replicas that the rules see are the recorded ones,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
 
 from hpabatch.engine.fleet.candidates import Candidate, Skipped, candidate_frame
+from hpabatch.engine.fleet.membership import foreign_pods
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, Select, plan_replay
 from hpabatch.engine.replay.decisions import decisions_frame
@@ -225,7 +226,29 @@ def _warnings(plan: ReplayPlan, notes: GatheredNotes) -> tuple[str, ...]:
     warnings += notes.silent
     if notes.silent_count > MOST_TOLD:
         warnings.append(f"… and {notes.silent_count - MOST_TOLD} more such metrics")
+    warnings += _foreign(plan, {key for pair in notes.pairs for key in pair})
     return (*warnings, *plan.warnings)
+
+
+def _foreign(plan: ReplayPlan, told: Collection[Sequence[str]]) -> Iterator[str]:
+    """Generate a sentence for each HPA that counts pods of others, but for those `told` already."""
+    theirs = [
+        (candidate, places)
+        for candidate, places in zip(plan.chosen, plan.places, strict=True)
+        if len(places) > 1 and (candidate.cluster, candidate.namespace, candidate.name) not in told
+    ]
+    for candidate, places in theirs[:MOST_TOLD]:
+        if pods := foreign_pods(plan.history, candidate, places):
+            more, them = "", "it"
+            if len(pods) > 1:
+                more, them = f" and {counted(len(pods) - 1, 'more pod')} of others", "them"
+            yield (
+                f"{candidate.namespace}/{candidate.name}: its selector matches pod {pods[0][0]}, "
+                f"which belongs to {pods[0][1]}{more}; the controller counts {them}, too: make the "
+                "selectors of the workloads distinct"
+            )
+    if len(theirs) > MOST_TOLD:
+        yield f"… and {len(theirs) - MOST_TOLD} more HPAs that count pods of others"
 
 
 def _without_usage(plan: ReplayPlan) -> list[str]:

@@ -76,6 +76,9 @@ BACK_MS: Final = 120_000
 FOREIGN_SHARE: Final = 0.01
 """Share of an HPA's changes below which those that no rule made may be late samples: not told."""
 
+START: Final = pl.duration(minutes=5)
+"""Time in which the burst of a start may drive a decision: upstream's cpu initialization period."""
+
 _SHOWN: Final = 3
 
 COLUMNS: Final = SUMMARY.meanings
@@ -172,6 +175,8 @@ def _measures(rows: pl.LazyFrame) -> pl.LazyFrame:
     selector, tolerance = _bound_by(SHARES["selector_share"]), _bound_by(SHARES["tolerance_share"])
     ratio = pl.when(pl.col("ratio").is_finite()).then("ratio")
     same_lane = pl.col("lane") == pl.col("lane").shift(1)
+    begins = same_lane.fill_null(value=False).not_() | (replicas.shift(1) == 0)
+    begun = pl.when(begins).then("ts").forward_fill()
     ticks = rows.select(
         "lane",
         "ts",
@@ -186,6 +191,7 @@ def _measures(rows: pl.LazyFrame) -> pl.LazyFrame:
         ambiguous_share=selector & (pl.col("scaling_active") == AMBIGUOUS),
         invalid_share=pl.col("invalid_metrics") > 0,
         above_target_share=tolerance & (pl.col("ratio") > 1),
+        policy_up_later_share=_bound_by(SHARES["policy_up_share"]) & (pl.col("ts") - begun > START),
         asked_in_share=asked & (proposal < replicas),
         asked_out_share=asked & (proposal > replicas),
         asked_min=pl.when(asked).then(proposal),
@@ -211,7 +217,9 @@ def _measures(rows: pl.LazyFrame) -> pl.LazyFrame:
         pl.col("decided").sum().alias("decided_sum"),
         pl.col("recorded_changes", "rescales").sum().cast(pl.Int64),
         pl.col("agreement_share").mean(),
-        pl.col("^(undecided|ambiguous|invalid|above_target|asked_in|asked_out)_share$")
+        pl.col(
+            "^(undecided|ambiguous|invalid|above_target|asked_in|asked_out|policy_up_later)_share$"
+        )
         .fill_null(value=False)
         .mean(),
         pl.col("step_ms", "asked_min", "asked_min_disabled").min(),

@@ -135,7 +135,11 @@ def _pod_steps(fact: facts.MetricFact, now_ms: int, function: str) -> Iterator[S
     order = (facts.READY, facts.UNREADY, facts.MISSING, facts.IGNORED, facts.STRAY)
     for group, reason in sorted(groups, key=lambda key: order.index(key[0])):
         words = f"{group}, {_WHY[reason]}" if reason else group
-        names = [_pod_text(fact, pod, now_ms) for pod in groups[group, reason]]
+        listed = sorted(groups[group, reason], key=lambda pod: not pod.owner)
+        names = [
+            f"{_pod_text(fact, pod, now_ms)}{f' (of {pod.owner})' if pod.owner else ''}"
+            for pod in listed
+        ]
         yield Step("pods", f"{words}: {list_text(names, SHOWN_PODS)}", function)
 
 

@@ -64,9 +64,12 @@ def _metric_reasons(explanation: facts.Explanation) -> Iterator[str]:
         else:
             what = "its metric" if combination.count == 1 else "each of its metrics"
             yield f"{what} failed ({first.failure.event})"
+        yield from _foreign_reasons(first)
         return
     winner = explanation.metrics[(combination.winner or 1) - 1]
     yield _wish(winner, combination, explanation.decision.current)
+    yield from _foreign_reasons(winner)
+    yield from _spread_reasons(winner)
     yield from _window_reasons(explanation)
     yield from _limit_reasons(explanation)
     if explanation.raised_to is not None:
@@ -81,15 +84,76 @@ def _wish(metric: facts.MetricFact, combination: facts.Combination, current: int
         wish = f"asks for 0 replicas ({combination.largest} counts as 0)"
     if combination.count > 1:
         wish += f", {_most(combination)}"
-    # A total within the tolerance asks for the replicas of the status, which may be others.
     told = combination.count > 1 or metric.proposal != current
-    test = metric.tolerance
+    test, surge = metric.tolerance, _surge(metric, current)
+    if surge and test is not None and test.within:
+        return f"{place}, which is on target for {surge}, so it {wish}"
+    if surge and metric.proposal != current:
+        return f"{place}, which {wish}, as it counts {surge}"
     if test is not None and test.within:
         return f"{place}, within the tolerance{f', so it {wish}' if told else ''}"
     if metric.proposal == current and metric.wanted not in (None, current):
         doubt = "but pods without a usable sample leave that in doubt"
         return f"{place}, {doubt}{f', so it {wish}' if told else ''}"
     return f"{place}, which {wish}"
+
+
+def _surge(metric: facts.MetricFact, current: int) -> str:
+    """Return which pods a metric counted if its target had others than its spec asked for.
+
+    A total's average takes the status' replicas; a mean of pods those that the selector matches.
+    """
+    total = metric.status_replicas
+    own = sum(p.group in _COUNTED and not p.owner for p in metric.pods)
+    if total is None and (own <= current or metric.values_milli):
+        return ""
+    had = own if total is None else total
+    if had == current:
+        return ""
+    surplus = "a rollout's surge, or a change of size under way"
+    reason = surplus if had > current else "some were not created yet"
+    return f"the {count_text(had, 'pod')} that the target had while {current} were asked ({reason})"
+
+
+_COUNTED: Final = (facts.READY, facts.UNREADY, facts.MISSING)
+
+
+def _foreign_reasons(metric: facts.MetricFact) -> Iterator[str]:
+    """Generate which pods of others the selector matches."""
+    pods = [pod for pod in metric.pods if pod.owner and pod.group in _COUNTED]
+    if pods:
+        more = f" and {count_text(len(pods) - 1, 'more pod')} of others" if len(pods) > 1 else ""
+        yield f"it counts pod {pods[0].pod}, which belongs to {pods[0].owner}{more}"
+
+
+def _spread_reasons(metric: facts.MetricFact) -> Iterator[str]:
+    """Generate the smallest and largest pod, where one alone would ask for fewer and one for more.
+
+    Then the mean speaks for neither of them.
+    """
+    test, by_percent = metric.tolerance, metric.target_pct is not None
+    target = (metric.target_pct or 0) / 100 if by_percent else metric.target_milli or 0
+    ready = [p for p in metric.pods if p.group == facts.READY and p.value_milli is not None]
+    if test is None or not target or not ready or metric.values_milli:
+        return
+    shares = [
+        ((pod.value_milli or 0) / (pod.request_milli or 1 if by_percent else 1), pod)
+        for pod in ready
+        if pod.request_milli or not by_percent
+    ]
+    if not shares:
+        return
+    shares.sort(key=lambda share: share[0])
+    (low, least), (high, most) = shares[0], shares[-1]
+    if low < test.low * target and high > test.high * target:
+        ends = f"{_pod_share(metric, low, least)} to {_pod_share(metric, high, most)}"
+        yield f"its pods differ: {ends}"
+
+
+def _pod_share(metric: facts.MetricFact, share: float, pod: facts.PodFact) -> str:
+    amount = _amount(metric, pod.value_milli or 0)
+    shown = amount if metric.target_pct is None else f"{share * 100:.3g}%"
+    return f"{shown} ({pod.pod or '?'})"
 
 
 def _most(combination: facts.Combination) -> str:

@@ -111,7 +111,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
         {"no_scale_share": 0.5},
         "its target's size is not known for 12 h of the replay",
     ),
-    ("scale_up_policy", {"policy_up_share": 0.25}, "a limit on scaling up held it for 6 h"),
+    ("scale_up_policy", {"policy_up_later_share": 0.25}, "a limit on scaling up held it for 6 h"),
     (
         "scale_up_window",
         {"window_up_share": 0.25},
@@ -171,6 +171,28 @@ def test_an_hpa_is_named_once_by_its_strongest_rule() -> None:
         row(at_max_share=0.9, bound_max=8, asked_at_max=9, agreement_share=0.6), 5
     )
     assert found["rule"].to_list() == ["at_max"]
+
+
+def test_a_failed_metric_is_the_first_of_several_reasons() -> None:
+    found = rank_attention(
+        row(
+            at_max_share=1.0,
+            bound_max=8,
+            asked_at_max=9,
+            min_replicas=8,
+            max_replicas=8,
+            invalid_share=0.05,
+            blocked_share=0.01,
+            error="gone",
+        ),
+        5,
+    )
+    assert found.select("rule", "score").rows() == [("failing_metric", 85.0)]
+    assert found["why"][0].split("; ")[:2] == [
+        "a metric failed for 1 h 12 m (gone), which kept it from scaling in for 14 m",
+        "at maxReplicas 8 for 24 h",
+    ]
+    assert found["why"][0].endswith("; minReplicas = maxReplicas = 8: it can never act")
 
 
 def test_a_low_match_is_told_before_what_rests_on_it() -> None:

@@ -80,6 +80,11 @@ def naive(rows: list[dict[str, Any]]) -> dict[str, Any]:
         if r["binding"] not in ("invalid_metric", "selector", "no_scale", "scale_read")
     ]
     hours = len(rows) * 15 / 3600 if len(rows) > 1 else 0.0
+    begun, later = rows[0]["ts"], 0
+    for before, row in zip([None, *rows], rows, strict=False):
+        begun = row["ts"] if before is not None and before["replicas"] == 0 else begun
+        limited = row["binding"] in SHARES["policy_up_share"]
+        later += limited and row["ts"] - begun > timedelta(minutes=5)
     ups = [r["desired"] > r["replicas"] for r in rows if r["rescaled"]]
     reversals = sum(a != b for a, b in pairwise(ups))
     finite = [r["ratio"] for r in rows if r["ratio"] not in (None, float("inf"))]
@@ -108,6 +113,7 @@ def naive(rows: list[dict[str, Any]]) -> dict[str, Any]:
             rows,
             lambda r: r["binding"] == "selector" and r["scaling_active"] == "AmbiguousSelector",
         ),
+        "policy_up_later_share": later / len(rows),
         "invalid_share": share(rows, lambda r: r["invalid_metrics"] > 0),
         "above_target_share": share(
             rows, lambda r: r["binding"] == "tolerance" and r["ratio"] and r["ratio"] > 1
@@ -159,6 +165,15 @@ def test_a_gap_adds_no_time() -> None:
     row = summarize(frame, hpas("cart")).row(0, named=True)
     assert (row["ticks"], row["hours"]) == (3, 3 * 15 / 3600)
     assert row["last_ts"] == later
+
+
+def test_a_limit_does_not_count_in_the_first_minutes_of_a_workload() -> None:
+    limited = {"binding": "policy_up"}
+    ticks = [limited] * 30 + [{"replicas": 0, "binding": "zero"}] + [limited] * 24
+    found = summarize(decisions(ticks), hpas("cart"))
+    # Ticks 21 to 29 are later than 5 minutes after the first, 52 to 54 after the one out of 0.
+    shares = found.select("policy_up_share", "policy_up_later_share").row(0)
+    assert shares == pytest.approx((54 / 55, 12 / 55))
 
 
 def test_a_standing_hpa_decides_the_size_as_it_is() -> None:
