@@ -162,6 +162,7 @@ checked = 0
 for package in (hpabatch.rules, hpabatch.kernels):
     for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         for name, value in vars(importlib.import_module(info.name)).items():
+            value = getattr(value, "compiled", value)
             if not hasattr(value, "signatures") or value.py_func.__module__ != info.name:
                 continue
             takes = inspect.signature(value.py_func).parameters.values()
@@ -170,7 +171,7 @@ for package in (hpabatch.rules, hpabatch.kernels):
                 if len(value.signatures) > 1:
                     print(info.name, name, len(value.signatures))
 from hpabatch.kernels.align import replay_observations
-print("replay_observations", len(replay_observations.signatures))
+print("replay_observations", len(replay_observations.compiled.signatures))
 print("checked", checked)
 """
 

@@ -210,6 +210,7 @@ checked = 0
 for package in (hpabatch.rules, hpabatch.kernels):
     for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         for name, value in vars(importlib.import_module(info.name)).items():
+            value = getattr(value, "compiled", value)
             if not hasattr(value, "signatures") or value.py_func.__module__ != info.name:
                 continue
             takes = inspect.signature(value.py_func).parameters.values()

@@ -218,6 +218,7 @@ noted(*decided([], "1.38"))
 checked = 0
 for module in (hpabatch.kernels.status, hpabatch.rules.status):
     for name, value in vars(module).items():
+        value = getattr(value, "compiled", value)
         if not hasattr(value, "signatures") or value.py_func.__module__ != module.__name__:
             continue
         takes = inspect.signature(value.py_func).parameters.values()
