@@ -140,6 +140,7 @@ _C_FUNCTIONS = (
     *("memset", "memcpy", "memmove", "memcmp"),
     *("ceil", "floor", "trunc", "rint", "log", "log1p", "exp", "expm1", "pow", "sqrt"),
 )
+_ENGINES: list[Any] = []
 
 
 def has_compiled(name: str) -> bool:
@@ -153,14 +154,15 @@ def load(
     function: Callable[..., Any], types: Sequence[object], arguments: tuple[Any, ...]
 ) -> Callable[[int], int]:
     """Return a function as machine code: it takes the address of its words, without a lock."""
-    key = hashlib.sha256(repr([function.__module__, types]).encode()).hexdigest()[:16]
+    source = Path(sys.modules[function.__module__].__file__ or "").read_bytes()
+    key = hashlib.sha256(repr(types).encode() + source).hexdigest()[:16]
     symbol = f"{function.__name__}_{key}"
     path = None if FOLDER is None else FOLDER / f"{function.__name__}.{key}.{_MACHINE}.o"
-    code = None if path is None else _read(path)
+    code = None if path is None else read(path)
     if code is None:
         code = _compiled(function, symbol, arguments)
         if path is not None and WRITABLE:
-            _keep(path, code)
+            keep(path, code)
     return _linked(code, symbol)
 
 
@@ -171,9 +173,11 @@ def _compiled(function: Callable[..., Any], symbol: str, arguments: tuple[Any, .
         [sys.executable, "-P", "-m", "hpabatch._compile"],
         input=order,
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE.parent), *sys.path])},
-        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
+        check=False,
     )
+    if run.returncode != 0:
+        raise RuntimeError(f"{function.__name__} cannot be compiled (exit code {run.returncode})")
     return run.stdout
 
 
@@ -188,7 +192,8 @@ def _like(value: Any) -> Any:
 
 
 @functools.cache
-def _engine() -> Any:
+def _machine_code() -> Any:
+    """Return llvmlite, which only loads here: it knows this processor and functions of C."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -196,20 +201,20 @@ def _engine() -> Any:
     for name in _C_FUNCTIONS:
         address = ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value
         llvm.add_symbol(name, address)
-    machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic")
-    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    return llvm
 
 
 def _linked(code: bytes, symbol: str) -> Callable[[int], int]:
-    import llvmlite.binding as llvm
-
-    engine = _engine()
+    llvm = _machine_code()
+    machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic")
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
+    _ENGINES.append(engine)  # (it owns the code)
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(engine.get_function_address(symbol))
 
 
-def _read(path: Path) -> bytes | None:
+def read(path: Path) -> bytes | None:
     """Return a file's code, None if there is none that is whole."""
     try:
         # (opening a named pipe would wait for its writer)
@@ -228,7 +233,7 @@ def _checksum(path: Path, code: bytes) -> bytes:
     return hashlib.sha256(path.name.encode() + DIGEST.encode() + code).digest()
 
 
-def _keep(path: Path, code: bytes) -> None:
+def keep(path: Path, code: bytes) -> None:
     """Write a file whole or not at all, in place of whatever has its name."""
     global WRITABLE
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")

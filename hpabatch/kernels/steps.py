@@ -18,26 +18,6 @@ from hpabatch.layout.records import I8, I32, I64, Record
 from hpabatch.rules.numbers import add64
 
 
-@entry
-def count_changes(words: I64) -> int:
-    """Return how many rows of (n, 2) words differ from the row before, the first not counted."""
-    count = 0
-    for r in range(1, words.shape[0]):
-        if words[r, 0] != words[r - 1, 0] or words[r, 1] != words[r - 1, 1]:
-            count += 1
-    return count
-
-
-@entry
-def write_changes(words: I64, out: I64) -> None:
-    """Write these rows' numbers to `out`, shape (count_changes(words),)."""
-    count = 0
-    for r in range(1, words.shape[0]):
-        if words[r, 0] != words[r - 1, 0] or words[r, 1] != words[r - 1, 1]:
-            out[count] = r
-            count += 1
-
-
 @rule
 def add_container(present: int, total: int, is_known: int, value_milli: int) -> tuple[int, int]:
     """Return (present 0/1, usage in milli) of a pod with one more container sample.
