@@ -169,6 +169,7 @@ def load(
 def _compiled(function: Callable[..., Any], symbol: str, arguments: tuple[Any, ...]) -> bytes:
     # In a process of its own: this one needs no numba, and Python may use it meanwhile.
     order = pickle.dumps((function.__module__, function.__name__, symbol, _like(arguments)))
+    folders = [str(PACKAGE.parent), *filter(None, sys.path)]
     run = subprocess.run(
         [sys.executable, "-P", "-m", "hpabatch._compile"],
         input=order,

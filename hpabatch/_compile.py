@@ -17,17 +17,16 @@ import pickle
 import sys
 from typing import Any
 
+from hpabatch import _jit
+
 PROCESSORS = {"x86_64": "x86-64", "aarch64": "generic"}
 
 
 def compile_object(module: str, name: str, symbol: str, arguments: tuple[Any, ...]) -> bytes:
     """Return the object (ELF) with one function `symbol(words)`, which returns an integer."""
-    os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = "generic", ""
     import llvmlite.binding as llvm
     import numba
     from numba.core import codegen
-
-    from hpabatch import _jit
 
     library: Any = codegen.CPUCodeLibrary
     processor: Any = codegen.JITCPUCodegen
@@ -36,7 +35,6 @@ def compile_object(module: str, name: str, symbol: str, arguments: tuple[Any, ..
     library._finalize_final_module = lambda self: setattr(self, "_finalized", True)
     library.get_pointer_to_function = lambda self, name: 0
     processor.set_env = lambda self, name, env: None
-    _jit.COMPILING = True
     function: Any = getattr(importlib.import_module(module), name)
     function.compile(tuple(map(numba.typeof, arguments)))
     (compiled,) = function.overloads.values()
@@ -85,4 +83,7 @@ define i64 @{symbol}(i64* %words) {{
 
 
 if __name__ == "__main__":
+    # Before anything of the order is imported.
+    os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = "generic", ""
+    _jit.COMPILING = True
     sys.stdout.buffer.write(compile_object(*pickle.load(sys.stdin.buffer)))  # noqa: S301 - ours

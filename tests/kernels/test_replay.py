@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpabatch.kernels.replay import replay_lane, spend_recorded_changes
+from hpabatch.kernels.replay import spend_recorded_changes
 from hpabatch.layout.records import CHANGE, records
 from hpabatch.layout.results import Results
 from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.packing.memory import make_memory
 from hpabatch.packing.pack import LaneView
+from tests.compiled import replay_lane
 from tests.effort import effort
 from tests.kernels.fleets import (
     assert_equal_memory,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hpabatch.kernels.replay import replay_fleet
-from hpabatch.kernels.status import status_fleet, status_lane
+from hpabatch.kernels.status import status_fleet
 from hpabatch.layout.records import Fleet, Records, records_from
 from hpabatch.layout.results import (
     STATUS,
@@ -28,6 +28,7 @@ from hpabatch.model.versions import PROFILES, ControllerFlags
 from hpabatch.packing.memory import make_memory
 from hpabatch.packing.pack import LaneView, pack_fleet
 from hpabatch.packing.status import make_status_memory
+from tests.compiled import status_lane
 from tests.effort import effort
 from tests.kernels.fleets import random_lanes
 from tests.kernels.processes import SETTINGS, digests_in_process, signatures_in_process
