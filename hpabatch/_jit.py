@@ -100,6 +100,11 @@ class Compiled:
 
     def code_of(self, arguments: tuple[Any, ...]) -> tuple[Callable[[int], int], list[int]]:
         """Return the machine code for arguments of these types, and the words that it takes."""
+        if len(arguments) != self.function.__code__.co_argcount:
+            raise TypeError(
+                f"{self.function.__name__}: expected {self.function.__code__.co_argcount} "
+                f"arguments, got {len(arguments)}"
+            )
         types: list[object] = []
         words: list[int] = []
         _flatten(arguments, types, words)
@@ -118,7 +123,8 @@ class Compiled:
             TypeError: an argument is none of those, or is an array in another order.
         """
         code, words = self.code_of(arguments)
-        return code(np.array(words, np.int64).ctypes.data)
+        own = np.array(words, np.int64)
+        return code(own.ctypes.data)
 
 
 def _flatten(value: Any, types: list[object], words: list[int]) -> None:
@@ -164,10 +170,10 @@ def kernel(function: Callable[Concatenate[int, int, P], None]) -> Callable[P, No
     compiled = Compiled(function)
 
     @functools.wraps(function)
-    def over_all_lanes(*arguments: P.args, **named: P.kwargs) -> None:
+    def over_all_lanes(*arguments: P.args, **_: P.kwargs) -> None:
         count: int = arguments[0].lanes.size  # type: ignore[attr-defined]
         if INTERPRETED:
-            function(0, count, *arguments, **named)
+            function(0, count, *arguments, **_)
             return
         code, words = compiled.code_of((0, count, *arguments))
         # (more parts than threads, as lanes differ in length; next() of an iterator is atomic)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from hpabatch import kernels
 from hpabatch._jit import INTERPRETED, Compiled, rule
+from hpabatch.kernels import replay, status
 from hpabatch.layout.records import I64, Fleet
 from hpabatch.layout.results import Results
 from hpabatch.rules.combine import propose, tolerance_of, write_proposal
@@ -32,8 +32,8 @@ def compiled(function: F) -> F:
     return function if INTERPRETED else cast("F", Compiled(function))
 
 
-replay_lane = compiled(kernels.replay.replay_lane)
-status_lane = compiled(kernels.status.status_lane)
+replay_lane = compiled(replay.replay_lane)
+status_lane = compiled(status.status_lane)
 
 
 @rule
