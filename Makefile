@@ -47,11 +47,11 @@ demo: $(VENV)/.core
 # thread is enough for polars, and threads of kernels must not spin while they wait), and two that
 # mostly wait for real servers: those of scaling and all others. What computes is `nice`, so that a
 # server answers when it is asked. More parts at once make tests that race with servers fail. A part
-# begins when another one has ended; PARTS=test-cluster adds one, which waits too. In the model
-# nothing is compiled: its tests run once, where their coverage is measured.
+# begins when another one has ended; PARTS=test-cluster adds one, which waits too. The model is never
+# compiled, and a rule called from Python is not: their tests run once, where coverage is measured.
 IMPORTS  := importers inputs
 APART    := cluster docs history jobs reference report
-PLAIN    := model
+PLAIN    := model rules
 COMMANDS := api cli live
 APPLY    := $(wildcard tests/real/test_live_apply*.py)
 LIVE     := $(filter-out $(APPLY),$(wildcard tests/real/test_live_*.py))

@@ -8,10 +8,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import numba
 import pytest
 
 from benchmarks.fleets import steady_fleet
+from hpabatch import _jit
 from hpabatch.kernels.replay import replay_fleet
 from hpabatch.layout.records import Fleet, Memory
 from hpabatch.layout.results import Results, empty_results
@@ -22,11 +22,8 @@ SIZES = {1: (1000, 4000), 10: (200, 2000), 20: (100, 2000), 100: (20, 2000), 100
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Any:
-    before = numba.get_num_threads()
-    numba.set_num_threads(1)
-    yield
-    numba.set_num_threads(before)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_jit, "THREADS", 1)
 
 
 def _fresh(fleet: Fleet) -> tuple[tuple[Fleet, Memory, bool, Results], dict[str, Any]]:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-import numba
 import pytest
 
 from benchmarks import peers_simulate as peer
@@ -27,6 +26,7 @@ from benchmarks.plants import (
     restless_lanes,
 )
 from benchmarks.plants import standard_lanes as standard
+from hpabatch import _jit
 from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.objects.hpa import HPA
@@ -41,11 +41,8 @@ LEAST_FACTOR = 50  # over plain Python; the figures are in docs/speed.md
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Any:
-    before = numba.get_num_threads()
-    numba.set_num_threads(1)
-    yield
-    numba.set_num_threads(before)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_jit, "THREADS", 1)
 
 
 def fresh(lanes: Sequence[SimulatedLane], keep_points: bool = False) -> SimulatedFleet:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 
 from benchmarks.fleets import steady_fleet
+from hpabatch import _jit
 from hpabatch.kernels.replay import replay_fleet
 from hpabatch.kernels.status import status_fleet
 from hpabatch.layout.records import Fleet
@@ -27,11 +27,8 @@ BOUND = 2.0
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Any:
-    before = numba.get_num_threads()
-    numba.set_num_threads(1)
-    yield
-    numba.set_num_threads(before)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_jit, "THREADS", 1)
 
 
 def _decide(fleet: Fleet) -> float:

@@ -1,56 +1,201 @@
-"""The only place that configures numba: the decorators `rule`, `rare` and `kernel`."""
+"""What is compiled: the decorators `rule`, `rare`, `entry` and `kernel`, and how Python calls it.
+
+A rule is a plain function. Called from Python it runs as such, one decision at a time; what decides
+many is an entry or a kernel, which is compiled with all rules that it calls to one object of
+machine code (`_compile`), kept in a folder (`_code`) and called without numba.
+"""
 
 from __future__ import annotations
 
+import functools
+import os
+import struct
+import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from types import FunctionType
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
-import numba
-
-from hpabatch import _cache
+import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
+P = ParamSpec("P")
+
+INTERPRETED: Final = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+"""Whether everything runs as plain Python."""
+
+COMPILING = False
+"""Whether this process is one of `_compile`: then the decorators give what numba compiles."""
+
+THREADS: int = int(os.environ.get("NUMBA_NUM_THREADS") or os.cpu_count() or 1)
+"""Threads that run a kernel together; NUMBA_NUM_THREADS, else the processors of this process."""
+
+PARTS_PER_THREAD: Final = 8
+"""Parts of the lanes for each thread, which takes the next one when it has done one."""
+
+_LOADING: Final = threading.Lock()
 
 
-def _compile(function: F, *, parallel: bool, inline: bool = True) -> F:
+def _for_numba(function: F, *, inline: bool) -> F:
+    if not COMPILING:
+        return function
+    import numba
+
+    options: dict[str, Any] = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     # Rules never allocate, so they are compiled without reference counting: with it each call
     # counts every array up and down (measured: a tick of 20 pods 1.1 µs with,
     # 0.5 without). Forced inlining at machine level (0.12 µs) saves passing some hundred words a
-    # call; it is not numba's `inline`, which would break writes inside prange.
-    options: dict[str, Any] = (
-        {} if parallel else {"_nrt": False, "no_cfunc_wrapper": True, "forceinline": inline}
-    )
+    # call; it is not numba's `inline`.
     compiled: Any = numba.njit(
         function,
         nogil=True,
         error_model="numpy",  # division by zero gives Inf or NaN, as Go's floats do
         fastmath=False,  # it may move a ceil across an operation
-        parallel=parallel,
+        forceinline=inline,
         **options,
     )
-    if _cache.FOLDER is not None:
-        compiled._cache = _cache.KernelCache(function)
     return compiled  # type: ignore[no-any-return]
 
 
 def rule(function: F) -> F:
-    """Compile a scalar rule or a serial lane: no allocation, no exception, no clock."""
-    return _compile(function, parallel=False)
+    """Mark a scalar rule or a serial lane: no allocation, no exception, no clock."""
+    return _for_numba(function, inline=True)
 
 
 def rare(function: F) -> F:
-    """Compile what a lane does now and then as a function of its own.
+    """Mark what a lane does now and then, compiled as a function of its own.
 
     A call costs the time of passing some hundred words; inlined at every place where it is called,
     rare code makes compiling a kernel several times as long.
     """
-    return _compile(function, parallel=False, inline=False)
+    return _for_numba(function, inline=False)
 
 
-def kernel(function: F) -> F:
-    """Compile a loop over lanes with `prange`; its body must be one call of a serial function.
+def compiled_as(body: Callable[..., Any]) -> Callable[[F], F]:
+    """Let numba take another body for a function of one argument, `value`, that Python runs."""
 
-    Inside a `prange` body a write to an array that is a NamedTuple's attribute is lost without a
-    word (measured with numba 0.68), and inlining brings that back, so neither is done here.
+    def mark(function: F) -> F:
+        if COMPILING:
+            from numba.extending import overload
+
+            # (a copy for each call's types: numba keeps what it knows of a body with the function)
+            overload(function)(lambda value: FunctionType(body.__code__, body.__globals__))
+        return function
+
+    return mark
+
+
+class Compiled:
+    """A function as machine code, found or compiled when it is first called.
+
+    Arguments are integers, floats, booleans, arrays in C order and named tuples of these; a result
+    is an integer or None. No lock is held while it runs.
     """
-    return _compile(function, parallel=True)
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        """Take a rule, or what `entry` or `kernel` decorates, of a module."""
+        self.function = function
+        self.signatures: dict[tuple[object, ...], Callable[[int], int]] = {}
+
+    def code_of(self, arguments: tuple[Any, ...]) -> tuple[Callable[[int], int], list[int]]:
+        """Return the machine code for arguments of these types, and the words that it takes."""
+        if len(arguments) != self.function.__code__.co_argcount:
+            raise TypeError(
+                f"{self.function.__name__}: expected {self.function.__code__.co_argcount} "
+                f"arguments, got {len(arguments)}"
+            )
+        types: list[object] = []
+        words: list[int] = []
+        _flatten(arguments, types, words)
+        code = self.signatures.get(tuple(types))
+        if code is None:
+            from hpabatch import _code
+
+            with _LOADING:
+                code = self.signatures[tuple(types)] = _code.load(self.function, types, arguments)
+        return code, words
+
+    def __call__(self, *arguments: Any) -> int:
+        """Run it.
+
+        Raises:
+            TypeError: an argument is none of those, or is an array in another order.
+        """
+        code, words = self.code_of(arguments)
+        own = np.array(words, np.int64)
+        return code(own.ctypes.data)
+
+
+def _flatten(value: Any, types: list[object], words: list[int]) -> None:
+    # As numba passes them: an array is meminfo, parent, items, item size, data, shape, strides.
+    if isinstance(value, np.ndarray):
+        if not value.flags.c_contiguous:
+            raise TypeError(f"expected an array in C order, got strides {value.strides}")
+        data = value.__array_interface__["data"][0]
+        words += (0, 0, value.size, value.itemsize, data, *value.shape, *value.strides)
+        types.append((value.dtype, value.ndim))
+    elif isinstance(value, tuple):
+        for part in value:
+            _flatten(part, types, words)
+    elif isinstance(value, bool | np.bool_):
+        words.append(int(value))
+        types.append(bool)
+    elif isinstance(value, int | np.integer):
+        words.append(int(value))
+        types.append(int)
+    elif isinstance(value, float):
+        words += struct.unpack("q", struct.pack("d", value))
+        types.append(float)
+    else:
+        raise TypeError(f"expected numbers, arrays and tuples of them, got {type(value)}")
+
+
+def entry(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a function that is called from Python as a whole."""
+    if COMPILING or INTERPRETED:
+        return _for_numba(function, inline=False)
+    compiled: Any = functools.wraps(function)(Compiled(function))
+    return compiled  # type: ignore[no-any-return]
+
+
+def kernel(function: Callable[Concatenate[int, int, P], None]) -> Callable[P, None]:
+    """Compile a loop over the lanes `first:last`; return a function that runs it over all lanes.
+
+    Its first two arguments are given here; `lanes` of the next one says how many there are. Lanes
+    share nothing, so neither the threads nor the parts that they take change a result.
+    """
+    if COMPILING:
+        return _for_numba(function, inline=False)  # type: ignore[return-value]
+    compiled = Compiled(function)
+
+    @functools.wraps(function)
+    def over_all_lanes(*arguments: P.args, **_: P.kwargs) -> None:
+        count: int = arguments[0].lanes.size  # type: ignore[attr-defined]
+        if INTERPRETED:
+            function(0, count, *arguments, **_)
+            return
+        code, words = compiled.code_of((0, count, *arguments))
+        # (more parts than threads, as lanes differ in length; next() of an iterator is atomic)
+        threads = min(THREADS, count)
+        step = -(-count // (threads * PARTS_PER_THREAD)) if threads > 1 else max(count, 1)
+        starts = iter(range(0, count, step))
+
+        def work() -> None:
+            own = np.array(words, np.int64)
+            for first in starts:
+                own[0], own[1] = first, min(first + step, count)
+                code(own.ctypes.data)
+
+        others = [_pool().submit(work) for _ in range(threads - 1)]
+        work()
+        for other in others:
+            other.result()
+
+    over_all_lanes.compiled = compiled  # type: ignore[attr-defined]
+    return over_all_lanes
+
+
+@functools.cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max((os.cpu_count() or 1) - 1, 1), "lanes")

@@ -7,12 +7,12 @@ import gc
 import os
 from typing import Any
 
-import numba
 import pytest
 import typer.main
 import typer.testing
 from hypothesis import HealthCheck, settings
 
+from hpabatch import _jit
 from tests.effort import INTERPRETED, effort
 
 # `ci` gives the same examples in every run; `search` looks for new ones (HYPOTHESIS_PROFILE).
@@ -34,7 +34,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 # threads waits for the second one to be scheduled: 29 ms and 1.5 ms of CPU, on one thread 2 µs.
 # Tests of threads set their number themselves.
 if not INTERPRETED:
-    numba.set_num_threads(1)
+    _jit.THREADS = 1
 
 
 # No test can cut the power: what this process writes is there for all others without waiting for

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 
-import numba
+from hpabatch import _jit
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 """Whether numba compiles nothing in this run."""
 
-MOST_THREADS: int = numba.get_num_threads()
+MOST_THREADS: int = _jit.THREADS
 """Threads that a test may give to kernels; it begins with one (tests/conftest.py)."""
 
 _FACTOR = float(os.environ.get("HPABATCH_EFFORT") or (0.2 if INTERPRETED else 0.5))

@@ -15,14 +15,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from hpabatch import _cache
-from hpabatch._cache import _Entries
+from hpabatch import _code
 from tests.test_jit import DIGEST, copy_package, package
 from tests.test_trust import needs_root
 
 __all__ = ["package"]
 
-KEY, CODE = ("int64", "x86"), b"machine code" * 100
+NAME, CODE = "rule.0123.x86_64.o", b"machine code" * 100
 
 
 def cut(path: Path) -> None:
@@ -41,9 +40,9 @@ def be_folder(path: Path) -> None:
 
 
 def be_of_another_key(path: Path) -> None:
-    other = _Entries(str(path.parent), "rule-1.py311")
-    other.save("another signature", CODE)
-    other._path("another signature").replace(path)
+    other = path.with_name("rule.4567.x86_64.o")
+    _code.keep(other, CODE)
+    other.replace(path)
 
 
 def be_pipe(path: Path) -> None:
@@ -76,29 +75,20 @@ def test_an_entry_that_is_not_what_was_written_is_missing_and_replaced(
 ) -> None:
     folder = tmp_path / "cache"
     folder.mkdir()
-    entries = _Entries(str(folder), "rule-1.py311")
-    entries.save(KEY, CODE)
-    assert entries.load(KEY) == CODE
-    (path,) = folder.iterdir()
+    path = folder / NAME
+    _code.keep(path, CODE)
+    assert _code.read(path) == CODE
     damage(path)
-    assert entries.load(KEY) is None
-    entries.save(KEY, CODE)
-    assert entries.load(KEY) == CODE
+    assert _code.read(path) is None
+    _code.keep(path, CODE)
+    assert _code.read(path) == CODE
     assert list(folder.iterdir()) == [path]  # no temporary file is left
-
-
-def test_signatures_have_entries_of_their_own(tmp_path: Path) -> None:
-    """Whichever process writes when: nothing is shared that could be of the other one."""
-    entries = _Entries(str(tmp_path), "rule-1.py311")
-    entries.save(KEY, CODE)
-    entries.save("other", b"")
-    assert (entries.load(KEY), entries.load("other")) == (CODE, b"")
 
 
 def test_new_entries_cannot_be_written_by_others(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        _Entries(str(tmp_path), "rule-1.py311").save(KEY, CODE)
+        _code.keep(tmp_path / NAME, CODE)
     finally:
         os.umask(before)
     (path,) = tmp_path.iterdir()
@@ -116,7 +106,7 @@ def test_a_folder_that_others_can_write_is_named_once_and_the_next_one_is_used(
     named.chmod(0o777)
     monkeypatch.setenv("HPABATCH_CACHE_DIR", str(named))
     with pytest.warns(RuntimeWarning) as told:
-        chosen = _cache.choose_cache_folder(DIGEST)
+        chosen = _code.choose_cache_folder(DIGEST)
     assert chosen == (package / "_kernels" / DIGEST, True)
     (message,) = [str(one.message) for one in told]
     assert f"got {named}, which is not used: {named} can be written by everybody" in message
@@ -125,18 +115,18 @@ def test_a_folder_that_others_can_write_is_named_once_and_the_next_one_is_used(
 
 
 def test_what_lies_in_a_folder_counts_too(package: Path, tmp_path: Path) -> None:
-    folder = package / "_kernels" / DIGEST / "rules"
+    folder = package / "_kernels" / DIGEST
     folder.mkdir(parents=True)
-    (folder / "numbers.add64.nbc").write_text("")
-    (folder / "numbers.add64.nbc").chmod(0o666)
-    with pytest.warns(RuntimeWarning, match="add64.nbc can be written by everybody"):
-        chosen = _cache.choose_cache_folder(DIGEST)
+    (folder / "add64.o").write_text("")
+    (folder / "add64.o").chmod(0o666)
+    with pytest.warns(RuntimeWarning, match="add64.o can be written by everybody"):
+        chosen = _code.choose_cache_folder(DIGEST)
     assert chosen == (tmp_path / "user" / "hpabatch" / DIGEST, True)
 
 
 def test_folders_above_the_package_are_as_good_as_its_sources(package: Path) -> None:
     package.parent.chmod(0o777)
-    assert _cache.choose_cache_folder(DIGEST) == (package / "_kernels" / DIGEST, True)
+    assert _code.choose_cache_folder(DIGEST) == (package / "_kernels" / DIGEST, True)
 
 
 def test_folders_above_a_users_cache_count(
@@ -146,16 +136,16 @@ def test_folders_above_a_users_cache_count(
     (tmp_path / "user").mkdir()
     (tmp_path / "user").chmod(0o777)
     with pytest.warns(RuntimeWarning, match="user can be written by everybody"):
-        assert _cache.choose_cache_folder(DIGEST) == (None, False)
+        assert _code.choose_cache_folder(DIGEST) == (None, False)
     (tmp_path / "link").symlink_to(tmp_path / "user")  # the same by another name
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "link"))
     with pytest.warns(RuntimeWarning, match="user can be written by everybody"):
-        assert _cache.choose_cache_folder(DIGEST) == (None, False)
+        assert _code.choose_cache_folder(DIGEST) == (None, False)
 
 
 AS_USERS = """
 import os, sys, warnings
-from hpabatch import _cache
+from hpabatch import _code
 warnings.simplefilter("error")
 for pair in sys.argv[1:]:
     user, group = map(int, pair.split(":"))
@@ -165,7 +155,7 @@ for pair in sys.argv[1:]:
         os.setgid(group)
         os.setuid(user)
         try:
-            found = _cache.choose_cache_folder("0123456789abcdef")
+            found = _code.choose_cache_folder("0123456789abcdef")
         except RuntimeWarning as warning:
             found = warning
         print(pair, found, flush=True)
@@ -180,7 +170,7 @@ def test_a_filled_folder_is_read_by_users_who_cannot_write_it_if_root_or_they_ow
         Path(name).chmod(0o755)
         folder = Path(name, "cache", DIGEST)
         folder.mkdir(parents=True)
-        (folder / "add64.nbc").write_text("")
+        (folder / "add64.o").write_text("")
 
         def chosen_by(*pairs: str) -> dict[str, str]:
             run = subprocess.run(
@@ -195,7 +185,7 @@ def test_a_filled_folder_is_read_by_users_who_cannot_write_it_if_root_or_they_ow
 
         read = chosen_by("65534:65534")
         assert read["65534:65534"] == f"65534:65534 ({folder!r}, False)"
-        for path in (folder.parent, folder, folder / "add64.nbc"):
+        for path in (folder.parent, folder, folder / "add64.o"):
             os.chown(path, 1001, 0)
             path.chmod(0o775)
         found = chosen_by("0:0", "1001:1001", "1000650000:0", "65534:65534")
@@ -209,43 +199,39 @@ def test_a_filled_folder_is_read_by_users_who_cannot_write_it_if_root_or_they_ow
 # ---- processes -----------------------------------------------------------------------------------
 
 SETUP = """
-import hashlib, pickle, sys
 from pathlib import Path
-from hpabatch import _cache, _jit
+from hpabatch import _code, _jit
 from hpabatch.rules.numbers import add64
 
+compiled, compile_it = [], _code._compiled
+_code._compiled = lambda *order: compiled.append(order) or compile_it(*order)
+
 def again():
-    'Add as a process that has just begun; return (found in the cache, compiled).'
-    function = _jit.rule(add64.py_func)
-    assert function(2**62, 2**62) == -(2**63)
-    return sum(function.stats.cache_hits.values()), sum(function.stats.cache_misses.values())
+    'Add as a process that has just begun; return how often that compiled.'
+    before = len(compiled)
+    assert _jit.Compiled(add64)(2**62, 2**62) == -(2**63)
+    return len(compiled) - before
 
 def entries():
-    return sorted(path for path in Path(_cache.FOLDER).rglob("*") if path.is_file())
+    return sorted(path for path in Path(_code.FOLDER).rglob("*") if path.is_file())
 """
 
 DAMAGED = """
-assert (again(), again()) == ((0, 1), (1, 0))
+assert (again(), again()) == (1, 0)
 (path,) = entries()
 whole = path.read_bytes()
-for part in (b"", whole[:-1], whole[:40], b"garbage" * 30):
+for part in (whole[:-1], b"garbage" * 30):
     path.write_bytes(part)
-    assert (again(), again()) == ((0, 1), (1, 0)), part[:40]
+    assert (again(), again()) == (1, 0), part[:40]
     assert entries() == [path]
-# whole, and not what numba can take up (of another numpy, say)
-class Gone:
-    def __reduce__(self):
-        return (__import__, ("a module that is gone",))
-packed = pickle.dumps(Gone())
-path.write_bytes(hashlib.sha256(packed).digest() + packed)
-assert (again(), again()) == ((0, 1), (1, 0))
+    assert path.read_bytes() == whole
 """
 
 FULL = """
 import resource
 _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-resource.setrlimit(resource.RLIMIT_FSIZE, (1000, most))
-assert (again(), again(), again()) == ((0, 1),) * 3
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, most))
+assert (again(), again()) == (1, 1)
 assert entries() == []
 """
 
@@ -272,7 +258,7 @@ def test_a_process_compiles_again_what_is_damaged_and_says_nothing(tmp_path: Pat
 
 @pytest.mark.compiled
 def test_a_full_disk_is_one_warning_and_the_work_goes_on(tmp_path: Path) -> None:
-    """Files cannot grow beyond 1000 bytes: a real write that really fails."""
+    """Files cannot grow beyond 100 bytes: a real write that really fails."""
     copy = copy_package(tmp_path)
     talk = in_process(copy, FULL)
     assert talk.count("RuntimeWarning") == 1

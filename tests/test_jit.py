@@ -14,10 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numba
 import pytest
 
-from hpabatch import _cache
+from hpabatch import _code
 
 DIGEST = "0123456789abcdef"
 COMPILED_LAYERS = ("layout", "rules", "kernels")
@@ -27,7 +26,7 @@ COMPILED_LAYERS = ("layout", "rules", "kernels")
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a copy of the package in a folder of its own, which `_jit` takes for its own."""
     copy = copy_package(tmp_path)
-    monkeypatch.setattr(_cache, "PACKAGE", copy)
+    monkeypatch.setattr(_code, "PACKAGE", copy)
     monkeypatch.delenv("HPABATCH_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
     return copy
@@ -36,7 +35,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def copy_package(folder: Path) -> Path:
     copy = folder / "site" / "hpabatch"
     ignored = shutil.ignore_patterns("_kernels", "__pycache__")
-    shutil.copytree(Path(_cache.__file__).parent, copy, ignore=ignored)
+    shutil.copytree(Path(_code.__file__).parent, copy, ignore=ignored)
     return copy
 
 
@@ -44,42 +43,39 @@ def copy_package(folder: Path) -> Path:
 
 
 def test_the_digest_is_the_same_for_the_same_sources(package: Path) -> None:
-    digest = _cache.source_digest()
-    assert digest == _cache.DIGEST
+    digest = _code.source_digest()
+    assert digest == _code.DIGEST
     assert len(digest) == 16
     assert int(digest, 16) >= 0
 
 
 @pytest.mark.parametrize("layer", COMPILED_LAYERS)
 def test_an_edited_rule_in_any_compiled_layer_changes_the_digest(package: Path, layer: str) -> None:
-    before = _cache.source_digest()
+    before = _code.source_digest()
     source = sorted((package / layer).glob("*.py"))[-1]
     text = source.read_text()
     source.write_text(text + "\n# edited\n")
-    assert _cache.source_digest() != before
+    assert _code.source_digest() != before
     source.write_text(text)
-    assert _cache.source_digest() == before
+    assert _code.source_digest() == before
     source.rename(source.with_name("renamed.py"))
-    assert _cache.source_digest() != before
+    assert _code.source_digest() != before
 
 
-def test_jit_itself_and_numba_are_part_of_the_digest(
-    package: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = _cache.source_digest()
-    monkeypatch.setattr(numba, "__version__", "0.0.0")
-    other_numba = _cache.source_digest()
-    (package / "_jit.py").write_text("")
-    assert len({before, other_numba, _cache.source_digest()}) == 3
+@pytest.mark.parametrize("name", ["_jit.py", "_compile.py"])
+def test_what_compiles_is_part_of_the_digest(package: Path, name: str) -> None:
+    before = _code.source_digest()
+    (package / name).write_text("")
+    assert _code.source_digest() != before
 
 
 def test_layers_that_compiled_code_cannot_see_do_not_matter(package: Path) -> None:
-    before = _cache.source_digest()
+    before = _code.source_digest()
     (package / "cli" / "new.py").write_text("pass\n")
     (package / "model" / "validate.py").write_text("")
     (package / "packing" / "pack.py").write_text("")
     (package / "__init__.py").write_text("")
-    assert _cache.source_digest() == before
+    assert _code.source_digest() == before
 
 
 # ---- the choice ----------------------------------------------------------------------------------
@@ -89,7 +85,7 @@ def test_a_named_folder_comes_first(
     package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HPABATCH_CACHE_DIR", str(tmp_path / "named"))
-    assert _cache.choose_cache_folder(DIGEST) == (tmp_path / "named" / DIGEST, True)
+    assert _code.choose_cache_folder(DIGEST) == (tmp_path / "named" / DIGEST, True)
     assert list((tmp_path / "named" / DIGEST).iterdir()) == []  # nothing is left of the try
     assert not (package / "_kernels").exists()
 
@@ -99,17 +95,17 @@ def test_a_named_folder_that_fails_is_not_replaced_by_another(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HPABATCH_CACHE_DIR", str(tmp_path / "file" / "below"))
-    assert _cache.choose_cache_folder(DIGEST) == (None, False)
+    assert _code.choose_cache_folder(DIGEST) == (None, False)
     assert not (package / "_kernels").exists()
 
 
 def test_the_package_comes_second(package: Path) -> None:
-    assert _cache.choose_cache_folder(DIGEST) == (package / "_kernels" / DIGEST, True)
+    assert _code.choose_cache_folder(DIGEST) == (package / "_kernels" / DIGEST, True)
 
 
 def test_the_users_cache_comes_last(package: Path, tmp_path: Path) -> None:
     (package / "_kernels").write_text("a file in the way, also for root")
-    assert _cache.choose_cache_folder(DIGEST) == (tmp_path / "user" / "hpabatch" / DIGEST, True)
+    assert _code.choose_cache_folder(DIGEST) == (tmp_path / "user" / "hpabatch" / DIGEST, True)
 
 
 def test_without_xdg_the_users_cache_is_in_the_home(
@@ -119,7 +115,7 @@ def test_without_xdg_the_users_cache_is_in_the_home(
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     expected = tmp_path / "home" / ".cache" / "hpabatch" / DIGEST
-    assert _cache.choose_cache_folder(DIGEST) == (expected, True)
+    assert _code.choose_cache_folder(DIGEST) == (expected, True)
 
 
 def test_a_user_whose_home_nobody_knows_has_no_cache(
@@ -130,39 +126,39 @@ def test_a_user_whose_home_nobody_knows_has_no_cache(
     for name in ("XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
-    assert _cache.choose_cache_folder(DIGEST) == (None, False)
+    assert _code.choose_cache_folder(DIGEST) == (None, False)
 
 
 def test_nowhere_to_write_is_no_folder(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_cache, "_is_writable", lambda folder: False)
-    assert _cache.choose_cache_folder(DIGEST) == (None, False)
+    monkeypatch.setattr(_code, "_is_writable", lambda folder: False)
+    assert _code.choose_cache_folder(DIGEST) == (None, False)
 
 
 def test_a_read_only_folder_is_used_if_it_was_filled(
     package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_cache, "_is_writable", lambda folder: "user" in str(folder))
-    folder = package / "_kernels" / DIGEST / "rules"
+    monkeypatch.setattr(_code, "_is_writable", lambda folder: "user" in str(folder))
+    folder = package / "_kernels" / DIGEST
     folder.mkdir(parents=True)
-    chosen, writable = _cache.choose_cache_folder(DIGEST)
+    chosen, writable = _code.choose_cache_folder(DIGEST)
     assert chosen is not None
     assert (chosen.parent.name, writable) == ("hpabatch", True)  # an empty one is passed over
-    (folder / "numbers.add64.nbc").write_text("")
-    assert _cache.choose_cache_folder(DIGEST) == (folder.parent, False)
+    (folder / "add64.0123.x86_64.o").write_text("")
+    assert _code.choose_cache_folder(DIGEST) == (folder, False)
 
 
 def test_writable_means_that_a_file_can_be_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert _cache._is_writable(tmp_path / "new" / "folder")
+    assert _code._is_writable(tmp_path / "new" / "folder")
     (tmp_path / "file").write_text("")
-    assert not _cache._is_writable(tmp_path / "file" / "below")
+    assert not _code._is_writable(tmp_path / "file" / "below")
 
     def refuse(**_: object) -> None:
         raise PermissionError("read-only file system")
 
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
-    assert not _cache._is_writable(tmp_path / "new" / "folder")
+    assert not _code._is_writable(tmp_path / "new" / "folder")
 
 
 # ---- pruning -------------------------------------------------------------------------------------
@@ -181,7 +177,7 @@ def test_pruning_keeps_the_newest_and_touches_nothing_else(tmp_path: Path) -> No
         (tmp_path / name).mkdir()
     (tmp_path / "fedcba9876543210").write_text("a file")
     oldest = tmp_path / folder_names(6)[5]
-    _cache._prune(tmp_path, keep=oldest)
+    _code._prune(tmp_path, keep=oldest)
     kept = {path.name for path in tmp_path.iterdir()}
     assert kept == {*folder_names(3), oldest.name, *others, "fedcba9876543210"}
 
@@ -193,13 +189,13 @@ def test_choosing_a_folder_prunes_beside_it(
     for age, name in enumerate(folder_names(4)):
         (tmp_path / name).mkdir()
         os.utime(tmp_path / name, (1000 - age, 1000 - age))
-    _cache.choose_cache_folder(DIGEST)
+    _code.choose_cache_folder(DIGEST)
     names = [name for name in [DIGEST, *folder_names(4)] if (tmp_path / name).exists()]
     assert names == [DIGEST, *folder_names(2)]
 
 
 def test_a_folder_that_vanishes_meanwhile_is_no_error(tmp_path: Path) -> None:
-    _cache._prune(tmp_path / "gone", keep=tmp_path)
+    _code._prune(tmp_path / "gone", keep=tmp_path)
 
 
 # ---- processes -----------------------------------------------------------------------------------
@@ -210,19 +206,19 @@ if "read-only" in sys.argv:
     def refuse(**_):
         raise PermissionError("read-only file system")
     tempfile.TemporaryFile = refuse
-from hpabatch import _cache
-from hpabatch.rules.numbers import add64
-assert add64(2**62, 2**62) == -(2**63)
+from hpabatch import _code, _jit
+from hpabatch.rules.numbers import add64, sub64
+compiled, compile_it = [], _code._compiled
+_code._compiled = lambda *order: compiled.append(order) or compile_it(*order)
+assert _jit.Compiled(add64)(2**62, 2**62) == -(2**63)
 if "more" in sys.argv:
-    assert add64(1.0, 2.0) == 3
-stats = add64.stats
-hits, misses = sum(stats.cache_hits.values()), sum(stats.cache_misses.values())
-print(_cache.FOLDER, _cache.WRITABLE, hits, misses)
+    assert _jit.Compiled(sub64)(-(2**63), 1) == 2**63 - 1
+print(_code.FOLDER, _code.WRITABLE, len(compiled))
 """
 
 
-def add_in_process(copy: Path, *words: str, **environment: str) -> tuple[str, bool, int, int, str]:
-    """Return (folder, writable, cache hits, misses, stderr) of a process that adds two numbers."""
+def add_in_process(copy: Path, *words: str, **environment: str) -> tuple[str, bool, int, str]:
+    """Return (folder, writable, functions compiled, stderr) of a process that adds two numbers."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("HPABATCH", "NUMBA", "XDG"))}
     run = subprocess.run(
         [sys.executable, "-W", "always", "-c", _ADD, *words],
@@ -233,8 +229,8 @@ def add_in_process(copy: Path, *words: str, **environment: str) -> tuple[str, bo
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    folder, writable, hits, misses = run.stdout.split()
-    return folder, writable == "True", int(hits), int(misses), run.stderr
+    folder, writable, compiled = run.stdout.split()
+    return folder, writable == "True", int(compiled), run.stderr
 
 
 def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
@@ -249,11 +245,12 @@ def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
 @pytest.mark.compiled
 def test_a_second_process_finds_what_the_first_compiled(tmp_path: Path) -> None:
     copy, named = copy_package(tmp_path), str(tmp_path / "named")
-    folder, writable, hits, misses, talk = add_in_process(copy, HPABATCH_CACHE_DIR=named)
-    assert (Path(folder).parent, writable, hits, misses, talk) == (Path(named), True, 0, 1, "")
-    assert any(path.startswith("rules/numbers.add64") for path in tree(Path(folder)))
+    folder, writable, compiled, talk = add_in_process(copy, HPABATCH_CACHE_DIR=named)
+    assert (Path(folder).parent, writable, compiled, talk) == (Path(named), True, 1, "")
+    (kept,) = tree(Path(folder))
+    assert kept.startswith("add64.")
     again = add_in_process(copy, HPABATCH_CACHE_DIR=named)
-    assert again == (folder, True, 1, 0, "")
+    assert again == (folder, True, 0, "")
     assert not (copy / "_kernels").exists()
 
 
@@ -263,10 +260,10 @@ def test_an_edited_layer_compiles_anew(tmp_path: Path) -> None:
     folder, *_ = add_in_process(copy)
     with (copy / "rules" / "usage.py").open("a") as source:
         source.write("# edited\n")
-    other, _, hits, misses, _ = add_in_process(copy)
+    other, _, compiled, _ = add_in_process(copy)
     assert (Path(folder).parent, Path(other).parent) == (copy / "_kernels",) * 2
     assert other != folder
-    assert (hits, misses) == (0, 1)
+    assert compiled == 1
 
 
 @pytest.mark.compiled
@@ -275,9 +272,9 @@ def test_a_filled_package_on_a_read_only_file_system_is_read_in_place(tmp_path: 
     user = str(tmp_path / "user")
     folder, *_ = add_in_process(copy, XDG_CACHE_HOME=user)
     before = tree(copy)
-    # a further signature is compiled and not written
+    # a further function is compiled and not written
     result = add_in_process(copy, "read-only", "more", XDG_CACHE_HOME=user)
-    assert result == (folder, False, 1, 1, "")
+    assert result == (folder, False, 1, "")
     assert tree(copy) == before
     assert not (tmp_path / "user").exists()
 
@@ -287,8 +284,8 @@ def test_nowhere_to_write_is_one_warning_and_works(tmp_path: Path) -> None:
     copy = copy_package(tmp_path)
     (tmp_path / "file").write_text("")
     below = str(tmp_path / "file" / "below")
-    folder, writable, hits, _, talk = add_in_process(copy, HPABATCH_CACHE_DIR=below)
-    assert (folder, writable, hits) == ("None", False, 0)
+    folder, writable, compiled, talk = add_in_process(copy, HPABATCH_CACHE_DIR=below)
+    assert (folder, writable, compiled) == ("None", False, 1)
     assert talk.count("RuntimeWarning") == 1
     assert "no folder for compiled code can be written" in talk
     assert "HPABATCH_CACHE_DIR" in talk
@@ -297,8 +294,8 @@ def test_nowhere_to_write_is_one_warning_and_works(tmp_path: Path) -> None:
 
 def test_interpreted_nothing_is_chosen_or_warned_of(tmp_path: Path) -> None:
     copy = copy_package(tmp_path)
-    code = "from hpabatch import _cache; from hpabatch.rules.numbers import add64; "
-    code += "print(_cache.FOLDER, add64(2**62, 2**62), type(add64).__name__)"
+    code = "from hpabatch import _code; from hpabatch.rules.numbers import add64; "
+    code += "print(_code.FOLDER, add64(2**62, 2**62), type(add64).__name__)"
     run = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         env=os.environ | {"PYTHONPATH": str(copy.parent), "NUMBA_DISABLE_JIT": "1"},

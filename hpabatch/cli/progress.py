@@ -29,9 +29,9 @@ _COMPILED_FIRST = {
 
 def tell_compiling(kernel: str) -> None:
     """Write to stderr that a kernel, which a job is about to run, is still to be compiled."""
-    from hpabatch import _cache
+    from hpabatch import _code
 
-    if not _cache.has_compiled(kernel):
+    if not _code.has_compiled(kernel):
         say(_COMPILED_FIRST[kernel])
 
 

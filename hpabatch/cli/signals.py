@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_AGAIN_S = 0.05
-
 
 class Signals:
     """The handler of both signals.
@@ -33,31 +31,18 @@ class Signals:
         """End the process, or the command."""
         if not self.working:
             os._exit(128 + number)
-        if number != signal.SIGALRM:
-            self.asked = number
+        self.asked = number
         if number == signal.SIGTERM:
             # `timeout` sends two; the second must not break off the cleaning up.
             signal.signal(number, signal.SIG_IGN)
-        if _is_within_compiler(frame):
-            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
-            return
         raise KeyboardInterrupt
-
-
-def _is_within_compiler(frame: FrameType | None) -> bool:
-    """Whether LLVM is on the stack: it calls back into Python, and an exception is lost there."""
-    while frame is not None:
-        if frame.f_globals.get("__name__") == "llvmlite.binding.executionengine":
-            return True
-        frame = frame.f_back
-    return False
 
 
 @contextmanager
 def signals_handled() -> Iterator[Signals]:
     """Handle both signals in the block; one that is ignored (nohup) stays so."""
     handler, before = Signals(), {}
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
+    for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             before[number] = signal.signal(number, handler)
     try:

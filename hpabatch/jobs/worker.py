@@ -55,19 +55,19 @@ _PACKAGES: Final = ("hpabatch", "numba", "numpy", "polars", "pyarrow")
 
 def describe() -> dict[str, str]:
     """Return what must be the same for all workers of a job: versions and digests of the code."""
-    from hpabatch import _cache
+    from hpabatch import _code
 
     found = {name: version(name) for name in _PACKAGES}
     found["Python"] = ".".join(platform.python_version_tuple()[:2])
     found["the machine"] = platform.machine()  # (other instructions round otherwise)
-    return found | {"hpabatch's sources": code_digest()[:16], "kernels": _cache.DIGEST}
+    return found | {"hpabatch's sources": code_digest()[:16], "kernels": _code.DIGEST}
 
 
 def is_compiled(kernel: str | None) -> bool:
     """Return whether a kernel needs no compiling here: a job without one has None."""
-    from hpabatch import _cache
+    from hpabatch import _code
 
-    return kernel is None or _cache.has_compiled(kernel)
+    return kernel is None or _code.has_compiled(kernel)
 
 
 @contextmanager
@@ -76,14 +76,14 @@ def compiled_alone(kernel: str | None) -> Iterator[None]:
 
     The others wait, and say so, until the cache has it or that process has ended.
     """
-    from hpabatch import _cache
+    from hpabatch import _code
 
-    if kernel is None or _cache.FOLDER is None or not _cache.WRITABLE:
+    if kernel is None or _code.FOLDER is None or not _code.WRITABLE:
         yield
         return
-    with (_cache.FOLDER / _COMPILING).open("a") as lock:
+    with (_code.FOLDER / _COMPILING).open("a") as lock:
         begin = last = time.monotonic()
-        while not _cache.has_compiled(kernel):
+        while not _code.has_compiled(kernel):
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break

@@ -8,11 +8,6 @@ tick's own outcome and seen at the next one.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
-import numpy as np
-
 from hpabatch._jit import kernel, rule
 from hpabatch.kernels.replay import replay_lane
 from hpabatch.kernels.steps import extend_track
@@ -278,6 +273,8 @@ def replay_observed_lane(
 
 @kernel
 def replay_observations(
+    first: int,
+    last: int,
     obs: Observations,
     rows: Rows,
     fleet: Fleet,
@@ -294,6 +291,5 @@ def replay_observations(
     ticks, answers and values of `fleet` for the ticks decided, and `obs` and `memory` in place;
     rows and samples of `fleet` are scratch. Raises nothing.
     """
-    for lane in numba.prange(fleet.lanes.size):
-        h: Any = np.int64(lane)
+    for h in range(first, last):
         replay_observed_lane(obs, rows, fleet, memory, h, extend, until_ms, recorded, results)

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hpabatch._jit import rule
+from hpabatch._jit import entry, rule
 from hpabatch.kernels.cohorts import serves
 from hpabatch.kernels.plant import class_serves, work_of
 from hpabatch.layout.codes import BOUND_BY_INVALID_METRIC
@@ -297,7 +297,7 @@ def write_point(sim: Simulation, h: int, t: int, decision: Record, before: int) 
             point.usage_milli += sim.signals[workload.primary].base_milli
 
 
-@rule
+@entry
 def perfect_pod_ms(demand: I64, period_ms: int, restart_ms: int, idle_from: I64) -> int:
     """Return the smallest pod-ms that never leaves a step with fewer pods than it asks for.
 

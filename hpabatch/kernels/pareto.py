@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hpabatch._jit import rule
+from hpabatch._jit import entry, rule
 from hpabatch.layout.records import I64
 
 
-@rule
+@entry
 def mark_front(points: NDArray[np.float64], order: I64, kept: I64, on_front: I64) -> int:
     """Write 1 to `on_front` for each point that no other one dominates; return how many there are.
 

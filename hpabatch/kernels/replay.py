@@ -7,9 +7,6 @@ per tick gives.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
 import numpy as np
 
 from hpabatch._jit import kernel, rule
@@ -55,34 +52,31 @@ def replay_lane(
 
 
 @kernel
-def replay_fleet(fleet: Fleet, memory: Memory, recorded: bool, results: Results) -> None:
-    """Decide every tick of every lane; lanes run in parallel and share nothing.
+def replay_fleet(
+    first: int, last: int, fleet: Fleet, memory: Memory, recorded: bool, results: Results
+) -> None:
+    """Decide every tick of every lane.
 
     `recorded`: policies' budgets are spent by `fleet.changes` instead of the decisions made.
     Writes `results` (all rows) and `memory` in place; raises nothing.
     """
-    for lane in numba.prange(fleet.lanes.size):
-        # The loop's own index is unsigned: it would compile every rule a second time. The mask says
-        # that it is not negative, which spares numba's wrap-around test wherever h is an index.
-        h: Any = np.int64(lane) & INT64_MAX
-        replay_lane(
-            fleet,
-            memory,
-            h,
-            fleet.lanes[h].first_tick,
-            fleet.lanes[h].last_tick,
-            recorded,
-            results,
-        )
+    for lane in range(first, last):
+        # The mask says that the index is not negative, which spares numba's wrap-around test
+        # wherever h is an index.
+        h = lane & INT64_MAX
+        ticks = fleet.lanes[h]
+        replay_lane(fleet, memory, h, ticks.first_tick, ticks.last_tick, recorded, results)
 
 
 @kernel
-def replay_newest(fleet: Fleet, memory: Memory, recorded: bool, results: Results) -> None:
+def replay_newest(
+    first: int, last: int, fleet: Fleet, memory: Memory, recorded: bool, results: Results
+) -> None:
     """Decide the last tick of every lane, whose earlier ticks were decided by calls before.
 
     As `replay_fleet` otherwise. Of the tick before only the spec is looked at.
     """
-    for lane in numba.prange(fleet.lanes.size):
-        h: Any = np.int64(lane) & INT64_MAX
-        last: Any = fleet.lanes[h].last_tick
-        replay_lane(fleet, memory, h, last - 1, last, recorded, results)
+    for lane in range(first, last):
+        h = lane & INT64_MAX
+        end = fleet.lanes[h].last_tick
+        replay_lane(fleet, memory, h, end - 1, end, recorded, results)

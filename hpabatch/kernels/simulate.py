@@ -6,9 +6,6 @@ over all steps gives what one call per step gives.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
 import numpy as np
 
 from hpabatch._jit import kernel, rare, rule
@@ -318,15 +315,20 @@ def simulate_lane(
 
 @kernel
 def simulate_fleet(
-    sim: Simulation, fleet: Fleet, memory: Memory, until: int, results: Results
+    first: int,
+    last: int,
+    sim: Simulation,
+    fleet: Fleet,
+    memory: Memory,
+    until: int,
+    results: Results,
 ) -> None:
-    """Run every lane's steps before `until` (or its end); lanes run in parallel.
+    """Run every lane's steps before `until` (or its end).
 
     Of `fleet` a lane has one tick (row h), one row and pod state per cohort; `results` have one row
     per lane and one per stream. Writes `sim`'s states and results, and all of `fleet`'s rows, in
     place; raises nothing: a lane with status LANE_FULL must be run again with more cohorts.
     """
-    for lane in numba.prange(sim.lanes.size):
+    for lane in range(first, last):
         # (never negative: so wherever h is an index, numba needs no wrap-around test)
-        h: Any = np.int64(lane) & INT64_MAX
-        simulate_lane(sim, fleet, memory, h, until, results)
+        simulate_lane(sim, fleet, memory, lane & INT64_MAX, until, results)

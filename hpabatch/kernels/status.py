@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
 import numpy as np
 
 from hpabatch._jit import kernel, rule
@@ -27,12 +24,18 @@ def status_lane(
 
 @kernel
 def status_fleet(
-    fleet: Fleet, results: Results, memory: StatusMemory, last_tick: I64, statuses: Statuses
+    first: int,
+    last: int,
+    fleet: Fleet,
+    results: Results,
+    memory: StatusMemory,
+    last_tick: I64,
+    statuses: Statuses,
 ) -> None:
     """Write STATUS records (T,) of all lanes until before `last_tick` (H,), ticks over all lanes.
 
     The decisions of those ticks are in `results`, with details. Memory carries over between calls.
     """
-    for lane in numba.prange(fleet.lanes.size):
-        h: Any = np.int64(lane) & INT64_MAX
+    for lane in range(first, last):
+        h = lane & INT64_MAX
         status_lane(fleet, results, memory, h, last_tick[h], statuses)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpabatch._jit import rule
+from hpabatch._jit import entry, rule
 from hpabatch.layout.observations import (
     LACKS_CONTAINER,
     NOT_FETCHED_MS,
@@ -16,26 +16,6 @@ from hpabatch.layout.observations import (
 )
 from hpabatch.layout.records import I8, I32, I64, Record
 from hpabatch.rules.numbers import add64
-
-
-@rule
-def count_changes(words: I64) -> int:
-    """Return how many rows of (n, 2) words differ from the row before, the first not counted."""
-    count = 0
-    for r in range(1, words.shape[0]):
-        if words[r, 0] != words[r - 1, 0] or words[r, 1] != words[r - 1, 1]:
-            count += 1
-    return count
-
-
-@rule
-def write_changes(words: I64, out: I64) -> None:
-    """Write these rows' numbers to `out`, shape (count_changes(words),)."""
-    count = 0
-    for r in range(1, words.shape[0]):
-        if words[r, 0] != words[r - 1, 0] or words[r, 1] != words[r - 1, 1]:
-            out[count] = r
-            count += 1
 
 
 @rule
@@ -115,7 +95,7 @@ def first_kept(observations: Observations, k: int, since_ms: int) -> int:
     return int(step)
 
 
-@rule
+@entry
 def count_kept(observations: Observations, since_ms: int) -> int:
     """Return how many steps can still be visible from `since_ms` plus the maximum age on."""
     count = 0
@@ -124,7 +104,7 @@ def count_kept(observations: Observations, since_ms: int) -> int:
     return count
 
 
-@rule
+@entry
 def save_kept(observations: Observations, since_ms: int, kept: Steps) -> None:
     """Copy these steps to `kept` and note in the tracks where they are."""
     top = 0

@@ -9,9 +9,7 @@ the other: setting v of lane h is LANE v × lanes + h, and a tick's spec s becom
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-import numba
+from typing import NamedTuple
 
 from hpabatch._jit import kernel, rule
 from hpabatch.kernels.align import fill_next
@@ -37,7 +35,7 @@ class TrialSizes(NamedTuple):
     """What every setting makes of the ticks.
 
     `settings` (H,) is how many a lane has, `order` (H,) the lanes in the order of which threads
-    take equal parts; `observed` (1,) of how many first lanes the usage is observed. `seen` (T,) is
+    take parts; `observed` (1,) of how many first lanes the usage is observed. `seen` (T,) is
     the size that a tick saw, and `wished` (settings, T) the one that it wished for, or UNDECIDED.
     Where every setting is undecided nothing was seen.
     """
@@ -130,6 +128,8 @@ def walk_lane(
 
 @kernel
 def walk_observations(
+    first: int,
+    last: int,
     obs: Observations,
     fleet: Fleet,
     memory: Memory,
@@ -145,6 +145,6 @@ def walk_observations(
     As `kernels.align.replay_observations`, under all settings, and `kernels.usage.observe_usage`.
     Writes `sizes`, `usage` and the `results` of each lane's first setting. Raises nothing.
     """
-    for place in numba.prange(obs.lanes.size):
-        h: Any = sizes.order[place]
+    for place in range(first, last):
+        h = sizes.order[place]
         walk_lane(obs, fleet, memory, h, until_ms, recorded, results, sizes, settle_ms, usage)

@@ -7,10 +7,7 @@ lost would otherwise speak of an older time.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
-
-import numba
-import numpy as np
+from typing import Final, NamedTuple
 
 from hpabatch._jit import kernel, rule
 from hpabatch.kernels.align import extend_lane, fill_next
@@ -320,15 +317,20 @@ def observe_lane(
 
 @kernel
 def observe_usage(
-    obs: Observations, fleet: Fleet, until_ms: int, settle_ms: int, out: UsageArrays
+    first: int,
+    last: int,
+    obs: Observations,
+    fleet: Fleet,
+    until_ms: int,
+    settle_ms: int,
+    out: UsageArrays,
 ) -> None:
     """Write what every lane shows at its ticks before `until_ms`; loads are taken in before.
 
     Writes `out`, the ticks, answers and values of `fleet` for these ticks, and `obs` in place; rows
     and samples of `fleet` are scratch. Raises nothing.
     """
-    for lane in numba.prange(fleet.lanes.size):
-        h: Any = np.int64(lane)
+    for h in range(first, last):
         observe_lane(obs, fleet, h, until_ms, settle_ms, out)
 
 
@@ -368,8 +370,9 @@ def take_in_lane(obs: Observations, rows: Rows, fleet: Fleet, h: int, out: Usage
 
 
 @kernel
-def take_in_usage(obs: Observations, rows: Rows, fleet: Fleet, out: UsageArrays) -> None:
+def take_in_usage(
+    first: int, last: int, obs: Observations, rows: Rows, fleet: Fleet, out: UsageArrays
+) -> None:
     """Take in one load of samples of all lanes; note what they are like. Raises nothing."""
-    for lane in numba.prange(obs.lanes.size):
-        h: Any = np.int64(lane)
+    for h in range(first, last):
         take_in_lane(obs, rows, fleet, h, out)

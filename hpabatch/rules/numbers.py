@@ -13,9 +13,8 @@ import math
 from typing import Final
 
 import numpy as np
-from numba.extending import overload
 
-from hpabatch._jit import rule
+from hpabatch._jit import compiled_as, rule
 
 INT32_MIN: Final = -(2**31)
 INT32_MAX: Final = 2**31 - 1
@@ -24,6 +23,7 @@ INT64_MAX: Final = 2**63 - 1
 _TWO_63: Final = float(2**63)
 
 
+@compiled_as(lambda value: np.uint64(value))
 def _word(value: int) -> int:
     """Return an operand of arithmetic that may wrap: compiled, as an unsigned word.
 
@@ -33,20 +33,10 @@ def _word(value: int) -> int:
     return int(value)
 
 
+@compiled_as(lambda value: np.int64(value))
 def _wrap64(value: int) -> int:
     """Return the low 64 bits of a sum or product of words as a signed number."""
     return (value + 2**63) % 2**64 - 2**63
-
-
-# Without annotations: numba wants the parameters of the two spelled alike.
-@overload(_word)
-def _word_compiled(value):  # type: ignore[no-untyped-def]
-    return lambda value: np.uint64(value)
-
-
-@overload(_wrap64)
-def _wrap64_compiled(value):  # type: ignore[no-untyped-def]
-    return lambda value: np.int64(value)
 
 
 @rule

@@ -112,7 +112,7 @@ _LOOP = "compiling the rules and the simulation, once, about 100 s"
 
 def compile_only(monkeypatch: pytest.MonkeyPatch, *kernels: str) -> None:
     """Let only some kernels seem to be compiled."""
-    monkeypatch.setattr("hpabatch._cache.has_compiled", lambda name: name in kernels)
+    monkeypatch.setattr("hpabatch._code.has_compiled", lambda name: name in kernels)
 
 
 @pytest.mark.parametrize("compiled", ["simulate_fleet", "replay_observations"])

@@ -54,24 +54,24 @@ from hpabatch.cli import main
 main()
 """
 
-# A command during whose compilation a signal comes, where LLVM calls back into Python.
+# A command to which a signal comes while a process of its own compiles.
 COMPILING = """
-import signal, sys
-import numba
-from numba.core import codegen
+import signal, subprocess, sys
+from hpabatch._jit import Compiled
 from hpabatch.cli import main
 from hpabatch.cli.app import app
+from hpabatch.rules.numbers import add64
 
-compiled = codegen.CPUCodeLibrary._object_compiled_hook
-def hook(*given):
-    signal.raise_signal(number)
-    return compiled(*given)
-codegen.CPUCodeLibrary._object_compiled_hook = hook
+class Process(subprocess.Popen):
+    def communicate(self, *given, **named):
+        print("ready", flush=True)
+        signal.raise_signal(number)
+        return super().communicate(*given, **named)
+subprocess.Popen = Process
 
 @app.command("compile")
 def compile_and_wait():
-    print("ready", flush=True)
-    numba.njit(lambda x: x + 1)(1)
+    Compiled(add64)(1, 1)
     signal.pause()
 
 number = int(sys.argv[1])
@@ -131,8 +131,9 @@ def test_a_command_at_work_cleans_up_after_both(tmp_path: Path, number: int, cod
 
 @pytest.mark.compiled
 @pytest.mark.parametrize(("number", "code"), BOTH)
-def test_a_signal_is_not_lost_in_the_compiler(number: int, code: int) -> None:
-    assert ended(COMPILING, [], f"{int(number)}") == (code, "")
+def test_a_signal_ends_the_compiler(number: int, code: int, tmp_path: Path) -> None:
+    named = {"HPABATCH_CACHE_DIR": str(tmp_path)}
+    assert ended(COMPILING, [], f"{int(number)}", **named) == (code, "")
 
 
 def test_a_second_sigterm_does_not_break_off_the_cleaning_up(tmp_path: Path) -> None:

@@ -14,13 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from hpabatch.rules.tick import decide_tick
+from hpabatch._jit import INTERPRETED
 from tests.conformance.golden import Json, golden_files, read_rows
 
 SHOWN = 5  # differences in a failing test's message
 VERSIONS = ("1.38", "1.36")
 INTERPRETED_TICKS = 150
-INTERPRETED = not hasattr(decide_tick, "py_func")  # then rules are plain functions
 
 _CONDITION = ("type", "status", "reason")
 _CONDITION_TEXTS = ("message", "last_transition_time")

@@ -20,8 +20,7 @@ from hpabatch.packing.memory import make_memory, seed_recommendations, seed_stat
 from hpabatch.packing.pack import LaneView, pack_fleet
 from hpabatch.packing.status import empty_statuses, make_status_memory, seed_status_memory
 from hpabatch.packing.texts import Texts
-from hpabatch.rules.combine import propose, tolerance_of, write_proposal
-from hpabatch.rules.controller import controller_of
+from tests.compiled import compiled, propose_alone
 from tests.conformance.drive import Drive
 from tests.conformance.golden import (
     Json,
@@ -35,6 +34,8 @@ from tests.conformance.golden import (
 from tests.conformance.results import tick_result
 
 NAMESPACE = "default"
+
+propose_metric = compiled(propose_alone)
 
 _UTILIZATION = {codes.RESOURCE_UTILIZATION}
 _AVERAGE = {
@@ -52,12 +53,9 @@ def decide_calculator_case(case: Json, k8s: str) -> dict[str, Any]:
     profile, texts = to_profile(k8s, case["flags"]), Texts()
     lane = calculator_lane(case, profile)
     fleet = pack_fleet([lane], to_flags(case["flags"]), profile, texts)
-    controller = controller_of(fleet, 0)
     results = empty_results(1, 1, details=True)
-    tolerance = tolerance_of(controller, fleet.specs[0])
-    current = case.get("spec_replicas") or 0
-    proposal = propose(fleet, controller, 0, 0, current, tolerance, results)
-    write_proposal(results.metrics, 0, proposal)
+    propose_metric(fleet, case.get("spec_replicas") or 0, results)
+    proposal = results.metrics[0]
     metric, kind = lane.specs[0].metrics[0], int(fleet.metrics[0].kind)
     ok = proposal.code == codes.METRIC_OK
     code = codes.INVALID_METRIC_SOURCE_TYPE + int(fleet.metrics[0].source)
@@ -69,7 +67,7 @@ def decide_calculator_case(case: Json, k8s: str) -> dict[str, Any]:
         )
     current_status = _status_value(lane, fleet, results, texts, profile) if ok else {}
     return {
-        "replicas": int(proposal.replicas) if ok else None,
+        "replicas": int(proposal.proposal) if ok else None,
         "current_average_utilization": _if(ok and kind in _UTILIZATION, proposal.utilization_pct),
         "current_average_value": current_status.get("averageValue") if kind in _AVERAGE else None,
         "current_average_value_milli": _if(ok and kind in _AVERAGE, proposal.average_milli),

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from hpabatch.engine.explain.status import LaneWords, StatusReader
 from hpabatch.engine.shards.selector_store import SelectorStore
-from hpabatch.kernels.replay import replay_lane
-from hpabatch.kernels.status import status_lane
 from hpabatch.layout import codes
 from hpabatch.layout.records import HEAD_CONDITIONS, HEAD_STATUS_CURRENT, HEAD_STATUS_DESIRED
 from hpabatch.layout.results import STATUS_NEXT, empty_results
@@ -21,6 +19,7 @@ from hpabatch.packing.status import empty_statuses, make_status_memory, seed_sta
 from hpabatch.packing.texts import Texts
 from hpabatch.rules.controller import controller_of
 from hpabatch.rules.tick import restart_controller, wakes
+from tests.compiled import replay_lane, status_lane
 from tests.conformance.golden import HPALane, Json
 from tests.conformance.results import status_fields, tick_result
 

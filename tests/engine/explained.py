@@ -13,7 +13,6 @@ from hpabatch.engine.explain.facts import Explanation
 from hpabatch.engine.explain.run import explain_sync
 from hpabatch.engine.explain.status import LaneWords, StatusReader
 from hpabatch.engine.explain.sync import Sync
-from hpabatch.kernels.replay import replay_lane
 from hpabatch.kernels.status import status_fleet
 from hpabatch.layout.records import Memory
 from hpabatch.layout.results import empty_results
@@ -23,6 +22,7 @@ from hpabatch.packing.memory import make_memory, seed_recommendations, seed_stat
 from hpabatch.packing.pack import LaneView, TickView, pack_fleet
 from hpabatch.packing.status import empty_statuses, make_status_memory
 from hpabatch.packing.texts import Texts
+from tests.compiled import replay_lane
 from tests.rules.helpers import at
 
 

@@ -18,12 +18,12 @@ from hpabatch.engine.replay.run import replay_shard
 from hpabatch.engine.shards import run as shard_replay
 from hpabatch.history.reader import History
 from hpabatch.kernels.align import block_length, extend_lane, fill_block
-from hpabatch.kernels.replay import replay_lane
 from hpabatch.kernels.ticks import fill_ticks
 from hpabatch.layout import codes
 from hpabatch.layout.observations import CURSOR_TICK, Observations, Rows
 from hpabatch.layout.records import Fleet, Memory
 from hpabatch.layout.results import Results
+from tests.compiled import replay_lane
 from tests.engine.naive_align import Row
 
 Key = tuple[str, str, str]

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-import numba
 from hypothesis import strategies as st
 
+from hpabatch import _jit
 from hpabatch.engine.fleet import plan
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.replay.run import ReplayResult, replay_history
@@ -84,18 +84,14 @@ def written(tables: naive.Tables, way: Way) -> Iterator[History]:
 @contextmanager
 def cut(way: Way) -> Iterator[None]:
     """Cut and decide a history in some way."""
-    before = numba.get_num_threads()
     with (
         mock.patch.object(plan, "SHARD_DECISIONS", way.shards[0]),
         mock.patch.object(plan, "SHARD_DAY_ROWS", way.shards[1]),
         mock.patch.object(plan, "STEP_ROWS", way.step),
         mock.patch.object(pack, "ROWS_PER_BLOCK", way.block),
+        mock.patch.object(_jit, "THREADS", min(way.threads, MOST_THREADS)),
     ):
-        try:
-            numba.set_num_threads(min(way.threads, MOST_THREADS))
-            yield
-        finally:
-            numba.set_num_threads(before)
+        yield
 
 
 def replayed(

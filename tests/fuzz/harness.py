@@ -31,8 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numba
-
+from hpabatch import _jit
 from tests.conformance.decide import decide_calculator_case, decide_timeline
 from tests.conformance.groups import decide_group
 from tests.fuzz.shrink import shrink
@@ -235,10 +234,13 @@ def _results(batches: list[Batch], processes: int) -> Iterator[Figures]:
         yield from map(run_batch, batches)
         return
     context = multiprocessing.get_context("spawn")  # compiled code with threads must not be forked
-    one_thread = numba.set_num_threads  # the processes are the threads
-    with ProcessPoolExecutor(processes, context, one_thread, (1,)) as pool:
+    with ProcessPoolExecutor(processes, context, _one_thread) as pool:
         for future in as_completed([pool.submit(run_batch, batch) for batch in batches]):
             yield future.result()
+
+
+def _one_thread() -> None:
+    _jit.THREADS = 1  # the processes are the threads
 
 
 def available_processes() -> int:

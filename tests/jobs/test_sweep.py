@@ -10,11 +10,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numba
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from hpabatch import _jit
 from hpabatch.engine.advise.apply import sets_of, settings_of
 from hpabatch.engine.sweep import run as engine
 from hpabatch.engine.sweep.read import plan_request
@@ -232,15 +232,13 @@ def test_an_old_sweep_stays_until_the_new_one_is_whole(tmp_path: Path, history: 
 # ---- the same bytes
 
 
-def test_threads_do_not_change_the_bytes(tmp_path: Path, history: Path, whole: Path) -> None:
-    before = numba.get_num_threads()
-    try:
-        for count in (1, MOST_THREADS):
-            numba.set_num_threads(count)
-            run(history, tmp_path / "sweep", replace=True)
-            assert files(tmp_path / "sweep") == files(whole)
-    finally:
-        numba.set_num_threads(before)
+def test_threads_do_not_change_the_bytes(
+    tmp_path: Path, history: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for count in (1, MOST_THREADS):
+        monkeypatch.setattr(_jit, "THREADS", count)
+        run(history, tmp_path / "sweep", replace=True)
+        assert files(tmp_path / "sweep") == files(whole)
 
 
 @pytest.mark.parametrize("settings", [1, 1000])

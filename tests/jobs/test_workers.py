@@ -447,7 +447,7 @@ def test_what_is_known_of_a_task_ends_with_it() -> None:
 def test_a_worker_that_compiles_first_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("hpabatch._cache.has_compiled", lambda name: True)
+    monkeypatch.setattr("hpabatch._code.has_compiled", lambda name: True)
     values = {"count": 3, "kernel": "no_kernel"}
     assert run(tmp_path / "job", values, TWO) == expected(3)
     (told,) = caplog.messages
@@ -711,15 +711,15 @@ def test_workers_end_with_their_command(tmp_path: Path, sent: signal.Signals) ->
 _COMPILE = """
 import sys, time
 from pathlib import Path
-from hpabatch import _cache
+from hpabatch import _code
 from hpabatch.jobs.worker import compiled_alone
 with compiled_alone("some_kernel"):
-    if not _cache.has_compiled("some_kernel"):
+    if not _code.has_compiled("some_kernel"):
         print("compiles", flush=True)
         if sys.argv[1] == "dies":
             time.sleep(60)
         time.sleep(1)
-        (_cache.FOLDER / "file.some_kernel-1.nbc").touch()
+        (_code.FOLDER / "file.some_kernel-1.nbc").touch()
 """
 
 

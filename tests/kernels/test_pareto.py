@@ -63,6 +63,6 @@ def test_compiled_is_interpreted() -> None:
     for columns in (1, 2, 3, 4):
         rows = rng.integers(0, 12, (400, columns)).astype(float)
         rows[rng.random(rows.shape) < 0.02] = math.nan
-        plain = mark_front.py_func  # type: ignore[attr-defined]
+        plain = mark_front.function  # type: ignore[attr-defined]
         assert marked(rows) == marked(rows, plain)
         assert len(mark_front.signatures) == 1  # type: ignore[attr-defined]

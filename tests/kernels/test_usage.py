@@ -306,7 +306,7 @@ def test_the_kernels_have_one_signature() -> None:
     digests()
     kernels: tuple[Any, ...] = (observe_usage, take_in_usage)
     for kernel in kernels:
-        assert len(kernel.signatures) == 1
+        assert len(kernel.compiled.signatures) == 1
 
 
 def test_half_hours_are_dealt_in_turn() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hpabatch.kernels.replay import replay_fleet, replay_lane
+from hpabatch.kernels.replay import replay_fleet
 from hpabatch.layout import codes
 from hpabatch.layout.records import Fleet, Memory
 from hpabatch.layout.results import Results, empty_results
@@ -30,6 +30,7 @@ from hpabatch.packing.pack import (
     TickView,
     pack_fleet,
 )
+from tests.compiled import replay_lane
 
 Json = dict[str, Any]
 

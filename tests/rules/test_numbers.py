@@ -11,7 +11,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hpabatch.rules import numbers
 from hpabatch.rules.numbers import (
     INT32_MAX,
     INT32_MIN,
@@ -58,15 +57,6 @@ def truncated(value: float, bits: int) -> int:
 @given(int64, int64)
 def test_int64_addition_wraps_silently(a: int, b: int) -> None:
     assert add64(a, b) == wrapped(a + b, 64)
-
-
-def test_compiled_a_register_wraps_by_itself() -> None:
-    # What replaces the interpreted wrap-around when numba compiles: unsigned words, read as signed.
-    word: Any = numbers._word_compiled
-    signed: Any = numbers._wrap64_compiled
-    assert word(7)(7) == 7
-    assert signed(7)(7) == 7
-    assert numbers._wrap64(2**63) == INT64_MIN
 
 
 def test_a_sign_is_that_of_the_wrapped_product() -> None:

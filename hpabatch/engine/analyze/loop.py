@@ -16,7 +16,7 @@ import numpy as np
 
 from hpabatch.engine.analyze.meter import Moves, Ruled
 from hpabatch.errors import RefusedError
-from hpabatch.kernels.replay import replay_lane
+from hpabatch.kernels.replay import replay_newest
 from hpabatch.layout import codes
 from hpabatch.layout.records import (
     HEAD_DOWN_COUNT,
@@ -150,7 +150,7 @@ class Loop:
         failed = wish is None
         self._answer["code"][0] = codes.METRIC_FETCH_FAILED if failed else codes.METRIC_OK
         self._fleet.values_milli[0] = 0 if wish is None else wish * 1000
-        replay_lane(self._fleet, self._memory, 0, 0, 1, False, self._results)
+        replay_newest(self._fleet, self._memory, False, self._results)
         self.ticks += 1
         if self._decision["rescaled"][0]:
             self.size = int(self._decision["desired"][0])

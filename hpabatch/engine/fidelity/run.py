@@ -191,9 +191,7 @@ class Scoring:
     ) -> Iterator[Usage]:
         """Yield usage, and score controllers, plants or both by it.
 
-        A shard is judged in a thread of its own while the next one is walked. Only this thread
-        calls parallel kernels (`@kernel`): some threading layers of numba end the process if two
-        threads do at once.
+        A shard is judged in a thread of its own while the next one is walked.
         """
         with ThreadPoolExecutor(1, "judge") as pool:
             judged: Future[None] | None = None

@@ -12,9 +12,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
-import numba
 import numpy as np
 
+from hpabatch import _jit
 from hpabatch.engine.fidelity.deviations import (
     LONGEST,
     STATED,
@@ -263,13 +263,14 @@ def _chunks(plain: Sequence[_Lane], held: Sequence[_Lane]) -> list[list[_Lane]]:
 
 
 def _dealt(work: Sequence[int]) -> I64:
-    """Return lanes in an order of which equal parts, one for each thread, are about equal work.
+    """Return lanes in an order of which the parts that threads take are about equal work.
 
     Plain lanes stand first, and a plain one is as much work as many held ones: in their own order
     one thread had nearly all of it.
     """
-    most, threads = np.argsort(-np.array(work, np.int64), kind="stable"), numba.get_num_threads()
-    return np.concatenate([most[k::threads] for k in range(threads)]).astype(np.int64)
+    most = np.argsort(-np.array(work, np.int64), kind="stable")
+    parts = _jit.THREADS * _jit.PARTS_PER_THREAD
+    return np.concatenate([most[k::parts] for k in range(parts)]).astype(np.int64)
 
 
 def _first_lanes(shard: Shard, count: int, given: ShardInput) -> Shard:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from hpabatch.kernels.steps import count_changes, write_changes
 from hpabatch.layout.records import I64
 from hpabatch.packing.arena import Arena
 
@@ -70,9 +69,8 @@ def _text_runs(column: pl.Series) -> I64:
     for chunk in column.get_chunks():
         views = chunk.to_arrow(compat_level=pl.CompatLevel.newest())
         words = np.frombuffer(views.buffers()[1], np.int64)[2 * views.offset :][: 2 * len(chunk)]
-        rows = borrowed(words.reshape(-1, 2))
-        changed = np.empty(count_changes(rows), np.int64)
-        write_changes(rows, changed)
+        rows = words.reshape(-1, 2)
+        changed = np.flatnonzero((rows[1:] != rows[:-1]).any(axis=1)) + 1
         found += [np.array([offset] if offset else [], np.int64), changed + offset]
         offset += len(chunk)
     possible = np.concatenate(found)

@@ -178,7 +178,7 @@ def test_versions_without_a_profile_are_told(run: Run, history: Path) -> None:
 
 def test_compiling_is_told(run: Run, history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    monkeypatch.setattr("hpabatch._cache.has_compiled", lambda kernel: False)
+    monkeypatch.setattr("hpabatch._code.has_compiled", lambda kernel: False)
     assert run(history, HPA, "--at", AT).stderr == "compiling the rules, once, about 25 s\n"
 
 

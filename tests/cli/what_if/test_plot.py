@@ -166,7 +166,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, folder: Path, points: pl.DataFrame) -
     import json
 
     calls: list[list[int]] = []
-    monkeypatch.setattr("hpabatch._cache.has_compiled", lambda name: True)
+    monkeypatch.setattr("hpabatch._code.has_compiled", lambda name: True)
 
     def trajectories(_: object, key: object, ids: list[int], history: object) -> pl.DataFrame:
         assert key == ("east", "shop", "api")

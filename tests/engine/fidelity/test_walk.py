@@ -101,4 +101,4 @@ def test_held_lanes_may_have_walks_of_their_own(
 def test_its_kernel_has_one_signature(walks: list[Walk]) -> None:
     kernel: Any = walk_observations
     assert walks
-    assert len(kernel.signatures) == 1
+    assert len(kernel.compiled.signatures) == 1

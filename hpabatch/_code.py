@@ -1,0 +1,259 @@
+"""Machine code of kernels: the folder where it is kept, its files, and how it is loaded.
+
+A file is one function for arguments of some types, on one kind of processor, whatever the Python.
+It lies in a folder named by a digest of every source that can end up in it; old folders are pruned.
+Candidates for the folder:
+
+1. `HPABATCH_CACHE_DIR`,
+2. `_kernels/` inside the package, if it is writable or was filled before the package was made
+   read-only (a wheel, a container image): then it is read in place and never written,
+3. the user's cache folder.
+
+A folder that other users could change is refused with a warning (`_trust`), and the next one is
+tried: code found there is run. Folders above the package are not checked: whoever can change those
+can change the sources too. Without any folder every process compiles again, with a warning. A file
+that cannot be read, or is not what was written, is compiled again and replaced; after one that
+cannot be written (a full disk) there is a warning, and no more are written.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import pickle
+import re
+import secrets
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hpabatch._jit import INTERPRETED
+from hpabatch._trust import make_folder, why_not_ours
+
+PACKAGE = Path(__file__).resolve().parent
+# All that compiled code can see, by the import contract; an edit elsewhere compiles nothing.
+_COMPILED_SOURCES = ("_jit.py", "_compile.py", "layout", "rules", "kernels")
+_FORMAT = b"3"
+_KEEP_FOLDERS = 3
+_FOLDER_NAME = re.compile("[0-9a-f]{16}")  # nothing else in a named folder is ours to remove
+_CHECKSUM_BYTES = hashlib.sha256().digest_size
+
+
+def source_digest() -> str:
+    """Return a digest (hex, 16 characters) of all sources that compiled code may contain."""
+    digest = hashlib.sha256(_FORMAT)
+    for name in _COMPILED_SOURCES:
+        path = PACKAGE / name
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(file.relative_to(PACKAGE).as_posix().encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _is_writable(folder: Path) -> bool:
+    try:
+        make_folder(folder)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _user_caches() -> list[Path]:
+    """Return the user's cache, if it can be told whose that is."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return [(Path(base) if base else Path.home() / ".cache") / "hpabatch"]
+    except RuntimeError:  # no HOME, and no name for the user's number, as in many containers
+        return []
+
+
+def _prune(base: Path, keep: Path) -> None:
+    """Remove all but the newest folders; another process's folder may vanish meanwhile."""
+    try:
+        folders = [p for p in base.iterdir() if _FOLDER_NAME.fullmatch(p.name) and p.is_dir()]
+        folders.sort(key=lambda p: p.stat().st_mtime, reverse=True)
+    except OSError:
+        return
+    for folder in folders[_KEEP_FOLDERS:]:
+        if folder != keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def choose_cache_folder(digest: str) -> tuple[Path | None, bool]:
+    """Return (folder or None, may it be written), by the order in the module's text."""
+    named = os.environ.get("HPABATCH_CACHE_DIR")
+    inside = PACKAGE / "_kernels"
+    for base in [*([Path(named)] if named else []), inside, *_user_caches()]:
+        folder = Path(os.path.realpath(base)) / digest
+        top = PACKAGE if base == inside else None
+        was_there = os.path.isdir(folder)
+        refusal, writable = why_not_ours(folder, top), False
+        if refusal is None:
+            writable = _is_writable(folder)
+        if refusal is None and not was_there:  # another process may have made it first
+            refusal = why_not_ours(folder, top)
+        if refusal is not None:
+            _warn(
+                f"expected a folder for compiled code that only this user and root can change, got "
+                f"{base}, which is not used: {refusal}; correct that (chown, chmod go-w) or name "
+                "another folder with HPABATCH_CACHE_DIR"
+            )
+        elif writable:
+            _prune(folder.parent, folder)
+            return folder, True
+        elif any(folder.glob("*.o")):
+            return folder, False
+        elif named:
+            break
+    return None, False
+
+
+def _warn(message: str) -> None:
+    warnings.warn(f"hpabatch: {message}", RuntimeWarning, stacklevel=3)
+
+
+DIGEST = source_digest()
+FOLDER: Path | None
+FOLDER, WRITABLE = (None, False) if INTERPRETED else choose_cache_folder(DIGEST)
+if FOLDER is None and not INTERPRETED:
+    _warn(
+        "no folder for compiled code can be written, so every start compiles again "
+        "(name one with HPABATCH_CACHE_DIR)"
+    )
+
+
+_MACHINE = os.uname().machine
+# What machine code may call besides itself; LLVM ends the process where it finds a name nowhere.
+_C_FUNCTIONS = (
+    *("memset", "memcpy", "memmove", "memcmp"),
+    *("ceil", "floor", "trunc", "rint", "log", "log1p", "exp", "expm1", "pow", "sqrt"),
+)
+_ENGINES: list[Any] = []
+
+
+def has_compiled(name: str) -> bool:
+    """Say whether there is machine code of a function, so that a call starts at once."""
+    if INTERPRETED:
+        return True  # there is nothing to compile
+    return FOLDER is not None and any(FOLDER.glob(f"{name}.*.{_MACHINE}.o"))
+
+
+def load(
+    function: Callable[..., Any], types: Sequence[object], arguments: tuple[Any, ...]
+) -> Callable[[int], int]:
+    """Return a function as machine code: it takes the address of its words, without a lock."""
+    source = Path(sys.modules[function.__module__].__file__ or "").read_bytes()
+    key = hashlib.sha256(repr(types).encode() + source).hexdigest()[:16]
+    symbol = f"{function.__name__}_{key}"
+    path = None if FOLDER is None else FOLDER / f"{function.__name__}.{key}.{_MACHINE}.o"
+    code = None if path is None else read(path)
+    if code is None:
+        code = _compiled(function, symbol, arguments)
+        if path is not None and WRITABLE:
+            keep(path, code)
+    return _linked(code, symbol)
+
+
+def _compiled(function: Callable[..., Any], symbol: str, arguments: tuple[Any, ...]) -> bytes:
+    # In a process of its own: this one needs no numba, and Python may use it meanwhile.
+    order = pickle.dumps((function.__module__, function.__name__, symbol, _like(arguments)))
+    folders = [str(PACKAGE.parent), *filter(None, sys.path)]
+    run = subprocess.run(
+        [sys.executable, "-P", "-m", "hpabatch._compile"],
+        input=order,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
+        check=False,
+    )
+    if run.returncode != 0:
+        raise RuntimeError(f"{function.__name__} cannot be compiled (exit code {run.returncode})")
+    return run.stdout
+
+
+def _like(value: Any) -> Any:
+    """Return a value of the same type: arrays have one item, of no value."""
+    if isinstance(value, np.ndarray):
+        return np.zeros((1,) * value.ndim, value.dtype)
+    if isinstance(value, tuple):
+        parts = map(_like, value)
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+@functools.cache
+def _machine_code() -> Any:
+    """Return llvmlite, which only loads here: it knows this processor and functions of C."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    for name in _C_FUNCTIONS:
+        address = ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value
+        llvm.add_symbol(name, address)
+    return llvm
+
+
+def _linked(code: bytes, symbol: str) -> Callable[[int], int]:
+    llvm = _machine_code()
+    machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic")
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    _ENGINES.append(engine)  # (it owns the code)
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(engine.get_function_address(symbol))
+
+
+def read(path: Path) -> bytes | None:
+    """Return a file's code, None if there is none that is whole."""
+    try:
+        # (opening a named pipe would wait for its writer)
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        with open(handle, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                return None
+            data = stream.read()
+    except OSError:
+        return None
+    checksum, code = data[:_CHECKSUM_BYTES], data[_CHECKSUM_BYTES:]
+    return code if _checksum(path, code) == checksum else None
+
+
+def _checksum(path: Path, code: bytes) -> bytes:
+    return hashlib.sha256(path.name.encode() + DIGEST.encode() + code).digest()
+
+
+def keep(path: Path, code: bytes) -> None:
+    """Write a file whole or not at all, in place of whatever has its name."""
+    global WRITABLE
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        try:
+            # Not flushed to disk: what a crash of the machine cuts off, the checksum shows.
+            with open(handle, "wb") as stream:
+                stream.write(_checksum(path, code) + code)
+            if path.is_dir():
+                shutil.rmtree(path)
+            os.replace(temporary, path)
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+    except OSError as error:
+        WRITABLE = False
+        _warn(
+            f"compiled code cannot be kept in {FOLDER}: {error.strerror or error}; the work "
+            "goes on, and the next start compiles again: make room there or name another "
+            "folder with HPABATCH_CACHE_DIR"
+        )

@@ -1,0 +1,89 @@
+"""`python -m hpabatch._compile`: one function and all that it calls as an object of machine code.
+
+It reads an order from stdin (pickle: module, function, symbol, arguments of the types that it will
+get) and writes the object to stdout. Numba types the rules and makes LLVM's code of them. Numba
+itself would optimize a function, and make machine code of it, once for each function that calls
+it, so that each may be called from Python. Nothing here is: all is optimized once, at the end.
+
+The object is for any processor of this machine's kind, so every one decides alike; it needs no
+numba to be run, and only the functions of C that `_code` names.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import sys
+from typing import Any
+
+from hpabatch import _jit
+
+PROCESSORS = {"x86_64": "x86-64", "aarch64": "generic"}
+
+
+def compile_object(module: str, name: str, symbol: str, arguments: tuple[Any, ...]) -> bytes:
+    """Return the object (ELF) with one function `symbol(words)`, which returns an integer."""
+    import llvmlite.binding as llvm
+    import numba
+    from numba.core import codegen
+
+    library: Any = codegen.CPUCodeLibrary
+    processor: Any = codegen.JITCPUCodegen
+    optimize = library._optimize_final_module
+    library._optimize_final_module = lambda self: None
+    library._finalize_final_module = lambda self: setattr(self, "_finalized", True)
+    library.get_pointer_to_function = lambda self, name: 0
+    processor.set_env = lambda self, name, env: None
+    function: Any = getattr(importlib.import_module(module), name)
+    function.compile(tuple(map(numba.typeof, arguments)))
+    (compiled,) = function.overloads.values()
+    whole = compiled.library
+    inner = whole._final_module.get_function(compiled.fndesc.llvm_func_name)
+    whole._final_module.link_in(llvm.parse_assembly(_entry(inner, symbol)))
+    for other in (*whole._final_module.functions, *whole._final_module.global_variables):
+        if not other.is_declaration and other.name != symbol:
+            other.linkage = "internal"  # so that what nobody calls or reads goes
+    optimize(whole)
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=PROCESSORS.get(os.uname().machine, "generic"), opt=3, reloc="pic", codemodel="small"
+    )
+    return bytes(machine.emit_object(whole._final_module))
+
+
+def _entry(inner: Any, symbol: str) -> str:
+    """Return LLVM's code of a function that passes the words of an array to numba's function."""
+    result, error, *arguments = (str(argument.type) for argument in inner.arguments)
+    lines, passed = [], []
+    for k, kind in enumerate(arguments):
+        lines.append(f"%p{k} = getelementptr i64, i64* %words, i64 {k}")
+        lines.append(f"%w{k} = load i64, i64* %p{k}")
+        how = {"i64": "", "double": "bitcast", "i8": "trunc", "i1": "trunc"}.get(kind, "inttoptr")
+        if how:
+            lines.append(f"%a{k} = {how} i64 %w{k} to {kind}")
+        passed.append(f"{kind} %{'a' if how else 'w'}{k}")
+    call = ", ".join([f"{result} %r", f"{error} %e", *passed])
+    body = "\n  ".join(lines)
+    return f"""
+declare i32 @"{inner.name}"({", ".join([result, error, *arguments])})
+define i64 @{symbol}(i64* %words) {{
+  %result = alloca i64
+  store i64 0, i64* %result
+  %error = alloca i64
+  %ri = ptrtoint i64* %result to i64
+  %r = inttoptr i64 %ri to {result}
+  %ei = ptrtoint i64* %error to i64
+  %e = inttoptr i64 %ei to {error}
+  {body}
+  %status = call i32 @"{inner.name}"({call})
+  %value = load i64, i64* %result
+  ret i64 %value
+}}
+"""
+
+
+if __name__ == "__main__":
+    # Before anything of the order is imported.
+    os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = "generic", ""
+    _jit.COMPILING = True
+    sys.stdout.buffer.write(compile_object(*pickle.load(sys.stdin.buffer)))  # noqa: S301 - ours
