@@ -170,10 +170,10 @@ def kernel(function: Callable[Concatenate[int, int, P], None]) -> Callable[P, No
     compiled = Compiled(function)
 
     @functools.wraps(function)
-    def over_all_lanes(*arguments: P.args, **_: P.kwargs) -> None:
+    def over_all_lanes(*arguments: P.args, **named: P.kwargs) -> None:
         count: int = arguments[0].lanes.size  # type: ignore[attr-defined]
         if INTERPRETED:
-            function(0, count, *arguments, **_)
+            function(0, count, *arguments, **named)
             return
         code, words = compiled.code_of((0, count, *arguments))
         # (more parts than threads, as lanes differ in length; next() of an iterator is atomic)
@@ -188,9 +188,13 @@ def kernel(function: Callable[Concatenate[int, int, P], None]) -> Callable[P, No
                 code(own.ctypes.data)
 
         others = [_pool().submit(work) for _ in range(threads - 1)]
-        work()
-        for other in others:
-            other.result()
+        try:
+            work()
+        finally:
+            for _ in starts:  # after an interruption nobody takes another part,
+                pass
+            for other in others:  # and what is being done still needs its arrays
+                other.result()
 
     over_all_lanes.compiled = compiled  # type: ignore[attr-defined]
     return over_all_lanes

@@ -21,32 +21,9 @@ def milliseconds(column: pl.Series, absent: int = NEVER_MS) -> I64:
 
 
 def integers(column: pl.Series, absent: int = 0) -> I64:
-    """Return a whole-number column, nulls as `absent`; shape of the column."""
+    """Return a whole-number column, nulls as `absent`; shape of it, often its memory."""
     filled = column.fill_null(absent) if column.null_count() else column
-    return borrowed(filled.cast(pl.Int64).to_numpy())
-
-
-class _Borrowed:
-    """An array's memory with another word on whether it may be written."""
-
-    def __init__(self, array: I64) -> None:
-        self.array = array  # keeps the memory alive
-        self.__array_interface__ = {
-            **array.__array_interface__,
-            "data": (array.__array_interface__["data"][0], False),
-        }
-
-
-def borrowed(array: I64) -> I64:
-    """Return a frame's own memory as an array that numba takes for a writable one.
-
-    Kernels are compiled once, for writable arrays; a frame's are read-only. Copying each column
-    took longer than walking it. Nothing may write to the result.
-    """
-    contiguous = np.ascontiguousarray(array)
-    if contiguous.flags.writeable or not contiguous.size:
-        return contiguous
-    return np.asarray(_Borrowed(contiguous))
+    return np.ascontiguousarray(filled.cast(pl.Int64).to_numpy())
 
 
 def run_starts(column: pl.Series) -> I64:

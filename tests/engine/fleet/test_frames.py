@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from hpabatch.engine.fleet.frames import (
     NEVER_MS,
-    borrowed,
     integers,
     joined_integers,
     milliseconds,
@@ -81,15 +80,3 @@ def test_a_time_that_is_not_there_is_never() -> None:
 @pytest.mark.parametrize("dtype", [pl.Int8(), pl.UInt32(), pl.Int64()])
 def test_numbers_of_any_width_become_the_same(dtype: pl.DataType) -> None:
     assert integers(pl.Series([1, 2], dtype=dtype)).tolist() == [1, 2]
-
-
-def test_borrowed_memory_is_the_frames_own_and_outlives_it() -> None:
-    column = pl.Series(range(1000))
-    own = column.to_numpy()
-    assert not own.flags.writeable
-    array = borrowed(own)
-    assert array.flags.writeable
-    assert np.shares_memory(array, own)
-    del column, own
-    assert array.tolist() == list(range(1000))
-    assert borrowed(np.zeros(0, np.int64)).size == 0
