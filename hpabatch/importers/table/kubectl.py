@@ -81,9 +81,9 @@ def _valued(path: Path, rows: Iterable[dict[str, object]]) -> list[dict[str, obj
         )
     if listed and all(row["failed"] and not row["current_pct"] for row in listed):
         raise UsageError(
-            f"{path}: expected a metric with a value, got <unknown> for all: such an HPA cannot act "
-            "and keeps its size; kubectl describe hpa gives the reason, mostly containers without "
-            "requests or a cluster without a metrics API"
+            f"{path}: expected a metric with a value, got <unknown> for all: such an HPA cannot "
+            "act and keeps its size; kubectl describe hpa gives the reason, mostly containers "
+            "without requests or a cluster without a metrics API"
         )
     return listed
 
