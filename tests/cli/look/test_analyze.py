@@ -422,3 +422,19 @@ def test_every_valid_real_manifest() -> None:
                 assert list(sizes) == runs
     bounded = [item for item in found if item["min_replicas"] < item["max_replicas"]]
     assert {item["up"]["ended"] for item in bounded} <= {"reached", "stuck", "unfinished"}
+
+
+def test_a_plain_value_is_told_with_its_first_step() -> None:
+    value = TASKS.replace("type: AverageValue, averageValue: 5", "type: Value, value: 60")
+    assert "type: Value" in value
+    found = run("--hpa", "worker", stdin=value).stdout
+    assert "; one pod stays up to 66, more gives 2" in found
+
+
+def test_less_than_a_byte_is_no_amount() -> None:
+    target = "{type: AverageValue, averageValue: 5Mi}"
+    metric = f"- type: Resource\n    resource: {{name: memory, target: {target}}}\n"
+    head = TASKS.partition("  metrics:")[0]
+    found = run("--hpa", "worker", stdin=f"{head}  metrics:\n  {metric}").stdout
+    assert ">0" in found
+    assert "e-10Mi" not in found
