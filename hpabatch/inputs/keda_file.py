@@ -101,7 +101,24 @@ def hpa_of_scaled_object(manifest: Place) -> tuple[HPA, list[Problem]]:
         for one in scaled.triggers
         if not one.target_milli and one.type not in RESOURCES
     ]
+    low, high = hpa.spec.min_replicas or 1, hpa.spec.max_replicas
+    if scaled.min_replicas == 0 and low <= high:
+        told = (
+            "KEDA itself decides between 0 and 1 (activation, cooldownPeriod); "
+            f"the range of the HPA is {low}-{high}"
+        )
+        problems.append(Problem("spec.minReplicaCount", told, Severity.note))
     return replace(hpa, api_version=version), problems
+
+
+def in_fields_of(hpa: HPA, complaint: str) -> str:
+    """Return a complaint about an HPA; of a ScaledObject's by that one's fields and name."""
+    if not hpa.api_version.startswith(GROUP):
+        return complaint
+    for name, path in _HPA_FIELDS.items():
+        complaint = complaint.replace(f"spec.{name}", path)
+        complaint = complaint.replace(f"`{name}`", f"`{path.rpartition('.')[2]}`")
+    return f"ScaledObject {dict(hpa.labels)['app.kubernetes.io/part-of']}: {complaint}"
 
 
 def _unknown(path: str) -> str:

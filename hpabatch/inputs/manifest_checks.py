@@ -1,16 +1,18 @@
 """Check of manifests: defaults, the API server's rules, and more warnings.
 
-Warnings are for a key given twice, an HPA given twice in one input tree, a DaemonSet target, fields
-that the server drops, and a target whose type is not that of its value. They refuse a document only
-with `strict`.
+Warnings are for a key given twice, an HPA given twice in one input tree, a DaemonSet target, API
+versions that are no longer served, fields that the server drops, and a target whose type is not
+that of its value. They refuse a document only with `strict`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, EXIT_UNREADABLE
+from hpabatch.inputs.keda_file import in_fields_of
 from hpabatch.inputs.manifests import ManifestEntry
 from hpabatch.model.objects.decode_fields import Severity
 from hpabatch.model.objects.defaults import default_hpa
@@ -22,6 +24,16 @@ from hpabatch.model.versions import Profile
 VALID = "valid"
 REFUSED = "refused"
 UNREADABLE = "unreadable"
+_UNSERVED_SINCE: Final = {
+    ("autoscaling/v2beta1", "HorizontalPodAutoscaler"): 25,
+    ("autoscaling/v2beta2", "HorizontalPodAutoscaler"): 26,
+    ("extensions/v1beta1", "Deployment"): 16,
+    ("extensions/v1beta1", "ReplicaSet"): 16,
+}
+"""Release 1.N without an API version of a kind (Kubernetes' deprecated API migration guide).
+
+Of a target the controller looks up group and kind alone: apps/v1beta1 and apps/v1beta2 still work.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +71,15 @@ def _check(
     hpa = default_hpa(drop_disabled_fields(entry.hpa, profile))
     complaints = [str(item) for item in entry.problems if item.severity is Severity.error]
     if not complaints:  # the server decodes before it validates
-        complaints = [str(error) for error in validate_hpa(hpa, profile)]
+        complaints = [in_fields_of(hpa, str(error)) for error in validate_hpa(hpa, profile)]
     warnings = [str(item) for item in entry.problems if item.severity is Severity.warning]
     warnings += [*entry.duplicates, *_beyond_the_server(entry, hpa, first)]
+    warnings += _unserved(entry.hpa, profile)
     warnings += dropped_fields(entry.hpa, profile)
     warnings += other_targets(hpa, profile)
     if strict:
         complaints, warnings = complaints + warnings, []
+    warnings += [str(item) for item in entry.problems if item.severity is Severity.note]
     result = REFUSED if complaints else VALID
     return CheckedEntry(
         entry, result, None if complaints else hpa, tuple(complaints), tuple(warnings)
@@ -87,3 +101,27 @@ def _beyond_the_server(
             "spec.scaleTargetRef.kind: a DaemonSet cannot be scaled, it has no scale subresource"
         )
     return warnings
+
+
+def _unserved(hpa: HPA, profile: Profile) -> list[str]:
+    """Return a warning for each API version that the release no longer serves."""
+    minor, target = int(profile.name.partition(".")[2]), hpa.spec.scale_target_ref
+    stated = (
+        (
+            "",
+            hpa.api_version,
+            "HorizontalPodAutoscaler",
+            "the server refuses it; use autoscaling/v2",
+        ),
+        (
+            "spec.scaleTargetRef.",
+            target.api_version,
+            target.kind,
+            "the HPA fails with FailedGetScale and never acts; use apps/v1",
+        ),
+    )
+    return [
+        f"{path}apiVersion: {version} of {kind} is not served since Kubernetes 1.{since}: {why}"
+        for path, version, kind, why in stated
+        if minor >= (since := _UNSERVED_SINCE.get((version, kind), minor + 1))
+    ]

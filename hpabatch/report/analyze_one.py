@@ -68,7 +68,7 @@ def _assumption(metric: MetricAnalysis) -> str:
         return "a constant value, whatever the number of replicas"
     parts = ["a constant total that divides among the pods"]
     if metric.request_milli is not None:
-        parts.append(f"each requesting {amount_text(metric, metric.request_milli)}")
+        parts.append(f"each taken to request {amount_text(metric, metric.request_milli)}")
     if metric.base_milli:
         parts.append(f"and using {amount_text(metric, metric.base_milli)} without any work")
     return ", ".join(parts)
@@ -134,6 +134,8 @@ def _smallest_lines(
         percent = metric.target_pct is not None
         value = f"{smallest.value}%" if percent else amount_text(metric, smallest.value)
         goal = "stay" if smallest.goal == asked.size else f"go to {smallest.goal}"
+        if asked.size == 1:
+            goal = goal.replace("stay", "stays").replace("go ", "goes ")
         runs = ", ".join(map(_run_text, smallest.staying)) or "none"
         yield f"  at {value} {counted(asked.size, 'pod')} {goal}; sizes that stay: {runs}"
     if smallest.pod_more is not None:
@@ -238,7 +240,7 @@ def target_text(metric: MetricAnalysis) -> str:
 def amount_text(metric: MetricAnalysis, milli: int) -> str:
     """Return an amount of a metric's unit, memory in Mi."""
     if metric.signal.endswith("/memory"):
-        return memory(milli / 1000)
+        return ">0" if 0 < milli < 1000 else memory(milli / 1000)
     return f"{milli}m" if 0 < milli < 1000 else f"{milli / 1000:.6g}"
 
 

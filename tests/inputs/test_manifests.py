@@ -377,6 +377,53 @@ def test_warnings_become_complaints_when_strict() -> None:
     assert second.warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "k8s", "told"),
+    [
+        ("autoscaling/v2", "autoscaling/v2beta1", "1.25", "HorizontalPodAutoscaler is not served"),
+        ("autoscaling/v2", "autoscaling/v2beta2", "1.26", "the server refuses it"),
+        ("autoscaling/v2", "autoscaling/v2beta2", "1.25", ""),
+        ("apps/v1", "extensions/v1beta1", "1.37", "since Kubernetes 1.16: the HPA fails"),
+        ("apps/v1", "apps/v1beta2", "1.37", ""),
+    ],
+)
+def test_versions_that_are_no_longer_served_are_told(
+    old: str, new: str, k8s: str, told: str
+) -> None:
+    text = hpa().replace(f"apiVersion: {old}", f"apiVersion: {new}")
+    assert new in text
+    (item,) = check_manifests(_stdin(text).entries, PROFILES[k8s])
+    warnings = [one for one in item.warnings if "not served" in one]
+    assert len(warnings) == bool(told)
+    assert told in "".join(warnings)
+
+
+SCALED = """\
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: jobs}
+spec:
+  scaleTargetRef: {name: web}
+  minReplicaCount: 0
+  maxReplicaCount: 4
+  triggers: [{type: cron, metadata: {desiredReplicas: "3"}}]
+"""
+
+
+def test_a_scaled_object_is_told_in_its_own_fields() -> None:
+    (item,) = _check(SCALED, strict=True)
+    assert item.result == VALID
+    assert item.warnings == (
+        "spec.minReplicaCount: KEDA itself decides between 0 and 1 (activation, cooldownPeriod); "
+        "the range of the HPA is 1-4",
+    )
+    (item,) = _check(SCALED.replace("maxReplicaCount: 4", "maxReplicaCount: 0"))
+    assert item.complaints[0] == (
+        "ScaledObject jobs: spec.maxReplicaCount: Invalid value: 0: must be greater than 0"
+    )
+    assert item.complaints[1].endswith("`minReplicaCount`")
+
+
 def test_duplicates_are_per_tree_and_namespace(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()

@@ -155,6 +155,9 @@ def _limits(analysis: Analysis, metric: MetricAnalysis) -> Iterator[Remark]:
             f"{metric.signal}: a plain value multiplies the size, so unless more pods bring it down"
             " it runs to a bound"
         )
+        one = metric.band(1)
+        if one is not None and one.high_milli is not None and one.up_to is not None:
+            text += f"; one pod stays up to {one.high_milli / 1000:g}, more gives {one.up_to}"
         yield Remark("plain_value", text)
     if metric.signal.endswith("/memory"):
         text = (

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from hpabatch.errors import HistoryError
+from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.files import open_regular
 
 _HEAD_BYTES: Final = 4096
@@ -18,7 +18,8 @@ _COLUMNS: Final = r"[ \t]{2,}"
 _GET: Final = re.compile(r"(NAMESPACE +)?NAME +REFERENCE +TARGETS +MINPODS +MAXPODS +REPLICAS")
 _TOP: Final = re.compile(r"(NAMESPACE +)?(POD +)?NAME +CPU\(cores\) +MEMORY\(bytes\)")
 _DESCRIBE: Final = re.compile(r"Name: +\S+\s+(?:.*\n)*?Reference: +\S+/\S+")
-_PERCENT: Final = re.compile(r"(?:cpu: *)?(\d+|<unknown>)%?(?: \([^)]*\))? */ *(\d+)%")
+_PERCENT: Final = re.compile(r"(?:cpu: *)?(\d+)%?(?: \([^)]*\))? */ *(\d+)%")
+_UNKNOWN: Final = re.compile(r"<unknown> */ *([0-9.]+[A-Za-z]*%?)")
 _AGE: Final = re.compile(r"(\d+)([dhms])")
 _SECONDS: Final = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 _SYNC_S: Final = 15
@@ -40,6 +41,7 @@ def kubectl_csv(path: Path) -> bytes | None:
 
     Raises:
         HistoryError: it is too long for memory.
+        UsageError: it is of HPAs of which no metric has a value, or no size is known.
         OSError: it cannot be read.
     """
     with open_regular(path) as stream:
@@ -58,7 +60,7 @@ def kubectl_csv(path: Path) -> bytes | None:
             )
         text = data.decode("utf-8-sig", "replace")
     if form is _DESCRIBE:
-        return _written(_described(text))
+        return _written(_valued(path, _described(text)))
     rows = [re.split(_COLUMNS, line.strip()) for line in text.splitlines()]
     start = next(k for k, row in enumerate(rows) if row[0] in ("NAME", "NAMESPACE", "POD"))
     named = [
@@ -66,7 +68,24 @@ def kubectl_csv(path: Path) -> bytes | None:
         for row in rows[start + 1 :]
         if len(row) > 2 and row != rows[start]
     ]
-    return _written(_watched(named) if form is _GET else map(_used, named))
+    return _written(_valued(path, _watched(named)) if form is _GET else map(_used, named))
+
+
+def _valued(path: Path, rows: Iterable[dict[str, object]]) -> list[dict[str, object]]:
+    """Return rows of HPAs (UsageError: every target is unknown, or every size)."""
+    listed = list(rows)
+    if listed and not any(row["replicas"] for row in listed):
+        raise UsageError(
+            f"{path}: expected a size, got none, as an old kubectl describes HPAs; add a line such "
+            "as `Deployment pods: 1 current / 1 desired` before Conditions"
+        )
+    if listed and all(row["failed"] and not row["current_pct"] for row in listed):
+        raise UsageError(
+            f"{path}: expected a metric with a value, got <unknown> for all: such an HPA cannot "
+            "act and keeps its size; kubectl describe hpa gives the reason, mostly containers "
+            "without requests or a cluster without a metrics API"
+        )
+    return listed
 
 
 def _written(rows: Iterable[Mapping[str, object]]) -> bytes:
@@ -114,11 +133,17 @@ def _described(text: str) -> Iterable[dict[str, object]]:
         if found["workload"] is not None:
             values = {name: "" if match is None else match[1] for name, match in found.items()}
             cpu = re.search(r"^ *resource cpu on pods.*?: +(.*)$", part, re.MULTILINE)
-            yield {"elapsed_s": 0, **values, **_target(cpu[1] if cpu else "")}
+            failed = _target(part)["failed"]
+            yield {"elapsed_s": 0, **values, **_target(cpu[1] if cpu else ""), "failed": failed}
 
 
 def _target(text: str) -> dict[str, object]:
-    """Return the percentage of cpu and its target, "" where there is none."""
-    found = _PERCENT.search(text)
-    current, target = found.groups() if found is not None else ("", "")
-    return {"current_pct": current.replace("<unknown>", ""), "target_pct": target}
+    """Return the percentage of cpu, its target, and the target of a metric without a value."""
+    found, failed = _PERCENT.search(text), _UNKNOWN.search(text)
+    percent = failed[1].removesuffix("%") if failed is not None and "%" in failed[1] else ""
+    current, target = found.groups() if found is not None else ("", percent)
+    return {
+        "current_pct": f"{current}%" if current else "",
+        "target_pct": target,
+        "failed": f"<unknown>/{failed[1]}" if failed is not None else "",
+    }

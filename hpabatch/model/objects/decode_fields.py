@@ -33,10 +33,11 @@ T = TypeVar("T")
 
 
 class Severity(StrEnum):
-    """Whether a problem refuses the document or is only reported."""
+    """Whether a problem refuses the document, does so if strict, or is only reported."""
 
     error = "error"
     warning = "warning"
+    note = "note"
 
 
 @dataclass(frozen=True, slots=True)

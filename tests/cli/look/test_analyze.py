@@ -141,7 +141,8 @@ def test_the_screen_of_one() -> None:
     assert lines[:3] == [
         "shop/web: scales Deployment/web (stdin:1); 0 remarks",
         "",
-        "resource/cpu, target 70%: a constant total that divides among the pods, each requesting 1",
+        "resource/cpu, target 70%: a constant total that divides among the pods, each taken to "
+        "request 1",
     ]
     assert [line.split() for line in lines[3:6]] == [
         ["PODS", "STAY", "AT", "TOTAL", "FROM", "TO", "BELOW", "UP", "TO", "DOWN", "TO"],
@@ -168,7 +169,7 @@ def test_the_screen_of_one() -> None:
 def test_the_screen_of_a_queue() -> None:
     text = run("--hpa", "worker", "--base", "cpu=20", "--request", "cpu=250m").stdout
     assert "external/jobs, target 5: a constant value, whatever the number of replicas" in text
-    assert "each requesting 250m, and using 50m without any work" in text
+    assert "each taken to request 250m, and using 50m without any work" in text
     assert "Fastest way down, 8 to 0: held for 45s, then 7 at 45s, 6 at 10m45s" in text
     assert "Remarks:\n  resource/cpu makes it grow from 105%" in text
 
@@ -207,6 +208,8 @@ def test_a_size_and_a_value_that_are_asked_about() -> None:
     ]
     web = run("--hpa", "web", "--value", "85%").stdout
     assert "  at 85% 4 pods go to 5; sizes that stay: 10\n" in web
+    few = run("--hpa", "worker", "--at-size", "1", "--value", "4", stdin=text).stdout
+    assert "  at 4 1 pod stays; sizes that stay: 1\n" in few
 
 
 def test_sizes_that_the_table_leaves_out_are_said() -> None:
@@ -419,3 +422,19 @@ def test_every_valid_real_manifest() -> None:
                 assert list(sizes) == runs
     bounded = [item for item in found if item["min_replicas"] < item["max_replicas"]]
     assert {item["up"]["ended"] for item in bounded} <= {"reached", "stuck", "unfinished"}
+
+
+def test_a_plain_value_is_told_with_its_first_step() -> None:
+    value = TASKS.replace("type: AverageValue, averageValue: 5", "type: Value, value: 60")
+    assert "type: Value" in value
+    found = run("--hpa", "worker", stdin=value).stdout
+    assert "; one pod stays up to 66, more gives 2" in found
+
+
+def test_less_than_a_byte_is_no_amount() -> None:
+    target = "{type: AverageValue, averageValue: 5Mi}"
+    metric = f"- type: Resource\n    resource: {{name: memory, target: {target}}}\n"
+    head = TASKS.partition("  metrics:")[0]
+    found = run("--hpa", "worker", stdin=f"{head}  metrics:\n  {metric}").stdout
+    assert ">0" in found
+    assert "e-10Mi" not in found

@@ -169,6 +169,48 @@ def test_what_kubectl_prints_of_an_hpa_explains_its_decision(tmp_path: Path, tex
     assert "goes from 1 to 2 replicas: cpu is at 95% of the requests (target 80%)" in found
 
 
+OLD_DESCRIBE = DESCRIBE.replace("95% (950m) / 80%", "186% (372m) / 40%")
+FAILED = """\
+NAME    REFERENCE        TARGETS                         MINPODS   MAXPODS   REPLICAS   AGE
+my-hpa  Deployment/cart  <unknown>/500m (avg), 20%/80%   2         5         3          16d
+"""
+PARTS = [
+    (FAILED, "stays at 3 replicas: 1 of its 2 metrics failed"),
+    (FAILED.replace("20%/80%", "120%/80%"), "goes from 3 to 5 replicas"),
+    (
+        FAILED.replace("<unknown>/500m (avg), 20%/80%", "1% / 25%"),
+        "(target 25%), which asks for 1 replica",
+    ),
+    (OLD_DESCRIBE.replace("replicas: 3", "replicas: 60"), "goes from 1 to 3 replicas"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "decision"), PARTS, ids=["down", "up", "one_percent", "described"]
+)
+def test_a_metric_without_a_value_keeps_the_hpa_from_shrinking(
+    tmp_path: Path, text: str, decision: str
+) -> None:
+    source, place = write_csv(tmp_path, text, "hpa.txt"), tmp_path / "map.yaml"
+    propose([source], str(place), start="2026-10-07T12:00:00Z")
+    import_table([source], place, tmp_path / "history")
+    found = explain(open_history(tmp_path / "history"), ExplainRequest(name="cart")).text
+    assert decision in found
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (FAILED.replace("20%/80%", "<unknown>/80%"), "got <unknown> for all: such an HPA cannot"),
+        (DESCRIBE.rpartition("Deployment pods")[0], "expected a size, got none"),
+    ],
+    ids=["no_value", "no_size"],
+)
+def test_what_kubectl_could_not_tell_is_named(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        propose([write_csv(tmp_path, text, "hpa.txt")], None, start="2026-10-07T12:00:00Z")
+
+
 def test_each_hpa_of_kubectl_get_has_its_own_settings(tmp_path: Path) -> None:
     source, place = write_csv(tmp_path, GET, "hpa.txt"), tmp_path / "map.yaml"
     text = propose([source], str(place), start="2026-10-07T12:00:00Z").text

@@ -63,7 +63,8 @@ _RATIO: Final = 1.5
 class Found:
     """A draft with what its settings are made from.
 
-    `stated`: columns with an HPA's min, max and target (in percent).
+    `stated`: columns with an HPA's min, max and target (in percent). `failed`: the target of a
+    metric of all rows without a value, "" without one.
     """
 
     draft: Draft
@@ -73,6 +74,7 @@ class Found:
     unpivot: Unpivot | None
     time: str
     stated: Mapping[str, Column]
+    failed: str = ""
 
 
 def draft_map(
@@ -129,7 +131,11 @@ def draft_map(
     _limits(draft, amounts, names)
     taken = [*(amount.column for amount in chosen), *stated.values()]
     _unused(draft, rest, names, [column.name for column in taken], named)
-    return Found(draft, names, amounts, named, wide, time.column.name, stated)
+    failed = next((c for c in rest if c.key == "failed" and c.distinct() == 1), None)
+    goal = ""
+    if failed is not None and not failed.values.null_count():
+        goal = failed.examples(1)[0].removeprefix("<unknown>/")
+    return Found(draft, names, amounts, named, wide, time.column.name, stated, goal)
 
 
 def _without_times(sample: Sample, columns: Sequence[Column]) -> str:

@@ -49,6 +49,8 @@ def add_settings(found: Found, rows: pl.DataFrame) -> None:
         keys.append(f"{resource}: {target}")
     else:
         keys.append(f"metrics: [{_pods_metric(found, rows)}]")
+    if resource and found.failed:
+        keys.append(f"metrics: [{_failed_metric(found.failed)}]")
     goal = f"at {target} of the {resource} request" if resource else f"by {found.metric}"
     told = f"every workload has an HPA, from {least} to {most} replicas {goal}"
     own = _stated_by_workload(found) if len(stated) < len(found.stated) else {}
@@ -205,3 +207,10 @@ def _pods_metric(found: Found, rows: pl.DataFrame) -> str:
     milli = max(1, round(float(middle) if isinstance(middle, int | float) else 1.0))
     target = f"target: {{type: AverageValue, averageValue: {milli}m}}"
     return f"{{type: Pods, pods: {{metric: {{name: {scalar(found.metric)}}}, {target}}}}}"
+
+
+def _failed_metric(target: str) -> str:
+    """Return a metric that never has a value, whatever its type was."""
+    amount = "1" if target.endswith("%") else target
+    goal = f"target: {{type: AverageValue, averageValue: {amount}}}"
+    return f"{{type: Pods, pods: {{metric: {{name: unknown}}, {goal}}}}}"
