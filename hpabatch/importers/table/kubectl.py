@@ -138,10 +138,15 @@ def _described(text: str) -> Iterable[dict[str, object]]:
 
 
 def _target(text: str) -> dict[str, object]:
-    """Return the percentage of cpu, its target, and the target of a metric without a value."""
-    found, failed = _PERCENT.search(text), _UNKNOWN.search(text)
+    """Return the percentage of cpu, its target, and the target of a metric without a value.
+
+    Of several percentages it is the one furthest above its target: the HPA follows the metric that
+    asks for most.
+    """
+    pairs, failed = _PERCENT.findall(text), _UNKNOWN.search(text)
     percent = failed[1].removesuffix("%") if failed is not None and "%" in failed[1] else ""
-    current, target = found.groups() if found is not None else ("", percent)
+    most = max(pairs, key=lambda pair: int(pair[0]) / max(int(pair[1]), 1), default=("", percent))
+    current, target = most
     return {
         "current_pct": f"{current}%" if current else "",
         "target_pct": target,

@@ -182,11 +182,12 @@ PARTS = [
         "(target 25%), which asks for 1 replica",
     ),
     (OLD_DESCRIBE.replace("replicas: 3", "replicas: 60"), "goes from 1 to 3 replicas"),
+    (FAILED.replace("<unknown>/500m (avg), 20%/80%", "0%/50%, 90%/50%"), "goes from 3 to 5 rep"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("text", "decision"), PARTS, ids=["down", "up", "one_percent", "described"]
+    ("text", "decision"), PARTS, ids=["down", "up", "one_percent", "described", "two"]
 )
 def test_a_metric_without_a_value_keeps_the_hpa_from_shrinking(
     tmp_path: Path, text: str, decision: str
