@@ -40,6 +40,7 @@ import numpy as np
 
 from hpabatch._jit import INTERPRETED
 from hpabatch._trust import make_folder, why_not_ours
+from hpabatch.errors import UsageError
 
 PACKAGE = Path(__file__).resolve().parent
 # All that compiled code can see, by the import contract; an edit elsewhere compiles nothing.
@@ -167,19 +168,41 @@ def load(
 
 
 def _compiled(function: Callable[..., Any], symbol: str, arguments: tuple[Any, ...]) -> bytes:
-    # In a process of its own: this one needs no numba, and Python may use it meanwhile.
+    # In a process of its own: this one needs no numba, and Python may use it meanwhile. Settings of
+    # numba would change code that is kept for all. Ctrl-C is for this process, which ends that one.
+    # The code comes through a pipe, as anybody's code may write to stdout.
     order = pickle.dumps((function.__module__, function.__name__, symbol, _like(arguments)))
-    folders = [str(PACKAGE.parent), *filter(None, sys.path)]
-    run = subprocess.run(
-        [sys.executable, "-P", "-m", "hpabatch._compile"],
-        input=order,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
-        check=False,
-    )
-    if run.returncode != 0:
-        raise RuntimeError(f"{function.__name__} cannot be compiled (exit code {run.returncode})")
-    return run.stdout
+    folders = [*map(os.path.abspath, filter(None, sys.path)), str(PACKAGE.parent)]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
+    reading, writing = os.pipe()
+    with open(reading, "rb") as answer:
+        try:
+            child = subprocess.Popen(  # noqa: S603 - this program
+                [sys.executable, "-P", "-m", "hpabatch._compile", str(writing)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(writing,),
+                env={**environment, "PYTHONPATH": os.pathsep.join(folders)},
+                cwd=PACKAGE.parent,
+                process_group=0,
+            )
+        finally:
+            os.close(writing)
+        with child:
+            try:
+                with suppress(BrokenPipeError), child.stdin or open(os.devnull, "wb") as orders:
+                    orders.write(order)
+                code = answer.read()
+            except BaseException:
+                child.kill()
+                raise
+    if child.returncode != 0 or not code:
+        raise UsageError(
+            f"{function.__name__} cannot be compiled: expected exit code 0 of the process that "
+            f"does it, got {child.returncode}; mend what it says above, give it more memory, or "
+            "name a folder of compiled code with HPABATCH_CACHE_DIR"
+        )
+    return code
 
 
 def _like(value: Any) -> Any:
@@ -189,7 +212,7 @@ def _like(value: Any) -> Any:
     if isinstance(value, tuple):
         parts = map(_like, value)
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    return value.item() if isinstance(value, np.generic) else value
+    return type(value.item() if isinstance(value, np.generic) else value)()
 
 
 @functools.cache

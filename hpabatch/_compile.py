@@ -1,9 +1,10 @@
 """`python -m hpabatch._compile`: one function and all that it calls as an object of machine code.
 
 It reads an order from stdin (pickle: module, function, symbol, arguments of the types that it will
-get) and writes the object to stdout. Numba types the rules and makes LLVM's code of them. Numba
-itself would optimize a function, and make machine code of it, once for each function that calls
-it, so that each may be called from Python. Nothing here is: all is optimized once, at the end.
+get) and writes the object to the open file whose number is its argument. Numba types the rules and
+makes LLVM's code of them. Numba itself would optimize a function, and make machine code of it, once
+for each function that calls it, so that each may be called from Python. Nothing here is: all is
+optimized once, at the end.
 
 The object is for any processor of this machine's kind, so every one decides alike; it needs no
 numba to be run, and only the functions of C that `_code` names.
@@ -19,7 +20,9 @@ from typing import Any
 
 from hpabatch import _jit
 
-PROCESSORS = {"x86_64": "x86-64", "aarch64": "generic"}
+# Name and code model. On x86-64 constants may lie anywhere: of memory that is full of holes the two
+# are put further apart than a small model reaches, and LLVM ends the process.
+PROCESSORS = {"x86_64": ("x86-64", "large")}
 
 
 def compile_object(module: str, name: str, symbol: str, arguments: tuple[Any, ...]) -> bytes:
@@ -45,8 +48,9 @@ def compile_object(module: str, name: str, symbol: str, arguments: tuple[Any, ..
         if not other.is_declaration and other.name != symbol:
             other.linkage = "internal"  # so that what nobody calls or reads goes
     optimize(whole)
+    cpu, model = PROCESSORS.get(os.uname().machine, ("generic", "small"))
     machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=PROCESSORS.get(os.uname().machine, "generic"), opt=3, reloc="pic", codemodel="small"
+        cpu=cpu, opt=3, reloc="pic", codemodel=model
     )
     return bytes(machine.emit_object(whole._final_module))
 
@@ -86,4 +90,5 @@ if __name__ == "__main__":
     # Before anything of the order is imported.
     os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = "generic", ""
     _jit.COMPILING = True
-    sys.stdout.buffer.write(compile_object(*pickle.load(sys.stdin.buffer)))  # noqa: S301 - ours
+    with open(int(sys.argv[1]), "wb") as out:
+        out.write(compile_object(*pickle.load(sys.stdin.buffer)))  # noqa: S301 - ours

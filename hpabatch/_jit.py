@@ -28,7 +28,10 @@ INTERPRETED: Final = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 COMPILING = False
 """Whether this process is one of `_compile`: then the decorators give what numba compiles."""
 
-THREADS: int = int(os.environ.get("NUMBA_NUM_THREADS") or os.cpu_count() or 1)
+_PROCESSORS: Final = (
+    len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+)
+THREADS: int = int(os.environ.get("NUMBA_NUM_THREADS") or _PROCESSORS)
 """Threads that run a kernel together; NUMBA_NUM_THREADS, else the processors of this process."""
 
 PARTS_PER_THREAD: Final = 8
@@ -113,7 +116,10 @@ class Compiled:
             from hpabatch import _code
 
             with _LOADING:
-                code = self.signatures[tuple(types)] = _code.load(self.function, types, arguments)
+                code = self.signatures.get(tuple(types))
+                if code is None:
+                    code = _code.load(self.function, types, arguments)
+                    self.signatures[tuple(types)] = code
         return code, words
 
     def __call__(self, *arguments: Any) -> int:
@@ -181,7 +187,7 @@ def kernel(function: Callable[Concatenate[int, int, P], None]) -> Callable[P, No
         step = -(-count // (threads * PARTS_PER_THREAD)) if threads > 1 else max(count, 1)
         starts = iter(range(0, count, step))
 
-        def work() -> None:
+        def work(_kept: object = arguments) -> None:  # (the words are addresses in them)
             own = np.array(words, np.int64)
             for first in starts:
                 own[0], own[1] = first, min(first + step, count)
@@ -202,4 +208,8 @@ def kernel(function: Callable[Concatenate[int, int, P], None]) -> Callable[P, No
 
 @functools.cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max((os.cpu_count() or 1) - 1, 1), "lanes")
+    return ThreadPoolExecutor(max(THREADS, _PROCESSORS), "lanes")
+
+
+# (a process that is forked has none of the threads)
+os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -13,7 +13,7 @@ import os
 
 from hpabatch import _jit
 
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+INTERPRETED = _jit.INTERPRETED
 """Whether numba compiles nothing in this run."""
 
 MOST_THREADS: int = _jit.THREADS

@@ -65,7 +65,7 @@ class Child:
     """A worker process; it ends when this process does, however that ends."""
 
     def __init__(self, threads: int, *, ahead: bool = False) -> None:
-        """Start it; numba, polars and OpenMP get so many threads before they are imported.
+        """Start it; kernels, polars and OpenMP get so many threads before they are imported.
 
         `ahead`: before there is an order, so that it imports meanwhile what most jobs need.
         """

@@ -719,7 +719,7 @@ with compiled_alone("some_kernel"):
         if sys.argv[1] == "dies":
             time.sleep(60)
         time.sleep(1)
-        (_code.FOLDER / "file.some_kernel-1.nbc").touch()
+        (_code.FOLDER / "some_kernel.0.x86_64.o").touch()
 """
 
 

@@ -70,7 +70,9 @@ def cluster(sweep: Sweep, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 def advise(sweep: Sweep, **options: Any) -> Recommendations:
     bounds = ("min=x9", "max=x9")
-    request = RecommendRequest(recommender="random", accept="low", bound=bounds, **options)
+    request = RecommendRequest(
+        recommender="random", accept="low", bound=bounds, slo=("none",), **options
+    )
     return recommend(sweep, request).found
 
 

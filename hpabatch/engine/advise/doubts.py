@@ -167,8 +167,8 @@ def _plant(row: Mapping[str, Any]) -> Iterator[Doubt]:
     elif row["plant_why_not"] is not None:
         yield Doubt(MEDIUM, f"plant: {row['plant_why_not']}", STATED_BASE)
     elif row["plant_skill"] is not None and row["plant_skill"] < USUAL_SKILL:
-        why = f"plant: its skill of {row['plant_skill']:.2f} is below {USUAL_SKILL:g}"
-        yield Doubt(MEDIUM, f"{why}, which a right model has", STATED_BASE)
+        why = f"plant: skill {row['plant_skill']:.2f}; a right model has {USUAL_SKILL:g} or more"
+        yield Doubt(MEDIUM, why, STATED_BASE)
     share = row.get("base_share")
     if share is not None and share > MOST_BASE_SHARE:
         yield Doubt(

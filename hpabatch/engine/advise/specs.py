@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from hpabatch.engine.advise.bounds import Bounds, changes_told, has_no_more_pods
+from hpabatch.engine.advise.bounds import DEFAULTS, Bounds, changes_told, has_no_more_pods
 from hpabatch.engine.advise.floor import below, floor_of
 from hpabatch.engine.advise.guard import contexts_of
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, Mask, UnitBlocks
@@ -167,8 +167,9 @@ def _bound_refusal(unit: UnitBlocks, specs: Specs, bounds: Bounds, setting_id: i
         broken = bounds.broken(today, spec, specs.flags)
         low = below(floor_of(specs.contexts[key], bounds), today, spec)
         broken += [low] if low else []
-        if not broken and spec.max_replicas > today.max_replicas and not unit.stood_at_max:
-            broken = [NOT_AT_MAX]
+        raised = spec.max_replicas > today.max_replicas and not unit.stood_at_max
+        if not broken and raised and bounds.texts.get("max") == DEFAULTS["max"]:
+            broken = [NOT_AT_MAX]  # (who states a bound of max wants it weighed)
         if broken:
             where = f"{key[1]}/{key[2]}: " if len(unit.members) > 1 else ""
             return where + ", ".join(broken)

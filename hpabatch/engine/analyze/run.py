@@ -1,6 +1,6 @@
 """Static analysis of an HPA from its spec alone: dead bands, resting sizes, cycles, ramps.
 
-Every number comes from the compiled rules. Assumptions: all pods are ready and alike, none is at
+Every number comes from the rules. Assumptions: all pods are ready and alike, none is at
 its ceiling, samples are up to date. The work behind a pod metric is a constant total that divides
 among the pods; the value of an Object or External metric is constant and does not depend on the
 number of pods.

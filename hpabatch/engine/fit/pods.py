@@ -21,7 +21,7 @@ FEWEST_PODS: Final = 6
 FEWEST_SAMPLES: Final = 40  # of a pod in each half of its samples
 LEAST_SPREAD: Final = 0.03  # pods that are closer to each other than this are taken for equal
 TOTALS: Final = "only the workload's size was recorded, not its pods"
-AT_ONCE: Final = "pods are assumed ready at once: nothing recorded tells when they are"
+AT_ONCE: Final = "pods are taken as ready at once, as the history has them"
 ENDED_MS: Final = 600_000  # a pod gone so soon after it ceased to be ready was being removed
 
 _HOUR_MS: Final = 3_600_000

@@ -239,13 +239,13 @@ def test_a_broken_limit_is_a_change_though_it_costs_more() -> None:
         ({"controller_answer": "cannot be told"}, "medium", "whether the stated settings are"),
         ({"plant_unscored": "2 changes"}, "medium", "plant: not checked against the recording, 2"),
         ({"plant_why_not": "skill 0.1"}, "medium", "plant: skill 0.1"),
-        ({"plant_skill": 0.3}, "medium", "plant: its skill of 0.30 is below 0.6, which a right"),
+        ({"plant_skill": 0.3}, "medium", "plant: skill 0.30; a right model has 0.6 or more"),
         ({"base_share": 0.4}, "medium", "base: 40% of a pod's usage is a fitted base"),
-        ({"base_share": 0.3, "starts_assumed": AT_ONCE}, "high", "pods are assumed ready at once"),
+        ({"base_share": 0.3, "starts_assumed": AT_ONCE}, "high", "pods are taken as ready at once"),
         (
             {"starting_share": 0.7, "starts_assumed": AT_ONCE},
             "medium",
-            "pods are assumed ready at once: nothing recorded tells when they are; one that starts "
+            "pods are taken as ready at once, as the history has them; one that starts "
             "uses 70% of a pod's usage",
         ),
         ({"starts_assumed": TOTALS}, "medium", "pods: only the workload's size was recorded"),
