@@ -302,7 +302,7 @@ class Dispatch:
         if self._tells_compiling and not reply.answer.get("compiled", True) and is_compiled(kernel):
             self._tells_compiling = False
             _log.warning(
-                "%s compiles %s first, once a machine, about two minutes", reply.worker, kernel
+                "%s compiles %s first, once a machine, about a minute", reply.worker, kernel
             )
 
 
