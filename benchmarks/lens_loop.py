@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from benchmarks.answers_record import K8S, SYNC_MS
-from benchmarks.lens_truth import HPAS, MAX_AGE_MS, NEVER, Tables, drawn, recorded, run, write
+from benchmarks.lens_truth import DAYS, HPAS, MAX_AGE_MS, NEVER, Tables, drawn, recorded, run, write
 from benchmarks.truth_fleet import CPU, FleetOptions, Truth, make_fleet
 from hpabatch.engine.fidelity.lens import seen_through
 from hpabatch.engine.fleet.parameters import ReplayParameters
@@ -75,9 +75,11 @@ def _scaled(signal: Signal, scale: float) -> Signal:
     )
 
 
-def history_of(fleet: Sequence[Truth], lens: Lens, seed: int, place: Path) -> Path:
+def history_of(
+    fleet: Sequence[Truth], lens: Lens, seed: int, place: Path, days: int = DAYS
+) -> Path:
     """Write the recording of a fleet whose controller sees through a lens."""
-    tables = run([seen_through_world(t, lens) for t in fleet], seed)
+    tables = run([seen_through_world(t, lens) for t in fleet], seed, days)
     # (values are the pods' own already, and a controller's lag is none of the recording)
     return write(with_limits(recorded(tables, lens.of_recording), fleet), place)
 

@@ -99,9 +99,9 @@ def seen_through(truth: Truth, lens: Lens) -> Truth:
     return replace(truth, spec=spec, workload=replace(workload, plant=plant, work=work))
 
 
-def run(fleet: Sequence[Truth], seed: int) -> Tables:
+def run(fleet: Sequence[Truth], seed: int, days: int = DAYS) -> Tables:
     """Run a fleet in closed loop; return the tables of its history."""
-    steps = DAYS * DAY_MS // SYNC_MS
+    steps = days * DAY_MS // SYNC_MS
     cases = [replace(case_of(t, t.spec, TODAY, 0, 1, SYNC_MS), steps=steps) for t in fleet]
     return export_run(cases, profile_for(K8S), seed=seed).tables
 

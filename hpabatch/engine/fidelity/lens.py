@@ -198,10 +198,13 @@ def _estimate(plan: ReplayPlan, cluster: str, signal: str) -> LensEstimate:
     targets = _targets(split, signal)
     if any(max(known) >= LEAST_TARGETS_APART * min(known) for known in targets.values()):
         return _judged(told, judge, tried, chosen, open_, RAW)
+    if chosen.ratio != 1:
+        # Without the lag and the smoothing that fit best, only coarse ratios were tried.
+        chosen = chosen._replace(ratio=told.found.ratio)
     base = _alike(judge, chosen)
+    tried.of(base)
     if base != RAW:
-        as_if = f"{_as_if(targets, base.ratio)}: {_equal(judge, base)}"
-        told = replace(told, found=told.found._replace(ratio=base.ratio), as_if=as_if)
+        told = replace(told, as_if=f"{_as_if(targets, base.ratio)}: {_equal(judge, base)}")
     return _judged(told, judge, tried, chosen._replace(ratio=base.ratio), open_, base)
 
 

@@ -9,6 +9,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from benchmarks import lens_truth
 from benchmarks.answers_record import K8S, SYNC_MS, Known, Source, stated
 from benchmarks.lens_truth import found_in_runs, recorded, run, seen_through, write
 from benchmarks.truth_fleet import FleetOptions, Truth, make_fleet
@@ -85,8 +86,8 @@ def test_an_interval_ends_where_values_fit_significantly_worse() -> None:
 
 def source(folder: Path, lens: Lens) -> ReplayPlan:
     """Return the replay of a fleet that was recorded as it looks without its lens."""
-    fleet = make_fleet(FleetOptions(hpas=6, weeks=1, seed=7, sample_ms=SYNC_MS))
-    tables = recorded(run([seen_through(t, lens) for t in fleet], 7), lens)
+    fleet = make_fleet(FleetOptions(hpas=4, weeks=1, seed=7, sample_ms=SYNC_MS))
+    tables = recorded(run([seen_through(t, lens) for t in fleet], 7, days=1), lens)
     return planned(write(tables, folder), fleet)
 
 
@@ -147,12 +148,13 @@ def test_all_runs_of_a_service_tell_the_ratio_of_scale_to_target(
     tmp_path: Path, ratio: float, apart: bool, told: str
 ) -> None:
     source = Source(15_000, pods=False)
-    found = found_in_runs(7, 10, ratio, source, apart, tmp_path)
-    assert found.searched_changes + found.judged_changes > 100, found
+    with mock.patch.object(lens_truth, "RUN_NOISE", 0.02):
+        found = found_in_runs(7, 8, ratio, source, apart, tmp_path)
+    assert found.searched_changes + found.judged_changes > 85, found
     assert found.as_if.startswith(told)
     assert bool(found.as_if) == bool(told)
     assert not found.used
-    assert found.seen(with_ratio=True).scale == pytest.approx(ratio, rel=0.012)
+    assert found.seen(with_ratio=True).scale == pytest.approx(ratio, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from benchmarks.answers_record import K8S, SYNC_MS
 from benchmarks.lens_loop import CEILING, bases_held, history_of, reproduced, simulated
 from benchmarks.lens_truth import MAX_AGE_MS, NEVER, Tables, run, without_last_metric, write
 from benchmarks.truth_fleet import CPU, FleetOptions, Truth, make_fleet
+from hpabatch.engine.fidelity import lens as estimating
 from hpabatch.engine.fidelity.lens import seen_through
 from hpabatch.engine.fidelity.run import fidelity
 from hpabatch.engine.fleet.parameters import ReplayParameters
@@ -177,7 +178,9 @@ def test_a_sweep_simulates_today_as_simulate_does(later: History, tmp_path: Path
     assert answers[0] > answers[1]
 
 
-def test_a_ratio_alone_is_told_and_applied_if_asked_for(tmp_path: Path) -> None:
+def test_a_ratio_alone_is_told_and_applied_if_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All targets are 60 %: less usage that is seen is as good as higher targets."""
 
     def alike(truth: Truth) -> Truth:
@@ -187,14 +190,17 @@ def test_a_ratio_alone_is_told_and_applied_if_asked_for(tmp_path: Path) -> None:
         metric = replace(metric, resource=replace(metric.resource, target=target))
         return replace(truth, spec=replace(truth.spec, metrics=(metric,)))
 
-    fleet = [alike(truth) for truth in FLEET]
-    history = open_history(history_of(fleet, Lens(CPU, None, 0, 0, 0.75), 7, tmp_path / "history"))
+    fleet = [alike(truth) for truth in FLEET[:4]]
+    place = history_of(fleet, Lens(CPU, None, 0, 0, 0.75), 7, tmp_path / "history", days=1)
+    history = open_history(place)
+    found = estimating.estimate_lenses(plan_replay(history, PARAMETERS))
+    monkeypatch.setattr(estimating, "estimate_lenses", lambda *_: found)
     options = SweepOptions(read_grids(["target=x0.9"], SHIPPED), SHIPPED, (), LoopOptions())
     sweep = plan_sweep(history, PARAMETERS, options, see=seen_through("auto"))
     (ratio,) = sweep.plan.ratios
     assert ratio.signal == CPU
     assert ratio.scale == pytest.approx(0.75, rel=0.02)
-    assert all(lens.scale == 1 for lens in sweep.plan.lenses)
+    assert all(seen.scale == 1 for seen in sweep.plan.lenses)
     told = f"proof: {CPU} scale {ratio.scale:g}, as if the target were {60 / ratio.scale:.0f} "
     assert sweep.evidence["ratio"].startswith(f"{told}instead of 60, or requests ")
     assert sweep.evidence["ratio"].endswith(" % (not applied; --lens ratio applies it)")
@@ -202,7 +208,7 @@ def test_a_ratio_alone_is_told_and_applied_if_asked_for(tmp_path: Path) -> None:
     assert note.startswith(told)
     applied = plan_sweep(history, PARAMETERS, options, see=seen_through("ratio"))
     assert applied.plan.ratios == (ratio,)
-    assert [lens.scale for lens in applied.plan.lenses] == [ratio.scale]
+    assert [seen.scale for seen in applied.plan.lenses] == [ratio.scale]
     assert applied.evidence["ratio"].endswith(" % (applied)")
     (note,) = [note for note in applied.notes if "relative to today's target" in note]
     assert note.startswith(told)
