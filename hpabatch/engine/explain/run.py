@@ -359,8 +359,11 @@ def _check_chosen(plan: ReplayPlan, name: str) -> None:
     known = [_label(c.cluster, c.namespace, c.name, many) for c in plan.everyone]
     # (a name alone is held against names alone)
     depth = name.count("/") + 1
-    tails = {"/".join(path.split("/")[-depth:]): path for path in known}
-    near = [tails[tail] for tail in difflib.get_close_matches(name, tails, _NEAR_NAMES, 0.5)]
+    tails: dict[str, list[str]] = {}
+    for path in known:
+        tails.setdefault("/".join(path.split("/")[-depth:]), []).append(path)
+    close = difflib.get_close_matches(name, tails, _NEAR_NAMES, 0.5)
+    near = [path for tail in close for path in tails[tail]][:_NEAR_NAMES]
     hint = f"did you mean {', '.join(near)}?" if near else f"it has {', '.join(known[:5])}"
     more = "" if near or len(known) <= _NEAR_NAMES else " and others"
     raise UsageError(f"{name}: the history has no such HPA (NAMESPACE/NAME); {hint}{more}")
