@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -156,7 +157,7 @@ class Advice(Result):
 def open_sweep(path: Path | str) -> Sweep:
     """Return a sweep from its folder, or from one of advice (HistoryError: it is none)."""
     folder = AdviceFolder(Path(path))
-    path = folder.sweep if (folder.path / INDEX).is_file() else path
+    path = folder.sweep if os.path.isfile(folder.path / INDEX) else path
     return Sweep(read_sweep(path), digest_sweep(path))
 
 

@@ -80,7 +80,9 @@ def test_the_command_in_a_patch_is_one_command(run: Run, tmp_path: Path) -> None
     done = run(sweep_of(tmp_path, [("east", "$(id)", name)]), *SLO, "--patches", tmp_path / "out")
     assert done.code == 0, done.stderr
     (file,) = (tmp_path / "out").glob("*.yaml")
-    words = shlex.split(file.read_text().splitlines()[1].removeprefix("# apply: "))
+    lines = file.read_text().splitlines()
+    (command,) = [line for line in lines if line.startswith("# apply: ")]
+    words = shlex.split(command.removeprefix("# apply: "))
     assert words[:2] == ["kubectl", "patch"]
     assert words[3:6] == [name, "-n", "$(id)"]
     assert words[-1] == file.name

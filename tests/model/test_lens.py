@@ -11,6 +11,7 @@ from hpabatch.model.lens import (
     lens_of_metric,
     lenses_of_spec,
     ratio_words,
+    ratios_words,
     words_of,
 )
 from hpabatch.model.objects.defaults import DEFAULT_METRICS
@@ -43,6 +44,10 @@ def test_words() -> None:
     found = words_of([Lens(CPU, "a", -30_000, 60_000), Lens(MEMORY, scale=0.5)])
     assert found == f"a: {CPU} lag -30s, smoothing 1m; {MEMORY} scale 0.5"
     assert ratio_words(Lens(CPU, "a", scale=1.25)) == f"a: {CPU} scale 1.25, or all targets / 1.25"
+    ratio = Lens(CPU, scale=1.25, as_if="as if the target were 64 instead of 80")
+    words = f"{ratio}, as if the target were 64 instead of 80"
+    assert ratios_words([ratio], [ratio]) == [f"{words} (applied)"]
+    assert ratios_words([ratio], []) == [f"{words} (not applied; --lens ratio applies it)"]
 
 
 def test_a_metric_has_the_lens_of_its_samples() -> None:
