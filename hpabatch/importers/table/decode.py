@@ -375,8 +375,8 @@ _FRACTIONS = {
     "metrics": "a thousandth of a metric",
 }
 _READY_AFTER = (
-    "pods are Ready once they use what older ones do, and where that does not tell at once (no "
-    "lives.ready_after)"
+    "pods are Ready once they use what older ones do; where that does not tell, they are Ready at "
+    "once (no lives.ready_after)"
 )
 _LIVES = {
     "ready_after": "from a pod's creation until it is Ready",
