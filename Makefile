@@ -44,11 +44,11 @@ demo: $(VENV)/.core
 	@echo "(hpabatch is $(BIN)/hpabatch; \". $(BIN)/activate\" puts it on the PATH)"
 
 # Four parts run side by side, on two cores: two that compute, which keep a core each busy (so one
-# thread is enough for polars, and threads of kernels must not spin while they wait), and two that
-# mostly wait for real servers: those of scaling and all others. What computes is `nice`, so that a
-# server answers when it is asked. More parts at once make tests that race with servers fail. A part
-# begins when another one has ended; PARTS=test-cluster adds one, which waits too. The model is never
-# compiled, and a rule called from Python is not: their tests run once, where coverage is measured.
+# thread is enough for polars), and two that mostly wait for real servers: those of scaling and all
+# others. What computes is `nice`, so that a server answers when it is asked. More parts at once make
+# tests that race with servers fail. A part begins when another one has ended; PARTS=test-cluster
+# adds one, which waits too. Nothing of the model is compiled, and no rule that Python calls: their
+# tests run once, where coverage is measured.
 IMPORTS  := importers inputs
 APART    := cluster docs history jobs reference report
 PLAIN    := model rules
@@ -56,7 +56,7 @@ COMMANDS := api cli live
 APPLY    := $(wildcard tests/real/test_live_apply*.py)
 LIVE     := $(filter-out $(APPLY),$(wildcard tests/real/test_live_*.py))
 PARTS   :=
-BUSY    := POLARS_MAX_THREADS=1 OMP_WAIT_POLICY=passive
+BUSY    := POLARS_MAX_THREADS=1
 
 # Some tests race with servers, signals and clocks, and the parts share the machine: what fails is
 # run once more by itself, and counts if it fails again. Both runs are shown. Plain Python races with
@@ -111,7 +111,7 @@ ENGINE := shards/test_align shards/test_ambiguity simulate/test_export fit/test_
   simulate/test_scenario simulate/test_loop explain/test_status \
   sweep/test_blocks fleet/test_versions fidelity/test_walk
 INTERPRETED := tests/layout tests/packing tests/conformance tests/fuzz tests/kernels tests/rules \
-  $(PLAIN:%=tests/%) \
+  tests/model \
   $(ENGINE:%=tests/engine/%.py) \
   tests/engine/simulate/test_laws.py::test_counting_equal_pods_together_changes_nothing
 

@@ -34,7 +34,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
 
@@ -190,7 +190,7 @@ def _compiled(function: Callable[..., Any], symbol: str, arguments: tuple[Any, .
             os.close(writing)
         with child:
             try:
-                with suppress(BrokenPipeError), child.stdin or open(os.devnull, "wb") as orders:
+                with suppress(BrokenPipeError), cast("IO[bytes]", child.stdin) as orders:
                     orders.write(order)
                 code = answer.read()
             except BaseException:

@@ -31,7 +31,8 @@ COMPILING = False
 _PROCESSORS: Final = (
     len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 )
-THREADS: int = int(os.environ.get("NUMBA_NUM_THREADS") or _PROCESSORS)
+_STATED: Final = os.environ.get("NUMBA_NUM_THREADS", "")
+THREADS: int = max(int(_STATED) if _STATED.isdecimal() else _PROCESSORS, 1)
 """Threads that run a kernel together; NUMBA_NUM_THREADS, else the processors of this process."""
 
 PARTS_PER_THREAD: Final = 8

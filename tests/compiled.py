@@ -9,20 +9,9 @@ from hpabatch._jit import INTERPRETED, Compiled, rule
 from hpabatch.kernels import replay, status
 from hpabatch.layout.records import I64, Fleet
 from hpabatch.layout.results import Results
+from hpabatch.rules import numbers
 from hpabatch.rules.combine import propose, tolerance_of, write_proposal
 from hpabatch.rules.controller import controller_of
-from hpabatch.rules.numbers import (
-    add64,
-    ceil_to_int32,
-    ceil_to_int64,
-    div64,
-    divide,
-    float_to_int32,
-    float_to_int64,
-    mul64,
-    sub64,
-    to_int32,
-)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -49,13 +38,13 @@ def propose_alone(fleet: Fleet, current: int, results: Results) -> None:
 @rule
 def numbers_of(a: int, b: int, value: float, out: I64) -> None:
     """Write what each function of `rules.numbers` makes of two integers and a float."""
-    out[0] = add64(a, b)
-    out[1] = sub64(a, b)
-    out[2] = mul64(a, b)
-    out[3] = div64(a, b) if b != 0 else 0
-    out[4] = to_int32(a)
-    out[5] = float_to_int32(value)
-    out[6] = float_to_int64(value)
-    out[7] = ceil_to_int32(value)
-    out[8] = ceil_to_int64(value)
-    out[9] = float_to_int64(divide(value, float(b)) * 1000.0)
+    out[0] = numbers.add64(a, b)
+    out[1] = numbers.sub64(a, b)
+    out[2] = numbers.mul64(a, b)
+    out[3] = numbers.div64(a, b) if b != 0 else 0
+    out[4] = numbers.to_int32(a)
+    out[5] = numbers.float_to_int32(value)
+    out[6] = numbers.float_to_int64(value)
+    out[7] = numbers.ceil_to_int32(value)
+    out[8] = numbers.ceil_to_int64(value)
+    out[9] = numbers.float_to_int64(numbers.divide(value, float(b)) * 1000.0)

@@ -1,7 +1,7 @@
-"""Entries of the cache of compiled code that are damaged, foreign, or cannot be written.
+"""Files of machine code that are damaged, foreign, or cannot be written.
 
-Entries are tested on themselves; what becomes of a command with them, in processes of their own,
-on a copy of the package, with the quickest rule to compile.
+What becomes of a process with them is tested on a copy of the package, with the quickest rule to
+compile.
 """
 
 from __future__ import annotations
@@ -57,8 +57,7 @@ def be_link(path: Path) -> None:
 
 DAMAGES: list[Callable[[Path], object]] = [
     lambda path: path.write_bytes(b""),
-    lambda path: path.write_bytes(b"\x80\x04."),
-    lambda path: path.write_bytes(b"no pickle at all" * 9),
+    lambda path: path.write_bytes(b"no object at all" * 9),
     Path.unlink,
     cut,
     flip,

@@ -1,7 +1,6 @@
-"""Tests of the compile cache: the digest of its sources, the choice of folder, pruning.
+"""The folder of machine code: the digest of its sources, its choice, pruning.
 
-Decisions are tested on the functions; what numba makes of them in processes of their own, on a
-copy of the package, with the quickest rule to compile.
+What processes find there is tested on a copy of the package, with the quickest rule to compile.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ COMPILED_LAYERS = ("layout", "rules", "kernels")
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a copy of the package in a folder of its own, which `_jit` takes for its own."""
+    """Return a copy of the package in a folder of its own, which `_code` takes for its own."""
     copy = copy_package(tmp_path)
     monkeypatch.setattr(_code, "PACKAGE", copy)
     monkeypatch.delenv("HPABATCH_CACHE_DIR", raising=False)

@@ -65,12 +65,12 @@ class Child:
     """A worker process; it ends when this process does, however that ends."""
 
     def __init__(self, threads: int, *, ahead: bool = False) -> None:
-        """Start it; kernels, polars and OpenMP get so many threads before they are imported.
+        """Start it; kernels and polars get so many threads before they are imported.
 
         `ahead`: before there is an order, so that it imports meanwhile what most jobs need.
         """
         self.threads = threads
-        names = ("NUMBA_NUM_THREADS", "POLARS_MAX_THREADS", "OMP_NUM_THREADS")
+        names = ("NUMBA_NUM_THREADS", "POLARS_MAX_THREADS")
         # Not stdout: code of the user's (sitecustomize) may write there before the worker begins.
         reading, writing = os.pipe()
         # -P: nothing of the current folder is imported in place of a library.

@@ -248,10 +248,11 @@ class AdviseReport(RecommendReport):
             is_money, currency = name == "cost", next(iter(rows.values()))["currency"]
             amount = partial(_shown, hours=MONTH_HOURS if is_money else 1.0)
             words = f"{currency or ''} a month".strip() if is_money else _NOUNS[name]
+            proposed = _ends(amount(least), amount(most))
+            change = _ends(f"{least / now - 1:+.1%}", f"{most / now - 1:+.1%}")
             yield (
-                f"fleet: {amount(now)} -> {amount(least)} to {amount(most)} {words} with all "
-                f"changes ({least / now - 1:+.1%} to {most / now - 1:+.1%}); not judged: "
-                f"{amount(unjudged)} ({unjudged / now:.1%})"
+                f"fleet: {amount(now)} -> {proposed} {words} with all changes ({change}); "
+                f"not judged: {amount(unjudged)} ({unjudged / now:.1%})"
             )
 
     def hints(self) -> Sequence[str]:
@@ -332,6 +333,10 @@ def _saved_range(item: Recommendation, row: Mapping[str, Any]) -> tuple[float, f
     ends = [row[name] for name in ("judged_saving_pct", "saving_low_pct", "saving_high_pct")]
     known = [pct for pct in ends if pct is not None]
     return 1.0 - min(known) / 100.0, 1.0 - max(known) / 100.0
+
+
+def _ends(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
 
 
 def _shown(per_hour: float, hours: float) -> str:

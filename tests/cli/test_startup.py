@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
@@ -23,16 +22,6 @@ except SystemExit as leaving:
     code = leaving.code
 print("imported:", *[name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
 sys.exit(code)
-"""
-
-KEY = "OMP_WAIT_POLICY"
-WAITING = f"""
-import os, sys
-from hpabatch.cli import main
-try:
-    main()
-except SystemExit:
-    print(os.environ[{KEY!r}], file=sys.stderr)
 """
 
 COMMANDS = (
@@ -64,20 +53,6 @@ def started(*arguments: str) -> str:
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[-1] == "imported:"
     return done.stdout
-
-
-@pytest.mark.parametrize(("given", "kept"), [({}, "PASSIVE"), ({KEY: "ACTIVE"}, "ACTIVE")])
-def test_threads_of_kernels_wait_passively_unless_the_environment_says_otherwise(
-    given: dict[str, str], kept: str
-) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WAITING, "--version"],
-        env={name: text for name, text in os.environ.items() if name != KEY} | given,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr.splitlines()[-1] == kept
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -38,7 +38,7 @@ def test_what_is_written_is_told_apart_from_all_changes() -> None:
         "of theirs)"
     )
     text = table_text(shown(maker))
-    assert "fleet: 3.0 -> 1.8 to 1.8 requested cores with all changes" in text
+    assert "fleet: 3.0 -> 1.8 requested cores with all changes" in text
     assert "; not judged: 0.0 (0.0%)" in text
     assert "what is written" not in shown(maker, accept="medium").verdict()
 

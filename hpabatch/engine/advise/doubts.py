@@ -268,9 +268,9 @@ def ceiling_doubts(hpa: Mapping[str, Any], goal: Goal) -> Iterator[str]:
     asked = sorted(SATURATION & {goal.minimize, *limited})
     if asked and hpa["ceiling"] is None:
         yield (
-            f"work: none that its pods share is known, so {' and '.join(asked)} cannot be judged: "
-            "state a signal's kind in a plant file (`hpabatch fit --init-plant`), or ask for other "
-            "measures in --slo"
+            f"work: {' and '.join(asked)} cannot be judged, as no work that its pods share is "
+            "known: state a signal's kind in a plant file (`hpabatch fit --init-plant`), or ask "
+            "for other measures in --slo"
         )
     elif asked:
         yield (

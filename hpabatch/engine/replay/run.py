@@ -248,7 +248,8 @@ def _foreign(plan: ReplayPlan, told: Collection[Sequence[str]]) -> Iterator[str]
                 "selectors of the workloads distinct"
             )
     if len(theirs) > MOST_TOLD:
-        yield f"… and {len(theirs) - MOST_TOLD} more HPAs that count pods of others"
+        more = counted(len(theirs) - MOST_TOLD, "more HPA")
+        yield f"… and {more} may count pods of others: hpabatch history quality tells"
 
 
 def _without_usage(plan: ReplayPlan) -> list[str]:

@@ -228,7 +228,7 @@ def test_the_same_bytes_on_one_thread() -> None:
     found = [
         subprocess.run(
             [sys.executable, "-c", code, *arguments],
-            env={"NUMBA_NUM_THREADS": threads, "OMP_NUM_THREADS": threads, "PATH": "/usr/bin"},
+            env={"NUMBA_NUM_THREADS": threads, "PATH": "/usr/bin"},
             capture_output=True,
             check=False,
         ).stdout
