@@ -204,6 +204,7 @@ def relative_notes(key: Key, today: HPASpec, result: SweepResult) -> tuple[str, 
     """Return which of an HPA's targets its advice is relative to: their scale is not known."""
     ratios = [Lens(**found) for found in result.parameters.get("lens_ratios", ())]
     return tuple(
-        f"relative to today's target: {ratio_words(lens)}, which the recording cannot tell apart"
+        "relative to today's target, as the recording cannot tell scaled samples from other "
+        f"targets: {ratio_words(lens)}"
         for lens in lenses_of_spec(ratios, key[0], today)
     )

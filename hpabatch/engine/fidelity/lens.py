@@ -385,13 +385,22 @@ def _changes_of(plan: ReplayPlan, cluster: str, signal: str) -> pl.DataFrame:
     scales = plan.history.read("scales").filter(pl.col("cluster") == cluster)
     known = scale_columns(scales)
     rows: list[tuple[int, int]] = []
-    for k, candidate in enumerate(plan.chosen):
-        if candidate.cluster == cluster and signal in _signals(candidate):
-            scale = known.get(candidate.target)
-            own = [] if scale is None else scale.ts_ms[scale.resized()].tolist()
-            rows += [(k, ts_ms) for ts_ms in own]
+    for k in _readers(plan, cluster, signal):
+        scale = known.get(plan.chosen[k].target)
+        own = [] if scale is None else scale.ts_ms[scale.resized()].tolist()
+        rows += [(k, ts_ms) for ts_ms in own]
     frame = pl.DataFrame(rows, {"hpa": pl.Int64, "ts_ms": pl.Int64}, orient="row")
-    return frame.with_columns(day=pl.col("ts_ms") // DAY_MS * DAY_MS)
+    decided = pl.col("ts_ms").is_between(plan.clocks.from_ms, plan.clocks.to_ms)
+    return frame.filter(decided).with_columns(day=pl.col("ts_ms") // DAY_MS * DAY_MS)
+
+
+def _readers(plan: ReplayPlan, cluster: str, signal: str) -> list[int]:
+    """Return the positions of the HPAs that read a source."""
+    return [
+        k
+        for k, candidate in enumerate(plan.chosen)
+        if candidate.cluster == cluster and signal in _signals(candidate)
+    ]
 
 
 def _days(plan: ReplayPlan, cluster: str, signal: str, changes: pl.DataFrame) -> pl.DataFrame:
@@ -401,12 +410,7 @@ def _days(plan: ReplayPlan, cluster: str, signal: str, changes: pl.DataFrame) ->
     """
     names = ["namespace", "place"]
     owners = pl.DataFrame(
-        [
-            (k, *place)
-            for k, candidate in enumerate(plan.chosen)
-            if candidate.cluster == cluster and signal in _signals(candidate)
-            for place in plan.places[k]
-        ],
+        [(k, *place) for k in _readers(plan, cluster, signal) for place in plan.places[k]],
         {"hpa": pl.Int64, **dict.fromkeys(names, pl.String)},
         orient="row",
     )

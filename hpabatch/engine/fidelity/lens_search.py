@@ -75,10 +75,10 @@ class Part(NamedTuple):
 def parts_of(plan: ReplayPlan, spans: Sequence[Sequence[tuple[int, int]]]) -> list[Part]:
     """Return a plan's HPAs with what was recorded of them in their spans (ms), shard by shard."""
     found = []
+    own = {id(c): theirs for c, theirs in zip(plan.chosen, spans, strict=True)}
     for first, last in plan.shards:
         places = plan.places[first:last]
         given = read_shard(plan, plan.chosen[first:last], places)
-        own = {id(c): theirs for c, theirs in zip(plan.chosen, spans, strict=True)}
         recordings = [
             wide(recording, given.scales[recording.candidate.target], *span)
             for recording in recordings_of(plan, given, places)

@@ -90,8 +90,8 @@ class Changes:
 class BaseEstimate:
     """A base in milli with its interval, from `changes` changes in `hours` different hours.
 
-    `starting` is what a pod uses that has just come, where that is another thing and the base is
-    of pods that went: those do not start. None: pods that come show the same base.
+    `starting`: usage of a pod that has just come, where it differs from the base. The base is then
+    that of pods that went. None: no difference.
     """
 
     interval: Interval

@@ -23,6 +23,7 @@ from hpabatch.engine.fit.workload import ASSUMED, FITTED, GIVEN, GUESSED, NOT_ID
 from hpabatch.engine.fleet.candidates import UNKNOWN_DRIVER
 from hpabatch.model.plant import AGE, BACKLOG, DIVISIBLE, PER_POD, TOTAL, signal_name
 from hpabatch.model.settings.overrides import SignalOverride
+from hpabatch.model.settings.setting import DEFAULT_FLAGS
 
 OF_PODS: Final = (DIVISIBLE, PER_POD, AGE)
 OF_TOTALS: Final = (TOTAL, BACKLOG)
@@ -32,7 +33,7 @@ SAYS_NOTHING: Final = "its name says nothing"
 MIDDLE: Final = 0.5  # of the elasticity: halfway between the hypotheses
 EMPTY_SHARE: Final = 0.05  # of the cells: a queue that is empty more often shows no rate
 FALL_QUANTILE: Final = 0.99
-TOLERATED: Final = 1.1  # times a target: the default tolerance
+TOLERATED: Final = 1 + DEFAULT_FLAGS.tolerance  # times a target
 FIXED: Final = 0.03  # of the mean: median distance from a fixed total that counts as one
 ASKING_SHARE: Final = 0.01  # of the samples, above which a resource counts as asking for more pods
 WIDER: Final = 1.3

@@ -1,8 +1,8 @@
 """HPAs that are most worth a look, with reasons: one table of rules over a summary.
 
 A rule reads one row of `engine.replay.summary`, says for which part of the time it applies, and
-gives one sentence with its numbers. An HPA is named once, with its first reasons, of which a failed
-metric is the first. It is ranked by the highest score:
+gives one sentence with its numbers. An HPA has one row with up to three reasons, by score; a failed
+metric comes first. It is ranked by the highest score:
 
     score = weight * (1/2 + share/2)
 
@@ -390,7 +390,7 @@ def rank_attention(summary: pl.DataFrame, top: int) -> pl.DataFrame:
         .agg(
             pl.col("rule").first(),
             score=pl.col("highest").first(),
-            why=pl.col("why").head(MOST_REASONS).str.join("; "),
+            why=pl.col("why").head(MOST_REASONS).str.join(". Also: "),
         )
         .head(top)
         .with_row_index("rank", offset=1)

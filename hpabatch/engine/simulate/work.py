@@ -146,8 +146,8 @@ def ceilings_told(without: Mapping[Key, bool], history: str) -> list[str]:
 def ratios_told(plan: ReplayPlan) -> list[str]:
     """Return a sentence for each source of which only the ratio of scale to targets is known."""
     return [
-        f"{words}; with targets alike nobody can tell which, so results are relative to today's "
-        "target, base usage included"
+        "results, base usage included, are relative to today's target, as the recording cannot "
+        f"tell scaled samples from other targets: {words}"
         for words in ratios_words(plan.ratios, plan.lenses)
     ]
 

@@ -98,6 +98,9 @@ def _wish(metric: facts.MetricFact, combination: facts.Combination, current: int
     return f"{place}, which {wish}"
 
 
+_COUNTED: Final = (facts.READY, facts.UNREADY, facts.MISSING)
+
+
 def _surge(metric: facts.MetricFact, current: int) -> str:
     """Return which pods a metric counted if its target had others than its spec asked for.
 
@@ -112,10 +115,8 @@ def _surge(metric: facts.MetricFact, current: int) -> str:
         return ""
     surplus = "a rollout's surge, or a change of size under way"
     reason = surplus if had > current else "some were not created yet"
-    return f"the {count_text(had, 'pod')} that the target had while {current} were asked ({reason})"
-
-
-_COUNTED: Final = (facts.READY, facts.UNREADY, facts.MISSING)
+    pods = count_text(had, "pod")
+    return f"the {pods} that the workload had while its spec asked for {current} ({reason})"
 
 
 def _foreign_reasons(metric: facts.MetricFact) -> Iterator[str]:

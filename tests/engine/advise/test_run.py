@@ -718,6 +718,6 @@ def test_advice_is_relative_to_a_target_whose_scale_is_not_known() -> None:
     (plain,) = recommend(result, options(), put).items
     assert item.notes == (
         *plain.notes,
-        "relative to today's target: east: resource/cpu scale 1.25, or all targets / 1.25, which "
-        "the recording cannot tell apart",
+        "relative to today's target, as the recording cannot tell scaled samples from other "
+        "targets: east: resource/cpu scale 1.25, or all targets / 1.25",
     )

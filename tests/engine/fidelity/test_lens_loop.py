@@ -205,13 +205,13 @@ def test_a_ratio_alone_is_told_and_applied_if_asked_for(
     assert sweep.evidence["ratio"].startswith(f"{told}instead of 60, or requests ")
     assert sweep.evidence["ratio"].endswith(" % (not applied; --lens ratio applies it)")
     (note,) = [note for note in sweep.notes if "relative to today's target" in note]
-    assert note.startswith(told)
+    assert told in note
     applied = plan_sweep(history, PARAMETERS, options, see=seen_through("ratio"))
     assert applied.plan.ratios == (ratio,)
     assert [seen.scale for seen in applied.plan.lenses] == [ratio.scale]
     assert applied.evidence["ratio"].endswith(" % (applied)")
     (note,) = [note for note in applied.notes if "relative to today's target" in note]
-    assert note.startswith(told)
+    assert told in note
 
 
 def test_plants_are_scored_as_they_are_simulated(late: History, tmp_path: Path) -> None:

@@ -188,11 +188,11 @@ def test_a_failed_metric_is_the_first_of_several_reasons() -> None:
         5,
     )
     assert found.select("rule", "score").rows() == [("failing_metric", 85.0)]
-    assert found["why"][0].split("; ")[:2] == [
+    assert found["why"][0].split(". Also: ")[:2] == [
         "a metric failed for 1 h 12 m (gone), which kept it from scaling in for 14 m",
-        "at maxReplicas 8 for 24 h",
+        "at maxReplicas 8 for 24 h; the metrics asked for up to 9",
     ]
-    assert found["why"][0].endswith("; minReplicas = maxReplicas = 8: it can never act")
+    assert found["why"][0].endswith(". Also: minReplicas = maxReplicas = 8: it can never act")
 
 
 def test_a_low_match_is_told_before_what_rests_on_it() -> None:

@@ -70,15 +70,16 @@ def said(explanation: Explanation) -> str:
          "replicas"),
         (last(hpa_spec(object_metric(average="30")), tick(0, 2, [], [total(91_000)], status=3)),
          "goes from 2 to 3 replicas: hits is at 91 in all (target 30 a pod), which is on target "
-         "for the 3 pods that the target had while 2 were asked (a rollout's surge, or a change of "
-         "size under way), so it asks for 3 replicas"),
+         "for the 3 pods that the workload had while its spec asked for 2 (a rollout's surge, "
+         "or a change of size under way), so it asks for 3 replicas"),
         (last(hpa_spec(object_metric(average="30")), tick(0, 4, [], [total(91_000)], status=3)),
          "goes from 4 to 3 replicas: hits is at 91 in all (target 30 a pod), which is on target "
-         "for the 3 pods that the target had while 4 were asked (some were not created yet), so it "
-         "asks for 3 replicas"),
+         "for the 3 pods that the workload had while its spec asked for 4 (some were not "
+         "created yet), so it asks for 3 replicas"),
         (of_pods(CPU, some(13, 720), 10), "goes from 10 to 16 replicas: cpu is at 72% of the "
          "requests (target 60%), which asks for 16 replicas, as it counts the 13 pods that the "
-         "target had while 10 were asked (a rollout's surge, or a change of size under way)"),
+         "workload had while its spec asked for 10 (a rollout's surge, or a change of size under "
+         "way)"),
         (of_pods(CPU, some(2, 100) + some(1, 1800), 3), "stays at 3 replicas: cpu is at 66% of the "
          "requests (target 60%), within the tolerance; its pods differ: 10% (p0) to 180% "
          "(p2)"),
