@@ -91,7 +91,7 @@ def seen_through(truth: Truth, lens: Lens) -> Truth:
     }
     plant = replace(
         workload.plant,
-        signals={CPU: signal, name: replace(signal, api=CUSTOM)},
+        signals={**workload.plant.signals, name: replace(signal, api=CUSTOM)},
         pipelines=pipelines,
     )
     work = {**workload.work, name: workload.work[CPU]}
