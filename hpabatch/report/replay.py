@@ -60,9 +60,9 @@ HEADS: Final = (
     Head.of(SUMMARY["applied_mean"], "RECORDED"),
     Head.of(SUMMARY["decided_mean"], "DECIDED"),
     Head.of(SUMMARY["agreement_share"], "MATCH"),
-    Head("REVERSALS", "rescales against the direction of the one before"),
-    Head("AT MIN", "share of the ticks bound by minReplicas"),
-    Head("AT MAX", "share of the ticks bound by maxReplicas"),
+    Head("REVERSALS", "recorded changes of size against the direction of the one before"),
+    Head("AT MIN", "share of the ticks in which minReplicas held it: the metrics asked for fewer"),
+    Head("AT MAX", "share of the ticks in which maxReplicas held it: the metrics asked for more"),
     Head("HELD", "share of the ticks bound by a window, a policy or a disabled direction"),
     Head("FAILED", "share of the ticks with a failed metric"),
 )

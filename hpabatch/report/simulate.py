@@ -44,8 +44,7 @@ HEADS: Final = (
     HPA,
     Head(
         "SETTING",
-        "all are simulated; as recorded: with the HPA as it was in force; proposed: with that of "
-        "the manifests",
+        "all are simulated; today: with the recorded HPA; proposed: with that of the manifests",
         left=True,
     ),
     Head("CAPACITY", "the work that one pod is meant to do; `*`: assumed"),
@@ -58,7 +57,7 @@ HEADS: Final = (
     Head("UNSERVED", "unserved work, or waiting work where it queues, in units times seconds"),
     Head("RESCALES", "number of rescales"),
     Head("REVERSALS", "rescales against the direction of the one before"),
-    Head("AT MAX", "minutes at maxReplicas while the metrics asked for more"),
+    Head("AT MAX", "minutes in which maxReplicas held it: the metrics asked for more"),
     Head("REGRET", "surplus and missing pod-hours, in percent of those of a perfect forecast"),
     Head("SPEED-UP", "elastic speed-up against the recorded setting; above 1 is better"),
     Head("", "`?`: the row is not to be relied on"),
@@ -207,8 +206,8 @@ def _totals(measures: pl.DataFrame) -> Iterator[str]:
 
 
 def _setting(name: str) -> str:
-    """Return the name of a setting: that of the history is simulated, too, as any other."""
-    return f"as {name}" if name.startswith(RECORDED) else name
+    """Return the name of a setting: "recorded" is of the HPA only, its sizes are simulated."""
+    return f"today{name.removeprefix(RECORDED)}" if name.startswith(RECORDED) else name
 
 
 def _grid(measures: pl.DataFrame, facts: Facts, self_judged: Collection[tuple[str, ...]]) -> Grid:

@@ -74,7 +74,7 @@ def test_the_table(plan: CapacityPlan) -> None:
     assert fleet[3:10] == ["2/3", "8", "4", "24", "24", "24", "24"]
     (hpa,) = [r for r in lines_with(text, "shop/web") if r[1] == "1"]
     assert hpa[:13] == [
-        "shop/web", "1", "1", "4", "1", "6", "6", "6", "6", "1", "43%", "2m", "2025-10-09",
+        "shop/web", "1", "1", "4", "1", "6", "6", "6", "6", "1", "2m", "2025-10-09", "08:55",
     ]  # fmt: skip
     (least,) = [r for r in lines_with(text, "jobs/bound", "%") if r[1] == "1"]
     assert least[4:10] == [">1", ">6", ">6", ">6", ">6", "1"]

@@ -99,7 +99,7 @@ SUMMARY: Final = table(
         minutes, or do not act at 0
     foreign_told string: the first three of them in words; null: none
     rescales integer: ticks in which the rules would have written another size
-    reversals integer: how often two such rescales that follow each other have opposite
+    reversals integer: how often two recorded changes of size that follow each other have opposite
         directions
     reversals_per_day number: the same for a day
     at_min_share number: bound by min or forced_min

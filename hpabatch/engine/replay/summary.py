@@ -245,11 +245,11 @@ def _shares(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _reversals(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Return how often an HPA's rescales changed direction; ticks without one do not matter."""
-    up = pl.col("desired") > pl.col("replicas")
+    """Return how often recorded sizes changed direction; ticks without a change do not matter."""
+    up = pl.col("applied") > pl.col("replicas")
     turned = (up != up.shift(1)) & (pl.col("lane") == pl.col("lane").shift(1))
     return (
-        rows.filter("rescaled")
+        rows.filter(pl.col("applied") != pl.col("replicas"))
         .select("lane", reversals=turned)
         .group_by("lane")
         .agg(pl.col("reversals").sum().cast(pl.Int64))

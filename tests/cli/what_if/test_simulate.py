@@ -39,14 +39,15 @@ def rows_of(result: Result) -> list[dict[str, str]]:
 
 @pytest.mark.compiled
 def test_the_table_names_rules_and_model() -> None:
-    result = run(str(DEMO), *ONE)
+    result = run(str(DEMO), *ONE, "--growth", "1.4")
     assert result.exit_code == EXIT_OK
+    assert "as recorded" not in result.stdout
     assert "rules of Kubernetes 1.38" in result.stdout
     assert "docs/simulation.md" in result.stdout
     assert "shop/checkout" in result.stdout
     assert "COST" not in result.stdout
-    assert "pod-hours: as recorded " in result.stdout
-    assert "as recorded, simulated: 1 HPA, " in result.stdout
+    assert "pod-hours: today " in result.stdout
+    assert "today, simulated: 1 HPA, " in result.stdout
     assert " recorded: " not in result.stdout
     assert result.stderr.count("ceiling assumed: no limit of a pod's usage is known") == 1
     assert "for 1 of 1 HPA (shop/checkout)" in result.stderr
@@ -114,7 +115,7 @@ def test_a_new_target_is_not_measured_against_the_old_one(tmp_path: Path) -> Non
         result = run(str(DEMO), "--where", both, "--for", "2h", "--hpas", str(place))
         # Pod-hours of one HPA are not compared with those of two.
         assert "2 HPAs simulated; pod-hours of the 1 under every setting: " in result.stdout
-        assert "as recorded, simulated: 1 HPA, " in result.stdout
+        assert "today, simulated: 1 HPA, " in result.stdout
         assert "* capacity assumed: usage of " in result.stdout
         assert "state it in --plant" in result.stdout
         screens.append(result.stdout)

@@ -152,6 +152,13 @@ def test_a_quiet_hpa_is_not_worth_a_look() -> None:
     assert rank_attention(QUIET, 5).is_empty()
 
 
+def test_recorded_sizes_that_flap_are_worth_a_look() -> None:
+    """A controller of another kind flapped where the rules hold the size."""
+    flaps = [{"replicas": 3 + k % 2, "applied": 4 - k % 2, "desired": 3 + k % 2} for k in range(6)]
+    found = rank_attention(summarize(decisions(flaps), hpas("cart")), 5)
+    assert "changed its direction 5 times" in found["why"][0]
+
+
 def test_an_hpa_without_ticks_is_not_worth_a_look() -> None:
     assert rank_attention(row(ticks=0, min_replicas=5, max_replicas=5), 5).is_empty()
 

@@ -85,7 +85,7 @@ def naive(rows: list[dict[str, Any]]) -> dict[str, Any]:
         begun = row["ts"] if before is not None and before["replicas"] == 0 else begun
         limited = row["binding"] in SHARES["policy_up_share"]
         later += limited and row["ts"] - begun > timedelta(minutes=5)
-    ups = [r["desired"] > r["replicas"] for r in rows if r["rescaled"]]
+    ups = [r["applied"] > r["replicas"] for r in rows if r["applied"] != r["replicas"]]
     reversals = sum(a != b for a, b in pairwise(ups))
     finite = [r["ratio"] for r in rows if r["ratio"] not in (None, float("inf"))]
     applied_mean = sum(r["applied"] for r in rows) / len(rows)
@@ -106,7 +106,7 @@ def naive(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "first_mismatch_ts": next((r["ts"] for r in able if r["applied"] != decided(r)), None),
         "undecided_share": 1 - len(able) / len(rows),
         "recorded_changes": sum(r["applied"] != r["replicas"] for r in rows),
-        "rescales": len(ups),
+        "rescales": sum(bool(r["rescaled"]) for r in rows),
         "reversals": reversals,
         "reversals_per_day": reversals * 24 / hours if hours else 0.0,
         "ambiguous_share": share(
