@@ -228,6 +228,7 @@ def _ramp_json(ramp: Ramp | None) -> dict[str, object] | None:
 
 
 def _metric_json(metric: MetricAnalysis) -> dict[str, object]:
+    unknown = metric.divides is None
     return {
         "signal": plain(metric.signal),
         "target_type": KINDS[metric.kind],
@@ -235,13 +236,13 @@ def _metric_json(metric: MetricAnalysis) -> dict[str, object]:
         "target_milli": metric.target_milli,
         "request_milli": metric.request_milli,
         "base_milli": metric.base_milli,
-        "divides": metric.per_pod,
+        "divides": metric.divides,
         "complete": metric.complete,
         "error": metric.error,
         "dead_bands": [asdict(band) for band in metric.bands],
         "smallest": None if metric.smallest is None else asdict(metric.smallest),
-        "resting": [_piece_json(piece) for piece in metric.pieces],
-        "cycles": [_cycle_json(timed) for timed in metric.cycles],
+        "resting": None if unknown else [_piece_json(piece) for piece in metric.pieces],
+        "cycles": None if unknown else [_cycle_json(timed) for timed in metric.cycles],
     }
 
 
@@ -301,7 +302,7 @@ def _flat_metric(analysis: Analysis, metric: MetricAnalysis) -> dict[str, object
         "request_milli": metric.request_milli,
         "base_milli": metric.base_milli,
         "error": metric.error,
-        "cycles": len(metric.cycles),
+        "cycles": None if metric.divides is None else len(metric.cycles),
         "several_resting_share": several_share(metric),
     }
     places = (

@@ -59,14 +59,17 @@ def _metric_lines(analysis: Analysis, metric: MetricAnalysis) -> Iterator[str | 
         yield f"  {len(shown)} of the sizes {sizes}: --at-size N adds another, -o json has all"
     if metric.smallest is not None:
         yield from _smallest_lines(analysis, metric, metric.smallest)
-    yield from _resting_lines(metric)
-    yield from _cycle_lines(metric)
+    if metric.divides is not None:
+        yield from _resting_lines(metric)
+        yield from _cycle_lines(metric)
 
 
 def _assumption(metric: MetricAnalysis) -> str:
     if not metric.per_pod:
         return "a constant value, whatever the number of replicas"
     parts = ["a constant total that divides among the pods"]
+    if metric.divides is None:
+        parts = ["whether pods share it is not known"]
     if metric.request_milli is not None:
         parts.append(f"each taken to request {amount_text(metric, metric.request_milli)}")
     if metric.base_milli:
@@ -102,7 +105,7 @@ def _sizes_that_matter(metric: MetricAnalysis) -> Iterator[int]:
 def _band_row(metric: MetricAnalysis, band: Band) -> tuple[str, ...]:
     stay = stay_text(metric, band.size)
     goals = tuple("-" if goal is None else str(goal) for goal in (band.up_to, band.down_to))
-    if band.empty:
+    if band.empty or metric.divides is None:
         return str(band.size), stay, "-", "-", *goals
     if metric.per_pod:
         low = max((band.low_milli or 0) - metric.base_milli, 0) * band.size

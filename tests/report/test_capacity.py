@@ -76,7 +76,7 @@ def test_the_table(plan: CapacityPlan) -> None:
     assert hpa[:13] == [
         "shop/web", "1", "1", "4", "1", "6", "6", "6", "6", "1", "2m", "2025-10-09", "08:55",
     ]  # fmt: skip
-    (least,) = [r for r in lines_with(text, "jobs/bound", "%") if r[1] == "1"]
+    (least,) = [r for r in lines_with(text, "jobs/bound", ">1") if r[1] == "1"]
     assert least[4:10] == [">1", ">6", ">6", ">6", ">6", "1"]
     assert least[-1] == "?"
     assert "\x1b" not in text

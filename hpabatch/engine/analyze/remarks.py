@@ -159,12 +159,12 @@ def _limits(analysis: Analysis, metric: MetricAnalysis) -> Iterator[Remark]:
         if one is not None and one.high_milli is not None and one.up_to is not None:
             text += f"; one pod stays up to {one.high_milli / 1000:g}, more gives {one.up_to}"
         yield Remark("plain_value", text)
-    if metric.signal.endswith("/memory"):
+    if metric.divides is None:
         text = (
-            f"{metric.signal} is taken to divide among the pods; memory that is not given back has"
-            " no way down"
+            f"{metric.signal}: do pods share it (state --base memory=PCT, what each has of its own), "
+            "or does each have its own? Where it rests is not known until then"
         )
-        yield Remark("memory_divides", text)
+        yield Remark("memory_kind", text)
     if not metric.complete:
         last = metric.bands[-1].size if metric.bands else 0
         text = f"{metric.signal}: of these many sizes only {len(metric.bands)} were looked at"

@@ -3,7 +3,7 @@
 Every number comes from the rules. Assumptions: all pods are ready and alike, none is at
 its ceiling, samples are up to date. The work behind a pod metric is a constant total that divides
 among the pods; the value of an Object or External metric is constant and does not depend on the
-number of pods.
+number of pods. Whether pods share their memory is not assumed: a stated base says that they do.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class MetricAnalysis:
     `signal` is `model.plant.signal_name`; the target is `target_pct` for utilization, else
     `target_milli`. `bands` are by ascending size. `pieces` cover all demands from 0 on; they are
     empty where not all sizes were looked at (`complete` False). `error` says why there is nothing;
-    then `smallest` is None.
+    then `smallest` is None. `divides`: whether the demand is divided among the pods; None: it is
+    not known, so there are no pieces and cycles.
     """
 
     signal: str
@@ -75,6 +76,7 @@ class MetricAnalysis:
     request_milli: int | None
     base_milli: int
     per_pod: bool
+    divides: bool | None
     complete: bool
     bands: tuple[Band, ...]
     pieces: tuple[Piece, ...]
@@ -167,6 +169,10 @@ def _analyze_metric(
         sizes = sorted({*sizes, asked.size})
     bands = [dead_band(meter, moves, size) for size in sizes]
     has_pods = bool(bands) and bands[-1].size > 0
+    divides = None if _is_unstated_memory(metric.metric, assumed) else meter.per_pod
+    smallest = smallest_changes(ruled, meter, moves, bands, asked) if has_pods else None
+    if smallest is not None and divides is None:
+        smallest = replace(smallest, pod_more=None, below_max=None)
     return MetricAnalysis(
         signal=signal_name(metric.metric),
         kind=metric.kind,
@@ -175,12 +181,15 @@ def _analyze_metric(
         request_milli=meter.request_milli if utilization else None,
         base_milli=meter.base_milli,
         per_pod=meter.per_pod,
+        divides=divides,
         complete=complete,
         bands=tuple(bands),
-        pieces=pieces(meter, moves, bands) if complete else (),
-        cycles=tuple(_timed(ruled, meter, cycles(meter, moves, bands))),
+        pieces=pieces(meter, moves, bands) if complete and divides is not None else (),
+        cycles=()
+        if divides is None
+        else tuple(_timed(ruled, meter, cycles(meter, moves, bands))),
         error=metric.error,
-        smallest=smallest_changes(ruled, meter, moves, bands, asked) if has_pods else None,
+        smallest=smallest,
     )
 
 
@@ -216,13 +225,19 @@ def _assumed_amounts(metric: RuledMetric, assumed: Assumed) -> tuple[int, int]:
     default = DEFAULT_REQUESTS.get(resource, 1000)
     request = assumed.request_milli.get(resource, default)
     whole = request if metric.kind == codes.RESOURCE_UTILIZATION else max(metric.target_milli, 0)
-    return request, whole * _base_pct(metric.metric, assumed.base_pct) // 100
+    return request, whole * (_base_pct(metric.metric, assumed.base_pct) or 0) // 100
 
 
-def _base_pct(metric: MetricSpec, stated: Mapping[str, int]) -> int:
+def _base_pct(metric: MetricSpec, stated: Mapping[str, int]) -> int | None:
+    """Return the stated base of a metric, None without."""
     signal = signal_name(metric)
     name = signal.partition("{")[0].rpartition("/")[2]
-    return next((stated[key] for key in (signal, name, ONLY_METRIC) if key in stated), 0)
+    return next((stated[key] for key in (signal, name, ONLY_METRIC) if key in stated), None)
+
+
+def _is_unstated_memory(metric: MetricSpec, assumed: Assumed) -> bool:
+    """Say whether pods may each have this usage of their own, as nothing says they share it."""
+    return _resource(metric) == "memory" and _base_pct(metric, assumed.base_pct) is None
 
 
 def _resource(metric: MetricSpec) -> str:

@@ -132,7 +132,7 @@ def test_slow_ramps() -> None:
 
 def test_assumptions_and_limits() -> None:
     assert told(object_metric(value="5"))["plain_value"].startswith("object/Ingress/web/hits: a pl")
-    assert told(resource(70, name="memory"))["memory_divides"].startswith("resource/memory is")
+    assert told(resource(70, name="memory"))["memory_kind"].startswith("resource/memory: do pods")
     assert told(resource(30), assumed=Assumed({"cpu": 1}), high=9)["no_dead_band"].endswith(
         "no usage at all keeps it at 2, 3, 4, 5, 6 … (7 sizes) replicas"
     )

@@ -485,3 +485,14 @@ def test_policies_too_slow_to_settle(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_older_profile() -> None:
     analysis = analyze_hpa(hpa_spec(resource(50), high=5), profile=profile_for("1.36"))
     assert analysis.metrics[0].band(5) is not None
+
+
+def test_memory_that_is_not_stated_to_be_shared_has_no_resting_sizes() -> None:
+    spec = hpa_spec(resource(70, name="memory"), low=1, high=9)
+    (unknown,) = analyze_hpa(spec).metrics
+    assert (unknown.divides, unknown.pieces, unknown.cycles) == (None, (), ())
+    assert unknown.smallest is not None
+    assert (unknown.smallest.pod_more, unknown.smallest.below_max) == (None, None)
+    (stated,) = analyze_hpa(spec, assumed=Assumed(base_pct={"memory": 0})).metrics
+    assert stated.divides
+    assert stated.pieces
