@@ -152,7 +152,7 @@ class AdviseReport(RecommendReport):
                 name = printable(label(*item.key, with_cluster=many))
                 what = ", ".join(self.found.specs.changes(item.key, item.setting_id or 0))
                 yield f"first: {name}: {_urgent(what, rows[item.key])}"
-            yield from self._doubted(changes, rows, many, with_remedies=view.legend)
+            yield from self._doubted(changes, rows, many, verbose=view.legend)
         yield from self._others(KEEP, "keep", rows, many)
         yield from self._others(NONE, "no advice", rows, many)
         yield from self._at_max(rows, many)
@@ -179,7 +179,7 @@ class AdviseReport(RecommendReport):
         rows: Mapping[Any, Any],
         many: bool,
         *,
-        with_remedies: bool,
+        verbose: bool,
     ) -> Iterator[str]:
         """Yield why the first changes of each confidence below high are not surer."""
         doubted = [c for c in changes if c.confidence != CONFIDENCES[0]]
@@ -191,8 +191,8 @@ class AdviseReport(RecommendReport):
             row = rows[item.key]
             name = printable(label(*item.key, with_cluster=many))
             yield f"{item.confidence}: {name}"
-            yield from (f"  {doubt.why}" for doubt in item.doubts)
-            if row["surer"] and with_remedies:
+            yield from (f"  {d.long if verbose else d.why}" for d in item.doubts)
+            if row["surer"] and verbose:
                 yield f"  surer with {row['surer']}"
 
     def _others(

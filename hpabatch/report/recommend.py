@@ -15,6 +15,7 @@ from hpabatch.engine.advise.certificate import parameters
 from hpabatch.engine.advise.confidence import CONFIDENCES
 from hpabatch.engine.advise.frames import advice_frame, candidates_frame, folds_frame
 from hpabatch.engine.advise.run import Recommendations
+from hpabatch.engine.advise.unit import Key, key_of
 from hpabatch.engine.columns.recorded import recorded_name
 from hpabatch.engine.columns.sweep import ADVICE
 from hpabatch.engine.fit.workload import OPEN
@@ -119,7 +120,9 @@ class RecommendReport(Report):
             yield from _coarse(advised)
             yield ""
         if frame.height:
-            yield from _reasons(frame)
+            doubts = {item.key: item.doubts for item in self.found.items}
+            told = {k: "; ".join(d.long if view.legend else d.why for d in doubts[k]) for k in doubts}
+            yield from _reasons(frame, told)
 
     def basis(self) -> list[str]:
         """Return rules and what was asked for."""
@@ -261,8 +264,8 @@ def _sureness(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
     return percent(row["judged_saving_pct"], 1), training, share(row["better_share"]), walk
 
 
-def _reasons(frame: pl.DataFrame) -> Iterator[str]:
-    """Yield reasons and notes of the first HPAs with each answer."""
+def _reasons(frame: pl.DataFrame, doubts: Mapping[Key, str]) -> Iterator[str]:
+    """Yield reasons, doubts and notes of the first HPAs with each answer."""
     many = many_clusters(frame)
     for answer, words in ((CHANGE, "Change"), (KEEP, "Keep"), (NONE, "No advice")):
         rows = _sorted(frame.filter(pl.col("answer") == answer))
@@ -274,8 +277,8 @@ def _reasons(frame: pl.DataFrame) -> Iterator[str]:
             because = ", because" if answer == NONE else ":"
             notes = f" [{row['notes']}]" if row["notes"] else ""
             yield f"  {printable(row_label(row, many))}{because} {row['reasons']}{notes}"
-            if row["doubts"]:
-                yield f"    {row['confidence'] or 'also'}: {row['doubts']}"
+            if told := doubts[key_of(row)]:
+                yield f"    {row['confidence'] or 'also'}: {told}"
             if row["surer"] and answer != NONE:
                 yield f"    surer with: {row['surer']}"
         yield ""

@@ -135,7 +135,7 @@ def _comments(
     version = found.patch_version.rpartition("/")[2]
     yield f"{namespace}/{hpa}: {', '.join(found.specs.changes(item.key, item.setting_id or 0))}"
     yield f"confidence: {item.confidence}"
-    yield from (f"doubt: {doubt.why}" for doubt in item.doubts)
+    yield from (f"doubt: {doubt.long}" for doubt in item.doubts)
     yield (
         f"apply: kubectl patch horizontalpodautoscalers.{version}.autoscaling {shlex.quote(hpa)} "
         f"-n {shlex.quote(namespace)} --type strategic --patch-file {stem}.yaml"

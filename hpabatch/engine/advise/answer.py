@@ -58,7 +58,7 @@ def answer(found: Judged, facts: Facts) -> Answer:
         return _kept(
             found,
             facts,
-            f"too uncertain: {name_of(found, found.choice, facts)} is better than today's in only "
+            f"{name_of(found, found.choice, facts)} is better than today's in only "
             f"{sure.better_share:.0%} of the resamples of the training blocks (less than "
             f"{rules.least_better:.0%})",
         )
@@ -73,7 +73,8 @@ def _kept(found: Judged, facts: Facts, why: str) -> Answer:
             worst = tightest(stands, TODAY, labels, robust)
             broken = f"today's setting breaks the SLO on the {where} blocks: {worst}"
             return Answer(NONE, (why, broken) if found.choice != TODAY else (broken,))
-    doubts, reasons = [*unreliable_runs(found, facts), *tight_slo(found, TODAY, facts)], [why]
+    reasons = [f"nothing better found: {why}{_unjudged(found, facts)}"]
+    doubts = [*unreliable_runs(found, facts), *tight_slo(found, TODAY, facts)]
     if facts.baseless & set(found.unit.members):
         why = "its base is not known, and with one settings with fewer pods may save more"
         doubts.append(Doubt(LOW, why, STATED_BASE))
@@ -83,7 +84,7 @@ def _kept(found: Judged, facts: Facts, why: str) -> Answer:
     else:
         passed = list(passed_over(found, facts))
         doubts += passed
-        reasons += [f"but {doubt.why}" for doubt in passed[:1]]
+        reasons += [f"but {doubt.long}" for doubt in passed[:1]]
     # (one crowded week refutes it: against known plants "keep" was right less often than a change)
     doubts.append(Doubt(MEDIUM, "that nothing saves enough rests on the runs of all settings"))
     return Answer(KEEP, tuple(reasons), tuple(doubts))
@@ -145,9 +146,8 @@ def _against(found: Judged, facts: Facts) -> str:
 def _why_keep(found: Judged, facts: Facts) -> str:
     least, others = facts.options.rules.least_saving_pct, int(found.allowed[1:].sum())
     return (
-        f"nothing better found: none of {counted(others, 'other candidate')} holds the SLO and "
-        f"saves {least:g}% of {facts.options.goal.minimize} or more on the training blocks"
-        + _unjudged(found, facts)
+        f"none of {counted(others, 'other candidate')} holds the SLO and saves {least:g}% of "
+        f"{facts.options.goal.minimize} or more on the training blocks"
     )
 
 

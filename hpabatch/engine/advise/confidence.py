@@ -21,13 +21,20 @@ class Doubt(NamedTuple):
 
     Attributes:
         most: the highest confidence that it leaves.
-        why: what it is.
+        why: what it is, in a sentence of under 100 characters.
         remedy: what would make the answer surer; "": nothing that a user can do.
+        detail: names and words that the sentence leaves out; "": none.
     """
 
     most: str
     why: str
     remedy: str = ""
+    detail: str = ""
+
+    @property
+    def long(self) -> str:
+        """The sentence with its detail."""
+        return f"{self.why}: {self.detail}" if self.detail else self.why
 
 
 def confidence_of(doubts: Iterable[Doubt]) -> str:

@@ -159,13 +159,15 @@ def _plant(row: Mapping[str, Any]) -> Iterator[Doubt]:
     if row["problems"]:
         # (what that means for an answer hangs on the setting: see `answer`)
         most = MEDIUM if base_taken(row["problems"]) else LOW
-        why = f"plant: {row['problems']}"
-        yield Doubt(most, why, f"{STATED_BASE}, or more changes of size recorded")
+        first, _, others = row["problems"].partition("; ")
+        remedy = f"{STATED_BASE}, or more changes of size recorded"
+        yield Doubt(most, f"plant: {first}", remedy, others)
     if row["plant_unscored"] is not None:
-        why = f"plant: not checked against the recording, {row['plant_unscored']}"
-        yield Doubt(MEDIUM, why, "a longer history with more changes of size")
+        why, remedy = "plant: not checked against the recording", "more changes of size recorded"
+        yield Doubt(MEDIUM, why, remedy, row["plant_unscored"])
     elif row["plant_why_not"] is not None:
-        yield Doubt(MEDIUM, f"plant: {row['plant_why_not']}", STATED_BASE)
+        why = "plant: it does not predict the recorded usage well"
+        yield Doubt(MEDIUM, why, STATED_BASE, row["plant_why_not"])
     elif row["plant_skill"] is not None and row["plant_skill"] < USUAL_SKILL:
         why = f"plant: skill {row['plant_skill']:.2f}; a right model has {USUAL_SKILL:g} or more"
         yield Doubt(MEDIUM, why, STATED_BASE)
@@ -191,8 +193,8 @@ def _starts(row: Mapping[str, Any]) -> Iterator[Doubt]:
         return
     remedy = "when pods are ready, recorded (`columns.ready` or `lives.ready_after` of a map)"
     if assumed == TOTALS:
-        yield Doubt(MEDIUM, f"pods: {assumed}, so what they use while they start counts as work",
-                    "rows per pod")  # fmt: skip
+        why = "pods: only their total is recorded, so what they use while they start counts as work"
+        yield Doubt(MEDIUM, why, "rows per pod")
     elif share is None:
         yield Doubt(HIGH, f"{assumed}; changes of size show no usage of starts", remedy)
     else:
@@ -238,17 +240,17 @@ def lens_doubts(
         if seen:
             yield Doubt(
                 MEDIUM,
-                "the controller did not see what was recorded: its samples go through a lens "
-                f"({words_of(seen)})",
+                "the controller did not see what was recorded: its samples go through a lens",
                 "a recording of what the metrics API answers (`hpabatch record`)",
+                words_of(seen),
             )
         untold = lenses_of_spec(ratios, key[0], today[key])
         if untold:
             yield Doubt(
                 LOW,
-                "either the stated targets or the scale of the samples are not as stated "
-                f"({words_of(untold)}): the advice is relative to today's target",
+                "targets or the scale of samples are not as stated: advice is relative to today's",
                 "the scale stated in a lens file (--lens)",
+                words_of(untold),
             )
 
 
@@ -290,9 +292,9 @@ def rescales_off(unit: UnitBlocks) -> Iterator[Doubt]:
         if seen >= FEWEST_RESCALES and abs(ran - seen) > MOST_RESCALES_OFF * seen:
             yield Doubt(
                 MEDIUM,
-                f"model: {ran:.0f} rescales of {namespace}/{name} under today's setting, where "
-                f"{seen:.0f} were recorded",
+                f"model: {ran:.0f} rescales under today's setting, where {seen:.0f} were recorded",
                 "a look at what the model has otherwise (`hpabatch simulate`)",
+                f"{namespace}/{name}",
             )
 
 
@@ -319,8 +321,8 @@ def contradictions(unit: UnitBlocks, goal: Goal) -> Iterator[Doubt]:
             if not np.isnan(both).any() and kept[0] != kept[1]:
                 yield Doubt(
                     MEDIUM,
-                    f"model: {slo.text} of {namespace}/{name} today: recorded "
-                    f"{short_number(slo.shown(both[0]))}, modelled "
-                    f"{short_number(slo.shown(both[1]))}; the worse counts",
+                    f"model: {slo.text} today: recorded {short_number(slo.shown(both[0]))}, "
+                    f"modelled {short_number(slo.shown(both[1]))}; the worse counts",
                     "a look at what its pods do at their ceiling (`hpabatch simulate`)",
+                    f"{namespace}/{name}",
                 )

@@ -60,7 +60,7 @@ def advice_frame(found: Recommendations) -> pl.DataFrame:
             else found.specs.names[item.considered_id],
             "confidence": item.confidence,
             "reasons": "; ".join(item.reasons),
-            "doubts": "; ".join(doubt.why for doubt in item.doubts) or None,
+            "doubts": "; ".join(doubt.long for doubt in item.doubts) or None,
             "surer": "; ".join(remedies(item.doubts)) or None,
             "notes": "; ".join(item.notes),
             "goal": str(found.options.goal),

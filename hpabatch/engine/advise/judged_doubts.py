@@ -49,25 +49,28 @@ def passed_over(found: Judged, facts: Facts) -> Iterator[Doubt]:
     if best not in (None, TODAY):
         yield Doubt(
             MEDIUM,
-            f"{name_of(found, best, facts)} saves enough and only leaves less than "
-            f"{rules.margin:.0%} of the SLO free",
+            f"another setting saves enough and only leaves less than {rules.margin:.0%} of the SLO "
+            "free",
             "a wider SLO, or a smaller --margin",
+            name_of(found, best, facts),
         )
     elif nearly not in (None, TODAY):
         objective = found.trained.objective
         saved = saving_pct(float(objective[nearly]), float(objective[TODAY])) or 0.0
         yield Doubt(
             LOW,
-            f"{name_of(found, nearly, facts)} holds the SLO and saves {saved:.1f}%, just less than "
+            f"another setting holds the SLO and saves {saved:.1f}%, just less than "
             f"{rules.least_saving_pct:g}%",
             "a smaller --least-saving",
+            name_of(found, nearly, facts),
         )
     best = choose(found.unit, found.trained, easy, found.possible, blocks)
     if best not in (None, TODAY) and not found.allowed[best]:
         yield Doubt(
             LOW,
-            f"{name_of(found, best, facts)} may save enough: it asks pods for usage {RARE_WORDS}",
+            f"another setting may save enough: it asks pods for usage {RARE_WORDS}",
             "a time with a higher target, in small steps",
+            name_of(found, best, facts),
         )
     # (every other limit still counts, and so does one of saturation where a ceiling is known)
     unlimited = found.trained.without(SATURATED, found.unit.is_open)
@@ -75,9 +78,9 @@ def passed_over(found: Judged, facts: Facts) -> Iterator[Doubt]:
     if best not in (None, TODAY) and found.unit.is_open.any():
         yield Doubt(
             LOW,
-            f"{name_of(found, best, facts)} may save enough: only assumed ceilings speak "
-            "against it",
+            "another setting may save enough: only assumed ceilings speak against it",
             "limits of its pods recorded, or a ceiling stated in a plant file (--plant)",
+            name_of(found, best, facts),
         )
 
 
@@ -88,7 +91,7 @@ def unreliable_runs(found: Judged, facts: Facts) -> Iterator[Doubt]:
             why = facts.unusable.get((key, int(found.unit.settings[place])))
             if why:
                 whose = f"{key[1]}/{key[2]} under {name_of(found, place, facts)}"
-                yield Doubt(LOW, f"the run of {whose} cannot be relied on: {why}")
+                yield Doubt(LOW, "a run cannot be relied on", detail=f"{whose}: {why}")
 
 
 def _modelled_worse(found: Judged, facts: Facts) -> Iterator[Doubt]:

@@ -102,15 +102,15 @@ def test_a_lens_and_an_untold_scale_are_doubts_of_the_hpas_that_read_their_signa
     lag = {"signal": "resource/cpu", "cluster": "east", "lag_ms": 30_000}
     ratio = {"signal": "resource/cpu", "cluster": None, "scale": 1.2}
     (seen,) = lens_doubts(unit, today, {"lenses": [lag], "lens_ratios": []})
-    assert "(east: resource/cpu lag 30s)" in seen.why
+    assert seen.detail == "east: resource/cpu lag 30s"
     (told,) = lens_doubts(unit, today, {"lenses": [], "lens_ratios": [ratio]})
-    assert "relative to today's target" in told.why
+    assert "relative to today's" in told.why
     assert not list(lens_doubts(unit, today, {"lenses": [{**lag, "cluster": "west"}]}))
     assert not list(lens_doubts(unit, today, {"lenses": [{**lag, "signal": "pods/depth"}]}))
     assert not list(lens_doubts(unit, today, {}))
     others = [lag, {**lag, "cluster": "west"}, {**lag, "signal": "pods/depth"}]
     (seen,) = lens_doubts(unit, today, {"lenses": others, "lens_ratios": []})
-    assert "(east: resource/cpu lag 30s)" in seen.why
+    assert seen.detail == "east: resource/cpu lag 30s"
 
 
 CONTAINER = {
@@ -137,10 +137,10 @@ def test_a_lens_of_cpu_is_one_of_containers_and_of_the_default_metric(metrics: l
         recommend(replace(result, parameters=known), asked, put).items
         for known in (told, result.parameters)
     )
-    assert any("resource/cpu lag 30s" in doubt.why for doubt in item.doubts)
-    assert any("resource/cpu scale 1.2" in doubt.why for doubt in item.doubts)
-    assert item.notes[-1].startswith("relative to today's target: resource/cpu scale 1.2")
-    assert not any("resource/cpu" in doubt.why for doubt in plain[0].doubts)
+    assert any("resource/cpu lag 30s" in doubt.detail for doubt in item.doubts)
+    assert any("resource/cpu scale 1.2" in doubt.detail for doubt in item.doubts)
+    assert "other targets: resource/cpu scale 1.2" in item.notes[-1]
+    assert not any("resource/cpu" in doubt.long for doubt in plain[0].doubts)
     assert list(prospects(replace(result, parameters=told), asked).values()) == ["low"]
 
 

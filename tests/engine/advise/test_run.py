@@ -39,7 +39,10 @@ def options(*slos: str, **changes: Any) -> RecommendOptions:
 
 
 def advise(maker: SweepMaker, chosen: RecommendOptions | None = None) -> Recommendations:
-    return recommend(maker.result(), chosen or options(), put)
+    found = recommend(maker.result(), chosen or options(), put)
+    long = [d.why for item in found.items for d in item.doubts if len(d.why) >= 100]
+    assert not long, "a doubt is a sentence of under 100 characters, the rest its detail"
+    return found
 
 
 def one(
@@ -237,8 +240,8 @@ def test_a_broken_limit_is_a_change_though_it_costs_more() -> None:
         ({"censored_pct": 30.0}, "low", "demand: 30% of its work is only a lower bound"),
         ({"controller_answer": None}, "low", "fidelity was not measured"),
         ({"controller_answer": "cannot be told"}, "medium", "whether the stated settings are"),
-        ({"plant_unscored": "2 changes"}, "medium", "plant: not checked against the recording, 2"),
-        ({"plant_why_not": "skill 0.1"}, "medium", "plant: skill 0.1"),
+        ({"plant_unscored": "2 changes"}, "medium", "plant: not checked against the recording"),
+        ({"plant_why_not": "skill 0.1"}, "medium", "plant: it does not predict the recorded"),
         ({"plant_skill": 0.3}, "medium", "plant: skill 0.30; a right model has 0.6 or more"),
         ({"base_share": 0.4}, "medium", "base: 40% of a pod's usage is a fitted base"),
         ({"base_share": 0.3, "starts_assumed": AT_ONCE}, "high", "pods are taken as ready at once"),
@@ -248,7 +251,7 @@ def test_a_broken_limit_is_a_change_though_it_costs_more() -> None:
             "pods are taken as ready at once, as the history has them; one that starts "
             "uses 70% of a pod's usage",
         ),
-        ({"starts_assumed": TOTALS}, "medium", "pods: only the workload's size was recorded"),
+        ({"starts_assumed": TOTALS}, "medium", "pods: only their total is recorded"),
         ({"days": 13.0}, "medium", "history: 13.0 days are fewer than 14"),
         ({"days": 6.0}, "low", "history: 6.0 days are fewer than 14"),
     ],
@@ -276,7 +279,7 @@ def test_rescales_that_a_model_misses_by_more_than_half_leave_medium(
     ran: dict[int, Values] = {s: {**v, "rescales": [8] * 6} for s, v in CALM.items()}
     item = one(ran, recorded={"rescales": [recorded] * 6})
     assert (item.answer, item.confidence) == ("change", confidence)
-    told = [doubt.why for doubt in item.doubts if doubt.why.startswith("model: 48 rescales of ")]
+    told = [doubt.why for doubt in item.doubts if doubt.why.startswith("model: 48 rescales ")]
     assert len(told) == (confidence == "medium")
 
 
@@ -314,9 +317,10 @@ def test_judged_blocks_that_contradict_are_told() -> None:
     assert (broken.answer, broken.confidence) == ("keep", "low")
     assert broken.considered_id == 1
     assert broken.reasons == (
-        "target utilization 60 -> 70, chosen on the training blocks, breaks the SLO on the "
-        "judged ones: saturated_minutes at worst 30 minutes a week (limit "
-        "saturated_minutes<10/week)",
+        "nothing better found: target utilization 60 -> 70, chosen on the training blocks, breaks "
+        "the SLO on the judged ones: saturated_minutes at worst 30 minutes a week (limit "
+        "saturated_minutes<10/week); not judged: settings that differ in min, scaleUp, scaleDown, "
+        "tolerance, policies",
     )
     worse = one({0: weeks([100] * 6), 1: weeks([80] * 4 + [120] * 2)})
     assert (worse.answer, worse.confidence) == ("keep", "low")
@@ -370,8 +374,8 @@ def test_an_unknown_measure_gives_no_advice() -> None:
 def test_a_run_that_cannot_be_relied_on_lowers_the_confidence() -> None:
     item = one(CALM, unusable={1: "12% of the steps are outside"})
     assert (item.answer, item.confidence) == ("change", "low")
-    assert [doubt.why for doubt in item.doubts] == [
-        "the run of shop/api under target utilization 60 -> 70 cannot be relied on: 12% of "
+    assert [doubt.long for doubt in item.doubts] == [
+        "a run cannot be relied on: shop/api under target utilization 60 -> 70: 12% of "
         "the steps are outside",
     ]
 
@@ -382,11 +386,9 @@ def test_what_runs_outside_of_the_recorded_is_no_candidate() -> None:
     came_to = {0: weeks([100] * 6, **none), 1: weeks([80] * 6, **none, outside_minutes=outside)}
     found = advise(SweepMaker(GRID).add("api", came_to, ceiling="open"))
     assert (found.items[0].answer, found.items[0].confidence) == ("keep", "low")
-    assert (
-        found.items[0]
-        .doubts[0]
-        .why.startswith("target utilization 60 -> 70 may save enough: it asks pods for")
-    )
+    doubt = found.items[0].doubts[0]
+    assert doubt.why.startswith("another setting may save enough: it asks pods for")
+    assert doubt.detail == "target utilization 60 -> 70"
     assert found.units[0].why_not[1].startswith("51% of its steps are outside")
     assert candidates_frame(found)["on_front"].to_list()[:2] == [True, False]
 
@@ -408,8 +410,9 @@ def test_keep_by_assumed_ceilings_alone_is_of_low_confidence() -> None:
     }
     item = one(came_to, ceiling="open")
     assert (item.answer, item.confidence) == ("keep", "low")
-    assert item.doubts[0].why == (
-        "target utilization 60 -> 70 may save enough: only assumed ceilings speak against it"
+    assert item.doubts[0].long == (
+        "another setting may save enough: only assumed ceilings speak against it: "
+        "target utilization 60 -> 70"
     )
 
 
@@ -580,7 +583,8 @@ def test_an_unsure_saving_keeps() -> None:
     item = one(swinging, options(least_better=0.95))
     assert item.answer == "keep"
     assert item.setting_id == 0
-    assert item.reasons[0].startswith("too uncertain: target utilization 60 -> 70 is better than ")
+    assert item.reasons[0].startswith("nothing better found: target utilization 60 -> 70 is better")
+    assert "; not judged: settings that differ in min, " in item.reasons[0]
 
 
 def test_one_block_leaves_nothing_to_judge_on() -> None:
@@ -609,8 +613,8 @@ def test_the_doubts_of_a_member_are_those_of_its_group() -> None:
     maker.add("b", CALM, unit="web", unusable={0: "11% of the steps are outside"})
     a, b = advise(maker).items
     assert (a.answer, b.answer) == ("change", "change")
-    assert [doubt.why for doubt in a.doubts] == [
-        "the run of shop/b under today's setting cannot be relied on: 11% of the steps are outside",
+    assert [doubt.long for doubt in a.doubts] == [
+        "a run cannot be relied on: shop/b under today's setting: 11% of the steps are outside",
     ]
     assert a.doubts == b.doubts
 
