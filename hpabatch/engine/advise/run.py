@@ -106,6 +106,10 @@ class Recommendations:
             if item.answer == CHANGE and item.confidence == MEDIUM and item.key not in written
         ]
 
+    def changes(self, item: Recommendation) -> str:
+        """Return what changes in an HPA's spec: `target 60 -> 78, minReplicas 4 -> 2`."""
+        return ", ".join(self.specs.changes(item.key, item.setting_id or TODAY_ID))
+
     @property
     def patch_version(self) -> str:
         """Return the API version that patches are for."""
