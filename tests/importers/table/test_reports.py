@@ -175,7 +175,9 @@ NAME    REFERENCE        TARGETS                         MINPODS   MAXPODS   REP
 my-hpa  Deployment/cart  <unknown>/500m (avg), 20%/80%   2         5         3          16d
 """
 UNKNOWN_CPU = DESCRIBE.replace("95% (950m)", "<unknown>")
-MEMORY = "  resource memory on pods  (as a percentage of request):  120% (240Mi) / 80%\nMin replicas:"
+MEMORY = (
+    "  resource memory on pods  (as a percentage of request): 120% (240Mi) / 80%\nMin replicas:"
+)
 PARTS = [
     (FAILED, "stays at 3 replicas: 1 of its 2 metrics failed"),
     (FAILED.replace("20%/80%", "120%/80%"), "goes from 3 to 5 replicas"),
