@@ -151,7 +151,7 @@ class Advice(Result):
     @cached_property
     def patches(self) -> dict[str, str]:
         """By `namespace.hpa.yaml` (and `.json`) the patches and certificates as strings."""
-        return recommendation_files(self.found)
+        return recommendation_files(self.found)[0]
 
 
 def open_sweep(path: Path | str) -> Sweep:

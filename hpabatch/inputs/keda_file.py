@@ -23,7 +23,6 @@ _INT32: Final = 2**31 - 1
 _NOT_READ: Final = ("pollingInterval", "cooldownPeriod", "initialCooldownPeriod")
 _CONFIG: Final = "spec.advanced.horizontalPodAutoscalerConfig"
 _PLACES: Final = {
-    "behavior": f"{_CONFIG}.behavior",
     "horizontalPodAutoscalerConfig": _CONFIG,
     "restoreToOriginalReplicaCount": "spec.advanced.restoreToOriginalReplicaCount",
     "scalingModifiers": "spec.advanced.scalingModifiers",
@@ -38,6 +37,7 @@ _PLACES: Final = {
 """Where KEDA reads fields that are often indented too little or too much."""
 _HPA_FIELDS: Final = {
     "minReplicas": "spec.minReplicaCount", "maxReplicas": "spec.maxReplicaCount",
+    "behavior": f"{_CONFIG}.behavior",
 }  # fmt: skip
 _TARGET_KEYS: Final = (
     "threshold", "thresholdValue", "targetMetricValue", "targetQueryValue", "queryValue",
@@ -67,7 +67,8 @@ def read_scaled_object(manifest: Place, mistakes: Mistakes) -> ScaledObject | No
         return None
     for problem in decode_hpa(found.document())[1]:
         if problem.severity is Severity.error:
-            mistakes.add(manifest.problem(f"the HPA of it would not be valid: {problem}"))
+            mistake = _in_scaled_object(str(problem))
+            mistakes.add(manifest.problem(f"the HPA of it would not be valid: {mistake}"))
     return found
 
 
@@ -87,10 +88,7 @@ def hpa_of_scaled_object(manifest: Place) -> tuple[HPA, list[Problem]]:
         problems = [Problem("", mistake) for mistake in mistakes.found]
         return HPA(name, namespace, api_version=version), problems
     hpa, problems = decode_hpa(scaled.document())
-    problems = [
-        replace(item, path=item.path.replace("spec.behavior", f"{_CONFIG}.behavior", 1))
-        for item in problems
-    ]
+    problems = [replace(item, path=_in_scaled_object(item.path)) for item in problems]
     problems += [Problem(path, _unknown(path), Severity.warning) for path in scaled.unknown]
     problems += [
         Problem(
@@ -115,10 +113,18 @@ def in_fields_of(hpa: HPA, complaint: str) -> str:
     """Return a complaint about an HPA; of a ScaledObject's by that one's fields and name."""
     if not hpa.api_version.startswith(GROUP):
         return complaint
+    complaint = _in_scaled_object(complaint)
     for name, path in _HPA_FIELDS.items():
-        complaint = complaint.replace(f"spec.{name}", path)
         complaint = complaint.replace(f"`{name}`", f"`{path.rpartition('.')[2]}`")
     return f"ScaledObject {dict(hpa.labels)['app.kubernetes.io/part-of']}: {complaint}"
+
+
+def _in_scaled_object(path: str) -> str:
+    """Return a path in the HPA, or what begins with one, as the place in its ScaledObject."""
+    for name, place in _HPA_FIELDS.items():
+        if path.startswith(f"spec.{name}"):
+            return place + path.removeprefix(f"spec.{name}")
+    return path
 
 
 def _unknown(path: str) -> str:

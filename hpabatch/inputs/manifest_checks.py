@@ -75,7 +75,7 @@ def _check(
     warnings = [str(item) for item in entry.problems if item.severity is Severity.warning]
     warnings += [*entry.duplicates, *_beyond_the_server(entry, hpa, first)]
     warnings += _unserved(entry.hpa, profile)
-    warnings += dropped_fields(entry.hpa, profile)
+    warnings += [in_fields_of(hpa, text) for text in dropped_fields(entry.hpa, profile)]
     warnings += other_targets(hpa, profile)
     if strict:
         complaints, warnings = complaints + warnings, []
@@ -105,7 +105,7 @@ def _beyond_the_server(
 
 def _unserved(hpa: HPA, profile: Profile) -> list[str]:
     """Return a warning for each API version that the release no longer serves."""
-    minor, target = int(profile.name.partition(".")[2]), hpa.spec.scale_target_ref
+    target = hpa.spec.scale_target_ref
     stated = (
         (
             "",
@@ -123,5 +123,5 @@ def _unserved(hpa: HPA, profile: Profile) -> list[str]:
     return [
         f"{path}apiVersion: {version} of {kind} is not served since Kubernetes 1.{since}: {why}"
         for path, version, kind, why in stated
-        if minor >= (since := _UNSERVED_SINCE.get((version, kind), minor + 1))
+        if (since := _UNSERVED_SINCE.get((version, kind))) is not None and profile.minor >= since
     ]

@@ -18,6 +18,18 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {lower[close[0]]}?" if close else ""
 
 
+def near_paths(path: str, known: Iterable[str], most: int) -> list[str]:
+    """Return at most `most` paths whose ends of as many parts are like `path`, best first."""
+    if len(path) > _LONGEST:
+        return []
+    depth = path.count("/") + 1
+    ends: dict[str, list[str]] = {}
+    for item in known:
+        ends.setdefault("/".join(item.split("/")[-depth:]), []).append(item)
+    close = get_close_matches(path, ends, most, cutoff=0.5)
+    return [item for end in close for item in ends[end]][:most]
+
+
 def near_path(path: str, known: Iterable[str]) -> str:
     """Return `; did you mean x?` of paths with as many parts as namespace/name, "" if none is near.
 

@@ -157,6 +157,11 @@ class Profile:
     # An HPA that is deleted under way fails before its selector is looked at.
     gate_optimized_selectors: bool = True
 
+    @property
+    def minor(self) -> int:
+        """N of Kubernetes 1.N."""
+        return int(self.name.removeprefix("1."))
+
     def rules(self) -> Profile:
         """Return the profile without name, proof and notes: versions that do the same are equal."""
         return replace(self, name="", evidence="", proof="", notes="")

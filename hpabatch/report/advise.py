@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -58,38 +58,32 @@ class AdviseReport(RecommendReport):
     """Advice from data in one command; `folder` holds everything that it rests on."""
 
     folder: str = ""
-    asked: AdviseRequest | None = None
+    asked: AdviseRequest = field(default_factory=AdviseRequest)
 
     def verdict(self) -> str:
         """Return how many HPAs should change, what that saves, and how sure it is."""
         items = self.found.items
         changes = [item for item in items if item.answer == CHANGE]
+        hpas = counted(len(items), "HPA")
         if not changes:
-            return f"none of {counted(len(items), 'HPA')} should change{self._worst()}"
+            return "; ".join([f"none of {hpas} should change", *self._beside()])
         sure = Counter(item.confidence for item in changes)
         told = ", ".join(f"{sure[c]} {c}" for c in CONFIDENCES if sure[c])
         saved = self._saved({item.key for item in changes})
         written = {item.key for item in self.found.written()}
         alone = self._saved(written) if 0 < len(written) < len(changes) else []
-        return (
-            f"{self._files()}{len(changes)} of {counted(len(items), 'HPA')} should change"
-            + (f": saves {', '.join(saved)}" if saved else "")
-            + f"; confidence {told}"
-            + (f"; what is written saves {alone[0]}" if alone else "")
-            + self._worst()
-        )
+        parts = [
+            f"{len(changes)} of {hpas} should change"
+            + (f": saves {', '.join(saved)}" if saved else ""),
+            f"confidence {told}",
+            *(f"what is written saves {text}" for text in alone[:1]),
+            *self._beside(),
+        ]
+        return "; ".join(parts)
 
-    def _files(self) -> str:
-        """Return how many patches are where."""
-        if not self.folder:
-            return ""
-        kinds = (("patches", self.found.written()), ("review", self.found.reviewed()))
-        counts = {name: sum(not item.withheld for item in some) for name, some in kinds}
-        told = [f"{count:,} in {self.folder}/{name}" for name, count in counts.items() if count]
-        return f"patches: {', '.join(told)}; " if told else ""
-
-    def _worst(self) -> str:
-        """Return the HPA without advice whose pods are saturated for longest; "": none is."""
+    def _beside(self) -> Iterator[str]:
+        """Yield what is written where, and the HPA without advice that is saturated for longest."""
+        yield from self.written
         none = {item.key for item in self._of(NONE)}
         known = self._today()
         names = (SATURATED, recorded_name(SATURATED))
@@ -102,10 +96,10 @@ class AdviseReport(RecommendReport):
             default=(0.0, ("", "", "")),
         )
         if not worst:
-            return ""
+            return
         name = printable(label(*key, with_cluster=many_clusters(known)))
         minutes = short_number(worst * WEEK_HOURS)
-        return f"; worst without advice: {name}, {minutes} saturated minutes a week"
+        yield f"worst without advice: {name}, {minutes} saturated minutes a week"
 
     def _today(self) -> pl.DataFrame:
         """Return hours and measures of each HPA under today's setting; null: not always known."""
@@ -123,7 +117,8 @@ class AdviseReport(RecommendReport):
     def _saved(self, keys: Collection[Key]) -> list[str]:
         """Return what some changes save, in money, cores or pods."""
         frame = advice_frame(self.found).filter(
-            pl.struct(KEY).map_elements(lambda row: key_of(row) in keys, return_dtype=pl.Boolean())
+            pl.col("hours") > 0,
+            pl.struct(KEY).map_elements(lambda row: key_of(row) in keys, return_dtype=pl.Boolean()),
         )
         parts: list[str] = []
         for name in _MEASURES:
@@ -148,10 +143,11 @@ class AdviseReport(RecommendReport):
             more = f"… and {left} more: --output csv shows all" if left > 0 else ""
             yield Grid(HEADS, told[:SHOWN_CHANGES], more, frame=frame, columns=ADVICE.columns)
             yield from of_ceilings(frame.filter(pl.col("answer") == CHANGE))
-            for item in (c for c in changes[:SHOWN_CHANGES] if _is_broken(rows[c.key])):
-                name = printable(label(*item.key, with_cluster=many))
-                what = ", ".join(self.found.specs.changes(item.key, item.setting_id or 0))
-                yield f"first: {name}: {_urgent(what, rows[item.key])}"
+            for item in changes[:SHOWN_CHANGES]:
+                row = rows[item.key]
+                if _is_broken(row) and row["hours"]:
+                    name = printable(label(*item.key, with_cluster=many))
+                    yield f"first: {name}: {self.found.changes(item)}: {_urgent(row)}"
             yield from self._doubted(changes, rows, many, verbose=view.legend)
         yield from self._others(KEEP, "keep", rows, many)
         yield from self._others(NONE, "no advice", rows, many)
@@ -162,10 +158,9 @@ class AdviseReport(RecommendReport):
         return [item for item in self.found.items if item.answer == answer]
 
     def _change(self, item: Recommendation, row: Mapping[str, Any], many: bool) -> tuple[str, ...]:
-        told = self.found.specs.changes(item.key, item.setting_id or 0)
         return (
             label(*item.key, with_cluster=many),
-            ", ".join(told),
+            self.found.changes(item),
             item.confidence or "",
             percent(row["judged_saving_pct"], 1),
             measure_cell(row, "short_pod_hours", is_change=True),
@@ -240,8 +235,8 @@ class AdviseReport(RecommendReport):
             now = least = most = unjudged = 0.0
             for item in self.found.items:
                 theirs = per_hour.get(item.key, 0.0)
-                low, high = _saved_range(item, rows[item.key])
-                now, least, most = now + theirs, least + theirs * high, most + theirs * low
+                low, high = self._left(item, rows[item.key], name)
+                now, least, most = now + theirs, least + theirs * low, most + theirs * high
                 unjudged += theirs if item.answer == NONE else 0.0
             if not now:
                 continue
@@ -255,8 +250,21 @@ class AdviseReport(RecommendReport):
                 f"not judged: {amount(unjudged)} ({unjudged / now:.1%})"
             )
 
+    def _left(self, item: Recommendation, row: Mapping[str, Any], name: str) -> tuple[float, float]:
+        """Return which part is left of what an HPA takes of a measure, at the least and most.
+
+        The interval is known only of the saving of the objective.
+        """
+        before, after = row[f"{name}_today"], row[f"{name}_choice"]
+        if item.answer != CHANGE or not before or after is None:
+            return 1.0, 1.0
+        ends = [row["saving_low_pct"], row["saving_high_pct"]]
+        known = ends if name == self.found.options.goal.minimize else []
+        left = [after / before, *(1.0 - pct / 100.0 for pct in known if pct is not None)]
+        return min(left), max(left)
+
     def hints(self) -> Sequence[str]:
-        """Return where patches and everything else lie, and what to type next."""
+        """Return what is not written, and what to type next."""
         kept = {item.key for item in self.found.written()}
         left = Counter(c.confidence for c in self._of(CHANGE) if c.key not in kept)
         more = [
@@ -267,18 +275,16 @@ class AdviseReport(RecommendReport):
         ]
         place = shlex.quote(f"{self.folder}/sweep")
         return [
-            *self.written,
             *more,
             f"next: hpabatch recommend {place}{self._asked()}; hpabatch plot {place}",
         ]
 
     def _asked(self) -> str:
         """Return the options with which `recommend` gives the same answers."""
-        request = self.asked or AdviseRequest()
-        words = [word for slo in self.found.options.goal.slos for word in ("--slo", slo.text)]
+        words: list[str] = []
         for name, option in RecommendRequest.options().items():
-            value = getattr(request, name)
-            if name == "slo" or value == option.default:
+            value = getattr(self.asked, name)
+            if value == option.default:
                 continue
             values = value if isinstance(value, tuple) else (value,)
             shown = (show_duration(v) if option.kind == "duration" else str(v) for v in values)
@@ -311,28 +317,18 @@ def _is_broken(row: Mapping[str, Any]) -> bool:
     return row["slo_today_judged"] is False or row["slo_today_training"] is False
 
 
-def _urgent(told: str, row: Mapping[str, Any]) -> str:
+def _urgent(row: Mapping[str, Any]) -> str:
     """Return what a change comes to that ends a broken SLO, a week."""
     week, parts = WEEK_HOURS / row["hours"], []
-    for name, noun in (("saturated_minutes", "saturated minutes"), ("pod_hours", "pod-hours")):
-        before, after = row[f"{name}_today"], row[f"{name}_choice"]
-        if before is None or after is None:
-            continue
-        if name == "pod_hours":
-            parts.append(f"{(after - before) * week:+,.0f} {noun} a week")
-            continue
-        before = max(before, row[recorded_name(name)] or 0.0)
-        parts.append(f"{noun} {short_number(before * week)} -> {short_number(after * week)}")
-    return f"{told}: {', '.join(parts)}"
-
-
-def _saved_range(item: Recommendation, row: Mapping[str, Any]) -> tuple[float, float]:
-    """Return which part is left of what an HPA takes: at the least and at the most saving."""
-    if item.answer != CHANGE or row["judged_saving_pct"] is None:
-        return 1.0, 1.0
-    ends = [row[name] for name in ("judged_saving_pct", "saving_low_pct", "saving_high_pct")]
-    known = [pct for pct in ends if pct is not None]
-    return 1.0 - min(known) / 100.0, 1.0 - max(known) / 100.0
+    before, after = row[f"{SATURATED}_today"], row[f"{SATURATED}_choice"]
+    if before is not None and after is not None:
+        before = max(before, row[recorded_name(SATURATED)] or 0.0)
+        numbers = f"{short_number(before * week)} -> {short_number(after * week)}"
+        parts.append(f"saturated minutes {numbers}")
+    before, after = row["pod_hours_today"], row["pod_hours_choice"]
+    if before is not None and after is not None:
+        parts.append(f"{(after - before) * week:+,.0f} pod-hours a week")
+    return ", ".join(parts)
 
 
 def _ends(low: str, high: str) -> str:

@@ -54,35 +54,28 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
 _Dumper.add_representer(str, _represent_text)
 
 
-def recommendation_files(found: Recommendations) -> dict[str, str]:
-    """Return by name the files of all recommendations: a certificate each, and the patches."""
-    many = _has_clusters(found)
+def recommendation_files(
+    found: Recommendations, patches: str = "patches"
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return by name the files of all recommendations, and the patches to be reviewed.
+
+    The former are a certificate each, and patches; they go to the folder `patches`, the others to
+    one beside it.
+    """
+    many = len({item.key[0] for item in found.items}) > 1
     files: dict[str, str] = {}
+    review: dict[str, str] = {}
     written = {item.key for item in found.written()}
+    reviewed = {item.key for item in found.reviewed()}
     for item in found.items:
         stem = file_stem(item, with_cluster=many)
         told = certificate(item, found)
         files[f"{stem}.json"] = json.dumps(told, indent=2, allow_nan=False) + "\n"
         if item.key in written and not item.withheld:
             files[f"{stem}.yaml"] = patch_yaml(item, found, told, stem)
-    return files
-
-
-def review_files(found: Recommendations, patches: str) -> dict[str, str]:
-    """Return by name the patches to be reviewed; their certificates are in `patches`."""
-    stems = {
-        file_stem(item, with_cluster=_has_clusters(found)): item
-        for item in found.reviewed()
-        if not item.withheld
-    }
-    return {
-        f"{stem}.yaml": patch_yaml(item, found, certificate(item, found), stem, f"../{patches}/")
-        for stem, item in stems.items()
-    }
-
-
-def _has_clusters(found: Recommendations) -> bool:
-    return len({item.key[0] for item in found.items}) > 1
+        elif item.key in reviewed and not item.withheld:
+            review[f"{stem}.yaml"] = patch_yaml(item, found, told, stem, f"../{patches}/")
+    return files, review
 
 
 def index_file(found: Recommendations, names: Sequence[str]) -> str:
@@ -133,7 +126,7 @@ def _comments(
 ) -> Iterator[str]:
     _, namespace, hpa = item.key
     version = found.patch_version.rpartition("/")[2]
-    yield f"{namespace}/{hpa}: {', '.join(found.specs.changes(item.key, item.setting_id or 0))}"
+    yield f"{namespace}/{hpa}: {found.changes(item)}"
     yield f"confidence: {item.confidence}"
     yield from (f"doubt: {doubt.long}" for doubt in item.doubts)
     yield (

@@ -270,7 +270,7 @@ def test_whose_a_selector_is() -> None:
         (document(minReplicaCount=-1), "spec.minReplicaCount: a whole number from 0"),
         (document(maxReplicaCount="5"), "spec.maxReplicaCount: a whole number"),
         (document(advanced={"horizontalPodAutoscalerConfig": {"behavior": {"scaleUp": 3}}}),
-         "the HPA of it would not be valid: spec.behavior.scaleUp"),
+         "spec.advanced.horizontalPodAutoscalerConfig.behavior.scaleUp"),
         ({**document(), "apiVersion": "keda.k8s.io/v1alpha1"},
          "apiVersion: expected keda.sh/v1alpha1, got 'keda.k8s.io/v1alpha1'"),
         ({**document(), "spec": None}, "expected metadata and spec"),

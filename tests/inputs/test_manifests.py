@@ -341,8 +341,8 @@ def test_stdin_is_read_once() -> None:
 # ---- checks -------------------------------------------------------------------------------------
 
 
-def _check(text: str, strict: bool = False) -> list[CheckedEntry]:
-    return check_manifests(_stdin(text).entries, PROFILES["1.38"], strict)
+def _check(text: str, strict: bool = False, k8s: str = "1.38") -> list[CheckedEntry]:
+    return check_manifests(_stdin(text).entries, PROFILES[k8s], strict)
 
 
 def test_results_and_exit_codes() -> None:
@@ -407,6 +407,9 @@ spec:
   minReplicaCount: 0
   maxReplicaCount: 4
   triggers: [{type: cron, metadata: {desiredReplicas: "3"}}]
+  advanced:
+    horizontalPodAutoscalerConfig:
+      behavior: {scaleDown: {stabilizationWindowSeconds: 300}}
 """
 
 
@@ -422,6 +425,11 @@ def test_a_scaled_object_is_told_in_its_own_fields() -> None:
         "ScaledObject jobs: spec.maxReplicaCount: Invalid value: 0: must be greater than 0"
     )
     assert item.complaints[1].endswith("`minReplicaCount`")
+    down = "ScaledObject jobs: spec.advanced.horizontalPodAutoscalerConfig.behavior.scaleDown."
+    (item,) = _check(SCALED.replace("Seconds: 300", "Seconds: 9999"))
+    assert item.complaints[0].startswith(down + "stabilizationWindowSeconds: Invalid value: 9999")
+    (item,) = _check(SCALED.replace("Seconds: 300", "Seconds: 300, tolerance: 200m"), k8s="1.32")
+    assert item.warnings[0].startswith(down + "tolerance: unknown field")
 
 
 def test_duplicates_are_per_tree_and_namespace(tmp_path: Path) -> None:

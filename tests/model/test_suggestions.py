@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpabatch.model.suggestions import near_path
+from hpabatch.model.suggestions import near_path, near_paths
 
 KNOWN = ("shop/web", "pay/gateway", "shop/frontend", "web")
 
@@ -21,3 +21,9 @@ KNOWN = ("shop/web", "pay/gateway", "shop/frontend", "web")
 )
 def test_the_same_name_elsewhere_is_nearer_than_another_one(path: str, found: str) -> None:
     assert near_path(path, KNOWN) == found
+
+
+def test_paths_of_one_name_are_all_near_to_it() -> None:
+    assert near_paths("wbe", KNOWN, 5) == ["shop/web", "web"]
+    assert near_paths("gatewy", KNOWN, 5) == ["pay/gateway"]
+    assert near_paths("wbe", KNOWN, 1) == ["shop/web"]

@@ -116,7 +116,7 @@ def advise(maker: SweepMaker, folder: Path) -> dict[str, Recommendation]:
     goal, rules = parse_goal([], "pod_hours"), JudgeRules(resamples=10)
     options = RecommendOptions(goal, rules, bounds, accept="low")
     found = recommend(result, options, settings_of(result))
-    for name, text in recommendation_files(found).items():
+    for name, text in recommendation_files(found)[0].items():
         (folder / name).write_text(text)
     return {item.key[2]: item for item in found.items}
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from hpabatch.cli.what_if.recommend_files import write_files
 from hpabatch.engine.advise.facts import RecommendOptions
 from hpabatch.engine.advise.objective import parse_goal
+from hpabatch.engine.advise.request import AdviseRequest
 from hpabatch.engine.advise.run import recommend
 from hpabatch.report.advise import SHOWN_OTHERS, AdviseReport
+from hpabatch.report.base import View
 from hpabatch.report.forms import table_text
-from hpabatch.report.recommend_files import review_files
 from tests.sweeps import SweepMaker, put, weeks
 
 
@@ -43,7 +48,9 @@ def test_what_is_written_is_told_apart_from_all_changes() -> None:
     assert "what is written" not in shown(maker, accept="medium").verdict()
 
 
-def test_the_most_urgent_change_and_the_worst_without_one_stand_first() -> None:
+def test_the_most_urgent_change_and_the_worst_without_one_stand_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What ends a broken SLO comes first, though it costs more."""
     maker = SweepMaker([{"max": "20"}, {"target": "70"}]).add("api", {**CALM, 2: CALM[1]})
     held = {"at_max_minutes": [6000.0] * 6}
@@ -51,10 +58,16 @@ def test_the_most_urgent_change_and_the_worst_without_one_stand_first() -> None:
     maker.add("pinned", pinned, recorded={"saturated_minutes": [1683] * 6})
     broken = weeks([84] * 6, saturated_minutes=[50.0] * 6)
     maker.add("web", dict.fromkeys(range(3), broken))
-    report = replace(shown(maker), folder="advice")
+    monkeypatch.chdir(tmp_path)
+    review = Path("advice/review")
+    report, _ = write_files(shown(maker), "advice/patches", (), in_place=False, review=review)
     first = report.verdict()
-    assert first.startswith("patches: 1 in advice/patches, 1 in advice/review; 2 of 3 HPAs should")
-    assert first.endswith("; worst without advice: shop/web, 50 saturated minutes a week")
+    assert first.startswith("2 of 3 HPAs should change: saves ")
+    assert first.endswith(
+        "; written to advice/patches: patches 1, certificates 3; written to advice/review: "
+        "patches 1; worst without advice: shop/web, 50 saturated minutes a week"
+    )
+    assert not any("written to" in hint for hint in report.hints())
     lines = table_text(report).splitlines()
     rows = [line for line in lines if line.startswith("shop/")]
     assert rows[0].startswith("shop/pinned  maxReplicas 10 -> 20")
@@ -63,7 +76,7 @@ def test_the_most_urgent_change_and_the_worst_without_one_stand_first() -> None:
         "week" in lines
     )
     assert any("not judged: 0.5 (" in line for line in lines)
-    text = review_files(report.found, "patches")["shop.pinned.yaml"]
+    text = (review / "shop.pinned.yaml").read_text()
     heads = [line.split(":")[0] for line in text.splitlines()[:4]]
     assert heads == ["# shop/pinned", "# confidence", "# doubt", "# apply"]
     assert "# everything: ../patches/shop.pinned.json" in text
@@ -78,3 +91,33 @@ def test_only_the_hpas_longest_at_their_maximum_are_named() -> None:
     told = [line.split()[2] for line in lines if line.startswith("at maxReplicas")]
     assert told == [f"shop/web-{number}" for number in (4, 3, 2)]
     assert "  … and 2 more: --output csv shows all" in lines
+
+
+def test_a_member_that_ended_before_the_judged_blocks_has_no_hours_there() -> None:
+    broken = cores(84, 168)
+    broken[0] |= {"saturated_minutes": [50] * 6}
+    ended = {k: {name: values[:3] for name, values in v.items()} for k, v in broken.items()}
+    maker = SweepMaker([{"target": "50"}]).add("api", broken, unit="g").add("web", ended, unit="g")
+    report = shown(maker)
+    assert "2 of 2 HPAs should change: saves -0.50 requested cores on average" in report.verdict()
+    told = [line for line in table_text(report).splitlines() if line.startswith("first: ")]
+    assert [line.split(":")[1] for line in told] == [" shop/api"]
+
+
+def test_the_fleet_takes_what_the_settings_take_of_each_measure() -> None:
+    """The saving of the objective is none of pods."""
+    came_to = {0: weeks([168] * 6, rescales=[90] * 6), 1: weeks([336] * 6, rescales=[9] * 6)}
+    result = SweepMaker([{"target": "50"}]).add("api", came_to).result()
+    goal = parse_goal(["saturated_minutes<10/week"], "rescales")
+    report = AdviseReport(recommend(result, RecommendOptions(goal), put))
+    (told,) = (line for line in report.body(View()) if str(line).startswith("fleet: "))
+    assert str(told).startswith("fleet: 1.0 -> 2.0 pods with all changes (+100.0%)")
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"), [({}, ""), ({"slo": ("none",)}, " --slo none")], ids=("default", "none")
+)
+def test_the_next_command_asks_for_the_same(asked: dict[str, Any], words: str) -> None:
+    maker = SweepMaker([{"target": "70"}]).add("api", CALM)
+    report = replace(shown(maker), folder="advice", asked=AdviseRequest(**asked))
+    assert f"next: hpabatch recommend advice/sweep{words};" in report.hints()[-1]

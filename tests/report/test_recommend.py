@@ -56,7 +56,7 @@ def test_what_is_dearer_is_called_more_and_no_limit_is_told() -> None:
 
 @pytest.mark.parametrize("name", ["api", "on", "1e3", "0x10", "12", "y.n", "null"])
 def test_names_stay_text_in_patches(name: str) -> None:
-    files = recommendation_files(advised(SweepMaker([{"target": "70"}]).add(name, CALM)))
+    files = recommendation_files(advised(SweepMaker([{"target": "70"}]).add(name, CALM)))[0]
     text = files[f"shop.{name}.yaml"]
     for value in (yaml.safe_load(text), parse_documents(text)[0].value):
         assert isinstance(value, dict)
@@ -68,7 +68,7 @@ def test_comments_are_one_line_each_whatever_a_text_holds() -> None:
     found = advised(maker)
     (item,) = found.items
     evil = replace(item, reasons=("fine\nspec: {maxReplicas: 900}",))
-    files = recommendation_files(replace(found, items=(evil,)))
+    files = recommendation_files(replace(found, items=(evil,)))[0]
     patch = yaml.safe_load(files["shop.api.yaml"])
     assert list(patch["spec"]) == ["metrics"]
 
@@ -76,7 +76,7 @@ def test_comments_are_one_line_each_whatever_a_text_holds() -> None:
 def test_files_of_several_clusters_and_long_names_do_not_meet() -> None:
     maker = SweepMaker([{"target": "70"}])
     maker.add("api", CALM, cluster="east").add("api", CALM, cluster="west")
-    names = set(recommendation_files(advised(maker)))
+    names = set(recommendation_files(advised(maker))[0])
     assert {"east.shop.api.yaml", "west.shop.api.yaml"} <= names
     found = advised(SweepMaker([{"target": "70"}]).add("a" * 253, CALM))
     assert len(file_stem(found.items[0])) < 220
@@ -88,7 +88,7 @@ def test_one_training_week_is_told_as_that() -> None:
     asked = RecommendOptions(
         parse_goal(["saturated_minutes<10/week"], "pod_hours"), accept="medium"
     )
-    files = recommendation_files(recommend(maker.result(), asked, put))
+    files = recommendation_files(recommend(maker.result(), asked, put))[0]
     assert "# uncertainty: not known, with one training week\n" in files["shop.api.yaml"]
 
 

@@ -20,13 +20,7 @@ from hpabatch.history.files import read_regular, read_small
 from hpabatch.inputs.manifest_edit import OtherSpecError, edit_manifest
 from hpabatch.inputs.manifests import ManifestEntry, load_manifests
 from hpabatch.report.recommend import RecommendReport
-from hpabatch.report.recommend_files import (
-    INDEX,
-    MANIFESTS,
-    index_file,
-    recommendation_files,
-    review_files,
-)
+from hpabatch.report.recommend_files import INDEX, MANIFESTS, index_file, recommendation_files
 
 _BOM = "\ufeff"
 
@@ -102,7 +96,8 @@ def write_files(
                 shutil.copymode(path, temporary)
         written.append(f"manifests edited: {len(edited.texts)}")
     if patches is not None:
-        files = {name: text.encode() for name, text in recommendation_files(report.found).items()}
+        texts, reviewed = recommendation_files(report.found, Path(patches).name)
+        files = {name: text.encode() for name, text in texts.items()}
         if not in_place:
             copies = zip(_copies(edited, hpas), edited.texts.values(), strict=True)
             files |= {f"{MANIFESTS}/{name}": text for name, text in copies}
@@ -117,10 +112,10 @@ def write_files(
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
         written.append(f"written to {patches}: {listed}")
         if review is not None:
-            texts = review_files(report.found, Path(patches).name)
-            files = {name: text.encode() for name, text in texts.items()}
+            files = {name: text.encode() for name, text in reviewed.items()}
             files[INDEX] = index_file(report.found, list(files)).encode()
             _write_folder(review, files)
+            written += [f"written to {review}: patches {len(reviewed)}"] if reviewed else []
     warnings = (*report.warnings, *told, *edited.warnings)
     return replace(report, written=written, warnings=warnings), edited.code
 

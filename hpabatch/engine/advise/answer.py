@@ -18,19 +18,19 @@ from hpabatch.engine.advise.judged_doubts import (
     unreliable_runs,
 )
 from hpabatch.engine.advise.objective import SATURATED
-from hpabatch.engine.advise.specs import NOT_AT_MAX
 from hpabatch.engine.advise.standing import beats, only_modelled, saving_pct, tightest
-from hpabatch.engine.advise.unit import Key
+from hpabatch.engine.advise.unit import Key, Mask
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.model.lens import Lens, lenses_of_spec, ratio_words
 from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.printable import counted
+from hpabatch.model.settings.fields import FIELDS, SPEC
 
 CHANGE: Final = "change"
 KEEP: Final = "keep"
 NONE: Final = "no advice"
-JUDGED_FIELDS: Final = ("target", "min", "max", "scaleUp", "scaleDown", "tolerance", "policies")
-"""The parts of a spec, by the begin of a field's name, that a setting may change."""
+_PARTS: Final = tuple(dict.fromkeys(f.name.split(".")[0] for f in FIELDS if f.where == SPEC))
+"""The parts of a spec that a setting may change."""
 
 
 class Answer(NamedTuple):
@@ -145,6 +145,8 @@ def _against(found: Judged, facts: Facts) -> str:
 
 def _why_keep(found: Judged, facts: Facts) -> str:
     least, others = facts.options.rules.least_saving_pct, int(found.allowed[1:].sum())
+    if not others:
+        return "no other setting of the grid is a candidate"
     return (
         f"none of {counted(others, 'other candidate')} holds the SLO and saves {least:g}% of "
         f"{facts.options.goal.minimize} or more on the training blocks"
@@ -154,7 +156,8 @@ def _why_keep(found: Judged, facts: Facts) -> str:
 def _unjudged(found: Judged, facts: Facts) -> str:
     """Return which fields no setting changes, and how many settings were no candidates."""
     swept = {name for values in facts.specs.values.values() for name in values}
-    left = [name for name in JUDGED_FIELDS if not any(f.startswith(name) for f in swept)]
+    covered = {part for name in swept for part in name.split(".")}
+    left = [name for name in _PARTS if name not in covered]
     parts = [f"settings that differ in {', '.join(left)}"] if left else []
     refused = int((~found.allowed).sum())
     parts += [f"{refused} that are no candidates"] if refused else []
@@ -181,17 +184,17 @@ def _why_change(found: Judged, facts: Facts) -> str:
     return f"{text} ({least:.1f}% without the fitted base)" if base > 0 and saved > 0 else text
 
 
-def notes(found: Judged, why_not: Sequence[str], facts: Facts) -> Iterator[str]:
+def notes(found: Judged, why_not: Sequence[str], raised: Mask, facts: Facts) -> Iterator[str]:
     """Yield what the grid leaves open: a choice at its edge, and a better one that is refused.
 
-    That is the setting that would have been chosen if every setting were a candidate.
+    That is the setting that would have been chosen if every setting were a candidate, but for
+    those that raise a maxReplicas that nothing asks for (`raised`).
     """
     rules = facts.options.rules
     if found.choice is not None:
         for edge in facts.edges[facts.specs.names[int(found.unit.settings[found.choice])]]:
             yield f"{edge} is the edge of the grid: a wider grid may have a better setting"
-    everything = np.array([NOT_AT_MAX not in why for why in why_not])
-    best = choose(found.unit, found.trained, rules, everything, slice(0, found.split))
+    best = choose(found.unit, found.trained, rules, ~raised, slice(0, found.split))
     if best is None or best == found.choice or not why_not[best]:
         return
     value = float(found.trained.objective[best])

@@ -58,10 +58,11 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The limits by field, and the texts that they were given as."""
+    """The limits by field, the texts that they were given as, and the fields of `--bound`."""
 
     limits: Mapping[str, Limit]
     texts: Mapping[str, str]
+    stated: frozenset[str] = frozenset()
 
     def broken(
         self, today: HPASpec, spec: HPASpec, flags: Sequence[ControllerFlags] = _FLAGS
@@ -114,7 +115,8 @@ def parse_bounds(texts: Sequence[str]) -> Bounds:
     if mistakes:
         raise UsageError("; ".join(mistakes))
     chosen = {name: limit for name, limit in chosen.items() if limit != "any"}
-    return Bounds({name: _limit(limit) for name, limit in chosen.items()}, chosen)
+    limits = {name: _limit(limit) for name, limit in chosen.items()}
+    return Bounds(limits, chosen, frozenset(given))
 
 
 def changes_told(today: HPASpec, spec: HPASpec, flags: ControllerFlags) -> list[str]:

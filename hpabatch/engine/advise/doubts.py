@@ -20,7 +20,7 @@ from hpabatch.engine.advise.judged_doubts import STATED_BASE
 from hpabatch.engine.advise.objective import SATURATED, Goal, short_number
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, UnitBlocks, key_of, unit_blocks
 from hpabatch.engine.fidelity.answer import UNTOLD, WRONG
-from hpabatch.engine.fit.pods import TOTALS
+from hpabatch.engine.fit.pods import STARTS, TOTALS
 from hpabatch.engine.fit.workload import OPEN
 from hpabatch.engine.simulate.result import CENSORED_PCT
 from hpabatch.engine.sweep.result import SweepResult
@@ -36,7 +36,7 @@ KNOWN_CEILINGS: Final = frozenset({"recorded", "given"})
 MOST_BASE_SHARE: Final = 1 / 3
 """Of a pod's usage, and so of a saving by fewer pods: a larger fitted base leaves medium."""
 USUAL_SKILL: Final = 0.6
-"""Skill of plants whose model is right: 25 of 26 that fit their fleet had more (docs/advise.md)."""
+"""Of 26 simulated workloads that follow the model, 25 had a higher skill."""
 MOST_RESCALES_OFF: Final = 0.5
 """Of the recorded rescales: a model that is off by more leaves medium."""
 FEWEST_RESCALES: Final = 20.0
@@ -175,8 +175,8 @@ def _plant(row: Mapping[str, Any]) -> Iterator[Doubt]:
     if share is not None and share > MOST_BASE_SHARE:
         yield Doubt(
             MEDIUM,
-            f"base: {share:.0%} of a pod's usage is a fitted base, on which as much of a saving "
-            "rests",
+            f"base: {share:.0%} of a pod's usage is a fitted base; the same share of a saving by "
+            "fewer pods rests on it",
             STATED_BASE,
         )
     yield from _starts(row)
@@ -189,16 +189,17 @@ def _starts(row: Mapping[str, Any]) -> Iterator[Doubt]:
     own, or where only totals are recorded, which cannot show it.
     """
     assumed, share = row.get("starts_assumed"), row.get("starting_share")
-    if not assumed:
+    if assumed not in STARTS:  # (a column that older sweeps lack)
         return
     remedy = "when pods are ready, recorded (`columns.ready` or `lives.ready_after` of a map)"
     if assumed == TOTALS:
         why = "pods: only their total is recorded, so what they use while they start counts as work"
         yield Doubt(MEDIUM, why, "rows per pod")
     elif share is None:
-        yield Doubt(HIGH, f"{assumed}; changes of size show no usage of starts", remedy)
+        yield Doubt(HIGH, f"{STARTS[assumed]}; changes of size show no usage of starts", remedy)
     else:
-        yield Doubt(MEDIUM, f"{assumed}; one that starts uses {share:.0%} of a pod's usage", remedy)
+        why = f"{STARTS[assumed]}; one that starts uses {share:.0%} of a pod's usage"
+        yield Doubt(MEDIUM, why, remedy)
 
 
 def _history(row: Mapping[str, Any], options: RecommendOptions) -> Iterator[Doubt]:

@@ -106,6 +106,10 @@ class Recommendations:
             if item.answer == CHANGE and item.confidence == MEDIUM and item.key not in written
         ]
 
+    def changes(self, item: Recommendation) -> str:
+        """Return what changes in an HPA's spec: `target 60 -> 78, minReplicas 4 -> 2`."""
+        return ", ".join(self.specs.changes(item.key, item.setting_id or TODAY_ID))
+
     @property
     def patch_version(self) -> str:
         """Return the API version that patches are for."""
@@ -154,7 +158,8 @@ def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:
             "and none is left to choose on"
         )
         return UnitAdvice(unit, ("",) * unit.settings.size, None, NONE, (why,), ())
-    misfit, training = misfits(unit, facts.specs, options.bounds), slice(0, split)
+    raised = facts.specs.raises_idle_max(unit, options.bounds)
+    misfit, training = misfits(unit, facts.specs, options.bounds, raised), slice(0, split)
     why_not, possible = tuple(refusals(unit, misfit, training)), allowed_mask(misfit)
     asked = Judging(unit, options.goal, options.rules, possible, facts.block_unit)
     at_random = options.recommender == "random"
@@ -169,7 +174,7 @@ def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:
     if found.choice is not None:
         found = replace(found, choice=simplest(unit, facts.specs, found.choice, possible))
     told = answer(found, facts)
-    more = tuple(notes(found, why_not, facts)) if told.answer != NONE else ()
+    more = tuple(notes(found, why_not, raised, facts)) if told.answer != NONE else ()
     return UnitAdvice(unit, why_not, found, told.answer, told.reasons, more, told.doubts)
 
 

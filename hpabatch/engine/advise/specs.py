@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from hpabatch.engine.advise.bounds import DEFAULTS, Bounds, changes_told, has_no_more_pods
+from hpabatch.engine.advise.bounds import Bounds, changes_told, has_no_more_pods
 from hpabatch.engine.advise.floor import below, floor_of
 from hpabatch.engine.advise.guard import contexts_of
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, Mask, UnitBlocks
@@ -36,7 +36,7 @@ LIFT: Final = 1.25
 
 _AS_UPSTREAM: Final = {("combine", "max"), ("percentage-of", "request")}
 
-NOT_AT_MAX: Final = "nothing asks for more than today's maxReplicas"
+_NOT_AT_MAX: Final = "nothing asks for more than today's maxReplicas"
 _KEPT_SPECS: Final = 20_000  # of some 2 kB; the HPAs of a fleet often share a few specs
 
 
@@ -90,16 +90,32 @@ class Specs:
 
     def lifts(self, unit: UnitBlocks) -> Mask:
         """Return (M, S) which settings lift whose maxReplicas and leave no pod less."""
-        return np.array([[self._lifts(key, s) for s in unit.settings] for key in unit.members])
+        return np.array(
+            [[self._lifts(key, s) for s in unit.settings.tolist()] for key in unit.members]
+        )
 
     def _lifts(self, key: Key, setting_id: int) -> bool:
-        today = self.today(key)
-        try:
-            spec = self.under(key, int(setting_id))
-        except HpabatchError:  # (`misfits` tells it)
+        if self._times_max(key, setting_id) < LIFT:
             return False
-        is_lifted = spec.max_replicas >= LIFT * today.max_replicas
-        return is_lifted and all(has_no_more_pods(spec, today, flags) for flags in self.flags)
+        spec, today = self.under(key, setting_id), self.today(key)
+        return all(has_no_more_pods(spec, today, flags) for flags in self.flags)
+
+    def raises_idle_max(self, unit: UnitBlocks, bounds: Bounds) -> Mask:
+        """Return (S,) which settings raise a maxReplicas that no member stood at.
+
+        None where a bound of max is stated: who states it wants a larger one weighed.
+        """
+        if unit.stood_at_max or "max" in bounds.stated:
+            return np.zeros(unit.settings.size, dtype=bool)
+        keys, settings = unit.members, unit.settings.tolist()
+        return np.array([any(self._times_max(key, s) > 1 for key in keys) for s in settings])
+
+    def _times_max(self, key: Key, setting_id: int) -> float:
+        """Return how many times today's maxReplicas a setting's is; 0: it does not fit."""
+        try:
+            return self.under(key, setting_id).max_replicas / self.today(key).max_replicas
+        except HpabatchError:  # (`misfits` tells it)
+            return 0.0
 
     def changes(self, key: Key, setting_id: int) -> list[str]:
         """Return in words what a setting changes of an HPA: `target 60 -> 78`."""
@@ -125,14 +141,17 @@ def _read(text: str, name: str) -> HPASpec:
     return hpa.spec
 
 
-def misfits(unit: UnitBlocks, specs: Specs, bounds: Bounds) -> list[str]:
-    """Return for each setting of a unit why it can never be one of its candidates, "" if it can."""
+def misfits(unit: UnitBlocks, specs: Specs, bounds: Bounds, raised: Mask) -> list[str]:
+    """Return for each setting of a unit why it can never be one of its candidates, "" if it can.
+
+    `raised` are those of `Specs.raises_idle_max`.
+    """
     found = []
-    for setting_id in unit.settings.tolist():
+    for setting_id, raises in zip(unit.settings.tolist(), raised.tolist(), strict=True):
         why = "" if setting_id == TODAY_ID else specs.unpatchable(setting_id)
         if setting_id != TODAY_ID and not why:
             why = _bound_refusal(unit, specs, bounds, setting_id)
-        found.append(why)
+        found.append(why or (_NOT_AT_MAX if raises else ""))
     return found
 
 
@@ -167,9 +186,6 @@ def _bound_refusal(unit: UnitBlocks, specs: Specs, bounds: Bounds, setting_id: i
         broken = bounds.broken(today, spec, specs.flags)
         low = below(floor_of(specs.contexts[key], bounds), today, spec)
         broken += [low] if low else []
-        raised = spec.max_replicas > today.max_replicas and not unit.stood_at_max
-        if not broken and raised and bounds.texts.get("max") == DEFAULTS["max"]:
-            broken = [NOT_AT_MAX]  # (who states a bound of max wants it weighed)
         if broken:
             where = f"{key[1]}/{key[2]}: " if len(unit.members) > 1 else ""
             return where + ", ".join(broken)

@@ -38,7 +38,9 @@ SWEEP_HPAS: Final = table(
         not known, and ceilings are assumed; null: no such work
     base_share number: fitted base, as a share of a pod's median usage; null: none was fitted
     starting_share number: the same of what a pod uses while it starts
-    starts_assumed string: what is assumed of when pods are ready; null: pods were seen to start
+    starts_assumed string: what is assumed of when pods are ready: totals (only the workload's size
+        was recorded) or at once (as the history has them); null: nothing is assumed, or no pod
+        started
     metadata string: labels, annotations and owner that say who writes the HPA, as JSON, at the
         history's end
     availability string: PodDisruptionBudgets and topology spread of its target's pods, as JSON, at

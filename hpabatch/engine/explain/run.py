@@ -7,7 +7,6 @@ reconcileAutoscaler, and the functions it calls.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -37,6 +36,7 @@ from hpabatch.layout import codes
 from hpabatch.layout.records import Memory
 from hpabatch.layout.switches import SCALE_TO_ZERO, ZERO_NEEDS_CONDITION
 from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.suggestions import near_paths
 from hpabatch.model.times import show_duration, show_instant
 from hpabatch.model.version_table import GATES
 from hpabatch.rules.conditions import has_condition
@@ -357,13 +357,7 @@ def _check_chosen(plan: ReplayPlan, name: str) -> None:
         if name in (_label(*key, True), _label(*key, False), skipped.hpa):
             raise RefusedError(f"{name}: {skipped.reason}")
     known = [_label(c.cluster, c.namespace, c.name, many) for c in plan.everyone]
-    # (a name alone is held against names alone)
-    depth = name.count("/") + 1
-    tails: dict[str, list[str]] = {}
-    for path in known:
-        tails.setdefault("/".join(path.split("/")[-depth:]), []).append(path)
-    close = difflib.get_close_matches(name, tails, _NEAR_NAMES, 0.5)
-    near = [path for tail in close for path in tails[tail]][:_NEAR_NAMES]
+    near = near_paths(name, known, _NEAR_NAMES)
     hint = f"did you mean {', '.join(near)}?" if near else f"it has {', '.join(known[:5])}"
     more = "" if near or len(known) <= _NEAR_NAMES else " and others"
     raise UsageError(f"{name}: the history has no such HPA (NAMESPACE/NAME); {hint}{more}")

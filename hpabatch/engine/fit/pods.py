@@ -20,8 +20,13 @@ FEWEST_PODS: Final = 6
 
 FEWEST_SAMPLES: Final = 40  # of a pod in each half of its samples
 LEAST_SPREAD: Final = 0.03  # pods that are closer to each other than this are taken for equal
-TOTALS: Final = "only the workload's size was recorded, not its pods"
-AT_ONCE: Final = "pods are taken as ready at once, as the history has them"
+TOTALS: Final = "totals"
+AT_ONCE: Final = "at once"
+STARTS: Final = {
+    TOTALS: "only the workload's size was recorded, not its pods",
+    AT_ONCE: "pods are taken as ready at once, as the history has them",
+}
+"""Notes on times that are assumed, by what a sweep's `hpas` call the assumption."""
 ENDED_MS: Final = 600_000  # a pod gone so soon after it ceased to be ready was being removed
 
 _HOUR_MS: Final = 3_600_000
@@ -42,8 +47,8 @@ def fit_pods(
     facts = [_ready(usage)]
     facts.append(Fact("pods.removal", None, "", None, None, RECORDED, f"{removal}: a {kind}"))
     if usage.lives.generated:
-        facts += [_assumed(name, s, TOTALS) for name, s in (("startup", _mean_s(Pods())),
-                                                            ("termination", 30.0))]  # fmt: skip
+        times = (("startup", _mean_s(Pods())), ("termination", 30.0))
+        facts += [_assumed(name, seconds, STARTS[TOTALS]) for name, seconds in times]
         return Pods(removal=removal), facts
     first_ms, last_ms = int(usage.now_ms[0]), int(usage.now_ms[-1])
     pairs, fact = _startup(usage.lives, first_ms)
@@ -98,7 +103,7 @@ def _startup(lives: Lives, first_ms: int) -> tuple[tuple[tuple[int, int], ...], 
     middle = order[((2 * np.arange(count) + 1) * order.size) // (2 * count)]
     pairs = tuple((int(scheduling[k]), int(starting[k])) for k in middle)
     if not both.any():
-        return pairs, _assumed("startup", 0.0, AT_ONCE)
+        return pairs, _assumed("startup", 0.0, STARTS[AT_ONCE])
     seconds = both / 1000
     note = (
         f"{order.size} pods; scheduling {np.median(scheduling) / 1000:g} s, "

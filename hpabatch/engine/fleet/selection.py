@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 
 import polars as pl
@@ -12,6 +11,7 @@ from hpabatch.engine.fleet.request import ChosenHpas
 from hpabatch.errors import UsageError
 from hpabatch.history.expressions.conditions import condition_on, is_true, quoted
 from hpabatch.model.printable import counted
+from hpabatch.model.suggestions import near_paths
 
 _KEY = ("cluster", "namespace", "hpa")
 _NEAR = 3  # names that a message offers
@@ -91,9 +91,9 @@ class Selection:
         if any(_is_named(key, name) for key in self._known):
             return "not among the HPAs that -n and --where leave; change one of them"
         parts = min(name.count("/") + 1, len(_KEY))
-        names = {"/".join(key[-parts:]): "/".join(key[-max(parts, 2) :]) for key in self._known}
-        near = difflib.get_close_matches(name, names, _NEAR, 0.5) or sorted(names)[:_NEAR]
-        listed = ", ".join(names[text] for text in near)
+        known = sorted({"/".join(key[-max(parts, 2) :]) for key in self._known})
+        near = near_paths(name, known, _NEAR) or known[:_NEAR]
+        listed = ", ".join(near)
         return f"there is no such HPA; there is {listed}" if near else "there is no HPA at all"
 
 

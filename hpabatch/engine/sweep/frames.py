@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from hpabatch.engine.fit.pods import AT_ONCE, TOTALS
-from hpabatch.engine.fit.workload import ASSUMED, FITTED, OPEN, Fact
+from hpabatch.engine.fit.pods import STARTS
+from hpabatch.engine.fit.workload import FITTED, OPEN, Fact
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.run import KEY, Loop
 from hpabatch.engine.simulate.work import key_of
@@ -121,10 +121,9 @@ def _fitted_share(loop: Loop, case: SimulationCase, name: str) -> float | None:
 
 
 def _starts_assumed(loop: Loop, case: SimulationCase) -> str | None:
-    """Return what is assumed of when pods are ready; None: it was recorded, or no pod started."""
+    """Return what is assumed of when pods are ready; None: nothing, or no pod started."""
     fact = _fact(loop, case, "pods.startup")
-    assumed = fact is not None and fact.source == ASSUMED and fact.note in (AT_ONCE, TOTALS)
-    return fact.note if fact is not None and assumed else None
+    return next((name for name, note in STARTS.items() if fact and fact.note == note), None)
 
 
 def _ceiling_source(loop: Loop, case: SimulationCase) -> str | None:

@@ -18,7 +18,7 @@ _COLUMNS: Final = r"[ \t]{2,}"
 _GET: Final = re.compile(r"(NAMESPACE +)?NAME +REFERENCE +TARGETS +MINPODS +MAXPODS +REPLICAS")
 _TOP: Final = re.compile(r"(NAMESPACE +)?(POD +)?NAME +CPU\(cores\) +MEMORY\(bytes\)")
 _DESCRIBE: Final = re.compile(r"Name: +\S+\s+(?:.*\n)*?Reference: +\S+/\S+")
-_PERCENT: Final = re.compile(r"(?:cpu: *)?(\d+)%?(?: \([^)]*\))? */ *(\d+)%")
+_PERCENT: Final = re.compile(r"(\d+)%?(?: \([^)]*\))? */ *(\d+)%")
 _UNKNOWN: Final = re.compile(r"<unknown> */ *([0-9.]+[A-Za-z]*%?)")
 _AGE: Final = re.compile(r"(\d+)([dhms])")
 _SECONDS: Final = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
@@ -41,7 +41,7 @@ def kubectl_csv(path: Path) -> bytes | None:
 
     Raises:
         HistoryError: it is too long for memory.
-        UsageError: it is of HPAs of which no metric has a value, or no size is known.
+        UsageError: it is of HPAs of which no percentage has a value, or no size is known.
         OSError: it cannot be read.
     """
     with open_regular(path) as stream:
@@ -72,7 +72,7 @@ def kubectl_csv(path: Path) -> bytes | None:
 
 
 def _valued(path: Path, rows: Iterable[dict[str, object]]) -> list[dict[str, object]]:
-    """Return rows of HPAs (UsageError: every target is unknown, or every size)."""
+    """Return rows of HPAs (UsageError: every percentage is unknown, or every size)."""
     listed = list(rows)
     if listed and not any(row["replicas"] for row in listed):
         raise UsageError(
@@ -81,9 +81,9 @@ def _valued(path: Path, rows: Iterable[dict[str, object]]) -> list[dict[str, obj
         )
     if listed and all(row["failed"] and not row["current_pct"] for row in listed):
         raise UsageError(
-            f"{path}: expected a metric with a value, got <unknown> for all: such an HPA cannot "
-            "act and keeps its size; kubectl describe hpa gives the reason, mostly containers "
-            "without requests or a cluster without a metrics API"
+            f"{path}: expected a percentage with a value, got none beside {listed[0]['failed']}: "
+            "where no metric has a value the HPA keeps its size; kubectl describe hpa gives the "
+            "reason, mostly containers without requests or a cluster without a metrics API"
         )
     return listed
 
@@ -132,13 +132,12 @@ def _described(text: str) -> Iterable[dict[str, object]]:
         found = {name: re.search(form, part, re.MULTILINE) for name, form in _DESCRIBED.items()}
         if found["workload"] is not None:
             values = {name: "" if match is None else match[1] for name, match in found.items()}
-            cpu = re.search(r"^ *resource cpu on pods.*?: +(.*)$", part, re.MULTILINE)
-            failed = _target(part)["failed"]
-            yield {"elapsed_s": 0, **values, **_target(cpu[1] if cpu else ""), "failed": failed}
+            metrics = part.partition("\nMetrics:")[2].partition("\nMin replicas:")[0]
+            yield {"elapsed_s": 0, **values, **_target(metrics)}
 
 
 def _target(text: str) -> dict[str, object]:
-    """Return the percentage of cpu, its target, and the target of a metric without a value.
+    """Return a percentage, its target, and the target of a metric without a value.
 
     Of several percentages it is the one furthest above its target: the HPA follows the metric that
     asks for most.

@@ -10,6 +10,8 @@ from typing import Final
 
 import polars as pl
 
+from hpabatch.history.columns import AFTER_MS
+
 _YOUNG_MS: Final = 600_000
 """Older pods are what young ones are compared with."""
 _NEAR: Final = 0.25  # of what the older ones use
@@ -22,18 +24,19 @@ def ready_after(rows: pl.DataFrame, lives: pl.DataFrame, owner: str) -> pl.Serie
 
     Args:
         rows: `owner`, `life`, `ts` (ms) and `cpu` by container.
-        lives: `owner`, `life`, the workload's names, `begin` (ms) and `was_there`: the pod is older
-            than the table.
+        lives: `owner`, `life`, the workload's names, `created` and `begin` (ms; of the first row)
+            and `was_there`: the pod is older than the table.
         owner: the column that numbers pods.
     """
     pod = [owner, "life"]
     used = rows.filter(pl.col("cpu").is_not_null()).group_by(*pod, "ts").agg(pl.col("cpu").sum())
-    used = used.join(lives.select(*pod, *_WORKLOAD, "begin", "was_there"), on=pod).sort(*pod, "ts")
+    lives_of = lives.select(*pod, *_WORKLOAD, "begin", "created", "was_there")
+    used = used.join(lives_of, on=pod).sort(*pod, "ts")
     every = pl.col("ts").diff().over(pod).median().over(_WORKLOAD)
-    used = used.with_columns(every=every, age=pl.col("ts") - pl.col("begin"))
+    used = used.with_columns(every=every, age=pl.col("ts") + AFTER_MS - pl.col("created"))
     used = used.filter(pl.col("every") > 0).with_columns(
         at=(pl.col("ts") / pl.col("every")).floor(),
-        step=(pl.col("age") / pl.col("every")).round(),
+        step=((pl.col("ts") - pl.col("begin")) / pl.col("every")).round(),
         young=(pl.col("age") < _YOUNG_MS) & ~pl.col("was_there"),
     )
     older = (
@@ -43,17 +46,17 @@ def ready_after(rows: pl.DataFrame, lives: pl.DataFrame, owner: str) -> pl.Serie
     by_step = young.group_by(*_WORKLOAD, "step").agg(
         (pl.col("cpu") / pl.col("beside")).median().alias("ratio"),
         pl.len().alias("pods"),
-        pl.col("every").first(),
+        pl.col("every", "age").median(),
     )
     by_step = by_step.filter(pl.col("pods") >= _FEWEST_PODS).sort(*_WORKLOAD, "step")
     unlike = (pl.col("ratio") - 1).abs() > _NEAR
     found = by_step.group_by(_WORKLOAD).agg(
-        last_unlike=pl.col("step").filter(unlike).max(), last=pl.col("step").max(),
+        last_unlike=pl.col("age").filter(unlike).max(), last=pl.col("age").max(),
         every=pl.col("every").first(),
     )  # fmt: skip
     # Half a spacing before the first sample that is like the others'; not where none is.
     told = pl.col("last_unlike") < pl.col("last")
-    wait = pl.when(told).then((pl.col("last_unlike") + 0.5) * pl.col("every"))
+    wait = pl.when(told).then(pl.col("last_unlike") + pl.col("every") / 2)
     waits = found.select(*_WORKLOAD, wait.fill_null(0).round().cast(pl.Int64).alias("wait"))
     joined = lives.join(waits, on=_WORKLOAD, how="left", maintain_order="left")
     return joined["wait"].fill_null(0)

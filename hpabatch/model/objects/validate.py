@@ -66,7 +66,7 @@ def dropped_fields(hpa: HPA, profile: Profile) -> list[str]:
     if profile.gate_configurable_tolerance or behavior is None:
         return []
     gate = "HPAConfigurableTolerance"
-    known = int(profile.name.partition(".")[2]) >= GATES[gate].known
+    known = profile.minor >= GATES[gate].known
     why = f"dropped, as {gate} is off" if known else "unknown field, ignored"
     return [
         f"spec.behavior.{name}.tolerance: {why} (Kubernetes {profile.name}); the tolerance of the "

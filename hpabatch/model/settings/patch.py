@@ -27,8 +27,7 @@ _RULES = ("stabilizationWindowSeconds", "selectPolicy", "policies", "tolerance")
 
 def patch_version(profile: Profile) -> str:
     """Return the API version of patches: autoscaling/v2, under 1.20's rules (to 1.25) v2beta2."""
-    minor = int(profile.name.partition(".")[2])
-    return V2 if minor >= _FIRST_V2_MINOR else V2BETA2
+    return V2 if profile.minor >= _FIRST_V2_MINOR else V2BETA2
 
 
 def spec_patch(today: HPASpec, wanted: HPASpec) -> dict[str, object]:

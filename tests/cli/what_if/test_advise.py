@@ -68,7 +68,7 @@ def test_one_command_leaves_everything_that_its_answers_rest_on(run: Run, histor
     done = run(*given)
     assert done.code == 0, done.stderr
     assert " of 2 HPAs should change: saves " in done.lines[0]
-    assert " in advice/patches" in done.lines[0]
+    assert "; written to advice/patches: patches " in done.lines[0]
     assert any(line.startswith("asked for: least pod_hours with") for line in done.lines)
     assert any(line.startswith("next: hpabatch recommend advice/sweep") for line in done.lines)
     assert {p.name for p in Path("advice").iterdir()} == {

@@ -90,7 +90,16 @@ def test_nothing_better_is_keep() -> None:
     item = one({0: weeks([100] * 6), 1: weeks([99.5] * 6)})
     assert (item.answer, item.setting_id, item.patch) == ("keep", 0, {})
     assert item.reasons[0].startswith("nothing better found: none of 1 other candidate holds")
-    assert "; not judged: settings that differ in min, scaleUp" in item.reasons[0]
+    assert "; not judged: settings that differ in min, tolerance" in item.reasons[0]
+
+
+def test_a_grid_of_which_nothing_is_a_candidate_is_keep() -> None:
+    grid = [{"target": "90", "scaleUp.policies": "fast", "scaleDown.tolerance": "0.05"}]
+    (item,) = advise(SweepMaker(grid).add("api", CALM)).items
+    assert item.reasons == (
+        "nothing better found: no other setting of the grid is a candidate; not judged: settings that differ in min, max "
+        "and 1 that are no candidates",
+    )
 
 
 def test_a_dearer_setting_is_no_change_where_only_the_model_breaks_the_limit() -> None:
@@ -139,11 +148,14 @@ def test_a_larger_maximum_takes_away_what_was_recorded_at_the_smaller_one() -> N
 
 
 def test_a_maximum_that_nothing_asks_for_is_not_raised() -> None:
-    grid = [{"max": "20"}, {"target": "70"}]
-    came_to = {0: at_max(100, 50), 1: at_max(80, 0), 2: at_max(90, 50)}
-    (item,) = advise(SweepMaker(grid).add("api", came_to)).items
+    grid = [{"max": "20"}, {"target": "70"}, {"max": "40"}]
+    came_to = {0: at_max(100, 50), 1: at_max(80, 0), 2: at_max(90, 50), 3: at_max(70, 0)}
+    maker = SweepMaker(grid).add("api", came_to)
+    (item,) = advise(maker).items
     assert item.setting_id == 2
     assert not any("compared only" in note for note in item.notes)
+    (stated,) = advise(maker, options(bounds=parse_bounds(["max=x2"]))).items
+    assert stated.setting_id == 1
     bound = came_to | {0: at_max(100, 150)}
     assert advise(SweepMaker(grid).add("api", bound)).items[0].setting_id == 1
 
@@ -243,7 +255,11 @@ def test_a_broken_limit_is_a_change_though_it_costs_more() -> None:
         ({"plant_unscored": "2 changes"}, "medium", "plant: not checked against the recording"),
         ({"plant_why_not": "skill 0.1"}, "medium", "plant: it does not predict the recorded"),
         ({"plant_skill": 0.3}, "medium", "plant: skill 0.30; a right model has 0.6 or more"),
-        ({"base_share": 0.4}, "medium", "base: 40% of a pod's usage is a fitted base"),
+        (
+            {"base_share": 0.4},
+            "medium",
+            "base: 40% of a pod's usage is a fitted base; the same share of a saving by fewer pods",
+        ),
         ({"base_share": 0.3, "starts_assumed": AT_ONCE}, "high", "pods are taken as ready at once"),
         (
             {"starting_share": 0.7, "starts_assumed": AT_ONCE},
@@ -319,8 +335,8 @@ def test_judged_blocks_that_contradict_are_told() -> None:
     assert broken.reasons == (
         "nothing better found: target utilization 60 -> 70, chosen on the training blocks, breaks "
         "the SLO on the judged ones: saturated_minutes at worst 30 minutes a week (limit "
-        "saturated_minutes<10/week); not judged: settings that differ in min, scaleUp, scaleDown, "
-        "tolerance, policies",
+        "saturated_minutes<10/week); not judged: settings that differ in min, tolerance, scaleUp, "
+        "scaleDown, policies",
     )
     worse = one({0: weeks([100] * 6), 1: weeks([80] * 4 + [120] * 2)})
     assert (worse.answer, worse.confidence) == ("keep", "low")

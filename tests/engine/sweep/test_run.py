@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -17,6 +18,7 @@ from hpabatch.engine.columns.recorded import RECORDED_MEASURES, recorded_name
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.simulate import loop as simulation
+from hpabatch.engine.simulate.export import export_run
 from hpabatch.engine.simulate.loop import simulate
 from hpabatch.engine.simulate.result import run_loop
 from hpabatch.engine.simulate.run import LoopOptions, prepare_loop
@@ -26,6 +28,7 @@ from hpabatch.engine.sweep.frames import hpas_frame, settings_frame
 from hpabatch.engine.sweep.run import SweepPlan, prepare_part
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import open_history
+from hpabatch.history.store.writer import write_table
 from hpabatch.inputs.grid import GridError
 from hpabatch.inputs.scenarios import parse_growth, read_scenario
 from hpabatch.model.objects.decode import hpa_from_json
@@ -36,6 +39,7 @@ from hpabatch.model.scenario import Scenario
 from hpabatch.model.settings.overrides import PlantOverride, SignalOverride
 from hpabatch.model.settings.policy_sets import SHIPPED
 from hpabatch.model.settings.setting import TODAY, apply_setting, parse_setting
+from tests.engine.fit.test_history import BASE, PROFILE, case
 from tests.engine.swept import HOUR_MS, KEY, cut, only, planned, swept
 
 pytestmark = pytest.mark.compiled
@@ -484,3 +488,28 @@ def in_two_clusters(history: Path, folder: Path, version: str) -> Path:
             more = more.with_columns(version=pl.lit(version))
         pl.concat([rows, more]).write_parquet(folder / file.name)
     return folder
+
+
+@pytest.mark.parametrize("assumed", [None, "at once", "totals"])
+def test_what_is_fitted_and_assumed_of_pods_is_a_column(
+    tmp_path: Path, assumed: str | None
+) -> None:
+    tables = dict(export_run([case()], PROFILE).tables)
+    pods, states = tables["pods"], tables["pod_states"]
+    median = statistics.median(tables["pod_metrics"]["cpu_milli"].drop_nulls())
+    if assumed == "totals":
+        tables["pods"] = pods.with_columns(origin=pl.lit("generated"))
+    if assumed == "at once":
+        born = states.filter(ready=pl.lit("True")).join(pods.select("uid", "created"), on="uid")
+        born = born.with_columns(ts="created", last_transition="created")
+        tables["pod_states"] = born.select(states.columns).unique("uid")
+        tables["pods"] = pods.with_columns(started="created")
+    for name, frame in tables.items():
+        if frame.height:
+            write_table(frame, tmp_path / f"{name}.parquet", name)
+    sweep = planned(["target=x0.8"], tmp_path)
+    (row,) = hpas_frame(sweep, prepare_part(sweep, 0)).to_dicts()
+    assert row["starts_assumed"] == assumed
+    if assumed is None:
+        assert row["base_share"] == pytest.approx(BASE / median, rel=0.1)
+        assert row["starting_share"] == pytest.approx(700 / median, rel=0.1)

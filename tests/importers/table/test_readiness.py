@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 
+from hpabatch.history.columns import AFTER_MS
 from hpabatch.importers.table.readiness import ready_after
+from tests.importers.tables import BEGIN_S, POD_MAP, merged, run_import, seconds
 
 MINUTE_MS = 60_000
 
@@ -21,6 +25,7 @@ def told(starting: int, minutes: int, pods: int = 12) -> set[int]:
             rows.append((pod, 0, begin + minute * MINUTE_MS, used))
     names = ["pod", "life", "cluster", "namespace", "target", "kind", "begin", "was_there"]
     frame = pl.DataFrame(lives, schema=names, orient="row")
+    frame = frame.with_columns(created=pl.col("begin") + AFTER_MS)
     samples = pl.DataFrame(rows, schema=["pod", "life", "ts", "cpu"], orient="row")
     return set(ready_after(samples, frame, "pod").to_list())
 
@@ -40,3 +45,18 @@ def test_pods_are_ready_when_they_use_what_older_ones_do(
     starting: int, minutes: int, pods: int, wait_ms: int
 ) -> None:
     assert told(starting, minutes, pods) == {wait_ms}
+
+
+@pytest.mark.parametrize("before_s", [0, 30])
+def test_an_import_counts_from_the_creation(tmp_path: Path, before_s: int) -> None:
+    rows = [
+        (BEGIN_S + 60 * minute, "web", f"web-{pod}", 0.3 if pod and minute == 2 * pod else 0.1, 1.0)
+        for pod in range(12)
+        for minute in range(2 * pod, 60)
+    ]
+    data = pl.DataFrame(rows, schema=["ts", "app", "pod", "cpu", "mem"], orient="row")
+    lives = {"edge": "1s", "ran_before": "600s", "before": f"{before_s}s"}
+    _, tables = run_import(tmp_path, merged(POD_MAP, {"lives": lives}), data)
+    starts = tables["pod_states"].filter(pl.col("ready") == "True").sort("ts")
+    # Half a spacing after the first sample, however long before it the pod was created.
+    assert seconds(starts, "ts")[1:] == [120 * pod + 30 for pod in range(1, 12)]

@@ -174,6 +174,10 @@ FAILED = """\
 NAME    REFERENCE        TARGETS                         MINPODS   MAXPODS   REPLICAS   AGE
 my-hpa  Deployment/cart  <unknown>/500m (avg), 20%/80%   2         5         3          16d
 """
+UNKNOWN_CPU = DESCRIBE.replace("95% (950m)", "<unknown>")
+MEMORY = (
+    "  resource memory on pods  (as a percentage of request): 120% (240Mi) / 80%\nMin replicas:"
+)
 PARTS = [
     (FAILED, "stays at 3 replicas: 1 of its 2 metrics failed"),
     (FAILED.replace("20%/80%", "120%/80%"), "goes from 3 to 5 replicas"),
@@ -183,11 +187,15 @@ PARTS = [
     ),
     (OLD_DESCRIBE.replace("replicas: 3", "replicas: 60"), "goes from 1 to 3 replicas"),
     (FAILED.replace("<unknown>/500m (avg), 20%/80%", "0%/50%, 90%/50%"), "goes from 3 to 5 rep"),
+    (UNKNOWN_CPU.replace("Min replicas:", MEMORY), "is at 120% of the requests (target 80%)"),
+    (DESCRIBE.replace("Min replicas:", MEMORY), "is at 120% of the requests (target 80%)"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("text", "decision"), PARTS, ids=["down", "up", "one_percent", "described", "two"]
+    ("text", "decision"),
+    PARTS,
+    ids=["down", "up", "one_percent", "described", "two", "described_unknown", "described_two"],
 )
 def test_a_metric_without_a_value_keeps_the_hpa_from_shrinking(
     tmp_path: Path, text: str, decision: str
@@ -202,10 +210,11 @@ def test_a_metric_without_a_value_keeps_the_hpa_from_shrinking(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (FAILED.replace("20%/80%", "<unknown>/80%"), "got <unknown> for all: such an HPA cannot"),
+        (UNKNOWN_CPU, "a percentage with a value, got none beside <unknown>/80%: where no metric"),
+        (FAILED.replace("20%/80%", "1500m/1"), "a percentage with a value, got none beside <unk"),
         (DESCRIBE.rpartition("Deployment pods")[0], "expected a size, got none"),
     ],
-    ids=["no_value", "no_size"],
+    ids=["no_value", "no_percentage", "no_size"],
 )
 def test_what_kubectl_could_not_tell_is_named(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):

@@ -13,7 +13,7 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _NO_STRINGS: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 _WIDTH: Final = 96
 _READY: Final = (
-    "asked: how long after its first row a pod is ready. Otherwise it is inferred from what young "
+    "asked: how long after its creation a pod is ready. Otherwise it is inferred from what young "
     "pods use; of totals it is 10s"
 )
 _GUESSED: Final = "results say that these are guesses; take out what you have stated yourself"
