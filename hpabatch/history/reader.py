@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 from polars.io.plugins import register_io_source
@@ -23,6 +24,9 @@ from hpabatch.history.store.shards import open_store
 from hpabatch.history.store.storage import as_url, is_folder
 
 __all__ = ["History", "open_history"]
+
+_RESULTS: Final = {"sweep.json": "a sweep", "advice.json": "advice"}
+"""Results that are folders, by a file in them; they have tables with names of a history's."""
 
 
 def open_history(path: Path | str, command: str | None = None) -> History:
@@ -55,6 +59,11 @@ def open_flat(folder: Path) -> FlatHistory:
     """
     try:
         entries = sorted(folder.iterdir())
+        if what := _RESULTS.keys() & {entry.name for entry in entries}:
+            raise HistoryError(
+                f"{folder} is a folder of {_RESULTS[what.pop()]}, not a history: name the history "
+                f"that it was made from{_inner(entries)}"
+            )
         history = FlatHistory(folder, find_tables(folder), list(find_strays(entries)))
     except NotADirectoryError:
         raise HistoryError(
@@ -68,9 +77,17 @@ def open_flat(folder: Path) -> FlatHistory:
     if not history.files:
         raise HistoryError(
             f"{folder} holds no history table; expected are Parquet files such as hpas.parquet and "
-            f"pod_metrics.parquet{other_formats(folder, list(TABLES.values()))}"
+            f"pod_metrics.parquet{_inner(entries) or other_formats(folder, list(TABLES.values()))}"
         )
     return history
+
+
+def _inner(entries: Sequence[Path]) -> str:
+    """Return `; did you mean x?` of the first folder there that holds a history."""
+    for entry in entries:
+        if is_folder(entry / LOG) or (entry / "scales.parquet").is_file():
+            return f"; did you mean {entry}?"
+    return ""
 
 
 def find_tables(folder: Path) -> dict[str, tuple[Path, ...]]:

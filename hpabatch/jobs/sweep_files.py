@@ -60,7 +60,7 @@ def read_sweep(path: Path | str) -> SweepResult:
     except _NoSweepError as error:
         raise HistoryError(
             f"{folder} is not the folder of a sweep ({error}): name the one that `hpabatch sweep "
-            "--out` wrote, or sweep again"
+            "HISTORY --out` wrote, or sweep again"
         ) from error
     raise HistoryError(
         f"{folder} is a sweep of format {about.format}, and this version reads {FORMAT}: sweep "

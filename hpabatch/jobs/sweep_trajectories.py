@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 
@@ -36,6 +37,7 @@ def trajectories(
         HistoryError: the history or a file cannot be read, or is not what it was.
     """
     location, request = _asked(result.parameters["request"])
+    _check_places([location] if history is None else [], request)
     history = open_history(location, "replay") if history is None else history
     sweep = plan_request(history, request, _seen_as(result))
     _check_unchanged(sweep, result)
@@ -73,6 +75,18 @@ def _asked(values: Values) -> tuple[str, SweepRequest]:
         found["noise"] = "resample" if found["noise"] else "off"
     request = SweepRequest.from_json({"names": [], "namespace": [], **found})
     return str(found["history"]), request
+
+
+def _check_places(places: Sequence[str], request: SweepRequest) -> None:
+    """Refuse relative paths that are not there: a sweep holds them as they were given."""
+    files = (request.prices, request.scenario, request.policy_sets, *request.plant)
+    named = [Path(path) for path in (*places, *files) if path is not None and "://" not in path]
+    away = [str(path) for path in named if not path.is_absolute() and not path.exists()]
+    if away:
+        raise HistoryError(
+            f"expected {', '.join(away)} as the sweep names them, found none in {Path.cwd()}: run "
+            "this in the folder in which the sweep was made"
+        )
 
 
 def _check_unchanged(sweep: SweepPlan, result: SweepResult) -> None:

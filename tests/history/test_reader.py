@@ -58,6 +58,18 @@ def test_a_url_is_not_taken_for_a_path() -> None:
         open_history("ftp://host/history")
 
 
+@pytest.mark.parametrize("result", ["sweep", "advice"])
+def test_a_folder_of_a_result_or_around_a_history(tmp_path: Path, result: str) -> None:
+    around = tmp_path / "around"
+    (around / "history").mkdir(parents=True)
+    write_all(around / "history")
+    with pytest.raises(HistoryError, match=r"no history table.*; did you mean .*around/history\?"):
+        open_history(around)
+    (around / f"{result}.json").touch()
+    with pytest.raises(HistoryError, match=rf"{result}, not a history: .* did you mean .*/history"):
+        open_history(around)
+
+
 def test_a_folder_without_tables(tmp_path: Path) -> None:
     (tmp_path / "pods.csv").write_text("a,b\n")
     with pytest.raises(HistoryError, match=r"holds no history table.*pods\.csv is not Parquet"):

@@ -157,7 +157,7 @@ def test_what_is_no_sweep_is_told(folder: Path, what: str) -> None:
     text = str(caught.value)
     assert text == (
         f"{folder} is not the folder of a sweep ({told}): name the one that `hpabatch sweep "
-        "--out` wrote, or sweep again"
+        "HISTORY --out` wrote, or sweep again"
     )
 
 

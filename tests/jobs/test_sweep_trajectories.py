@@ -131,6 +131,20 @@ def test_trajectories_of_a_history_that_is_gone(tmp_path: Path, result: SweepRes
         trajectories(other, CHECKOUT, [0])
 
 
+def test_a_sweep_of_relative_places_says_where_it_can_be_run_again(
+    tmp_path: Path, result: SweepResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The history may be named; files that were given beside it must be there."""
+    monkeypatch.chdir(tmp_path)
+    told = {**result.parameters["request"], "history": "here", "plant": ["plant.yaml"]}
+    other = replace(result, parameters={**result.parameters, "request": told})
+    with pytest.raises(HistoryError, match="here, plant.yaml as the sweep names them"):
+        trajectories(other, CHECKOUT, [0])
+    swept = open_history(result.parameters["request"]["history"])
+    with pytest.raises(HistoryError, match="expected plant.yaml as the sweep names"):
+        trajectories(other, CHECKOUT, [0], swept)
+
+
 def test_a_sweep_of_an_earlier_version_is_run_again_too(result: SweepResult) -> None:
     told = dict(result.parameters["request"])
     for name in ("names", "namespace", "gaps", "noise"):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from hpabatch.api.sweeps import open_sweep
 from hpabatch.cli.progress import progress_on_stderr
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE
 from hpabatch.engine.advise.apply import settings_of
@@ -21,7 +22,6 @@ from hpabatch.engine.advise.specs import Specs
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import HistoryError, HpabatchError, RefusedError, UsageError
-from hpabatch.jobs.sweep_files import read_sweep
 from hpabatch.model.settings.setting import SettingError, parse_setting
 from hpabatch.model.settings.values import AS_TODAY
 from hpabatch.model.suggestions import did_you_mean
@@ -80,7 +80,7 @@ def draw_pictures(request: PlotRequest, sweep: str, out: str) -> Drawn:
     """
     require_matplotlib()
     _check_folder(out)
-    result = read_sweep(sweep)
+    result = open_sweep(sweep).result
     if result.settings.height < 2:
         raise RefusedError(
             f"{sweep} has today's setting only, so there is nothing to compare: sweep with --grid"

@@ -129,6 +129,14 @@ def test_what_cannot_be_is_said_and_nothing_is_written(
     assert not Path("pictures").exists()
 
 
+def test_a_folder_of_advice_is_its_sweep(run: Run, sweep: Path, tmp_path: Path) -> None:
+    advice = tmp_path / "advice"
+    advice.mkdir()
+    (advice / "advice.json").write_text("{}")
+    sweep.rename(advice / "sweep")
+    assert run(advice, "shop/api", "--front").code == 0
+
+
 def test_no_sweep_and_one_setting_only(run: Run, tmp_path: Path) -> None:
     done = run(tmp_path / "nowhere")
     assert done.code == 2
