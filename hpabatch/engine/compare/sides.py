@@ -14,6 +14,7 @@ from hpabatch.engine.compare.causes import Key
 from hpabatch.engine.fleet.candidates import (
     Candidate,
     Skipped,
+    candidate_frame,
     candidates_from_history,
     clusters_seen,
     stored_candidate,
@@ -27,6 +28,7 @@ from hpabatch.engine.fleet.plan import (
     Select,
     plan_replay,
 )
+from hpabatch.engine.fleet.selection import Selection
 from hpabatch.engine.fleet.versions import Versions
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.engine.simulate.work import key_of
@@ -87,6 +89,9 @@ def plan_sides(history: History, before: Side, after: Side, select: Select | Non
     second = plan_replay(history, after.parameters, after.manifests, more)
     if asked is not None and asked.error and not (first.chosen or second.chosen):
         raise asked.error
+    if isinstance(select, Selection):
+        select(candidate_frame([*first.everyone, *second.everyone]))
+        select.check([*first.skipped, *second.skipped])
     return _aligned((before.name, after.name), first, second)
 
 

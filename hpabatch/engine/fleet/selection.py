@@ -92,9 +92,11 @@ class Selection:
             return "not among the HPAs that -n and --where leave; change one of them"
         parts = min(name.count("/") + 1, len(_KEY))
         known = sorted({"/".join(key[-max(parts, 2) :]) for key in self._known})
-        near = near_paths(name, known, _NEAR) or known[:_NEAR]
-        listed = ", ".join(near)
-        return f"there is no such HPA; there is {listed}" if near else "there is no HPA at all"
+        if not known:
+            return "there is no HPA at all"
+        if near := near_paths(name, known, _NEAR):
+            return f"there is no such HPA; did you mean {', '.join(near)}?"
+        return f"there is no such HPA; there is {', '.join(known[:_NEAR])}"
 
 
 def selection_of(request: ChosenHpas) -> Selection | None:

@@ -199,8 +199,8 @@ def test_the_words_of_old_versions(run: Run, history: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["on"], "on: there is no such HPA; there is shop/one"),
-        (["one", "pay/one"], "pay/one: there is no such HPA; there is shop/one"),
+        (["on"], "on: there is no such HPA; did you mean shop/one"),
+        (["one", "pay/one"], "pay/one: there is no such HPA; did you mean shop/one"),
         (["one", "-n", "pay"], "-n pay: there is no HPA of that namespace; namespaces: shop"),
         (["one", "--events-for", "soon"], "--events-for: expected a duration (whole"),
         (

@@ -219,9 +219,9 @@ def test_hpas_by_name_namespace_and_condition(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["onn"], "onn: there is no such HPA; there is shop/one"),
-        (["shop/apis"], "shop/apis: there is no such HPA; there is shop/api"),
-        (["c2/shop/one"], "c2/shop/one: there is no such HPA; there is c1/shop/one"),
+        (["onn"], "onn: there is no such HPA; did you mean shop/one"),
+        (["shop/apis"], "shop/apis: there is no such HPA; did you mean shop/api"),
+        (["c2/shop/one"], "c2/shop/one: there is no such HPA; did you mean c1/shop/one"),
         (["zzzzzz"], "zzzzzz: there is no such HPA; there is shop/api, shop/one"),
         (["one", "a/b/c/d"], "a/b/c/d: expected [[CLUSTER/]NAMESPACE/]HPA, got more parts"),
         ([""], ": there is no such HPA; there is shop/api, shop/one"),

@@ -202,7 +202,7 @@ def test_hpas_are_chosen_by_name_and_namespace() -> None:
     assert set(pl.read_csv(stdout)["hpa"]) == {"cart", "etl"}
     _, stdout, _ = run(str(last_day()), "-n", "batch", "-o", "csv")
     assert set(pl.read_csv(stdout)["namespace"]) == {"batch"}
-    with pytest.raises(UsageError, match="there is no such HPA; there is batch/etl"):
+    with pytest.raises(UsageError, match="there is no such HPA; did you mean batch/etl"):
         run(str(last_day()), "batch/et")
 
 

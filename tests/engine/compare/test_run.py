@@ -165,6 +165,9 @@ def test_what_one_version_refuses_is_left_out(tmp_path: Path) -> None:
     by_name = selection_of(ChosenHpas(names=("shop/api",)))
     named = compare_history(history, side("1.36"), side("1.37"), by_name)
     assert [(i.hpa, i.side) for i in named.left_out] == [("api", "1.36")]
+    unknown = selection_of(ChosenHpas(names=("shop/wbe",)))
+    with pytest.raises(UsageError, match=r"shop/wbe: there is no such HPA; did you mean shop/web"):
+        compare_history(history, side("1.36"), side("1.37"), unknown)
 
 
 # ---- manifests, by hand --------------------------------------------------------------------------

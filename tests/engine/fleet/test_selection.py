@@ -96,8 +96,8 @@ def test_names_and_namespaces(asked: ChosenHpas, rows: list[int]) -> None:
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        (ChosenHpas(names=("crt",)), "crt: there is no such HPA; there is pay/cart, shop/cart"),
-        (ChosenHpas(names=("pay/api",)), "pay/api: there is no such HPA; there is "),
+        (ChosenHpas(names=("crt",)), "crt: there is no such HPA; did you mean pay/cart, shop/cart"),
+        (ChosenHpas(names=("pay/api",)), "pay/api: there is no such HPA; did you mean "),
         (ChosenHpas(namespace=("shp",)), "-n shp: there is no HPA of that namespace; namespaces: "),
         (ChosenHpas(names=("api",), namespace=("pay",)), "api: not among the HPAs that -n and "),
     ],
