@@ -44,7 +44,11 @@ HEADS: Final = (
     Head("CHANGE", "what changes in the spec, old -> new", left=True, folds=True),
     Head("CONFIDENCE", ADVICE["confidence"].meaning, left=True),
     Head("SAVES", "saving of the objective on the judged blocks, which it was not chosen on"),
-    Head("MISSING", "missing pod-hours in the judged blocks, today -> recommended"),
+    Head(
+        "MISSING",
+        "pod-hours that the work asked for and no pod served, in the judged blocks, today -> "
+        "recommended",
+    ),
     Head("RESCALES", "rescales in the judged blocks, today -> recommended"),
     Head(
         "SATURATED",

@@ -41,13 +41,13 @@ class View(NamedTuple):
         width: of the terminal, in characters; None: no terminal, so nothing is cut or wrapped.
         styled: with ANSI styles.
         wide: all columns and rows.
-        legend: with the meaning of the columns shown.
+        legend: with the meaning of the columns shown; None: it is not offered either.
     """
 
     width: int | None = None
     styled: bool = False
     wide: bool = False
-    legend: bool = False
+    legend: bool | None = None
 
 
 class Named(Protocol):

@@ -98,6 +98,7 @@ def _spaced(blocks: Iterable[list[RenderableType]]) -> Iterator[RenderableType]:
 
 
 def _drawable(parts: Iterable[Any], view: View) -> Iterator[RenderableType]:
+    offered = view.legend is not False
     for part in parts:
         if not isinstance(part, Grid):
             yield printable_line(part) if isinstance(part, str) else part
@@ -111,6 +112,9 @@ def _drawable(parts: Iterable[Any], view: View) -> Iterator[RenderableType]:
             yield f"no room for {names}: a wider terminal or --output wide shows more"
         if view.legend:
             yield from legend_lines(shown.heads)
+        elif not offered and any(head.meaning for head in shown.heads):
+            offered = True
+            yield "columns: --legend explains them"
 
 
 def _shown(grid: Grid, view: View) -> Grid:

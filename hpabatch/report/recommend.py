@@ -70,7 +70,7 @@ HEADS: Final = (
     Head("POD-HOURS", "pods over time in the judged blocks, today -> recommended"),
     Head("COST", "money for the requested hours in the judged blocks, today -> recommended"),
     Head("SATURATED", "minutes with a pod at its ceiling in the judged blocks; open: not known"),
-    Head("MISSING", "missing pod-hours in the judged blocks"),
+    Head("MISSING", "pod-hours that the work asked for and no pod served, in the judged blocks"),
     Head("RESCALES", "number of rescales in the judged blocks"),
     Head("SAVES", "saving of the objective on the judged blocks, not used for the choice"),
     Head("TRAINING", "saving on the training blocks, with its interval over resampled blocks"),
@@ -121,12 +121,22 @@ class RecommendReport(Report):
             yield ""
         if frame.height:
             doubts = {item.key: item.doubts for item in self.found.items}
-            told = {k: "; ".join(d.long if view.legend else d.why for d in doubts[k]) for k in doubts}
+            told = {
+                k: "; ".join(d.long if view.legend else d.why for d in doubts[k]) for k in doubts
+            }
             yield from _reasons(frame, told)
 
     def basis(self) -> list[str]:
         """Return rules and what was asked for."""
-        return [rules_line(self.evidence), _asked(self.found)]
+        return [rules_line(self.evidence), _asked(self.found), self._blocks()]
+
+    def _blocks(self) -> str:
+        """Return what blocks are."""
+        unit = self.found.result.parameters["block"]["unit"]
+        return (
+            f"blocks: the {unit}s of the history; a setting is chosen on the first, the training "
+            "blocks, and checked on the last, the judged ones"
+        )
 
     def hints(self) -> Sequence[str]:
         """Return the places of files, or how to get them."""

@@ -104,7 +104,6 @@ class SimulateReport(Report):
         yield _grid(self.measures, self.facts, self.self_judged)
         yield from _of_capacities(self.measures, self.facts, self.self_judged)
         yield from _of_ceilings(self.measures)
-        yield "columns, also θU, θO, REGRET, SPEED-UP and ?: --legend explains them"
         refused = self.measures.filter(~pl.col("usable"))
         if refused.height:
             yield ""

@@ -51,7 +51,10 @@ HEADS: Final = (
     ),
     Head("UNSERVED", "a week's work that was cut off, in units times seconds"),
     Head("RESCALES", "a week's rescales under today's settings"),
-    Head("MISSING", "a week's missing pod-hours, today -> under CHEAPEST"),
+    Head(
+        "MISSING",
+        "a week's pod-hours that the work asked for and no pod served, today -> under CHEAPEST",
+    ),
     Head("SAVES", "what CHEAPEST saves of the cost; without prices, of the pod-hours"),
     Head(
         "CHEAPEST",
@@ -98,7 +101,7 @@ class SweepReport(Report):
         yield from _edges(self.result, frame)
         yield from confidence_told(self.result)
         if frame.height:
-            yield "MISSING is no condition of CHEAPEST: look at it, too (columns: --legend)"
+            yield "MISSING is no condition of CHEAPEST: look at it, too"
         if self.result.parameters["skipped"]:
             skipped = len(self.result.parameters["skipped"])
             yield ""

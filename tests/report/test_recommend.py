@@ -50,7 +50,8 @@ def test_what_is_dearer_is_called_more_and_no_limit_is_told() -> None:
     maker = SweepMaker([{"target": "70"}]).add("api", CALM)
     free = recommend(maker.result(), RecommendOptions(parse_goal([], "pod_hours")), put)
     lines = table_text(RecommendReport(free)).splitlines()
-    assert "without --slo nothing limits what least pod_hours does to users" in lines[-1]
+    assert "without --slo nothing limits what least pod_hours does to users" in lines[-2]
+    assert lines[-1].startswith("blocks: the weeks of the history; ")
     assert not any("the SLO must hold" in line for line in lines)
 
 

@@ -112,7 +112,10 @@ def test_only_all_of_the_decisions_are_a_hundred_percent(share: float, told: str
 
 
 def test_a_legend_explains_the_columns_shown() -> None:
+    offered = "columns: --legend explains them"
+    assert offered in table_text(report("cart"), View(legend=False)).splitlines()
     text = table_text(report("cart", "api", binding="max"), View(legend=True))
+    assert offered not in text
     assert "  RECORDED   mean recorded size\n" in text
     assert "mean recorded size" not in table_text(report("cart", "api", binding="max"))
 

@@ -185,9 +185,7 @@ def _analyze_metric(
         complete=complete,
         bands=tuple(bands),
         pieces=pieces(meter, moves, bands) if complete and divides is not None else (),
-        cycles=()
-        if divides is None
-        else tuple(_timed(ruled, meter, cycles(meter, moves, bands))),
+        cycles=() if divides is None else tuple(_timed(ruled, meter, cycles(meter, moves, bands))),
         error=metric.error,
         smallest=smallest,
     )

@@ -435,6 +435,8 @@ def test_less_than_a_byte_is_no_amount() -> None:
     target = "{type: AverageValue, averageValue: 5Mi}"
     metric = f"- type: Resource\n    resource: {{name: memory, target: {target}}}\n"
     head = TASKS.partition("  metrics:")[0]
-    found = run("--hpa", "worker", "--base", "memory=0", stdin=f"{head}  metrics:\n  {metric}").stdout
+    found = run(
+        "--hpa", "worker", "--base", "memory=0", stdin=f"{head}  metrics:\n  {metric}"
+    ).stdout
     assert ">0" in found
     assert "e-10Mi" not in found

@@ -254,7 +254,11 @@ def test_a_broken_limit_is_a_change_though_it_costs_more() -> None:
         ({"controller_answer": "cannot be told"}, "medium", "whether the stated settings are"),
         ({"plant_unscored": "2 changes"}, "medium", "plant: not checked against the recording"),
         ({"plant_why_not": "skill 0.1"}, "medium", "plant: it does not predict the recorded"),
-        ({"plant_skill": 0.3}, "medium", "plant: skill 0.30; a right model has 0.6 or more"),
+        (
+            {"plant_skill": 0.3},
+            "medium",
+            "plant: skill 0.30 (1: perfect); a right model has 0.6 or more",
+        ),
         (
             {"base_share": 0.4},
             "medium",
