@@ -152,7 +152,7 @@ class AdviseReport(RecommendReport):
                 if _is_broken(row) and row["hours"]:
                     name = printable(label(*item.key, with_cluster=many))
                     yield f"first: {name}: {self.found.changes(item)}: {_urgent(row)}"
-            yield from self._doubted(changes, rows, many, verbose=view.legend)
+            yield from self._doubted(changes, rows, many, verbose=bool(view.legend))
         yield from self._others(KEEP, "keep", rows, many)
         yield from self._others(NONE, "no advice", rows, many)
         yield from self._at_max(rows, many)

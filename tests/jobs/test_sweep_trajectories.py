@@ -138,10 +138,10 @@ def test_a_sweep_of_relative_places_says_where_it_can_be_run_again(
     monkeypatch.chdir(tmp_path)
     told = {**result.parameters["request"], "history": "here", "plant": ["plant.yaml"]}
     other = replace(result, parameters={**result.parameters, "request": told})
-    with pytest.raises(HistoryError, match="here, plant.yaml as the sweep names them"):
+    with pytest.raises(HistoryError, match=r"here, plant\.yaml as the sweep names them"):
         trajectories(other, CHECKOUT, [0])
     swept = open_history(result.parameters["request"]["history"])
-    with pytest.raises(HistoryError, match="expected plant.yaml as the sweep names"):
+    with pytest.raises(HistoryError, match=r"expected plant\.yaml as the sweep names"):
         trajectories(other, CHECKOUT, [0], swept)
 
 

@@ -169,7 +169,8 @@ def _plant(row: Mapping[str, Any]) -> Iterator[Doubt]:
         why = "plant: it does not predict the recorded usage well"
         yield Doubt(MEDIUM, why, STATED_BASE, row["plant_why_not"])
     elif row["plant_skill"] is not None and row["plant_skill"] < USUAL_SKILL:
-        why = f"plant: skill {row['plant_skill']:.2f} (1: perfect); a right model has {USUAL_SKILL:g} or more"
+        skill = f"skill {row['plant_skill']:.2f} (1: perfect)"
+        why = f"plant: {skill}; a right model has {USUAL_SKILL:g} or more"
         yield Doubt(MEDIUM, why, STATED_BASE)
     share = row.get("base_share")
     if share is not None and share > MOST_BASE_SHARE:
@@ -241,7 +242,7 @@ def lens_doubts(
         if seen:
             yield Doubt(
                 MEDIUM,
-                "the controller saw later or scaled samples, not the recorded ones (they go through a lens)",
+                "the controller did not see the recorded samples, but through a lens (lag, scale)",
                 "a recording of what the metrics API answers (`hpabatch record`)",
                 words_of(seen),
             )

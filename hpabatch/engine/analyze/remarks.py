@@ -161,8 +161,8 @@ def _limits(analysis: Analysis, metric: MetricAnalysis) -> Iterator[Remark]:
         yield Remark("plain_value", text)
     if metric.divides is None:
         text = (
-            f"{metric.signal}: do pods share it (state --base memory=PCT, what each has of its own), "
-            "or does each have its own? Where it rests is not known until then"
+            f"{metric.signal}: do pods share it (state --base memory=PCT, what each has of its "
+            "own), or does each have its own? Where it rests is not known until then"
         )
         yield Remark("memory_kind", text)
     if not metric.complete:

@@ -97,8 +97,8 @@ def test_a_grid_of_which_nothing_is_a_candidate_is_keep() -> None:
     grid = [{"target": "90", "scaleUp.policies": "fast", "scaleDown.tolerance": "0.05"}]
     (item,) = advise(SweepMaker(grid).add("api", CALM)).items
     assert item.reasons == (
-        "nothing better found: no other setting of the grid is a candidate; not judged: settings that differ in min, max "
-        "and 1 that are no candidates",
+        "nothing better found: no other setting of the grid is a candidate; not judged: settings "
+        "that differ in min, max and 1 that are no candidates",
     )
 
 
