@@ -112,7 +112,7 @@ def _drawable(parts: Iterable[Any], view: View) -> Iterator[RenderableType]:
             yield f"no room for {names}: a wider terminal or --output wide shows more"
         if view.legend:
             yield from legend_lines(shown.heads)
-        elif not offered and any(head.meaning for head in shown.heads):
+        elif not offered and shown.with_heads and any(head.meaning for head in shown.heads):
             offered = True
             yield "columns: --legend explains them"
 

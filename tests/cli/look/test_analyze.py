@@ -80,7 +80,7 @@ def test_table() -> None:
     assert result.stderr == ""
     verdict, told, table, _ = result.stdout.split("\n\n")
     assert verdict == "3 HPAs: 3 remarks"
-    assert [line.split() for line in table.splitlines()[1:]] == [
+    assert [line.split() for line in table.splitlines()[1:-1]] == [
         ["shop/web", "2-10", "cpu", "70%", "36-77%", "4", "53-77%", "63-77%", "30s",
          "5m", "+", "0s", "-"],
         ["worker", "0-8", "external/jobs", "+1", "5", "0-1.1x", "3", "0.67-1.1x", "0.88-1.1x",
@@ -150,6 +150,7 @@ def test_the_screen_of_one() -> None:
         ["3", "47-77%", "1.41", "requests", "2.34", "requests", "4", "2"],
     ]
     assert lines[13:] == [
+        "columns: --legend explains them",
         "  at 4 pods the nearest sizes: 4 -> 5 or 3; it stays at 53-77%",
         "  from 9 pods on the work of one pod more changes nothing",
         "  maxReplicas 10: at a total of 7 requests, which it fits, these sizes stay: 9",
@@ -199,7 +200,8 @@ def test_a_size_and_a_value_that_are_asked_about() -> None:
     text = TASKS.replace("averageValue: 5", "averageValue: 4").replace("cas: 8", "cas: 30")
     shown = run("--hpa", "worker", "--at-size", "10", "--value", "41", stdin=text).stdout
     assert [line.split()[0] for line in shown.splitlines()[4:34]] == [str(n) for n in range(1, 31)]
-    assert shown.splitlines()[34:38] == [
+    assert shown.splitlines()[34:39] == [
+        "columns: --legend explains them",
         "  at 10 pods the nearest sizes: 10 -> 12 or 9; it stays from 36 to 44",
         "  at 41 10 pods stay; sizes that stay: 10 to 11",
         "  from 10 pods on the work of one pod more changes nothing, from 3 on one more than 4 x "

@@ -71,6 +71,7 @@ def test_table_and_talk() -> None:
         "       0\n"
         "stdin     19                                                   unreadable           1  "
         "       0\n"
+        "columns: --legend explains them\n"
     )
     assert result.stderr == (
         f"stdin:9: bad: {ZERO_COMPLAINTS[0]}\n"
