@@ -26,7 +26,7 @@ def test_the_demos_faults_are_told() -> None:
     assert code == 0
     assert stdout.decode().startswith("NAMESPACE")
     assert "payments/settlement: 100 % of its pods have a container without cpu request" in stderr
-    assert len(stdout.decode().splitlines()) == 32
+    assert len(stdout.decode().splitlines()) == 33
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "parquet"])
