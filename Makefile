@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-
   -c constraints.txt
 
 .PHONY: demo test test-compiled test-commands test-interpreted test-apply test-live test-real \
-  test-imports test-apart test-cluster lint format bench fuzz long clean kernels kernels-simulate kernels-others
+  test-imports test-apart test-cluster lint format bench fuzz long clean kernels wheel
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make test   all tests, compiled and interpreted"
 	@echo "make test-cluster  live beside a real cluster's own controller (KUBECONFIG names another one)"
 	@echo "make lint   ruff, mypy --strict, import layers"
+	@echo "make wheel  a wheel with compiled kernels for this machine, in build/"
 	@echo "make bench  benchmarks (writes build/bench.json, docs/speed.md and the README's extract)"
 	@echo "make fuzz   the long comparison with the naive reference (N=1000000 SEED=7)"
 	@echo "make long   every golden row instead of the committed part (needs HPABATCH_GOLDEN),"
@@ -92,14 +93,15 @@ test-imports: kernels
 test-apart: kernels
 	$(call TESTED,$(APART:%=tests/%))
 
-# All kernels are compiled once, before several processes need them; the largest beside the others.
-kernels: kernels-simulate kernels-others
+# All kernels are compiled once, before several processes need them.
+kernels: $(VENV)/.dev
+	@$(BUSY) $(BIN)/python -m hpabatch._prebuild
 
-kernels-simulate: $(VENV)/.dev
-	@$(BUSY) $(BIN)/python -m tests.kernels.compiled simulate
-
-kernels-others: $(VENV)/.dev
-	@$(BUSY) $(BIN)/python -m tests.kernels.compiled replay align usage status
+# A wheel with the compiled kernels of this kind of machine: nothing compiles where it is installed.
+wheel: $(VENV)/.dev
+	$(BIN)/python -m hpabatch._prebuild build/kernels
+	HPABATCH_KERNELS=$(CURDIR)/build/kernels $(BIN)/python -m pip --disable-pip-version-check \
+	  --quiet wheel --no-deps --no-build-isolation --wheel-dir build .
 
 # Rules and kernels again as plain Python: the same results, no access outside of an array, and
 # branch coverage, which cannot see inside compiled code. It takes a hundred times as long, so it

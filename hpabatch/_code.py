@@ -1,12 +1,15 @@
 """Machine code of kernels: the folder where it is kept, its files, and how it is loaded.
 
-A file is one function for arguments of some types, on one kind of processor, whatever the Python.
-It lies in a folder named by a digest of every source that can end up in it; old folders are pruned.
-Candidates for the folder:
+A file is one function for one kind of processor, whatever the Python. It lies in
+a folder named by a digest of every source that can end up in it; old folders are pruned. A wheel
+brings the code of all kernels (`hpabatch._prebuild`), in `_kernels/` itself: code of other sources,
+for another processor, damaged or in a folder of others is named in a warning and not used.
+
+Candidates for the folder of what is compiled here:
 
 1. `HPABATCH_CACHE_DIR`,
 2. `_kernels/` inside the package, if it is writable or was filled before the package was made
-   read-only (a wheel, a container image): then it is read in place and never written,
+   read-only: then it is read in place and never written,
 3. the user's cache folder.
 
 A folder that other users could change is refused with a warning (`_trust`), and the next one is
@@ -22,7 +25,6 @@ import ctypes
 import functools
 import hashlib
 import os
-import pickle
 import re
 import secrets
 import shutil
@@ -31,12 +33,10 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, cast
-
-import numpy as np
+from typing import Any
 
 from hpabatch._jit import INTERPRETED
 from hpabatch._trust import make_folder, why_not_ours
@@ -45,10 +45,10 @@ from hpabatch.errors import UsageError
 PACKAGE = Path(__file__).resolve().parent
 # All that compiled code can see, by the import contract; an edit elsewhere compiles nothing.
 _COMPILED_SOURCES = ("_jit.py", "_compile.py", "layout", "rules", "kernels")
-_FORMAT = b"3"
+_FORMAT = b"hpabatch kernel 4\n"
 _KEEP_FOLDERS = 3
 _FOLDER_NAME = re.compile("[0-9a-f]{16}")  # nothing else in a named folder is ours to remove
-_CHECKSUM_BYTES = hashlib.sha256().digest_size
+_HEAD_BYTES = len(_FORMAT) + 16 + hashlib.sha256().digest_size
 
 
 def source_digest() -> str:
@@ -135,7 +135,9 @@ if FOLDER is None and not INTERPRETED:
     )
 
 
-_MACHINE = os.uname().machine
+MACHINE = os.uname().machine
+PREBUILT = PACKAGE / "_kernels"
+"""Where a wheel has the machine code of all kernels."""
 # What machine code may call besides itself; LLVM ends the process where it finds a name nowhere.
 _C_FUNCTIONS = (
     *("memset", "memcpy", "memmove", "memcmp"),
@@ -144,42 +146,94 @@ _C_FUNCTIONS = (
 _ENGINES: list[Any] = []
 
 
+class UnfitError(Exception):
+    """A file is not machine code of these sources, or not whole."""
+
+
 def has_compiled(name: str) -> bool:
     """Say whether there is machine code of a function, so that a call starts at once."""
     if INTERPRETED:
         return True  # there is nothing to compile
-    return FOLDER is not None and any(FOLDER.glob(f"{name}.*.{_MACHINE}.o"))
+    file = file_of(name)
+    return file in prebuilt()[0] or (FOLDER is not None and (FOLDER / file).exists())
 
 
-def load(
-    function: Callable[..., Any], types: Sequence[object], arguments: tuple[Any, ...]
-) -> Callable[[int], int]:
+def file_of(name: str) -> str:
+    """Return the file name of a function's machine code."""
+    return f"{name}.{MACHINE}.o"
+
+
+@functools.cache
+def prebuilt() -> tuple[dict[str, bytes], str]:
+    """Return the code that came with a wheel by its file, and why it is not used: then it is empty.
+
+    Where none came both are empty.
+    """
+    files = sorted(PREBUILT.glob("*.o"))
+    if not files:
+        return {}, ""
+    if (refusal := why_not_ours(Path(os.path.realpath(PREBUILT)), PACKAGE)) is not None:
+        return {}, refusal
+    try:
+        whole = {p.name: read(p, DIGEST) for p in files if p.name.endswith(f".{MACHINE}.o")}
+    except (UnfitError, OSError) as error:
+        return {}, str(error)
+    others = ", ".join(sorted({path.name.split(".")[-2] for path in files}))
+    return whole, "" if whole else f"only code for {others}, and this machine is {MACHINE}"
+
+
+def load(function: Callable[..., Any]) -> Callable[[int], int]:
     """Return a function as machine code: it takes the address of its words, without a lock."""
-    source = Path(sys.modules[function.__module__].__file__ or "").read_bytes()
-    key = hashlib.sha256(repr(types).encode() + source).hexdigest()[:16]
-    symbol = f"{function.__name__}_{key}"
-    path = None if FOLDER is None else FOLDER / f"{function.__name__}.{key}.{_MACHINE}.o"
-    code = None if path is None else read(path)
-    if code is None:
-        code = _compiled(function, symbol, arguments)
-        if path is not None and WRITABLE:
-            keep(path, code)
-    return _linked(code, symbol)
+    return _linked(code_of(function), function.__name__)
 
 
-def _compiled(function: Callable[..., Any], symbol: str, arguments: tuple[Any, ...]) -> bytes:
+def code_of(function: Callable[..., Any]) -> bytes:
+    """Return a function's machine code (ELF), from where it is kept or compiled, and then kept.
+
+    Raises:
+        UsageError: the process that compiles it failed; it has said why.
+    """
+    file, digest = file_of(function.__name__), DIGEST
+    source = Path(sys.modules[function.__module__].__file__ or "")
+    if not source.is_relative_to(PACKAGE):
+        digest = hashlib.sha256(DIGEST.encode() + source.read_bytes()).hexdigest()[:16]
+    else:
+        kept, fault = prebuilt()
+        if fault:
+            _warn_of_prebuilt(fault)
+        elif file in kept:
+            return kept[file]
+    path = None if FOLDER is None else FOLDER / file
+    if path is not None:
+        with suppress(UnfitError, OSError):
+            return read(path, digest)
+    code = _compiled(function)
+    if path is not None and WRITABLE:
+        keep(path, digest, code)
+    return code
+
+
+@functools.cache
+def _warn_of_prebuilt(fault: str) -> None:
+    _warn(
+        f"expected compiled kernels of this version in {PREBUILT}, got {fault}; they are not used, "
+        "and kernels are compiled once instead: install hpabatch again"
+    )
+
+
+def _compiled(function: Callable[..., Any]) -> bytes:
     # In a process of its own: this one needs no numba, and Python may use it meanwhile. Settings of
     # numba would change code that is kept for all. Ctrl-C is for this process, which ends that one.
     # The code comes through a pipe, as anybody's code may write to stdout.
-    order = pickle.dumps((function.__module__, function.__name__, symbol, _like(arguments)))
     folders = [*map(os.path.abspath, filter(None, sys.path)), str(PACKAGE.parent)]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
+    order = (function.__module__, function.__name__)
     reading, writing = os.pipe()
     with open(reading, "rb") as answer:
         try:
             child = subprocess.Popen(  # noqa: S603 - this program
-                [sys.executable, "-P", "-m", "hpabatch._compile", str(writing)],
-                stdin=subprocess.PIPE,
+                [sys.executable, "-P", "-m", "hpabatch._compile", str(writing), *order],
+                stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(writing,),
                 env={**environment, "PYTHONPATH": os.pathsep.join(folders)},
@@ -190,8 +244,6 @@ def _compiled(function: Callable[..., Any], symbol: str, arguments: tuple[Any, .
             os.close(writing)
         with child:
             try:
-                with suppress(BrokenPipeError), cast("IO[bytes]", child.stdin) as orders:
-                    orders.write(order)
                 code = answer.read()
             except BaseException:
                 child.kill()
@@ -203,16 +255,6 @@ def _compiled(function: Callable[..., Any], symbol: str, arguments: tuple[Any, .
             "name a folder of compiled code with HPABATCH_CACHE_DIR"
         )
     return code
-
-
-def _like(value: Any) -> Any:
-    """Return a value of the same type: arrays have one item, of no value."""
-    if isinstance(value, np.ndarray):
-        return np.zeros((1,) * value.ndim, value.dtype)
-    if isinstance(value, tuple):
-        parts = map(_like, value)
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    return type(value.item() if isinstance(value, np.generic) else value)()
 
 
 @functools.cache
@@ -238,26 +280,33 @@ def _linked(code: bytes, symbol: str) -> Callable[[int], int]:
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(engine.get_function_address(symbol))
 
 
-def read(path: Path) -> bytes | None:
-    """Return a file's code, None if there is none that is whole."""
-    try:
-        # (opening a named pipe would wait for its writer)
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-        with open(handle, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                return None
-            data = stream.read()
-    except OSError:
-        return None
-    checksum, code = data[:_CHECKSUM_BYTES], data[_CHECKSUM_BYTES:]
-    return code if _checksum(path, code) == checksum else None
+def read(path: Path, digest: str) -> bytes:
+    """Return a file's code.
+
+    Raises:
+        UnfitError: it is of other sources, or not what was written.
+        OSError: there is none, or it cannot be read.
+    """
+    # (opening a named pipe would wait for its writer)
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    with open(handle, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise UnfitError(f"{path.name}, which is no file")
+        head, code = stream.read(_HEAD_BYTES), stream.read()
+    if head == _head(path, digest, code):
+        return code
+    begin = _FORMAT + digest.encode()
+    if head.startswith(_FORMAT) and not head.startswith(begin):
+        raise UnfitError(f"{path.name} of another version")
+    raise UnfitError(f"{path.name}, which is damaged")
 
 
-def _checksum(path: Path, code: bytes) -> bytes:
-    return hashlib.sha256(path.name.encode() + DIGEST.encode() + code).digest()
+def _head(path: Path, digest: str, code: bytes) -> bytes:
+    check = hashlib.sha256(path.name.encode() + digest.encode() + code).digest()
+    return _FORMAT + digest.encode() + check
 
 
-def keep(path: Path, code: bytes) -> None:
+def keep(path: Path, digest: str, code: bytes) -> None:
     """Write a file whole or not at all, in place of whatever has its name."""
     global WRITABLE
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
@@ -266,7 +315,7 @@ def keep(path: Path, code: bytes) -> None:
         try:
             # Not flushed to disk: what a crash of the machine cuts off, the checksum shows.
             with open(handle, "wb") as stream:
-                stream.write(_checksum(path, code) + code)
+                stream.write(_head(path, digest, code) + code)
             if path.is_dir():
                 shutil.rmtree(path)
             os.replace(temporary, path)

@@ -1,7 +1,7 @@
 """`python -m hpabatch._compile`: one function and all that it calls as an object of machine code.
 
-It reads an order from stdin (pickle: module, function, symbol, arguments of the types that it will
-get) and writes the object to the open file whose number is its argument. Numba types the rules and
+Its arguments are the number of the open file to write to, the module and the function, whose types
+are those that are annotated. Numba types the rules and
 makes LLVM's code of them. Numba itself would optimize a function, and make machine code of it, once
 for each function that calls it, so that each may be called from Python. Nothing here is: all is
 optimized once, at the end.
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import pickle
 import sys
 from typing import Any
 
@@ -25,8 +24,8 @@ from hpabatch import _jit
 PROCESSORS = {"x86_64": ("x86-64", "large")}
 
 
-def compile_object(module: str, name: str, symbol: str, arguments: tuple[Any, ...]) -> bytes:
-    """Return the object (ELF) with one function `symbol(words)`, which returns an integer."""
+def compile_object(module: str, name: str) -> bytes:
+    """Return the object (ELF) with one function, of the address of its words, for an integer."""
     import llvmlite.binding as llvm
     import numba
     from numba.core import codegen
@@ -39,13 +38,13 @@ def compile_object(module: str, name: str, symbol: str, arguments: tuple[Any, ..
     library.get_pointer_to_function = lambda self, name: 0
     processor.set_env = lambda self, name, env: None
     function: Any = getattr(importlib.import_module(module), name)
-    function.compile(tuple(map(numba.typeof, arguments)))
+    function.compile(tuple(map(numba.typeof, _jit.examples(function.py_func))))
     (compiled,) = function.overloads.values()
     whole = compiled.library
     inner = whole._final_module.get_function(compiled.fndesc.llvm_func_name)
-    whole._final_module.link_in(llvm.parse_assembly(_entry(inner, symbol)))
+    whole._final_module.link_in(llvm.parse_assembly(_entry(inner, name)))
     for other in (*whole._final_module.functions, *whole._final_module.global_variables):
-        if not other.is_declaration and other.name != symbol:
+        if not other.is_declaration and other.name != name:
             other.linkage = "internal"  # so that what nobody calls or reads goes
     optimize(whole)
     cpu, model = PROCESSORS.get(os.uname().machine, ("generic", "small"))
@@ -55,7 +54,7 @@ def compile_object(module: str, name: str, symbol: str, arguments: tuple[Any, ..
     return bytes(machine.emit_object(whole._final_module))
 
 
-def _entry(inner: Any, symbol: str) -> str:
+def _entry(inner: Any, name: str) -> str:
     """Return LLVM's code of a function that passes the words of an array to numba's function."""
     result, error, *arguments = (str(argument.type) for argument in inner.arguments)
     lines, passed = [], []
@@ -70,7 +69,7 @@ def _entry(inner: Any, symbol: str) -> str:
     body = "\n  ".join(lines)
     return f"""
 declare i32 @"{inner.name}"({", ".join([result, error, *arguments])})
-define i64 @{symbol}(i64* %words) {{
+define i64 @{name}(i64* %words) {{
   %result = alloca i64
   store i64 0, i64* %result
   %error = alloca i64
@@ -91,4 +90,4 @@ if __name__ == "__main__":
     os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = "generic", ""
     _jit.COMPILING = True
     with open(int(sys.argv[1]), "wb") as out:
-        out.write(compile_object(*pickle.load(sys.stdin.buffer)))  # noqa: S301 - ours
+        out.write(compile_object(*sys.argv[2:]))

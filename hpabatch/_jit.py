@@ -14,7 +14,17 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import FunctionType
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import (
+    Annotated,
+    Any,
+    Concatenate,
+    Final,
+    ParamSpec,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 
@@ -93,45 +103,76 @@ def compiled_as(body: Callable[..., Any]) -> Callable[[F], F]:
 class Compiled:
     """A function as machine code, found or compiled when it is first called.
 
-    Arguments are integers, floats, booleans, arrays in C order and named tuples of these; a result
-    is an integer or None. No lock is held while it runs.
+    Its annotations are its only signature: integers, floats, booleans, arrays in C order and named
+    tuples of these; a result is an integer or None. No lock is held while it runs.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         """Take a rule, or what `entry` or `kernel` decorates, of a module."""
         self.function = function
-        self.signatures: dict[tuple[object, ...], Callable[[int], int]] = {}
 
-    def code_of(self, arguments: tuple[Any, ...]) -> tuple[Callable[[int], int], list[int]]:
-        """Return the machine code for arguments of these types, and the words that it takes."""
-        if len(arguments) != self.function.__code__.co_argcount:
-            raise TypeError(
-                f"{self.function.__name__}: expected {self.function.__code__.co_argcount} "
-                f"arguments, got {len(arguments)}"
-            )
+    @functools.cached_property
+    def types(self) -> list[object]:
+        """What each word, or array, that it takes is."""
+        types: list[object] = []
+        _flatten(examples(self.function), types, [])
+        return types
+
+    @functools.cached_property
+    def code(self) -> Callable[[int], int]:
+        """Machine code that takes the address of its words."""
+        from hpabatch import _code
+
+        with _LOADING:
+            return self.__dict__.get("code") or _code.load(self.function)
+
+    def words(self, arguments: tuple[Any, ...]) -> list[int]:
+        """Return the words that stand for arguments.
+
+        Raises:
+            TypeError: an argument is not of the type that is annotated.
+        """
         types: list[object] = []
         words: list[int] = []
         _flatten(arguments, types, words)
-        code = self.signatures.get(tuple(types))
-        if code is None:
-            from hpabatch import _code
-
-            with _LOADING:
-                code = self.signatures.get(tuple(types))
-                if code is None:
-                    code = _code.load(self.function, types, arguments)
-                    self.signatures[tuple(types)] = code
-        return code, words
+        if types != self.types:
+            pairs = zip(types, self.types, strict=False)
+            got, expected = next((p for p in pairs if p[0] != p[1]), (len(types), len(self.types)))
+            raise TypeError(f"{self.function.__name__}: expected {expected}, got {got}")
+        return words
 
     def __call__(self, *arguments: Any) -> int:
         """Run it.
 
         Raises:
-            TypeError: an argument is none of those, or is an array in another order.
+            TypeError: an argument is not of the type that is annotated.
         """
-        code, words = self.code_of(arguments)
-        own = np.array(words, np.int64)
-        return code(own.ctypes.data)
+        own = np.array(self.words(arguments), np.int64)
+        return self.code(own.ctypes.data)
+
+
+def examples(function: Callable[..., Any]) -> tuple[Any, ...]:
+    """Return arguments of the types that are annotated: arrays have one item, of no value."""
+    hints = get_type_hints(function, include_extras=True)
+    hints.pop("return", None)
+    return tuple(map(_example, hints.values()))
+
+
+def _example(hint: Any) -> Any:
+    from hpabatch.layout.records import RecordArray, record_dtype
+
+    dimensions = 1
+    if get_origin(hint) is Annotated:
+        hint, dimensions = get_args(hint)
+    if hint in (int, bool, float):
+        return hint()
+    if isinstance(hint, type) and issubclass(hint, tuple):
+        parts = get_type_hints(hint, include_extras=True).values()
+        return hint(*map(_example, parts))
+    if isinstance(hint, type) and issubclass(hint, RecordArray):
+        return np.zeros(1, record_dtype(hint))
+    (scalar,) = get_args(get_args(hint)[1])
+    return np.zeros((1,) * dimensions, scalar)
 
 
 def _flatten(value: Any, types: list[object], words: list[int]) -> None:
@@ -182,7 +223,7 @@ def kernel(function: Callable[Concatenate[int, int, P], None]) -> Callable[P, No
         if INTERPRETED:
             function(0, count, *arguments, **named)
             return
-        code, words = compiled.code_of((0, count, *arguments))
+        code, words = compiled.code, compiled.words((0, count, *arguments))
         # (more parts than threads, as lanes differ in length; next() of an iterator is atomic)
         threads = min(THREADS, count)
         step = -(-count // (threads * PARTS_PER_THREAD)) if threads > 1 else max(count, 1)

@@ -21,7 +21,7 @@ from tests.test_trust import needs_root
 
 __all__ = ["package"]
 
-NAME, CODE = "rule.0123.x86_64.o", b"machine code" * 100
+FILE, CODE = f"rule.{_code.MACHINE}.o", b"machine code" * 100
 
 
 def cut(path: Path) -> None:
@@ -39,10 +39,14 @@ def be_folder(path: Path) -> None:
     (path / "below").mkdir(parents=True)
 
 
-def be_of_another_key(path: Path) -> None:
-    other = path.with_name("rule.4567.x86_64.o")
-    _code.keep(other, CODE)
+def be_of_another_function(path: Path) -> None:
+    other = path.with_name(f"other.{_code.MACHINE}.o")
+    _code.keep(other, DIGEST, CODE)
     other.replace(path)
+
+
+def be_of_other_sources(path: Path) -> None:
+    _code.keep(path, DIGEST[::-1], CODE)
 
 
 def be_pipe(path: Path) -> None:
@@ -64,7 +68,8 @@ DAMAGES: list[Callable[[Path], object]] = [
     be_folder,
     be_pipe,
     be_link,
-    be_of_another_key,
+    be_of_another_function,
+    be_of_other_sources,
 ]
 
 
@@ -74,24 +79,66 @@ def test_an_entry_that_is_not_what_was_written_is_missing_and_replaced(
 ) -> None:
     folder = tmp_path / "cache"
     folder.mkdir()
-    path = folder / NAME
-    _code.keep(path, CODE)
-    assert _code.read(path) == CODE
+    path = folder / FILE
+    _code.keep(path, DIGEST, CODE)
+    assert _code.read(path, DIGEST) == CODE
     damage(path)
-    assert _code.read(path) is None
-    _code.keep(path, CODE)
-    assert _code.read(path) == CODE
+    with pytest.raises((_code.UnfitError, OSError)):
+        _code.read(path, DIGEST)
+    _code.keep(path, DIGEST, CODE)
+    assert _code.read(path, DIGEST) == CODE
     assert list(folder.iterdir()) == [path]  # no temporary file is left
 
 
 def test_new_entries_cannot_be_written_by_others(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        _code.keep(tmp_path / NAME, CODE)
+        _code.keep(tmp_path / FILE, DIGEST, CODE)
     finally:
         os.umask(before)
     (path,) = tmp_path.iterdir()
     assert path.stat().st_mode & 0o777 == 0o644
+
+
+# ---- code that comes with a wheel ----------------------------------------------------------------
+
+
+def of_another_machine(path: Path) -> None:
+    path.rename(path.with_name("rule.riscv64.o"))
+
+
+def writable_by_all(path: Path) -> None:
+    path.chmod(0o666)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "fault"),
+    [
+        (Path.unlink, ""),
+        (cut, f"{FILE}, which is damaged"),
+        (flip, f"{FILE}, which is damaged"),
+        (be_of_another_function, f"{FILE}, which is damaged"),
+        (be_of_other_sources, f"{FILE} of another version"),
+        (of_another_machine, f"only code for riscv64, and this machine is {_code.MACHINE}"),
+        (writable_by_all, f"{FILE} can be written by everybody"),
+    ],
+)
+def test_prebuilt_code_is_used_if_it_is_of_these_sources_for_this_machine_and_whole(
+    spoil: Callable[[Path], object],
+    fault: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_code, "DIGEST", DIGEST)
+    monkeypatch.setattr(_code, "PACKAGE", tmp_path)
+    monkeypatch.setattr(_code, "PREBUILT", tmp_path)
+    _code.keep(tmp_path / FILE, DIGEST, CODE)
+    assert _code.prebuilt.__wrapped__() == ({FILE: CODE}, "")
+    spoil(tmp_path / FILE)
+    codes, found = _code.prebuilt.__wrapped__()
+    assert not codes
+    assert found.endswith(fault)
+    assert bool(found) == bool(fault)
 
 
 # ---- folders of others ---------------------------------------------------------------------------
@@ -208,6 +255,7 @@ _code._compiled = lambda *order: compiled.append(order) or compile_it(*order)
 def again():
     'Add as a process that has just begun; return how often that compiled.'
     before = len(compiled)
+    _code.prebuilt.cache_clear()
     assert _jit.Compiled(add64)(2**62, 2**62) == -(2**63)
     return len(compiled) - before
 
@@ -224,6 +272,12 @@ for part in (whole[:-1], b"garbage" * 30):
     assert (again(), again()) == (1, 0), part[:40]
     assert entries() == [path]
     assert path.read_bytes() == whole
+"""
+
+PREBUILT_DAMAGED = """
+_code.PREBUILT.mkdir()
+(_code.PREBUILT / _code.file_of("add64")).write_bytes(b"garbage")
+assert (again(), again()) == (1, 0)
 """
 
 FULL = """
@@ -253,6 +307,14 @@ def in_process(copy: Path, code: str, **environment: str) -> str:
 @pytest.mark.compiled
 def test_a_process_compiles_again_what_is_damaged_and_says_nothing(tmp_path: Path) -> None:
     assert in_process(copy_package(tmp_path), DAMAGED) == ""
+
+
+@pytest.mark.compiled
+def test_a_process_names_prebuilt_code_that_is_damaged_and_compiles(tmp_path: Path) -> None:
+    copy, own = copy_package(tmp_path), str(tmp_path / "own")
+    talk = in_process(copy, PREBUILT_DAMAGED, HPABATCH_CACHE_DIR=own)
+    assert talk.count("RuntimeWarning") == 1
+    assert f"in {copy / '_kernels'}, got add64.{_code.MACHINE}.o, which is damaged" in talk
 
 
 @pytest.mark.compiled

@@ -85,9 +85,13 @@ app = typer.Typer(
 
 def _print_version(value: bool) -> None:
     if value:
+        from hpabatch import _code
+        from hpabatch._jit import INTERPRETED
         from hpabatch.model.versions import DEFAULT_K8S, PROFILES
 
+        compiled = "prebuilt" if _code.prebuilt()[0] else "compiled"
         typer.echo(f"hpabatch {__version__}")
+        typer.echo(f"kernels: {'interpreted' if INTERPRETED else compiled}")
         typer.echo(f"rules of Kubernetes (default {DEFAULT_K8S}):")
         for profile in PROFILES.values():
             typer.echo(f"  {profile.name}  {profile.evidence} ({profile.proof})")

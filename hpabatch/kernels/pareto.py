@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hpabatch._jit import entry, rule
-from hpabatch.layout.records import I64
+from hpabatch.layout.records import I64, F64x2
 
 
 @entry
-def mark_front(points: NDArray[np.float64], order: I64, kept: I64, on_front: I64) -> int:
+def mark_front(points: F64x2, order: I64, kept: I64, on_front: I64) -> int:
     """Write 1 to `on_front` for each point that no other one dominates; return how many there are.
 
     `points` (n, k): all columns are minimised. A point is dominated if another is not above it in
@@ -42,7 +41,7 @@ def mark_front(points: NDArray[np.float64], order: I64, kept: I64, on_front: I64
 
 
 @rule
-def _is_known(points: NDArray[np.float64], row: int) -> bool:
+def _is_known(points: F64x2, row: int) -> bool:
     for c in range(points.shape[1]):
         if np.isnan(points[row, c]):
             return False
@@ -50,7 +49,7 @@ def _is_known(points: NDArray[np.float64], row: int) -> bool:
 
 
 @rule
-def _dominates(points: NDArray[np.float64], a: int, b: int) -> bool:
+def _dominates(points: F64x2, a: int, b: int) -> bool:
     """Say whether point a is not above b in any column, and below it in one."""
     below = False
     for c in range(points.shape[1]):

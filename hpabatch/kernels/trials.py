@@ -24,7 +24,7 @@ from hpabatch.layout.codes import (
     SCALE_UPDATE_FAILED,
 )
 from hpabatch.layout.observations import Observations
-from hpabatch.layout.records import I32, I64, Fleet, Memory
+from hpabatch.layout.records import I32, I64, Fleet, I32x2, Memory
 from hpabatch.layout.results import Results
 
 UNDECIDED = -1
@@ -44,7 +44,7 @@ class TrialSizes(NamedTuple):
     order: I64
     observed: I64
     seen: I32
-    wished: I32
+    wished: I32x2
 
 
 @rule

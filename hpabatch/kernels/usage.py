@@ -20,7 +20,7 @@ from hpabatch.layout.codes import (
     READY_TRUE,
 )
 from hpabatch.layout.observations import WITHDRAWN, Observations, Rows
-from hpabatch.layout.records import F64, I64, Fleet, Record, RecordArray, record_dtype
+from hpabatch.layout.records import F64, I64, Fleet, I64x3, Record, RecordArray, record_dtype
 
 HALF_MS = 1_800_000  # half hours are dealt in turn to the two halves of a pod's samples
 FEWEST_COMPARED = 3  # pods of a tick, for one to be compared with their mean
@@ -106,7 +106,7 @@ class UsageArrays(NamedTuple):
     shown: I64
     newest_ms: I64
     fresh_ms: I64
-    probes: I64
+    probes: I64x3
     probed: I64
 
 

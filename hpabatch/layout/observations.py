@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hpabatch.layout.records import I8, I32, I64, RecordArray, record_dtype, records_from
+from hpabatch.layout.records import I8, I32, I64, I64x2, RecordArray, record_dtype, records_from
 
 
 class LaneSources(RecordArray):
@@ -246,12 +246,12 @@ class Observations(NamedTuple):
     steps: Steps
     old_steps: Steps
     parameters: I64
-    cursors: I64
+    cursors: I64x2
     state_cursor: I64
     step_cursor: I64
-    answers: I64
+    answers: I64x2
     in_view: I64
-    seen: I64
+    seen: I64x2
 
 
 CURSOR_CLOCK = 0  # the next instant, as an offset

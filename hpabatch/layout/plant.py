@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from hpabatch.layout.records import I64, RecordArray, record_dtype
+from hpabatch.layout.records import I64, I64x2, RecordArray, record_dtype
 from hpabatch.layout.results import Measures, Points
 
 NEVER_MS: Final = 1 << 60
@@ -368,7 +368,7 @@ class Simulation(NamedTuple):
     lanes: SimLanes
     states: SimStates
     workloads: Workloads
-    levels_milli: I64
+    levels_milli: I64x2
     signals: Signals
     pipelines: Pipelines
     gaps: Gaps
@@ -387,11 +387,11 @@ class Simulation(NamedTuple):
     ring_length: int
     stream_signal: I64
     measures: Measures
-    bindings: I64
-    peaks: I64
+    bindings: I64x2
+    peaks: I64x2
     drivers: I64
     points: Points
     traces: Traces
-    trace_log: I64
-    traced_pods: I64
+    trace_log: I64x2
+    traced_pods: I64x2
     traced_ms: I64

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import (
     TYPE_CHECKING,
+    Annotated,
     Any,
     Final,
     Generic,
@@ -31,6 +32,11 @@ I32: TypeAlias = NDArray[np.int32]
 I16: TypeAlias = NDArray[np.int16]
 I8: TypeAlias = NDArray[np.int8]
 F64: TypeAlias = NDArray[np.float64]
+# Of more dimensions than one: a kernel is compiled for what its annotations say.
+I64x2: TypeAlias = Annotated[I64, 2]
+I64x3: TypeAlias = Annotated[I64, 3]
+I32x2: TypeAlias = Annotated[I32, 2]
+F64x2: TypeAlias = Annotated[F64, 2]
 Record: TypeAlias = Any  # one row, whose fields numba checks when it compiles
 Records: TypeAlias = Any  # a record array of any type
 
@@ -278,7 +284,7 @@ class Fleet(NamedTuple):
     answers: Answers
     values_milli: I64
     changes: Changes
-    metric_words: I64 = np.zeros((0, METRIC_WORDS), np.int64)
+    metric_words: I64x2 = np.zeros((0, METRIC_WORDS), np.int64)
 
 
 class Recommendations(RecordArray):
@@ -317,7 +323,7 @@ class Memory(NamedTuple):
     the other arrays begin. `recs` upstream's slot list, `events` the scale events, up and down.
     """
 
-    head: I64
+    head: I64x2
     recs: Recommendations
     events: ScaleEvents
 

@@ -13,6 +13,7 @@ from hpabatch.layout.records import (
     I32,
     I64,
     A,
+    I64x2,
     RecordArray,
     RecordType,
     record_dtype,
@@ -191,7 +192,7 @@ class StatusMemory(NamedTuple):
     `generations` (S,) the generation of each spec, as a number that is equal for equal ones.
     """
 
-    head: I64
+    head: I64x2
     shown: ShownMetrics
     generations: I64
 

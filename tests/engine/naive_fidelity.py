@@ -160,7 +160,8 @@ def predicted(w: Watched, row: Row, kind: str, signal: dict[str, float]) -> floa
         cells = row["cells_after"]
         at = w.start + (cells[0] + cells[-1] + 1) * w.step // 2
         ages = [at - p.started for p in w.pods if p.is_ready(at)]
-        found = base + signal["growth"] * fmean(ages) / HOUR_MS
+        most = signal.get("ceiling", math.inf)
+        found = fmean(min(base + signal["growth"] * age / HOUR_MS, most) for age in ages)
     elif kind == "backlog":
         found = queue(w, row, signal["rate"])
     else:

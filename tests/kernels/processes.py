@@ -48,23 +48,3 @@ def _digests(setting: str) -> dict[str, list[str]]:
 def digests_in_process(kernel: str, setting: str) -> list[str]:
     """Return what `digests` of a kernel's test file gives in one of the settings."""
     return _digests(setting)[kernel]
-
-
-_SIGNATURES = """
-import importlib
-for name in ("align", "replay", "status"):
-    print("--", name)
-    exec(importlib.import_module(f"tests.kernels.test_{name}").SIGNATURES, {})
-"""
-
-
-@cache
-def _signatures() -> dict[str, list[str]]:
-    # After all others' runs a kernel has no further signature either.
-    parts = in_process(_SIGNATURES).split("-- ")[1:]
-    return {name: lines for name, *lines in map(str.splitlines, parts)}
-
-
-def signatures_in_process(kernel: str) -> list[str]:
-    """Return what `SIGNATURES` of a kernel's test file prints."""
-    return _signatures()[kernel]

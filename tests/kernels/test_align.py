@@ -16,7 +16,7 @@ from hpabatch.kernels.align import block_length, pods_in_view, replay_observatio
 from hpabatch.layout import codes
 from tests.effort import effort
 from tests.engine.small_history import STEP, T0
-from tests.kernels.processes import SETTINGS, digests_in_process, signatures_in_process
+from tests.kernels.processes import SETTINGS, digests_in_process
 from tests.kernels.shards import LAST, Run, made_load, made_plan, made_tables, run
 
 SEEDS = (1, 2, 3)
@@ -140,30 +140,14 @@ def test_compiled_equals_interpreted_on_any_number_of_threads(setting: str) -> N
     assert digests_in_process("align", setting) == digests()
 
 
-SIGNATURES = """
-import importlib, inspect, pkgutil
-import hpabatch.kernels, hpabatch.rules
-from tests.kernels.shards import made_plan, made_tables, run
-from tests.engine.small_history import STEP, T0
-
-for seed in (1, 2, 3):
-    plan = made_plan(made_tables(seed), "decided" if seed == 1 else "recorded")
-    run(plan)
-    run(plan, [T0 + 7 * STEP], block=3)
-# tables without rows, and columns without values
-tables = made_tables(4)
-for row in tables["pod_metrics"]:
-    row["fetched_at"] = None
-for name in ("pod_custom_metrics", "external_metrics", "metric_fetches", "controller"):
+@pytest.mark.parametrize(
+    "name", ["pod_custom_metrics", "external_metrics", "metric_fetches", "controller"]
+)
+def test_tables_without_rows_and_columns_without_values_are_of_the_types_that_kernels_take(
+    name: str,
+) -> None:
+    tables = made_tables(4)
+    for row in tables["pod_metrics"]:
+        row["fetched_at"] = None
     tables[name] = []
     run(made_plan(tables))
-
-from hpabatch.kernels.align import replay_observations
-from hpabatch.kernels.steps import count_kept, save_kept
-print(*(len(f.signatures) for f in (replay_observations.compiled, count_kept, save_kept)))
-"""
-
-
-@pytest.mark.compiled
-def test_each_kernel_has_one_signature() -> None:
-    assert signatures_in_process("align") == ["1 1 1"]

@@ -34,7 +34,7 @@ from tests.kernels.fleets import (
     replayed_live,
     with_own_changes,
 )
-from tests.kernels.processes import SETTINGS, digests_in_process, signatures_in_process
+from tests.kernels.processes import SETTINGS, digests_in_process
 from tests.rules.helpers import (
     EXACT_WISH,
     Json,
@@ -184,37 +184,17 @@ def test_compiled_equals_interpreted_on_any_number_of_threads(setting: str) -> N
     assert digests_in_process("replay", setting) == digests()
 
 
-SIGNATURES = """
-import importlib, inspect, pkgutil
-import numpy as np
-import hpabatch.kernels, hpabatch.rules
-from hpabatch.layout.records import Fleet, canonical
-from tests.kernels.fleets import pack, random_fleet, replayed, replayed_live, with_own_changes
-from tests.kernels.test_replay import two_metric_sets
-
-for seed in (1, 2):
-    fleet = random_fleet(seed, ticks=8)
-    results, _ = replayed(fleet)
-    replayed(with_own_changes(fleet, results), recorded=True)
-    replayed_live(fleet)
-replayed(pack([]))
-replayed(pack([two_metric_sets()]))
-# arrays as other libraries hand them over
-frozen = np.asfortranarray(np.zeros((3, 2), np.int32)).reshape(-1)
-frozen.flags.writeable = False
-fleet = random_fleet(3, ticks=8)
-replayed(fleet._replace(values_milli=canonical(fleet.values_milli)))
-empty = pack([])
-replayed(empty._replace(values_milli=canonical(frozen)))
-
-from hpabatch.kernels.replay import replay_fleet, replay_newest
-print(*(len(f.compiled.signatures) for f in (replay_fleet, replay_newest)))
-"""
+def test_fleets_without_lanes_are_of_the_types_that_kernels_take() -> None:
+    replayed(pack([]))
 
 
 @pytest.mark.compiled
-def test_each_kernel_has_one_signature() -> None:
-    assert signatures_in_process("replay") == ["1 1"]
+def test_other_types_are_refused() -> None:
+    fleet = random_fleet(3, ticks=8)
+    values: Any = fleet.values_milli
+    for other in (values.astype(np.int32), values[:, None]):
+        with pytest.raises(TypeError, match=r"replay_fleet: expected \(dtype\('int64'\), 1\)"):
+            replayed(fleet._replace(values_milli=other))
 
 
 # ---- recorded changes ----------------------------------------------------------------------------

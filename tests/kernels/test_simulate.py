@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import random
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
@@ -262,13 +261,6 @@ def test_a_metric_that_is_refused_needs_no_signal() -> None:
     fleet = run(case)
     assert fleet.simulation.measures.invalid_steps[0] > 0
     assert fleet.simulation.stream_signal.tolist() == [-1]
-
-
-@pytest.mark.compiled
-def test_one_signature() -> None:
-    run(seeded_case(1))
-    kernel: Any = simulate_fleet
-    assert len(kernel.compiled.signatures) == 1
 
 
 @cache

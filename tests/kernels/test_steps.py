@@ -82,7 +82,7 @@ def observations(track: tuple[int, int, int], max_age: int = 0) -> Observations:
         cursors=np.zeros((0, 9), np.int64),
         state_cursor=none,
         step_cursor=np.zeros(1, np.int64),
-        answers=none,
+        answers=np.zeros((0, 2), np.int64),
         in_view=none,
         seen=np.zeros((0, 2), np.int64),
     )

@@ -25,7 +25,7 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay
 from hpabatch.engine.shards import pack as engine_lanes
 from hpabatch.history.reader import open_history
-from hpabatch.kernels.usage import HALF_MS, observe_usage, take_in_usage
+from hpabatch.kernels.usage import HALF_MS
 from hpabatch.model.plant import signal_name
 from tests.effort import effort
 from tests.engine import naive_align as naive
@@ -299,14 +299,6 @@ def text_of(usage: Usage) -> str:
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_compiled_equals_interpreted_on_any_number_of_threads(setting: str) -> None:
     assert digests_in_process("usage", setting) == digests()
-
-
-@pytest.mark.compiled
-def test_the_kernels_have_one_signature() -> None:
-    digests()
-    kernels: tuple[Any, ...] = (observe_usage, take_in_usage)
-    for kernel in kernels:
-        assert len(kernel.compiled.signatures) == 1
 
 
 def test_half_hours_are_dealt_in_turn() -> None:

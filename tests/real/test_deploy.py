@@ -18,6 +18,7 @@ import typer.main
 import yaml
 
 import hpabatch
+from hpabatch._prebuild import all_kernels, build
 from hpabatch.cli.app import app
 from hpabatch.cli.live import live  # noqa: F401 - registers the command
 from hpabatch.cli.what_if import sweep  # noqa: F401 - registers the command
@@ -318,7 +319,7 @@ def test_the_containerfile_is_of_these_manifests() -> None:
     for path in re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE):
         for part in path.split():
             assert (DEPLOY.parent / part).exists(), part
-    assert "-m hpabatch.live.loop.warm" in text
+    assert "-m hpabatch._prebuild" in text
     assert 'ENTRYPOINT ["/opt/hpabatch/bin/hpabatch", "live", "--in-cluster"]' in text
 
 
@@ -374,35 +375,26 @@ def _cannot_be_user() -> str:
 
 _RUN = """
 from hpabatch import _code
-from hpabatch.live.loop import warm
+from hpabatch._prebuild import all_kernels
 _code._compiled = None  # (nothing is compiled)
-assert warm.main() == 0
-from hpabatch.kernels.replay import replay_newest
-from hpabatch.kernels.status import status_fleet
-print(_code.WRITABLE, *(len(f.compiled.signatures) for f in (replay_newest, status_fleet)))
+print(_code.WRITABLE, sum(callable(kernel.code) for kernel in all_kernels()))
 """
 
 
 @pytest.mark.compiled
 def test_what_the_image_compiled_is_used_where_it_cannot_be_written() -> None:
-    """The image's steps without a container: installed, warmed, then run by its user.
-
-    What is compiled already is copied, but for one kernel, so that warming has something to write
-    without taking a minute.
-    """
+    """The image's steps without a container: built, installed, then run by its user."""
     why = _cannot_be_user()
     if why:
         pytest.skip(why)
     with tempfile.TemporaryDirectory() as name:
         site = Path(name)
         site.chmod(0o755)
-        left_out = shutil.ignore_patterns("__pycache__", "status_fleet.*")
+        left_out = shutil.ignore_patterns("__pycache__", "_kernels")
         shutil.copytree(Path(hpabatch.__file__).parent, site / "hpabatch", ignore=left_out)
-        environment = {"PYTHONPATH": name, "HOME": "/tmp/none"}
-        build = [sys.executable, "-m", "hpabatch.live.loop.warm"]
-        subprocess.run(build, env=environment, cwd=site, check=True, capture_output=True)
+        build(site / "hpabatch" / "_kernels")
         run = subprocess.run(
             _as_image_user(site, _RUN), cwd=site, capture_output=True, text=True, check=False
         )
     assert run.returncode == 0, run.stderr
-    assert run.stdout.split() == ["False", "1", "1"]
+    assert run.stdout.split() == ["False", str(len(all_kernels()))]

@@ -42,15 +42,15 @@ def predicted_milli(m: Measured, signal: Signal, changes: Changes) -> F64:
     """Return the usage per pod (of a total: the value) after each change, milli, shape (n,).
 
     Divisible: base + (level - base) × pods before / pods after. Per pod and total: the level. Age:
-    base + growth × mean age of the pods there. Backlog: the queue, as arrivals of the time before
-    and the pods there let it grow or shrink. Up to the ceiling.
+    base + growth × age, the mean over the pods there, each up to the ceiling. Backlog: the queue,
+    as arrivals of the time before and the pods there let it grow or shrink. Up to the ceiling.
     """
     level = changes.level_milli
     if signal.kind == DIVISIBLE:
         work = np.maximum(level - signal.base_milli, 0.0) * changes.pods_before
         found = signal.base_milli + work / np.maximum(changes.pods_after, 1)
     elif signal.kind == AGE:
-        found = signal.base_milli + signal.growth_milli_per_hour * _mean_age_h(m, changes)
+        found = _grown_milli(m, signal, changes)
     elif signal.kind == BACKLOG:
         found = _queues(m, signal, changes)
     else:
@@ -68,8 +68,9 @@ def with_known_arrivals(m: Measured, signal: Signal, changes: Changes) -> Change
     return changes._replace(left_out=left_out)
 
 
-def _mean_age_h(m: Measured, changes: Changes) -> F64:
-    """Return the mean age of the ready pods in the middle of the samples after each change."""
+def _grown_milli(m: Measured, signal: Signal, changes: Changes) -> F64:
+    """Return the mean usage of the ready pods in the middle of the samples after each change."""
+    most = np.inf if signal.ceiling_milli is None else signal.ceiling_milli
     lives, cells = m.usage.lives, m.cells
     found = np.full(changes.at_ms.size, np.nan)
     for k in np.flatnonzero(changes.left_out == USED).tolist():
@@ -77,7 +78,9 @@ def _mean_age_h(m: Measured, changes: Changes) -> F64:
         at_ms = cells.start_ms + both * cells.resolution_ms // 2
         there = ready_pods(lives, at_ms) & (lives.started_ms < NEVER_MS)
         if there.any():
-            found[k] = float(np.mean(at_ms - lives.started_ms[there])) / _HOUR_MS
+            age_h = (at_ms - lives.started_ms[there]) / _HOUR_MS
+            grown = signal.base_milli + signal.growth_milli_per_hour * age_h
+            found[k] = float(np.mean(np.minimum(grown, most)))
     return found
 
 

@@ -25,7 +25,7 @@ from hpabatch.engine.fit.stats import F64, Interval, median_interval
 from hpabatch.engine.fit.usage import SignalUsage
 from hpabatch.engine.fit.usage_pods import Lives
 from hpabatch.engine.fit.work import fit_work
-from hpabatch.engine.fit.workload import FITTED, GUESSED, NOT_IDENTIFIED, Fact
+from hpabatch.engine.fit.workload import FITTED, GUESSED, NOT_IDENTIFIED, OPEN, Fact
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.model.plant import AGE, BACKLOG, Signal
 
@@ -105,7 +105,7 @@ def fit_age(m: Measured) -> SignalFit:
     at_zero, growth, pods = growth_of(m.signal, m.usage.lives)
     base, of_base = _age_base(m, at_zero, pods)
     per_hour, of_growth = _growth(m, growth)
-    ceiling, of_ceiling = ceiling_of(m)
+    ceiling, of_ceiling = _age_ceiling(m, base, per_hour)
     observed, of_observed = observed_of(m)
     request, of_request = request_of(m)
     return SignalFit(
@@ -150,6 +150,16 @@ def _growth(m: Measured, found: Interval | None) -> tuple[int, Fact]:
         return 0, m.fact("growth", 0.0, NOT_IDENTIFIED, note, ends, "/h")
     growth = round(found.value)
     return growth, m.fact("growth", growth, FITTED, "median of the pods' own slopes", ends, "/h")
+
+
+def _age_ceiling(m: Measured, base: int, growth: int) -> tuple[int | None, Fact]:
+    """Return the ceiling; where none is known a pod that grows stops at the most that was seen."""
+    ceiling, of_ceiling = ceiling_of(m)
+    if of_ceiling.source != OPEN or growth == 0:
+        return ceiling, of_ceiling
+    # (a cache that is full; or a leak, of which nobody knows what it does beyond)
+    most = max(round(float(np.nanmax(m.series.most))), base)
+    return most, m.fact("ceiling", most, FITTED, "highest usage seen; growth ends there")
 
 
 def growth_of(signal: SignalUsage, lives: Lives) -> tuple[Interval | None, Interval | None, int]:

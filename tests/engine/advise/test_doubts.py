@@ -139,7 +139,8 @@ def test_a_lens_of_cpu_is_one_of_containers_and_of_the_default_metric(metrics: l
     )
     assert any("resource/cpu lag 30s" in doubt.detail for doubt in item.doubts)
     assert any("resource/cpu scale 1.2" in doubt.detail for doubt in item.doubts)
-    assert "other targets: resource/cpu scale 1.2" in item.notes[-1]
+    assert item.notes[-1].startswith("relative to today's target, ")
+    assert ": resource/cpu scale 1.2, or " in item.notes[-1]
     assert not any("resource/cpu" in doubt.long for doubt in plain[0].doubts)
     assert list(prospects(replace(result, parameters=told), asked).values()) == ["low"]
 

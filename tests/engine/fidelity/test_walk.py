@@ -17,7 +17,6 @@ from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.replay.decisions import SCORED
 from hpabatch.engine.replay.run import replay_shards
 from hpabatch.history.reader import open_history
-from hpabatch.kernels.trials import walk_observations
 from tests.effort import INTERPRETED
 from tests.engine.swept import cut
 
@@ -95,10 +94,3 @@ def test_held_lanes_may_have_walks_of_their_own(
     apart = list(walk_shards(plan))
     assert same([w.trials for w in apart], [w.trials for w in walks])
     assert same([list(w.usages) for w in apart], [list(w.usages) for w in walks])
-
-
-@pytest.mark.compiled
-def test_its_kernel_has_one_signature(walks: list[Walk]) -> None:
-    kernel: Any = walk_observations
-    assert walks
-    assert len(kernel.compiled.signatures) == 1

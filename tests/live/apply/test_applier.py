@@ -32,7 +32,6 @@ from hpabatch.live.apply.rivals import Probe, Rivals, Silence
 from hpabatch.live.apply.scales import ScaleWriter
 from hpabatch.live.apply.selection import Selection, is_canary
 from hpabatch.live.apply.statuses import as_stored_status
-from hpabatch.live.loop import warm
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.live.passes.memory import Saved, load
@@ -48,6 +47,7 @@ from hpabatch.model.objects.hpa import (
 )
 from hpabatch.model.times import show_api_time
 from hpabatch.model.versions import DEFAULT_K8S, ControllerFlags, profile_for
+from tests.live import warm
 from tests.live.apply.fake_writes import Clock, FakeClient
 from tests.live.apply.test_scales import KEY, PATH, TARGET, Apis, OpenFence
 

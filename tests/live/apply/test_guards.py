@@ -33,13 +33,13 @@ from hpabatch.live.apply.lease import Candidate, Election, show_identity
 from hpabatch.live.apply.ledger import Entry, Ledger
 from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence, silence_s
 from hpabatch.live.apply.scales import off_text
-from hpabatch.live.loop.warm import two_passes
 from hpabatch.live.passes.lanes import Lane
 from hpabatch.live.passes.result import PassResult
 from hpabatch.model.objects.hpa import HPA, Condition, HPAStatus
 from tests.effort import effort
 from tests.live.apply.fake_writes import Clock, FakeClient
 from tests.live.apply.test_scales import OpenFence
+from tests.live.warm import two_passes
 
 SWITCH = "/api/v1/namespaces/ours/configmaps/hpabatch-apply"
 PROBE = "/apis/autoscaling/v2/namespaces/ours/horizontalpodautoscalers/hpabatch-probe"

@@ -10,13 +10,13 @@ import pytest
 
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, ScaleKey, ScaleObject
 from hpabatch.layout.records import HEAD_REC_COUNT, HEAD_REC_START, HEAD_UP_COUNT, HEAD_UP_START
-from hpabatch.live.loop import warm
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import ForeignChange
 from hpabatch.live.passes.memory import follow_rescale
 from hpabatch.live.passes.result import PassResult
 from hpabatch.model.objects.hpa import Behavior, HPAStatus, ScalingPolicy, ScalingRules
 from hpabatch.model.versions import DEFAULT_K8S, ControllerFlags, profile_for
+from tests.live import warm
 
 KEY = ScaleKey("apps", "Deployment", "shop", "web")
 NOW = warm._NOW_MS

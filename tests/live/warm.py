@@ -1,13 +1,6 @@
-"""Warm-up: `python -m hpabatch.live.loop.warm` compiles all that a pass uses and caches it.
-
-It makes two passes over a synthetic HPA, as the loop does; the compiled code goes where `_jit`
-puts it. A container image runs it at build time, since its files are read-only at run time.
-"""
+"""A synthetic HPA of two pods, for passes without a cluster."""
 
 from __future__ import annotations
-
-import sys
-import time
 
 from hpabatch.cluster.objects.types import (
     Change,
@@ -87,17 +80,3 @@ def _responses(now_ms: int) -> Responses:
     usage = (ContainerUsage("app", 100, None),)
     samples = tuple(UsageSample("shop", f"web-{k}", now_ms, 30_000, usage) for k in range(_PODS))
     return Responses(usage={"": Response(now_ms, samples)})
-
-
-def main() -> int:
-    """Compile, and print the time it took; return 0 if the decision is right."""
-    begun = time.perf_counter()
-    result = two_passes()
-    desired = int(result.decisions.desired[0])
-    said = f"{time.perf_counter() - begun:.1f} s, {desired} replicas: {result.why(0)}"
-    print(said, file=sys.stderr)  # noqa: T201 - talk
-    return 0 if desired == 2 * _PODS else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,42 @@
+"""`python -m hpabatch._prebuild [FOLDER]`: machine code of every kernel, for this kind of machine.
+
+What is not kept yet is compiled, two kernels at a time; FOLDER gets the files that a wheel has.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from hpabatch import _code, kernels
+from hpabatch._jit import Compiled
+
+
+def all_kernels() -> list[Compiled]:
+    """Return what is compiled of the kernels, the slowest to compile first."""
+    known: dict[str, Compiled] = {}
+    for module in pkgutil.iter_modules(kernels.__path__, f"{kernels.__name__}."):
+        for value in vars(importlib.import_module(module.name)).values():
+            code = getattr(value, "compiled", value)
+            if isinstance(code, Compiled):
+                known[code.function.__name__] = code
+    slow = ("simulate_fleet", "walk_observations", "replay_observations")
+    return sorted(known.values(), key=lambda code: code.function.__name__ not in slow)
+
+
+def build(folder: Path | None) -> None:
+    """Compile what is not kept yet; write all of it to a folder, if there is one."""
+    functions = [kernel.function for kernel in all_kernels()]
+    with ThreadPoolExecutor(2) as pool:
+        codes = list(pool.map(_code.code_of, functions))
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for function, code in zip(functions, codes, strict=True):
+            _code.keep(folder / _code.file_of(function.__name__), _code.DIGEST, code)
+
+
+if __name__ == "__main__":
+    build(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
