@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -35,7 +35,7 @@ Span = tuple[int, int]
 
 
 class _Survey(NamedTuple):
-    """What one reading of a large table tells: `SIZES`, `SPANS`, and where each place's rows lie.
+    """What one reading of a table tells: `SIZES`, `SPANS`, and where each place's rows lie.
 
     `extents`: cluster, namespace, place, file (its number), first (row), last (behind it), rows
     (fewer than from first to last if others lie between), of each piece of a file.
@@ -116,22 +116,23 @@ class FlatHistory(History):
             piece.select(
                 pl.col(spec.day).min().alias("first"), pl.col(spec.day).max().alias("last")
             )
-            for piece in self._rows_of_day(spec)
+            for _, _, piece in self._pieces(spec, [spec.day])
         ]
         if not ends:
             return None, None
         first, last = pl.concat(ends).select(pl.col("first").min(), pl.col("last").max()).row(0)
         return first, last
 
-    def _rows_of_day(self, spec: Table) -> Iterable[pl.DataFrame]:
-        if self._is_small(spec):
-            return [self._kept_table(spec)[0]]
-        return (piece for _, _, piece in self._pieces(spec, [spec.day]))
-
     def _pieces(
         self, spec: Table, needed: Sequence[str]
     ) -> Iterator[tuple[int, int, pl.DataFrame]]:
-        """Yield a file's number, a first row, and checked rows, one piece at a time in memory."""
+        """Yield a file's number, a first row, and checked rows, one piece at a time in memory.
+
+        A small table is one piece.
+        """
+        if self._is_small(spec):
+            yield 0, 0, self._kept_table(spec)[0]
+            return
         for number, file in enumerate(self.files[spec.name]):
             for start in range(0, row_count(file), _PIECE_ROWS):
                 yield number, start, self._file(spec, file, needed, None, (start, _PIECE_ROWS))
@@ -271,12 +272,10 @@ class FlatHistory(History):
             yield self._search(spec, cluster, None, (day, day), wanted).unique()
 
     def _sizes(self, spec: Table) -> pl.DataFrame:
-        if self._is_small(spec):
-            return _summed(_runs(self._kept_table(spec)[0], spec))
         return self._survey(spec).sizes
 
     def _survey(self, spec: Table) -> _Survey:
-        """Return where the rows of a large table lie; only a piece at a time is in memory."""
+        """Return where a table's rows lie; of a large one only a piece at a time is in memory."""
         if spec.name not in self._surveys:
             key = {"cluster", "fetched_at", *_of_day(spec), *place_columns(spec)}
             needed = [n for n in spec.names if n in key]
@@ -301,8 +300,6 @@ class FlatHistory(History):
         return self._surveys[spec.name]
 
     def _span(self, spec: Table) -> pl.DataFrame:
-        if self._is_small(spec):
-            return _spans(self._kept_table(spec)[0], spec)
         return self._survey(spec).spans
 
     def _file(
@@ -430,12 +427,12 @@ def _spans(frame: pl.DataFrame, spec: Table) -> pl.DataFrame:
         time=spec.day or none,
         fetched="fetched_at" if "fetched_at" in spec.names else none,
     )
-    bare = pl.col("time").filter(pl.col("fetched").is_null())
+    seen = seen.with_columns(bare=pl.when(pl.col("fetched").is_null()).then("time"))
     return seen.group_by("cluster").agg(
         fetched_first=pl.col("fetched").min(),
         fetched_last=pl.col("fetched").max(),
-        unfetched_first=bare.min(),
-        unfetched_last=bare.max(),
+        unfetched_first=pl.col("bare").min(),
+        unfetched_last=pl.col("bare").max(),
     )
 
 
