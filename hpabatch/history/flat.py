@@ -291,6 +291,9 @@ class FlatHistory(History):
                 )
                 extents.append(lie)
                 spans.append(_spans(piece, spec))
+                if len(extents) == _FILES:  # (see `_table`)
+                    extents = [pl.concat(extents, rechunk=True)]
+                    spans = [pl.concat(spans, rechunk=True)]
             least, most = pl.col("^.*_first$").min(), pl.col("^.*_last$").max()
             self._surveys[spec.name] = _Survey(
                 sizes=total,
