@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import TypeVar
 
+import numpy as np
 import polars as pl
 
 from hpabatch._json import decode_json
 from hpabatch.errors import HistoryError
 from hpabatch.history.columns import INT, TIME, Column, Table
 from hpabatch.history.convert import convert_series
+from hpabatch.layout.records import I64
 
 T = TypeVar("T")
 
@@ -305,31 +307,35 @@ def _strictly_increasing(frame: pl.DataFrame, key: Sequence[str]) -> bool:
     """Whether each row's key is greater than that of the row before (nulls first)."""
     if frame.height < 2:
         return True
-    this, after = frame.select(key)[:-1], frame.select(key)[1:]
     # Names change only where one pod ends and the next begins: they are compared fully only there,
     # and key columns after the time only where times are equal.
     times = [i for i, name in enumerate(key) if frame.schema[name] == TIME]
     split = times[0] if times else len(key)
     names, rest = key[:split], key[split:]
-    changed = after[names[0]].ne_missing(this[names[0]])
-    for name in names[1:]:
-        changed |= after[name].ne_missing(this[name])
-    if not _all_increase(this, after, changed, names):
+    changed = run_starts(frame.select(names))
+    if not _all_increase(frame, changed[1:], names):
         return False
     if not rest:
-        return bool(changed.all())
-    later = (after[rest[0]] > this[rest[0]]).fill_null(value=False)
-    return _all_increase(this, after, ~(changed | later), rest)
+        return changed.size == frame.height
+    time = frame[rest[0]]
+    later = (time > time.shift(1)).fill_null(value=False)
+    return _all_increase(frame, np.setdiff1d((~later).arg_true(), changed), rest)
 
 
-def _all_increase(
-    this: pl.DataFrame, after: pl.DataFrame, rows: pl.Series, names: Sequence[str]
-) -> bool:
-    """Whether these columns increase from `this` to `after` in the chosen rows."""
-    chosen = rows.arg_true()
-    following = after.select(pl.col(names).gather(chosen).name.suffix("_next"))
-    pairs = pl.concat([this.select(pl.col(names).gather(chosen)), following], how="horizontal")
+def _all_increase(frame: pl.DataFrame, rows: I64, names: Sequence[str]) -> bool:
+    """Whether these columns increase to the chosen rows from those before them."""
+    following = frame.select(pl.col(names).gather(rows).name.suffix("_next"))
+    pairs = frame.select(pl.col(names).gather(rows - 1)).hstack(following)
     return bool(pairs.select(_increases(names).all()).item())
+
+
+def run_starts(frame: pl.DataFrame) -> I64:
+    """Return the rows that differ from the row before, and the first."""
+    column = pl.all()
+    changed = frame.select(pl.any_horizontal(column.ne_missing(column.shift(1))).arg_true())
+    starts = changed.to_series().to_numpy().astype(np.int64)
+    # (a null differs from nothing before it)
+    return starts if frame.is_empty() or 0 in starts[:1] else np.append(0, starts)
 
 
 def _increases(names: Sequence[str]) -> pl.Expr:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from hpabatch.history.base import SIZES, Days, History, Wanted
-from hpabatch.history.checks import OWNED, check_columns, conform, order_rows
+from hpabatch.history.checks import OWNED, check_columns, conform, order_rows, run_starts
 from hpabatch.history.columns import TEXT, TIME, Table
 from hpabatch.history.files import open_regular
 from hpabatch.history.parquet import check_pages, load, open_file, row_count, unreadable
-from hpabatch.history.schema import SCHEMA_KEY, TABLES
+from hpabatch.history.schema import SCHEMA_KEY, TABLES, empty_frame
 from hpabatch.history.store.catalog import Place
 from hpabatch.history.store.datafiles import place_columns, split_places
 
@@ -24,16 +26,32 @@ _CELL_BYTES = 16
 _PIECE_ROWS = 1 << 20
 _FILES = 256
 _BUT_ROWS = [name for name in SIZES if name != "rows"]
+_PLACE = ["cluster", "namespace", "place"]
+# A file is read in as many spans of rows at most, else whole: each span is a scan of its own.
+_MOST_SPANS = 8
 
 Span = tuple[int, int]
 """First row and number of rows."""
 
 
+class _Survey(NamedTuple):
+    """What one reading of a table tells: `SIZES`, `SPANS`, and where each place's rows lie.
+
+    `extents`: cluster, namespace, place, file (its number), first (row), last (behind it), rows
+    (fewer than from first to last if others lie between), of each piece of a file.
+    """
+
+    sizes: pl.DataFrame
+    spans: pl.DataFrame
+    extents: pl.DataFrame
+
+
 class FlatHistory(History):
     """A folder of tables by any writer, with rows in any order.
 
-    Small tables are kept in memory after the first selection. For large ones each selection reads
-    all files, in bounded memory: such histories should be migrated to a store.
+    Small tables are kept in memory after the first selection. Of large ones a selection reads the
+    rows of its places where those lie together, else whole files: such histories should be migrated
+    to a store.
     """
 
     def __init__(self, path: Path, files: dict[str, tuple[Path, ...]], warnings: list[str]) -> None:
@@ -41,7 +59,7 @@ class FlatHistory(History):
         super().__init__(path, files, warnings)
         self._kept: dict[str, tuple[pl.DataFrame, dict[str, dict[Place, Span]]]] = {}
         self._small: dict[str, bool] = {}
-        self._sizes_of: dict[str, pl.DataFrame] = {}
+        self._surveys: dict[str, _Survey] = {}
         self._sound: set[Path] = set()
         # Many files share few schemas: one object each.
         self._opened: dict[Path, tuple[pl.Schema, str]] = {}
@@ -98,23 +116,26 @@ class FlatHistory(History):
             piece.select(
                 pl.col(spec.day).min().alias("first"), pl.col(spec.day).max().alias("last")
             )
-            for piece in self._rows_of_day(spec)
+            for _, _, piece in self._pieces(spec, [spec.day])
         ]
         if not ends:
             return None, None
         first, last = pl.concat(ends).select(pl.col("first").min(), pl.col("last").max()).row(0)
         return first, last
 
-    def _rows_of_day(self, spec: Table) -> Iterable[pl.DataFrame]:
-        if self._is_small(spec):
-            return [self._kept_table(spec)[0]]
-        return self._pieces(spec, [spec.day])
+    def _pieces(
+        self, spec: Table, needed: Sequence[str]
+    ) -> Iterator[tuple[int, int, pl.DataFrame]]:
+        """Yield a file's number, a first row, and checked rows, one piece at a time in memory.
 
-    def _pieces(self, spec: Table, needed: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """Yield checked rows of all files, one piece at a time in memory."""
-        for file in self.files[spec.name]:
+        A small table is one piece.
+        """
+        if self._is_small(spec):
+            yield 0, 0, self._kept_table(spec)[0]
+            return
+        for number, file in enumerate(self.files[spec.name]):
             for start in range(0, row_count(file), _PIECE_ROWS):
-                yield self._file(spec, file, needed, None, (start, _PIECE_ROWS))
+                yield number, start, self._file(spec, file, needed, None, (start, _PIECE_ROWS))
 
     def _table(
         self, spec: Table, wanted: Sequence[str], namespaces: Collection[str] | None
@@ -178,37 +199,61 @@ class FlatHistory(History):
         days: Days | None,
         wanted: Sequence[str],
     ) -> pl.DataFrame:
-        """Return selected rows of a table that is too large to keep, reading all its files."""
-        self._counted(spec)  # checks cluster, place and day of all rows, so that none is missed
+        """Return selected rows of a table that is too large to keep."""
+        self._survey(spec)  # checks cluster, place and day of all rows, so that none is missed
         needed = [name for name in spec.names if name in wanted or name in spec.key]
         # Whether a row without target counts depends on those with one: see `order_rows`.
         bare = spec.name in OWNED and any(name == "" for _, name in places or ())
         among = None if bare else places
-        parts = [
-            self._file(
-                spec, file, needed, lambda found: _filters(spec, found, cluster, among, days)
-            )
-            for file in self.files[spec.name]
-        ]
+        parts = [empty_frame(spec.name).select(needed)]
+        for number, spans in self._spans(spec, cluster, among):
+            file = self.files[spec.name][number]
+            for span in spans:
+                rows = self._file(
+                    spec, file, needed, lambda found: _filters(spec, found, None, None, days), span
+                )
+                parts.append(rows)
+            if not spans:
+                rows = self._file(
+                    spec, file, needed, lambda found: _filters(spec, found, cluster, among, days)
+                )
+                parts.append(rows if among is None else _of_places(rows, spec.place, among))
         frame = pl.concat(parts)
-        if bare:
+        if bare and places is not None:
             frame, dropped = order_rows(frame, spec)
             self._warn_of_dropped(spec, dropped)
-        if places is not None:
-            names = ["namespace", spec.place]
-            chosen = pl.DataFrame(list(places), schema=dict.fromkeys(names, TEXT), orient="row")
-            frame = frame.join(
-                chosen, on=names, how="semi", nulls_equal=True, maintain_order="left"
-            )
+            frame = _of_places(frame, spec.place, places)
         ordered, dropped = order_rows(frame, spec)
         self._warn_of_dropped(spec, dropped)
         return ordered.select(wanted)
+
+    def _spans(
+        self, spec: Table, cluster: str, places: set[Wanted] | None
+    ) -> Iterator[tuple[int, list[Span]]]:
+        """Yield the files that hold rows of some places, and the spans that hold nothing else.
+
+        Without a span the places' rows lie among those of others.
+        """
+        extents = self._survey(spec).extents.filter(pl.col("cluster") == cluster)
+        if places is not None:
+            extents = _of_places(extents, "place", places)
+        columns = extents.sort("file", "first").select("file", "first", "last", "rows")
+        for (number,), theirs in columns.group_by("file", maintain_order=True):
+            spans: list[tuple[int, int, int]] = []
+            for _, first, last, rows in theirs.iter_rows():
+                if spans and first <= spans[-1][1]:
+                    start, end, before = spans.pop()
+                    first, last, rows = start, max(end, last), before + rows
+                spans.append((first, last, rows))
+            among_others = any(last - first > rows for first, last, rows in spans)
+            whole = places is None or among_others or len(spans) > _MOST_SPANS
+            yield int(str(number)), [] if whole else [(first, rows) for first, _, rows in spans]
 
     def forget_warnings(self, known: int) -> None:
         """Keep the first `known` warnings only; what is in memory is read again, to tell them."""
         super().forget_warnings(known)
         self._kept.clear()
-        self._sizes_of.clear()
+        self._surveys.clear()
 
     def _is_small(self, spec: Table) -> bool:
         if spec.name not in self._small:
@@ -223,34 +268,42 @@ class FlatHistory(History):
         if self._is_small(spec):
             yield self._kept_table(spec)[0].select(wanted).unique()
             return
-        for cluster, day in self._counted(spec).select("cluster", "day").unique().rows():
+        for cluster, day in self._survey(spec).sizes.select("cluster", "day").unique().rows():
             yield self._search(spec, cluster, None, (day, day), wanted).unique()
 
     def _sizes(self, spec: Table) -> pl.DataFrame:
-        if self._is_small(spec):
-            return _count(self._kept_table(spec)[0], spec)
-        return self._counted(spec)
+        return self._survey(spec).sizes
 
-    def _counted(self, spec: Table) -> pl.DataFrame:
-        """Return the sizes of a large table, of which only a piece at a time is in memory."""
-        if spec.name not in self._sizes_of:
-            needed = [
-                n for n in spec.names if n in {"cluster", *_of_day(spec), *place_columns(spec)}
-            ]
-            total = pl.DataFrame(schema=SIZES)
-            for piece in self._pieces(spec, needed):
-                counted = pl.concat([total, _count(piece, spec)])
-                total = counted.group_by(_BUT_ROWS).agg(pl.col("rows").sum())
-            self._sizes_of[spec.name] = total.select(SIZES.names())
-        return self._sizes_of[spec.name]
+    def _survey(self, spec: Table) -> _Survey:
+        """Return where a table's rows lie; of a large one only a piece at a time is in memory."""
+        if spec.name not in self._surveys:
+            key = {"cluster", "fetched_at", *_of_day(spec), *place_columns(spec)}
+            needed = [n for n in spec.names if n in key]
+            total, extents, spans = pl.DataFrame(schema=SIZES), [], []
+            for number, start, piece in self._pieces(spec, needed):
+                runs = _runs(piece, spec)
+                total = _summed(pl.concat([total, runs.select(SIZES.names())]))
+                lie = runs.group_by(_PLACE).agg(
+                    pl.lit(number).alias("file"),
+                    pl.col("first").min() + start,
+                    (pl.col("first") + pl.col("rows")).max().alias("last") + start,
+                    pl.col("rows").sum(),
+                )
+                extents.append(lie)
+                spans.append(_spans(piece, spec))
+                if len(extents) == _FILES:  # (see `_table`)
+                    extents = [pl.concat(extents, rechunk=True)]
+                    spans = [pl.concat(spans, rechunk=True)]
+            least, most = pl.col("^.*_first$").min(), pl.col("^.*_last$").max()
+            self._surveys[spec.name] = _Survey(
+                sizes=total,
+                spans=pl.concat(spans).group_by("cluster").agg(least, most),
+                extents=pl.concat(extents, rechunk=True),
+            )
+        return self._surveys[spec.name]
 
     def _span(self, spec: Table) -> pl.DataFrame:
-        if self._is_small(spec):
-            return _spans(self._kept_table(spec)[0], spec)
-        needed = [n for n in spec.names if n in {"cluster", "fetched_at", *_of_day(spec)}]
-        parts = [_spans(piece, spec) for piece in self._pieces(spec, needed)]
-        least, most = pl.col("^.*_first$").min(), pl.col("^.*_last$").max()
-        return pl.concat(parts).group_by("cluster").agg(least, most)
+        return self._survey(spec).spans
 
     def _file(
         self,
@@ -306,11 +359,24 @@ def _of_day(spec: Table) -> list[str]:
     return [spec.day] if spec.day else []
 
 
+def _of_places(frame: pl.DataFrame, place: str, places: Collection[Wanted]) -> pl.DataFrame:
+    """Return the rows of some places, which the column `place` names."""
+    names = ["namespace", place]
+    chosen = pl.DataFrame(list(places), schema=dict.fromkeys(names, TEXT), orient="row")
+    return frame.join(chosen, on=names, how="semi", nulls_equal=True, maintain_order="left")
+
+
 def _filters(
-    spec: Table, found: pl.Schema, cluster: str, places: set[Wanted] | None, days: Days | None
+    spec: Table,
+    found: pl.Schema,
+    cluster: str | None,
+    places: set[Wanted] | None,
+    days: Days | None,
 ) -> list[pl.Expr]:
     """Return conditions on a file's own columns that hold for the selected rows and few others."""
-    conditions = [_as_text(spec, found, "cluster").is_in([cluster])]
+    conditions = []
+    if cluster is not None:
+        conditions.append(_as_text(spec, found, "cluster").is_in([cluster]))
     if places is not None:
         for index, name in enumerate(place_columns(spec)):
             conditions.append(
@@ -337,8 +403,8 @@ def _as_text(spec: Table, found: pl.Schema, name: str) -> pl.Expr:
     return text if fill is None else text.fill_null(fill)
 
 
-def _count(frame: pl.DataFrame, spec: Table) -> pl.DataFrame:
-    """Return the sizes of a frame's places."""
+def _runs(frame: pl.DataFrame, spec: Table) -> pl.DataFrame:
+    """Return the runs of rows of one place and day: `SIZES`, and the first row of each."""
     none = pl.lit(None, dtype=TEXT)
     places = frame.select(
         "cluster",
@@ -346,7 +412,14 @@ def _count(frame: pl.DataFrame, spec: Table) -> pl.DataFrame:
         place=spec.place if spec.place else none,
         day=pl.col(spec.day).dt.date() if spec.day else pl.lit(None, dtype=pl.Date()),
     )
-    return places.group_by(_BUT_ROWS).len("rows").cast(SIZES)
+    starts = run_starts(places)
+    rows = np.diff(np.append(starts, frame.height))
+    return places[starts].with_columns(first=starts, rows=rows)
+
+
+def _summed(sizes: pl.DataFrame) -> pl.DataFrame:
+    """Return sizes with each place and day once, as `SIZES`."""
+    return sizes.group_by(_BUT_ROWS).agg(pl.col("rows").sum()).select(SIZES.names()).cast(SIZES)
 
 
 def _spans(frame: pl.DataFrame, spec: Table) -> pl.DataFrame:
@@ -357,12 +430,12 @@ def _spans(frame: pl.DataFrame, spec: Table) -> pl.DataFrame:
         time=spec.day or none,
         fetched="fetched_at" if "fetched_at" in spec.names else none,
     )
-    bare = pl.col("time").filter(pl.col("fetched").is_null())
+    seen = seen.with_columns(bare=pl.when(pl.col("fetched").is_null()).then("time"))
     return seen.group_by("cluster").agg(
         fetched_first=pl.col("fetched").min(),
         fetched_last=pl.col("fetched").max(),
-        unfetched_first=bare.min(),
-        unfetched_last=bare.max(),
+        unfetched_first=pl.col("bare").min(),
+        unfetched_last=pl.col("bare").max(),
     )
 
 

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
+import numpy as np
 import polars as pl
+
+from hpabatch.history.checks import run_starts
 
 EVIDENCE_KEY: Final = "hpabatch.evidence"
 """Name in a Parquet file's key-value metadata: the evidence as a JSON object of texts."""
@@ -139,10 +142,17 @@ def _arrow_table(frame: pl.DataFrame, schema: Any) -> Any:
 def _arrow_column(series: pl.Series) -> Any:
     import pyarrow as pa
 
-    array = series.to_arrow()
-    if series.dtype == pl.String():
-        array = array.dictionary_encode()
     wanted = _arrow_type(series.dtype)
+    if series.dtype == pl.String():
+        # Texts stand for many rows: only the first of each run becomes one of Arrow.
+        starts = run_starts(series.to_frame())
+        array = series.gather(starts).to_arrow().dictionary_encode()
+        run = np.repeat(
+            np.arange(starts.size, dtype=np.int32), np.diff(np.append(starts, len(series)))
+        )
+        indices = array.indices.cast(wanted.index_type).take(pa.array(run))
+        return pa.DictionaryArray.from_arrays(indices, array.dictionary.cast(wanted.value_type))
+    array = series.to_arrow()
     if pa.types.is_dictionary(array.type):
         return pa.DictionaryArray.from_arrays(
             array.indices.cast(wanted.index_type), array.dictionary.cast(wanted.value_type)

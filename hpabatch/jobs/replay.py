@@ -16,10 +16,10 @@ from typing import Any, Final
 
 import polars as pl
 
-from hpabatch.engine.fidelity.lens import through_lens
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.plan import ReplayPlan, See, plan_replay
+from hpabatch.engine.fleet.request import NO_LENS
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.fleet.versions import history_profile
 from hpabatch.engine.replay.request import ReplayRequest, ReplayToRequest
@@ -169,7 +169,11 @@ def plan_of(
     """
     parameters, select = replay_parameters(request), selection_of(request)
     plan = plan_replay(history, parameters, manifests, select, whole=request.why)
-    return through_lens(plan, request.lens)[0] if see is None else see(plan)
+    if see is not None or request.lens == NO_LENS:
+        return plan if see is None else see(plan)
+    from hpabatch.engine.fidelity.lens import through_lens
+
+    return through_lens(plan, request.lens)[0]
 
 
 def given_hpas(history: History, request: ReplayRequest) -> list[HPA]:

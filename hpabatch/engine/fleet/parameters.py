@@ -11,10 +11,11 @@ import polars as pl
 
 import hpabatch
 from hpabatch.engine.fleet.flags import FlagPeriod
-from hpabatch.engine.fleet.frames import milliseconds, run_starts
+from hpabatch.engine.fleet.frames import milliseconds
 from hpabatch.engine.fleet.sources import POD_TABLES, SERIES_TABLES, owner_columns
 from hpabatch.engine.fleet.versions import Versions
 from hpabatch.errors import UsageError
+from hpabatch.history.checks import run_starts
 from hpabatch.history.provenance import RECORDER
 from hpabatch.history.reader import History
 from hpabatch.model.options import Request
@@ -190,7 +191,7 @@ def sample_spacing_ms(history: History) -> int:
 
 
 def _examples(history: History, table: str) -> list[pl.DataFrame]:
-    """Return the samples of some places, each of its fullest day."""
+    """Return the samples of some places, each of its fullest day, in frames of one day."""
     sizes = history.sizes(table)
     keys = ["cluster", "namespace", "place"]
     fullest = sizes.sort("rows", "day", descending=[True, False], maintain_order=True)
@@ -198,23 +199,31 @@ def _examples(history: History, table: str) -> list[pl.DataFrame]:
     chosen = np.unique(np.linspace(0, places.height - 1, SAMPLED_PLACES).astype(np.int64))
     columns = ["ts", *(_OWNER.get(table) or owner_columns(table))]
     values = [] if table == "pod_metrics" else ["value_milli"]
+    together = places[chosen if places.height else []].group_by("cluster", "day")
     return [
         # (a row without a value is no sample)
         history.select(
-            table, cluster, [(namespace, place)], day=day, columns=[*columns, *values]
+            table,
+            str(cluster),
+            theirs.select("namespace", "place").rows(),
+            day=theirs["day"][0],
+            columns=[*columns, *values],
         ).drop_nulls(values or ["ts"])
-        for cluster, namespace, place, day in places[chosen if places.height else []].iter_rows()
+        for (cluster, _), theirs in together
     ]
 
 
-_OWNER = {"pod_metrics": ("uid",), "pod_custom_metrics": ("metric", "selector", "uid")}
+_OWNER = {
+    "pod_metrics": ("namespace", "target", "uid"),
+    "pod_custom_metrics": ("namespace", "target", "metric", "selector", "uid"),
+}
 
 
 def _steps(frame: pl.DataFrame, table: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return the positive time steps between neighbouring rows of one owner."""
     owner = list(_OWNER.get(table) or owner_columns(table))
     step = np.diff(milliseconds(frame["ts"]), prepend=0)
-    step[run_starts(frame.select(pl.struct(owner).rle_id()).to_series())] = 0
+    step[run_starts(frame.select(owner))] = 0
     return np.asarray(step[step > 0], np.int64)
 
 

@@ -13,8 +13,9 @@ from datetime import timedelta
 import numpy as np
 import polars as pl
 
-from hpabatch.engine.fleet.frames import integers, joined_integers, milliseconds, run_starts
+from hpabatch.engine.fleet.frames import integers, joined_integers, milliseconds
 from hpabatch.errors import HistoryError
+from hpabatch.history.checks import run_starts
 from hpabatch.history.columns import INT, TIME
 from hpabatch.layout.observations import (
     NOT_FETCHED_MS,
@@ -150,7 +151,7 @@ def _rows_of_pods(
 ) -> tuple[pl.DataFrame, I64, I64, dict[str, int]]:
     """Return the rows with each pod's together, where they begin and end, and the strays."""
     count = numbers.height
-    starts = run_starts(usage["uid"])
+    starts = run_starts(usage.select("uid"))
     uids = usage["uid"].gather(starts)
     runs = uids.to_frame().join(numbers, on="uid", how="left", maintain_order="left")
     pod = integers(runs["p"], -1)
@@ -201,7 +202,7 @@ def _owners(frame: pl.DataFrame, table: str) -> list[tuple[Owner, int, int]]:
     columns = _OWNER_COLUMNS[table]
     if frame.is_empty():
         return []
-    starts = run_starts(frame.select(pl.struct(columns).rle_id()).to_series())
+    starts = run_starts(frame.select(columns))
     ends = np.append(starts, frame.height)[1:]
     keys = frame.select(columns)[starts].rows()
     return [

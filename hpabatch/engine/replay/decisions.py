@@ -84,7 +84,8 @@ def _sizes(shard: Shard, at: Any, lane_of: I64) -> dict[str, Any]:
     """Return the columns of SCORED but the names."""
     ticks, d = shard.fleet.ticks, shard.results.decisions
     current, rescaled = d.current[at], d.rescaled[at] != 0
-    known = np.isin(ticks.scale[at], (codes.SCALE_OK, codes.SCALE_UPDATE_FAILED))
+    scale = ticks.scale[at]
+    known = (scale == codes.SCALE_OK) | (scale == codes.SCALE_UPDATE_FAILED)
     # The size that the decision leaves the target at; the HPA's status keeps an older number
     # where nothing could be computed.
     sizes = {
@@ -128,7 +129,7 @@ def _names(shard: Shard, lane_of: I64) -> pl.DataFrame:
             "hpa": [c.name for c in shard.candidates],
         }
     )
-    return names[pl.Series(lane_of)]
+    return names[pl.Series(lane_of.astype(np.uint32))]
 
 
 def _i64(values: Any) -> I64:
@@ -146,10 +147,12 @@ def _masked(values: Any, known: Any) -> pl.Series:
 
 def _words(values: Any, words: Mapping[int, str], dtype: pl.DataType) -> pl.Series:
     """Return the words of small codes from -1 on; a code without words is null."""
-    last = max(words, default=0)
-    table = pl.Series([words.get(code) for code in range(-1, last + 1)], dtype=dtype)
-    position = np.asarray(values, np.int64) + 1
-    return table.gather(pl.Series(np.where(position <= last + 1, position, 0)))
+    table = pl.Series(
+        [words.get(code) for code in range(-1, max(words, default=0) + 2)], dtype=dtype
+    )
+    # Polars gathers by UInt32; behind the last code are those without words.
+    position = np.add(values, 1, dtype=np.int32).view(np.uint32)
+    return table.gather(pl.Series(np.minimum(position, len(table) - 1, dtype=np.uint32)))
 
 
 def _used(fleet: Fleet) -> tuple[Any, I64]:
@@ -194,7 +197,7 @@ def _driving(shard: Shard, at: Any) -> tuple[pl.Series, pl.Series, pl.Series]:
 
 def _answer(fleet: Fleet, at: Any, metric_row: I64) -> I64:
     """Return where a metric's answer at each tick is; row -1 counts as some row."""
-    offset = fleet.streams.answer_offset[fleet.metrics.stream[metric_row]]
+    offset = fleet.streams.answer_offset[fleet.metrics.stream][metric_row]
     ticks = np.arange(fleet.ticks.size)[at]
     return np.asarray(ticks + offset, np.int64)
 
@@ -226,7 +229,8 @@ def _conditions(shard: Shard, at: Any) -> dict[str, pl.Series]:
     d = shard.results.decisions
     found = {name: np.zeros(shard.fleet.ticks[at].size, np.int8) for name, _ in _TYPES}
     for k in range(4):
-        slot = d[f"condition_{k}"][at]
+        slot = np.ascontiguousarray(d[f"condition_{k}"][at])
+        kinds = slot >> 4
         for name, kind in _TYPES:
-            np.copyto(found[name], slot, where=slot >> 4 == kind)
+            np.copyto(found[name], slot, where=kinds == kind)
     return {name: _words(code, _CONDITIONS[name], SCHEMA[name]) for name, code in found.items()}

@@ -103,14 +103,17 @@ def _crowd(rival: _Rival, shares: Mapping[HpaKey, Mask], selectors: Sequence[str
     together = np.stack(list(shares.values()))
     at = np.flatnonzero(together.any(axis=0))
     columns = np.concatenate([together[:, at], rival.selector[None, at]])
-    patterns, which = np.unique(columns, axis=1, return_inverse=True)
+    # (few instants differ from those before them)
+    starts = np.flatnonzero(np.append(True, (columns[:, 1:] != columns[:, :-1]).any(axis=0)))
+    patterns, number = np.unique(columns[:, starts], axis=1, return_inverse=True)
+    which = np.repeat(number.reshape(-1), np.diff(np.append(starts, at.size)))
     others, groups = list(shares), []
     for pattern in patterns.T.tolist():
         keys = [key for key, there in zip(others, pattern[:-1], strict=True) if there]
         names = tuple(sorted(f"{key[1]}/{key[2]}" for key in (rival.key, *keys)))
         text = selectors[pattern[-1]]
         groups.append((NOT_RECORDED if text is None else text, names))
-    return Crowd(rival.now_ms[at], np.asarray(which, np.int64).reshape(-1), tuple(groups))
+    return Crowd(rival.now_ms[at], which.astype(np.int64), tuple(groups))
 
 
 def _rival(

@@ -13,7 +13,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hpabatch.engine.fleet.frames import integers, milliseconds, run_starts
+from hpabatch.engine.fleet.frames import integers, milliseconds
+from hpabatch.history.checks import run_starts
 from hpabatch.layout.records import I64
 from hpabatch.model.lens import CPU, MEMORY, USAGE, Lens, lens_of
 
@@ -119,7 +120,7 @@ class _Means:
 
     def __init__(self, frame: pl.DataFrame, ts_ms: I64, length_ms: int) -> None:
         """Find for each row the first one of its mean; a pod's rows lie together, by time."""
-        starts = run_starts(frame["uid"])
+        starts = run_starts(frame.select("uid"))
         owner = np.repeat(np.arange(starts.size), np.diff(np.append(starts, frame.height)))
         if "container" in frame.columns:
             container = integers(frame["container"].rank("dense"))

@@ -10,10 +10,11 @@ import numpy as np
 import polars as pl
 
 from hpabatch.engine.fleet.candidates import Candidate
-from hpabatch.engine.fleet.frames import integers, milliseconds, run_starts
+from hpabatch.engine.fleet.frames import integers, milliseconds
 from hpabatch.engine.fleet.membership import ScaleKey
 from hpabatch.engine.fleet.sources import TrackList
 from hpabatch.engine.shards.initial import Seed
+from hpabatch.history.checks import run_starts
 from hpabatch.layout import codes
 from hpabatch.layout.observations import Observations
 from hpabatch.layout.records import I64, A, Fleet, Lanes, Memory, RecordType, Specs
@@ -90,7 +91,7 @@ def scale_code(error: str) -> int:
 def scale_columns(scales: pl.DataFrame) -> dict[ScaleKey, ScaleColumns]:
     """Return the scales of a frame of `scales` rows, sorted by the table's key, by target."""
     keys = ["cluster", "namespace", "target_kind", "target"]
-    starts = run_starts(scales.select(pl.struct(keys).rle_id()).to_series())
+    starts = run_starts(scales.select(keys))
     ts_ms, texts = milliseconds(scales["ts"]), scales["selector"].to_list()
     failed = scales["error"].fill_null("").to_list()
     replicas, status = integers(scales["spec_replicas"]), integers(scales["status_replicas"])

@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 import pyarrow.parquet as pq
 
+from hpabatch.history.checks import run_starts
 from hpabatch.history.columns import TIME, Table
 from hpabatch.history.store.catalog import FileEntry, Place, folder_of
 from hpabatch.history.store.storage import Storage, disk_error
@@ -84,11 +85,7 @@ def split_places(frame: pl.DataFrame, spec: Table) -> Iterator[Piece]:
     if not names:
         yield (None, None), frame
         return
-    changed = frame.select(
-        pl.any_horizontal([pl.col(n).ne_missing(pl.col(n).shift()) for n in names])
-    ).to_series()
-    changed[0] = True
-    starts = changed.arg_true().to_list()
+    starts = run_starts(frame.select(names)).tolist()
     places = frame.select(names)[starts].rows()
     for place, start, stop in zip(places, starts, [*starts[1:], frame.height], strict=True):
         yield (place[0], place[1]), frame[start:stop]

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from hpabatch.errors import HistoryError
 from hpabatch.history.base import SIZES, Days, History, Wanted
-from hpabatch.history.checks import OWNED, order_rows, without_replaced
+from hpabatch.history.checks import OWNED, order_rows, run_starts, without_replaced
 from hpabatch.history.columns import Table
 from hpabatch.history.schema import TABLES
 from hpabatch.history.schema_hpas import PASSES
@@ -314,15 +315,9 @@ def _merge_days(frames: Sequence[pl.DataFrame], spec: Table) -> pl.DataFrame:
     rows = pl.concat(frames, rechunk=True)
     if not names:
         return rows  # the time alone orders a cluster's rows
-    changed = rows.select(
-        pl.any_horizontal([pl.col(name).ne_missing(pl.col(name).shift()) for name in names])
-    ).to_series()
-    first = 0
-    for frame in frames:
-        if frame.height:
-            changed[first] = True
-        first += frame.height
-    starts = changed.arg_true().cast(pl.Int64)
+    days = np.cumsum([0, *(frame.height for frame in frames[:-1])])
+    begins = np.union1d(run_starts(rows.select(names)), days[days < rows.height])
+    starts = pl.Series(begins, dtype=pl.Int64)
     blocks = rows.select(names)[starts].with_columns(
         starts.alias("_start"), starts.shift(-1, fill_value=rows.height).alias("_stop")
     )

@@ -13,8 +13,8 @@ from hpabatch.engine.fleet.frames import (
     integers,
     joined_integers,
     milliseconds,
-    run_starts,
 )
+from hpabatch.history.checks import run_starts
 from hpabatch.packing.arena import Arena
 
 TIME = pl.Datetime("ms", "UTC")
@@ -40,23 +40,23 @@ def naive_starts(values: list[object]) -> list[int]:
 )
 def test_runs_of_texts(parts: list[list[str | None]], first: int, length: int) -> None:
     column = in_chunks(parts, pl.String())
-    assert run_starts(column).tolist() == naive_starts(column.to_list())
+    assert run_starts(column.to_frame()).tolist() == naive_starts(column.to_list())
     part = column.slice(first, length)
-    assert run_starts(part).tolist() == naive_starts(part.to_list())
+    assert run_starts(part.to_frame()).tolist() == naive_starts(part.to_list())
     gathered = column.gather(list(range(0, len(column), 2)))
-    assert run_starts(gathered).tolist() == naive_starts(gathered.to_list())
+    assert run_starts(gathered.to_frame()).tolist() == naive_starts(gathered.to_list())
 
 
 @given(st.lists(st.lists(st.none() | texts, max_size=5), min_size=1, max_size=3))
 def test_runs_of_texts_with_nulls(parts: list[list[str | None]]) -> None:
     column = in_chunks(parts, pl.String())
-    assert run_starts(column).tolist() == naive_starts(column.to_list())
+    assert run_starts(column.to_frame()).tolist() == naive_starts(column.to_list())
 
 
 @given(st.lists(st.lists(numbers, max_size=5), min_size=1, max_size=3))
 def test_runs_of_numbers(parts: list[list[int | None]]) -> None:
     column = in_chunks(parts, pl.Int64())
-    assert run_starts(column).tolist() == naive_starts(column.to_list())
+    assert run_starts(column.to_frame()).tolist() == naive_starts(column.to_list())
 
 
 @given(st.lists(st.lists(numbers, max_size=5), min_size=1, max_size=3))
