@@ -139,6 +139,7 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/mypy $(patsubst %.pyi,%.py,$(wildcard hpabatch/api/*.pyi))  # hidden by their stubs
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.lines
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
