@@ -21,11 +21,15 @@ class Kernels(BuildHookInterface):  # type: ignore[type-arg]
         folder = os.environ.get("HPABATCH_KERNELS")
         if not folder or version == "editable":
             return
-        files = sorted(Path(folder).glob("*.o"))
-        if not files or platform.system() != "Linux":
-            raise ValueError(f"expected kernels of this Linux machine, got none in {folder}")
+        system, machine = platform.system(), platform.machine()
+        files = sorted(Path(folder).glob(f"*.{machine}.o"))
+        if not files or system != "Linux":
+            raise ValueError(
+                f"expected kernels for {machine} in {folder}, on Linux, got {len(files)} "
+                f"on {system}"
+            )
         # They call nothing but old functions of the C library, which the loading process finds.
-        build_data["tag"] = f"py3-none-manylinux_2_17_{platform.machine()}"
+        build_data["tag"] = f"py3-none-manylinux_2_17_{machine}"
         build_data["pure_python"] = False
         for file in files:
             build_data["force_include"][str(file)] = f"hpabatch/_kernels/{file.name}"

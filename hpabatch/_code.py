@@ -3,7 +3,7 @@
 A file is one function for one kind of processor, whatever the Python. It lies in
 a folder named by a digest of every source that can end up in it; old folders are pruned. A wheel
 brings the code of all kernels (`hpabatch._prebuild`), in `_kernels/` itself: code of other sources,
-for another processor, damaged or in a folder of others is named in a warning and not used.
+for another processor, damaged or in a folder that others can write is named and not used.
 
 Candidates for the folder of what is compiled here:
 
@@ -125,14 +125,12 @@ def _warn(message: str) -> None:
     warnings.warn(f"hpabatch: {message}", RuntimeWarning, stacklevel=3)
 
 
+_warn_once = functools.cache(_warn)
+
+
 DIGEST = source_digest()
 FOLDER: Path | None
 FOLDER, WRITABLE = (None, False) if INTERPRETED else choose_cache_folder(DIGEST)
-if FOLDER is None and not INTERPRETED:
-    _warn(
-        "no folder for compiled code can be written, so every start compiles again "
-        "(name one with HPABATCH_CACHE_DIR)"
-    )
 
 
 MACHINE = os.uname().machine
@@ -165,9 +163,9 @@ def file_of(name: str) -> str:
 
 @functools.cache
 def prebuilt() -> tuple[dict[str, bytes], str]:
-    """Return the code that came with a wheel by its file, and why it is not used: then it is empty.
+    """Return the code that came with a wheel, by file name, and a fault.
 
-    Where none came both are empty.
+    With a fault there is no code: it must not be used. Where none came both are empty.
     """
     files = sorted(PREBUILT.glob("*.o"))
     if not files:
@@ -194,31 +192,32 @@ def code_of(function: Callable[..., Any]) -> bytes:
         UsageError: the process that compiles it failed; it has said why.
     """
     file, digest = file_of(function.__name__), DIGEST
-    source = Path(sys.modules[function.__module__].__file__ or "")
+    source = Path(sys.modules[function.__module__].__file__ or "").resolve()
     if not source.is_relative_to(PACKAGE):
         digest = hashlib.sha256(DIGEST.encode() + source.read_bytes()).hexdigest()[:16]
     else:
         kept, fault = prebuilt()
         if fault:
-            _warn_of_prebuilt(fault)
+            _warn_once(
+                f"expected compiled kernels of this version in {PREBUILT}, got {fault}; they are "
+                "not used, and kernels are compiled once instead: install hpabatch again, in a "
+                "folder that only its owner can change"
+            )
         elif file in kept:
             return kept[file]
     path = None if FOLDER is None else FOLDER / file
-    if path is not None:
+    if path is None:
+        _warn_once(
+            "no folder for compiled code can be written, so every start compiles again "
+            "(name one with HPABATCH_CACHE_DIR)"
+        )
+    else:
         with suppress(UnfitError, OSError):
             return read(path, digest)
     code = _compiled(function)
     if path is not None and WRITABLE:
         keep(path, digest, code)
     return code
-
-
-@functools.cache
-def _warn_of_prebuilt(fault: str) -> None:
-    _warn(
-        f"expected compiled kernels of this version in {PREBUILT}, got {fault}; they are not used, "
-        "and kernels are compiled once instead: install hpabatch again"
-    )
 
 
 def _compiled(function: Callable[..., Any]) -> bytes:

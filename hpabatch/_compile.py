@@ -25,7 +25,7 @@ PROCESSORS = {"x86_64": ("x86-64", "large")}
 
 
 def compile_object(module: str, name: str) -> bytes:
-    """Return the object (ELF) with one function, of the address of its words, for an integer."""
+    """Return the object (ELF) of a function that takes the address of its words."""
     import llvmlite.binding as llvm
     import numba
     from numba.core import codegen

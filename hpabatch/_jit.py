@@ -113,7 +113,7 @@ class Compiled:
 
     @functools.cached_property
     def types(self) -> list[object]:
-        """What each word, or array, that it takes is."""
+        """The types of its arguments: int, bool, float, or an array's dtype and dimensions."""
         types: list[object] = []
         _flatten(examples(self.function), types, [])
         return types

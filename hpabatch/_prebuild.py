@@ -22,7 +22,8 @@ def all_kernels() -> list[Compiled]:
         for value in vars(importlib.import_module(module.name)).values():
             code = getattr(value, "compiled", value)
             if isinstance(code, Compiled):
-                known[code.function.__name__] = code
+                name = code.function.__name__
+                assert known.setdefault(name, code) is code, f"two kernels are called {name}"
     slow = ("simulate_fleet", "walk_observations", "replay_observations")
     return sorted(known.values(), key=lambda code: code.function.__name__ not in slow)
 
@@ -34,8 +35,12 @@ def build(folder: Path | None) -> None:
         codes = list(pool.map(_code.code_of, functions))
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob("*.o"):
+            old.unlink()
         for function, code in zip(functions, codes, strict=True):
-            _code.keep(folder / _code.file_of(function.__name__), _code.DIGEST, code)
+            path = folder / _code.file_of(function.__name__)
+            _code.keep(path, _code.DIGEST, code)
+            _code.read(path, _code.DIGEST)  # (what cannot be kept is a warning only)
 
 
 if __name__ == "__main__":

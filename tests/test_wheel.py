@@ -39,6 +39,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+def test_a_link_to_the_package_leads_to_the_same_code(site: Path) -> None:
+    (site / "linked").symlink_to(site)
+    loaded = "from hpabatch._prebuild import all_kernels; [k.code for k in all_kernels()]"
+    own = {"PYTHONPATH": str(site / "linked"), "HPABATCH_CACHE_DIR": str(site / "own")}
+    subprocess.run([sys.executable, "-c", loaded], env={**os.environ, **own}, check=True)
+    assert not list((site / "own").rglob("*.o"))
+
+
 def run(site: Path, *words: str) -> str:
     """Run a command of the installed wheel, of a user who has compiled nothing; return stdout."""
     done = subprocess.run(
@@ -86,6 +94,7 @@ def test_code_that_is_of_another_version_is_not_used(site: Path) -> None:
     whole = path.read_bytes()
     _code.keep(path, "0" * 16, b"code")
     try:
-        assert "kernels: compiled\n" in run(site, "--version")
+        told = f"kernels: compiled (prebuilt ones: {path.name} of another version)\n"
+        assert told in run(site, "--version")
     finally:
         path.write_bytes(whole)

@@ -89,9 +89,10 @@ def _print_version(value: bool) -> None:
         from hpabatch._jit import INTERPRETED
         from hpabatch.model.versions import DEFAULT_K8S, PROFILES
 
-        compiled = "prebuilt" if _code.prebuilt()[0] else "compiled"
+        codes, fault = _code.prebuilt()
+        kernels = "prebuilt" if codes else f"compiled{fault and f' (prebuilt ones: {fault})'}"
         typer.echo(f"hpabatch {__version__}")
-        typer.echo(f"kernels: {'interpreted' if INTERPRETED else compiled}")
+        typer.echo(f"kernels: {'interpreted' if INTERPRETED else kernels}")
         typer.echo(f"rules of Kubernetes (default {DEFAULT_K8S}):")
         for profile in PROFILES.values():
             typer.echo(f"  {profile.name}  {profile.evidence} ({profile.proof})")

@@ -334,7 +334,7 @@ def run_starts(frame: pl.DataFrame) -> I64:
     column = pl.all()
     changed = frame.select(pl.any_horizontal(column.ne_missing(column.shift(1))).arg_true())
     starts = changed.to_series().to_numpy().astype(np.int64)
-    # (a null differs from nothing before it)
+    # (a first row that is null is not marked)
     return starts if frame.is_empty() or 0 in starts[:1] else np.append(0, starts)
 
 

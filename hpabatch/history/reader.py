@@ -6,6 +6,7 @@ Errors name the place and the fix.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from difflib import get_close_matches
@@ -59,9 +60,10 @@ def open_flat(folder: Path) -> FlatHistory:
     """
     try:
         entries = sorted(folder.iterdir())
-        if what := _RESULTS.keys() & {entry.name for entry in entries}:
+        names = {entry.name for entry in entries}
+        if what := [_RESULTS[name] for name in _RESULTS if name in names]:
             raise HistoryError(
-                f"{folder} is a folder of {_RESULTS[what.pop()]}, not a history: name the history "
+                f"{folder} is a folder of {what[0]}, not a history: name the history "
                 f"that it was made from{_inner(entries)}"
             )
         history = FlatHistory(folder, find_tables(folder), list(find_strays(entries)))
@@ -85,8 +87,9 @@ def open_flat(folder: Path) -> FlatHistory:
 def _inner(entries: Sequence[Path]) -> str:
     """Return `; did you mean x?` of the first folder there that holds a history."""
     for entry in entries:
-        if is_folder(entry / LOG) or (entry / "scales.parquet").is_file():
-            return f"; did you mean {entry}?"
+        with suppress(OSError):  # (a folder that may not be read)
+            if is_folder(entry / LOG) or (entry / "scales.parquet").is_file():
+                return f"; did you mean {entry}?"
     return ""
 
 

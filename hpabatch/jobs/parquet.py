@@ -144,7 +144,7 @@ def _arrow_column(series: pl.Series) -> Any:
 
     wanted = _arrow_type(series.dtype)
     if series.dtype == pl.String():
-        # Texts stand for many rows: only the first of each run becomes one of Arrow.
+        # Texts stand for many rows: only the first row of each run is converted.
         starts = run_starts(series.to_frame())
         array = series.gather(starts).to_arrow().dictionary_encode()
         run = np.repeat(

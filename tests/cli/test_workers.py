@@ -5,15 +5,11 @@ from __future__ import annotations
 import re
 import shutil
 import socket
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
-from hpabatch.cli.app import app
 from tests.cli.commands import runner
 from tests.cli.histories import small
 from tests.importers.table.test_run import bytes_of, pod_frame
@@ -38,27 +34,6 @@ def test_a_replay_by_workers_is_that_of_this_process(
     gone = replay(history, "--workers", "2")
     assert gone.code == 2
     assert "there is no such folder" in gone.stderr
-
-
-def spread_commands(group: Any, before: str = "") -> Iterator[str]:
-    """Yield the names of the commands that workers compute."""
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from spread_commands(command, f"{name} ")
-        elif any("--workers" in parameter.opts for parameter in command.params):
-            yield before + name
-
-
-def test_the_image_has_compiled_what_workers_use(
-    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runner("replay", capfdbinary, monkeypatch)("--help")  # (registers the commands)
-    text = Path("deploy/dask/Containerfile").read_text()
-    found = set(spread_commands(typer.main.get_command(app)))
-    assert {"replay", "plan", "history quality"} < found
-    # (advise gives out a sweep, import table has no kernel)
-    for name in found - {"advise", "import table"}:
-        assert f"&& hpabatch {name} /tmp/small" in text
 
 
 @pytest.mark.parametrize(

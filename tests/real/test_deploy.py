@@ -352,7 +352,7 @@ def test_the_image_builds() -> None:
 def _as_image_user(site: Path, code: str) -> list[str]:
     """Return the command that runs code as the image's user, who can write nothing here."""
     python = f"/usr/bin/python3.{sys.version_info.minor}"
-    keep = [f"PYTHONPATH={site}:{_dependencies()}", "HOME=/tmp/none"]
+    keep = [f"PYTHONPATH={site}:{_dependencies()}", "HOME=/nowhere"]
     who = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
     return [*who, "env", "-i", *keep, "PYTHONDONTWRITEBYTECODE=1", python, "-c", code]
 
@@ -377,7 +377,7 @@ _RUN = """
 from hpabatch import _code
 from hpabatch._prebuild import all_kernels
 _code._compiled = None  # (nothing is compiled)
-print(_code.WRITABLE, sum(callable(kernel.code) for kernel in all_kernels()))
+print(sum(callable(kernel.code) for kernel in all_kernels()))
 """
 
 
@@ -396,5 +396,5 @@ def test_what_the_image_compiled_is_used_where_it_cannot_be_written() -> None:
         run = subprocess.run(
             _as_image_user(site, _RUN), cwd=site, capture_output=True, text=True, check=False
         )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.split() == ["False", str(len(all_kernels()))]
+    assert (run.returncode, run.stderr) == (0, "")
+    assert int(run.stdout) == len(all_kernels())

@@ -37,7 +37,8 @@ with their budgets.
 Assumed: all pods are ready and alike. The work behind a pod metric is a constant total that divides
 among the pods; an Object or External metric's value does not hang on their number. A pod requests
 1 cpu and 1Gi of memory (--request; in percent this hardly matters) and uses nothing without work
-(--base). That pods share their memory is not assumed: --base memory=PCT says so, 0 for all of it.
+(--base). That pods share their memory is not assumed: --base memory=PCT says so (0: they share
+all of it).
 
 One row per HPA and remarks go to stdout, or, with --hpa, a screen about one of them. JSON has
 everything; CSV and Parquet have one row per HPA and metric. stderr names what was left out.

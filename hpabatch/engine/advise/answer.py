@@ -147,10 +147,10 @@ def _why_keep(found: Judged, facts: Facts) -> str:
     least, others = facts.options.rules.least_saving_pct, int(found.allowed[1:].sum())
     if not others:
         return "no other setting of the grid is a candidate"
-    return (
-        f"none of {counted(others, 'other candidate')} holds the SLO and saves {least:g}% of "
-        f"{facts.options.goal.minimize} or more on the training blocks"
-    )
+    which = f"none of {others} other candidates holds the SLO and saves"
+    if others == 1:
+        which = "the only other candidate does not hold the SLO and save"
+    return f"{which} {least:g}% of {facts.options.goal.minimize} or more on the training blocks"
 
 
 def _unjudged(found: Judged, facts: Facts) -> str:
@@ -158,10 +158,12 @@ def _unjudged(found: Judged, facts: Facts) -> str:
     swept = {name for values in facts.specs.values.values() for name in values}
     covered = {part for name in swept for part in name.split(".")}
     left = [name for name in _PARTS if name not in covered]
-    parts = [f"settings that differ in {', '.join(left)}"] if left else []
-    refused = int((~found.allowed).sum())
-    parts += [f"{refused} that are no candidates"] if refused else []
-    return f"; not judged: {' and '.join(parts)}" if parts else ""
+    fields = " or ".join(filter(None, [", ".join(left[:-1]), *left[-1:]]))
+    parts = [f"settings that differ in {fields}"] if left else []
+    if refused := int((~found.allowed).sum()):
+        are = "is no candidate" if refused == 1 else "are no candidates"
+        parts.append(f"{counted(refused, 'setting')} that {are}")
+    return f"; not judged: {', and '.join(parts)}" if parts else ""
 
 
 def _why_change(found: Judged, facts: Facts) -> str:

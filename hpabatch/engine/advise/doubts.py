@@ -159,9 +159,10 @@ def _plant(row: Mapping[str, Any]) -> Iterator[Doubt]:
     if row["problems"]:
         # (what that means for an answer hangs on the setting: see `answer`)
         most = MEDIUM if base_taken(row["problems"]) else LOW
-        first, _, others = row["problems"].partition("; ")
+        own = row["problems"].startswith("plant ")
+        first, _, details = row["problems"].partition(": " if own else "; ")
         remedy = f"{STATED_BASE}, or more changes of size recorded"
-        yield Doubt(most, f"plant: {first}", remedy, others)
+        yield Doubt(most, first if own else f"plant: {first}", remedy, details)
     if row["plant_unscored"] is not None:
         why, remedy = "plant: not checked against the recording", "more changes of size recorded"
         yield Doubt(MEDIUM, why, remedy, row["plant_unscored"])
@@ -190,16 +191,18 @@ def _starts(row: Mapping[str, Any]) -> Iterator[Doubt]:
     own, or where only totals are recorded, which cannot show it.
     """
     assumed, share = row.get("starts_assumed"), row.get("starting_share")
-    if assumed not in STARTS:  # (a column that older sweeps lack)
+    if assumed is None:  # (or a column that older sweeps lack)
         return
     remedy = "when pods are ready, recorded (`columns.ready` or `lives.ready_after` of a map)"
-    if assumed == TOTALS:
+    if assumed in (TOTALS, STARTS[TOTALS]):  # (sweeps of development versions hold the words)
         why = "pods: only their total is recorded, so what they use while they start counts as work"
         yield Doubt(MEDIUM, why, "rows per pod")
     elif share is None:
-        yield Doubt(HIGH, f"{STARTS[assumed]}; changes of size show no usage of starts", remedy)
+        yield Doubt(
+            HIGH, f"{STARTS.get(assumed, assumed)}; changes of size show no usage of starts", remedy
+        )
     else:
-        why = f"{STARTS[assumed]}; one that starts uses {share:.0%} of a pod's usage"
+        why = f"{STARTS.get(assumed, assumed)}; one that starts uses {share:.0%} of a pod's usage"
         yield Doubt(MEDIUM, why, remedy)
 
 
@@ -242,7 +245,7 @@ def lens_doubts(
         if seen:
             yield Doubt(
                 MEDIUM,
-                "the controller did not see the recorded samples, but through a lens (lag, scale)",
+                "the controller saw samples through a lens (lag, scale), not as recorded",
                 "a recording of what the metrics API answers (`hpabatch record`)",
                 words_of(seen),
             )
@@ -250,7 +253,7 @@ def lens_doubts(
         if untold:
             yield Doubt(
                 LOW,
-                "targets or the scale of samples are not as stated: advice is relative to today's",
+                "targets or samples are off by a factor; advice is relative to today's targets",
                 "the scale stated in a lens file (--lens)",
                 words_of(untold),
             )

@@ -162,7 +162,7 @@ def _limits(analysis: Analysis, metric: MetricAnalysis) -> Iterator[Remark]:
     if metric.divides is None:
         text = (
             f"{metric.signal}: do pods share it (state --base memory=PCT, what each has of its "
-            "own), or does each have its own? Where it rests is not known until then"
+            "own), or does each have its own? Until then its resting sizes are not known"
         )
         yield Remark("memory_kind", text)
     if not metric.complete:

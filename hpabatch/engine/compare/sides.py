@@ -89,8 +89,9 @@ def plan_sides(history: History, before: Side, after: Side, select: Select | Non
     second = plan_replay(history, after.parameters, after.manifests, more)
     if asked is not None and asked.error and not (first.chosen or second.chosen):
         raise asked.error
-    if isinstance(select, Selection):
-        select(candidate_frame([*first.everyone, *second.everyone]))
+    if isinstance(select, Selection) and (select.names or select.namespaces):
+        new = [c for c in second.everyone if key_of(c) not in known]
+        select(candidate_frame([*first.everyone, *new]))
         select.check([*first.skipped, *second.skipped])
     return _aligned((before.name, after.name), first, second)
 

@@ -199,7 +199,9 @@ def _examples(history: History, table: str) -> list[pl.DataFrame]:
     chosen = np.unique(np.linspace(0, places.height - 1, SAMPLED_PLACES).astype(np.int64))
     columns = ["ts", *(_OWNER.get(table) or owner_columns(table))]
     values = [] if table == "pod_metrics" else ["value_milli"]
-    together = places[chosen if places.height else []].group_by("cluster", "day")
+    together = places[chosen if places.height else []].group_by(
+        "cluster", "day", maintain_order=True
+    )
     return [
         # (a row without a value is no sample)
         history.select(

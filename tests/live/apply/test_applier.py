@@ -47,7 +47,7 @@ from hpabatch.model.objects.hpa import (
 )
 from hpabatch.model.times import show_api_time
 from hpabatch.model.versions import DEFAULT_K8S, ControllerFlags, profile_for
-from tests.live import warm
+from tests.live import two_pods
 from tests.live.apply.fake_writes import Clock, FakeClient
 from tests.live.apply.test_scales import KEY, PATH, TARGET, Apis, OpenFence
 
@@ -153,24 +153,24 @@ class Bench:
         if found is not None:  # at the start, not an hour before it
             scale = ScaleObject(KEY, found, found, "app=web")
             first = [
-                replace(change, thing=scale, seen_ms=warm._NOW_MS)
+                replace(change, thing=scale, seen_ms=two_pods.NOW_MS)
                 if change.kind == Kind.scale else change for change in first
             ]  # fmt: skip
         self.decider.apply(first)
         self.applier = Applier(parts, self.decider, self.tell)
-        self.now = warm._NOW_MS
+        self.now = two_pods.NOW_MS
 
     def tell(self, event: str, text: str) -> None:
         self.told.append(text)
 
     def turn(self, leads: bool = True, works: bool = True) -> PassResult:
         """Make a pass."""
-        self.now += warm._PERIOD_MS
+        self.now += two_pods.PERIOD_MS
         self.clock.sleep(12)
         if leads:
             self.election.turn()
         self.applier.begin()
-        responses = warm._responses(self.now)
+        responses = two_pods.responses(self.now)
         if not works:
             responses = replace(responses, usage={})
         self.result = self.applier.carry_out(self.decider.decide(self.now, responses))
@@ -234,9 +234,9 @@ class Bench:
 
 
 def _with_behavior() -> list[Change]:
-    """Return the changes of the warm-up, whose HPA has policies: scale events are kept."""
+    """Return the changes of the HPA of two pods, which has policies: scale events are kept."""
     found: list[Change] = []
-    for change in warm._changes():
+    for change in two_pods.changes():
         if isinstance(change.thing, HpaObject):
             rules = ScalingRules(policies=(ScalingPolicy("Pods", 10, 60),))
             hpa = change.thing.hpa
@@ -323,7 +323,7 @@ def test_what_the_ledger_says_of_changes_before_the_start(
         bench.enter(before, after, (at_ms - bench.now) / 1000 + decided_s, made_ms)
     bench.turn(leads=False)
     bench.applier._recall()
-    bench.decider.decide(bench.now + 1, warm._responses(bench.now + 1))
+    bench.decider.decide(bench.now + 1, two_pods.responses(bench.now + 1))
     assert bench.first_up_ms == (None if up is None else at_ms + round(1000 * up))
 
 

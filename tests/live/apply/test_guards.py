@@ -39,7 +39,7 @@ from hpabatch.model.objects.hpa import HPA, Condition, HPAStatus
 from tests.effort import effort
 from tests.live.apply.fake_writes import Clock, FakeClient
 from tests.live.apply.test_scales import OpenFence
-from tests.live.warm import two_passes
+from tests.live.two_pods import two_passes
 
 SWITCH = "/api/v1/namespaces/ours/configmaps/hpabatch-apply"
 PROBE = "/apis/autoscaling/v2/namespaces/ours/horizontalpodautoscalers/hpabatch-probe"

@@ -16,11 +16,11 @@ from hpabatch.live.passes.memory import follow_rescale
 from hpabatch.live.passes.result import PassResult
 from hpabatch.model.objects.hpa import Behavior, HPAStatus, ScalingPolicy, ScalingRules
 from hpabatch.model.versions import DEFAULT_K8S, ControllerFlags, profile_for
-from tests.live import warm
+from tests.live import two_pods
 
 KEY = ScaleKey("apps", "Deployment", "shop", "web")
-NOW = warm._NOW_MS
-STEP = warm._PERIOD_MS
+NOW = two_pods.NOW_MS
+STEP = two_pods.PERIOD_MS
 
 
 class Led:
@@ -34,7 +34,7 @@ class Led:
 
     def turn(self) -> PassResult:
         self.now += STEP
-        return self.decider.decide(self.now, warm._responses(self.now))
+        return self.decider.decide(self.now, two_pods.responses(self.now))
 
     def shows(self, replicas: int) -> None:
         """Let the watch show a size."""
@@ -60,7 +60,7 @@ class Led:
 
 def _with_policy() -> list[Change]:
     found: list[Any] = []
-    for change in warm._changes():
+    for change in two_pods.changes():
         if isinstance(change.thing, HpaObject):
             rules = ScalingRules(policies=(ScalingPolicy("Pods", 1, 60),))
             hpa = change.thing.hpa
@@ -178,7 +178,7 @@ def test_changes_from_before_the_first_reading_are_recalled() -> None:
     lanes.recall_change(("shop", "web"), NOW + STEP, 1, 2)
     lanes.recall_change(("shop", "gone"), 0, 1, 2)
     assert lanes.get(("shop", "web")).changes == [], "it was seen by then"  # type: ignore[union-attr]
-    lanes.recall_change(("shop", "web"), warm._CREATED_MS - 1, 1, 2)
+    lanes.recall_change(("shop", "web"), two_pods._CREATED_MS - 1, 1, 2)
     led.turn()
     assert led.events == 1
 
@@ -252,7 +252,7 @@ def test_a_recalled_change_is_not_followed() -> None:
     for _ in range(3):
         led.turn()
     before = led.recommendations
-    led.decider.lanes.recall_change(("shop", "web"), warm._CREATED_MS - 1, 10, 1)
+    led.decider.lanes.recall_change(("shop", "web"), two_pods._CREATED_MS - 1, 10, 1)
     led.turn()
     assert led.recommendations[: len(before)] == before
 

@@ -32,24 +32,24 @@ from hpabatch.model.quantity import Quantity
 from hpabatch.model.requests import ContainerRequests
 from hpabatch.model.versions import DEFAULT_K8S, ControllerFlags, profile_for
 
-_NOW_MS = 1_800_000_000_000
-_PERIOD_MS = 15_000
-_CREATED_MS = _NOW_MS - 3_600_000
+NOW_MS = 1_800_000_000_000
+PERIOD_MS = 15_000
+_CREATED_MS = NOW_MS - 3_600_000
 _PODS = 2
 
 
 def two_passes() -> PassResult:
     """Decide a synthetic HPA of two pods twice and return the second pass: 2 pods, 4 wanted."""
     decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags())
-    decider.apply(_changes())
-    for now_ms in (_NOW_MS, _NOW_MS + _PERIOD_MS):
-        result = decider.decide(now_ms, _responses(now_ms))
+    decider.apply(changes())
+    for now_ms in (NOW_MS, NOW_MS + PERIOD_MS):
+        result = decider.decide(now_ms, responses(now_ms))
         result.why(0)
         result.document(0)
     return result
 
 
-def _changes() -> list[Change]:
+def changes() -> list[Change]:
     names = [f"web-{k}" for k in range(_PODS)]
     key = ScaleKey("apps", "Deployment", "shop", "web")
     found: list[tuple[Kind, tuple[str, str] | ScaleKey, Thing]] = [
@@ -76,7 +76,7 @@ def _pod(name: str) -> PodObject:
     )  # fmt: skip
 
 
-def _responses(now_ms: int) -> Responses:
+def responses(now_ms: int) -> Responses:
     usage = (ContainerUsage("app", 100, None),)
     samples = tuple(UsageSample("shop", f"web-{k}", now_ms, 30_000, usage) for k in range(_PODS))
     return Responses(usage={"": Response(now_ms, samples)})
