@@ -43,7 +43,7 @@ def test_a_link_to_the_package_leads_to_the_same_code(site: Path) -> None:
     (site / "linked").symlink_to(site)
     loaded = "from hpabatch._prebuild import all_kernels; [k.code for k in all_kernels()]"
     own = {"PYTHONPATH": str(site / "linked"), "HPABATCH_CACHE_DIR": str(site / "own")}
-    subprocess.run([sys.executable, "-c", loaded], env={**os.environ, **own}, check=True)
+    subprocess.run([sys.executable, "-P", "-c", loaded], env={**os.environ, **own}, check=True)
     assert not list((site / "own").rglob("*.o"))
 
 
