@@ -185,7 +185,7 @@ class AdviseReport(RecommendReport):
         shown: Counter[str | None] = Counter()
         for item in doubted:
             shown[item.confidence] += 1
-            if shown[item.confidence] > SHOWN_OTHERS:
+            if shown[item.confidence] > SHOWN_OTHERS and not verbose:
                 continue
             row = rows[item.key]
             name = printable(label(*item.key, with_cluster=many))
@@ -193,6 +193,9 @@ class AdviseReport(RecommendReport):
             yield from (f"  {d.long if verbose else d.why}" for d in item.doubts)
             if row["surer"] and verbose:
                 yield f"  surer with {row['surer']}"
+        hidden = sum(max(number - SHOWN_OTHERS, 0) for number in shown.values())
+        if hidden and not verbose:
+            yield f"  … and {hidden} more: -v shows all"
 
     def _others(
         self, answer: str, words: str, rows: Mapping[Any, Any], many: bool
@@ -222,7 +225,7 @@ class AdviseReport(RecommendReport):
             name = printable(label(*key, with_cluster=many))
             yield (
                 f"at maxReplicas: {name} wanted more for {wanted:.1f} of the {hours:.0f} judged "
-                "hours; `hpabatch plan` says what it would take"
+                "hours; `hpabatch plan HISTORY` says what it would take"
             )
         if len(bound) > SHOWN_OTHERS:
             yield f"  … and {len(bound) - SHOWN_OTHERS} more: --output csv shows all"

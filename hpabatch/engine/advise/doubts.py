@@ -276,8 +276,8 @@ def ceiling_doubts(hpa: Mapping[str, Any], goal: Goal) -> Iterator[str]:
     if asked and hpa["ceiling"] is None:
         yield (
             f"work: {' and '.join(asked)} cannot be judged, as no work that its pods share is "
-            "known: state a signal's kind in a plant file (`hpabatch fit --init-plant`), or ask "
-            "for other measures in --slo"
+            "known: state in a plant file what they share (such as `signals: {resource/memory: "
+            "{kind: divisible}}`, --plant), or ask for other measures in --slo"
         )
     elif asked:
         yield (

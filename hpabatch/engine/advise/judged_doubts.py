@@ -16,7 +16,7 @@ from hpabatch.engine.advise.objective import SATURATED
 from hpabatch.engine.advise.standing import saving_pct
 from hpabatch.engine.advise.unit import MOST_OUTSIDE, OUTSIDE_SHARE
 
-STATED_BASE: Final = "its base stated in a plant file (`hpabatch fit --init-plant`)"
+STATED_BASE: Final = "its base stated in a plant file (`hpabatch fit HISTORY --init-plant FILE`)"
 RARE_WORDS: Final = "beyond 99 % of the recorded minutes"
 _MOST_USED_BY_KEEP: Final = 0.5
 _MOST_USED_BY_CHANGE: Final = 0.2

@@ -125,7 +125,8 @@ def _of_memory(name: str, usage: Usage, signal: SignalUsage) -> Kind:
     told = f"divisible if pods share it, age if each has its own; {shown.told}"
     problem = (
         f"{name}: whether pods share their memory (divisible) or each has its own (age) is not "
-        f"known ({shown.told}); state its kind in a plant file (`hpabatch fit --init-plant`)"
+        f"known ({shown.told}); state its kind in a plant file (`hpabatch fit "
+        "HISTORY --init-plant FILE`)"
     )
     found = Question(name, name, "", NOT_IDENTIFIED, None, told)
     return Kind("", NOT_IDENTIFIED, None, problem, shown.facts, found)

@@ -54,10 +54,10 @@ def import_pods(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Add) ->
     lives = _lives(rows, group.keys, spans, table)
     if table.has_counter:
         rows = rows.with_columns(cpu=_rates(rows))
-    untold = table.ready is None and table.beside is None and table.lives.ready_after_ms is None
-    if untold and table.cpu is not None:
-        wait = ready_after(rows, lives, _OWNER)
-        lives = lives.with_columns(ready=pl.col("created") - AFTER_MS + wait)
+    if table.ready is None and table.lives.ready_after_ms is None and table.cpu is not None:
+        at_once = pl.col("ready") == pl.col("created") - AFTER_MS  # (no object says otherwise)
+        wait = pl.when(at_once).then(ready_after(rows, lives, _OWNER)).otherwise(0)
+        lives = lives.with_columns(ready=pl.col("ready") + wait)
     rows = rows.join(
         lives.select(_OWNER, "life", "uid", "created"),
         on=[_OWNER, "life"],

@@ -40,7 +40,7 @@ def hpa(**facts: Any) -> dict[str, Any]:
 def test_a_ceiling_that_nobody_knows(ceiling: str | None, slos: list[str], minimize: str) -> None:
     told = list(ceiling_doubts(hpa(ceiling=ceiling), parse_goal(slos, minimize)))
     assert len(told) == 1
-    assert ("record limits" if ceiling else "state a signal's kind") in told[0]
+    assert ("record limits" if ceiling else "state in a plant file what they share") in told[0]
 
 
 @pytest.mark.parametrize("ceiling", ["recorded", "given"])

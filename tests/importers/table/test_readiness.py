@@ -9,6 +9,7 @@ import pytest
 
 from hpabatch.history.columns import AFTER_MS
 from hpabatch.importers.table.readiness import ready_after
+from tests.importers.cluster_made import spec_of, workload, write_objects
 from tests.importers.tables import BEGIN_S, POD_MAP, merged, run_import, seconds
 
 MINUTE_MS = 60_000
@@ -47,8 +48,9 @@ def test_pods_are_ready_when_they_use_what_older_ones_do(
     assert told(starting, minutes, pods) == {wait_ms}
 
 
+@pytest.mark.parametrize("beside", [False, True])  # objects that are not the pods
 @pytest.mark.parametrize("before_s", [0, 30])
-def test_an_import_counts_from_the_creation(tmp_path: Path, before_s: int) -> None:
+def test_an_import_counts_from_the_creation(tmp_path: Path, before_s: int, beside: bool) -> None:
     rows = [
         (BEGIN_S + 60 * minute, "web", f"web-{pod}", 0.3 if pod and minute == 2 * pod else 0.1, 1.0)
         for pod in range(12)
@@ -56,7 +58,8 @@ def test_an_import_counts_from_the_creation(tmp_path: Path, before_s: int) -> No
     ]
     data = pl.DataFrame(rows, schema=["ts", "app", "pod", "cpu", "mem"], orient="row")
     lives = {"edge": "1s", "ran_before": "600s", "before": f"{before_s}s"}
-    _, tables = run_import(tmp_path, merged(POD_MAP, {"lives": lives}), data)
+    objects = [write_objects(tmp_path, [workload("web", 2, spec_of())])] if beside else []
+    _, tables = run_import(tmp_path, merged(POD_MAP, {"lives": lives}), data, objects=objects)
     starts = tables["pod_states"].filter(pl.col("ready") == "True").sort("ts")
     # Half a spacing after the first sample, however long before it the pod was created.
     assert seconds(starts, "ts")[1:] == [120 * pod + 30 for pod in range(1, 12)]
