@@ -719,7 +719,7 @@ with compiled_alone("some_kernel"):
         if sys.argv[1] == "dies":
             time.sleep(60)
         time.sleep(1)
-        (_code.FOLDER / "some_kernel.0.x86_64.o").touch()
+        (_code.FOLDER / _code.file_of("some_kernel")).touch()
 """
 
 
