@@ -230,7 +230,10 @@ class History(ABC):
         spec = table_named(table)
         if table not in self.files:
             return pl.DataFrame(schema=SIZES)
-        return self._sizes(spec).sort("cluster", "namespace", "place", "day")
+        if table not in self._counted:
+            sizes = self._sizes(spec).sort("cluster", "namespace", "place", "day")
+            self._counted[table] = sizes  # every shard asks
+        return self._counted[table]
 
     def span(self, table: str) -> pl.DataFrame:
         """Return the time span in which the rows of each cluster were seen.
@@ -305,6 +308,7 @@ class History(ABC):
     def forget_warnings(self, known: int) -> None:
         """Keep the first `known` warnings only: reading tells the others again."""
         del self.warnings[known:]
+        self._counted.clear()
         self.__dict__.pop("_is_without_usage", None)
         self._warned = set(self.warnings)
 
