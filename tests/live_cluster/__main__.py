@@ -84,7 +84,7 @@ def _cases(skipped: Sequence[str]) -> list[Case]:
 
 
 def _run(ground: Ground, options: argparse.Namespace) -> Run:
-    with open_server(ground.kubeconfig, ground.own) as server:
+    with open_server(ground.kubeconfig) as server:
         return _run_on(server, ground, options)
 
 

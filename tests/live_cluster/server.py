@@ -1,7 +1,7 @@
 """A small client of a real API server, and what it says while an HPA is watched.
 
-It decodes and watches by itself: hpabatch's own client is what is tested here. Only into a cluster
-that is given it takes that one's way, which knows every kind of credentials.
+It decodes and watches by itself: hpabatch's own client is what is tested here. It takes that one's
+way into the cluster, which knows every kind of credentials.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import httpx2
-from lightkube import KubeConfig
-from lightkube.config.client_adapter import Client, ConnectionParams
 
 from hpabatch.cluster.connection.connect import connect
 
@@ -62,7 +60,12 @@ class Server:
         headers = {"Content-Type": _PATCHES[kind] if method == "PATCH" else "application/json"}
         content = None if body is None else json.dumps(body)
         answer = self.http.request(
-            method, self.address + path, content=content, headers=headers, params=query or {}
+            method,
+            self.address + path,
+            content=content,
+            headers=headers,
+            params=query or {},
+            timeout=30,
         )
         if answer.status_code >= 400:
             raise ServerError(answer.status_code, answer.text[:500])
@@ -104,18 +107,12 @@ class Server:
 
 
 @contextmanager
-def open_server(kubeconfig: Path, own: bool) -> Iterator[Server]:
-    """Yield the API server that a kubeconfig names; `own`: the cluster is ours."""
-    if not own:
-        connection = connect(kubeconfig, None, in_cluster=False, environ=os.environ)
-        with connection.lease() as client:
-            yield Server(client, connection.server)
-        connection.close()
-        return
-    config = KubeConfig.from_file(kubeconfig).get()
-    assert config is not None, f"{kubeconfig} has no current context"
-    with Client(config, ConnectionParams(timeout=httpx2.Timeout(30))) as client:
-        yield Server(client, "")
+def open_server(kubeconfig: Path) -> Iterator[Server]:
+    """Yield the API server that a kubeconfig names."""
+    connection = connect(kubeconfig, None, in_cluster=False, environ=os.environ)
+    with connection.lease() as client:
+        yield Server(client, connection.server)
+    connection.close()
 
 
 class Seen(NamedTuple):

@@ -202,6 +202,16 @@ class TokenFileAuth(httpx2.Auth):
         return self._token
 
 
+def bearer(token: str) -> httpx2.Auth:
+    """Return the authentication by a token that does not change."""
+
+    def add(request: httpx2.Request) -> httpx2.Request:
+        _add(request, Credential(token))
+        return request
+
+    return httpx2.FunctionAuth(add)
+
+
 def _add(request: httpx2.Request, credential: Credential) -> None:
     if credential.token is not None:
         request.headers["Authorization"] = f"Bearer {credential.token}"

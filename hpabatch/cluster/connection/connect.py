@@ -6,6 +6,7 @@ again, and plugins run again, when the server refuses the earlier ones.
 
 from __future__ import annotations
 
+import base64
 import os
 import socket
 import ssl
@@ -18,13 +19,17 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 import httpx2
-from lightkube.config.client_adapter import user_auth, verify_cluster
-from lightkube.config.models import User
 
 from hpabatch import __version__
-from hpabatch.cluster.connection.auth import ExecAuth, TokenFileAuth
+from hpabatch.cluster.connection.auth import ExecAuth, TokenFileAuth, bearer
 from hpabatch.cluster.connection.errors import Unreachable
-from hpabatch.cluster.connection.kubeconfig import SERVICE_ACCOUNT, Target, in_pod, of_files
+from hpabatch.cluster.connection.kubeconfig import (
+    SERVICE_ACCOUNT,
+    Target,
+    User,
+    in_pod,
+    of_files,
+)
 from hpabatch.errors import UsageError
 from hpabatch.history.files import read_small
 from hpabatch.web.network import Network, SocketOption, Transport, proxy_of
@@ -84,17 +89,20 @@ class Connection:
             UsageError: a certificate cannot be used, or the address is none.
         """
         self._target = target
-        self.server = target.server
-        self.context = target.config.context_name
-        self.cluster = target.config.context.cluster
-        self.namespace = target.config.namespace
+        self.server = target.server.server.rstrip("/")
+        self.context = target.name
+        self.cluster = target.context.cluster
+        self.namespace = target.context.namespace or "default"
         parts = _parts(self.server, target.where)
-        self.extensions = {"sni_hostname": target.server_name} if target.server_name else {}
-        self._proxy = target.proxy or proxy_of(parts.scheme, parts.hostname or "", environ)
+        name = target.server.tls_server_name
+        self.extensions = {"sni_hostname": name} if name else {}
+        self._proxy = target.server.proxy_url or proxy_of(
+            parts.scheme, parts.hostname or "", environ
+        )
         self.secrets = Secrets(_secrets(target) | secrets_of_url(self._proxy))
         self.network = Network(_alive())
         self._plugin = ExecAuth(target.plugin, environ, self.secrets) if target.plugin else None
-        self._auth = self._plugin or _auth(target)
+        self._auth = self._plugin or _auth(target.user)
         self._lock = threading.Lock()
         self._pools: _Pools | None = None
         self._closed = False
@@ -201,13 +209,9 @@ class Connection:
 
     def _signature(self) -> tuple[object, ...]:
         """Return a signature of the certificate files, to detect their replacement."""
-        config = self._target.config
+        server, user = self._target.server, self._target.user
         found: list[object] = []
-        for name in (
-            config.cluster.certificate_auth,
-            config.user and config.user.client_cert,
-            config.user and config.user.client_key,
-        ):
+        for name in (server.certificate_authority, user.client_certificate, user.client_key):
             try:
                 seen = os.stat(name) if name else None
             except OSError:
@@ -243,22 +247,18 @@ class _Pools:
             self.alone.close()
 
 
-def _auth(target: Target) -> httpx2.Auth | None:
+def _auth(user: User) -> httpx2.Auth | None:
     """Return the authentication of requests without a plugin; None: by a certificate alone."""
-    user = target.config.user
-    if user is None:
-        return None
     if user.token_file:
         return TokenFileAuth(Path(user.token_file))
-    if user.username and not user.token:
-        return httpx2.BasicAuth(user.username, user.password or "")
-    return user_auth(user)
+    if user.token:
+        return bearer(user.token)
+    return httpx2.BasicAuth(user.username, user.password or "") if user.username else None
 
 
 def _secrets(target: Target) -> set[str]:
     """Return the secrets of a kubeconfig's user; those of files and programs come later."""
-    user = target.config.user or User()
-    found = {one for one in (user.token, user.password) if one}
+    found = {one for one in (target.user.token, target.user.password) if one}
     if target.plugin is not None:
         found |= secrets_of_options(target.plugin.command[1:], dict(target.plugin.variables))
     return found
@@ -270,30 +270,37 @@ def _tls(target: Target, certificate: tuple[str, str] | None) -> ssl.SSLContext:
     Raises:
         UsageError: a file holds no certificate or no key, or they are of different pairs.
     """
-    config = target.config
-    user = config.user or User()
-    if user.client_key and "ENCRYPTED" in _text(user.client_key, target.where):
-        # OpenSSL would ask for its password at the terminal.
-        raise UsageError(f"{user.client_key}: the key is encrypted: give one that is not")
+    server, user = target.server, target.user
+    pair = certificate
     try:
-        for path in filter(None, (config.cluster.certificate_auth, user.client_cert)):
-            read_small(path)  # OpenSSL would wait for a pipe's writer
-        context = verify_cluster(config.cluster, user, config.abs_file)
-        if certificate is not None:
-            _show(context, certificate)
+        authority = _pem(server.certificate_authority, server.certificate_authority_data)
+        if pair is None:
+            pair = (
+                _pem(user.client_certificate, user.client_certificate_data),
+                _pem(user.client_key, user.client_key_data),
+            )
+        if "ENCRYPTED" in pair[1]:
+            # OpenSSL would ask for its password at the terminal.
+            raise ValueError(f"{user.client_key or 'the key'} is encrypted: give one that is not")
+        if authority:
+            context = ssl.create_default_context(cadata=authority)
+        else:
+            context = httpx2.create_ssl_context(verify=not server.insecure_skip_tls_verify)
+        if pair[0]:
+            _show(context, pair)
     except (OSError, ValueError) as error:  # those of TLS are such too
         raise UsageError(
-            f"{target.where}: the certificates of context {config.context_name!r} cannot be used: "
-            f"{error}"
+            f"{target.where}: the certificates of context {target.name!r} cannot be used: {error}"
         ) from None
     return context
 
 
-def _text(path: str, where: str) -> str:
-    try:
-        return read_small(path).decode("ascii", "replace")
-    except OSError as error:
-        raise UsageError(f"{where} names {path}, which cannot be read: {error.strerror}") from None
+def _pem(path: str | None, data: str | None) -> str:
+    """Return a certificate or key; base64 data count before a file, as for kubectl. "": none."""
+    if data is None and path is None:
+        return ""
+    content = read_small(path or "") if data is None else base64.b64decode(data)
+    return content.decode("ascii", "replace")
 
 
 def _show(context: ssl.SSLContext, certificate: tuple[str, str]) -> None:

@@ -15,9 +15,6 @@ from urllib.parse import quote
 
 import msgspec
 import yaml
-from lightkube.config.kubeconfig import KubeConfig, SingleConfig
-from lightkube.config.models import Cluster, User
-from lightkube.core.exceptions import ConfigError
 
 from hpabatch.cluster.connection.plugin import ExecSpec, exec_spec
 from hpabatch.errors import UsageError
@@ -36,30 +33,57 @@ _NAME_CHARACTERS: Final = "!#$&'*+-.^_`|~"
 _Json = dict[str, Any]
 
 
+class Server(msgspec.Struct, rename="kebab"):
+    """A cluster of a kubeconfig; `*_data` are base64."""
+
+    server: str
+    certificate_authority: str | None = None
+    certificate_authority_data: str | None = None
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str | None = None
+    proxy_url: str | None = None
+
+
+class User(msgspec.Struct, rename="kebab"):
+    """A user of a kubeconfig, without what its plugin says; `*_data` are base64."""
+
+    username: str | None = None
+    password: str | None = None
+    token: str | None = None
+    token_file: str | None = msgspec.field(default=None, name="tokenFile")
+    client_certificate: str | None = None
+    client_certificate_data: str | None = None
+    client_key: str | None = None
+    client_key_data: str | None = None
+
+
+class Context(msgspec.Struct):
+    """A context of a kubeconfig."""
+
+    cluster: str
+    user: str | None = None
+    namespace: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A server and its credentials. `repr` shows no secret.
+    """A server and its credentials; file names are absolute. `repr` shows no secret.
 
     Attributes:
-        config: server, certificates, tokens and passwords, with absolute file names.
+        name: of the context.
+        context, server, user: its entries; without a user, requests are anonymous.
         where: the file, for messages.
-        server_name: the name in the server's certificate, None: the host of its address.
-        proxy: of all requests, None: from the environment.
         headers: of every request: impersonation.
         plugin: the exec plugin that gives credentials.
     """
 
-    config: SingleConfig = field(repr=False)
+    name: str
+    context: Context
+    server: Server = field(repr=False)
+    user: User = field(repr=False)
     where: str
-    server_name: str | None = None
-    proxy: str | None = field(default=None, repr=False)
     headers: tuple[tuple[str, str], ...] = ()
     plugin: ExecSpec | None = None
-
-    @property
-    def server(self) -> str:
-        """The server's address."""
-        return self.config.cluster.server.rstrip("/")
 
 
 def in_pod(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> Target:
@@ -86,13 +110,14 @@ def in_pod(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> Target
     except OSError:
         namespace = ""
     address = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-    config = KubeConfig.from_one(
-        cluster=Cluster(server=address, certificate_auth=str(authority)),
-        user=User(token_file=str(token)), context_name="in-cluster", namespace=namespace or None,
-    ).get()  # fmt: skip
-    if config is None:
-        raise AssertionError("from_one sets its context")
-    return Target(config, str(folder))
+    name = "in-cluster"
+    return Target(
+        name,
+        Context(name, name, namespace or None),
+        Server(address, certificate_authority=str(authority)),
+        User(token_file=str(token)),
+        where=str(folder),
+    )
 
 
 def of_files(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str]) -> Target:
@@ -205,26 +230,17 @@ def _target(merged: _Json, context: str, where: str) -> Target:
         raise UsageError(f"{where}: cluster {cluster_name!r} has no server")
     _check(cluster, user, where)
     try:
-        # Plugins are read by plugin.py: this library supports only some of their fields.
-        plain = {key: value for key, value in user.items() if key != "exec"}
-        config = KubeConfig.from_dict(
-            {
-                "contexts": [{"name": context, "context": chosen}],
-                "clusters": [{"name": cluster_name, "cluster": cluster}],
-                "users": [{"name": user_name, "user": plain}] if user_name else [],
-            }
-        ).get(context)
-        # Without --in-cluster or a user, requests are anonymous.
-        config = config and config._replace(user=config.user or User())
-        if config is None:
-            raise AssertionError("a context was named")
-    except (msgspec.ValidationError, ConfigError, KeyError, TypeError) as error:
+        return Target(
+            context,
+            msgspec.convert(chosen, Context),
+            msgspec.convert(cluster, Server),
+            msgspec.convert(user, User),
+            where,
+            _acting_for(user, where),
+            exec_spec(user["exec"], cluster, where) if "exec" in user else None,
+        )
+    except msgspec.ValidationError as error:
         raise UsageError(f"{where}: context {context!r} cannot be used: {error}") from None
-    plugin = exec_spec(user["exec"], cluster, where) if "exec" in user else None
-    return Target(
-        config, where, cluster.get("tls-server-name"), cluster.get("proxy-url"),
-        _acting_for(user, where), plugin,
-    )  # fmt: skip
 
 
 def _entry(merged: _Json, name: str, wanted: str, where: str) -> _Json:
@@ -255,9 +271,6 @@ def _check(cluster: _Json, user: _Json, where: str) -> None:
             other in user or f"{other}-data" in user
         ):
             raise UsageError(f"{where}: the user has a {kind}, but no {other}")
-    for key in ("tls-server-name", "proxy-url"):
-        if not isinstance(cluster.get(key, ""), str):
-            raise UsageError(f"{where}: expected a string as the cluster's {key}")
 
 
 def _acting_for(user: _Json, where: str) -> tuple[tuple[str, str], ...]:

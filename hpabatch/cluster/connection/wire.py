@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 import httpx2
-from lightkube.core.exceptions import ConfigError
 
 from hpabatch.cluster.connection.connect import Connection
 from hpabatch.cluster.connection.errors import (
@@ -233,7 +232,7 @@ class Wire:
             status = response.status_code
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             return self._failure(error, address, body)
-        except (ConfigError, OSError, ValueError) as error:  # of credentials
+        except (OSError, ValueError) as error:  # of credentials
             said = self.hide(str(error))
             return Unreachable(f"getting credentials: {said}", where=self.connection.server)
         finally:
