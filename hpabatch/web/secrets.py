@@ -1,9 +1,7 @@
 """Secrets of a client, and their removal from messages of servers and programs.
 
-A server, a gateway or a program may repeat a secret as it was sent or in another form:
-percent-encoded, escaped as in JSON or HTML, in base64, over several lines, cut off. A message is
-decoded as far as possible, with the place of every character, and each match with a secret is
-replaced at its place.
+A server, a gateway or a program may repeat a secret as it was sent, percent-encoded, escaped as in
+JSON or HTML, in base64, or cut off. Each piece of these forms is replaced.
 """
 
 from __future__ import annotations
@@ -11,12 +9,13 @@ from __future__ import annotations
 import base64
 import binascii
 import html
+import json
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import quote, quote_plus, unquote
 
 HIDDEN: Final = "***"
 _PIECE: Final = 12
@@ -25,13 +24,7 @@ _CUT: Final = 6
 """This many characters at the end of a message may be the beginning of a cut-off secret."""
 _KEPT: Final = 8
 """Requests whose credentials are kept: a response may come after a token was replaced."""
-_ROUNDS: Final = 3
-_ESCAPE: Final = re.compile(
-    r"%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|\\.|&#?[0-9A-Za-z]{1,8};"
-    r"|[\s\x00-\x1f\x7f]+|[-_]"
-)
-_LINE_ENDS: Final = ("\\n", "\\r", "\\t")
-_URL_SAFE: Final = {"-": "+", "_": "/"}  # the two alphabets of base64 are one here
+_ESCAPED_BYTE: Final = re.compile("%[0-9A-F]{2}")
 _SECRET_NAME: Final = re.compile(
     r"secret|token|passw|pwd|credential|api[-_]?key|access[-_]?key", re.IGNORECASE
 )
@@ -70,8 +63,7 @@ class Secrets:
         pieces = self._all_pieces()
         if not pieces.anywhere:
             return text
-        plain, spans = _decoded(text)
-        return _replaced(text, _found(plain, spans, pieces))
+        return _replaced(text, _places(text, pieces))
 
     def _all_pieces(self) -> _Pieces:
         with self._lock:
@@ -142,69 +134,33 @@ def _pieces(secrets: Iterable[str]) -> _Pieces:
 
 
 def _forms(secret: str) -> set[str]:
-    """Return the possible forms of a secret, decoded like the messages that are searched."""
     data = secret.encode("utf-8", "surrogateescape")
-    found = {secret, data.decode("latin-1"), secret.replace(" ", "+")}
+    percent = {quote(data), quote(data, safe=""), quote_plus(data)}
+    percent.add("".join(f"%{byte:02X}" for byte in data))
+    found = {secret, html.escape(secret), *percent}
+    found.update(_ESCAPED_BYTE.sub(lambda escape: escape[0].lower(), form) for form in percent)
+    found.update(json.dumps(secret, ensure_ascii=plain)[1:-1] for plain in (False, True))
     if len(data) >= _CUT:
         for before in range(3):  # it begins anywhere in a group of three bytes
             coded = base64.b64encode(bytes(before) + data).decode("ascii").rstrip("=")
             whole = (before + len(data)) // 3 * 4
-            found.add(coded[-(-before * 8 // 6) : whole])
-    return {_decoded(form)[0] for form in found} - {""}
+            form = coded[-(-before * 8 // 6) : whole]
+            found |= {form, form.replace("+", "-").replace("/", "_")}
+    return found - {""}
 
 
-def _decoded(text: str) -> tuple[str, list[_Span]]:
-    """Return a string without escapes and white space, and the place of each character."""
-    spans = [(k, k + 1) for k in range(len(text))]
-    for _ in range(_ROUNDS):
-        before = text
-        text, spans = _decoded_once(text, spans)
-        if text == before:
-            break
-    return text, spans
-
-
-def _decoded_once(text: str, spans: list[_Span]) -> tuple[str, list[_Span]]:
-    parts: list[str] = []
-    kept: list[_Span] = []
-    at = 0
-    for match in _ESCAPE.finditer(text):
-        start, end = match.span()
-        parts.append(text[at:start])
-        kept += spans[at:start]
-        said = _meaning(match[0])
-        parts.append(said)
-        kept += [(spans[start][0], spans[end - 1][1])] * len(said)
-        at = end
-    return "".join([*parts, text[at:]]), kept + spans[at:]
-
-
-def _meaning(escape: str) -> str:
-    """Return the meaning of an escape, "" for white space."""
-    if escape[0] == "%":
-        return chr(int(escape[1:], 16))
-    if escape[0] == "\\" and len(escape) > 2:
-        return chr(int(escape[2:], 16))
-    if escape[0] == "\\":
-        return "" if escape in _LINE_ENDS else escape[1]
-    if escape[0] == "&":
-        return html.unescape(escape)
-    return _URL_SAFE.get(escape, "")
-
-
-def _found(plain: str, spans: Sequence[_Span], pieces: _Pieces) -> list[_Span]:
-    """Return the places of the string to replace, in order; they may overlap."""
-    found: list[_Span] = []
-    for size, texts in pieces.anywhere.items():
-        found += [
-            (spans[start][0], spans[start + size - 1][1])
-            for start in range(len(plain) - size + 1)
-            if plain[start : start + size] in texts
-        ]
+def _places(text: str, pieces: _Pieces) -> list[_Span]:
+    """Return where the string has pieces of secrets, in order; the places may overlap."""
+    found = [
+        (start, start + size)
+        for size, texts in pieces.anywhere.items()
+        for start in range(len(text) - size + 1)
+        if text[start : start + size] in texts
+    ]
     found += [
-        (spans[-left][0], spans[-1][1])
-        for left in range(_CUT, min(_PIECE, len(plain) + 1))
-        if plain[-left:] in pieces.at_end
+        (len(text) - left, len(text))
+        for left in range(_CUT, min(_PIECE, len(text) + 1))
+        if text[-left:] in pieces.at_end
     ]
     return sorted(found)
 

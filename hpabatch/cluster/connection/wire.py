@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import socket
 import ssl
 import struct
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Final, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import httpx2
 
@@ -79,15 +78,6 @@ _ERROR_BYTES: Final = 256 * 2**10
 _ERROR_S: Final = 30.0
 _READS: Final = (b"GET ", b"CONNECT ", b"\x05", b"\x01")
 """First bytes of reading requests, and of what opens a connection through a proxy."""
-_REASONS: Final = {
-    errno.ECONNREFUSED: "connect: connection refused",
-    errno.ECONNRESET: "read: connection reset by peer",
-    errno.EHOSTUNREACH: "connect: no route to host",
-    errno.ENETUNREACH: "connect: network is unreachable",
-    errno.ETIMEDOUT: "read: connection timed out",
-    errno.EPIPE: "write: broken pipe",
-}
-
 _BAD_HEADER: Final = (
     'net/http: invalid header field value for "Authorization": the token has more than one line, '
     "or what no header may have"
@@ -264,11 +254,11 @@ class Wire:
             self.connection.secrets.note(request.headers.get("Authorization"))
 
     def _failure(self, error: Exception, address: str, body: Body | None = None) -> Unreachable:
-        """Return the error of a failed connection, in the words of the controller's client."""
+        """Return the error of a failed connection."""
         if self.stopped.is_set():
             return Unreachable("the client was closed", where=self.connection.server)
         method = "Get" if body is None else body.method.capitalize()
-        text = f'{method} "{address}": {self.hide(_reason(error, address))}'
+        text = f'{method} "{address}": {self.hide(_reason(error))}'
         found = Unreachable(text, where=self.connection.server)
         found.of_tls = _cause(error, ssl.SSLError) is not None
         return found
@@ -301,7 +291,7 @@ def _cause(error: BaseException, kind: type[OSError]) -> OSError | None:
     return None
 
 
-def _reason(error: Exception, address: str) -> str:
+def _reason(error: Exception) -> str:
     tls = _cause(error, ssl.SSLError)
     if isinstance(tls, ssl.SSLCertVerificationError):
         return f"tls: failed to verify certificate: x509: {tls.verify_message}"
@@ -312,20 +302,6 @@ def _reason(error: Exception, address: str) -> str:
     if isinstance(error, httpx2.LocalProtocolError):
         return _BAD_HEADER  # its own message quotes the header, which may be a secret
     system = _cause(error, OSError)
-    where = urlsplit(address)
-    if isinstance(system, socket.gaierror):
-        return f"dial tcp: lookup {where.hostname}: no such host"
-    if system is not None and system.errno in _REASONS:
-        port = where.port or (443 if where.scheme == "https" else 80)
-        verb = "dial" if isinstance(error, httpx2.ConnectError) else "read"
-        return f"{verb} tcp {where.hostname}:{port}: {_REASONS[system.errno]}"
-    if isinstance(error, httpx2.RemoteProtocolError):
-        said = str(error)
-        if "without sending a response" in said:
-            return "EOF"
-        if "closed connection" in said:
-            return "unexpected EOF"
-        return f"net/http: HTTP/1.x transport connection broken: {said}"
-    if isinstance(error, httpx2.DecodingError):
-        return "the response has a Content-Encoding that was not requested"
+    if system is not None and system.strerror:
+        return system.strerror.lower()
     return " ".join(str(error).split()) or type(error).__name__

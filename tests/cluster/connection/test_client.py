@@ -179,10 +179,10 @@ def test_broken_connections(tmp_path: Path) -> None:
             error = refused(client, attempts=1, timeout=timeout)
             assert isinstance(error, errors.Unreachable)
             said[how] = error.text.removeprefix(f'Get "{server.url}{PODS}": ')
-        assert said["cut"] == "EOF"
-        assert said["reset"] == f"read tcp 127.0.0.1:{server.port}: read: connection reset by peer"
-        assert said["half"] == "unexpected EOF"
-        assert said["rubbish"].startswith("net/http: HTTP/1.x transport connection broken")
+        assert said["cut"] == "Server disconnected without sending a response."
+        assert said["reset"] == "connection reset by peer"
+        assert said["half"].startswith("peer closed connection without sending complete message")
+        assert "illegal status line" in said["rubbish"]
         assert said["silent"] == "context deadline exceeded"
 
 
@@ -203,14 +203,15 @@ def test_nobody_listens(tmp_path: Path) -> None:
         port = port_of(held)
         with ApiClient(connected(tmp_path, f"http://127.0.0.1:{port}")) as client:
             error = refused(client, attempts=2)
-    refusal = f"dial tcp 127.0.0.1:{port}: connect: connection refused"
-    assert error.text == f'Get "http://127.0.0.1:{port}{PODS}": {refusal}'
+    assert error.text == f'Get "http://127.0.0.1:{port}{PODS}": connection refused'
     assert client.requests.snapshot() == {Request("get", "pods", 0): 2}
 
 
 def test_no_such_host(tmp_path: Path) -> None:
     with ApiClient(connected(tmp_path, "http://nowhere.invalid:1")) as client:
-        assert "lookup nowhere.invalid: no such host" in refused(client, attempts=1).text
+        assert "nowhere.invalid:1/api/v1/pods\": name or service not known" in refused(
+            client, attempts=1
+        ).text
 
 
 def test_too_large(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -78,21 +77,6 @@ def test_a_child_that_holds_stdout_open_is_not_waited_for(tmp_path: Path) -> Non
     spec = shell(f"sleep 1000 & echo $! > {child}\n{gives(token='t')}")
     assert ExecAuth(spec, dict(os.environ)).current() == Credential("t")
     until_gone(child)
-
-
-def test_the_group_that_is_ended_is_still_the_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once a process was waited for, its id may be another's: its group is ended before."""
-    kept, end = list[bool](), os.killpg
-
-    def killpg(group: int, number: int) -> None:
-        kept.append(Path(f"/proc/{group}/stat").exists())
-        end(group, number)
-
-    monkeypatch.setattr(os, "killpg", killpg)
-    for command in (gives(token="t"), "exit 3"):
-        with suppress(Unreachable):
-            run_program(shell(command), dict(os.environ))
-    assert kept == [True, True]
 
 
 @pytest.mark.parametrize(
