@@ -1,38 +1,29 @@
 """HTTP endpoint of the live loop: /metrics, /healthz, /readyz.
 
-It has its own threads and never waits for the loop, nor the loop for it. A slow or silent client
-is disconnected, at once where there are many: first those that have not sent a request yet, so
-that a probe, which sends it with its connection, always gets a response. Only a few scrapes run at
-once, others get 503.
+It has its own threads and never waits for the loop, nor the loop for it. A silent client is
+disconnected after a few seconds.
 """
 
 from __future__ import annotations
 
-import gzip
 import re
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
-from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from typing import Any, Final
+from wsgiref.simple_server import WSGIRequestHandler
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
+from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.exposition import ThreadingWSGIServer
 
 from hpabatch.errors import UsageError
 from hpabatch.live.serve.exporter import WatchState
 
 _SILENT_S: Final = 5.0  # time limit of a client between two packets
-_LONGEST_S: Final = 15.0  # time limit of a client in total
-_MAX_CLIENTS: Final = 64
-_MAX_SCRAPES: Final = 16
-_MOST_BYTES: Final = 2**16  # of a request
 _GRACE_PERIODS: Final = 3
 _LEAST_GRACE_S: Final = 60.0
-_TEXT: Final = "text/plain; charset=utf-8"
 _ADDRESS = re.compile(r"(?:\[([^\]]*)\]|([^:\[\]]*)):([0-9]{1,5})", re.ASCII)
 
 
@@ -110,12 +101,13 @@ class MetricsServer:
         """Listen and serve requests from now on."""
         host, port = parse_address(address)
         try:
-            self._server = _Server(host, port, registry, health)
+            self._server = _Server(host, port)
         except OSError as error:
             reason = error.strerror or error
             raise UsageError(
                 f"--metrics-addr {address}: cannot listen there: {reason}; name another port"
             ) from None
+        self._server.set_app(_app(registry, health))
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="metrics-server", daemon=True
         )
@@ -127,33 +119,19 @@ class MetricsServer:
         return int(self._server.server_address[1])
 
     def close(self) -> None:
-        """Stop listening, disconnect clients and end the thread."""
+        """Stop listening and end the thread."""
         self._server.shutdown()
-        self._server.cut_off(0.0)
         self._server.server_close()
         self._thread.join()
 
 
-@dataclass(slots=True)
-class _Client:
-    """A client, connected since `since_s`; `has_asked`: it sent its whole request."""
+class _Server(ThreadingWSGIServer):
+    """A thread per client, on IPv4 and IPv6 where there is no host."""
 
-    since_s: float
-    has_asked: bool = False
-
-
-class _Server(ThreadingHTTPServer):
-    """A thread per client, with limits of number and time."""
-
-    daemon_threads = True
     block_on_close = False
     request_queue_size = 64
 
-    def __init__(self, host: str, port: int, registry: CollectorRegistry, health: Health) -> None:
-        self.registry, self.health = registry, health
-        self.scrapes = threading.BoundedSemaphore(_MAX_SCRAPES)
-        self._clients: dict[socket.socket, _Client] = {}
-        self._lock = threading.Lock()
+    def __init__(self, host: str, port: int) -> None:
         self._dual_stack = host == "" and socket.has_dualstack_ipv6()
         info = socket.getaddrinfo(
             "::" if self._dual_stack else host or "0.0.0.0",  # noqa: S104 - meant by ":9099"
@@ -166,123 +144,37 @@ class _Server(ThreadingHTTPServer):
     def server_bind(self) -> None:
         if self._dual_stack:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        # Not the base class's, which resolves a host name that is not needed.
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
+        TCPServer.server_bind(self)  # HTTPServer's resolves a host name that is not needed
         self.server_name, self.server_port = "hpabatch", self.server_address[1]
-
-    def verify_request(self, request: Any, client_address: Any) -> bool:
-        with self._lock:
-            if len(self._clients) >= _MAX_CLIENTS:
-                waits = [client for client, told in self._clients.items() if not told.has_asked]
-                self._cut(next(iter(waits or self._clients)))  # the oldest: they are in order
-            self._clients[request] = _Client(time.monotonic())
-            return True
-
-    def has_asked(self, request: Any) -> None:
-        """Note that a client's request is complete."""
-        with self._lock:
-            if request in self._clients:
-                self._clients[request].has_asked = True
-
-    def shutdown_request(self, request: Any) -> None:
-        with self._lock:
-            self._clients.pop(request, None)
-        super().shutdown_request(request)
-
-    def service_actions(self) -> None:
-        """Disconnect slow clients; called about twice a second."""
-        self.cut_off(_LONGEST_S)
-
-    def cut_off(self, longest_s: float) -> None:
-        """Disconnect clients connected for longer, which frees their places at once."""
-        now = time.monotonic()
-        with self._lock:
-            for client, told in list(self._clients.items()):
-                if now - told.since_s >= longest_s:
-                    self._cut(client)
-
-    def _cut(self, client: socket.socket) -> None:
-        """Disconnect a client; the lock is held."""
-        del self._clients[client]
-        with suppress(OSError):  # it is disconnected already
-            client.shutdown(socket.SHUT_RDWR)
+        self.setup_environ()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log nothing: a client that disconnects early is no error."""
 
 
-class _AtMost:
-    """The beginning of a client's request; it ends after the byte limit."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self._left = _MOST_BYTES
-        self.close = stream.close
-
-    def readline(self, size: int) -> bytes:
-        line: bytes = self._stream.readline(min(size, self._left))
-        self._left -= len(line)
-        return line
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+class _Handler(WSGIRequestHandler):
     timeout = _SILENT_S
     server_version = "hpabatch"
-    sys_version = ""
-
-    def setup(self) -> None:
-        super().setup()
-        self.rfile = _AtMost(self.rfile)  # type: ignore[assignment]
-
-    def do_GET(self) -> None:
-        self.server.has_asked(self.connection)
-        path = self.path.partition("?")[0]
-        match path:
-            case "/metrics":
-                self._metrics()
-            case "/healthz":
-                self._said(self.server.health.not_alive())
-            case "/readyz":
-                self._said(self.server.health.not_ready())
-            case _:
-                self._answer(404, b"not found: /metrics, /healthz and /readyz are here\n", _TEXT)
-
-    do_HEAD = do_GET  # noqa: N815 - the base class looks for this name
-
-    def _metrics(self) -> None:
-        if not self.server.scrapes.acquire(blocking=False):
-            self._answer(503, b"too many scrapes at once: try again later\n", _TEXT)
-            return
-        try:
-            self._exposition()
-        finally:
-            self.server.scrapes.release()
-
-    def _exposition(self) -> None:
-        encode, content_type = choose_encoder(self.headers.get("Accept", ""))
-        body = encode(self.server.registry)
-        packed = "gzip" in self.headers.get("Accept-Encoding", "")
-        if packed:
-            body = gzip.compress(body, compresslevel=1)
-        self._answer(200, body, content_type, {"Content-Encoding": "gzip"} if packed else {})
-
-    def _said(self, wrong: str) -> None:
-        self._answer(503 if wrong else 200, f"{wrong or 'ok'}\n".encode(), _TEXT)
-
-    def _answer(
-        self, status: int, body: bytes, content_type: str, headers: dict[str, str] | None = None
-    ) -> None:
-        self.send_response(status)
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing: scrapes are not logged."""
+
+
+def _app(registry: CollectorRegistry, health: Health) -> Callable[..., list[bytes]]:
+    """Return the WSGI application of an endpoint."""
+    metrics = make_wsgi_app(registry)
+    checks = {"/healthz": health.not_alive, "/readyz": health.not_ready}
+
+    def respond(environ: dict[str, Any], start: Callable[..., Any]) -> list[bytes]:
+        path = environ["PATH_INFO"]
+        if path == "/metrics":
+            body: list[bytes] = metrics(environ, start)
+            return body
+        status, text = "404 Not Found", "not found: /metrics, /healthz and /readyz are here"
+        if path in checks:
+            text = checks[path]()
+            status = "503 Service Unavailable" if text else "200 OK"
+        start(status, [("Content-Type", "text/plain; charset=utf-8")])
+        return [f"{text or 'ok'}\n".encode()]
+
+    return respond

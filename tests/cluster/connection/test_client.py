@@ -209,9 +209,10 @@ def test_nobody_listens(tmp_path: Path) -> None:
 
 def test_no_such_host(tmp_path: Path) -> None:
     with ApiClient(connected(tmp_path, "http://nowhere.invalid:1")) as client:
-        assert "nowhere.invalid:1/api/v1/pods\": name or service not known" in refused(
-            client, attempts=1
-        ).text
+        assert (
+            'nowhere.invalid:1/api/v1/pods": name or service not known'
+            in refused(client, attempts=1).text
+        )
 
 
 def test_too_large(tmp_path: Path) -> None:
