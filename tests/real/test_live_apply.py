@@ -210,21 +210,6 @@ def _split_by_canary(
     return share, [name for name in names if name not in share]
 
 
-def test_hpas_beyond_the_share_are_left_to_nobody(ground: Ground, start: Start) -> None:
-    """With --others-unserved neither sizes nor statuses of theirs are written."""
-    share, others = _split_by_canary("share", [f"w{k}" for k in range(30)], 50)
-    names = ours, left = share[0], others[0]
-    for name in names:
-        ground.app("share", name)
-    ground.levels(cpu_total_m={f"share/{name}": 300 for name in names})
-    one = start("--take-over", "-n", "share", "--canary", "50", "--others-unserved")
-    one.until(lambda: ground.size("share", ours) == 6)
-    one.until(lambda: ground.desired()[f"share/{ours}"] == 6)
-    assert one.desired()[f"share/{left}"] == 4, "it is decided"
-    assert ground.size("share", left) == 2
-    assert _conditions(ground, "share", left) == {}
-
-
 def test_no_size_changes_while_most_metrics_have_vanished(
     ground: Ground, start: Start, tmp_path: Path
 ) -> None:

@@ -53,11 +53,6 @@ class ApplyOptions(Request):
         minimum=1,
         maximum=100,
     )
-    others_unserved: bool = option(
-        "flag",
-        "Accept that with --take-over and --canary nobody scales the HPAs beyond the share.",
-        False,
-    )
     most_targets: int = option(
         "number", "Targets whose size a pass changes, at most.", 100, metavar="N", minimum=1
     )
@@ -125,12 +120,11 @@ class ApplyOptions(Request):
                 "cluster names) or --take-over (the cluster's HPAs, with its own controller "
                 "switched off): give one of them"
             )
-        if self.take_over and self.canary < 100 and not (self.dry_run or self.others_unserved):
+        if self.take_over and self.canary < 100 and not self.dry_run:
             raise UsageError(
                 f"--canary {self.canary} with --take-over: expected a controller for the other "
                 f"{100 - self.canary} % of the HPAs, got none (the cluster's own is switched off); "
-                "leave --canary out, try with --dry-run or --manifests, or accept that with "
-                "--others-unserved"
+                "leave --canary out, or try with --dry-run or --manifests"
             )
         if self.lease_ms % 1000:
             raise UsageError(

@@ -48,7 +48,6 @@ def test_options_that_do() -> None:
     LiveRequest(apply=True, manifests=("hpas",)).check()
     LiveRequest(apply=True, manifests=("hpas",), canary=10).check()
     LiveRequest(apply=True, take_over=True, canary=10, dry_run=True).check()
-    LiveRequest(apply=True, take_over=True, canary=10, others_unserved=True).check()
     LiveRequest(follow=True).check()
 
 
