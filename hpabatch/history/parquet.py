@@ -186,7 +186,7 @@ def load(
 def check_pages(file: Path, spec: Table) -> None:
     """Verify the page checksums of a table's columns, which polars ignores.
 
-    A file without checksums, judged by its first page, is not read.
+    Another writer's file, which seldom has them, is not read.
 
     Raises:
         HistoryError: the bytes of a page have changed, or they take too much memory.
@@ -198,8 +198,7 @@ def check_pages(file: Path, spec: Table) -> None:
             file, page_checksum_verification=True, read_dictionary=texts
         ) as parquet:
             check_size(file, parquet.metadata, file.stat().st_size, spec)
-            ours = schema.SCHEMA_KEY.encode() in (parquet.metadata.metadata or {})
-            if not ours and not _has_checksums(file, parquet.metadata):
+            if schema.SCHEMA_KEY.encode() not in (parquet.metadata.metadata or {}):
                 return
             columns = [name for name in parquet.schema_arrow.names if name in spec.names]
             for group in range(parquet.metadata.num_row_groups):
@@ -213,26 +212,6 @@ def check_pages(file: Path, spec: Table) -> None:
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _has_checksums(file: Path, metadata: pq.FileMetaData) -> bool:
-    """Whether the first page has a checksum."""
-    if not metadata.num_row_groups or not metadata.num_columns:
-        return False
-    chunk = metadata.row_group(0).column(0)
-    start = chunk.dictionary_page_offset or chunk.data_page_offset
-    with file.open("rb") as stream:
-        stream.seek(start)
-        head = stream.read(64)
-    # Thrift's compact protocol: three required int32 (kind and two sizes) as variable-length
-    # numbers after the byte 0x15 each. The checksum is the fourth such field where it is there.
-    place = 0
-    for _ in range(3):
-        place += 1
-        while place < len(head) and head[place] & 0x80:
-            place += 1
-        place += 1
-    return head[place : place + 1] == b"\x15"
 
 
 def _scan(file: Path) -> pl.LazyFrame:
