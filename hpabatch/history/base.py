@@ -59,6 +59,7 @@ class History(ABC):
         self.files = files
         self.warnings = warnings
         self._warned = set(warnings)
+        self._counted: dict[str, pl.DataFrame] = {}
 
     @property
     def location(self) -> str:

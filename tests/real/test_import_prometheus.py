@@ -165,7 +165,7 @@ def test_a_killed_import_goes_on_to_the_same_bytes(calm: Bench, tmp_path: Path) 
         assert ended(run(proxy.url, calm, killed, "--resume")) == 0
     assert not list(tmp_path.glob(".killed*"))
     for out in (undisturbed, killed):
-        compact(out)
+        compact(out, grace_s=-1)
     assert data_files(killed) == data_files(undisturbed)
 
 

@@ -31,7 +31,7 @@ from hpabatch.history.store.catalog import (
     entry_name,
     load_snapshot,
 )
-from hpabatch.history.store.datafiles import Limits, Partition, free_path, split_places, write_run
+from hpabatch.history.store.datafiles import Limits, Partition, split_places, write_run
 from hpabatch.history.store.storage import (
     WORK,
     LocalStorage,
@@ -104,10 +104,6 @@ class StoreWriter:
     def commit(self, entry: LogEntry, amend: Amend | None = None) -> None:
         """Append a log entry, after those that others append at the same time.
 
-        An entry counts once the state that is read back afterwards includes it. A free number is
-        not enough: a compaction may have replaced and deleted another writer's entry of that
-        number (see `catalog`). The entry is then appended again, under a later number.
-
         Raises:
             HistoryError: the log cannot be read.
             UsageError: it cannot be written, or a file of the entry was deleted meanwhile.
@@ -116,20 +112,19 @@ class StoreWriter:
         while not (entry.part and entry.part in self.snapshot.parts):
             number = self.snapshot.number + 1
             self._check_present(entry.add)
-            safe = replace(entry, add=tuple(self._safe(file) for file in entry.add))
+            whole = entry
             if amend is not None:
                 add, remove = amend(self.snapshot)
-                safe = replace(safe, add=(*add, *safe.add), remove=(*remove, *safe.remove))
-            data = encode_entry(safe)
-            self.storage.create(entry_name(number), data)
-            self.refresh()
-            # Twice: one listing may miss a checkpoint that a newer one replaces at that time.
-            if self.refresh().holds(number, data):
-                return
-            if self.snapshot.number < number:
+                whole = replace(entry, add=(*add, *entry.add), remove=(*remove, *entry.remove))
+            is_made = self.storage.create(entry_name(number), encode_entry(whole))
+            if self.refresh().number < number:
                 raise UsageError(
                     f"{self.storage.url(entry_name(number))} exists but is not listed; try again"
                 )
+            # A process that slept for a day may have taken a number that was deleted: its part is
+            # not in the state then, and it tries again.
+            if is_made and (self.snapshot.checkpoint <= number or not entry.part):
+                return
 
     def _check_present(self, files: Sequence[FileEntry]) -> None:
         """Refuse files that a compaction deleted as orphans, because their part took too long."""
@@ -142,19 +137,6 @@ class StoreWriter:
                     "was complete, and nothing of the part was added; write the part again, in "
                     "less than a day"
                 )
-
-    def _safe(self, file: FileEntry) -> FileEntry:
-        """Return the entry under a path that no running `compact` is about to delete."""
-        path = free_path(file.path, self.snapshot.removed)
-        if path == file.path:
-            return file
-        with self.storage.workspace() as folder:
-            copy = folder / "copy.parquet"
-            with copy.open("wb") as stream:
-                for part in self.storage.chunks(file.path):
-                    stream.write(part)
-            self.storage.put(copy, path)
-        return replace(file, path=path)
 
 
 Amend = Callable[[Snapshot], tuple[Sequence[FileEntry], Sequence[str]]]
@@ -284,7 +266,6 @@ class PartWriter:
             store.storage,
             folder,
             store.limits,
-            store.snapshot.removed,
         )
 
     def _work(self) -> Path:

@@ -4,9 +4,8 @@ A data file counts only if a commit names it. Commits are numbered; each is one 
 created whole or not at all, and never overwritten. The state of a store is the fold of the log: of
 the files that commits add and remove, beginning at the newest checkpoint (which names all files).
 
-The entries before a checkpoint are deleted, so a writer that was delayed could create one of their
-numbers again. Such an entry has no effect: it is below the checkpoint. Its writer detects that,
-because the checkpoint names the digests of the entries that it replaces (see `Snapshot.holds`).
+The entries before a checkpoint, and the files that only they name, are deleted once the checkpoint
+is a day old: until then readers of an older state keep their files, and no number is free again.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import date
 from functools import cached_property
 from typing import Any, TypeVar
@@ -29,6 +28,7 @@ from hpabatch.history.store.storage import Storage
 LOG = "_log"
 _DIGITS = 20
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+# Early versions wrote `replaces` into a checkpoint; nothing reads it.
 _FIELDS = {"schema", "part", "add", "remove", "checkpoint", "parts", "replaces", "digest"}
 
 T = TypeVar("T")
@@ -122,7 +122,6 @@ class LogEntry:
         remove: paths of removed files.
         checkpoint: `add` replaces all earlier files.
         parts: of a checkpoint: names of all earlier parts.
-        replaces: of a checkpoint: numbers and digests of the entries that it replaces.
     """
 
     part: str = ""
@@ -130,7 +129,6 @@ class LogEntry:
     remove: tuple[str, ...] = ()
     checkpoint: bool = False
     parts: tuple[str, ...] = ()
-    replaces: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -141,27 +139,13 @@ class Snapshot:
         number: of the newest commit; 0: none.
         files: all files that count, in the order in which they were added.
         parts: names of the complete parts.
-        removed: paths that the newest checkpoint removed, and that may be deleted just now.
         checkpoint: number of the newest checkpoint; 0: there is none.
-        digests: of the entries from the newest checkpoint on, by number.
-        replaced: digests that the newest checkpoint names.
     """
 
     number: int = 0
     files: tuple[FileEntry, ...] = ()
     parts: frozenset[str] = frozenset()
-    removed: frozenset[str] = frozenset()
     checkpoint: int = 0
-    digests: Mapping[int, str] = field(default_factory=dict)
-    replaced: Mapping[int, str] = field(default_factory=dict)
-
-    def holds(self, number: int, data: bytes) -> bool:
-        """Whether this state includes a log entry of that number with these bytes.
-
-        False for an entry whose number was used before, for an entry that a checkpoint replaced;
-        also if more than one checkpoint was written since.
-        """
-        return digest_of(data) in (self.digests.get(number), self.replaced.get(number))
 
     @property
     def is_checkpoint(self) -> bool:
@@ -177,34 +161,26 @@ class Snapshot:
             days.setdefault(file.day, []).append(file)
         return found
 
-    def after(self, number: int, entry: LogEntry, digest: str) -> Snapshot:
+    def after(self, number: int, entry: LogEntry) -> Snapshot:
         """Return the state after one more commit."""
         added = tuple(replace(file, commit=number) for file in entry.add)
         gone = {file.path for file in added}.union(entry.remove)
         kept = () if entry.checkpoint else tuple(f for f in self.files if f.path not in gone)
         parts = self.parts.union(entry.parts, [entry.part] if entry.part else [])
-        removed = frozenset(entry.remove) if entry.checkpoint else self.removed
         checkpoint = number if entry.checkpoint else self.checkpoint
-        digests = {number: digest} if entry.checkpoint else {**self.digests, number: digest}
-        replaced = dict(entry.replaces) if entry.checkpoint else self.replaced
-        return Snapshot(number, kept + added, parts, removed, checkpoint, digests, replaced)
+        return Snapshot(number, kept + added, parts, checkpoint)
 
 
 def encode_entry(entry: LogEntry) -> bytes:
     """Return a log entry as JSON; the same entry gives the same bytes."""
     document: dict[str, Any] = {"schema": schema.SCHEMA_VERSION, "part": entry.part}
     if entry.checkpoint:
-        document |= {"checkpoint": True, "parts": sorted(entry.parts), "replaces": entry.replaces}
+        document |= {"checkpoint": True, "parts": sorted(entry.parts)}
     names = [item.name for item in fields(FileEntry) if item.name != "commit"]
     files = [{name: getattr(file, name) for name in names} for file in entry.add]
     document |= {"add": files, "remove": sorted(entry.remove)}
     document["digest"] = hashlib.sha256(_canonical(document)).hexdigest()
     return _canonical(document) + b"\n"
-
-
-def digest_of(data: bytes) -> str:
-    """Return the digest of an entry's bytes in a checkpoint."""
-    return hashlib.sha256(data).hexdigest()[:32]
 
 
 def folder_of(table: str, cluster: str, day: str | None) -> str:
@@ -243,7 +219,6 @@ def decode_entry(data: bytes, where: str) -> LogEntry:
             remove=tuple(_typed(path, str) for path in _typed(document["remove"], list)),
             checkpoint=bool(document.get("checkpoint", False)),
             parts=tuple(_typed(part, str) for part in document.get("parts", ())),
-            replaces=tuple((_number(n), _typed(d, str)) for n, d in document.get("replaces", ())),
         )
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise HistoryError(
@@ -297,22 +272,19 @@ def load_snapshot(storage: Storage, known: Snapshot | None = None) -> Snapshot:
 
 
 def _fold(storage: Storage, state: Snapshot, data: Mapping[int, bytes | None]) -> Snapshot:
-    where = {number: storage.url(entry_name(number)) for number in data}
     entries = {}
     for number in sorted(data, reverse=True):
-        content = data[number]
+        where, content = storage.url(entry_name(number)), data[number]
         if content is None:
-            raise HistoryError(f"{where[number]} went away while it was read; open it again")
-        entries[number] = decode_entry(content, where[number])
+            raise HistoryError(f"{where} went away while it was read; open it again")
+        entries[number] = decode_entry(content, where)
         if entries[number].checkpoint:
             break
-    for number in sorted(entries):
-        entry, content = entries[number], data[number]
-        assert content is not None
+    for number, entry in sorted(entries.items()):
         if number != state.number + 1 and not entry.checkpoint:
             missing = storage.url(entry_name(state.number + 1))
             raise HistoryError(f"{missing} is missing, though later commits exist; restore it")
-        state = state.after(number, entry, digest_of(content))
+        state = state.after(number, entry)
     return state
 
 

@@ -13,6 +13,7 @@ from hpabatch.history.store.catalog import (
     FileEntry,
     LogEntry,
     Snapshot,
+    decode_entry,
     encode_entry,
     entry_name,
     load_snapshot,
@@ -36,7 +37,7 @@ BATCH_ROWS = 1 << 18
 # small row groups, and then the runs.
 LOADED_ROWS = 1 << 20
 
-# Age from which a file that no commit names is an orphan and not of a running writer.
+# So long an unnamed file may be of a running writer, and what a checkpoint replaces may be read.
 GRACE_S = 86_400.0
 
 Progress = Callable[[str, float], None]
@@ -74,14 +75,15 @@ def compact(
     """Merge the files of each partition and remove obsolete files.
 
     Afterwards equal contents have equal data files, however many parts they came in. Files are
-    replaced by one log entry (a checkpoint): an interruption leaves the old state or the new one,
-    and files that the next compaction removes. Parts may be added meanwhile; a reader of an older
-    state may find its files removed and must open the history again.
+    replaced by one log entry (a checkpoint): an interruption leaves the old state or the new one.
+    Parts may be added meanwhile. The replaced files stay for readers of an older state until a
+    compaction that comes `grace_s` later.
 
     Args:
         path: a store.
         limits: sizes of files and row groups, for tests.
-        grace_s: files that no commit names are removed when they are older than this.
+        grace_s: files that no commit names are removed when they are older than this, and commits
+            when a checkpoint after them is.
         progress: called with the progress.
 
     Raises:
@@ -97,15 +99,14 @@ def compact(
     with storage.workspace() as folder:
         for _ in range(100):
             after = _merge(storage, snapshot, done, folder, limits, progress)
-            lost = _orphans(storage, snapshot, after, grace_s)
-            if _is_compact(snapshot, after) and lost <= snapshot.removed:
+            if _is_compact(snapshot, after):
                 break
-            number = snapshot.number + 1
-            data = encode_entry(_checkpoint(snapshot, after, lost))
-            storage.create(entry_name(number), data)
+            parts = tuple(sorted(snapshot.parts))
+            entry = LogEntry(add=tuple(after), checkpoint=True, parts=parts)
+            is_made = storage.create(entry_name(snapshot.number + 1), encode_entry(entry))
             # Partitions that another writer added to meanwhile are merged again.
-            snapshot = load_snapshot(storage, load_snapshot(storage, snapshot))
-            if snapshot.holds(number, data):
+            snapshot = load_snapshot(storage, snapshot)
+            if is_made:
                 break
         else:
             raise UsageError(f"{path}: parts are added faster than it is compacted; try later")
@@ -137,13 +138,12 @@ def _merge(
     for key, files in _partitions(snapshot):
         progress(f"merging {key[0]}", seen / rows)
         seen += sum(file.rows for file in files)
-        stale = key in done and any(file.path in snapshot.removed for file in done[key][1])
-        if key not in done or done[key][0] != files or stale:
+        if key not in done or done[key][0] != files:
             merged = list(files)
             if len({(file.commit, file.run) for file in files}) > 1:
                 partition = Partition(TABLES[key[0]], key[1], key[2])
                 pieces = bounded_pieces(history, partition, files, folder)
-                merged = write_run(pieces, partition, 0, storage, folder, limits, snapshot.removed)
+                merged = write_run(pieces, partition, 0, storage, folder, limits)
             done[key] = (files, merged)
         run = result[-1].run + 1 if result else 0
         result += [replace(file, run=run) for file in done[key][1]]
@@ -220,50 +220,25 @@ def _is_compact(snapshot: Snapshot, after: Sequence[FileEntry]) -> bool:
     return snapshot.is_checkpoint and [f.path for f in snapshot.files] == [f.path for f in after]
 
 
-def _orphans(
-    storage: Storage, snapshot: Snapshot, after: Sequence[FileEntry], grace_s: float
-) -> set[str]:
-    """Return old data files that no commit names."""
-    named = {file.path for file in (*snapshot.files, *after)}
-    return {
-        item.name
-        for item in storage.names("")
-        if item.age_s > grace_s and item.name not in named and is_data(item.name)
-    }
-
-
-def _checkpoint(snapshot: Snapshot, after: Sequence[FileEntry], lost: set[str]) -> LogEntry:
-    """Return the entry that replaces all before.
-
-    It names all files that are deleted then: a writer that still wants to commit such a file, for
-    example because its part took longer than a day, detects that and renames the file.
-    """
-    kept = {file.path for file in after}
-    gone = {file.path for file in snapshot.files}.union(snapshot.removed, lost) - kept
-    return LogEntry(
-        add=tuple(after),
-        remove=tuple(sorted(gone)),
-        checkpoint=True,
-        parts=tuple(sorted(snapshot.parts)),
-        replaces=tuple(sorted(snapshot.digests.items())),
-    )
-
-
 def _remove(storage: Storage, grace_s: float) -> int:
-    """Remove log entries before the checkpoint, files that it removed, and old unfinished ones."""
-    snapshot = load_snapshot(storage)
-    named = {file.path for file in snapshot.files}
-    found = []
-    for item in storage.names(""):
-        aged = item.age_s > grace_s
-        if item.name.startswith(f"{LOG}/"):
-            replaced = item.name.endswith(".json") and item.name < entry_name(snapshot.checkpoint)
-            gone = replaced or (item.name.endswith(".tmp") and aged)
-        elif is_data(item.name):
-            gone = item.name in snapshot.removed and item.name not in named
-        else:
-            gone = aged and is_ours(item.name)
-        if gone:
+    """Remove commits before an old checkpoint, and old files that no other commit names.
+
+    Data files are listed before commits: what is named after that is young.
+    """
+    listed = storage.names("")
+    entries, oldest = {}, ""
+    for item in storage.names(LOG):
+        if item.name.endswith(".json") and (data := storage.read(item.name)) is not None:
+            entry = entries[item.name] = decode_entry(data, storage.url(item.name))
+            if entry.checkpoint and item.age_s > grace_s:
+                oldest = item.name
+    replaced = {name for name in entries if name < oldest}
+    named = {file.path for name in entries.keys() - replaced for file in entries[name].add}
+    found = sorted(replaced)
+    for item in listed:
+        is_log = item.name.startswith(f"{LOG}/")
+        is_rest = item.name.endswith(".tmp") if is_log else is_ours(item.name)
+        if item.age_s > grace_s and is_rest and item.name not in named:
             found.append(item.name)
     storage.delete(found)
     storage.tidy(grace_s)

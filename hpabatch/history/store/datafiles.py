@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -62,15 +62,6 @@ def default_limits() -> Limits:
     return Limits(MIN_GROUP_ROWS, MAX_GROUP_ROWS, MAX_FILE_ROWS)
 
 
-def free_path(path: str, taken: Container[str]) -> str:
-    """Return a data file's path, numbered if that path is taken."""
-    found, number = path, 1
-    while found in taken:
-        number += 1
-        found = f"{path.removesuffix('.parquet')}-{number}.parquet"
-    return found
-
-
 def place_columns(spec: Table) -> list[str]:
     """Return the columns that make a place: namespace and place, or none."""
     return ["namespace", spec.place] if spec.place else []
@@ -98,7 +89,6 @@ def write_run(
     storage: Storage,
     folder: Path,
     limits: Limits | None = None,
-    taken: Container[str] = (),
 ) -> list[FileEntry]:
     """Write sorted pieces as data files and put them in their place.
 
@@ -112,7 +102,6 @@ def write_run(
         storage: where the files go.
         folder: a local folder for unfinished files, see `Storage.workspace`.
         limits: sizes, None: the defaults.
-        taken: excluded paths: a running compaction may be about to delete them.
 
     Raises:
         UsageError: the files cannot be written.
@@ -124,13 +113,13 @@ def write_run(
         for group in _groups(pieces, limits):
             rows = sum(frame.height for _, frame in group)
             if building is not None and building.rows + rows > limits.file_max:
-                entries.append(building.finish(storage, run, taken))
+                entries.append(building.finish(storage, run))
                 building = None
             if building is None:
                 building = _Building(partition, folder / f"{run}-{len(entries)}.parquet")
             building.write(group)
         if building is not None:
-            entries.append(building.finish(storage, run, taken))
+            entries.append(building.finish(storage, run))
             building = None
     except OSError as error:
         raise disk_error(folder, error) from error
@@ -187,7 +176,7 @@ class _Building:
         if self.partition.spec.day:
             self.times.append(_times(frame, self.partition.spec))
 
-    def finish(self, storage: Storage, run: int, taken: Container[str]) -> FileEntry:
+    def finish(self, storage: Storage, run: int) -> FileEntry:
         self.writer.close()
         size = self.path.stat().st_size
         starts = _group_starts(self.path)
@@ -196,7 +185,7 @@ class _Building:
         footer_sha = hashlib.sha256(_tail(self.path, footer)).hexdigest()[:16]
         ends = [*starts[1:], size - footer]
         entry = FileEntry(
-            path=free_path(f"{self.partition.folder}/{sha[:16]}.parquet", taken),
+            path=f"{self.partition.folder}/{sha[:16]}.parquet",
             table=self.partition.spec.name,
             cluster=self.partition.cluster,
             day=self.partition.day,

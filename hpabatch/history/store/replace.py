@@ -179,9 +179,7 @@ def without_rows(
                     continue
                 partition = Partition(TABLES[table], str(cluster), day)
                 pieces = cut.pieces(partition, bounded_pieces(history, partition, files, folder))
-                written = write_run(
-                    pieces, partition, len(add), storage, folder, limits, snapshot.removed
-                )
+                written = write_run(pieces, partition, len(add), storage, folder, limits)
                 run = add[-1].run + 1 if add else _FIRST_RUN
                 add += [replace(file, run=run) for file in written]
                 remove += [file.path for file in files]

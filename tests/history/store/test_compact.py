@@ -50,7 +50,7 @@ def names(folder: Path) -> list[str]:
 
 def test_the_rows_stay_and_the_files_become_few(tmp_path: Path) -> None:
     before = contents(fill(tmp_path))
-    done = compact(tmp_path)
+    done = compact(tmp_path, grace_s=-1)
     assert (done.files_before, done.files_after) == (37, 16)
     assert done.bytes_after < done.bytes_before
     after = contents(tmp_path)
@@ -59,6 +59,16 @@ def test_the_rows_stay_and_the_files_become_few(tmp_path: Path) -> None:
     assert len(names(tmp_path)) == 16 + 1
     assert open_writer(tmp_path).has_part("part 2")
     assert describe_history(open_history(tmp_path)).problems == ()
+
+
+def test_a_reader_of_an_older_state_keeps_its_files(tmp_path: Path) -> None:
+    older = open_history(fill(tmp_path))
+    before = contents(tmp_path)
+    compact(tmp_path)
+    for table in older.tables:
+        assert_frame_equal(older.read(table), before[table])
+    compact(tmp_path, grace_s=-1)  # a day later
+    assert len(names(tmp_path)) == 16 + 1
 
 
 def test_again_changes_nothing(tmp_path: Path) -> None:
@@ -108,7 +118,7 @@ def test_many_small_files_are_merged_in_passes(
                 part.add("scales", rows)
     before = open_history(tmp_path / "passes").read("scales")
     assert before.height == 20 * 22
-    compact(tmp_path / "whole")
+    compact(tmp_path / "whole", grace_s=-1)
     load = DataFiles._load
 
     def spy(self: DataFiles, *arguments: Any) -> list[pl.DataFrame]:
@@ -119,7 +129,7 @@ def test_many_small_files_are_merged_in_passes(
     monkeypatch.setattr(module, "BATCH_ROWS", 60)
     monkeypatch.setattr(module, "LOADED_ROWS", 200)
     monkeypatch.setattr(DataFiles, "_load", spy)
-    compact(tmp_path / "passes")
+    compact(tmp_path / "passes", grace_s=-1)
     assert max(loaded) <= 200
     assert_frame_equal(open_history(tmp_path / "passes").read("scales"), before)
     data = [[n for n in names(tmp_path / f) if n[0] != "_"] for f in ("passes", "whole")]
@@ -218,8 +228,8 @@ def test_killed_anywhere_it_loses_nothing_and_can_start_again(tmp_path: Path, st
     assert killed.returncode == -signal.SIGKILL
     for table, rows in contents(tmp_path / "store").items():
         assert_frame_equal(rows, before[table])
-    compact(tmp_path / "store", grace_s=0)
-    compact(fill(tmp_path / "other"))
+    compact(tmp_path / "store", grace_s=-1)
+    compact(fill(tmp_path / "other"), grace_s=-1)
     data = [n for n in names(tmp_path / "store") if not n.startswith("_log")]
     assert data == [n for n in names(tmp_path / "other") if not n.startswith("_log")]
     for name in data:

@@ -73,7 +73,7 @@ def test_compaction_and_parts(url: str, tmp_path: Path) -> None:
     fill(url)
     with open_writer(url).part() as part:
         part.add("scales", frame("scales").with_columns(spec_replicas=pl.lit(5)))
-    done = compact(url)
+    done = compact(url, grace_s=-1)
     assert (done.files_before, done.files_after) == (16, 15)
     history = open_history(url)
     assert history.read("scales")["spec_replicas"].to_list() == [5]
@@ -223,22 +223,6 @@ def test_the_end_of_an_object(url: str) -> None:
     assert storage.tail("x", 0) == (10, b"")
     assert storage.tail("nothing", 3) == (0, b"")
     assert storage.tail("absent", 3) is None
-
-
-def test_a_number_that_is_free_again_in_an_object_storage(url: str) -> None:
-    one, two = open_writer(url), open_writer(url)
-    with two.part("two") as part:
-        part.add("scales", frame("scales"))
-    compact(url)
-    # What a sleeper that saw commit 1 does.
-    assert one.storage.create(entry_name(2), encode_entry(LogEntry("lost")))
-    assert not one.refresh().holds(2, encode_entry(LogEntry("lost")))
-    assert one.has_part("two")
-    with one.part("one") as part:
-        part.add("pods", frame("pods"))
-    assert open_history(url).tables == ("pods", "scales")
-    compact(url)
-    assert open_history(url).tables == ("pods", "scales")
 
 
 def test_an_import_there_replaces_rows_only_if_asked(bucket: str, tmp_path: Path) -> None:

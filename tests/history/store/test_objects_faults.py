@@ -120,14 +120,14 @@ def test_a_compaction_that_broke_off_is_finished_by_the_next(
         fill(f"{url}/{place}")
         with open_writer(f"{url}/{place}").part() as part:
             part.add("scales", frame("scales").with_columns(spec_replicas=pl.lit(5)))
-    compact(f"{url}/whole")
+    compact(f"{url}/whole", grace_s=-1)
     with (
         failing(Faults(LOST, method, part_of_path, count=99), retries=0),
         pytest.raises(UsageError, match="cannot write"),
     ):
-        compact(f"{url}/broken")
+        compact(f"{url}/broken", grace_s=-1)
     assert open_history(f"{url}/broken").read("scales")["spec_replicas"].to_list() == [5]
-    compact(f"{url}/broken")
+    compact(f"{url}/broken", grace_s=-1)
     assert names(f"{url}/broken") == names(f"{url}/whole")
 
 

@@ -127,7 +127,7 @@ def whole(job: tuple[list[str], Path], tmp_path_factory: pytest.TempPathFactory)
 
 
 def bytes_of(out: Path) -> dict[str, bytes]:
-    compact(out)
+    compact(out, grace_s=-1)
     return {
         str(file.relative_to(out)): file.read_bytes()
         for file in sorted(out.rglob("*"))
