@@ -73,9 +73,10 @@ class AdviseReport(RecommendReport):
             return "; ".join([f"none of {hpas} should change", *self._beside()])
         sure = Counter(item.confidence for item in changes)
         told = ", ".join(f"{sure[c]} {c}" for c in CONFIDENCES if sure[c])
-        saved = self._saved({item.key for item in changes})
+        rows = {key_of(r): r for r in advice_frame(self.found).iter_rows(named=True)}
+        saved = list(self._saved(rows, {item.key for item in changes}))
         written = {item.key for item in self.found.written()}
-        alone = self._saved(written) if 0 < len(written) < len(changes) else []
+        alone = list(self._saved(rows, written)) if 0 < len(written) < len(changes) else []
         parts = [
             f"{len(changes)} of {hpas} should change"
             + (f": saves {', '.join(saved)}" if saved else ""),
@@ -118,22 +119,21 @@ class AdviseReport(RecommendReport):
             ),
         )
 
-    def _saved(self, keys: Collection[Key]) -> list[str]:
-        """Return what some changes save, in money, cores or pods."""
-        frame = advice_frame(self.found).filter(
-            pl.col("hours") > 0,
-            pl.struct(KEY).map_elements(lambda row: key_of(row) in keys, return_dtype=pl.Boolean()),
-        )
-        parts: list[str] = []
+    def _saved(self, rows: Mapping[Key, Mapping[str, Any]], keys: Collection[Key]) -> Iterator[str]:
+        """Yield what some changes save of all that the fleet takes, in money, cores or pods."""
+        whole, told = self._today(), False
         for name in _MEASURES:
-            old, new = frame[f"{name}_today"], frame[f"{name}_choice"]
-            if old.null_count() or (name == "pod_hours" and parts):
+            if whole[name].null_count() or (name == "pod_hours" and told):
                 continue
-            week = WEEK_HOURS / frame["hours"]
-            before, after = float((old * week).sum()), float((new * week).sum())
-            saved, share = before - after, (1 - after / before) * 100 if before else 0.0
-            parts.append(f"{_amount(name, saved, frame)} ({share:.1f}% of theirs)")
-        return parts
+            per_hour = {key_of(row): row[name] / row["hours"] for row in whole.iter_rows(named=True)}
+            now, saved = sum(per_hour.values()), 0.0
+            for key in keys:
+                before, after = rows[key][f"{name}_today"], rows[key][f"{name}_choice"]
+                if before and after is not None:
+                    saved += per_hour.get(key, 0.0) * (1.0 - after / before)
+            share, told = saved / now * 100 if now else 0.0, True
+            currency = next(iter(rows.values()))["currency"]
+            yield f"{_amount(name, saved, currency)} ({share:.1f}% of the fleet's)"
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate the changes, and one line for each other kind of answer."""
@@ -141,6 +141,7 @@ class AdviseReport(RecommendReport):
         many = many_clusters(frame)
         rows = {(r["cluster"], r["namespace"], r["hpa"]): r for r in frame.iter_rows(named=True)}
         changes = sorted(self._of(CHANGE), key=lambda item: _first(item, rows[item.key]))
+        yield from self._at_max(rows, many)
         if changes:
             told = [self._change(item, rows[item.key], many) for item in changes]
             left = len(changes) - SHOWN_CHANGES
@@ -155,7 +156,6 @@ class AdviseReport(RecommendReport):
             yield from self._doubted(changes, rows, many, verbose=bool(view.legend))
         yield from self._others(KEEP, "keep", rows, many)
         yield from self._others(NONE, "no advice", rows, many)
-        yield from self._at_max(rows, many)
         yield from self._total(rows)
 
     def _of(self, answer: str) -> list[Recommendation]:
@@ -346,11 +346,8 @@ def _shown(per_hour: float, hours: float) -> str:
     return f"{per_hour * hours:,.1f}"
 
 
-def _amount(name: str, saved: float, changed: pl.DataFrame) -> str:
-    """Return a saving a week: money with its currency, cores, or pods."""
+def _amount(name: str, per_hour: float, currency: str | None) -> str:
+    """Return a saving: money a month with its currency, cores, or pods."""
     if name == "cost":
-        currency = changed["currency"].drop_nulls().to_list()
-        return " ".join([f"{saved:,.2f}", *currency[:1], "a week"])
-    if name == _CORES:
-        return f"{saved / WEEK_HOURS:,.2f} requested cores on average"
-    return f"{saved / WEEK_HOURS:,.2f} pods on average"
+        return f"{per_hour * MONTH_HOURS:,.2f} {currency or ''}".strip() + " a month"
+    return f"{per_hour:,.2f} {_NOUNS[name]} on average"

@@ -157,27 +157,29 @@ class ReplayReport(Report):
     def hints(self) -> list[str]:
         """Return where the decisions are, the result in one sentence, and what to type next."""
         lines = [f"decisions: {self.out or 'not kept; --out FILE keeps them'}"]
-        first = self.attention if self.attention.height else self.summary
-        if first.height:
-            row = first.row(0, named=True)
+        if self.summary.height:
+            row = self._first()
             name = printable(row_label(row, many_clusters(self.summary)))
             if sentence := self._in_short(name):
                 lines.append(sentence)
-            command = f"hpabatch explain {shlex.quote(self.history)}"
-            lines.append(f"next: {command} {self._mismatch() or shlex.quote(name)}")
+            share, at = self.totals.agreement_share, row["first_mismatch_ts"]
+            when = ""
+            if share is not None and share < _REPRODUCED and at is not None:
+                when = f" --at {show_instant(round(at.timestamp() * 1000))}"
+            command = f"hpabatch explain {shlex.quote(self.history)} {shlex.quote(name)}"
+            lines.append(f"next: {command}{when}")
         return lines
 
-    def _mismatch(self) -> str:
-        """Return the HPA with the most mismatches and the time of its first; "": there are few."""
-        share = self.totals.agreement_share
-        if share is None or share >= _REPRODUCED:
-            return ""
+    def _first(self) -> dict[str, Any]:
+        """Return the summary of the HPA most worth a look, else of that with most mismatches."""
+        if self.attention.height:
+            row = self.attention.row(0, named=True)
+            return self.summary.row(
+                by_predicate=pl.all_horizontal(pl.col(k) == row[k] for k in KEY), named=True
+            )
         count = (1 - pl.col("agreement_share")) * (1 - pl.col("undecided_share")) * pl.col("ticks")
-        rows = self.summary.filter(pl.col("first_mismatch_ts").is_not_null())
-        row = rows.sort(count, descending=True, maintain_order=True).row(0, named=True)
-        name = printable(row_label(row, many_clusters(self.summary)))
-        at = show_instant(round(row["first_mismatch_ts"].timestamp() * 1000))
-        return f"{shlex.quote(name)} --at {at}"
+        most = self.summary.sort(count, descending=True, maintain_order=True, nulls_last=True)
+        return most.row(0, named=True)
 
     def _in_short(self, first: str) -> str:
         """Return whether the rules reproduce the recording, and which HPA needs somebody first."""

@@ -38,9 +38,9 @@ def test_what_is_written_is_told_apart_from_all_changes() -> None:
     maker = SweepMaker([{"target": "70"}]).add("api", CALM)
     maker.add("web", cores(336, 168), days=10.0)
     assert shown(maker).verdict() == (
-        "2 of 2 HPAs should change: saves 1.25 requested cores on average (41.7% of theirs); "
-        "confidence 1 high, 1 medium; what is written saves 0.25 requested cores on average (25.0% "
-        "of theirs)"
+        "2 of 2 HPAs should change: saves 1.25 requested cores on average (41.7% of the fleet's); "
+        "confidence 1 high, 1 medium; what is written saves 0.25 requested cores on average (8.3% "
+        "of the fleet's)"
     )
     text = table_text(shown(maker))
     assert "fleet: 3.0 -> 1.8 requested cores with all changes" in text
@@ -90,6 +90,7 @@ def test_only_the_hpas_longest_at_their_maximum_are_named() -> None:
     lines = table_text(shown(maker)).splitlines()
     told = [line.split()[2] for line in lines if line.startswith("at maxReplicas")]
     assert told == [f"shop/web-{number}" for number in (4, 3, 2)]
+    assert lines[2].startswith("at maxReplicas"), "what is needed stands before what is saved"
     assert "  … and 2 more: --output csv shows all" in lines
 
 

@@ -90,16 +90,21 @@ def test_the_table_tells_everything() -> None:
     ]
 
 
-def test_the_next_command_shows_a_mismatch_where_there_are_many() -> None:
-    """Of the HPA with the most; `cart` has one, the first HPA worth a look is another."""
+def test_the_next_command_is_of_the_hpa_to_look_at_first() -> None:
+    """With the time of its mismatch; where none is worth a look, the HPA with the most of them."""
     at = {"hpa": "api", "binding": "max", "desired": 9, "rescaled": True}
     off = [{"hpa": "web", "replicas": 4, "applied": n} for n in (4, 5, 3)]
     frame = decisions([at | {"applied": 9}] * 3 + [{"hpa": "cart", "applied": 7}] * 1 + off)
     summary = summarize(frame, hpas("api", "cart", "web"))
     found = replace(report("x", binding="max"), totals=total(summary), summary=summary)
-    assert found.hints()[-1] == (
-        "next: hpabatch explain HISTORY shop/web --at 2026-10-07T00:00:15Z"
-    )
+    web = "next: hpabatch explain HISTORY shop/web --at 2026-10-07T00:00:15Z"
+    for names, told in ((("api", "web"), web.split(" shop/")[0] + " shop/api"), (("web", "api"), web)):
+        ranked = summary.filter(pl.col("hpa").is_in(names)).select("cluster", "namespace", "hpa")
+        ranked = ranked.sort("hpa", descending=names[0] == "web").with_columns(why=pl.lit("odd"))
+        in_short, last = replace(found, attention=ranked).hints()[-2:]
+        assert f"look at shop/{names[0]} first" in in_short
+        assert last == told
+    assert replace(found, attention=found.attention.clear()).hints()[-1] == web
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,8 @@ def advise(
     try:
         raise typer.Exit(_Run(data, request, out, replace).finish(output))
     except KeyboardInterrupt:
-        say("interrupted: what is done is kept; repeat the command for the rest")
+        kept = "what is done is kept" if Path(out).exists() else "nothing was done that can be kept"
+        say(f"interrupted: {kept}; repeat the command for the rest")
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 

@@ -79,6 +79,7 @@ def parameters(found: Recommendations) -> dict[str, Any]:
         "minimize_source": options.goal.source,
         "slos": [slo.text for slo in options.goal.slos],
         "bounds": dict(options.bounds.texts),
+        "bounds_given": sorted(options.bounds.stated),
         "min_history_days": options.min_history_days,
         "accept": options.accept,
         "recommender": options.recommender,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,13 +18,16 @@ from hpabatch.engine.advise.confidence import MEDIUM, Doubt, accepted, confidenc
 from hpabatch.engine.advise.doubts import refused, unit_doubts
 from hpabatch.engine.advise.facts import Facts, RecommendOptions
 from hpabatch.engine.advise.guard import source_of_change, withhold_owned
-from hpabatch.engine.advise.judge import TODAY, Judged, Judging, judge, split_of
+from hpabatch.engine.advise.judge import TODAY, Judged, Judging, judge, resample, split_of
 from hpabatch.engine.advise.specs import Apply, Specs, allowed_mask, misfits, profile_of, refusals
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, Mask, UnitBlocks, key_of, unit_blocks
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.owners import Source
 from hpabatch.model.settings.patch import patch_version, spec_patch
+
+WORTH_PCT: Final = 1.0
+"""What a field must save, in percent of today's objective, to be part of a change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,26 +174,32 @@ def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:
             count = np.flatnonzero(_others(asked.inside(training))).size
             given, reason = CHANGE, f"picked at random of {count} candidates"
         return UnitAdvice(unit, why_not, found, given, (reason,), ())
-    if found.choice is not None:
-        found = replace(found, choice=simplest(unit, facts.specs, found.choice, possible))
+    if found.choice not in (None, TODAY):
+        choice = simplest(found, facts.specs, options.rules.robust)
+        sure = resample(asked, training, choice) if found.resampled is not None else None
+        found = replace(found, choice=choice, resampled=sure)
     told = answer(found, facts)
     more = tuple(notes(found, why_not, raised, facts)) if told.answer != NONE else ()
     return UnitAdvice(unit, why_not, found, told.answer, told.reasons, more, told.doubts)
 
 
-def simplest(unit: UnitBlocks, specs: Specs, place: int, possible: Mask) -> int:
-    """Return the possible setting that changes least of those with equal measures in all blocks.
+def simplest(found: Judged, specs: Specs, robust: str) -> int:
+    """Return the candidate that changes the fewest fields of those about as good as the choice.
 
-    A field that made no difference is not worth a change: nothing says what it would do elsewhere.
+    Those cost WORTH_PCT of today's objective more at most, on either part of the blocks; they come
+    no nearer to a limit and rescale no more often.
     """
-    same = possible.copy()
-    for values in unit.values.values():
-        own = values[:, [place], :]
-        same &= ((values == own) | (np.isnan(values) & np.isnan(own))).all(axis=(0, 2))
-    same[place] = True
-    places = [int(s) for s in np.flatnonzero(same)]
-    if len(places) == 1:
-        return place
+    unit, place = found.unit, found.considered
+    near = found.allowed.copy()
+    for stands in (found.trained, found.judged):
+        most = stands.objective[place] + WORTH_PCT / 100 * abs(stands.objective[TODAY])
+        pressure = stands.pressure(robust)
+        near &= (stands.objective <= most) & (pressure <= pressure[place])
+    if "rescales" in unit.values:
+        moves = np.nan_to_num(unit.total("rescales", slice(None)))
+        near &= moves <= moves[place]
+    near[TODAY] = False
+    near[place] = True
 
     def changes(s: int) -> int:
         setting = int(unit.settings[s])
@@ -199,7 +208,8 @@ def simplest(unit: UnitBlocks, specs: Specs, place: int, possible: Mask) -> int:
             for key in unit.members
         )
 
-    return min(places, key=lambda s: (changes(s), s))
+    places = [int(s) for s in np.flatnonzero(near)]
+    return min(places, key=lambda s: (changes(s), found.trained.objective[s], s))
 
 
 def _leaves(value: object) -> int:

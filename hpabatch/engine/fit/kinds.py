@@ -120,15 +120,17 @@ def _of_memory(name: str, usage: Usage, signal: SignalUsage) -> Kind:
     if shown.kind == DIVISIBLE and _has_fixed_total(name, usage, signal):
         found = Question(name, name, DIVISIBLE, FITTED, None, shown.told)
         return Kind(DIVISIBLE, FITTED, facts=shown.facts, question=found)
-    if shown.kind == PER_POD or not _asks_for_more(usage, signal):
-        return Kind(AGE, FITTED if shown.kind == PER_POD else ASSUMED, facts=shown.facts)
+    if shown.kind == PER_POD:
+        return Kind(AGE, FITTED, facts=shown.facts)
     told = f"divisible if pods share it, age if each has its own; {shown.told}"
+    found = Question(name, name, "", NOT_IDENTIFIED, None, told)
+    if not _asks_for_more(usage, signal):
+        return Kind(AGE, ASSUMED, facts=shown.facts, question=found)
     problem = (
         f"{name}: whether pods share their memory (divisible) or each has its own (age) is not "
         f"known ({shown.told}); state its kind in a plant file (`hpabatch fit "
         "HISTORY --init-plant FILE`)"
     )
-    found = Question(name, name, "", NOT_IDENTIFIED, None, told)
     return Kind("", NOT_IDENTIFIED, None, problem, shown.facts, found)
 
 

@@ -212,7 +212,8 @@ def _startup(m: Measured, base: int, shown: float | None) -> tuple[int, Fact]:
         return m.given("startup", m.stated.startup_milli)
     starting, total = m.signal.starting, m.signal.starting_milli
     seen = starting > 0
-    if not seen.any() and shown is not None and shown > base:
+    # (no pod starts with more than any pod was seen to use)
+    if not seen.any() and shown is not None and base < shown <= float(np.nanmax(m.series.most)):
         note = "changes of ready pods: as soon as they count as ready, so readiness comes too early"
         return round(shown), m.fact("startup", shown, FITTED, note)
     if not seen.any():

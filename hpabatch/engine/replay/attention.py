@@ -260,7 +260,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "idle_minimum",
-        70,
+        42,  # below any at_max: users wait there, here only money is lost
         _lasts("at_min_share", IDLE_SHARE) & (_C("bound_min") >= IDLE_FACTOR * _C("asked_at_min")),
         1 - _C("asked_at_min") / _C("bound_min"),
         (

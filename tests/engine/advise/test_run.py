@@ -642,9 +642,9 @@ def test_the_doubts_of_a_member_are_those_of_its_group() -> None:
 
 
 def test_a_field_that_makes_no_difference_is_not_changed() -> None:
-    """Of settings that came to the same the one is taken that changes least, wherever it stands."""
+    """Of settings within a point of the best the one is taken that changes least of the spec."""
     grid = [{"target": "70", "max": "40"}, {"target": "70"}, {"target": "70", "min": "1"}]
-    same = {0: weeks([100] * 6), **dict.fromkeys((1, 2, 3), weeks([80] * 6))}
+    same = {0: weeks([100] * 6)} | {k + 1: weeks([v] * 6) for k, v in enumerate((80, 80.9, 80))}
     (item,) = advise(
         SweepMaker(grid).add("api", same), options(bounds=parse_bounds(["max=any", "min=any"]))
     ).items
@@ -708,6 +708,7 @@ def test_a_certificate_is_json_and_says_what_it_rests_on() -> None:
     assert told["evidence"]["k8s"] == "1.37"
     assert told["parameters"]["slos"] == ["saturated_minutes<10/week"]
     assert told["parameters"]["bounds"] == {"target": "20", "min": "x2", "max": "x2"}
+    assert told["parameters"]["bounds_given"] == []
     assert told["patch"]["metadata"] == {"name": "api", "namespace": "shop"}
     assert told["scores"]["plant_skill"] == 0.8
     judged = told["judging"]["judged"]

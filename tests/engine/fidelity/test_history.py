@@ -180,7 +180,7 @@ def test_what_the_parameters_say_is_done(simulated: History, both: Fidelity) -> 
     assert picky.totals.advice == 0
     assert_frame_equal(picky.signals, both.signals)
     long = fidelity(simulated, parameters(), replace(DEFAULTS, horizon_ms=1_200_000))
-    assert long.signals["left_out_moved"].sum() > both.signals["left_out_moved"].sum()
+    assert long.changes["samples"].sum() > both.changes["samples"].sum()
 
 
 @pytest.mark.compiled

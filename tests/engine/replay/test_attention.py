@@ -148,6 +148,12 @@ def test_every_rule_has_a_case() -> None:
     assert {case[0] for case in CASES} == {rule.name for rule in RULES}
 
 
+def test_an_idle_hpa_ranks_below_any_that_is_pinned_at_its_maximum() -> None:
+    idle = row(hpa="idle", at_min_share=1.0, bound_min=100, asked_at_min=1)
+    pinned = row(hpa="pinned", at_max_share=0.02, bound_max=8, asked_at_max=9, hours=240.0)
+    assert rank_attention(pl.concat([idle, pinned]), 5)["hpa"].to_list() == ["pinned", "idle"]
+
+
 def test_a_quiet_hpa_is_not_worth_a_look() -> None:
     assert rank_attention(QUIET, 5).is_empty()
 
