@@ -125,7 +125,9 @@ class AdviseReport(RecommendReport):
         for name in _MEASURES:
             if whole[name].null_count() or (name == "pod_hours" and told):
                 continue
-            per_hour = {key_of(row): row[name] / row["hours"] for row in whole.iter_rows(named=True)}
+            per_hour = {
+                key_of(row): row[name] / row["hours"] for row in whole.iter_rows(named=True)
+            }
             now, saved = sum(per_hour.values()), 0.0
             for key in keys:
                 before, after = rows[key][f"{name}_today"], rows[key][f"{name}_choice"]

@@ -34,7 +34,7 @@ _UNSURE: Final = (
     "# Take out the # of what you state better:"
 )
 _UNKNOWN: Final = (
-    "# Without a guess, so their HPAs are not simulated; take out the # and state a kind:"
+    "# Without a guess, so their HPAs may not be simulated; take out the # and state a kind:"
 )
 
 

@@ -98,7 +98,10 @@ def test_the_next_command_is_of_the_hpa_to_look_at_first() -> None:
     summary = summarize(frame, hpas("api", "cart", "web"))
     found = replace(report("x", binding="max"), totals=total(summary), summary=summary)
     web = "next: hpabatch explain HISTORY shop/web --at 2026-10-07T00:00:15Z"
-    for names, told in ((("api", "web"), web.split(" shop/")[0] + " shop/api"), (("web", "api"), web)):
+    for names, told in (
+        (("api", "web"), web.split(" shop/")[0] + " shop/api"),
+        (("web", "api"), web),
+    ):
         ranked = summary.filter(pl.col("hpa").is_in(names)).select("cluster", "namespace", "hpa")
         ranked = ranked.sort("hpa", descending=names[0] == "web").with_columns(why=pl.lit("odd"))
         in_short, last = replace(found, attention=ranked).hints()[-2:]

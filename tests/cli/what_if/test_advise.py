@@ -207,6 +207,20 @@ def test_parts_of_another_sweep_go_before_new_ones_are_made(
     assert Path("advice/trajectories.parquet").read_bytes() == former
 
 
+def test_an_interrupt_before_anything_was_done_says_so(
+    run: Run, history: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hpabatch.cli.what_if.advise._Run._advice", stop)
+    done = run(history, "--out", "advice")
+    assert done.code == 130
+    assert not Path("advice").exists()
+    told = "interrupted: nothing was done that can be kept; repeat the command for the rest"
+    assert done.stderr.splitlines()[-1] == told
+
+
 @compiled
 def test_trajectories_of_an_answer_that_was_interrupted_are_not_those_of_another(
     run: Run, history: Path, monkeypatch: pytest.MonkeyPatch

@@ -84,6 +84,19 @@ def test_pods_that_burn_while_they_start_do_not_move_the_base(burn: float) -> No
         assert estimate.starting == pytest.approx(400, abs=100)
 
 
+@pytest.mark.parametrize(("most", "source"), [(5000, FITTED), (300, ASSUMED)])
+def test_no_pod_starts_with_more_than_any_was_seen_to_use(most: int, source: str) -> None:
+    loop = run_loop(1, 100)
+    came = np.maximum(np.diff(loop.ready, prepend=loop.ready[0]), 0)
+    starting = np.convolve(came, np.ones(16))[: came.size]
+    usage = usage_of(replace(loop, usage=loop.usage + 300 * starting / loop.ready))
+    name, signal = next(iter(usage.signals.items()))
+    signal = replace(signal, most_milli=np.full_like(signal.most_milli, most))
+    fact = fit(replace(usage, signals={name: signal}), RECORDING).fact(f"signals.{name}.startup")
+    assert fact is not None
+    assert fact.source == source
+
+
 def test_everything_grows_with_the_unit() -> None:
     loop = run_loop(5, 100, days=1)
     one = base_from_changes(loop.series(), loop.cells())

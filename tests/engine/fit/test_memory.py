@@ -36,7 +36,6 @@ def test_undecided_memory_that_asks_for_pods_gives_no_number_but_a_question(
     """Half goes with the work and half is each pod's own: neither kind explains it."""
     found = told(lambda ready, work: 250 + work * 0.5 / ready, target)
     assert found.kind == kind
-    if not kind:
-        assert "whether pods share their memory" in found.problem
-        assert found.question is not None
-        assert "divisible if pods share it" in found.question.evidence
+    assert ("whether pods share their memory" in found.problem) == (not kind)
+    assert found.question is not None
+    assert "divisible if pods share it" in found.question.evidence

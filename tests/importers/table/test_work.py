@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hpabatch.errors import UsageError
+from hpabatch.errors import HistoryError, UsageError
+from hpabatch.history.reader import open_history
 from hpabatch.history.store.storage import LocalStorage
 from hpabatch.importers.table.files import digest_file
 from hpabatch.importers.table.input import digest_input, open_input
@@ -98,6 +99,16 @@ def interrupted(tmp_path: Path) -> tuple[str, Path, Path]:
         import_table([source], path, tmp_path / "h", progress=stop)
     (work,) = tmp_path.glob(".h.import-*")
     return source, path, work
+
+
+def test_a_history_whose_import_was_interrupted_says_how_to_go_on(tmp_path: Path) -> None:
+    source, path, _ = interrupted(tmp_path)
+    with pytest.raises(HistoryError, match=r"was interrupted: repeat its command"):
+        open_history(tmp_path / "h", "replay")
+    import_table([source], path, tmp_path / "h")
+    with pytest.raises(HistoryError, match="missing") as lacking:  # (ROWS come without HPAs)
+        open_history(tmp_path / "h", "replay")
+    assert "interrupted" not in str(lacking.value)
 
 
 def test_runs_are_on_disk_before_what_says_that_they_are(
