@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,8 +14,10 @@ from hpabatch.engine.fit.base import (
     changes_of,
     highest_base,
 )
+from hpabatch.engine.fit.run import fit
 from hpabatch.engine.fit.series import Cells, Series
-from tests.engine.closed_loop import START, STEP_MS, TARGET, Loop, run_loop
+from hpabatch.engine.fit.workload import ASSUMED, FITTED
+from tests.engine.closed_loop import RECORDING, START, STEP_MS, TARGET, Loop, run_loop, usage_of
 
 SEEDS = (1, 2, 3)
 DAY = 24 * 3_600_000 // STEP_MS
