@@ -203,11 +203,7 @@ def test_the_edges_of_a_grid_are_told() -> None:
     }
     found = report(row("api", 0, usable=False), row("api", 1, pod_hours=50.0))
     settings = pl.DataFrame(
-        {
-            "setting_id": [0, 1, 2],
-            "setting": ["today", "max=1", "max=2"],
-            "max": [None, "1", "2"],
-        }
+        {"setting_id": [0, 1, 2], "setting": ["today", "max=1", "max=2"], "max": [None, "1", "2"]}
     )
     text = table_text(replace(found, result=replace(found.result, settings=settings)))
     assert "edge of the grid: max=1: a wider grid may have a better setting" in text

@@ -402,10 +402,7 @@ def test_one_bad_hpa_of_many(run: Run, tmp_path: Path, out: Path) -> None:
         (["--k8s", "1.2"], "error: --k8s 1.2: older than 1.20, the oldest version whose rules"),
         (["--k8s", "new"], "error: --k8s new: not a Kubernetes version such as 1.37 or v1.36.2"),
         (["--feature-gates", "Up=true"], "error: --feature-gates Up=true: expected a gate"),
-        (
-            ["--sync-period", "0s"],
-            "--sync-period: expected a duration of at least 1s, got 0s",
-        ),
+        (["--sync-period", "0s"], "--sync-period: expected a duration of at least 1s, got 0s"),
         (["--delay", "soon"], "error: --delay: expected a duration (whole"),
         (["--max-age", "0s"], "error: --max-age: expected a duration of at least 1ms"),
         (["--events", "none"], "--events"),

@@ -215,10 +215,8 @@ def test_an_interrupt_before_anything_was_done_says_so(
 
     monkeypatch.setattr("hpabatch.cli.what_if.advise._Run._advice", stop)
     done = run(history, "--out", "advice")
-    assert done.code == 130
-    assert not Path("advice").exists()
-    told = "interrupted: nothing was done that can be kept; repeat the command for the rest"
-    assert done.stderr.splitlines()[-1] == told
+    assert (done.code, Path("advice").exists()) == (130, False)
+    assert done.stderr.splitlines()[-1].startswith("interrupted: nothing was done that can be kept")
 
 
 @compiled

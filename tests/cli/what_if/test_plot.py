@@ -17,9 +17,7 @@ from tests.sweeps import SweepMaker, Values, weeks
 
 @pytest.fixture
 def run(
-    capsysbinary: pytest.CaptureFixture[bytes],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Run:
     monkeypatch.chdir(tmp_path)
     return runner("plot", capsysbinary, monkeypatch)

@@ -43,9 +43,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(
-    capsysbinary: pytest.CaptureFixture[bytes],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Run:
     monkeypatch.chdir(tmp_path)
     return runner("sweep", capsysbinary, monkeypatch)

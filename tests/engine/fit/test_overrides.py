@@ -37,11 +37,7 @@ from hpabatch.model.plant import (
     Pods,
     Signal,
 )
-from hpabatch.model.settings.overrides import (
-    PipelineOverride,
-    PodsOverride,
-    SignalOverride,
-)
+from hpabatch.model.settings.overrides import PipelineOverride, PodsOverride, SignalOverride
 from hpabatch.model.versions import profile_for
 from tests.inputs.parsed import parse_plant_file
 

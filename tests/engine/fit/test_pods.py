@@ -17,15 +17,7 @@ from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.kernels.usage import TRACK_USAGE
 from hpabatch.layout.records import records_from
 from hpabatch.model.plant import Pods
-from tests.engine.closed_loop import (
-    CPU,
-    HOUR_MS,
-    START,
-    Loop,
-    candidate_of,
-    spec_of,
-    usage_of,
-)
+from tests.engine.closed_loop import CPU, HOUR_MS, START, Loop, candidate_of, spec_of, usage_of
 
 NAME = "resource/cpu"
 

@@ -77,10 +77,7 @@ def test_a_damaged_piece_is_asked_for_again(tmp_path: Path) -> None:
 def test_halves_of_an_interrupted_question_are_kept(tmp_path: Path) -> None:
     server = Memory(fleet(4), most=900)
     server.fail_after = 9
-    with (
-        Fetcher(server, Pieces(tmp_path), 1) as fetcher,
-        pytest.raises(ConnectionError),
-    ):
+    with Fetcher(server, Pieces(tmp_path), 1) as fetcher, pytest.raises(ConnectionError):
         fetcher.joined([request(4)])
     undisturbed = Memory(fleet(4), most=900)
     with Fetcher(undisturbed, Pieces(None), 1) as fetcher:

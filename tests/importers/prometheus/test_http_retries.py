@@ -10,11 +10,7 @@ import pytest
 import stamina
 
 from hpabatch.errors import UnreadableError
-from hpabatch.importers.prometheus.client.http import (
-    GaveUpError,
-    Server,
-    TooMuchError,
-)
+from hpabatch.importers.prometheus.client.http import GaveUpError, Server, TooMuchError
 from hpabatch.importers.prometheus.client.replies import retry_after_s
 from tests.importers.prometheus.mock_server import (
     AT,

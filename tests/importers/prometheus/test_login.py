@@ -16,16 +16,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from hpabatch.errors import UsageError
-from hpabatch.importers.prometheus.client.login import (
-    Login,
-    server_url,
-)
+from hpabatch.importers.prometheus.client.login import Login, server_url
 from hpabatch.importers.prometheus.client.login import read_login as login_of
-from hpabatch.importers.prometheus.request import (
-    PASSWORD_VARIABLE,
-    TOKEN_VARIABLE,
-    LoginOptions,
-)
+from hpabatch.importers.prometheus.request import PASSWORD_VARIABLE, TOKEN_VARIABLE, LoginOptions
 from hpabatch.web.secrets import Secrets
 from tests.importers.prometheus.certificates import Authority, key_bytes
 

@@ -49,11 +49,7 @@ def test_common_times_stay_as_they_are() -> None:
 
 def test_the_nearest_rows_go_together_before_and_after() -> None:
     samples, findings = brought([2, 32, 62], [9, 39, 69], [0, 30, 60])
-    assert samples == {
-        2: {0: 2, 1: 9, 2: 0},
-        32: {0: 32, 1: 39, 2: 30},
-        62: {0: 62, 1: 69, 2: 60},
-    }
+    assert samples == {2: {0: 2, 1: 9, 2: 0}, 32: {0: 32, 1: 39, 2: 30}, 62: {0: 62, 1: 69, 2: 60}}
     assert list(findings.counts.values()) == [1]
     # At equal distances the earlier one.
     assert brought([10, 30], [0, 20, 40])[0] == {10: {0: 10, 1: 0}, 30: {0: 30, 1: 20}}

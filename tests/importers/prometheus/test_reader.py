@@ -50,10 +50,7 @@ def read(
 
 
 def test_raw_samples_are_asked_of_what_changed_only() -> None:
-    series = [
-        one("calm", steady(1.0)),
-        one("moves", steady(1.0, end=150) + steady(2.0, begin=150)),
-    ]
+    series = [one("calm", steady(1.0)), one("moves", steady(1.0, end=150) + steady(2.0, begin=150))]
     changes, raw = read(series)
     assert raw == {"moves"}
     assert changes.rows() == [

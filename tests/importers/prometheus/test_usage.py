@@ -143,7 +143,7 @@ def test_a_restarted_container_is_never_differenced_with_the_one_before() -> Non
     found, findings = rows([new, old], memory)
     # The old one is still shown at 90, beside its successor.
     assert seconds(found) == [
-        *((30, 30, 100, None), (60, 30, 4, 9), (65, None, None, 1), (90, 25, 100, 2)),
+        *((30, 30, 100, None), (60, 30, 4, 9), (65, None, None, 1), (90, 25, 100, 2))
     ]
     assert not findings.counts
 
@@ -274,10 +274,7 @@ def both(draw: st.DrawFn) -> tuple[list[Series], list[Series]]:
 
 
 def as_rows(
-    series: list[Series],
-    memory: list[Series],
-    span: Span,
-    ranks: dict[str, int] | None = None,
+    series: list[Series], memory: list[Series], span: Span, ranks: dict[str, int] | None = None
 ) -> list[tuple[Any, ...]]:
     """SeriesRequest for a window as the import does, and return its rows."""
     until = span.until_ms + SILENT_MS
