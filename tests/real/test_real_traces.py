@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from hpabatch.engine.replay.run import ReplayResult
-from hpabatch.history.expressions.compiler import compile_expression
+from hpabatch.history.expressions.parser import compile_expression
 from hpabatch.history.reader import open_history
 from tests.real.replays import FILES, MAPS, import_map, phase_ms, replay, summary_table
 from tests.real.settings import VARIABLE

@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from hpabatch.errors import UsageError
-from hpabatch.history.expressions.compiler import Schema, compile_condition
+from hpabatch.history.expressions.parser import Schema, compile_condition
+from hpabatch.history.expressions.tokens import ExpressionError
 from hpabatch.history.polars_errors import BROKEN, first_line
-from hpabatch.model.expressions.tokens import ExpressionError
 
 
 def condition_on(text: str, schema: Schema, told: str) -> pl.Expr:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from hpabatch.history.expressions.parser import columns
 from hpabatch.importers.table.hpas import HpaMap
 from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.units import CPU_COUNTER, Rounding
@@ -20,8 +21,6 @@ from hpabatch.importers.table.values import (
     Source,
     TimeSource,
 )
-from hpabatch.model.expressions.parser import parse_expression
-from hpabatch.model.expressions.tree import columns
 from hpabatch.model.times import show_instant
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
@@ -160,7 +159,7 @@ class TableMap:
         """Return the columns that say of which pod (or workload) and time a row is, and `where`."""
         names = _columns([self.time, *self.texts.values()])
         if self.where is not None:
-            names += columns(parse_expression(self.where))
+            names += columns(self.where)
         return [name for name in dict.fromkeys(names) if name != TIME_COLUMN]
 
     def value_columns(self) -> list[str]:

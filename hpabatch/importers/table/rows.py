@@ -17,8 +17,9 @@ import polars as pl
 from hpabatch.errors import HistoryError
 from hpabatch.history.checks import YEAR_2000_MS, YEAR_2100_MS
 from hpabatch.history.columns import MEMORY_BYTES_MAX
-from hpabatch.history.expressions.compiler import compile_condition
 from hpabatch.history.expressions.conditions import evaluate, quoted
+from hpabatch.history.expressions.parser import compile_condition
+from hpabatch.history.expressions.tokens import ExpressionError
 from hpabatch.history.polars_errors import BROKEN, first_line
 from hpabatch.importers.table.files import TableFile
 from hpabatch.importers.table.map import MAX_REPLICAS, TIME_COLUMN, Level, TableMap
@@ -29,7 +30,6 @@ from hpabatch.importers.table.unpivot import Pivot
 from hpabatch.importers.table.values import Source
 from hpabatch.inputs.documents import show
 from hpabatch.inputs.fields import quantity_milli
-from hpabatch.model.expressions.tokens import ExpressionError
 from hpabatch.model.printable import counted
 
 MILLI_MAX = float(2**62)

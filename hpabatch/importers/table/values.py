@@ -9,17 +9,15 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from hpabatch.history.expressions.compiler import Schema, compile_expression
 from hpabatch.history.expressions.conditions import quoted
-from hpabatch.history.expressions.matches import pattern_fault
+from hpabatch.history.expressions.functions import pattern_fault
+from hpabatch.history.expressions.parser import Schema, columns, compile_expression
+from hpabatch.history.expressions.tokens import ExpressionError
 from hpabatch.history.polars_errors import BROKEN
 from hpabatch.importers.table.units import DURATION_MS, QUANTITY, TIME_PER_MS
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.documents import read_document, show
 from hpabatch.inputs.fields import Fields, amount_milli, quantity_milli
-from hpabatch.model.expressions.parser import parse_expression
-from hpabatch.model.expressions.tokens import ExpressionError
-from hpabatch.model.expressions.tree import columns
 from hpabatch.model.printable import counted
 from hpabatch.model.suggestions import did_you_mean
 from hpabatch.model.times import parse_date_ms
@@ -56,7 +54,7 @@ class Source:
         """The columns that it reads."""
         if self.column is not None:
             return (self.column,)
-        return columns(parse_expression(self.sql)) if self.sql is not None else ()
+        return columns(self.sql) if self.sql is not None else ()
 
     def with_unit(self, unit: str) -> Source:
         """Return the same with another unit."""
@@ -230,7 +228,7 @@ def _one_of(inner: Fields) -> Source:
 def check_expression(fields: Fields, key: str, text: str) -> None:
     """Note a string that is no expression, whatever columns there are."""
     try:
-        parse_expression(text)
+        columns(text)
     except ExpressionError as error:
         fields.mistake(key, f"{quoted(text)} is not an expression: {error}")
 

@@ -160,7 +160,7 @@ REFUSED = {
     "none of 3 HPAs; widen it",
     "- {growth: 2, where: max_replicas > 20, hpa: '*/cart'}": "none of 3 HPAs where hpa matches; ",
     "- {growth: 2, where: replicas > 3}": "give a condition on cluster, namespace, hpa, target_k",
-    "- {growth: 2, where: max_replicas}": "expected a condition, got a value of type INTEGER",
+    "- {growth: 2, where: max_replicas}": "expected a condition, got a number",
     "- {growth: 2, where: ')('}": "give a condition on cluster",
     "- {growth: 2, signals: external/depht}": "steps[0].growth: no HPA that this is for has a "
     "signal external/depht; there are external/depth, resource/cpu, resource/memory",

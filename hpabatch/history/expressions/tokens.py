@@ -1,23 +1,13 @@
-"""Row expressions: tokens, limits and errors.
-
-`parser` parses the tokens; docs/expressions.md describes the grammar.
-"""
+"""Row expressions: tokens and errors."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import Final, NamedTuple
 
 MAX_CHARACTERS: Final = 10_000_000
-MAX_VALUES: Final = 200_000
-"""Constants in all `IN` lists together."""
-MAX_NODES: Final = 40_000
-"""Names, constants, operators and calls, without the constants of `IN` lists."""
-MAX_DEPTH: Final = 40
-"""Parentheses, calls, CASE, NOT and signs inside of each other."""
 
 _SHOWN = 40
 _TOKEN = re.compile(
@@ -48,30 +38,25 @@ class ExpressionError(ValueError):
         self.at = at
 
 
-class Kind(StrEnum):
-    """Kinds of tokens."""
-
-    string = "string"
-    quoted = "quoted"
-    number = "number"
-    word = "word"
-    symbol = "symbol"
-    end = "end"
-
-
 class Token(NamedTuple):
-    """A token: `text` as it stands, for words and symbols in capitals also `word`."""
+    """A token: its kind is a group of the pattern above, or "end".
 
-    kind: Kind
+    `word`: the text of words and symbols in capitals.
+    """
+
+    kind: str
     text: str
     word: str
     at: int
 
     def show(self) -> str:
         """Return it for a message, shortened."""
-        if self.kind is Kind.end:
-            return "the end"
-        return shown(self.text)
+        return "the end" if self.kind == "end" else shown(self.text)
+
+    def unquoted(self) -> str:
+        """Return the value of a string or a quoted name."""
+        quote = self.text[0]
+        return self.text[1:-1].replace(quote * 2, quote)
 
 
 def shown(text: str) -> str:
@@ -93,20 +78,21 @@ def tokens(text: str) -> Iterator[Token]:
         raise ExpressionError(f"expected UTF-8, got {half[0]!r}", half.start() + 1)
     begin, number_end = 0, -1
     while begin < len(text):
-        found = _TOKEN.match(text, begin)
-        if found is None:
+        match = _TOKEN.match(text, begin)
+        if match is None:
             raise _no_token(text, begin)
-        kind, told = str(found.lastgroup), found[0]
+        kind, part = str(match.lastgroup), match[0]
         if begin == number_end and kind in ("word", "number"):
-            raise ExpressionError(f"expected an operator after the number, got {shown(told)}",
-                                  begin + 1)  # fmt: skip
+            raise ExpressionError(
+                f"expected an operator after the number, got {shown(part)}", begin + 1
+            )
         if kind != "blank":
             # Other alphabets have letters whose capitals are ASCII: they are no keywords.
-            word = told.upper() if told.isascii() and kind in ("word", "symbol") else ""
-            yield Token(Kind(kind), told, word, begin + 1)
-        begin = found.end()
+            word = part.upper() if part.isascii() and kind in ("word", "symbol") else ""
+            yield Token(kind, part, word, begin + 1)
+        begin = match.end()
         number_end = begin if kind == "number" else -1
-    yield Token(Kind.end, "", "", len(text) + 1)
+    yield Token("end", "", "", len(text) + 1)
 
 
 def _no_token(text: str, begin: int) -> ExpressionError:
@@ -118,9 +104,3 @@ def _no_token(text: str, begin: int) -> ExpressionError:
         return ExpressionError("expected one expression, got ';'", begin + 1, "; remove it")
     name = "" if letter.isascii() else f" ({unicodedata.name(letter, 'without a name')})"
     return ExpressionError(f"unexpected character {letter!r}{name}", begin + 1)
-
-
-def unquoted(token: Token) -> str:
-    """Return the value of a string or a quoted name."""
-    quote = token.text[0]
-    return token.text[1:-1].replace(quote * 2, quote)

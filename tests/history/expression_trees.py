@@ -7,19 +7,12 @@ from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
-from hpabatch.model.expressions import tree as made
-
 Tree: TypeAlias = tuple[Any, ...]
 
 NUMBERS, STRINGS, CONDITIONS = ("i", "j", "f"), ("s", "t"), ("b", "c")
 _LEVELS = {"OR": 1, "AND": 2, "NOT": 3, "IS": 4, "COMPARE": 5, "SUM": 6, "PRODUCT": 7, "MINUS": 8,
            "JOIN": 9, "CAST": 10}  # fmt: skip
 _ATOM = 11
-
-
-def trees() -> st.SearchStrategy[Tree]:
-    """Return conditions, numbers and strings."""
-    return conditions(3) | numbers(3) | strings(3)
 
 
 def numbers(depth: int) -> st.SearchStrategy[Tree]:
@@ -151,44 +144,3 @@ def _constant(value: Any) -> str:
         quotes = value.replace("'", "''")
         return f"'{quotes}'"
     return repr(value)
-
-
-def as_tree(node: made.Node) -> Tree:
-    """Return what the parser made, as such a tree; AND, OR and `||` of many in pairs."""
-    match node:
-        case made.Literal():
-            return ("constant", node.value)
-        case made.Name():
-            return ("column", node.name)
-        case made.Many():
-            operator = "join" if node.operator == "||" else node.operator
-            joined, *more = (as_tree(operand) for operand in node.operands)
-            for other in more:
-                joined = (operator, joined, other)
-            return joined
-        case made.Chain():
-            chain = as_tree(node.first)
-            for sign, right in node.rest:
-                chain = (sign, chain, as_tree(right))
-            return chain
-        case made.Unary():
-            return ("NOT" if node.operator == "NOT" else "minus", as_tree(node.operand))
-        case made.Comparison():
-            return (node.operator, as_tree(node.left), as_tree(node.right))
-        case made.Is():
-            return ("is", as_tree(node.operand), node.value, node.negated)
-        case made.In():
-            return ("in", as_tree(node.operand), tuple(v.value for v in node.values), node.negated)
-        case made.Between():
-            parts = (as_tree(part) for part in (node.operand, node.low, node.high))
-            return ("between", *parts, node.negated)
-        case made.Match():
-            return ("like", as_tree(node.operand), node.pattern, node.negated)
-        case made.Case() if node.operand is None and len(node.branches) == 1 and node.otherwise:
-            when, then = node.branches[0]
-            return ("case", as_tree(when), as_tree(then), as_tree(node.otherwise))
-        case made.Cast():
-            return ("cast", as_tree(node.operand), node.type, node.arguments, node.strict)
-        case made.Call():
-            return ("call", node.name, *(as_tree(argument) for argument in node.arguments))
-    raise AssertionError(node)

@@ -1,1 +1,0 @@
-"""Row expressions: tokens, tree and parser of conditions and map expressions."""
