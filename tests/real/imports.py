@@ -207,21 +207,3 @@ def with_status(tables: Tables, site: Site) -> Tables:
 def _metric(utilization: int) -> str:
     current = {"averageUtilization": utilization}
     return json.dumps([{"type": "Resource", "resource": {"name": "cpu", "current": current}}])
-
-
-def demand(history: Tables) -> pl.DataFrame:
-    """Return the demand of each target (in pods' requests) by the hour: usage over a request."""
-    asked = history["pod_requests"].group_by("uid").agg(pl.col("cpu_milli").sum().alias("asked"))
-    hour = (pl.col("ts") // 3_600_000).alias("hour")
-    pods = (
-        history["pod_metrics"]
-        .group_by("cluster", "namespace", "target", "uid", "ts")
-        .agg(pl.col("cpu_milli").sum())
-    )
-    shares = pods.join(asked, on="uid").with_columns(share=pl.col("cpu_milli") / pl.col("asked"))
-    # Each pod has a sample a minute: their sum over an hour is that of sixty minutes.
-    return (
-        shares.group_by("cluster", "namespace", "target", hour)
-        .agg(demand=pl.col("share").sum() / 60)
-        .sort("cluster", "namespace", "target", "hour")
-    )
