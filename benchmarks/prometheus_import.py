@@ -38,7 +38,7 @@ BEFORE_MS: Final = 600_000
 Figures = dict[str, Any]
 
 
-def import_all(url: str, out: str, start_ms: int, end_ms: int, lite: bool) -> Figures:
+def import_all(url: str, out: str, start_ms: int, end_ms: int) -> Figures:
     """Import everything from a server; the one place that knows the importer."""
     from hpabatch.importers.prometheus.client.login import Login
     from hpabatch.importers.prometheus.request import PrometheusRequest
@@ -47,7 +47,7 @@ def import_all(url: str, out: str, start_ms: int, end_ms: int, lite: bool) -> Fi
 
     request = PrometheusRequest(
         url=url, out=out, start=show_instant(start_ms), end=show_instant(end_ms),
-        cluster_label="cluster", lite=lite, compress=True,
+        cluster_label="cluster", compress=True,
     )  # fmt: skip
     result = import_prometheus(request, Login())
     return {
@@ -58,13 +58,12 @@ def import_all(url: str, out: str, start_ms: int, end_ms: int, lite: bool) -> Fi
     }
 
 
-def measured_import(fleet: Fleet, url: str, lite: bool) -> Figures:
+def measured_import(fleet: Fleet, url: str) -> Figures:
     """Run an import as a process of its own; return what it did and what it took."""
     with tempfile.TemporaryDirectory() as folder:
         command = [
             sys.executable, "-m", "benchmarks.prometheus_import", "--child", url,
             f"{folder}/history", str(fleet.start_ms + BEFORE_MS), str(fleet.end_ms),
-            str(int(lite)),
         ]  # fmt: skip
         begun = time.perf_counter()
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
@@ -75,7 +74,7 @@ def measured_import(fleet: Fleet, url: str, lite: bool) -> Figures:
         wall = time.perf_counter() - begun
         if process.returncode:
             raise SystemExit(f"the import failed with exit code {process.returncode}")
-        rows = checked(fleet, f"{folder}/history") if not lite else 0
+        rows = checked(fleet, f"{folder}/history")
         size = sum(file.stat().st_size for file in Path(folder).rglob("*.parquet"))
     told: Figures = json.loads(said)
     return told | {
@@ -207,14 +206,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--pods", type=int)
     parser.add_argument("--days", type=int, default=30)
-    parser.add_argument("--lite", action="store_true", help="import with --lite")
     parser.add_argument("--gzip", type=int, default=0, metavar="LEVEL", help="of the stand-in")
     parser.add_argument("--real", action="store_true", help="ask a real server instead")
-    parser.add_argument("--child", nargs=5, help=argparse.SUPPRESS)
+    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     said = parser.parse_args(arguments)
     if said.child:
-        url, out, start, end, lite = said.child
-        print(json.dumps(import_all(url, out, int(start), int(end), lite == "1")))
+        url, out, start, end = said.child
+        print(json.dumps(import_all(url, out, int(start), int(end))))
         return
     if said.real:
         print("\n".join(compared(said.pods or 200)))
@@ -222,7 +220,7 @@ def main(arguments: list[str] | None = None) -> None:
     fleet = Fleet(pods=said.pods or 1000, days=said.days)
     options = ["--pods", str(fleet.pods), "--days", str(fleet.days), "--gzip", str(said.gzip)]
     with running_standin(*options) as url:
-        done = measured_import(fleet, url, said.lite)
+        done = measured_import(fleet, url)
         print("\n".join(report(fleet, done, figures_of(url))))
 
 

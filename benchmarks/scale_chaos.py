@@ -84,7 +84,7 @@ class Site:
 
 def made(place: Path) -> None:
     """Write the inputs: a history, and the same rows as CSVs with their map."""
-    line = [HPABATCH, "synth", str(place / "history"), *FLEET]
+    line = [sys.executable, "-m", "benchmarks.fleet", str(place / "history"), *FLEET]
     subprocess.run(line, check=True, capture_output=True)
     rows = open_history(place / "history").read("pod_metrics")
     rows = rows.select("namespace", "target", "pod", "container", "ts", "cpu_milli")

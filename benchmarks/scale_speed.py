@@ -194,7 +194,7 @@ def measure(hpas: int, times: int) -> dict[str, Any]:
             (one_pod, ("--hpas", "100", "--pods", "1", "--days", "10")),
             (wide, ("--hpas", "4000", "--pods", "1", "--days", "1")),
         ):
-            line = [HPABATCH, "synth", str(history), *STEP, *more]
+            line = [sys.executable, "-m", "benchmarks.fleet", str(history), *STEP, *more]
             subprocess.run(line, check=True, capture_output=True)
         rows, size = rows_and_bytes(one_pod)
         # (first, so that everything is compiled)

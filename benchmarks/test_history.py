@@ -1,6 +1,6 @@
 """Replay end to end: from a store's Parquet files to decisions, beside only reading them.
 
-The store is made once in build/bench-history by the package's own generator;
+The store is made once in build/bench-history by `benchmarks.fleet`;
 HPABATCH_BENCH_HPAS (default 1000, 115 M samples) sets its size.
 """
 
@@ -15,13 +15,13 @@ from typing import Any
 import polars as pl
 import pytest
 
+from benchmarks.fleet.draw import FleetRequest
+from benchmarks.fleet.large import write_fleet
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.replay.run import replay_shards
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.append import open_writer
-from hpabatch.importers.synth.request import SynthRequest
-from hpabatch.importers.synth.scale.run import write_fleet
 
 ROOT = Path(__file__).resolve().parents[1]
 HPAS = int(os.environ.get("HPABATCH_BENCH_HPAS", "1000"))
@@ -32,8 +32,8 @@ COLUMNS = ["uid", "ts", "window_ms", "fetched_at", "cpu_milli"]
 @pytest.fixture(scope="module")
 def store() -> Path:
     path = ROOT / "build" / "bench-history" / str(HPAS)
-    settings = SynthRequest(hpas=HPAS, pods=20, days=1, step_ms=15_000, seed=7, metrics="cpu")
-    write_fleet(settings, open_writer(path))
+    request = FleetRequest(hpas=HPAS, pods=20, days=1, step_ms=15_000, seed=7, metrics="cpu")
+    write_fleet(request, open_writer(path))
     return path
 
 

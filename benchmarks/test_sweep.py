@@ -1,6 +1,6 @@
 """Sweeps, fits and scores end to end, from a store to tables on disk, and where the time goes.
 
-The histories are made by `hpabatch synth` with samples a minute apart, as most recordings have
+The histories are made by `benchmarks.fleet` with samples a minute apart, as most recordings have
 them. Everything is as a user would run it, in this process so that its parts can be timed; kernels
 use all threads. One metric, constant start-up (stated in a plant file), weeks judged apart.
 """
@@ -8,7 +8,6 @@ use all threads. One metric, constant start-up (stated in a plant file), weeks j
 from __future__ import annotations
 
 import resource
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,10 +18,12 @@ import pytest
 import hpabatch
 import hpabatch.engine.simulate.loop as simulation
 import hpabatch.jobs.sweep as jobs
-from hpabatch.cli import main
+from benchmarks.fleet.draw import FleetRequest
+from benchmarks.fleet.large import write_fleet
 from hpabatch.engine.sweep.read import plan_request
 from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.history.reader import open_history
+from hpabatch.history.store.append import open_writer
 from hpabatch.jobs.publish import Destination
 
 DAYS = 30
@@ -64,13 +65,8 @@ def make_history(place: Path, hpas: int) -> Path:
     """Make a store of HPAs with five pods each, and the plant file."""
     place.mkdir(parents=True)
     (place / "plant.yaml").write_text(PLANT)
-    options = ["--hpas", hpas, "--pods", 5, "--days", DAYS, "--step", "1m", "--seed", 11]
-    with pytest.MonkeyPatch.context() as patch:
-        command = ["hpabatch", "synth", str(place / "store"), *map(str, options)]
-        patch.setattr(sys, "argv", command)
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert ended.value.code == 0
+    request = FleetRequest(hpas=hpas, pods=5, days=DAYS, step_ms=60_000, seed=11)
+    write_fleet(request, open_writer(place / "store"))
     return place
 
 

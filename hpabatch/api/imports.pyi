@@ -136,7 +136,6 @@ def import_prometheus(
     start: str | datetime | None = None,
     end: str | datetime | None = None,
     resume: bool = False,
-    lite: bool = False,
     namespace: str | Sequence[str] = (),
     cluster: str = 'default',
     cluster_label: str = '',

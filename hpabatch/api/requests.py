@@ -17,7 +17,6 @@ from hpabatch.engine.replay.request import ReplayRequest, ReplayToRequest
 from hpabatch.engine.simulate.request import SimulateRequest
 from hpabatch.engine.sweep.request import SweepToRequest
 from hpabatch.importers.prometheus.request import PrometheusRequest
-from hpabatch.importers.synth.request import SynthRequest
 from hpabatch.importers.table.request import TableRequest
 from hpabatch.inputs.request import ValidateRequest
 from hpabatch.live.loop.request import LiveRequest, RecordRequest
@@ -28,7 +27,6 @@ from hpabatch.report.pictures.request import PlotRequest
 REQUESTS: Final[Mapping[str, type[Request]]] = {
     "import table": TableRequest,
     "import prometheus": PrometheusRequest,
-    "synth": SynthRequest,
     "replay": ReplayToRequest,
     "explain": ExplainRequest,
     "get": GetRequest,

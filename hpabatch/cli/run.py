@@ -47,7 +47,7 @@ def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
 def _run(signals: Signals) -> None:
     try:
         # Each adds its command to the application, in the order of --help.
-        from hpabatch.cli.get_in import prometheus, synth, table  # noqa: F401
+        from hpabatch.cli.get_in import prometheus, table  # noqa: F401
         from hpabatch.cli.live import live, record  # noqa: F401
         from hpabatch.cli.look import (  # noqa: F401
             analyze,

@@ -125,7 +125,6 @@ REFUSED = [
     ("fidelity READ/history --changes READ/p.parquet", "cannot be written: Permission denied"),
     ("history compact READ/store", "cannot write"),
     ("history migrate READ/history READ/new", "cannot write"),
-    ("synth READ/new", "cannot write"),
 ]
 
 

@@ -36,7 +36,6 @@ COMMANDS = (
     "plan",
     "plot",
     "analyze",
-    "synth",
     "live",
     "record",
     "import prometheus",

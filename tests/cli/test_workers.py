@@ -42,7 +42,7 @@ def test_a_replay_by_workers_is_that_of_this_process(
         ("replay", ["--workers", "0"], r"--workers: expected a whole number of at least 1, got 0"),
         ("sweep", ["--grid", "max=9", "--out", "s", "--parts", "p"], r"--parts without --sched"),
         ("fit", ["--workers", "2", "--scheduler", "tcp://x:1"], r"--workers and --scheduler: expe"),
-        ("synth", ["--workers", "2"], ONE),
+        ("get", ["--workers", "2"], ONE),
         ("simulate", ["--scheduler", "tcp://127.0.0.1:8786"], ONE),
     ],
 )

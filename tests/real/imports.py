@@ -11,13 +11,13 @@ import polars as pl
 import yaml
 
 import hpabatch
+from benchmarks.fleet.draw import FleetRequest
 from hpabatch.history.schema import TABLES
 from hpabatch.importers.prometheus.client.http import Limits
 from hpabatch.importers.prometheus.client.login import Login
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.prometheus.result import ImportResult
 from hpabatch.importers.prometheus.run import import_prometheus
-from hpabatch.importers.synth.request import SynthRequest
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.encode import spec_to_json
@@ -35,7 +35,7 @@ NEVER_TOLD = ("uid", "created", "generation", "annotations", "labels")
 
 def calm_source(seed: int, cluster: str = "a", days: int = 1, hpas: int = 4) -> Tables:
     """Return a fleet whose pods are looked at at times of their own."""
-    settings = SynthRequest(
+    settings = FleetRequest(
         hpas=hpas, pods=4, step_ms=60_000, containers=2, metrics="cpu", seed=seed, days=days,
         start="2026-10-05", cluster=cluster,
     )  # fmt: skip
@@ -207,21 +207,3 @@ def with_status(tables: Tables, site: Site) -> Tables:
 def _metric(utilization: int) -> str:
     current = {"averageUtilization": utilization}
     return json.dumps([{"type": "Resource", "resource": {"name": "cpu", "current": current}}])
-
-
-def demand(history: Tables) -> pl.DataFrame:
-    """Return the demand of each target (in pods' requests) by the hour: usage over a request."""
-    asked = history["pod_requests"].group_by("uid").agg(pl.col("cpu_milli").sum().alias("asked"))
-    hour = (pl.col("ts") // 3_600_000).alias("hour")
-    pods = (
-        history["pod_metrics"]
-        .group_by("cluster", "namespace", "target", "uid", "ts")
-        .agg(pl.col("cpu_milli").sum())
-    )
-    shares = pods.join(asked, on="uid").with_columns(share=pl.col("cpu_milli") / pl.col("asked"))
-    # Each pod has a sample a minute: their sum over an hour is that of sixty minutes.
-    return (
-        shares.group_by("cluster", "namespace", "target", hour)
-        .agg(demand=pl.col("share").sum() / 60)
-        .sort("cluster", "namespace", "target", "hour")
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from hpabatch.importers.synth.request import SynthRequest
+from benchmarks.fleet.draw import FleetRequest
 from tests.real.openmetrics_history import both, edited, jittered, renamed_container, resized
 from tests.real.openmetrics_site import Outage, Restart, Site, Tables, synthetic
 
@@ -15,7 +15,7 @@ START_MS, END_MS = DAY_MS + 6 * HOUR_MS, DAY_MS + 11 * HOUR_MS
 
 def source(seed: int = 3, cluster: str = "a", by_pod: bool = False) -> Tables:
     """Return a day of three small workloads, sampled once a minute at odd times."""
-    settings = SynthRequest(
+    settings = FleetRequest(
         hpas=3, pods=3, step_ms=60_000, containers=2, metrics="mix", seed=seed,
         start="2026-10-05", cluster=cluster,
     )  # fmt: skip

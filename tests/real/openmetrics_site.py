@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from benchmarks.fleet.draw import FleetRequest
+from benchmarks.fleet.large import fleet_tables
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import table_named
 from hpabatch.history.store.writer import write_table
-from hpabatch.importers.synth.request import SynthRequest
-from hpabatch.importers.synth.scale.run import fleet_parts
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -142,13 +142,9 @@ def span_of(tables: Tables) -> tuple[int, int]:
     return int(times.min()), int(times.max())
 
 
-def synthetic(settings: SynthRequest) -> Tables:
-    """Return the tables that `hpabatch synth` would write."""
-    found: dict[str, list[pl.DataFrame]] = {}
-    for part in fleet_parts(settings):
-        for name, frame in part.tables().items():
-            found.setdefault(name, []).append(frame)
-    return {name: conformed(name, pl.concat(frames)) for name, frames in found.items()}
+def synthetic(request: FleetRequest) -> Tables:
+    """Return the tables of a drawn fleet."""
+    return {name: conformed(name, frame) for name, frame in fleet_tables(request).items()}
 
 
 def conformed(name: str, frame: pl.DataFrame) -> pl.DataFrame:

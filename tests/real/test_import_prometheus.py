@@ -33,11 +33,9 @@ from tests.real.imports import (
     calm_source,
     content,
     decisions,
-    demand,
     differences,
     serve,
     wanted,
-    with_status,
     write_deployments,
     write_manifests,
 )
@@ -346,35 +344,6 @@ def test_what_went_wrong_is_named_and_nothing_is_doubled(tmp_path: Path) -> None
     steady = both_of.filter(pl.col("rows_got") > 20)
     assert steady.height > 60
     assert steady.filter(wrong).height <= steady.height * 0.05
-
-
-def test_lite_and_full_agree_in_demand(tmp_path: Path) -> None:
-    tables = calm_source(5, hpas=3)
-    site = Site(offset_ms=17_123, end_ms=DAY_MS + 12 * HOUR_MS).placed(tables)
-    tables = with_status(tables, site)
-    data = serve(tables, site, tmp_path)
-    options: dict[str, Any] = {"hpas": (str(write_manifests(tables, tmp_path)),)}
-    with running_prometheus(tmp_path, data) as url:
-        full = bring(url, site, tmp_path / "full", cluster_label="cluster", **options)
-        lite = bring(url, site, tmp_path / "lite", cluster_label="cluster", lite=True, **options)
-    # The samples of pods are what a lite import does without.
-    assert lite.samples < full.samples / 3
-    one, other = demand(content(tmp_path / "full")), demand(content(tmp_path / "lite"))
-    key = ["cluster", "namespace", "target", "hour"]
-    first = one["hour"].min()
-    assert isinstance(first, int)
-    inner = one.join(other, on=key, suffix="_lite").filter(
-        pl.col("hour").is_between(first + 1, first + 10)
-    )
-    assert inner.height == 3 * 10
-    error = inner.select(pl.col("demand_lite") / pl.col("demand") - 1).to_series()
-    # A utilization of 50 % and more, rounded down to whole percent, is up to 2 % less; a pod whose
-    # samples are lost counts like the others in lite, and not at all in full.
-    assert error.is_between(-0.02, 0.07).all()
-    assert abs(float(error.mean())) < 0.01  # type: ignore[arg-type]
-    assert decisions(tmp_path / "lite").height > 5_000
-    status = content(tmp_path / "lite")["hpa_status"]
-    assert not differences(content(tmp_path / "full")["hpa_status"], status, "hpa_status")
 
 
 def test_a_site_with_other_names_of_labels(calm: Bench, calm_import: Path, tmp_path: Path) -> None:

@@ -32,8 +32,7 @@ times, not from rate().
 The store --out grows by whole windows of at most a UTC day. After a kill, or to append what has
 come since, repeat the command with --resume; --end is then now, and --start where it ended.
 What another import wrote of the same workloads and time is replaced only with --replace.
-Only pods of what HPAs scale are read, unless --all-workloads. --lite reads what HPAs and their
-targets say of themselves alone: a few series per HPA, enough for `sweep` and `simulate`.
+Only pods of what HPAs scale are read, unless --all-workloads.
 
 \b
 kube-state-metrics does not export behavior blocks, nor which metrics of an HPA are custom: give
@@ -55,7 +54,6 @@ Examples:
   hpabatch import prometheus --url http://prom:9090 --start 2026-10-01 --end 2026-11-01 --dry-run
   hpabatch import prometheus --url https://mimir/prometheus --tenant prod --token-file token \\
     --start 2026-10-01 --out history/ --mapping adapter-config.yaml --hpas manifests/
-  hpabatch import prometheus --url http://prom:9090 --start 2026-08-01 --out lite/ --lite
 """
 
 

@@ -10,13 +10,10 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import polars as pl
 
 from hpabatch.errors import UsageError
-from hpabatch.history.store.storage import temporary_root
 from hpabatch.importers.prometheus.client.fetch import Fetcher, Pieces
 from hpabatch.importers.prometheus.client.login import server_url
 from hpabatch.importers.prometheus.client.samples import (
@@ -296,8 +293,6 @@ def _imagine(server: Imagined, request: PrometheusRequest, beside: Beside, windo
     site = Site({}, names, known, (request.cluster,), {request.cluster: spaces})
     series = AdapterSeries(NothingThere(), 0, 0)
     result = ImportResult(window.span.after_ms, window.span.until_ms, site)
-    root = temporary_root()
-    with Fetcher(server, Pieces(None), 1) as fetcher, TemporaryDirectory(dir=root) as folder:
-        lite = Path(folder) if request.lite else None
-        place = Place(request, beside, site, series, request.cluster, fetcher, Sink(None), lite)
+    with Fetcher(server, Pieces(None), 1) as fetcher:
+        place = Place(request, beside, site, series, request.cluster, fetcher, Sink(None))
         import_window(place, window, result, lambda share: None)

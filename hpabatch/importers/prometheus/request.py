@@ -91,7 +91,6 @@ class PrometheusRequest(Gentleness, LoginOptions, Destination):
         "time", "End, written like --start.", metavar="TIME", unset="two --max-gap ago"
     )
     resume: bool = option("flag", "Continue an import, or append what has come since.", False)
-    lite: bool = option("flag", "Import only HPAs and their targets, without pods.", False)
     namespace: tuple[str, ...] = option(
         "texts", "Only HPAs of this namespace; may be repeated.", (), metavar="NAME", short="-n"
     )
@@ -170,7 +169,7 @@ class PrometheusRequest(Gentleness, LoginOptions, Destination):
             list(self.namespaces),
             self.cluster,
             self.cluster_label,
-            self.lite,
+            False,  # an option that is gone: imports that are begun keep their names
             self.all_workloads,
             self.tenant or "",
         )

@@ -23,7 +23,6 @@ from hpabatch.importers.prometheus.claims import claim_windows
 from hpabatch.importers.prometheus.client.fetch import Fetcher, Pieces
 from hpabatch.importers.prometheus.client.http import Limits, Server
 from hpabatch.importers.prometheus.client.login import Login, server_url
-from hpabatch.importers.prometheus.lite import import_rows
 from hpabatch.importers.prometheus.reading.window import Place, import_window
 from hpabatch.importers.prometheus.reading.window_metrics import AdapterSeries
 from hpabatch.importers.prometheus.request import PrometheusRequest
@@ -152,7 +151,7 @@ def _time(
     if request.resume and not begun and any(part.startswith(f"{PREFIX}/") for part in parts):
         raise UsageError(
             f"the import into {store.storage.location} had other options: "
-            "repeat those (--namespace, --cluster, --cluster-label, --lite, --all-workloads, "
+            "repeat those (--namespace, --cluster, --cluster-label, --all-workloads, "
             "--tenant), or leave out --resume"
         )
     start, end = span
@@ -221,16 +220,11 @@ class _Job:
             series = AdapterSeries(self.server, self.time.start_ms, self.time.end_ms)
             for number, (cluster, window) in enumerate(work):
                 tell = self._teller(fetcher, window, number, len(work))
-                place = Place(
-                    self.request, self.beside, site, series, cluster, fetcher, self.sink,
-                    self.lite_folder if self.request.lite else None,
-                )  # fmt: skip
+                place = Place(self.request, self.beside, site, series, cluster, fetcher, self.sink)
                 import_window(place, window, result, tell)
                 result.windows += 1
                 fetcher.forget()
             result.samples, result.halved = fetcher.samples, fetcher.halved
-        if self.request.lite:
-            self._finish_lite(result)
         result.notes.update(dict.fromkeys(self.beside.notes))
         result.notes.update(dict.fromkeys(self.beside.told.summary()))
         result.details = tuple(self.beside.told.details())
@@ -238,25 +232,9 @@ class _Job:
         result.figures = asdict(self.server.figures)
         return result
 
-    @property
-    def lite_folder(self) -> Path:
-        """Where the rows of a lite import wait for the others."""
-        return self.folder / "lite"
-
-    def _finish_lite(self, result: ImportResult) -> None:
-        """Make the rows of all windows pods, which live on from window to window."""
-        found = import_rows(self.lite_folder, self.store.storage.location, self.progress)
-        if found is not None:
-            result.written.update(found.written)
-
     def _windows(self, cluster: str, result: ImportResult) -> list[Window]:
         covered = coverage(self.store.snapshot.parts, self.request.source(), cluster)
         result.earlier += len(covered.windows)
-        if self.request.lite and covered.windows and not self.lite_folder.exists():
-            raise UsageError(
-                f"the lite import into {self.store.storage.location} has ended, and its pods "
-                "cannot be prolonged: import the whole time into a new store; it takes minutes"
-            )
         found = windows(self.time.start_ms, self.time.end_ms, self.request.max_gap_ms, covered)
         return [self._named(window, cluster) for window in found]
 

@@ -123,14 +123,12 @@ def look_at(
         matcher = f'{{__name__=~"{pattern}"}}'
         names += server.label_values("__name__", [matcher], start_ms, end_ms)
     present = queries.present(names)
-    need(present, queries, "hpa_info", *(("hpa_metric", "hpa_current") if request.lite else ()))
-    if not request.lite:
-        need(present, queries, "pod_info", "pod_owner")
-        if "cpu" not in present and "cpu_rate" not in present:
-            need(present, queries, "cpu")
+    need(present, queries, "hpa_info", "pod_info", "pod_owner")
+    if "cpu" not in present and "cpu_rate" not in present:
+        need(present, queries, "cpu")
     info = present["hpa_info"]
     clusters = _clusters(server, request, info, start_ms, end_ms)
-    whose = present["pod_owner"] if request.all_workloads and not request.lite else info
+    whose = present["pod_owner"] if request.all_workloads else info
     spaces = {}
     for cluster in clusters:
         label = f'{{{request.cluster_label}="{cluster}"}}' if request.cluster_label else ""

@@ -13,13 +13,13 @@ import polars as pl
 import pytest
 import yaml
 
+from benchmarks.fleet.draw import FleetRequest
+from benchmarks.fleet.large import write_fleet
 from hpabatch.cli.what_if import recommend_files
 from hpabatch.engine.advise.frames import COLUMNS
 from hpabatch.engine.advise.request import DEFAULT_SLO
 from hpabatch.errors import UnfinishedError
 from hpabatch.history.store.append import open_writer
-from hpabatch.importers.synth.request import SynthRequest
-from hpabatch.importers.synth.scale.run import write_fleet
 from hpabatch.jobs import advise as jobs
 from tests.cli.commands import Run, runner
 
@@ -56,8 +56,8 @@ def run(
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two HPAs over four days, a sample a minute."""
     place = tmp_path_factory.mktemp("advise") / "history"
-    request = SynthRequest(hpas=2, pods=3, days=4, step_ms=60_000, seed=5)
-    write_fleet(request, open_writer(str(place)), lambda *_: None)
+    request = FleetRequest(hpas=2, pods=3, days=4, step_ms=60_000, seed=5)
+    write_fleet(request, open_writer(str(place)))
     return place
 
 

@@ -12,8 +12,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from data.generator.demo import demo_fleet
-from data.generator.loop import cpu_unit
+from benchmarks.fleet.demo_workloads import demo_fleet
 from hpabatch.cli.app import app
 from hpabatch.cli.what_if import fit  # noqa: F401  (registers the command)
 from hpabatch.engine.columns.simulate import FIT_FACTS
@@ -72,7 +71,7 @@ def test_the_known_base_of_the_demo_is_covered(batch: tuple[int, bytes, str]) ->
     facts = pl.read_csv(io.BytesIO(stdout), schema=SCHEMA)
     bases = facts.filter(pl.col("fact").str.ends_with("cpu.base"), pl.col("source") == "fitted")
     assert bases.height >= 3
-    units = {work.name: cpu_unit(work) for work in demo_fleet()}
+    units = {work.name: work.cpu_unit for work in demo_fleet()}
     for row in bases.iter_rows(named=True):
         known = max(0.004 - units[row["hpa"]] / 2000, 0.0)
         assert row["low"] <= known <= row["high"], row["hpa"]

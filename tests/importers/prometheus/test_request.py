@@ -18,10 +18,10 @@ def test_limits_and_the_way_to_the_server_do_not_make_another_source() -> None:
 def test_an_import_that_an_older_version_began_keeps_its_name() -> None:
     assert PrometheusRequest(url="http://x:9090").source() == "24bc0e0420b8"
     chosen = PrometheusRequest(
-        url="http://x:9090", namespace=("b", "a", "b"), cluster="c", cluster_label="l", lite=True,
+        url="http://x:9090", namespace=("b", "a", "b"), cluster="c", cluster_label="l",
         all_workloads=True, tenant="t",
     )  # fmt: skip
-    assert chosen.source() == "5189f5b32469"
+    assert chosen.source() == "f0cb7b86dfdd"
 
 
 def test_times_relative_to_now_and_those_that_are_none() -> None:

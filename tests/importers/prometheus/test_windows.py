@@ -61,7 +61,7 @@ def test_parts_tell_what_is_complete() -> None:
     assert coverage(parts, source, "a/b").windows == ((0, DAY_MS),)
     assert coverage(parts, source, "a").windows == ()
     assert has_begun(parts, source)
-    assert not has_begun(parts, PrometheusRequest(url="http://x:9090", lite=True).source())
+    assert not has_begun(parts, PrometheusRequest(url="http://x:9090", all_workloads=True).source())
 
 
 def test_a_hole_is_refused() -> None:

@@ -10,22 +10,18 @@ import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 
 import polars as pl
 
 from hpabatch.history.columns import TIME
 from hpabatch.history.provenance import continued
 from hpabatch.history.schema import table_named
-from hpabatch.history.store.catalog import quote
 from hpabatch.importers.objects import CONTEXT, context_rows
 from hpabatch.importers.prometheus.client.fetch import Fetcher
 from hpabatch.importers.prometheus.client.samples import Findings
-from hpabatch.importers.prometheus.lite import LITE_TOLD, keep_rows, lite_rows
 from hpabatch.importers.prometheus.reading.assign import assign_pods
 from hpabatch.importers.prometheus.reading.reader import Reader, Things
 from hpabatch.importers.prometheus.reading.window_fleet import (
-    Fleet,
     Target,
     read_fleet,
     read_scales,
@@ -58,7 +54,6 @@ class Place:
         cluster: its name in the history.
         fetcher: sends requests.
         sink: the store.
-        lite_folder: where rows of a lite import wait for the others; None: a full import.
     """
 
     request: PrometheusRequest
@@ -68,7 +63,6 @@ class Place:
     cluster: str
     fetcher: Fetcher
     sink: Sink
-    lite_folder: Path | None = None
 
     def reader(self, window: Window, findings: Findings) -> Reader:
         """Return the reader of this cluster for a window."""
@@ -137,9 +131,6 @@ def import_window(place: Place, window: Window, result: ImportResult, tell: Tell
         place.request.namespaces, findings,
     )  # fmt: skip
     tell(0.1)
-    if place.lite_folder is not None:
-        _lite(place, window, reader, fleet, hpas, result)
-        return
     targets = None if place.request.all_workloads else hpas.targets()
     pods = read_pods(
         reader, targets, spaces, fleet.heartbeats, place.stored, window.initial, place.beside
@@ -164,36 +155,6 @@ def import_window(place: Place, window: Window, result: ImportResult, tell: Tell
     result.written.update(figures.written)
     result.findings.add(findings)
     _see(place, result, pods, hpas)
-
-
-def _lite(
-    place: Place,
-    window: Window,
-    reader: Reader,
-    fleet: Fleet,
-    hpas: WindowHpas,
-    result: ImportResult,
-) -> None:
-    """Keep a window's rows of workloads, and commit what is known of its HPAs."""
-    assert place.lite_folder is not None
-    rows = lite_rows(reader, fleet, hpas.kinds())
-    name = f"{quote(place.cluster)}-{window.span.after_ms:015d}.parquet"
-    keep_rows(rows, place.cluster, place.lite_folder / name)
-    with place.write(window, DONE) as figures:
-        place.add("hpas", hpas.rows)
-        place.add("hpa_context", _context(place, window, hpas))
-        # Not compared with the store's rows, of which a month has millions.
-        shown = ("current_replicas", "desired_replicas", "current_metrics", "conditions")
-        key = ("namespace", "name", "uid")
-        place.add("hpa_status", without_repeats(hpas.status, None, key, shown))
-        place.add("controller", _controller(place, reader, window))
-        place.explain(window, [*hpas.sources, *_LITE_SOURCES])
-    result.written.update(figures.written)
-    result.findings.add(reader.findings)
-    cluster = place.cluster
-    result.see(cluster, "hpas", hpas.names())
-    result.see(cluster, "targets", [(n, f"{k}/{t}") for n, k, t in hpas.targets()])
-    result.count(cluster, rows)
 
 
 def _usage_parts(
@@ -317,13 +278,6 @@ def _see(place: Place, result: ImportResult, pods: WindowPods, hpas: WindowHpas)
     unused = {"/".join(one) for one in hpas.found.unused}
     result.unused = unused if result.unused is None else result.unused & unused
 
-
-_LITE_SOURCES = (
-    Source("pod_metrics.cpu_milli", "status", LITE_TOLD),
-    Source("pod_metrics.memory_bytes", "status", LITE_TOLD),
-    Source("pods", "generated", "lite: as many equal pods as the HPA said that there were"),
-)
-"""Provenance of every lite import."""
 
 _SOURCES = (
     Source("scales.selector", "absent", "kube-state-metrics exports no selectors: pods by owner"),

@@ -142,10 +142,6 @@ class WindowHpas:
         """Return the specs, each once; of an HPA that was edited there are several."""
         return list(self.found.hpas)
 
-    def kinds(self) -> dict[tuple[str, str, str], str]:
-        """Return the type of each metric by namespace, HPA and the metric's name."""
-        return self.found.kinds()
-
     def names(self) -> list[Place]:
         """Return the HPAs that were there."""
         return sorted({*self.fleet.hpas.names, *self.found.shown})

@@ -1,4 +1,4 @@
-"""Lives of a synthetic workload's pods over any number of days.
+"""Lives of a drawn workload's pods over any number of days.
 
 All times are whole seconds since the start of the history, negative before it; NEVER is later than
 all of them.
@@ -7,17 +7,14 @@ all of them.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+import uuid
 from dataclasses import dataclass, field
 
-from hpabatch.importers.synth.request import DAY_S
-from hpabatch.importers.synth.scale.streams import Purpose, Streams
-from hpabatch.importers.synth.scale.workload import ScaleWorkload
+from benchmarks.fleet.draw import DrawnWorkload, Purpose, Streams
+from benchmarks.fleet.parts import ALPHABET
 
+DAY_S = 86_400
 NEVER = 1 << 40
-
-# The alphabet of Kubernetes' generated names: no vowels, nothing that looks like something else.
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _NODES = 40
 _PAGE = 1024
 _MASK = (1 << 64) - 1
@@ -54,7 +51,7 @@ class PodPlay:
         scales: (second, spec.replicas, status.replicas), the last of a second counts.
     """
 
-    def __init__(self, work: ScaleWorkload, streams: Streams, days: int) -> None:
+    def __init__(self, work: DrawnWorkload, streams: Streams, days: int) -> None:
         """Start without pods."""
         self.work = work
         self.days = days
@@ -76,23 +73,16 @@ class PodPlay:
             self._at(minute * 60 + phase, str(size))
         for day in range(self.days):
             self._plan_troubles(day)
-        handlers: dict[str, Callable[[int], None]] = {
-            "rollout": self._rollout,
-            "replace": self._replace,
-            "retire": self._retire,
-            "evict": self._evict,
-            "restart": self._restart,
-        }
         end = self.days * DAY_S
         while self._events and self._events[0][0] < end:
             second, kind = heapq.heappop(self._events)
-            if kind in handlers:
-                handlers[kind](second)
-            else:
+            if kind.isdigit():
                 self._resize(second, int(kind))
+            else:
+                getattr(self, f"_{kind}")(second)
 
     def _at(self, second: int, kind: str) -> None:
-        """Plan an event; its kind is the name of a handler, or a new size."""
+        """Plan an event; its kind is the name of a method, or a new size."""
         heapq.heappush(self._events, (second, kind))
 
     def _plan_troubles(self, day: int) -> None:
@@ -246,14 +236,11 @@ class _Dice:
         """Return a generated part of a name, up to 13 letters."""
         bits, letters = self._bits(), []
         for _ in range(length):
-            bits, letter = divmod(bits, len(_ALPHABET))
-            letters.append(_ALPHABET[letter])
+            bits, letter = divmod(bits, len(ALPHABET))
+            letters.append(ALPHABET[letter])
         return "".join(letters)
 
     def uid(self) -> str:
-        """Return an object's uid as Kubernetes writes it (a UUID of version 4)."""
+        """Return an object's uid as Kubernetes writes it."""
         high, low = self._bits(), self._bits()
-        high = high & ~0xF000 | 0x4000
-        low = low & ~(0b11 << 62) | 0b10 << 62
-        a, b = f"{high:016x}", f"{low:016x}"
-        return f"{a[:8]}-{a[8:12]}-{a[12:]}-{b[:4]}-{b[4:]}"
+        return str(uuid.UUID(int=high << 64 | low, version=4))

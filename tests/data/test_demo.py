@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
 import pytest
 import yaml
 
-from data.generator.demo import (
-    SPAN,
-    demo_fleet,
-    generate,
-    main,
-    usage_csv,
-    write_history,
-    write_manifests,
-)
-from data.generator.objects import objects_text
-from hpabatch.errors import EXIT_UNREADABLE, UsageError
+from benchmarks.fleet.demo import END, generate, usage_csv
+from benchmarks.fleet.demo_objects import objects_text
+from benchmarks.fleet.demo_workloads import demo_fleet
 from hpabatch.history.reader import History, open_history
+from tests.data.laws import assert_lawful
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "data" / "demo"
 MIB = 1 << 20
-END = datetime(2026, 10, 8, tzinfo=UTC)
 MOST_BYTES = 4_000_000
 
 # A queue, a container's metric, one that goes to zero, memory that grows, an invalid one.
@@ -37,7 +27,7 @@ SMALL = tuple(
     for work in demo_fleet()
     if work.name in {"webhooks", "checkout", "thumbnails", "sessions", "settlement"}
 )
-PART = replace(SPAN, part=3.0)
+PART_HOURS = 3.0
 
 
 @pytest.fixture(scope="module")
@@ -48,20 +38,18 @@ def demo() -> History:
 @pytest.fixture(scope="module")
 def part() -> dict[str, pl.DataFrame]:
     """Return the first hours of some workloads, made anew."""
-    return generate(SMALL, span=PART)
+    return generate(SMALL, hours=PART_HOURS)
 
 
 # -- determinism
 
 
 @pytest.mark.compiled
-def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, part: dict[str, pl.DataFrame]) -> None:
-    write_history(part, tmp_path / "a")
-    write_history(generate(SMALL[::-1], span=PART), tmp_path / "b")
-    files = sorted(p.name for p in (tmp_path / "a").iterdir())
-    assert len(files) == 8
-    for file in files:
-        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+def test_a_workload_depends_on_no_other(part: dict[str, pl.DataFrame]) -> None:
+    again = generate(SMALL[::-1], hours=PART_HOURS)
+    assert len(part) == 8
+    assert part.keys() == again.keys()
+    assert all(frame.equals(again[table]) for table, frame in part.items())
 
 
 @pytest.mark.compiled
@@ -87,27 +75,13 @@ def test_the_committed_demo_is_what_the_generator_makes(
 
 @pytest.mark.compiled
 def test_another_seed_gives_other_data(part: dict[str, pl.DataFrame]) -> None:
-    other = generate(SMALL[:1], seed=1, span=replace(SPAN, part=0.25))["pod_metrics"]
+    other = generate(SMALL[:1], seed=1, hours=0.25)["pod_metrics"]
     same = part["pod_metrics"].join(other, on=["uid", "container", "ts", "cpu_milli"], how="semi")
     assert other.height > 0
     assert same.height < other.height
 
 
-def test_a_fleet_must_be_named_uniquely() -> None:
-    for fleet in ((), SMALL[:1] * 2):
-        with pytest.raises(UsageError, match="each with its own name"):
-            generate(fleet)
-
-
 # -- the files beside it
-
-
-def test_the_committed_manifests_are_what_the_generator_makes(tmp_path: Path) -> None:
-    write_manifests(demo_fleet(), tmp_path)
-    folder = ROOT / "data" / "demo-manifests"
-    assert sorted(p.name for p in folder.iterdir()) == sorted(p.name for p in tmp_path.iterdir())
-    for path in tmp_path.iterdir():
-        assert path.read_text() == (folder / path.name).read_text()
 
 
 def test_the_committed_objects_and_csv_are_those_of_the_history(demo: History) -> None:
@@ -119,8 +93,7 @@ def test_the_committed_objects_and_csv_are_those_of_the_history(demo: History) -
         "PodDisruptionBudget",
     ]  # fmt: skip
     hpas = [item for item in items if item["kind"] == "HorizontalPodAutoscaler"]
-    tables = {name: demo.read(name) for name in ("pods", "scales")}
-    assert objects_text(demo_fleet(), tables, hpas, END) == text
+    assert objects_text(demo_fleet(), demo.read("pods"), hpas, END) == text
     assert usage_csv(demo.read("pod_metrics"), END) == (ROOT / "data" / "usage.csv").read_text()
 
 
@@ -183,7 +156,8 @@ def test_the_readme_tells_rows_sizes_and_faults(demo: History) -> None:
     text = (ROOT / "data" / "README.md").read_text()
     for table in demo.tables:
         size = demo.files[table][0].stat().st_size
-        assert f"| `{table}` | {demo.read(table).height:,} | {size:,} |" in text
+        rows = pl.scan_parquet(DEMO / f"{table}.parquet").select(pl.len()).collect().item()
+        assert f"| `{table}` | {rows:,} | {size:,} |" in text
     faults = {f"| `{w.namespace}/{w.name}` | {w.fault} |" for w in demo_fleet() if w.fault}
     assert len(faults) == 12
     assert faults == {line for line in text.splitlines() if line.startswith("| `") and "/" in line}
@@ -221,19 +195,8 @@ def test_behaviors_differ(demo: History) -> None:
     assert {"20m", "0"} <= {side.get("tolerance") for side in sides}
 
 
-def test_lives_are_consistent(demo: History) -> None:
-    pods = demo.read("pods")
-    assert pods["uid"].n_unique() == pods.height
-    for earlier, later in pairwise(["created", "started", "deletion_requested", "gone"]):
-        assert (pods[earlier] <= pods[later]).all()
-    samples = demo.read("pod_metrics").join(pods, on="uid", suffix="_pod")
-    assert samples.height == demo.read("pod_metrics").height
-    assert (samples["ts"] > samples["started"]).all()
-    assert samples.select((pl.col("ts") < pl.col("gone")).fill_null(value=True).all()).item()
-    assert (samples["pod"] == samples["pod_pod"]).all()
-    assert set(demo.read("pod_requests")["uid"]) == set(pods["uid"])
-    kinds = demo.read("pod_requests")["kind"].unique().to_list()
-    assert sorted(kinds) == ["app", "init", "sidecar"]
+def test_it_keeps_the_laws_of_generated_fleets(demo: History) -> None:
+    assert_lawful({name: pl.scan_parquet(DEMO / f"{name}.parquet") for name in demo.tables})
 
 
 def test_names_are_a_clusters(demo: History) -> None:
@@ -244,16 +207,12 @@ def test_names_are_a_clusters(demo: History) -> None:
     assert numbered == [f"sessions-{k}" for k in range(9)]
     revisions = pods.filter(pl.col("target") == "frontend")["owner"].unique()
     assert revisions.len() == 4
-    selectors = dict(demo.read("scales").select("target", "selector").unique().iter_rows())
-    for target, text in pods.select("target", "labels").iter_rows():
-        wanted = dict(part.split("=") for part in selectors[target].split(","))
-        assert wanted.items() <= json.loads(text).items()
 
 
-def test_the_whole_cluster_has_a_gap(demo: History) -> None:
-    last = demo.read("pod_metrics").filter(pl.col("ts") >= datetime(2026, 10, 7, tzinfo=UTC))
-    hour = last["ts"].dt.hour().cast(pl.Int64())
-    missing = set(range(1440)) - set(hour * 60 + last["ts"].dt.minute())
+def test_the_whole_cluster_has_a_gap() -> None:
+    samples = pl.scan_parquet(DEMO / "pod_metrics.parquet").select("ts").unique()
+    last = samples.filter(pl.col("ts") >= datetime(2026, 10, 7, tzinfo=UTC)).collect()["ts"]
+    missing = set(range(1440)) - set(last.dt.hour().cast(pl.Int64()) * 60 + last.dt.minute())
     assert missing == {13 * 60 + 37 + i for i in range(6)}
 
 
@@ -306,24 +265,3 @@ def test_api_was_edited(demo: History) -> None:
     assert rows["generation"].to_list() == [1, 2]
     assert rows["valid_to"].to_list() == [rows["valid_from"][1], None]
     assert sizes(demo, "api").max() > 8  # type: ignore[operator]
-
-
-# -- the command line
-
-
-@pytest.mark.parametrize(
-    ("extra", "message"),
-    [(["--seed", "-1"], "--seed must not be negative"), ([], "cannot write")],
-)
-def test_the_command_refuses(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    extra: list[str],
-    message: str,
-) -> None:
-    tables = {"controller": pl.read_parquet(DEMO / "controller.parquet")}
-    monkeypatch.setattr("data.generator.demo.generate", lambda fleet, seed: tables)
-    (tmp_path / "file").write_text("")
-    assert main(["--out", str(tmp_path / "file"), *extra]) == EXIT_UNREADABLE
-    assert message in capsys.readouterr().err

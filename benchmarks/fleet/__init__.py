@@ -1,0 +1,1 @@
+"""Generated fleets: large ones drawn from a seed, and the demo."""

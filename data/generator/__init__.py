@@ -1,1 +1,0 @@
-"""Generator of the demo data: `python -m data.generator.demo`."""

@@ -1,1 +1,0 @@
-"""Synthetic histories of large fleets."""

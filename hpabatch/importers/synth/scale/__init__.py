@@ -1,1 +1,0 @@
-"""Synthetic histories of any size, from a seed."""
