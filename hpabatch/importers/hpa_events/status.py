@@ -12,9 +12,10 @@ from typing import Any, Final
 import polars as pl
 
 from hpabatch.history.store.storage import temporary_root
+from hpabatch.importers.common.continued import is_new
+from hpabatch.importers.common.work import disk_errors
 from hpabatch.importers.hpa_events.lives import compact_json
 from hpabatch.importers.hpa_events.seen import ScaleSighting, instant_ms
-from hpabatch.importers.table.work import disk_errors
 from hpabatch.model.objects.encode_status import encode_status
 from hpabatch.model.objects.hpa import HPAStatus
 
@@ -75,10 +76,7 @@ class ScaleStore:
         frame = pl.DataFrame(self._rows, schema=SCALES, orient="row")
         frame = frame.sort([*_TARGET, "ts"], maintain_order=True)
         frame = frame.unique([*_TARGET, "ts"], keep="last", maintain_order=True)
-        same = pl.all_horizontal(
-            pl.col(name).eq_missing(pl.col(name).shift(1)) for name in (*_TARGET, *_SAID)
-        )
-        return frame.filter(~same)
+        return frame.filter(is_new(_TARGET, _SAID))
 
     def decisions(self) -> pl.DataFrame:
         """Return the requested sizes with their users (`DECISIONS`), sorted."""

@@ -21,7 +21,6 @@ from hpabatch.history.atomic import atomic_path
 from hpabatch.importers.prometheus.reading.gauges import Gauge
 from hpabatch.importers.prometheus.reading.reader import Reader
 from hpabatch.importers.prometheus.reading.window_fleet import Fleet
-from hpabatch.importers.table.input import read_again
 from hpabatch.importers.table.request import TableRequest
 from hpabatch.importers.table.run import ImportResult as TableResult
 from hpabatch.importers.table.run import import_table
@@ -139,7 +138,7 @@ def import_rows(
         out=str(out),
         work=str(folder),
     )
-    return import_table(request, read_again, progress)
+    return import_table(request, progress)
 
 
 def _table_map(columns: list[str]) -> dict[str, object]:

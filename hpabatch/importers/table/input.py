@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from hpabatch.history.files import read_regular
+from hpabatch.importers.common.objects import load_hpas
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.files import TableFile, digest_files, find_files, open_parts
-from hpabatch.importers.table.hpas import load_hpas
 from hpabatch.importers.table.map import TableMap
 from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.request import TableRequest
-from hpabatch.importers.table.runs import ReadPart, read_part
-from hpabatch.importers.table.work import disk_errors
 from hpabatch.inputs.cluster_objects import read_objects
 from hpabatch.model.objects.encode import spec_to_json
 
@@ -40,43 +36,6 @@ class TableInput:
     def paths(self) -> list[Path]:
         """The files, each once."""
         return list(dict.fromkeys(part.path for part in self.parts))
-
-
-class ReadParts(Protocol):
-    """Has the parts of an input read.
-
-    It gets the digest of each file, a folder to keep parts in, and a function for the number of
-    rows read so far.
-    """
-
-    def __call__(  # noqa: D102
-        self,
-        found: TableInput,
-        digests: Mapping[Path, str],
-        folder: Path,
-        tell: Callable[[int], None],
-        /,
-    ) -> list[ReadPart]: ...
-
-
-def read_again(
-    found: TableInput,
-    digests: Mapping[Path, str],
-    folder: Path,
-    tell: Callable[[int], None],
-) -> list[ReadPart]:
-    """Read all parts, whatever an interrupted run has read of them: for small inputs."""
-    del digests
-    parts: list[ReadPart] = []
-    for part in found.parts:
-        place = folder / f"read-{part.number:05d}"
-        with disk_errors(folder):
-            shutil.rmtree(place, ignore_errors=True)
-            place.mkdir()
-        record = read_part(part, found.table, place, lambda rows: None)
-        parts.append(ReadPart.of(place, record))
-        tell(sum(other.tally.read for other in parts))
-    return parts
 
 
 def open_input(request: TableRequest) -> TableInput:

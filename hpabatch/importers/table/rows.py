@@ -20,11 +20,11 @@ from hpabatch.history.columns import MEMORY_BYTES_MAX
 from hpabatch.history.expressions.compiler import compile_condition
 from hpabatch.history.expressions.conditions import evaluate, quoted
 from hpabatch.history.polars_errors import BROKEN, first_line
+from hpabatch.importers.common.units import QUANTITY, quantities, whole
 from hpabatch.importers.table.files import TableFile
 from hpabatch.importers.table.map import MAX_REPLICAS, TIME_COLUMN, Level, TableMap
 from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.time import time_ms
-from hpabatch.importers.table.units import QUANTITY, quantities, whole
 from hpabatch.importers.table.unpivot import Pivot
 from hpabatch.importers.table.values import Source
 from hpabatch.inputs.documents import show

@@ -1,9 +1,8 @@
 """Import of a CSV or Parquet table: a row per pod, or per workload with a number of replicas.
 
-The input is read once, in parts, into sorted runs in a work folder; who reads the parts is up to
-the caller (`jobs.table`). Groups of neighbouring workloads are then written, each as one part of
-the store. An interrupted import is started again with the same arguments: what was read and written
-is kept.
+The input is read once, in parts, into sorted runs in a work folder. Groups of neighbouring
+workloads are then written, each as one part of the store. An interrupted import is started again
+with the same arguments: what was read and written is kept.
 """
 
 from __future__ import annotations
@@ -12,18 +11,20 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from hpabatch.errors import RefusedError
 from hpabatch.history.store.replace import has_replaced
 from hpabatch.history.store.storage import temporary_root
-from hpabatch.importers.objects import Disagreements, context_rows
-from hpabatch.importers.table.claims import claim_rows, import_name, while_unreplaced
+from hpabatch.importers.common.claims import claim_rows, import_name, while_unreplaced
+from hpabatch.importers.common.objects import Disagreements, context_rows
+from hpabatch.importers.common.sink import Progress, Sink
+from hpabatch.importers.common.work import check_work, locked, work_folder
 from hpabatch.importers.table.earlier import (
     joined_lives,
     joined_pods,
@@ -31,18 +32,21 @@ from hpabatch.importers.table.earlier import (
     wider_spans,
     with_next,
 )
-from hpabatch.importers.table.files import (
-    digest_file,
-)
-from hpabatch.importers.table.groups import Figures, Sink, import_group, keep_result, kept_result
+from hpabatch.importers.table.files import digest_file
+from hpabatch.importers.table.groups import import_group, keep_result, kept_result
 from hpabatch.importers.table.hpas import hpa_rows, in_store
-from hpabatch.importers.table.input import ReadParts, TableInput, digest_input, open_input
+from hpabatch.importers.table.input import TableInput, digest_input, open_input
 from hpabatch.importers.table.keyed import Keyed
 from hpabatch.importers.table.map import Level
-from hpabatch.importers.table.pods import GroupResult, metric_conflicts, without_duplicates
+from hpabatch.importers.table.pods import (
+    Figures,
+    GroupResult,
+    metric_conflicts,
+    without_duplicates,
+)
 from hpabatch.importers.table.request import TableRequest
 from hpabatch.importers.table.rows import dropped_lines
-from hpabatch.importers.table.runs import ReadPart, ahead
+from hpabatch.importers.table.runs import ahead, read_parts
 from hpabatch.importers.table.scales import (
     first_sizes,
     guesses_provenance,
@@ -52,12 +56,11 @@ from hpabatch.importers.table.scales import (
 )
 from hpabatch.importers.table.spill import GROUP_ROWS, Spill, spill_of
 from hpabatch.importers.table.strict import check_entries, check_metrics, told_lacking
-from hpabatch.importers.table.work import locked, work_folder
 from hpabatch.importers.table.workloads import unsized_rows
 from hpabatch.model.printable import counted
 
 if TYPE_CHECKING:
-    from hpabatch.history.store.append import StoreWriter
+    pass
 
 READ_SHARE = 0.6
 """Share of reading in the work, for progress."""
@@ -67,12 +70,6 @@ _MUCH: Final = 0.1
 
 _UNSIZED = "no replicas, nor did an earlier row of the workload say any"
 _CONFLICT = "rows of one time and pod (or namespace) say different values of a metric"
-
-
-class Progress(Protocol):
-    """Gets what is being done and how much of the whole is done, 0 to 1."""
-
-    def __call__(self, message: str, share: float, /) -> None: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +104,6 @@ class ImportResult:
 
 def import_table(
     request: TableRequest,
-    read: ReadParts,
     progress: Progress = lambda message, share: None,
     group_rows: int = GROUP_ROWS,
 ) -> ImportResult:
@@ -115,7 +111,6 @@ def import_table(
 
     Args:
         request: its options.
-        read: has the parts of the input read.
         progress: gets what is being done.
         group_rows: rows that are held in memory at once, about.
 
@@ -124,48 +119,43 @@ def import_table(
         RefusedError: no row is left, rows are faulty under `strict`, an HPA is not valid, or the
             store has rows of the same workloads and time, and not `replace`.
     """
+    if request.work is not None and request.out is not None:
+        check_work(request.work, request.out)
     found = open_input(request)
-    digests = {path: digest_file(path) for path in found.paths}
-    digest = digest_input(found, digests)
-
-    def job(folder: Path, store: StoreWriter | None) -> _Job:
-        def read_into(tell: Callable[[int], None]) -> list[ReadPart]:
-            return read(found, digests, folder, tell)
-
-        return _Job(found, digest, folder, Sink(store), read_into, progress)
-
+    digest = digest_input(found, {path: digest_file(path) for path in found.paths})
     if request.out is None:
         with tempfile.TemporaryDirectory(prefix="hpabatch-import-", dir=temporary_root()) as name:
-            return job(Path(name), None).run(request.strict, group_rows)
+            job = _Job(found, digest, Path(name), Sink(None), progress)
+            return job.run(request.strict, group_rows)
     from hpabatch.history.store.append import open_writer
 
     folder = work_folder(request.out, digest[:16], request.work)
     store = open_writer(request.out, begin=False)
     with locked(folder, store):
-        own = job(folder, store)
+        job = _Job(found, digest, folder, Sink(store), progress)
         if found.table.hpas.given or found.table.beside is not None:
             # A store whose HPAs cannot be read is refused before the reading, which may take hours.
-            own.sink.stored_hpas()
-        if own.is_complete:
-            result = _nothing_to_do(own)
+            job.sink.stored("hpas")
+        if job.sink.has_part(f"{job.name}/end"):
+            result = _nothing_to_do(found)
         else:
-            result = own.run(request.strict, group_rows, request.replace)
+            result = job.run(request.strict, group_rows, request.replace)
         shutil.rmtree(folder, ignore_errors=True)
     return result
 
 
-def _nothing_to_do(job: _Job) -> ImportResult:
+def _nothing_to_do(found: TableInput) -> ImportResult:
     """Return the result of an import that an earlier run completed."""
     return ImportResult(
-        files=tuple(map(str, job.found.paths)),
+        files=tuple(map(str, found.paths)),
         rows_read=0,
         rows_excluded=0,
         dropped={},
         duplicates=0,
         written={},
         workloads=pl.DataFrame(schema={"cluster": pl.String}),
-        assumed=job.table.assumed,
-        understood=tuple(job.table.describe()),
+        assumed=found.table.assumed,
+        understood=tuple(found.table.describe()),
         warnings=("these files were imported with this map before: nothing was written",),
     )
 
@@ -174,17 +164,10 @@ class _Job:
     """One run of an import."""
 
     def __init__(
-        self,
-        found: TableInput,
-        digest: str,
-        folder: Path,
-        sink: Sink,
-        read: Callable[[Callable[[int], None]], list[ReadPart]],
-        progress: Progress,
+        self, found: TableInput, digest: str, folder: Path, sink: Sink, progress: Progress
     ) -> None:
         self.found = found
         self.table = found.table
-        self.read = read
         self.name = import_name(f"table/{digest[:16]}", sink.store)
         self.folder = folder
         self.sink = sink
@@ -193,11 +176,6 @@ class _Job:
         self.told = Disagreements()
         self.workloads = self.spans = pl.DataFrame()
         self.resumed = 0
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether an earlier run wrote everything."""
-        return self.sink.has_part(f"{self.name}/end")
 
     def run(self, strict: bool, group_rows: int, replace: bool = False) -> ImportResult:
         """Read, write and tell."""
@@ -209,9 +187,9 @@ class _Job:
         self.spans = wider_spans(self.sink, self.name, spill.spans)
         lives, sizes = [], []
         for number, rows in self._groups(spill):
-            result, figures = self._group(number, rows, spill)
-            self.figures.add(figures)
-            self.told.merge(figures.told)
+            result = self._group(number, rows, spill)
+            self.figures.add(result.figures)
+            self.told.merge(result.figures.told)
             lives.append(result.lives)
             sizes.append(result.sizes)
             done = (number + 1) / spill.groups
@@ -264,7 +242,8 @@ class _Job:
             share = min(1.0, rows / total) * READ_SHARE
             self.progress(f"reading: {rows:,} of {about}{total:,} rows, {rate:,.0f} rows/s", share)
 
-        spill = spill_of(self.read(tell), self.table, self.folder, group_rows)
+        read = read_parts(parts, self.table, self.folder, tell)
+        spill = spill_of(read, self.table, self.folder, group_rows)
         unmatched = check_metrics(self.table, parts, spill.tally)
         if not spill.rows:
             nothing = "no row fulfils `where`"
@@ -309,7 +288,7 @@ class _Job:
     def _part(self, number: int) -> str:
         return f"{self.name}/{number:05d}"
 
-    def _group(self, number: int, rows: Keyed | None, spill: Spill) -> tuple[GroupResult, Figures]:
+    def _group(self, number: int, rows: Keyed | None, spill: Spill) -> GroupResult:
         """Write a group, or take what an earlier run kept of it."""
         part = self._part(number)
         if rows is None:
@@ -320,9 +299,9 @@ class _Job:
             # Its intermediate files are lost: compute it again, to nowhere.
             return import_group(spill.read_group(number), self.spans, self.table, Sink(None), part)
         held = while_unreplaced(self.name)
-        found = import_group(rows, self.spans, self.table, self.sink, part, held, self._joined)
-        keep_result(self.folder, number, *found)
-        return found
+        result = import_group(rows, self.spans, self.table, self.sink, part, held, self._joined)
+        keep_result(self.folder, number, result)
+        return result
 
     def _replaced(self, workloads: pl.DataFrame) -> pl.DataFrame | None:
         """Return the workloads if their rows took the place of others, else None."""
@@ -353,9 +332,9 @@ class _Job:
             context = context_rows(beside.objects, hpas, spill.spans)
         named = hpas  # (one that the store has already is an HPA of the workload, too)
         if not hpas.is_empty():
-            hpas = in_store(hpas, self.sink.stored_hpas(), self._replaced(spill.workloads))
+            hpas = in_store(hpas, self.sink.stored("hpas"), self._replaced(spill.workloads))
         stored = joined_sizes(self.sink, changes, workloads, self.table.lives.ran_before_ms)
-        with self.sink.part(f"{self.name}/end", while_unreplaced(self.name)) as figures:
+        with self.sink.part(f"{self.name}/end", while_unreplaced(self.name)) as written:
             self.sink.add("pods", others)
             self.sink.add("scales", scales_table(stored, beside))
             self.sink.add("hpas", hpas)
@@ -364,7 +343,7 @@ class _Job:
             if self.table.guessed:
                 guesses = guesses_provenance(spill.workloads, self.table.guessed, beside)
                 self.sink.add("provenance", guesses)
-        self.figures.add(figures)
+        self.figures.add(Figures(written=dict(written)))
         return summarize_workloads(lives, changes, named), unused
 
 

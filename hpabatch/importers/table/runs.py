@@ -7,20 +7,25 @@ files: the rows, with numbers in place of names, and the names by number.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
+import msgspec
 import numpy as np
 import polars as pl
 
+import hpabatch
+from hpabatch._json import decode_json
+from hpabatch.history.atomic import atomic_folder
+from hpabatch.history.files import read_small
+from hpabatch.importers.common.work import disk_errors
 from hpabatch.importers.table.files import TableFile, read_chunks
 from hpabatch.importers.table.keyed import Keyed, merge, split_names
 from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.rows import KEY, POD_KEY, WORKLOAD_KEY, Tally, clean_rows
-from hpabatch.importers.table.work import disk_errors
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -30,6 +35,8 @@ RUN_BYTES = 40 << 20
 
 _READERS = 2
 _ROW_GROUP = 1 << 15
+_RECORD = "record.json"
+_MADE_BY = f"hpabatch {hpabatch.__version__}, polars {pl.__version__}"
 _COUNTED = ("rows", "sized", "first", "last")
 
 
@@ -66,13 +73,58 @@ class ReadPart:
     tally: Tally
     runs: Sequence[Run]
 
-    @classmethod
-    def of(cls, folder: Path, record: Mapping[str, Any]) -> ReadPart:
-        """Return the part that `read_part` has left in a folder."""
-        counted = Counter(record["dropped"]), Counter(record["metrics"])
-        first = {reason: (seq, place) for reason, (seq, place) in record["first"].items()}
-        tally = Tally(record["read"], record["excluded"], *counted, first)
-        return cls(tally, [Run(folder / _run_name(k)) for k in range(record["runs"])])
+
+class _Record(msgspec.Struct):
+    """Record of a part that was read: the versions that read it, its files' sizes, its counts."""
+
+    made_by: str
+    files: dict[str, int]
+    read: int
+    excluded: int
+    dropped: dict[str, int]
+    metrics: dict[str, int]
+    first: dict[str, tuple[int, str]]
+
+
+def read_parts(
+    parts: Sequence[TableFile], table: TableMap, folder: Path, progress: Callable[[int], None]
+) -> list[ReadPart]:
+    """Write the runs of all parts into a folder; what is there of an interrupted run stays.
+
+    `progress` gets the number of rows read so far.
+
+    Raises:
+        HistoryError: a file is broken or does not fit the map.
+        UsageError: the folder cannot be written.
+    """
+    found: list[ReadPart] = []
+    done = 0
+    for part in parts:
+        place = folder / f"read-{part.number:05d}"
+        read = _kept_part(place)
+        if read is None:
+            with atomic_folder(place, lambda former: True) as fresh:
+                _read_part(part, table, fresh, lambda rows, before=done: progress(before + rows))
+            read = _kept_part(place)
+            assert read is not None, "it was just written"
+        found.append(read)
+        done += read.tally.read
+        progress(done)
+    return found
+
+
+def _kept_part(place: Path) -> ReadPart | None:
+    """Return the part in a folder; None: it is not whole, or another version's."""
+    try:
+        record = decode_json(read_small(place / _RECORD), _Record)
+        sizes = {name: (place / name).stat().st_size for name in record.files}
+    except (OSError, ValueError):
+        return None
+    if record.made_by != _MADE_BY or sizes != record.files:
+        return None
+    counted = Counter(record.dropped), Counter(record.metrics)
+    tally = Tally(record.read, record.excluded, *counted, record.first)
+    return ReadPart(tally, [Run(place / _run_name(k)) for k in range(len(sizes) // 2)])
 
 
 def key_columns(table: TableMap) -> list[str]:
@@ -80,35 +132,21 @@ def key_columns(table: TableMap) -> list[str]:
     return [*(POD_KEY if table.level is Level.pod else WORKLOAD_KEY)[:-1], "kind"]
 
 
-def read_part(
+def _read_part(
     part: TableFile, table: TableMap, folder: Path, progress: Callable[[int], None]
-) -> dict[str, Any]:
-    """Write the runs of a part into a folder; return its counts, as plain values.
-
-    `progress` gets the number of rows read so far.
-
-    Raises:
-        HistoryError: the file is broken or does not fit the map.
-        UsageError: the folder cannot be written.
-    """
-    tally, count = Tally(), 0
-    for pieces in _collected(part, table, tally, progress):
-        rows, keys = _sorted_run(pieces)
-        run = Run(folder / _run_name(count))
-        with disk_errors(folder):
+) -> None:
+    tally = Tally()
+    with disk_errors(folder):
+        for number, pieces in enumerate(_collected(part, table, tally, progress)):
+            rows, keys = _sorted_run(pieces)
+            run = Run(folder / _run_name(number))
             rows.write_parquet(
                 run.path, compression="lz4", row_group_size=_ROW_GROUP, statistics=False
             )
             keys.write_parquet(run.keys, compression="lz4", row_group_size=_ROW_GROUP)
-        count += 1
-    return {
-        "runs": count,
-        "read": tally.read,
-        "excluded": tally.excluded,
-        "dropped": dict(tally.dropped),
-        "metrics": dict(tally.metrics),
-        "first": tally.first,
-    }
+        sizes = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
+        record = _Record(_MADE_BY, sizes, **asdict(tally))
+        (folder / _RECORD).write_bytes(msgspec.json.encode(record))
 
 
 def _run_name(number: int) -> str:

@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 
 from hpabatch.errors import RefusedError
+from hpabatch.importers.common.work import disk_errors
 from hpabatch.importers.table.keyed import Keyed, merge
 from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.rows import Tally, key_rank
 from hpabatch.importers.table.runs import ReadPart, Run, key_columns
-from hpabatch.importers.table.work import disk_errors
 from hpabatch.model.printable import counted
 
 GROUP_ROWS = 1 << 19

@@ -15,12 +15,12 @@ from typing import Final
 import polars as pl
 
 from hpabatch.errors import HistoryError
+from hpabatch.importers.common.work import disk_errors
 from hpabatch.importers.table.files import TableFile
 from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.objects import DEFAULT_CONTAINER
 from hpabatch.importers.table.rows import Tally
 from hpabatch.importers.table.spill import Spill
-from hpabatch.importers.table.work import disk_errors
 from hpabatch.inputs.documents import MistakesError, show
 from hpabatch.model.printable import counted
 from hpabatch.model.suggestions import did_you_mean, near_path

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from hpabatch.errors import HistoryError, RefusedError, UnfinishedError, UsageError
 from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.catalog import LogEntry
+from hpabatch.importers.common.work import locked, work_folder
 from hpabatch.importers.table import groups as table_groups
 from hpabatch.importers.table import spill as table_spill
 from hpabatch.importers.table.hpas import in_store
 from hpabatch.importers.table.pods import GroupResult
 from hpabatch.importers.table.runs import Run
-from hpabatch.importers.table.work import locked, work_folder
 from tests.effort import effort
 from tests.importers.tables import (
     BEGIN_S,
@@ -268,7 +268,7 @@ def test_two_equal_imports_at_once_are_refused(tmp_path: Path) -> None:
 def test_a_killed_import_leaves_no_lock(tmp_path: Path) -> None:
     code = (
         "import os, sys; from pathlib import Path\n"
-        "from hpabatch.importers.table.work import locked\n"
+        "from hpabatch.importers.common.work import locked\n"
         "with locked(Path(sys.argv[1])): os._exit(9)"
     )
     folder = tmp_path / "work"

@@ -17,7 +17,7 @@ from hpabatch.history.columns import AFTER_MS
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.compact import compact
-from hpabatch.importers.table import groups as table_groups
+from hpabatch.importers.common import sink
 from hpabatch.importers.table.run import ImportResult
 from tests.importers.tables import (
     BEGIN_S,
@@ -184,7 +184,7 @@ def test_begin_and_end_are_cut(tmp_path: Path) -> None:
 def test_a_replacement_killed_in_the_middle_goes_on(tmp_path: Path, at: int) -> None:
     load(tmp_path, usage([0, 1]))
     new = usage([0, 1], cpu=0.4)
-    real, calls = table_groups.Sink.part, []
+    real, calls = sink.Sink.part, []
 
     def stop(*arguments: object, **more: object) -> object:
         calls.append(1)
@@ -193,7 +193,7 @@ def test_a_replacement_killed_in_the_middle_goes_on(tmp_path: Path, at: int) -> 
         return real(*arguments, **more)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_groups.Sink, "part", stop)
+        patch.setattr(sink.Sink, "part", stop)
         with pytest.raises(KilledError):
             load(tmp_path, new, replace=True)
     if at > 1:
@@ -208,7 +208,7 @@ def test_a_replacement_killed_in_the_middle_goes_on(tmp_path: Path, at: int) -> 
 @pytest.mark.parametrize("at", [2, 3, 5, 6])
 def test_an_import_that_is_replaced_while_it_runs_ends(tmp_path: Path, at: int) -> None:
     """Calls: the claim, four groups, the end."""
-    real, calls = table_groups.Sink.part, []
+    real, calls = sink.Sink.part, []
     out, new = str(tmp_path / "store"), usage([0, 1], cpu=0.4)
 
     def part(*arguments: object, **more: object) -> object:
@@ -218,7 +218,7 @@ def test_an_import_that_is_replaced_while_it_runs_ends(tmp_path: Path, at: int) 
         return real(*arguments, **more)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_groups.Sink, "part", part)
+        patch.setattr(sink.Sink, "part", part)
         with pytest.raises(RefusedError, match="took the place of this one"):
             load(tmp_path / "old", usage([0, 1]), out=out)
     assert len(calls) > 6
@@ -336,7 +336,7 @@ def test_a_killed_import_goes_on_without_its_work_folder(tmp_path: Path, at: int
         for hour in (0, 2):
             append(folder, texts[hour])
     append(tmp_path / "whole", texts[1])
-    real, calls = table_groups.Sink.part, []
+    real, calls = sink.Sink.part, []
 
     def stop(*arguments: object, **more: object) -> object:
         calls.append(1)
@@ -345,7 +345,7 @@ def test_a_killed_import_goes_on_without_its_work_folder(tmp_path: Path, at: int
         return real(*arguments, **more)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_groups.Sink, "part", stop)
+        patch.setattr(sink.Sink, "part", stop)
         with pytest.raises(KilledError):
             append(tmp_path, texts[1])
     (work,) = tmp_path.glob(".history.import-*")

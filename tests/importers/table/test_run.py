@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.store.compact import compact
+from hpabatch.importers.common import sink
+from hpabatch.importers.common.work import work_folder
 from hpabatch.importers.table import files as table_files
-from hpabatch.importers.table import groups as table_groups
 from hpabatch.importers.table import run as table
 from hpabatch.importers.table import runs as table_runs
 from hpabatch.importers.table.run import ImportResult
-from hpabatch.importers.table.work import work_folder
-from hpabatch.jobs import table as jobs
 from tests.effort import effort
 from tests.importers.tables import (
     BEGIN_S,
@@ -137,9 +136,9 @@ def bytes_of(out: Path) -> dict[str, bytes]:
 
 STOPS: list[tuple[object, str, int, bool]] = [
     (table_runs, "_sorted_run", 2, False),
-    (jobs, "read_part", 2, False),
-    (table_groups.Sink, "add", 1, False),
-    (table_groups.Sink, "add", 14, True),
+    (table_runs, "_read_part", 2, False),
+    (sink.Sink, "add", 1, False),
+    (sink.Sink, "add", 14, True),
     (table, "keep_result", 1, True),
     (table, "keep_result", 2, True),
     (table, "scales_table", 1, True),

@@ -11,10 +11,10 @@ import pytest
 
 from hpabatch.errors import UsageError
 from hpabatch.history.store.storage import LocalStorage
+from hpabatch.importers.common.work import work_folder
 from hpabatch.importers.table.files import digest_file
 from hpabatch.importers.table.input import digest_input, open_input
 from hpabatch.importers.table.request import TableRequest
-from hpabatch.importers.table.work import work_folder
 from tests.importers.tables import BEGIN_S, POD_MAP, import_table, read_tables, write_csv, write_map
 
 ROWS = "ts,app,pod,cpu,mem\n" + "".join(
