@@ -356,9 +356,8 @@ def _rates(rows: pl.DataFrame) -> pl.Series:
     known = rows.with_row_index("row").filter(pl.col("cpu").is_not_null()).sort([*series, "ts"])
     before = pl.col("cpu").shift(1)
     grown = pl.when(pl.col("cpu") < before).then(pl.col("cpu")).otherwise(pl.col("cpu") - before)
-    found = known.select(
-        "row", rate=pl.when(~is_new(series, ())).then(grown * 1e3 / pl.col("ts").diff())
-    )
+    rate = pl.when(~is_new(series, ())).then(grown * 1e3 / pl.col("ts").diff())
+    found = known.select("row", rate=rate)
     return rows.with_row_index("row").join(found, on="row", how="left", maintain_order="left")[
         "rate"
     ]

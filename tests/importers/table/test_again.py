@@ -16,10 +16,10 @@ from hpabatch.errors import HistoryError, RefusedError, UnfinishedError, UsageEr
 from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.catalog import LogEntry
 from hpabatch.importers.common.work import locked, work_folder
-from hpabatch.importers.table import groups as table_groups
 from hpabatch.importers.table import spill as table_spill
+from hpabatch.importers.table.groups import keep_result
 from hpabatch.importers.table.hpas import in_store
-from hpabatch.importers.table.pods import GroupResult
+from hpabatch.importers.table.pods import Figures, GroupResult
 from hpabatch.importers.table.runs import Run
 from tests.effort import effort
 from tests.importers.tables import (
@@ -315,9 +315,9 @@ def test_a_full_or_absent_work_folder_is_a_sentence(
     with pytest.raises(UsageError, match="No space left on device; make room"):
         import_table([source], path, None)
     frame = pl.DataFrame()
-    result = GroupResult(frame, frame, 0, 0)
+    result = GroupResult(frame, frame, Figures())
     with pytest.raises(UsageError, match="No space left on device"):
-        table_groups.keep_result(tmp_path, 0, result, table_groups.Figures())
+        keep_result(tmp_path, 0, result)
 
 
 def test_lost_intermediate_files_are_a_sentence(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ ROWS = "ts,app,pod,cpu,mem\n" + "".join(
 )
 
 
-PART = "read/tasks/00000"
+PART = "read-00000"
 
 
 @pytest.fixture
@@ -112,13 +112,12 @@ def test_runs_are_on_disk_before_what_says_that_they_are(
 
     monkeypatch.setattr(os, "fsync", watched)
     _, _, work = interrupted(tmp_path)
-    part = work / "read" / "tasks" / "00000"
-    sizes = json.loads((part / "record.json").read_text())["files"]
+    sizes = json.loads((work / PART / "record.json").read_text())["files"]
     assert {"run-00000.parquet", "run-00000.keys.parquet"} == set(sizes)
-    # The folder of the tasks comes last: with the part's final name.
-    named = flushed.index("tasks")
+    # The work folder comes last: with the part's final name.
+    named = flushed.index(work.name)
     assert {*sizes, "record.json"} <= set(flushed[:named])
-    assert any(name.startswith(".00000.") for name in flushed[:named])
+    assert any(name.startswith(f".{PART}.") for name in flushed[:named])
 
 
 @pytest.mark.parametrize(
