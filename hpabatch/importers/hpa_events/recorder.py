@@ -14,14 +14,13 @@ from hpabatch.importers.hpa_events.instants import Instants, Times
 from hpabatch.importers.hpa_events.lives import Deletion, Life, Moment, spec_rows, state_of
 from hpabatch.importers.hpa_events.seen import (
     Act,
-    ScaleSighting,
     Sighting,
     instant_ms,
     is_audit,
     sightings,
     worth_decoding,
 )
-from hpabatch.importers.hpa_events.status import ScaleStore, StatusStore, shown
+from hpabatch.importers.hpa_events.status import StatusStore, shown
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.decode_fields import Severity
 from hpabatch.model.objects.hpa import HPA
@@ -58,14 +57,12 @@ class Recorder:
 
     Attributes:
         remarks: what could not be read or used.
-        statuses, scales: what was seen of these.
-        first_ms, last_ms: the instants of the first and last sighting; None: there was none.
+        statuses: what was seen of these.
+        last_ms: the time of the last sighting; None: there was none.
     """
 
     remarks: Remarks = field(default_factory=Remarks)
     statuses: StatusStore = field(default_factory=StatusStore)
-    scales: ScaleStore = field(default_factory=ScaleStore)
-    first_ms: int | None = None
     last_ms: int | None = None
     _edits: set[tuple[str, str, int, str]] = field(default_factory=set)
     _lives: dict[Place, list[Life]] = field(default_factory=dict)
@@ -83,9 +80,8 @@ class Recorder:
         for document in reader.documents():
             for sighting in self._sightings(document, first=not kind):
                 told += 1
-                if isinstance(sighting, ScaleSighting):
-                    self._span(sighting.at_ms)
-                    self.scales.add(sighting)
+                if isinstance(sighting, int):
+                    self._span(sighting)
                 else:
                     self._see(sighting, instants)
             kind = kind or ("audit log" if is_audit(document.value) else "watch")
@@ -125,7 +121,7 @@ class Recorder:
                 found.add(place)
         return frozenset(found)
 
-    def _sightings(self, document: Document, *, first: bool) -> list[Sighting | ScaleSighting]:
+    def _sightings(self, document: Document, *, first: bool) -> list[Sighting | int]:
         try:
             return list(sightings(document))
         except UnreadableError as error:
@@ -223,7 +219,6 @@ class Recorder:
         self._edits.add(row)
 
     def _span(self, at_ms: int) -> None:
-        self.first_ms = at_ms if self.first_ms is None else min(self.first_ms, at_ms)
         self.last_ms = at_ms if self.last_ms is None else max(self.last_ms, at_ms)
 
 

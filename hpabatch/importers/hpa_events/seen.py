@@ -1,4 +1,4 @@
-"""Sightings of HPAs and scales in the documents of audit logs and recorded watches.
+"""Sightings of HPAs in the documents of audit logs and recorded watches.
 
 Audit logs: audit.k8s.io Event of the stage ResponseComplete (k8s.io/apiserver apis/audit). At the
 level RequestResponse an event holds the object as the server stored it, at Request what was
@@ -27,12 +27,7 @@ _WRITES = ("create", "update", "patch")
 _AUDIT = "audit.k8s.io/"
 _DONE = "ResponseComplete"
 _WATCHED = ("ADDED", "MODIFIED", "DELETED")
-_KINDS: Final = {
-    "deployments": "Deployment",
-    "statefulsets": "StatefulSet",
-    "replicasets": "ReplicaSet",
-    "replicationcontrollers": "ReplicationController",
-}
+_SCALED: Final = ("deployments", "statefulsets", "replicasets", "replicationcontrollers")
 
 Json = dict[str, Any]
 
@@ -71,24 +66,6 @@ class Sighting:
     uid: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleSighting:
-    """The scale of a workload at an instant; None: not recorded.
-
-    `written`: somebody (`user`) asked for a size then.
-    """
-
-    namespace: str
-    kind: str
-    name: str
-    at_ms: int
-    user: str
-    written: bool
-    spec_replicas: int | None = None
-    status_replicas: int | None = None
-    selector: str | None = None
-
-
 def worth_decoding(line: bytes) -> bool:
     """Whether a line of an audit log can be about an HPA or a scale."""
     return HPAS.encode() in line or b'"scale"' in line
@@ -99,8 +76,8 @@ def is_audit(value: Json) -> bool:
     return str(value.get("apiVersion", "")).startswith(_AUDIT)
 
 
-def sightings(document: Document) -> Iterator[Sighting | ScaleSighting]:
-    """Yield the sightings of a document, often none.
+def sightings(document: Document) -> Iterator[Sighting | int]:
+    """Yield the sightings of a document, often none; of a scale only when that was, in ms.
 
     Raises:
         UnreadableError: it is neither of an audit log nor of a watch.
@@ -147,7 +124,7 @@ def _bare(item: Json, received: int | None, place: str) -> Sighting:
     )  # fmt: skip
 
 
-def _audited(event: Json, place: str) -> Iterator[Sighting | ScaleSighting]:
+def _audited(event: Json, place: str) -> Iterator[Sighting | int]:
     about = _object(event, "objectRef")
     code = _object(event, "responseStatus").get("code", 200)
     at_ms = _instant(event.get("requestReceivedTimestamp") or event.get("timestamp"))
@@ -156,7 +133,9 @@ def _audited(event: Json, place: str) -> Iterator[Sighting | ScaleSighting]:
     if event.get("stage", _DONE) != _DONE or failed or tried or at_ms is None:
         return
     if about.get("subresource") == "scale":
-        yield from _scale(event, about, at_ms)
+        is_read = event.get("verb") == "get" and _object(event, "responseObject")
+        if about.get("resource") in _SCALED and (is_read or event.get("verb") in _WRITES):
+            yield at_ms
     elif about.get("resource") == HPAS:
         yield from _audited_hpa(event, about, at_ms, place)
 
@@ -196,33 +175,6 @@ def _deleted(event: Json, namespace: str, name: str, at_ms: int, place: str) -> 
             or ""
         )
         yield Sighting(place, Act.deleted, namespace, name, at_ms, uid=str(uid))
-
-
-def _scale(event: Json, about: Json, at_ms: int) -> Iterator[ScaleSighting]:
-    kind = _KINDS.get(str(about.get("resource")))
-    verb = event.get("verb")
-    if kind is None or verb not in (*_WRITES, "get"):
-        return
-    response = _object(event, "responseObject")
-    asked = _object(event, "requestObject") if verb == "update" else {}
-    found = response if response.get("kind") == "Scale" else asked
-    if verb == "get" and not found:
-        return
-    status = _object(found, "status") if found is response else {}
-    spec = _object(found, "spec")
-    yield ScaleSighting(
-        str(about.get("namespace") or ""), kind, str(about.get("name") or ""), at_ms,
-        str(_object(event, "user").get("username") or ""), verb != "get",
-        # A Scale leaves a size of 0 out.
-        _count(spec, "replicas") if found else None,
-        _count(status, "replicas") if status else None,
-        str(status.get("selector") or "") if status else None,
-    )  # fmt: skip
-
-
-def _count(fields: Json, name: str) -> int | None:
-    value = fields.get(name, 0)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _hpas(value: Json) -> Iterator[Json]:
