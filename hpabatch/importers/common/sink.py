@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from hpabatch.history.schema import table_named
+from hpabatch.history.schema import empty_frame, table_named
 from hpabatch.history.store.shards import StoreHistory
 from hpabatch.history.store.writer import checked_rows
 
@@ -51,9 +51,9 @@ class Sink:
     def stored_of(self, table: str, workloads: pl.DataFrame) -> pl.DataFrame:
         """Return what the store has of workloads (cluster, namespace, target) in a table."""
         if self.store is None:
-            return pl.DataFrame(schema=table_named(table).schema)
+            return empty_frame(table)
         history = StoreHistory(self.store.storage, self.store.refresh())
-        found = [pl.DataFrame(schema=table_named(table).schema)]
+        found = [empty_frame(table)]
         for (cluster,), theirs in workloads.group_by(["cluster"], maintain_order=True):
             places = theirs.select("namespace", "target").rows()
             found.append(history.select(table, str(cluster), places))

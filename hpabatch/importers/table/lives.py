@@ -78,23 +78,23 @@ def pods_table(lives: pl.DataFrame, table: TableMap) -> pl.DataFrame:
     )
 
 
-def states_table(lives: pl.DataFrame) -> pl.DataFrame:
-    """Return the states of pods that are Pending first and Ready from `ready` on."""
-    keys = ["cluster", "namespace", "target", "uid"]
-    pending = lives.filter(pl.col("ready") > pl.col("created")).select(
-        *keys,
-        ts="created",
+def pending_states(lives: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of `pod_states`: Pending from the pods' creation on."""
+    return lives.select(
+        *("cluster", "namespace", "target", "uid"),
+        ts=pl.col("created").cast(TIME),
         phase=pl.lit("Pending"),
         ready=pl.lit("False"),
-        last_transition="created",
+        last_transition=pl.col("created").cast(TIME),
     )
-    running = lives.select(
-        *keys,
-        ts=pl.max_horizontal("ready", "created"),
+
+
+def states_table(lives: pl.DataFrame) -> pl.DataFrame:
+    """Return the states of pods that are Pending first and Ready from `ready` on."""
+    running = pending_states(lives).with_columns(
+        ts=pl.max_horizontal(lives["ready"], lives["created"]).cast(TIME),
         phase=pl.lit("Running"),
         ready=pl.lit("True"),
-        last_transition="ready",
+        last_transition=lives["ready"].cast(TIME),
     )
-    return pl.concat([pending, running]).with_columns(
-        pl.col("ts").cast(TIME), pl.col("last_transition").cast(TIME)
-    )
+    return pl.concat([pending_states(lives.filter(pl.col("ready") > pl.col("created"))), running])

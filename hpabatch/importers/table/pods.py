@@ -15,6 +15,7 @@ from hpabatch.importers.table.lives import (
     LIFE,
     PLACE,
     SIZE,
+    pending_states,
     pod_uid,
     pods_table,
     states_table,
@@ -253,15 +254,8 @@ def _states(rows: pl.DataFrame, lives: pl.DataFrame) -> pl.DataFrame:
         ready=pl.when("ready").then(pl.lit("True")).otherwise(pl.lit("False")),
         last_transition="ts",
     )
-    pending = lives.select(
-        *keys,
-        ts="created",
-        phase=pl.lit("Pending"),
-        ready=pl.lit("False"),
-        last_transition="created",
-    )
-    both = pl.concat([pending, changes]).unique([*keys, "ts"], keep="last", maintain_order=True)
-    return both.with_columns(pl.col("ts").cast(TIME), pl.col("last_transition").cast(TIME))
+    both = pl.concat([pending_states(lives), changes.cast({"ts": TIME, "last_transition": TIME})])
+    return both.unique([*keys, "ts"], keep="last", maintain_order=True)
 
 
 def recorded_sizes(rows: pl.DataFrame) -> pl.DataFrame:

@@ -67,8 +67,8 @@ class Tally:
 
     read: int = 0
     excluded: int = 0
-    dropped: Counter[str] = field(default_factory=Counter)
-    metrics: Counter[str] = field(default_factory=Counter)
+    dropped: dict[str, int] = field(default_factory=Counter)
+    metrics: dict[str, int] = field(default_factory=Counter)
     first: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def add(self, other: Tally) -> None:

@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -46,7 +47,6 @@ from hpabatch.importers.table.pods import (
 )
 from hpabatch.importers.table.request import TableRequest
 from hpabatch.importers.table.rows import dropped_lines
-from hpabatch.importers.table.runs import ahead, read_parts
 from hpabatch.importers.table.scales import (
     first_sizes,
     guesses_provenance,
@@ -54,7 +54,7 @@ from hpabatch.importers.table.scales import (
     summarize_workloads,
     workload_sizes,
 )
-from hpabatch.importers.table.spill import GROUP_ROWS, Spill, spill_of
+from hpabatch.importers.table.spill import GROUP_ROWS, Spill, ahead, read_spill
 from hpabatch.importers.table.strict import check_entries, check_metrics, told_lacking
 from hpabatch.importers.table.workloads import unsized_rows
 from hpabatch.model.printable import counted
@@ -203,10 +203,15 @@ class _Job:
             warnings.append(
                 f"{counted(self.figures.conflicts, 'value')}: {_CONFLICT}: the last one counts"
             )
-        dropped = spill.tally.dropped + Counter({_UNSIZED: self.figures.unsized})
+        dropped = Counter(spill.tally.dropped) + Counter({_UNSIZED: self.figures.unsized})
         fit = spill.tally.read - spill.tally.excluded
-        if sum(dropped.values()) > _MUCH * fit:
-            warnings.insert(0, _much_dropped(sum(dropped.values()), fit))
+        left_out = sum(dropped.values())
+        if left_out > _MUCH * fit:
+            warnings.insert(
+                0,
+                f"{left_out:,} of {counted(fit, 'row')} ({left_out / fit:.0%}) are left out, for "
+                "the reasons below: check the map and the first of these rows",
+            )
         if self.figures.duplicates:
             repeated = counted(self.figures.duplicates, "row")
             warnings.append(f"{repeated} with the key of a later row: the last one counts")
@@ -242,8 +247,7 @@ class _Job:
             share = min(1.0, rows / total) * READ_SHARE
             self.progress(f"reading: {rows:,} of {about}{total:,} rows, {rate:,.0f} rows/s", share)
 
-        read = read_parts(parts, self.table, self.folder, tell)
-        spill = spill_of(read, self.table, self.folder, group_rows)
+        spill = read_spill(parts, self.table, self.folder, group_rows, tell)
         unmatched = check_metrics(self.table, parts, spill.tally)
         if not spill.rows:
             nothing = "no row fulfils `where`"
@@ -271,9 +275,10 @@ class _Job:
             if self.table.level is Level.workload:
                 faults[_UNSIZED] += unsized_rows(single)
         if sum(faults.values()):
+            reasons = [f"{count:,} {reason}" for reason, count in faults.most_common() if count]
             raise RefusedError(
                 f"{sum(faults.values()):,} of {counted(spill.tally.read, 'row')} faulty and "
-                f"--strict is on: {_reasons(faults)}; nothing is written"
+                f"--strict is on: {', '.join(reasons)}; nothing is written"
             )
 
     def _groups(self, spill: Spill) -> Iterator[tuple[int, Keyed | None]]:
@@ -299,20 +304,10 @@ class _Job:
             # Its intermediate files are lost: compute it again, to nowhere.
             return import_group(spill.read_group(number), self.spans, self.table, Sink(None), part)
         held = while_unreplaced(self.name)
-        result = import_group(rows, self.spans, self.table, self.sink, part, held, self._joined)
+        joined = partial(joined_pods, self.sink, workloads=self.workloads)
+        result = import_group(rows, self.spans, self.table, self.sink, part, held, joined)
         keep_result(self.folder, number, result)
         return result
-
-    def _replaced(self, workloads: pl.DataFrame) -> pl.DataFrame | None:
-        """Return the workloads if their rows took the place of others, else None."""
-        store = self.sink.store
-        if store is None or not has_replaced(store.snapshot.parts, self.name):
-            return None
-        return workloads
-
-    def _joined(self, pods: pl.DataFrame) -> pl.DataFrame:
-        """Return rows of `pods` of a group, joined with those of the store."""
-        return joined_pods(self.sink, pods, self.workloads)
 
     def _finish(
         self, lives: pl.DataFrame, sizes: pl.DataFrame, spill: Spill
@@ -332,7 +327,10 @@ class _Job:
             context = context_rows(beside.objects, hpas, spill.spans)
         named = hpas  # (one that the store has already is an HPA of the workload, too)
         if not hpas.is_empty():
-            hpas = in_store(hpas, self.sink.stored("hpas"), self._replaced(spill.workloads))
+            store = self.sink.store
+            replaced = store is not None and has_replaced(store.snapshot.parts, self.name)
+            own = spill.workloads if replaced else None
+            hpas = in_store(hpas, self.sink.stored("hpas"), own)
         stored = joined_sizes(self.sink, changes, workloads, self.table.lives.ran_before_ms)
         with self.sink.part(f"{self.name}/end", while_unreplaced(self.name)) as written:
             self.sink.add("pods", others)
@@ -345,14 +343,3 @@ class _Job:
                 self.sink.add("provenance", guesses)
         self.figures.add(Figures(written=dict(written)))
         return summarize_workloads(lives, changes, named), unused
-
-
-def _much_dropped(dropped: int, of: int) -> str:
-    return (
-        f"{dropped:,} of {counted(of, 'row')} ({dropped / of:.0%}) are left out, for the reasons "
-        "below: check the map and the first of these rows"
-    )
-
-
-def _reasons(counts: Counter[str]) -> str:
-    return ", ".join(f"{count:,} {reason}" for reason, count in counts.most_common() if count)

@@ -115,7 +115,7 @@ def _names(table: TableMap, spill: Spill, deep: bool) -> set[str]:
         return found
     columns = ["namespace", "target", "container"]
     if table.level is Level.pod:
-        with disk_errors(spill.runs[0].path.parents[1]):
+        with disk_errors(spill.folder):
             frames = [
                 pl.scan_parquet(run.keys, glob=False).select(columns).unique().collect()
                 for run in spill.runs

@@ -20,7 +20,7 @@ from hpabatch.importers.table import spill as table_spill
 from hpabatch.importers.table.groups import keep_result
 from hpabatch.importers.table.hpas import in_store
 from hpabatch.importers.table.pods import Figures, GroupResult
-from hpabatch.importers.table.runs import Run
+from hpabatch.importers.table.spill import Run
 from tests.effort import effort
 from tests.importers.tables import (
     BEGIN_S,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hpabatch.importers.table.runs import ahead
+from hpabatch.importers.table.spill import ahead
 
 
 @pytest.mark.parametrize("workers", [1, 3])

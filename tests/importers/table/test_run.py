@@ -18,7 +18,7 @@ from hpabatch.importers.common import sink
 from hpabatch.importers.common.work import work_folder
 from hpabatch.importers.table import files as table_files
 from hpabatch.importers.table import run as table
-from hpabatch.importers.table import runs as table_runs
+from hpabatch.importers.table import spill as table_spill
 from hpabatch.importers.table.run import ImportResult
 from tests.effort import effort
 from tests.importers.tables import (
@@ -72,7 +72,7 @@ def test_any_grouping_and_chunks_give_what_plain_python_gives(
     frame = pod_frame(seed, 120)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table_files, "CHUNK_ROWS", chunk)
-        patch.setattr(table_runs, "RUN_BYTES", chunk * 80)
+        patch.setattr(table_spill, "RUN_BYTES", chunk * 80)
         result, tables = run_import(folder, merged(POD_MAP, HPAS), frame, group_rows=group_rows)
     samples = tables["pod_metrics"]
     found = zip(samples["pod"], seconds(samples, "ts"), samples["cpu_milli"], strict=True)
@@ -135,8 +135,8 @@ def bytes_of(out: Path) -> dict[str, bytes]:
 
 
 STOPS: list[tuple[object, str, int, bool]] = [
-    (table_runs, "_sorted_run", 2, False),
-    (table_runs, "_read_part", 2, False),
+    (table_spill, "_sorted_run", 2, False),
+    (table_spill, "_read_part", 2, False),
     (sink.Sink, "add", 1, False),
     (sink.Sink, "add", 14, True),
     (table, "keep_result", 1, True),
