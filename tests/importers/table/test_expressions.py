@@ -8,9 +8,7 @@ import polars as pl
 import pytest
 
 from hpabatch.errors import HistoryError, UsageError
-from hpabatch.importers.table import files as table_files
 from hpabatch.importers.table.decode import read_map
-from hpabatch.model.expressions.parser import parse_expression
 from tests.importers.tables import BEGIN_S, POD_MAP, merged, run_import, write_map
 
 ACROSS = [
@@ -30,22 +28,6 @@ ACROSS = [
     "CORR(a, b)",
     "a > AVG(b)",
 ]
-ROW_BY_ROW = [
-    "'Len'",
-    "1 + 1",
-    "Len + Agg",
-    "CASE WHEN a LIKE 'x%' THEN 'Agg' ELSE b || 'x' END",
-    "a IN ('x', 'y')",
-    "COALESCE(a, b, 'Over')",
-    "GREATEST(a, b) - LEAST(a, b)",
-    "SPLIT_PART(a, '-', 1)",
-    "CAST(c AS DOUBLE) / 60",
-    "a IS NOT NULL AND NOT (b > 2 OR c BETWEEN 1 AND 3)",
-    "REGEXP_LIKE(a, 'x')",
-    "ROUND(c / 60, 2)",
-    "SUBSTR(a, 1, 3)",
-    "NULLIF(a, 'x')",
-]
 
 
 @pytest.mark.parametrize("text", ACROSS)
@@ -53,11 +35,6 @@ def test_what_looks_at_other_rows_is_refused(tmp_path: Path, text: str) -> None:
     for said in ({"where": text}, {"columns": {"cpu": {"column": None, "sql": text}}}):
         with pytest.raises(UsageError, match=r"is not an expression: expected a function of one r"):
             read_map(write_map(tmp_path, merged(POD_MAP, said)))
-
-
-@pytest.mark.parametrize("text", ROW_BY_ROW)
-def test_what_is_computed_row_by_row_is_taken(text: str) -> None:
-    parse_expression(text)
 
 
 def test_types_are_checked_at_the_first_rows(tmp_path: Path) -> None:
@@ -70,23 +47,6 @@ def test_types_are_checked_at_the_first_rows(tmp_path: Path) -> None:
     for key, told in refused.items():
         with pytest.raises(HistoryError, match=told + ".*; write CAST.*columns of a CSV are strin"):
             run_import(tmp_path, merged(POD_MAP, {key: said[key]}), row)
-
-
-def test_any_pieces_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = pl.DataFrame(
-        {
-            "ts": [BEGIN_S + k for k in range(20)], "app": "web", "pod": "web-1",
-            "cpu": [float(k) for k in range(20)], "mem": 1,
-        }
-    )  # fmt: skip
-    said = merged(POD_MAP, {"columns": {"cpu": {"column": None, "sql": "cpu * 2 + 1"}}})
-    found = []
-    for rows in (1 << 17, 3):
-        monkeypatch.setattr(table_files, "CHUNK_ROWS", rows)
-        folder = tmp_path / str(rows)
-        folder.mkdir()
-        found.append(run_import(folder, said, frame)[1]["pod_metrics"]["cpu_milli"].to_list())
-    assert found[0] == found[1] == [(2 * k + 1) * 1000 for k in range(20)]
 
 
 def test_a_column_of_any_name_can_be_used(tmp_path: Path) -> None:
