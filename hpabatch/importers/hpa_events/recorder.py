@@ -17,6 +17,7 @@ from hpabatch.importers.hpa_events.seen import (
     Sighting,
     instant_ms,
     is_audit,
+    object_of,
     sightings,
     worth_decoding,
 )
@@ -137,7 +138,10 @@ class Recorder:
         if sighting.object is None:
             if sighting.act is not Act.reported and sighting.at_ms is not None:
                 self._span(sighting.at_ms)
-                self._edit(sighting, sighting.at_ms)
+                row = (sighting.namespace, sighting.name, sighting.at_ms, sighting.act.value)
+                if row not in self._edits:
+                    self.remarks.count("writes of HPAs of which only the time is recorded")
+                self._edits.add(row)
             return
         hpa = self._decoded(sighting)
         if hpa is None:
@@ -186,19 +190,18 @@ class Recorder:
     def _life(self, sighting: Sighting) -> Life:
         lives = self._lives.setdefault((sighting.namespace, sighting.name), [])
         uid = sighting.uid
-        found = _of_uid(lives, uid)
-        if found is None:
-            found = _newest(lives)
-            # It may be one whose uid was not recorded, or is not recorded now.
-            if found is None or (uid and found.uid) or self._is_gone(sighting, found):
-                found = Life(uid)
-                lives.append(found)
-            found.uid = found.uid or uid
-        return found
-
-    def _is_gone(self, sighting: Sighting, life: Life) -> bool:
-        known = self._deleted((sighting.namespace, sighting.name))
-        return life.end(known, 1 << 62) is not None
+        same = next((life for life in lives if uid and life.uid == uid), None)
+        if same is not None:
+            return same
+        seen = [life for life in lives if life.moments]
+        newest = max(seen, key=lambda life: life.moments[-1].at_ms, default=None)
+        deletions = self._deleted((sighting.namespace, sighting.name))
+        # It may be one whose uid was not recorded, or is not recorded now.
+        if newest is None or (uid and newest.uid) or newest.end(deletions, 1 << 62) is not None:
+            newest = Life(uid)
+            lives.append(newest)
+        newest.uid = newest.uid or uid
+        return newest
 
     def _gone(self, sighting: Sighting, instants: Instants) -> None:
         at_ms = instants.gone(sighting)
@@ -212,30 +215,11 @@ class Recorder:
         everything = self._deletions.get((place[0], ""), [])
         return [*self._deletions.get(place, []), *everything]
 
-    def _edit(self, sighting: Sighting, at_ms: int) -> None:
-        row = (sighting.namespace, sighting.name, at_ms, sighting.act.value)
-        if row not in self._edits:
-            self.remarks.count("writes of HPAs of which only the time is recorded")
-        self._edits.add(row)
-
     def _span(self, at_ms: int) -> None:
         self.last_ms = at_ms if self.last_ms is None else max(self.last_ms, at_ms)
 
 
-def _of_uid(lives: list[Life], uid: str) -> Life | None:
-    return next((life for life in lives if uid and life.uid == uid), None)
-
-
-def _newest(lives: list[Life]) -> Life | None:
-    return max(
-        (life for life in lives if life.moments),
-        key=lambda life: life.moments[-1].at_ms,
-        default=None,
-    )
-
-
 def _version(sighting: Sighting) -> int:
     """Return the resourceVersion of an object as a number, 0 where it is none."""
-    metadata = (sighting.object or {}).get("metadata")
-    text = metadata.get("resourceVersion", "") if isinstance(metadata, dict) else ""
+    text = object_of(sighting.object or {}, "metadata").get("resourceVersion")
     return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() else 0

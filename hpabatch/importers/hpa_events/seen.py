@@ -117,7 +117,7 @@ def _watched(value: Json, place: str) -> Iterator[Sighting]:
 
 
 def _bare(item: Json, received: int | None, place: str) -> Sighting:
-    metadata = _object(item, "metadata")
+    metadata = object_of(item, "metadata")
     return Sighting(
         place, Act.seen, str(metadata.get("namespace") or "default"),
         str(metadata.get("name") or ""), received, item, uid=str(metadata.get("uid") or ""),
@@ -125,15 +125,15 @@ def _bare(item: Json, received: int | None, place: str) -> Sighting:
 
 
 def _audited(event: Json, place: str) -> Iterator[Sighting | int]:
-    about = _object(event, "objectRef")
-    code = _object(event, "responseStatus").get("code", 200)
+    about = object_of(event, "objectRef")
+    code = object_of(event, "responseStatus").get("code", 200)
     at_ms = _instant(event.get("requestReceivedTimestamp") or event.get("timestamp"))
     failed = isinstance(code, int) and code >= 400
     tried = "dryRun=" in str(event.get("requestURI", ""))
     if event.get("stage", _DONE) != _DONE or failed or tried or at_ms is None:
         return
     if about.get("subresource") == "scale":
-        is_read = event.get("verb") == "get" and _object(event, "responseObject")
+        is_read = event.get("verb") == "get" and object_of(event, "responseObject")
         if about.get("resource") in _SCALED and (is_read or event.get("verb") in _WRITES):
             yield at_ms
     elif about.get("resource") == HPAS:
@@ -143,15 +143,15 @@ def _audited(event: Json, place: str) -> Iterator[Sighting | int]:
 def _audited_hpa(event: Json, about: Json, at_ms: int, place: str) -> Iterator[Sighting]:
     verb, status = event.get("verb"), about.get("subresource") == "status"
     namespace, name = str(about.get("namespace") or ""), str(about.get("name") or "")
-    response = _object(event, "responseObject")
+    response = object_of(event, "responseObject")
     if verb in ("delete", "deletecollection"):
         yield from _deleted(event, namespace, name, at_ms, place)
     elif verb in _WRITES:
         act = Act.reported if status else Act.created if verb == "create" else Act.edited
         stored = response.get("kind") == KIND
-        asked = _object(event, "requestObject")
+        asked = object_of(event, "requestObject")
         found = response if stored else asked if asked.get("kind") == KIND else None
-        metadata = _object(found or {}, "metadata")
+        metadata = object_of(found or {}, "metadata")
         name = name or str(metadata.get("name") or "")
         if name:  # else a generated one that is not recorded
             uid = str(metadata.get("uid") or about.get("uid") or "")
@@ -162,7 +162,7 @@ def _audited_hpa(event: Json, about: Json, at_ms: int, place: str) -> Iterator[S
 
 def _deleted(event: Json, namespace: str, name: str, at_ms: int, place: str) -> Iterator[Sighting]:
     """Yield one deletion, those of a list, or (name "") that of all HPAs of a namespace."""
-    response = _object(event, "responseObject")
+    response = object_of(event, "responseObject")
     items = list(_hpas(response))
     if items and not name:
         for item in items:
@@ -170,8 +170,8 @@ def _deleted(event: Json, namespace: str, name: str, at_ms: int, place: str) -> 
             yield Sighting(place, Act.deleted, found.namespace, found.name, at_ms, uid=found.uid)
     elif name or "elector=" not in str(event.get("requestURI", "")):
         uid = (
-            _object(response, "details").get("uid")
-            or _object(response, "metadata").get("uid")
+            object_of(response, "details").get("uid")
+            or object_of(response, "metadata").get("uid")
             or ""
         )
         yield Sighting(place, Act.deleted, namespace, name, at_ms, uid=str(uid))
@@ -198,7 +198,8 @@ def _hpas(value: Json) -> Iterator[Json]:
             yield {"apiVersion": version, "kind": KIND, **item}
 
 
-def _object(value: Mapping[str, Any], name: str) -> Json:
+def object_of(value: Mapping[str, Any], name: str) -> Json:
+    """Return a member that is an object, an empty one in place of any other."""
     found = value.get(name)
     return found if isinstance(found, dict) else {}
 

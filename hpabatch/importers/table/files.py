@@ -11,7 +11,7 @@ import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
@@ -292,14 +292,6 @@ def digest_file(path: Path) -> str:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise HistoryError(broken_file(path, error)) from None
-
-
-def digest_files(files: Mapping[Path, str]) -> str:
-    """Return a digest of names and all bytes: the same files give the same parts."""
-    digest = hashlib.sha256()
-    for path, found in files.items():
-        digest.update(f"{path.name}\0{found}\0".encode())
-    return digest.hexdigest()
 
 
 def read_chunks(file: TableFile, table: TableMap) -> Iterator[tuple[int, pl.DataFrame]]:

@@ -7,6 +7,7 @@ with the same arguments: what was read and written is kept.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
 import time
@@ -15,17 +16,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from hpabatch.errors import RefusedError
+from hpabatch.history.files import read_regular
 from hpabatch.history.store.replace import has_replaced
 from hpabatch.history.store.storage import temporary_root
 from hpabatch.importers.common.claims import claim_rows, import_name, while_unreplaced
-from hpabatch.importers.common.objects import Disagreements, context_rows
+from hpabatch.importers.common.objects import Disagreements, context_rows, load_hpas
 from hpabatch.importers.common.sink import Progress, Sink
 from hpabatch.importers.common.work import check_work, locked, work_folder
+from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.earlier import (
     joined_lives,
     joined_pods,
@@ -33,12 +36,12 @@ from hpabatch.importers.table.earlier import (
     wider_spans,
     with_next,
 )
-from hpabatch.importers.table.files import digest_file
+from hpabatch.importers.table.files import TableFile, digest_file, find_files, open_parts
 from hpabatch.importers.table.groups import import_group, keep_result, kept_result
 from hpabatch.importers.table.hpas import hpa_rows, in_store
-from hpabatch.importers.table.input import TableInput, digest_input, open_input
 from hpabatch.importers.table.keyed import Keyed
-from hpabatch.importers.table.map import Level
+from hpabatch.importers.table.map import Level, TableMap
+from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.pods import (
     Figures,
     GroupResult,
@@ -57,10 +60,15 @@ from hpabatch.importers.table.scales import (
 from hpabatch.importers.table.spill import GROUP_ROWS, Spill, ahead, read_spill
 from hpabatch.importers.table.strict import check_entries, check_metrics, told_lacking
 from hpabatch.importers.table.workloads import unsized_rows
+from hpabatch.inputs.cluster_objects import read_objects
+from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.printable import counted
 
 if TYPE_CHECKING:
     pass
+
+READER_VERSION = 4
+"""Raise it when the same input and map give other rows: what was imported before is then redone."""
 
 READ_SHARE = 0.6
 """Share of reading in the work, for progress."""
@@ -83,15 +91,17 @@ class ImportResult:
     """
 
     files: tuple[str, ...]
-    rows_read: int
-    rows_excluded: int
-    dropped: dict[str, int]
-    duplicates: int
-    written: dict[str, int]
-    workloads: pl.DataFrame
     assumed: tuple[str, ...]
+    understood: tuple[tuple[str, str], ...]
     warnings: tuple[str, ...]
-    understood: tuple[tuple[str, str], ...] = ()
+    rows_read: int = 0
+    rows_excluded: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+    duplicates: int = 0
+    written: dict[str, int] = field(default_factory=dict)
+    workloads: pl.DataFrame = field(
+        default_factory=lambda: pl.DataFrame(schema={"cluster": pl.String})
+    )
     resumed: int = 0
     first: dict[str, pl.DataFrame] = field(default_factory=dict)
     details: tuple[str, ...] = ()
@@ -100,6 +110,46 @@ class ImportResult:
     def left_out(self) -> list[str]:
         """Return a line for each reason for which rows were dropped."""
         return dropped_lines(self.dropped, self.places)
+
+
+@dataclass(frozen=True, slots=True)
+class TableInput:
+    """What an import reads: the map, the files cut into parts, and a digest of all that matters."""
+
+    table: TableMap
+    parts: tuple[TableFile, ...]
+    digest: str
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files, each once."""
+        return list(dict.fromkeys(part.path for part in self.parts))
+
+
+def open_input(request: TableRequest) -> TableInput:
+    """Return the input that a request names: the same one, under other folders, has one digest.
+
+    Raises:
+        UsageError, HistoryError: something cannot be read.
+    """
+    assert request.map is not None, "the request's check asks for it"
+    beside = Beside(read_objects(request.objects)) if request.objects else None
+    table = read_map(request.map, beside, request.start_ms)
+    parts = open_parts(find_files(request.inputs), table)
+    # Of the map and what it names: lists, manifests and objects.
+    context = hashlib.sha256(read_regular(Path(request.map)))
+    hpas = load_hpas(table.hpas.manifests) if table.hpas.manifests else []
+    specs = [(hpa.namespace, hpa.name, spec_to_json(hpa)) for hpa in hpas]
+    context.update(repr((READER_VERSION, table.requests, table.limits, specs)).encode())
+    if table.time.start_ms is not None:
+        context.update(str(table.time.start_ms).encode())
+    if beside is not None:
+        context.update(beside.objects.digest.encode())
+    files = hashlib.sha256()
+    for path in dict.fromkeys(part.path for part in parts):
+        files.update(f"{path.name}\0{digest_file(path)}\0".encode())
+    whole = f"{context.hexdigest()}{files.hexdigest()}"
+    return TableInput(table, tuple(parts), hashlib.sha256(whole.encode()).hexdigest())
 
 
 def import_table(
@@ -122,53 +172,35 @@ def import_table(
     if request.work is not None and request.out is not None:
         check_work(request.work, request.out)
     found = open_input(request)
-    digest = digest_input(found, {path: digest_file(path) for path in found.paths})
     if request.out is None:
         with tempfile.TemporaryDirectory(prefix="hpabatch-import-", dir=temporary_root()) as name:
-            job = _Job(found, digest, Path(name), Sink(None), progress)
+            job = _Job(found, Path(name), Sink(None), progress)
             return job.run(request.strict, group_rows)
     from hpabatch.history.store.append import open_writer
 
-    folder = work_folder(request.out, digest[:16], request.work)
+    folder = work_folder(request.out, found.digest[:16], request.work)
     store = open_writer(request.out, begin=False)
     with locked(folder, store):
-        job = _Job(found, digest, folder, Sink(store), progress)
+        job = _Job(found, folder, Sink(store), progress)
         if found.table.hpas.given or found.table.beside is not None:
             # A store whose HPAs cannot be read is refused before the reading, which may take hours.
             job.sink.stored("hpas")
         if job.sink.has_part(f"{job.name}/end"):
-            result = _nothing_to_do(found)
+            told = "these files were imported with this map before: nothing was written"
+            result = job.result((told,))
         else:
             result = job.run(request.strict, group_rows, request.replace)
         shutil.rmtree(folder, ignore_errors=True)
     return result
 
 
-def _nothing_to_do(found: TableInput) -> ImportResult:
-    """Return the result of an import that an earlier run completed."""
-    return ImportResult(
-        files=tuple(map(str, found.paths)),
-        rows_read=0,
-        rows_excluded=0,
-        dropped={},
-        duplicates=0,
-        written={},
-        workloads=pl.DataFrame(schema={"cluster": pl.String}),
-        assumed=found.table.assumed,
-        understood=tuple(found.table.describe()),
-        warnings=("these files were imported with this map before: nothing was written",),
-    )
-
-
 class _Job:
     """One run of an import."""
 
-    def __init__(
-        self, found: TableInput, digest: str, folder: Path, sink: Sink, progress: Progress
-    ) -> None:
+    def __init__(self, found: TableInput, folder: Path, sink: Sink, progress: Progress) -> None:
         self.found = found
         self.table = found.table
-        self.name = import_name(f"table/{digest[:16]}", sink.store)
+        self.name = import_name(f"table/{found.digest[:16]}", sink.store)
         self.folder = folder
         self.sink = sink
         self.progress = progress
@@ -176,6 +208,11 @@ class _Job:
         self.told = Disagreements()
         self.workloads = self.spans = pl.DataFrame()
         self.resumed = 0
+
+    def result(self, warnings: tuple[str, ...], **figures: Any) -> ImportResult:
+        """Return a result with what the map and the files say of themselves."""
+        files, understood = tuple(map(str, self.found.paths)), tuple(self.table.describe())
+        return ImportResult(files, self.table.assumed, understood, warnings, **figures)
 
     def run(self, strict: bool, group_rows: int, replace: bool = False) -> ImportResult:
         """Read, write and tell."""
@@ -215,17 +252,14 @@ class _Job:
         if self.figures.duplicates:
             repeated = counted(self.figures.duplicates, "row")
             warnings.append(f"{repeated} with the key of a later row: the last one counts")
-        return ImportResult(
-            files=tuple(map(str, self.found.paths)),
+        return self.result(
+            tuple(warnings),
             rows_read=spill.tally.read,
             rows_excluded=spill.tally.excluded,
             dropped=dict(sorted(dropped.items())),
             duplicates=self.figures.duplicates,
             written=dict(self.figures.written),
             workloads=workloads,
-            assumed=self.table.assumed,
-            warnings=tuple(warnings),
-            understood=tuple(self.table.describe()),
             resumed=self.resumed,
             first=self.sink.first,
             details=tuple(self.told.details()),

@@ -12,9 +12,8 @@ import pytest
 from hpabatch.errors import UsageError
 from hpabatch.history.store.storage import LocalStorage
 from hpabatch.importers.common.work import work_folder
-from hpabatch.importers.table.files import digest_file
-from hpabatch.importers.table.input import digest_input, open_input
 from hpabatch.importers.table.request import TableRequest
+from hpabatch.importers.table.run import open_input
 from tests.importers.tables import BEGIN_S, POD_MAP, import_table, read_tables, write_csv, write_map
 
 ROWS = "ts,app,pod,cpu,mem\n" + "".join(
@@ -76,8 +75,7 @@ def test_a_folder_of_somebody_else_is_refused(
         work_folder("s3://bucket/h", "0" * 64)
     source, path = write_csv(tmp_path, ROWS), write_map(tmp_path, POD_MAP)
     found = open_input(TableRequest(inputs=(source,), map=str(path)))
-    digests = {place: digest_file(place) for place in found.paths}
-    beside = work_folder(tmp_path / "h", digest_input(found, digests))
+    beside = work_folder(tmp_path / "h", found.digest)
     if make is not link:  # (it has been made above)
         make(beside)
         with pytest.raises(UsageError, match=f"{reason}; remove it or name another with --work"):
