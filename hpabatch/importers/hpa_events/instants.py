@@ -74,9 +74,8 @@ class Instants:
         if sighting.at_ms is not None:
             return sighting.at_ms
         inside = _look(sighting.object or {})
-        asked = (
-            instant_ms(object_of(sighting.object or {}, "metadata").get("deletionTimestamp")) or 0
-        )
+        metadata = object_of(sighting.object or {}, "metadata")
+        asked = instant_ms(metadata.get("deletionTimestamp")) or 0
         self._floor = max(self._floor, inside.created, inside.spec, inside.status, asked)
         # Objects name whole seconds, rounded down: what came last came before that second's end.
         return asked or self._floor + 1000
@@ -120,10 +119,8 @@ def _is_new(item: Json) -> bool:
     status = item.get("status")
     if not isinstance(status, dict):
         return True
-    return not any(
-        status.get(name)
-        for name in ("conditions", "currentReplicas", "desiredReplicas", "lastScaleTime")
-    ) and not any(
-        str(name).endswith("/conditions")
-        for name in object_of(item, "metadata").get("annotations") or {}
+    names = ("conditions", "currentReplicas", "desiredReplicas", "lastScaleTime")
+    annotations = object_of(item, "metadata").get("annotations") or {}
+    return not any(status.get(name) for name in names) and not any(
+        str(name).endswith("/conditions") for name in annotations
     )
