@@ -124,11 +124,15 @@ def read_spill(
     """
     spill = Spill(folder)
     for part in parts:
-        place, done = folder / f"read-{part.number:05d}", spill.tally.read
+        place = folder / f"read-{part.number:05d}"
         record = _kept(place)
         if record is None:
+
+            def tell(rows: int, before: int = spill.tally.read) -> None:
+                progress(before + rows)
+
             with atomic_folder(place, lambda former: True) as fresh:
-                record = _read_part(part, table, fresh, lambda rows, at=done: progress(at + rows))
+                record = _read_part(part, table, fresh, tell)
         spill.tally.add(record.tally)
         spill.runs += [Run(place / _run_name(number)) for number in range(len(record.files) // 2)]
         progress(spill.tally.read)
