@@ -95,7 +95,7 @@ def check_groups(file: Path) -> None:
     groups, rows = metadata.num_row_groups, metadata.num_rows
     if groups > MANY_GROUPS and rows < FEW_ROWS * groups:
         raise HistoryError(
-            f"{file} is cut into {groups} row groups of {rows / groups:.3g} rows on average, too "
+            f"{file} is cut into {groups:,} row groups of {rows / groups:.3g} rows on average, too "
             "small to read in reasonable time; write it again with at least 65536 rows in each"
         )
 
