@@ -2,9 +2,9 @@
 
     python -m benchmarks.scale_chaos [--kills 10] [--seed 1]     # some fifteen minutes
 
-Each round starts a replay, a sweep or an import of tables on a Dask cluster of two workers on
+Each round starts a replay or a sweep on a Dask cluster of two workers on
 loopback, kills -9 one process, and gives the command again until it ends well. The result must have
-the bytes of that of one process (a store's after `history compact`).
+the bytes of that of one process.
 """
 
 from __future__ import annotations
@@ -21,23 +21,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from benchmarks.scale_speed import HPABATCH, KEPT, contents, environment, keep
-from hpabatch.history.reader import open_history
 from tests.jobs.dask_cluster import Cluster
 
 RESULT = KEPT / "chaos.json"
 FLEET = ("--hpas", "128", "--pods", "3", "--days", "4", "--step", "1m")
-COMMANDS = ("replay", "import", "sweep")
+COMMANDS = ("replay", "sweep")
 KINDS = ("worker", "scheduler", "command")
-FILES = 8
 TRIES = 5
 
 
 @dataclass
 class Site:
-    """What all rounds use: the inputs, a cluster, and the results of one process."""
+    """What all rounds use: a history, a cluster, and the results of one process."""
 
     place: Path
     cluster: Cluster
@@ -49,12 +45,8 @@ class Site:
 
     def line(self, name: str, out: Path, *more: str) -> list[str]:
         """Return a command line whose output is a folder."""
-        if name == "import":
-            given = ["import", "table", str(self.place / "tables"), "--map"]
-            line = [*given, str(self.place / "map.yaml")]
-        else:
-            line = [name, str(self.history)]
-            line += ["--grid", "max=+1,+2", "--no-fidelity"] if name == "sweep" else []
+        line = [name, str(self.history)]
+        line += ["--grid", "max=+1,+2", "--no-fidelity"] if name == "sweep" else []
         return [HPABATCH, *line, "--out", f"{out}/", *more]
 
     def run(self, name: str, out: Path, *more: str) -> int:
@@ -70,47 +62,21 @@ class Site:
             env=environment(self.place),
         )
 
-    def result(self, name: str, out: Path) -> dict[str, bytes]:
-        """Return the bytes of a result."""
-        if name == "import":
-            subprocess.run([HPABATCH, "history", "compact", str(out)], check=True,
-                           capture_output=True)  # fmt: skip
-        return contents(out)
-
     def at(self) -> tuple[str, str]:
         """Return the options that name the scheduler."""
         return "--scheduler", self.cluster.address
 
 
-def made(place: Path) -> None:
-    """Write the inputs: a history, and the same rows as CSVs with their map."""
+def opened(place: Path) -> Site:
+    """Return a history, a cluster and the results of one process."""
     line = [sys.executable, "-m", "benchmarks.fleet", str(place / "history"), *FLEET]
     subprocess.run(line, check=True, capture_output=True)
-    rows = open_history(place / "history").read("pod_metrics")
-    rows = rows.select("namespace", "target", "pod", "container", "ts", "cpu_milli")
-    (place / "tables").mkdir()
-    each = -(-rows.height // FILES)
-    for k in range(FILES):
-        rows[k * each : (k + 1) * each].write_csv(place / "tables" / f"{k}.csv")
-    columns = {
-        "time": {"column": "ts", "unit": "text"},
-        **{name: name for name in ("namespace", "pod", "container")},
-        "workload": "target",
-        "cpu": {"column": "cpu_milli", "unit": "millicores"},
-    }
-    table = {"level": "pod", "columns": columns, "requests": {"cpu": "1"}}
-    (place / "map.yaml").write_text(yaml.safe_dump(table))
-
-
-def opened(place: Path) -> Site:
-    """Return the inputs, a cluster and the results of one process."""
-    made(place)
     (place / "dask").mkdir()
     site = Site(place, Cluster(place / "dask", env=environment(place)), {})
     for name in COMMANDS:
         out = place / f"{name}-here"
         assert site.run(name, out) == 0, name
-        site.expected[name] = site.result(name, out)
+        site.expected[name] = contents(out)
     return site
 
 
@@ -142,7 +108,7 @@ def one_round(site: Site, kind: str, k: int, when: float) -> tuple[int, bool] | 
     code, runs = running.wait(), 1
     while code and runs < TRIES:
         code, runs = site.run(name, out, *site.at()), runs + 1
-    equal = not code and site.result(name, out) == site.expected[name]
+    equal = not code and contents(out) == site.expected[name]
     verdict = "same bytes" if equal else f"DIFFERS (exit code {code})"
     print(f"{kind} killed after {when:.1f} s of {name}: {runs} runs, {verdict}", flush=True)
     if equal:
@@ -160,7 +126,7 @@ def measure(kills: int, seed: int, place: Path) -> dict[str, Any]:
             shutil.rmtree(out, ignore_errors=True)
             assert site.run(name, out, *site.at()) == 0, name
             seconds[name] = time.monotonic() - began
-        assert site.result(name, out) == site.expected[name], name
+        assert contents(out) == site.expected[name], name
         print(f"{name}: {seconds[name]:.1f} s over Dask", flush=True)
     found: dict[str, Any] = {}
     for kind in KINDS:

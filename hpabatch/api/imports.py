@@ -17,7 +17,6 @@ from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.table import run as table
 from hpabatch.importers.table.propose.run import propose
 from hpabatch.importers.table.request import TableRequest
-from hpabatch.jobs.table import run_import
 from hpabatch.model.printable import counted
 
 
@@ -143,7 +142,7 @@ def import_table(request: TableRequest) -> TableImport | TableMap:
     if request.init:
         found = propose(request.inputs, request.map, request.objects, request.start)
         return TableMap(found.text, found.assumed, request.map)
-    return TableImport(run_import(request), request.out)
+    return TableImport(table.import_table(request), request.out)
 
 
 @options_of(PrometheusRequest, "url")

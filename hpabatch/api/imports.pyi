@@ -115,11 +115,6 @@ def import_table(
     dry_run: bool = False,
     replace: bool = False,
     work: str | PathLike[str] | None = None,
-    workers: int | None = None,
-    scheduler: str | None = None,
-    scheduler_tls: str | PathLike[str] | None = None,
-    scheduler_plain: bool = False,
-    parts: str | PathLike[str] | None = None,
 ) -> TableImport | TableMap:
     """Import any tidy CSV or Parquet into a store; docs/import.md explains the map file.
 

@@ -71,7 +71,7 @@ def open_file(file: Path, spec: Table) -> tuple[pl.Schema, dict[str, str]]:
             f"file has {size}); copy or write it again"
         )
     if footer > LARGE_FOOTER:
-        _check_groups(file)
+        check_groups(file)
     try:
         metadata = pl.read_parquet_metadata(file)
         columns = pl.Schema(pl.read_parquet_schema(file))
@@ -86,7 +86,7 @@ def unreadable(file: Path, table: str, error: OSError) -> HistoryError:
     return HistoryError(f"{file} cannot be read: {error.strerror}; it should hold {table}")
 
 
-def _check_groups(file: Path) -> None:
+def check_groups(file: Path) -> None:
     """Refuse a file with too many row groups for its rows."""
     try:
         metadata = pq.read_metadata(file)
@@ -95,7 +95,7 @@ def _check_groups(file: Path) -> None:
     groups, rows = metadata.num_row_groups, metadata.num_rows
     if groups > MANY_GROUPS and rows < FEW_ROWS * groups:
         raise HistoryError(
-            f"{file} is cut into {groups} row groups of {rows / groups:.3g} rows on average, too "
+            f"{file} is cut into {groups:,} row groups of {rows / groups:.3g} rows on average, too "
             "small to read in reasonable time; write it again with at least 65536 rows in each"
         )
 

@@ -43,13 +43,12 @@ _HELD = re.compile(r"-|/dev/stdin|/(?:dev|proc/self)/fd/[0-9]+", re.ASCII)
 _log = logging.getLogger(__name__)
 
 
-def executor_of(spread: Spread, order: Order, here: Executor = in_this_process) -> Executor:
+def executor_of(spread: Spread, order: Order) -> Executor:
     """Return what does the tasks of a job, by the options of a command.
 
     Args:
         spread: the options.
         order: from which workers plan the job.
-        here: does the tasks where no workers are asked for.
 
     Raises:
         UsageError: a scheduler that cannot be used, or an input that only this process has; called,
@@ -59,7 +58,7 @@ def executor_of(spread: Spread, order: Order, here: Executor = in_this_process) 
     if not spread.is_spread:
 
         def alone(work: Work[Any], folder: JobFolder, tasks: Sequence[Task]) -> Generator[Task]:
-            yield from here(work, folder, tasks)
+            yield from in_this_process(work, folder, tasks)
             _clear_all(folder)
 
         return alone

@@ -162,12 +162,6 @@ def in_this_process(work: Work[T], folder: JobFolder, tasks: Sequence[Task]) -> 
             yield saving.result()
 
 
-def one_by_one(work: Work[T], folder: JobFolder, tasks: Sequence[Task]) -> Generator[Task]:
-    """Do tasks in this thread, for work whose results are written as they come."""
-    for task, result in zip(tasks, work.compute(tasks), strict=True):
-        yield _keep(work, folder, task, result)
-
-
 def _keep(work: Work[T], folder: JobFolder, task: Task, result: T) -> Task:
     with folder.task(task.key) as (place, record):
         record.update(work.save(result, place))

@@ -18,7 +18,7 @@ from hpabatch.cli.app import app
 from hpabatch.errors import UsageError
 from hpabatch.history.store.migrate import migrate
 from hpabatch.history.store.objects import ObjectStorage
-from hpabatch.importers.table.work import work_folder
+from hpabatch.importers.common.work import work_folder
 from tests.cli.histories import MANIFESTS, small
 from tests.history.frames import write_all
 from tests.importers.tables import POD_MAP, import_table, write_map

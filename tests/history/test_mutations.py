@@ -282,7 +282,7 @@ def test_very_many_tiny_row_groups_are_refused(
     assert open_history(root(file)).read("controller").height == 1100
     monkeypatch.setattr(parquet, "LARGE_FOOTER", 1 << 16)
     monkeypatch.setattr(parquet, "MANY_GROUPS", 1000)
-    with pytest.raises(HistoryError, match="is cut into 1100 row groups of 1 rows on average"):
+    with pytest.raises(HistoryError, match="is cut into 1,100 row groups of 1 rows on average"):
         open_history(root(file)).read("controller")
     file.write_bytes(file.read_bytes()[:-80_000] + b"\xee" * 80_000)
     with pytest.raises(HistoryError, match="cut short"):

@@ -11,10 +11,11 @@ import polars as pl
 import yaml
 
 from hpabatch.history.reader import open_history
+from hpabatch.importers.common.sink import Progress
+from hpabatch.importers.table import run as table
 from hpabatch.importers.table.request import TableRequest
-from hpabatch.importers.table.run import ImportResult, Progress
+from hpabatch.importers.table.run import ImportResult
 from hpabatch.importers.table.spill import GROUP_ROWS
-from hpabatch.jobs import table as jobs
 
 BEGIN_S = 1_790_000_000
 
@@ -93,7 +94,7 @@ def import_table(
         **options,
     )
     request.check()
-    return jobs.run_import(request, progress, group_rows)
+    return table.import_table(request, progress, group_rows)
 
 
 def run_import(

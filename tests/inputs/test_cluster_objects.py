@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from hpabatch.errors import UsageError
-from hpabatch.importers.objects import PodRequests
+from hpabatch.importers.common.objects import PodRequests
 from hpabatch.inputs import cluster_objects
 from hpabatch.inputs.cluster_objects import ClusterObjects, read_objects
 from tests.importers.cluster_made import (

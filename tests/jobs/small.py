@@ -15,11 +15,10 @@ from hpabatch.engine.capacity import run as capacities
 from hpabatch.engine.fleet import plan as planning
 from hpabatch.engine.quality.run import Look
 from hpabatch.engine.sweep import run as sweeping
-from hpabatch.importers.table import files
 from hpabatch.jobs import processes
 from hpabatch.jobs.orders import PlannedJob, Values
 
-USE_CASES = ("capacity", "fidelity", "fit", "quality", "replay", "sweep", "table")
+USE_CASES = ("capacity", "fidelity", "fit", "quality", "replay", "sweep")
 
 
 def cut_small(patch: pytest.MonkeyPatch) -> None:
@@ -27,7 +26,6 @@ def cut_small(patch: pytest.MonkeyPatch) -> None:
     first, _ = Look.__init__.__defaults__ or ()
     patch.setattr(sweeping, "HPAS_AT_ONCE", 2)
     patch.setattr(sweeping, "STEPS_AT_ONCE", 2 * 2 * 4 * 135)
-    patch.setattr(files, "PART_ROWS", 100)
     patch.setattr(capacities, "HPAS_AT_ONCE", 1)
     patch.setattr(planning, "SHARD_DECISIONS", 1)
     patch.setattr(Look.__init__, "__defaults__", (first, 1))
@@ -87,6 +85,4 @@ def _plan(name: str, values: Values) -> PlannedJob[Any]:
     return found
 
 
-capacity, fidelity, fit, quality, replay, sweep, table = (
-    partial(_plan, name) for name in USE_CASES
-)
+capacity, fidelity, fit, quality, replay, sweep = (partial(_plan, name) for name in USE_CASES)

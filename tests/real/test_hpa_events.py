@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from hpabatch.importers.hpa_events.run import Events, read_hpa_events
@@ -194,17 +193,11 @@ def _instant_ms(text: str) -> int:
     return (datetime.fromisoformat(text) - EPOCH) // timedelta(milliseconds=1)
 
 
-def test_statuses_and_scales_are_those_of_the_controller(recording: Recording) -> None:
+def test_statuses_are_those_of_the_controller(recording: Recording) -> None:
     events = recording.read("audit.log")
     rows = events.hpa_status
     assert rows.height > 3
-    scaled = events.decisions.filter(pl.col("replicas").is_not_null())
-    assert {3, 4} <= set(scaled["replicas"])
-    assert set(events.scales["selector"]) == {"app=web"}
-    # Each size was decided in a sync whose status names it, the next that is written.
-    for ts, size in scaled.select("ts", "replicas").rows():
-        after = rows.filter(pl.col("ts") >= ts).sort("ts")
-        assert after["desired_replicas"][0] == size
+    assert {3, 4} <= set(rows["desired_replicas"])
     last: Any = json.loads(rows.sort("ts")["current_metrics"].drop_nulls()[-1])
     assert [one["resource"]["name"] for one in last] == ["memory", "cpu"]
     assert "averageUtilization" in last[1]["resource"]["current"]
@@ -214,8 +207,7 @@ def test_statuses_and_scales_are_those_of_the_controller(recording: Recording) -
 def test_log_and_watch_together_say_what_the_log_says(recording: Recording) -> None:
     events = recording.read("audit.log")
     both = recording.read("watch.json", "audit.log", "bare.json")
-    for table in ("hpas", "scales", "decisions"):
-        assert getattr(both, table).equals(getattr(events, table)), table
+    assert both.hpas.equals(events.hpas)
     assert both.hpa_status.equals(events.hpa_status)
 
 

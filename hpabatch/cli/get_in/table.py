@@ -47,7 +47,6 @@ written. Of rows with the same key the last one counts. stdout gets a row per wo
 Into a store that has other rows of the same workloads and time nothing is imported unless --replace
 is given. An interrupted import is continued by the same command. Intermediate files of about the
 input's size lie beside --out (of an object store: in TMPDIR), or below --work, until it is done.
-With --workers or --scheduler other processes or machines read parts of the input (docs/scale.md).
 Pods of which only the number was recorded are made up, and marked as generated.
 
 \b
@@ -110,10 +109,10 @@ def _propose(request: TableRequest, output: Output) -> None:
 
 
 def _import(request: TableRequest) -> ImportResult:
-    from hpabatch.jobs.table import run_import
+    from hpabatch.importers.table.run import import_table
 
     with progress_on_stderr() as progress:
-        return run_import(request, progress)
+        return import_table(request, progress)
 
 
 def _tell(result: ImportResult, out: str | None) -> None:

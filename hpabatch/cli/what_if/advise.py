@@ -143,7 +143,7 @@ class _Run:
     def _import(self, progress: Progress) -> str:
         """Return the history that the table is imported into, in the folder."""
         from hpabatch.importers.table.request import TableRequest
-        from hpabatch.jobs.table import run_import
+        from hpabatch.importers.table.run import import_table
         from hpabatch.report.imported import assumed_line
 
         place = str(self.folder.history)
@@ -154,7 +154,7 @@ class _Run:
             out=place,
             replace=self.replace,
         )
-        found = run_import(request, progress)
+        found = import_table(request, progress)
         tell(found.warnings)
         shown = found.assumed if LEGEND.get() else [assumed_line(found.assumed)]
         for text in filter(None, shown):

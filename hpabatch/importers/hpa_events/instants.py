@@ -8,11 +8,9 @@ bound is known: nothing in a watch is earlier than what was shown before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
-from hpabatch.importers.hpa_events.seen import Act, Json, Sighting, instant_ms
+from hpabatch.importers.hpa_events.seen import Act, Json, Sighting, instant_ms, object_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,8 @@ class Instants:
         if sighting.at_ms is not None:
             return sighting.at_ms
         inside = _look(sighting.object or {})
-        asked = instant_ms(_metadata(sighting.object or {}).get("deletionTimestamp")) or 0
+        metadata = object_of(sighting.object or {}, "metadata")
+        asked = instant_ms(metadata.get("deletionTimestamp")) or 0
         self._floor = max(self._floor, inside.created, inside.spec, inside.status, asked)
         # Objects name whole seconds, rounded down: what came last came before that second's end.
         return asked or self._floor + 1000
@@ -92,8 +91,8 @@ class Instants:
 
 
 def _look(item: Json) -> _Inside:
-    created = instant_ms(_metadata(item).get("creationTimestamp")) or 0
-    entries = _metadata(item).get("managedFields")
+    created = instant_ms(object_of(item, "metadata").get("creationTimestamp")) or 0
+    entries = object_of(item, "metadata").get("managedFields")
     specs, reports = [0], [0]
     for entry in entries if isinstance(entries, list) else ():
         if not isinstance(entry, dict):
@@ -109,13 +108,10 @@ def _look(item: Json) -> _Inside:
     if isinstance(status, dict):
         reports.append(instant_ms(status.get("lastScaleTime")) or 0)
         conditions = status.get("conditions")
-        reports += _transitions(conditions if isinstance(conditions, list) else ())
+        for condition in conditions if isinstance(conditions, list) else ():
+            if isinstance(condition, dict):
+                reports.append(instant_ms(condition.get("lastTransitionTime")) or 0)
     return _Inside(created, max(specs), max(reports))
-
-
-def _transitions(conditions: Iterable[Any]) -> list[int]:
-    known = [one for one in conditions if isinstance(one, dict)]
-    return [instant_ms(one.get("lastTransitionTime")) or 0 for one in known]
 
 
 def _is_new(item: Json) -> bool:
@@ -123,14 +119,8 @@ def _is_new(item: Json) -> bool:
     status = item.get("status")
     if not isinstance(status, dict):
         return True
-    return not any(
-        status.get(name)
-        for name in ("conditions", "currentReplicas", "desiredReplicas", "lastScaleTime")
-    ) and not any(
-        str(name).endswith("/conditions") for name in _metadata(item).get("annotations") or {}
+    names = ("conditions", "currentReplicas", "desiredReplicas", "lastScaleTime")
+    annotations = object_of(item, "metadata").get("annotations") or {}
+    return not any(status.get(name) for name in names) and not any(
+        str(name).endswith("/conditions") for name in annotations
     )
-
-
-def _metadata(item: Json) -> Json:
-    found = item.get("metadata")
-    return found if isinstance(found, dict) else {}

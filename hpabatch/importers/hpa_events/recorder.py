@@ -14,14 +14,14 @@ from hpabatch.importers.hpa_events.instants import Instants, Times
 from hpabatch.importers.hpa_events.lives import Deletion, Life, Moment, spec_rows, state_of
 from hpabatch.importers.hpa_events.seen import (
     Act,
-    ScaleSighting,
     Sighting,
     instant_ms,
     is_audit,
+    object_of,
     sightings,
     worth_decoding,
 )
-from hpabatch.importers.hpa_events.status import ScaleStore, StatusStore, shown
+from hpabatch.importers.hpa_events.status import StatusStore, shown
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.decode_fields import Severity
 from hpabatch.model.objects.hpa import HPA
@@ -58,14 +58,12 @@ class Recorder:
 
     Attributes:
         remarks: what could not be read or used.
-        statuses, scales: what was seen of these.
-        first_ms, last_ms: the instants of the first and last sighting; None: there was none.
+        statuses: what was seen of these.
+        last_ms: the time of the last sighting; None: there was none.
     """
 
     remarks: Remarks = field(default_factory=Remarks)
     statuses: StatusStore = field(default_factory=StatusStore)
-    scales: ScaleStore = field(default_factory=ScaleStore)
-    first_ms: int | None = None
     last_ms: int | None = None
     _edits: set[tuple[str, str, int, str]] = field(default_factory=set)
     _lives: dict[Place, list[Life]] = field(default_factory=dict)
@@ -83,9 +81,8 @@ class Recorder:
         for document in reader.documents():
             for sighting in self._sightings(document, first=not kind):
                 told += 1
-                if isinstance(sighting, ScaleSighting):
-                    self._span(sighting.at_ms)
-                    self.scales.add(sighting)
+                if isinstance(sighting, int):
+                    self._span(sighting)
                 else:
                     self._see(sighting, instants)
             kind = kind or ("audit log" if is_audit(document.value) else "watch")
@@ -125,7 +122,7 @@ class Recorder:
                 found.add(place)
         return frozenset(found)
 
-    def _sightings(self, document: Document, *, first: bool) -> list[Sighting | ScaleSighting]:
+    def _sightings(self, document: Document, *, first: bool) -> list[Sighting | int]:
         try:
             return list(sightings(document))
         except UnreadableError as error:
@@ -141,7 +138,10 @@ class Recorder:
         if sighting.object is None:
             if sighting.act is not Act.reported and sighting.at_ms is not None:
                 self._span(sighting.at_ms)
-                self._edit(sighting, sighting.at_ms)
+                row = (sighting.namespace, sighting.name, sighting.at_ms, sighting.act.value)
+                if row not in self._edits:
+                    self.remarks.count("writes of HPAs of which only the time is recorded")
+                self._edits.add(row)
             return
         hpa = self._decoded(sighting)
         if hpa is None:
@@ -190,19 +190,18 @@ class Recorder:
     def _life(self, sighting: Sighting) -> Life:
         lives = self._lives.setdefault((sighting.namespace, sighting.name), [])
         uid = sighting.uid
-        found = _of_uid(lives, uid)
-        if found is None:
-            found = _newest(lives)
-            # It may be one whose uid was not recorded, or is not recorded now.
-            if found is None or (uid and found.uid) or self._is_gone(sighting, found):
-                found = Life(uid)
-                lives.append(found)
-            found.uid = found.uid or uid
-        return found
-
-    def _is_gone(self, sighting: Sighting, life: Life) -> bool:
-        known = self._deleted((sighting.namespace, sighting.name))
-        return life.end(known, 1 << 62) is not None
+        same = next((life for life in lives if uid and life.uid == uid), None)
+        if same is not None:
+            return same
+        seen = [life for life in lives if life.moments]
+        newest = max(seen, key=lambda life: life.moments[-1].at_ms, default=None)
+        deletions = self._deleted((sighting.namespace, sighting.name))
+        # It may be one whose uid was not recorded, or is not recorded now.
+        if newest is None or (uid and newest.uid) or newest.end(deletions, 1 << 62) is not None:
+            newest = Life(uid)
+            lives.append(newest)
+        newest.uid = newest.uid or uid
+        return newest
 
     def _gone(self, sighting: Sighting, instants: Instants) -> None:
         at_ms = instants.gone(sighting)
@@ -216,31 +215,11 @@ class Recorder:
         everything = self._deletions.get((place[0], ""), [])
         return [*self._deletions.get(place, []), *everything]
 
-    def _edit(self, sighting: Sighting, at_ms: int) -> None:
-        row = (sighting.namespace, sighting.name, at_ms, sighting.act.value)
-        if row not in self._edits:
-            self.remarks.count("writes of HPAs of which only the time is recorded")
-        self._edits.add(row)
-
     def _span(self, at_ms: int) -> None:
-        self.first_ms = at_ms if self.first_ms is None else min(self.first_ms, at_ms)
         self.last_ms = at_ms if self.last_ms is None else max(self.last_ms, at_ms)
-
-
-def _of_uid(lives: list[Life], uid: str) -> Life | None:
-    return next((life for life in lives if uid and life.uid == uid), None)
-
-
-def _newest(lives: list[Life]) -> Life | None:
-    return max(
-        (life for life in lives if life.moments),
-        key=lambda life: life.moments[-1].at_ms,
-        default=None,
-    )
 
 
 def _version(sighting: Sighting) -> int:
     """Return the resourceVersion of an object as a number, 0 where it is none."""
-    metadata = (sighting.object or {}).get("metadata")
-    text = metadata.get("resourceVersion", "") if isinstance(metadata, dict) else ""
+    text = object_of(sighting.object or {}, "metadata").get("resourceVersion")
     return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() else 0

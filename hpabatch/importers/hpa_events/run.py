@@ -1,4 +1,4 @@
-"""Import of audit logs and recorded watches: specs, statuses and sizes of HPAs.
+"""Import of audit logs and recorded watches: specs and statuses of HPAs.
 
 docs/hpa-events.md says how to record them and which timestamps are exact.
 """
@@ -23,24 +23,18 @@ class Events:
 
     Attributes:
         hpas: rows of `hpas` (`recorder.SPECS`).
-        scales: rows of `scales` (`SCALES`), where the size or the selector changed.
-        decisions: a row for each size that a `user` wrote to a scale (`DECISIONS`);
-            replicas null: not recorded.
         edits: writes of HPAs of which only the time is recorded
             (`recorder.EDITS`).
         seen_first: namespace and name of HPAs whose first row begins when they were first seen,
             though they were there before.
-        first_ms, last_ms: the times of the first and last sighting.
+        last_ms: the time of the last sighting; None: there was none.
         warnings: sentences about what could not be read.
         statuses: rows of `hpa_status`; see `StatusStore.rows`.
     """
 
     hpas: pl.DataFrame
-    scales: pl.DataFrame
-    decisions: pl.DataFrame
     edits: pl.DataFrame
     seen_first: frozenset[tuple[str, str]]
-    first_ms: int | None
     last_ms: int | None
     warnings: tuple[str, ...]
     statuses: StatusStore
@@ -67,11 +61,8 @@ def read_hpa_events(paths: Sequence[str | Path]) -> Events:
     hpas = recorder.hpas()
     return Events(
         hpas,
-        recorder.scales.rows(),
-        recorder.scales.decisions(),
         recorder.edits(),
         recorder.seen_first(),
-        recorder.first_ms,
         recorder.last_ms,
         recorder.remarks.all(),
         recorder.statuses,

@@ -1,4 +1,4 @@
-"""Sightings of HPAs and scales in the documents of audit logs and recorded watches.
+"""Sightings of HPAs in the documents of audit logs and recorded watches.
 
 Audit logs: audit.k8s.io Event of the stage ResponseComplete (k8s.io/apiserver apis/audit). At the
 level RequestResponse an event holds the object as the server stored it, at Request what was
@@ -27,12 +27,7 @@ _WRITES = ("create", "update", "patch")
 _AUDIT = "audit.k8s.io/"
 _DONE = "ResponseComplete"
 _WATCHED = ("ADDED", "MODIFIED", "DELETED")
-_KINDS: Final = {
-    "deployments": "Deployment",
-    "statefulsets": "StatefulSet",
-    "replicasets": "ReplicaSet",
-    "replicationcontrollers": "ReplicationController",
-}
+_SCALED: Final = ("deployments", "statefulsets", "replicasets", "replicationcontrollers")
 
 Json = dict[str, Any]
 
@@ -71,24 +66,6 @@ class Sighting:
     uid: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleSighting:
-    """The scale of a workload at an instant; None: not recorded.
-
-    `written`: somebody (`user`) asked for a size then.
-    """
-
-    namespace: str
-    kind: str
-    name: str
-    at_ms: int
-    user: str
-    written: bool
-    spec_replicas: int | None = None
-    status_replicas: int | None = None
-    selector: str | None = None
-
-
 def worth_decoding(line: bytes) -> bool:
     """Whether a line of an audit log can be about an HPA or a scale."""
     return HPAS.encode() in line or b'"scale"' in line
@@ -99,8 +76,8 @@ def is_audit(value: Json) -> bool:
     return str(value.get("apiVersion", "")).startswith(_AUDIT)
 
 
-def sightings(document: Document) -> Iterator[Sighting | ScaleSighting]:
-    """Yield the sightings of a document, often none.
+def sightings(document: Document) -> Iterator[Sighting | int]:
+    """Yield the sightings of a document, often none; of a scale only when that was, in ms.
 
     Raises:
         UnreadableError: it is neither of an audit log nor of a watch.
@@ -140,23 +117,25 @@ def _watched(value: Json, place: str) -> Iterator[Sighting]:
 
 
 def _bare(item: Json, received: int | None, place: str) -> Sighting:
-    metadata = _object(item, "metadata")
+    metadata = object_of(item, "metadata")
     return Sighting(
         place, Act.seen, str(metadata.get("namespace") or "default"),
         str(metadata.get("name") or ""), received, item, uid=str(metadata.get("uid") or ""),
     )  # fmt: skip
 
 
-def _audited(event: Json, place: str) -> Iterator[Sighting | ScaleSighting]:
-    about = _object(event, "objectRef")
-    code = _object(event, "responseStatus").get("code", 200)
+def _audited(event: Json, place: str) -> Iterator[Sighting | int]:
+    about = object_of(event, "objectRef")
+    code = object_of(event, "responseStatus").get("code", 200)
     at_ms = _instant(event.get("requestReceivedTimestamp") or event.get("timestamp"))
     failed = isinstance(code, int) and code >= 400
     tried = "dryRun=" in str(event.get("requestURI", ""))
     if event.get("stage", _DONE) != _DONE or failed or tried or at_ms is None:
         return
     if about.get("subresource") == "scale":
-        yield from _scale(event, about, at_ms)
+        is_read = event.get("verb") == "get" and object_of(event, "responseObject")
+        if about.get("resource") in _SCALED and (is_read or event.get("verb") in _WRITES):
+            yield at_ms
     elif about.get("resource") == HPAS:
         yield from _audited_hpa(event, about, at_ms, place)
 
@@ -164,15 +143,15 @@ def _audited(event: Json, place: str) -> Iterator[Sighting | ScaleSighting]:
 def _audited_hpa(event: Json, about: Json, at_ms: int, place: str) -> Iterator[Sighting]:
     verb, status = event.get("verb"), about.get("subresource") == "status"
     namespace, name = str(about.get("namespace") or ""), str(about.get("name") or "")
-    response = _object(event, "responseObject")
+    response = object_of(event, "responseObject")
     if verb in ("delete", "deletecollection"):
         yield from _deleted(event, namespace, name, at_ms, place)
     elif verb in _WRITES:
         act = Act.reported if status else Act.created if verb == "create" else Act.edited
         stored = response.get("kind") == KIND
-        asked = _object(event, "requestObject")
+        asked = object_of(event, "requestObject")
         found = response if stored else asked if asked.get("kind") == KIND else None
-        metadata = _object(found or {}, "metadata")
+        metadata = object_of(found or {}, "metadata")
         name = name or str(metadata.get("name") or "")
         if name:  # else a generated one that is not recorded
             uid = str(metadata.get("uid") or about.get("uid") or "")
@@ -183,7 +162,7 @@ def _audited_hpa(event: Json, about: Json, at_ms: int, place: str) -> Iterator[S
 
 def _deleted(event: Json, namespace: str, name: str, at_ms: int, place: str) -> Iterator[Sighting]:
     """Yield one deletion, those of a list, or (name "") that of all HPAs of a namespace."""
-    response = _object(event, "responseObject")
+    response = object_of(event, "responseObject")
     items = list(_hpas(response))
     if items and not name:
         for item in items:
@@ -191,38 +170,11 @@ def _deleted(event: Json, namespace: str, name: str, at_ms: int, place: str) -> 
             yield Sighting(place, Act.deleted, found.namespace, found.name, at_ms, uid=found.uid)
     elif name or "elector=" not in str(event.get("requestURI", "")):
         uid = (
-            _object(response, "details").get("uid")
-            or _object(response, "metadata").get("uid")
+            object_of(response, "details").get("uid")
+            or object_of(response, "metadata").get("uid")
             or ""
         )
         yield Sighting(place, Act.deleted, namespace, name, at_ms, uid=str(uid))
-
-
-def _scale(event: Json, about: Json, at_ms: int) -> Iterator[ScaleSighting]:
-    kind = _KINDS.get(str(about.get("resource")))
-    verb = event.get("verb")
-    if kind is None or verb not in (*_WRITES, "get"):
-        return
-    response = _object(event, "responseObject")
-    asked = _object(event, "requestObject") if verb == "update" else {}
-    found = response if response.get("kind") == "Scale" else asked
-    if verb == "get" and not found:
-        return
-    status = _object(found, "status") if found is response else {}
-    spec = _object(found, "spec")
-    yield ScaleSighting(
-        str(about.get("namespace") or ""), kind, str(about.get("name") or ""), at_ms,
-        str(_object(event, "user").get("username") or ""), verb != "get",
-        # A Scale leaves a size of 0 out.
-        _count(spec, "replicas") if found else None,
-        _count(status, "replicas") if status else None,
-        str(status.get("selector") or "") if status else None,
-    )  # fmt: skip
-
-
-def _count(fields: Json, name: str) -> int | None:
-    value = fields.get(name, 0)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _hpas(value: Json) -> Iterator[Json]:
@@ -246,7 +198,8 @@ def _hpas(value: Json) -> Iterator[Json]:
             yield {"apiVersion": version, "kind": KIND, **item}
 
 
-def _object(value: Mapping[str, Any], name: str) -> Json:
+def object_of(value: Mapping[str, Any], name: str) -> Json:
+    """Return a member that is an object, an empty one in place of any other."""
     found = value.get(name)
     return found if isinstance(found, dict) else {}
 

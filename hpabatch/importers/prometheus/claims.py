@@ -13,10 +13,10 @@ import polars as pl
 
 from hpabatch.history.store.replace import SAMPLES, rows_in_the_way
 from hpabatch.history.store.shards import StoreHistory
+from hpabatch.importers.common.claims import Look, claim, windows_at_work
+from hpabatch.importers.common.sink import Sink
 from hpabatch.importers.prometheus.request import PrometheusRequest
-from hpabatch.importers.prometheus.windows import Window, windows_at_work
-from hpabatch.importers.table.claims import Look, claim
-from hpabatch.importers.table.groups import Sink
+from hpabatch.importers.prometheus.windows import Window
 
 
 def claim_windows(

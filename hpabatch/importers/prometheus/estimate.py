@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 
 from hpabatch.errors import UsageError
+from hpabatch.importers.common.claims import Coverage
+from hpabatch.importers.common.sink import Sink
 from hpabatch.importers.prometheus.client.fetch import Fetcher, Pieces
 from hpabatch.importers.prometheus.client.login import server_url
 from hpabatch.importers.prometheus.client.samples import (
@@ -32,8 +34,7 @@ from hpabatch.importers.prometheus.reading.window_metrics import AdapterSeries
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.prometheus.result import ImportResult
 from hpabatch.importers.prometheus.site import Beside, Site, read_beside
-from hpabatch.importers.prometheus.windows import Coverage, Window, told, windows
-from hpabatch.importers.table.groups import Sink
+from hpabatch.importers.prometheus.windows import Window, told, windows
 from hpabatch.model.printable import counted
 
 _SPACES = 20

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 
 from hpabatch.errors import UsageError
-from hpabatch.importers.table.request import Destination
+from hpabatch.importers.common.request import Destination
 from hpabatch.model.options import REQUIRED, Request, option
 from hpabatch.model.times import parse_time_ms
 

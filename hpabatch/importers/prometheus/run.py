@@ -19,6 +19,9 @@ from hpabatch.errors import UsageError
 from hpabatch.history.atomic import atomic_path
 from hpabatch.history.files import read_small
 from hpabatch.history.store.append import StoreWriter, open_writer
+from hpabatch.importers.common.claims import PREFIX, coverage, import_name
+from hpabatch.importers.common.sink import Progress, Sink
+from hpabatch.importers.common.work import check_work, locked, work_folder
 from hpabatch.importers.prometheus.claims import claim_windows
 from hpabatch.importers.prometheus.client.fetch import Fetcher, Pieces
 from hpabatch.importers.prometheus.client.http import Limits, Server
@@ -29,18 +32,12 @@ from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.prometheus.result import ImportResult
 from hpabatch.importers.prometheus.site import Beside, look_at, read_beside
 from hpabatch.importers.prometheus.windows import (
-    PREFIX,
     Window,
-    coverage,
     first_start,
     has_begun,
     told,
     windows,
 )
-from hpabatch.importers.table.claims import import_name
-from hpabatch.importers.table.groups import Sink
-from hpabatch.importers.table.run import Progress
-from hpabatch.importers.table.work import check_work, locked, work_folder
 
 _REQUEST = "request.json"
 _NO_START = "expected --start, such as --start 2026-10-01, got none"

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hpabatch.errors import UsageError
+from hpabatch.importers.common.objects import Disagreements, PodRequests, load_hpas
 from hpabatch.importers.hpa_events.run import Events, read_hpa_events
-from hpabatch.importers.objects import Disagreements, PodRequests
 from hpabatch.importers.prometheus.client.queries import Queries, Query, need, read_queries
 from hpabatch.importers.prometheus.metrics.mapping import Mappings, read_mappings
 from hpabatch.importers.prometheus.request import DEFAULT_CLUSTER, PrometheusRequest
-from hpabatch.importers.table.hpas import load_hpas
 from hpabatch.inputs.cluster_objects import ClusterObjects, read_objects
 from hpabatch.model.objects.hpa import HPA
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
-
-import polars as pl
+from dataclasses import dataclass
 
 from hpabatch.errors import UsageError
 from hpabatch.history.store.catalog import quote
-from hpabatch.history.store.replace import BEGIN, WAY, replaced_imports
+from hpabatch.importers.common.claims import PREFIX, Coverage, span_of
 from hpabatch.importers.prometheus.client.samples import Span
 
 DAY_MS = 86_400_000
-PREFIX = "prometheus"
-"""Prefix of the names of an import's parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,66 +37,6 @@ class Window:
         return f"{self.name(source, cluster)}/{name}"
 
 
-DONE = "done"
-"""The last part of a window."""
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """What a store has of a source and cluster: windows as (after ms, until ms), in order."""
-
-    windows: tuple[tuple[int, int], ...] = field(default=())
-
-    @property
-    def end_ms(self) -> int | None:
-        """Up to when there is something."""
-        return max((until for _, until in self.windows), default=None)
-
-    @property
-    def start_ms(self) -> int | None:
-        """From when on there is something."""
-        return min((after for after, _ in self.windows), default=None)
-
-
-def coverage(parts: Collection[str], source: str, cluster: str) -> Coverage:
-    """Return which windows are complete, from the names of a store's parts."""
-    head, found = f"{PREFIX}/{source}/{quote(cluster)}/", []
-    for part in parts:
-        if part.startswith(head) and part.endswith(f"/{DONE}"):
-            found.append(_span_of(part))
-    return Coverage(tuple(sorted(found)))
-
-
-def _span_of(part: str) -> tuple[int, int]:
-    after, until = part.split("/")[3].split("-")[:2]
-    return int(after), int(until)
-
-
-def windows_at_work(
-    parts: Collection[str], cluster: str, time_ms: tuple[int, int], source: str = ""
-) -> pl.DataFrame:
-    """Return, as `rows_in_the_way` does, windows that are begun and neither complete nor replaced.
-
-    `time_ms`: the first and last instant that counts; windows of `source` are left out.
-    """
-    rows: list[tuple[object, ...]] = []
-    replaced = replaced_imports(parts)
-    for part in sorted(parts):
-        name, _, last = part.rpartition("/")
-        names = name.split("/")
-        if last != BEGIN or len(names) != 4 or name in replaced or f"{name}/{DONE}" in parts:
-            continue
-        same = names[0] == PREFIX and names[1] != source and names[2] == quote(cluster)
-        if same:
-            after, until = _span_of(part)
-            # A run that ended early may have left one that another run, to a later end, covers.
-            done = coverage(parts, names[1], cluster).windows
-            over = any(begin <= after and until <= end for begin, end in done)
-            if not over and after < time_ms[1] and until >= time_ms[0]:
-                rows.append((cluster, "", "all workloads", 0, after, until, [name]))
-    return pl.DataFrame(rows, schema=WAY, orient="row")
-
-
 def has_begun(parts: Collection[str], source: str) -> bool:
     """Whether a store has anything of a source."""
     return any(part.startswith(f"{PREFIX}/{source}/") for part in parts)
@@ -109,7 +45,7 @@ def has_begun(parts: Collection[str], source: str) -> bool:
 def first_start(parts: Collection[str], source: str) -> int | None:
     """Return from when on a store has anything of a source (ms), None: it has nothing."""
     head = f"{PREFIX}/{source}/"
-    return min((_span_of(part)[0] for part in parts if part.startswith(head)), default=None)
+    return min((span_of(part)[0] for part in parts if part.startswith(head)), default=None)
 
 
 def windows(start_ms: int, end_ms: int, lookback_ms: int, covered: Coverage) -> list[Window]:

@@ -6,6 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hpabatch.history.provenance import HPAS, REQUESTS
+from hpabatch.importers.common.units import (
+    CPU_COUNTER,
+    CPU_MILLI,
+    DURATION_MS,
+    MEMORY_BYTES,
+    METRIC_MILLI,
+    QUANTITY,
+    Rounding,
+)
 from hpabatch.importers.table.hpas import decode_hpas
 from hpabatch.importers.table.map import (
     MAX_REPLICAS,
@@ -17,15 +26,6 @@ from hpabatch.importers.table.map import (
     TableMap,
 )
 from hpabatch.importers.table.objects import Beside
-from hpabatch.importers.table.units import (
-    CPU_COUNTER,
-    CPU_MILLI,
-    DURATION_MS,
-    MEMORY_BYTES,
-    METRIC_MILLI,
-    QUANTITY,
-    Rounding,
-)
 from hpabatch.importers.table.unpivot import decode_pivot, decode_unpivot
 from hpabatch.importers.table.values import (
     Amount,

@@ -13,25 +13,11 @@ import polars as pl
 
 from hpabatch.history.columns import TIME
 from hpabatch.history.provenance import ROWS, TABLE, TARGET_ROWS
-from hpabatch.history.schema import empty_frame
-from hpabatch.history.store.shards import StoreHistory
-from hpabatch.importers.table.groups import Sink
+from hpabatch.importers.common.sink import Sink
 from hpabatch.importers.table.lives import PLACE
 
 _POD = ["cluster", "namespace", "target", "uid"]
 _SIZES = [*PLACE, "ts", "replicas"]
-
-
-def _stored(sink: Sink, table: str, workloads: pl.DataFrame) -> list[pl.DataFrame]:
-    """Return what the store has of the workloads in a table, by cluster."""
-    if sink.store is None:
-        return []
-    history = StoreHistory(sink.store.storage, sink.store.refresh())
-    found = []
-    for (cluster,), theirs in workloads.group_by(["cluster"], maintain_order=True):
-        places = theirs.select("namespace", "target").rows()
-        found.append(history.select(table, str(cluster), places))
-    return found
 
 
 def wider_spans(sink: Sink, name: str, spans: pl.DataFrame) -> pl.DataFrame:
@@ -77,7 +63,7 @@ def joined_pods(sink: Sink, pods: pl.DataFrame, workloads: pl.DataFrame) -> pl.D
     had before it. `workloads` are those of `with_next`.
     """
     own = workloads.join(pods, on=_POD[:3], how="semi")
-    theirs = pl.concat([empty_frame("pods"), *_stored(sink, "pods", own)])
+    theirs = sink.stored_of("pods", own)
     if theirs.is_empty():
         return pods
     times = ("created", "gone")
@@ -103,7 +89,7 @@ def joined_lives(
     Those are pods of the store that the import does not have: they ended when its rows begin, or
     began after its last one. All groups are written; `workloads`: first and last ts of the import.
     """
-    stored = pl.concat([empty_frame("pods"), *_stored(sink, "pods", workloads)])
+    stored = sink.stored_of("pods", workloads)
     ends = stored.select(*_POD, known="uid", end=pl.col("gone").to_physical())
     both = own.join(ends, on=_POD, how="left", maintain_order="left")
     gone = pl.when(pl.col("known").is_not_null()).then("end").otherwise("gone")
@@ -128,12 +114,12 @@ def joined_sizes(
         workloads: those of `with_next`.
         reach_ms: how long before its first row a table's first size may be told.
     """
-    frames = _stored(sink, "scales", workloads)
-    kinds = [frame.rename({"target_kind": "kind", "spec_replicas": "held"}) for frame in frames]
-    if not sum(frame.height for frame in kinds):
+    stored = sink.stored_of("scales", workloads)
+    if stored.is_empty():
         return sizes
     spans = [*_POD[:3]]
-    held = pl.concat(kinds).select(*PLACE, "held", ts=pl.col("ts").to_physical())
+    held = stored.rename({"target_kind": "kind", "spec_replicas": "held"})
+    held = held.select(*PLACE, "held", ts=pl.col("ts").to_physical())
     inside = held.join(workloads, on=spans).filter(
         pl.col("ts").is_between(pl.col("first"), pl.col("last"))
     )

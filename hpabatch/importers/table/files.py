@@ -11,7 +11,7 @@ import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.files import check_regular, open_regular
-from hpabatch.history.parquet import FEW_ROWS, LARGE_FOOTER, MAGIC, MANY_GROUPS
+from hpabatch.history.parquet import LARGE_FOOTER, MAGIC, check_groups
 from hpabatch.history.polars_errors import BROKEN
 from hpabatch.importers.table.kubectl import kubectl_csv
 from hpabatch.importers.table.map import SEPARATORS, Format, TableMap
@@ -114,15 +114,14 @@ def _is_table(path: Path) -> bool:
 
 def _below(folder: Path) -> Iterator[Path]:
     """Yield the tables below a folder (OSError: a folder in it cannot be read)."""
-    for root, folders, files in os.walk(folder, onerror=_raise):
-        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
-        for name in files:
-            if _is_table(Path(name)) and not name.startswith((".", "_")):
-                yield Path(root, name)
-
-
-def _raise(error: OSError) -> None:
-    raise error
+    for path in folder.iterdir():
+        if path.name.startswith((".", "_")):
+            continue
+        if path.is_dir():
+            if not path.is_symlink():
+                yield from _below(path)
+        elif _is_table(path):
+            yield path
 
 
 def open_parts(paths: Iterable[Path], table: TableMap) -> list[TableFile]:
@@ -181,7 +180,8 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
             check_lines(path)
             found = look_at_text(path, table.format.separator)
             separator, rows, skip, comment = found.separator, found.rows, found.skip, found.comment
-            _refuse_twice(path, found.names, table)
+            used = {*table.used_columns(), *table.read_columns(found.names)}
+            refuse_twice(path, [name for name in found.names if name in used])
             lazy = scan_text(path, separator, table.format, skip, comment)
             _refuse_other_headers(path, lazy, found)
         columns = tuple(lazy.collect_schema().names())
@@ -223,18 +223,8 @@ def check_parquet(path: Path) -> None:
     footer = int.from_bytes(tail[:4], "little")
     if tail[4:] != MAGIC or footer > size - 12:
         raise HistoryError(f"{path} cannot be read: it was cut short; copy or write it again")
-    if footer <= LARGE_FOOTER:
-        return
-    try:
-        metadata = pq.read_metadata(path)
-    except pa.ArrowException as error:
-        raise HistoryError(broken_file(path, error)) from None
-    groups, rows = metadata.num_row_groups, metadata.num_rows
-    if groups > MANY_GROUPS and rows < FEW_ROWS * groups:
-        raise HistoryError(
-            f"{path} is cut into {groups:,} row groups of {rows / groups:.3g} rows on average, too "
-            "small to read in reasonable time; write it again with at least 65536 rows in each"
-        )
+    if footer > LARGE_FOOTER:
+        check_groups(path)
 
 
 def check_size(path: Path, columns: int) -> None:
@@ -302,14 +292,6 @@ def digest_file(path: Path) -> str:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise HistoryError(broken_file(path, error)) from None
-
-
-def digest_files(files: Mapping[Path, str]) -> str:
-    """Return a digest of names and all bytes: the same files give the same parts."""
-    digest = hashlib.sha256()
-    for path, found in files.items():
-        digest.update(f"{path.name}\0{found}\0".encode())
-    return digest.hexdigest()
 
 
 def read_chunks(file: TableFile, table: TableMap) -> Iterator[tuple[int, pl.DataFrame]]:
@@ -460,11 +442,6 @@ def look_at_text(path: Path, separator: str = "") -> TextHead:
 def _line(head: bytes, number: int) -> str:
     lines = head.split(b"\n", number + 1)
     return lines[number].decode("utf-8-sig").strip("\r") if number < len(lines) else ""
-
-
-def _refuse_twice(path: Path, names: Sequence[str], table: TableMap) -> None:
-    used = {*table.used_columns(), *table.read_columns(names)}
-    refuse_twice(path, [name for name in names if name in used])
 
 
 def refuse_twice(path: Path, names: Sequence[str]) -> None:

@@ -9,16 +9,15 @@ from typing import Any
 
 import polars as pl
 
-from hpabatch.errors import RefusedError, UsageError
+from hpabatch.errors import UsageError
 from hpabatch.history.checks import check_validity
 from hpabatch.history.columns import TIME
+from hpabatch.importers.common.objects import load_hpas
 from hpabatch.importers.table.objects import Beside
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import ListOf
 from hpabatch.inputs.documents import show
 from hpabatch.inputs.fields import Fields, quantity_milli
-from hpabatch.inputs.manifest_checks import UNREADABLE, VALID, check_manifests
-from hpabatch.inputs.manifests import load_manifests
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.encode import spec_to_json
@@ -182,23 +181,6 @@ def _spec(template: Template, kind: str, name: str, fields: Fields | None = None
             fields.refuse("", told)
         raise UsageError(f"{kind}/{name}: {told}")
     return spec_to_json(hpa)
-
-
-def load_hpas(paths: Sequence[str]) -> list[HPA]:
-    """Return the HPAs of manifests.
-
-    Raises:
-        UsageError: a manifest cannot be read; RefusedError: an HPA is not valid.
-    """
-    found: list[HPA] = []
-    for item in check_manifests(load_manifests(paths).entries, profile_for(DEFAULT_K8S)):
-        if item.result != VALID or item.hpa is None:
-            kind = UsageError if item.result == UNREADABLE else RefusedError
-            raise kind(f"hpas.manifests: {item.entry.place}: {item.complaints[0]}")
-        found.append(item.hpa)
-    if not found:
-        raise UsageError(f"hpas.manifests: {' '.join(paths)} holds no HPA")
-    return found
 
 
 def hpa_rows(

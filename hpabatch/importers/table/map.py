@@ -12,9 +12,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from hpabatch.history.expressions.parser import columns
+from hpabatch.importers.common.units import CPU_COUNTER, Rounding
 from hpabatch.importers.table.hpas import HpaMap
 from hpabatch.importers.table.objects import Beside
-from hpabatch.importers.table.units import CPU_COUNTER, Rounding
 from hpabatch.importers.table.unpivot import Pivot, Unpivot
 from hpabatch.importers.table.values import (
     Amount,

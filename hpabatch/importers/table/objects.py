@@ -8,20 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
-from hpabatch.cluster.objects.rows import RequestRow, labels_text, time_or_none
+from hpabatch.cluster.objects.rows import labels_text, time_or_none
 from hpabatch.cluster.objects.types import PodObject
-from hpabatch.importers.objects import Disagreements, PodRequests, hpa_row
+from hpabatch.importers.common.objects import Disagreements, PodRequests, hpa_row
 from hpabatch.inputs.cluster_objects import ClusterObjects
 from hpabatch.model.printable import counted
-from hpabatch.model.quantity import Quantity
 from hpabatch.model.suggestions import near_path
-
-if TYPE_CHECKING:
-    from hpabatch.importers.table.values import Amount
 
 DEFAULT_CONTAINER: Final = "app"
 DEFAULT_KIND: Final = "Deployment"
@@ -30,17 +26,6 @@ SLOW_START_MS: Final = 300_000
 
 _THERE: Final = 1 << 40
 """Number of the life of a pod that is among the objects."""
-
-AMOUNTS: Final = {
-    "requests.cpu": "cpu_milli",
-    "requests.memory": "memory_milli",
-    "limits.cpu": "cpu_limit_milli",
-    "limits.memory": "memory_limit_milli",
-}
-"""Clean columns of requests and limits, and their columns in pod_requests."""
-
-_PLACE: Final = ("namespace", "target", "container")
-_CONTAINER: Final = ["cluster", "uid", "container"]
 
 
 class Beside:
@@ -284,109 +269,6 @@ class Beside:
             f"{theirs}/{name} is: if it is the same, state columns.namespace: {{value: {theirs}}} "
             "in the map"
         ]
-
-    # ---- requests
-
-    def with_requests(
-        self, rows: pl.DataFrame, amounts: Mapping[str, Amount], *, whole_pods: bool
-    ) -> pl.DataFrame:
-        """Complete the requests of containers.
-
-        Of an amount that several say, the table's counts, then the map's for that workload, the
-        objects', the map's for all.
-
-        Args:
-            rows: cluster, namespace, target, uid, container, created, valid_from (ms) and the
-                amounts that the table's rows hold.
-            amounts: of the map, by the name of their column (`requests.cpu`).
-            whole_pods: the table does not tell containers apart.
-        """
-        known = self._known(rows)
-        if whole_pods and any(amount.source is not None for amount in amounts.values()):
-            # Its amounts are those of whole pods, too, which no single container has.
-            known = known.join(rows, on=_CONTAINER, how="semi")
-        elif whole_pods:
-            without = known.select("cluster", "uid").unique()
-            other = rows.join(known, on=_CONTAINER, how="anti")
-            other = other.join(without, on=["cluster", "uid"], how="semi")
-            rows = rows.join(other, on=_CONTAINER, how="anti")
-        joined = rows.join(known.drop("namespace", "target", "created"), on=_CONTAINER, how="left")
-        more = known.join(rows, on=_CONTAINER, how="anti").with_columns(valid_from="created")
-        both = pl.concat([joined, more], how="diagonal")
-        for name in AMOUNTS:
-            both = self._with_amount(both, name, amounts.get(name))
-        after = pl.col("index").max().over("cluster", "uid").fill_null(-1) + 1
-        rank = pl.col("container").rank("dense").over("cluster", "uid", "kind").cast(pl.Int64) - 1
-        index = pl.when(pl.col("kind").is_null()).then(after + rank).otherwise("index")
-        return both.with_columns(index=index, kind=pl.col("kind").fill_null("app"))
-
-    def _known(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the containers of the rows' pods by the objects, with amounts as `o.…`."""
-        pods = rows.select("cluster", "namespace", "target", "uid", "created").unique(
-            maintain_order=True
-        )
-        found: list[tuple[object, ...]] = []
-        kinds: dict[tuple[str, str], str] = {}
-        for pod in pods.rows():
-            _, namespace, target, uid, _ = pod
-            place = (namespace, target)
-            if place not in kinds:
-                kinds[place] = self.objects.kind_of(namespace, target) or DEFAULT_KIND
-            requests = self.requests.of_pod(uid, (namespace, kinds[place], target))
-            found += [(*pod, *row) for row in requests]
-        schema = {
-            **pods.schema,
-            "container": pl.String(),
-            "kind": pl.String(),
-            "index": pl.Int64(),
-            **{f"o.{name}": pl.Int64() for name in _FIELDS},
-        }
-        return pl.DataFrame(found, schema=schema, orient="row")
-
-    def _with_amount(self, rows: pl.DataFrame, name: str, amount: Amount | None) -> pl.DataFrame:
-        """Add an amount as the first of its sources has it."""
-        places = rows.select(_PLACE).unique(maintain_order=True)
-        listed = [None if amount is None else amount.named(*row) for row in places.rows()]
-        places = places.with_columns(listed=pl.Series("listed", listed, pl.Int64))
-        rows = rows.join(places, on=list(_PLACE), how="left", maintain_order="left")
-        own = pl.col(name) if name in rows.columns else pl.lit(None, pl.Int64)
-        # The map's amounts are those of containers that run.
-        runs = pl.col("kind").is_null() | pl.col("kind").is_in(["app", "sidecar"])
-        rows = rows.with_columns(own=own.cast(pl.Int64), listed=pl.when(runs).then("listed"))
-        last = rows.sort("valid_from").unique(_CONTAINER, keep="last", maintain_order=True)
-        for column, whose in (("own", "the table"), ("listed", "the map")):
-            self._compare(last, name, column, whose)
-        constant = pl.lit(None if amount is None else amount.constant, pl.Int64)
-        constant = pl.when(runs).then(constant)
-        told = pl.coalesce("own", "listed", f"o.{name}", constant)
-        return rows.with_columns(told.alias(name)).drop("own", "listed")
-
-    def _compare(self, last: pl.DataFrame, name: str, column: str, whose: str) -> None:
-        theirs = pl.col(f"o.{name}")
-        other = last.filter(pl.col(column).is_not_null() & (theirs != pl.col(column)))
-        kind, resource = name.split(".")
-        if column == "listed":
-            other = other.filter(pl.col("own").is_null())
-        rows = other.select(*_PLACE, column, f"o.{name}").unique().sort(_PLACE).rows()
-        self.told.add(
-            f"{resource} {kind} of containers differ from the objects' ({whose} counts)",
-            [
-                f"{namespace}/{target}/{container} ({_shown(one)} in {whose}, {_shown(two)} in "
-                "the objects)"
-                for namespace, target, container, one, two in rows
-            ],
-        )
-
-
-_FIELDS: Final = tuple(
-    next(name for name, column in AMOUNTS.items() if column == part)
-    for part in RequestRow._fields[3:]
-)
-"""Names of amounts in the order of a RequestRow."""
-
-
-def _shown(milli: int) -> str:
-    return str(Quantity.from_milli(milli))
 
 
 def _near_target(

@@ -3,48 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
 from hpabatch.history.columns import AFTER_MS, TIME
+from hpabatch.importers.common.continued import changed_rows, is_new
+from hpabatch.importers.common.units import whole
 from hpabatch.importers.table.keyed import Keyed, number_rows
 from hpabatch.importers.table.lives import (
     LIFE,
     PLACE,
     SIZE,
-    changed_rows,
+    pending_states,
     pod_uid,
     pods_table,
-    requests_table,
     states_table,
 )
 from hpabatch.importers.table.map import Level, TableMap
-from hpabatch.importers.table.objects import AMOUNTS
 from hpabatch.importers.table.readiness import ready_after
+from hpabatch.importers.table.requests import requested_names, requests_table
 from hpabatch.importers.table.rows import KEY, METRIC, POD_KEY, amounts, usage_names
-from hpabatch.importers.table.units import whole
+from hpabatch.importers.table.strict import Lacking
 
 Add = Callable[[str, pl.DataFrame], None]
 _POD = ["cluster", "namespace", "target", "pod"]
+_CPU_MILLI_LIKELY = 1024 * 1000
+_MEMORY_BYTES_LIKELY = 1 << 44
 _OWNER = "\0owner"
 """Number of a row's pod (and uid, where the table has it) in a group."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupResult:
-    """Result of a group beside its rows: lives, recorded sizes (SIZE), and counts.
+@dataclass(slots=True)
+class Figures:
+    """Counts of a group or of all: rows by table, samples, and the largest usage seen (0: none).
 
     `unsized` rows say no replicas, nor does an earlier one; `conflicts` are metrics of which
     the rows of a pod's containers (or of a namespace) say different values.
     """
 
-    lives: pl.DataFrame
-    sizes: pl.DataFrame
-    samples: int
-    duplicates: int
+    samples: int = 0
+    duplicates: int = 0
     unsized: int = 0
     conflicts: int = 0
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    written: dict[str, int] = field(default_factory=dict)
+    told: dict[str, list[str]] = field(default_factory=dict)
+    lacking: Lacking = frozenset()
+
+    def add(self, other: Figures) -> None:
+        """Add the figures of another group, but what was told."""
+        for table, rows in other.written.items():
+            self.written[table] = self.written.get(table, 0) + rows
+        self.samples += other.samples
+        self.duplicates += other.duplicates
+        self.unsized += other.unsized
+        self.conflicts += other.conflicts
+        self.cpu_milli = max(self.cpu_milli, other.cpu_milli)
+        self.memory_bytes = max(self.memory_bytes, other.memory_bytes)
+        self.lacking |= other.lacking
+
+    def doubts(self) -> list[str]:
+        """Return warnings about usage that no container has: the unit is wrong, most likely."""
+        found = []
+        if self.cpu_milli > _CPU_MILLI_LIKELY:
+            cores = self.cpu_milli // 1000
+            found.append(f"one sample uses {cores} cores: is columns.cpu.unit right?")
+        if self.memory_bytes > _MEMORY_BYTES_LIKELY:
+            size = self.memory_bytes >> 40
+            found.append(f"one sample uses {size} TiB of memory: is columns.memory.unit right?")
+        if self.written.get("pod_metrics") and self.cpu_milli == 1:
+            found.append("no sample uses more than a millicore: is columns.cpu.unit right?")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class GroupResult:
+    """Result of a group beside its rows: lives (LIFE), recorded sizes (SIZE), and figures."""
+
+    lives: pl.DataFrame
+    sizes: pl.DataFrame
+    figures: Figures
 
 
 def import_pods(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Add) -> GroupResult:
@@ -76,8 +116,8 @@ def import_pods(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Add) ->
     if table.scales.origin == "replicas":
         sizes = recorded_sizes(rows)
     conflicts = metric_conflicts(rows, table)
-    lives = lives.select(list(LIFE))
-    return GroupResult(lives, sizes, samples, duplicates, conflicts=conflicts)
+    figures = Figures(samples, duplicates, conflicts=conflicts)
+    return GroupResult(lives.select(list(LIFE)), sizes, figures)
 
 
 def metric_conflicts(rows: pl.DataFrame, table: TableMap) -> int:
@@ -192,7 +232,7 @@ def _containers(rows: pl.DataFrame, keys: pl.DataFrame) -> pl.DataFrame:
 
 def _requests(rows: pl.DataFrame, containers: pl.DataFrame, table: TableMap) -> pl.DataFrame:
     """Return pod_requests of the rows' containers."""
-    names = [name for name in amounts(table) if name in AMOUNTS]
+    names = requested_names(table)
     changes = None
     if names:
         keys = ["cluster", "uid", "container"]
@@ -214,15 +254,8 @@ def _states(rows: pl.DataFrame, lives: pl.DataFrame) -> pl.DataFrame:
         ready=pl.when("ready").then(pl.lit("True")).otherwise(pl.lit("False")),
         last_transition="ts",
     )
-    pending = lives.select(
-        *keys,
-        ts="created",
-        phase=pl.lit("Pending"),
-        ready=pl.lit("False"),
-        last_transition="created",
-    )
-    both = pl.concat([pending, changes]).unique([*keys, "ts"], keep="last", maintain_order=True)
-    return both.with_columns(pl.col("ts").cast(TIME), pl.col("last_transition").cast(TIME))
+    both = pl.concat([pending_states(lives), changes.cast({"ts": TIME, "last_transition": TIME})])
+    return both.unique([*keys, "ts"], keep="last", maintain_order=True)
 
 
 def recorded_sizes(rows: pl.DataFrame) -> pl.DataFrame:
@@ -315,10 +348,10 @@ def _rates(rows: pl.DataFrame) -> pl.Series:
     """
     series = [KEY, "life"]
     known = rows.with_row_index("row").filter(pl.col("cpu").is_not_null()).sort([*series, "ts"])
-    same = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(1)) for name in series)
     before = pl.col("cpu").shift(1)
     grown = pl.when(pl.col("cpu") < before).then(pl.col("cpu")).otherwise(pl.col("cpu") - before)
-    found = known.select("row", rate=pl.when(same).then(grown * 1e3 / pl.col("ts").diff()))
+    rate = pl.when(~is_new(series, ())).then(grown * 1e3 / pl.col("ts").diff())
+    found = known.select("row", rate=rate)
     return rows.with_row_index("row").join(found, on="row", how="left", maintain_order="left")[
         "rate"
     ]

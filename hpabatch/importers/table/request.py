@@ -5,46 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hpabatch.errors import UsageError
-from hpabatch.inputs.workers import Spread
-from hpabatch.model.options import REQUIRED, Request, option
+from hpabatch.importers.common.request import Destination
+from hpabatch.model.options import REQUIRED, option
 from hpabatch.model.times import parse_date_ms
 
 
 @dataclass(frozen=True, kw_only=True)
-class Destination(Request):
-    """Where an import writes, if it does."""
-
-    out: str | None = option(
-        "path",
-        "Store that gets the rows: a folder or URL, made where there is none.",
-        metavar="HISTORY",
-    )
-    dry_run: bool = option("flag", "Write nothing; show what would be done.", False)
-    replace: bool = option(
-        "flag",
-        "Replace what the store has of the same workloads and time; refused without.",
-        False,
-    )
-    work: str | None = option(
-        "path",
-        "Folder for intermediate files.",
-        metavar="FOLDER",
-        unset="beside --out; of an object store: in TMPDIR",
-    )
-
-    def check(self) -> None:
-        """Refuse a dry run that writes, and an import to nowhere (UsageError)."""
-        super().check()
-        if self.dry_run == (self.out is not None):
-            given = "both" if self.dry_run else "neither"
-            raise UsageError(
-                f"--out and --dry-run: expected one of them, got {given}; name the store that gets "
-                "the rows with --out, or only look with --dry-run"
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableRequest(Spread, Destination):
+class TableRequest(Destination):
     """An import of any tidy CSV or Parquet."""
 
     inputs: tuple[str, ...] = option(
@@ -90,11 +57,6 @@ class TableRequest(Spread, Destination):
                 raise UsageError(
                     f"--init and {given}: expected one of them, got both; propose the map first "
                     "and import with it then"
-                )
-            if Spread.part_of(self) != Spread():
-                raise UsageError(
-                    "--init with options of workers: expected one of them; a proposal reads "
-                    "samples of the files alone, so leave --workers and --scheduler out"
                 )
             return
         super().check()

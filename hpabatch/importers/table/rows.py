@@ -21,11 +21,11 @@ from hpabatch.history.expressions.conditions import evaluate, quoted
 from hpabatch.history.expressions.parser import compile_condition
 from hpabatch.history.expressions.tokens import ExpressionError
 from hpabatch.history.polars_errors import BROKEN, first_line
+from hpabatch.importers.common.units import QUANTITY, quantities, whole
 from hpabatch.importers.table.files import TableFile
 from hpabatch.importers.table.map import MAX_REPLICAS, TIME_COLUMN, Level, TableMap
 from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.time import time_ms
-from hpabatch.importers.table.units import QUANTITY, quantities, whole
 from hpabatch.importers.table.unpivot import Pivot
 from hpabatch.importers.table.values import Source
 from hpabatch.inputs.documents import show
@@ -67,8 +67,8 @@ class Tally:
 
     read: int = 0
     excluded: int = 0
-    dropped: Counter[str] = field(default_factory=Counter)
-    metrics: Counter[str] = field(default_factory=Counter)
+    dropped: dict[str, int] = field(default_factory=Counter)
+    metrics: dict[str, int] = field(default_factory=Counter)
     first: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def add(self, other: Tally) -> None:

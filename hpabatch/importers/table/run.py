@@ -1,29 +1,34 @@
 """Import of a CSV or Parquet table: a row per pod, or per workload with a number of replicas.
 
-The input is read once, in parts, into sorted runs in a work folder; who reads the parts is up to
-the caller (`jobs.table`). Groups of neighbouring workloads are then written, each as one part of
-the store. An interrupted import is started again with the same arguments: what was read and written
-is kept.
+The input is read once, in parts, into sorted runs in a work folder. Groups of neighbouring
+workloads are then written, each as one part of the store. An interrupted import is started again
+with the same arguments: what was read and written is kept.
 """
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from hpabatch.errors import RefusedError
+from hpabatch.history.files import read_regular
 from hpabatch.history.store.replace import has_replaced
 from hpabatch.history.store.storage import temporary_root
-from hpabatch.importers.objects import Disagreements, context_rows
-from hpabatch.importers.table.claims import claim_rows, import_name, while_unreplaced
+from hpabatch.importers.common.claims import claim_rows, import_name, while_unreplaced
+from hpabatch.importers.common.objects import Disagreements, context_rows, load_hpas
+from hpabatch.importers.common.sink import Progress, Sink
+from hpabatch.importers.common.work import check_work, locked, work_folder
+from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.earlier import (
     joined_lives,
     joined_pods,
@@ -31,18 +36,20 @@ from hpabatch.importers.table.earlier import (
     wider_spans,
     with_next,
 )
-from hpabatch.importers.table.files import (
-    digest_file,
-)
-from hpabatch.importers.table.groups import Figures, Sink, import_group, keep_result, kept_result
+from hpabatch.importers.table.files import TableFile, digest_file, find_files, open_parts
+from hpabatch.importers.table.groups import import_group, keep_result, kept_result
 from hpabatch.importers.table.hpas import hpa_rows, in_store
-from hpabatch.importers.table.input import ReadParts, TableInput, digest_input, open_input
 from hpabatch.importers.table.keyed import Keyed
-from hpabatch.importers.table.map import Level
-from hpabatch.importers.table.pods import GroupResult, metric_conflicts, without_duplicates
+from hpabatch.importers.table.map import Level, TableMap
+from hpabatch.importers.table.objects import Beside
+from hpabatch.importers.table.pods import (
+    Figures,
+    GroupResult,
+    metric_conflicts,
+    without_duplicates,
+)
 from hpabatch.importers.table.request import TableRequest
 from hpabatch.importers.table.rows import dropped_lines
-from hpabatch.importers.table.runs import ReadPart, ahead
 from hpabatch.importers.table.scales import (
     first_sizes,
     guesses_provenance,
@@ -50,14 +57,18 @@ from hpabatch.importers.table.scales import (
     summarize_workloads,
     workload_sizes,
 )
-from hpabatch.importers.table.spill import GROUP_ROWS, Spill, spill_of
+from hpabatch.importers.table.spill import GROUP_ROWS, Spill, ahead, read_spill
 from hpabatch.importers.table.strict import check_entries, check_metrics, told_lacking
-from hpabatch.importers.table.work import locked, work_folder
 from hpabatch.importers.table.workloads import unsized_rows
+from hpabatch.inputs.cluster_objects import read_objects
+from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.printable import counted
 
 if TYPE_CHECKING:
-    from hpabatch.history.store.append import StoreWriter
+    pass
+
+READER_VERSION = 4
+"""Raise it when the same input and map give other rows: what was imported before is then redone."""
 
 READ_SHARE = 0.6
 """Share of reading in the work, for progress."""
@@ -67,12 +78,6 @@ _MUCH: Final = 0.1
 
 _UNSIZED = "no replicas, nor did an earlier row of the workload say any"
 _CONFLICT = "rows of one time and pod (or namespace) say different values of a metric"
-
-
-class Progress(Protocol):
-    """Gets what is being done and how much of the whole is done, 0 to 1."""
-
-    def __call__(self, message: str, share: float, /) -> None: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +91,17 @@ class ImportResult:
     """
 
     files: tuple[str, ...]
-    rows_read: int
-    rows_excluded: int
-    dropped: dict[str, int]
-    duplicates: int
-    written: dict[str, int]
-    workloads: pl.DataFrame
     assumed: tuple[str, ...]
+    understood: tuple[tuple[str, str], ...]
     warnings: tuple[str, ...]
-    understood: tuple[tuple[str, str], ...] = ()
+    rows_read: int = 0
+    rows_excluded: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+    duplicates: int = 0
+    written: dict[str, int] = field(default_factory=dict)
+    workloads: pl.DataFrame = field(
+        default_factory=lambda: pl.DataFrame(schema={"cluster": pl.String})
+    )
     resumed: int = 0
     first: dict[str, pl.DataFrame] = field(default_factory=dict)
     details: tuple[str, ...] = ()
@@ -105,9 +112,48 @@ class ImportResult:
         return dropped_lines(self.dropped, self.places)
 
 
+@dataclass(frozen=True, slots=True)
+class TableInput:
+    """What an import reads: the map, the files cut into parts, and a digest of all that matters."""
+
+    table: TableMap
+    parts: tuple[TableFile, ...]
+    digest: str
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files, each once."""
+        return list(dict.fromkeys(part.path for part in self.parts))
+
+
+def open_input(request: TableRequest) -> TableInput:
+    """Return the input that a request names: the same one, under other folders, has one digest.
+
+    Raises:
+        UsageError, HistoryError: something cannot be read.
+    """
+    assert request.map is not None, "the request's check asks for it"
+    beside = Beside(read_objects(request.objects)) if request.objects else None
+    table = read_map(request.map, beside, request.start_ms)
+    parts = open_parts(find_files(request.inputs), table)
+    # Of the map and what it names: lists, manifests and objects.
+    context = hashlib.sha256(read_regular(Path(request.map)))
+    hpas = load_hpas(table.hpas.manifests) if table.hpas.manifests else []
+    specs = [(hpa.namespace, hpa.name, spec_to_json(hpa)) for hpa in hpas]
+    context.update(repr((READER_VERSION, table.requests, table.limits, specs)).encode())
+    if table.time.start_ms is not None:
+        context.update(str(table.time.start_ms).encode())
+    if beside is not None:
+        context.update(beside.objects.digest.encode())
+    files = hashlib.sha256()
+    for path in dict.fromkeys(part.path for part in parts):
+        files.update(f"{path.name}\0{digest_file(path)}\0".encode())
+    whole = f"{context.hexdigest()}{files.hexdigest()}"
+    return TableInput(table, tuple(parts), hashlib.sha256(whole.encode()).hexdigest())
+
+
 def import_table(
     request: TableRequest,
-    read: ReadParts,
     progress: Progress = lambda message, share: None,
     group_rows: int = GROUP_ROWS,
 ) -> ImportResult:
@@ -115,7 +161,6 @@ def import_table(
 
     Args:
         request: its options.
-        read: has the parts of the input read.
         progress: gets what is being done.
         group_rows: rows that are held in memory at once, about.
 
@@ -124,68 +169,38 @@ def import_table(
         RefusedError: no row is left, rows are faulty under `strict`, an HPA is not valid, or the
             store has rows of the same workloads and time, and not `replace`.
     """
+    if request.work is not None and request.out is not None:
+        check_work(request.work, request.out)
     found = open_input(request)
-    digests = {path: digest_file(path) for path in found.paths}
-    digest = digest_input(found, digests)
-
-    def job(folder: Path, store: StoreWriter | None) -> _Job:
-        def read_into(tell: Callable[[int], None]) -> list[ReadPart]:
-            return read(found, digests, folder, tell)
-
-        return _Job(found, digest, folder, Sink(store), read_into, progress)
-
     if request.out is None:
         with tempfile.TemporaryDirectory(prefix="hpabatch-import-", dir=temporary_root()) as name:
-            return job(Path(name), None).run(request.strict, group_rows)
+            job = _Job(found, Path(name), Sink(None), progress)
+            return job.run(request.strict, group_rows)
     from hpabatch.history.store.append import open_writer
 
-    folder = work_folder(request.out, digest[:16], request.work)
+    folder = work_folder(request.out, found.digest[:16], request.work)
     store = open_writer(request.out, begin=False)
     with locked(folder, store):
-        own = job(folder, store)
+        job = _Job(found, folder, Sink(store), progress)
         if found.table.hpas.given or found.table.beside is not None:
             # A store whose HPAs cannot be read is refused before the reading, which may take hours.
-            own.sink.stored_hpas()
-        if own.is_complete:
-            result = _nothing_to_do(own)
+            job.sink.stored("hpas")
+        if job.sink.has_part(f"{job.name}/end"):
+            told = "these files were imported with this map before: nothing was written"
+            result = job.result((told,))
         else:
-            result = own.run(request.strict, group_rows, request.replace)
+            result = job.run(request.strict, group_rows, request.replace)
         shutil.rmtree(folder, ignore_errors=True)
     return result
-
-
-def _nothing_to_do(job: _Job) -> ImportResult:
-    """Return the result of an import that an earlier run completed."""
-    return ImportResult(
-        files=tuple(map(str, job.found.paths)),
-        rows_read=0,
-        rows_excluded=0,
-        dropped={},
-        duplicates=0,
-        written={},
-        workloads=pl.DataFrame(schema={"cluster": pl.String}),
-        assumed=job.table.assumed,
-        understood=tuple(job.table.describe()),
-        warnings=("these files were imported with this map before: nothing was written",),
-    )
 
 
 class _Job:
     """One run of an import."""
 
-    def __init__(
-        self,
-        found: TableInput,
-        digest: str,
-        folder: Path,
-        sink: Sink,
-        read: Callable[[Callable[[int], None]], list[ReadPart]],
-        progress: Progress,
-    ) -> None:
+    def __init__(self, found: TableInput, folder: Path, sink: Sink, progress: Progress) -> None:
         self.found = found
         self.table = found.table
-        self.read = read
-        self.name = import_name(f"table/{digest[:16]}", sink.store)
+        self.name = import_name(f"table/{found.digest[:16]}", sink.store)
         self.folder = folder
         self.sink = sink
         self.progress = progress
@@ -194,10 +209,10 @@ class _Job:
         self.workloads = self.spans = pl.DataFrame()
         self.resumed = 0
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether an earlier run wrote everything."""
-        return self.sink.has_part(f"{self.name}/end")
+    def result(self, warnings: tuple[str, ...], **figures: Any) -> ImportResult:
+        """Return a result with what the map and the files say of themselves."""
+        files, understood = tuple(map(str, self.found.paths)), tuple(self.table.describe())
+        return ImportResult(files, self.table.assumed, understood, warnings, **figures)
 
     def run(self, strict: bool, group_rows: int, replace: bool = False) -> ImportResult:
         """Read, write and tell."""
@@ -209,9 +224,9 @@ class _Job:
         self.spans = wider_spans(self.sink, self.name, spill.spans)
         lives, sizes = [], []
         for number, rows in self._groups(spill):
-            result, figures = self._group(number, rows, spill)
-            self.figures.add(figures)
-            self.told.merge(figures.told)
+            result = self._group(number, rows, spill)
+            self.figures.add(result.figures)
+            self.told.merge(result.figures.told)
             lives.append(result.lives)
             sizes.append(result.sizes)
             done = (number + 1) / spill.groups
@@ -225,24 +240,26 @@ class _Job:
             warnings.append(
                 f"{counted(self.figures.conflicts, 'value')}: {_CONFLICT}: the last one counts"
             )
-        dropped = spill.tally.dropped + Counter({_UNSIZED: self.figures.unsized})
+        dropped = Counter(spill.tally.dropped) + Counter({_UNSIZED: self.figures.unsized})
         fit = spill.tally.read - spill.tally.excluded
-        if sum(dropped.values()) > _MUCH * fit:
-            warnings.insert(0, _much_dropped(sum(dropped.values()), fit))
+        left_out = sum(dropped.values())
+        if left_out > _MUCH * fit:
+            warnings.insert(
+                0,
+                f"{left_out:,} of {counted(fit, 'row')} ({left_out / fit:.0%}) are left out, for "
+                "the reasons below: check the map and the first of these rows",
+            )
         if self.figures.duplicates:
             repeated = counted(self.figures.duplicates, "row")
             warnings.append(f"{repeated} with the key of a later row: the last one counts")
-        return ImportResult(
-            files=tuple(map(str, self.found.paths)),
+        return self.result(
+            tuple(warnings),
             rows_read=spill.tally.read,
             rows_excluded=spill.tally.excluded,
             dropped=dict(sorted(dropped.items())),
             duplicates=self.figures.duplicates,
             written=dict(self.figures.written),
             workloads=workloads,
-            assumed=self.table.assumed,
-            warnings=tuple(warnings),
-            understood=tuple(self.table.describe()),
             resumed=self.resumed,
             first=self.sink.first,
             details=tuple(self.told.details()),
@@ -264,7 +281,7 @@ class _Job:
             share = min(1.0, rows / total) * READ_SHARE
             self.progress(f"reading: {rows:,} of {about}{total:,} rows, {rate:,.0f} rows/s", share)
 
-        spill = spill_of(self.read(tell), self.table, self.folder, group_rows)
+        spill = read_spill(parts, self.table, self.folder, group_rows, tell)
         unmatched = check_metrics(self.table, parts, spill.tally)
         if not spill.rows:
             nothing = "no row fulfils `where`"
@@ -292,9 +309,10 @@ class _Job:
             if self.table.level is Level.workload:
                 faults[_UNSIZED] += unsized_rows(single)
         if sum(faults.values()):
+            reasons = [f"{count:,} {reason}" for reason, count in faults.most_common() if count]
             raise RefusedError(
                 f"{sum(faults.values()):,} of {counted(spill.tally.read, 'row')} faulty and "
-                f"--strict is on: {_reasons(faults)}; nothing is written"
+                f"--strict is on: {', '.join(reasons)}; nothing is written"
             )
 
     def _groups(self, spill: Spill) -> Iterator[tuple[int, Keyed | None]]:
@@ -309,7 +327,7 @@ class _Job:
     def _part(self, number: int) -> str:
         return f"{self.name}/{number:05d}"
 
-    def _group(self, number: int, rows: Keyed | None, spill: Spill) -> tuple[GroupResult, Figures]:
+    def _group(self, number: int, rows: Keyed | None, spill: Spill) -> GroupResult:
         """Write a group, or take what an earlier run kept of it."""
         part = self._part(number)
         if rows is None:
@@ -320,20 +338,10 @@ class _Job:
             # Its intermediate files are lost: compute it again, to nowhere.
             return import_group(spill.read_group(number), self.spans, self.table, Sink(None), part)
         held = while_unreplaced(self.name)
-        found = import_group(rows, self.spans, self.table, self.sink, part, held, self._joined)
-        keep_result(self.folder, number, *found)
-        return found
-
-    def _replaced(self, workloads: pl.DataFrame) -> pl.DataFrame | None:
-        """Return the workloads if their rows took the place of others, else None."""
-        store = self.sink.store
-        if store is None or not has_replaced(store.snapshot.parts, self.name):
-            return None
-        return workloads
-
-    def _joined(self, pods: pl.DataFrame) -> pl.DataFrame:
-        """Return rows of `pods` of a group, joined with those of the store."""
-        return joined_pods(self.sink, pods, self.workloads)
+        joined = partial(joined_pods, self.sink, workloads=self.workloads)
+        result = import_group(rows, self.spans, self.table, self.sink, part, held, joined)
+        keep_result(self.folder, number, result)
+        return result
 
     def _finish(
         self, lives: pl.DataFrame, sizes: pl.DataFrame, spill: Spill
@@ -353,9 +361,12 @@ class _Job:
             context = context_rows(beside.objects, hpas, spill.spans)
         named = hpas  # (one that the store has already is an HPA of the workload, too)
         if not hpas.is_empty():
-            hpas = in_store(hpas, self.sink.stored_hpas(), self._replaced(spill.workloads))
+            store = self.sink.store
+            replaced = store is not None and has_replaced(store.snapshot.parts, self.name)
+            own = spill.workloads if replaced else None
+            hpas = in_store(hpas, self.sink.stored("hpas"), own)
         stored = joined_sizes(self.sink, changes, workloads, self.table.lives.ran_before_ms)
-        with self.sink.part(f"{self.name}/end", while_unreplaced(self.name)) as figures:
+        with self.sink.part(f"{self.name}/end", while_unreplaced(self.name)) as written:
             self.sink.add("pods", others)
             self.sink.add("scales", scales_table(stored, beside))
             self.sink.add("hpas", hpas)
@@ -364,16 +375,5 @@ class _Job:
             if self.table.guessed:
                 guesses = guesses_provenance(spill.workloads, self.table.guessed, beside)
                 self.sink.add("provenance", guesses)
-        self.figures.add(figures)
+        self.figures.add(Figures(written=dict(written)))
         return summarize_workloads(lives, changes, named), unused
-
-
-def _much_dropped(dropped: int, of: int) -> str:
-    return (
-        f"{dropped:,} of {counted(of, 'row')} ({dropped / of:.0%}) are left out, for the reasons "
-        "below: check the map and the first of these rows"
-    )
-
-
-def _reasons(counts: Counter[str]) -> str:
-    return ", ".join(f"{count:,} {reason}" for reason, count in counts.most_common() if count)

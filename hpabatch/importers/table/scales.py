@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import polars as pl
 
 from hpabatch.history.columns import AFTER_MS, TIME
-from hpabatch.history.provenance import GUESSED, ROWS, TARGET_ROWS
+from hpabatch.history.provenance import GUESSED
+from hpabatch.importers.common.claims import rows_provenance
+from hpabatch.importers.common.continued import changed_rows
 from hpabatch.importers.table.hpas import Place
-from hpabatch.importers.table.lives import PLACE, changed_rows, selector_of
+from hpabatch.importers.table.lives import PLACE, selector_of
 from hpabatch.importers.table.map import TableMap
 from hpabatch.importers.table.objects import Beside
 
@@ -94,23 +96,6 @@ def scales_table(sizes: pl.DataFrame, beside: Beside | None = None) -> pl.DataFr
         pl.col("replicas").alias("spec_replicas"),
         pl.col("replicas").alias("status_replicas"),
         "selector",
-    )
-
-
-def rows_provenance(workloads: pl.DataFrame, name: str) -> pl.DataFrame:
-    """Return rows of `provenance`: from when to when an import has rows of each workload.
-
-    `workloads` has cluster, namespace, target, first and last ts; `name` is that of the import.
-    """
-    return workloads.select(
-        "cluster",
-        "namespace",
-        pl.col("target").alias("name"),
-        pl.lit(TARGET_ROWS).alias("subject"),
-        pl.col("first").cast(TIME).alias("valid_from"),
-        (pl.col("last") + 1).cast(TIME).alias("valid_to"),
-        pl.lit(ROWS).alias("method"),
-        pl.lit(name).alias("detail"),
     )
 
 

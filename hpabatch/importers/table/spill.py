@@ -1,29 +1,79 @@
-"""Clean rows of a table on disk, read back workload by workload in bounded memory.
+"""Clean rows of a table in sorted runs on disk, read back workload by workload in bounded memory.
 
-A group is a range of neighbouring pods (or workloads), whose rows are cut out of every run.
+A part of the input is a file, or some row groups of a large Parquet file. It becomes runs, each in
+two Parquet files: the rows, with numbers in place of names, and the names by number. A group is a
+range of neighbouring pods (or workloads), whose rows are cut out of every run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 import polars as pl
 
+import hpabatch
+from hpabatch._json import decode_json
 from hpabatch.errors import RefusedError
-from hpabatch.importers.table.keyed import Keyed, merge
+from hpabatch.history.atomic import atomic_folder
+from hpabatch.history.files import read_small
+from hpabatch.importers.common.work import disk_errors
+from hpabatch.importers.table.files import TableFile, read_chunks
+from hpabatch.importers.table.keyed import Keyed, merge, split_names
 from hpabatch.importers.table.map import Level, TableMap
-from hpabatch.importers.table.rows import Tally, key_rank
-from hpabatch.importers.table.runs import ReadPart, Run, key_columns
-from hpabatch.importers.table.work import disk_errors
+from hpabatch.importers.table.rows import (
+    KEY,
+    POD_KEY,
+    WORKLOAD_KEY,
+    Tally,
+    clean_rows,
+    key_rank,
+)
 from hpabatch.model.printable import counted
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 GROUP_ROWS = 1 << 19
 """Rows of a group, about: what is held in memory at once, and what one part of a store gets."""
 
+RUN_BYTES = 40 << 20
+"""Clean rows sorted together: fewer runs make fewer, longer reads, and less to merge."""
+
+_READERS = 2
+_ROW_GROUP = 1 << 15
 _MERGED_KEYS = 1 << 20
+_COUNTED = ("rows", "sized", "first", "last")
+_WORKLOAD = ["cluster", "namespace", "target"]
+_RECORD = "record.json"
+_MADE_BY = f"hpabatch {hpabatch.__version__}, polars {pl.__version__}"
+
+
+class Run(NamedTuple):
+    """A sorted run; `starts` are the rows, `key_starts` the keys at which groups begin, and end."""
+
+    path: Path
+    starts: Sequence[int] = ()
+    key_starts: Sequence[int] = ()
+
+    @property
+    def keys(self) -> Path:
+        """The file of its keys: names, number of rows, first and last ts, in the rows' order."""
+        return self.path.with_suffix(".keys.parquet")
+
+    def part(self, group: int) -> Keyed:
+        """Return a group's rows, whose keys count from 0."""
+        rows, keys = (
+            pl.scan_parquet(path, glob=False).slice(at[group], at[group + 1] - at[group]).collect()
+            for path, at in ((self.path, self.starts), (self.keys, self.key_starts))
+        )
+        return Keyed(rows.with_columns(pl.col(KEY) - self.key_starts[group]), keys.drop(_COUNTED))
 
 
 @dataclass(slots=True)
@@ -48,64 +98,165 @@ class Spill:
         return parts[0] if len(parts) == 1 else merge(parts)
 
 
-def key_names(table: TableMap) -> list[str]:
-    """Return the columns whose rows stay together in a group."""
-    names = ["cluster", "namespace", "target"]
-    return [*names, "pod"] if table.level is Level.pod else names
+class _Record(msgspec.Struct):
+    """Record of a part that was read: the versions that read it, its files' sizes, its counts."""
+
+    made_by: str
+    files: dict[str, int]
+    tally: Tally
 
 
-def spill_of(
-    parts: Iterable[ReadPart], table: TableMap, folder: Path, group_rows: int = GROUP_ROWS
+def read_spill(
+    parts: Sequence[TableFile],
+    table: TableMap,
+    folder: Path,
+    group_rows: int = GROUP_ROWS,
+    progress: Callable[[int], None] = lambda rows: None,
 ) -> Spill:
-    """Return the clean rows of all parts, grouped.
+    """Read all parts into a folder, but what an interrupted run has left there; group the rows.
+
+    `progress` gets the number of rows read so far.
 
     Raises:
-        UsageError: a run, in the work folder, cannot be read.
+        HistoryError: a file is broken or does not fit the map.
+        UsageError: the folder cannot be written or read.
         RefusedError: two workloads have one name, or no row says how many replicas there were.
     """
     spill = Spill(folder)
     for part in parts:
-        spill.tally.add(part.tally)
-        spill.runs += part.runs
+        place = folder / f"read-{part.number:05d}"
+        record = _kept(place)
+        if record is None:
+
+            def tell(rows: int, before: int = spill.tally.read) -> None:
+                progress(before + rows)
+
+            with atomic_folder(place, lambda former: True) as fresh:
+                record = _read_part(part, table, fresh, tell)
+        spill.tally.add(record.tally)
+        spill.runs += [Run(place / _run_name(number)) for number in range(len(record.files) // 2)]
+        progress(spill.tally.read)
     with disk_errors(folder):
-        _group(spill, table, group_rows)
+        if spill.runs:
+            _group(spill, table, group_rows)
     return spill
 
 
+def _kept(place: Path) -> _Record | None:
+    """Return the record of a part; None: it is not whole, or another version's."""
+    try:
+        record = decode_json(read_small(place / _RECORD), _Record)
+        sizes = {name: (place / name).stat().st_size for name in record.files}
+    except (OSError, ValueError):
+        return None
+    return record if (record.made_by, record.files) == (_MADE_BY, sizes) else None
+
+
+def _read_part(
+    part: TableFile, table: TableMap, folder: Path, progress: Callable[[int], None]
+) -> _Record:
+    tally = Tally()
+    with disk_errors(folder):
+        for number, pieces in enumerate(_collected(part, table, tally, progress)):
+            rows, keys = _sorted_run(pieces)
+            run = Run(folder / _run_name(number))
+            rows.write_parquet(
+                run.path, compression="lz4", row_group_size=_ROW_GROUP, statistics=False
+            )
+            keys.write_parquet(run.keys, compression="lz4", row_group_size=_ROW_GROUP)
+        sizes = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
+        record = _Record(_MADE_BY, sizes, tally)
+        (folder / _RECORD).write_bytes(msgspec.json.encode(record))
+    return record
+
+
+def _run_name(number: int) -> str:
+    return f"run-{number:05d}.parquet"
+
+
+def _collected(
+    file: TableFile, table: TableMap, tally: Tally, progress: Callable[[int], None]
+) -> Iterator[list[Keyed]]:
+    """Yield the clean rows of a part in pieces of about RUN_BYTES; `tally` counts along."""
+
+    def clean(piece: tuple[int, pl.DataFrame]) -> tuple[Keyed, Tally]:
+        rows, own = clean_rows(piece[1], piece[0], file, table)
+        return split_names(rows, _key_columns(table)), own
+
+    waiting: list[Keyed] = []
+    size = 0
+    for piece, own in ahead(clean, read_chunks(file, table), _READERS):
+        tally.add(own)
+        progress(tally.read)
+        if piece.rows.is_empty():
+            continue
+        waiting.append(piece)
+        size += sum(int(frame.estimated_size()) for frame in piece)
+        if size >= RUN_BYTES:
+            yield waiting
+            waiting, size = [], 0
+    if waiting:
+        yield waiting
+
+
+def ahead(work: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
+    """Yield the result of each item in order; those of the next `workers` items are made meanwhile.
+
+    An error is raised where its result would come.
+    """
+    with ThreadPoolExecutor(workers) as pool:
+        jobs: deque[Future[Result]] = deque()
+        for item in items:
+            jobs.append(pool.submit(work, item))
+            if len(jobs) > workers:
+                yield jobs.popleft().result()
+        while jobs:
+            yield jobs.popleft().result()
+
+
+def _sorted_run(parts: Sequence[Keyed]) -> Keyed:
+    """Return the rows of all parts sorted, and the keys with their counts."""
+    rows, keys = merge(parts)
+    given = "replicas" if "replicas" in rows.columns else "ts"
+    sized = rows[given].is_not_null().cast(pl.Int64).cum_sum().to_numpy()
+    ts = rows["ts"].to_numpy()
+    count = np.bincount(rows[KEY].to_numpy())
+    end = np.cumsum(count)
+    values = (count, np.diff(sized[end - 1], prepend=0), ts[end - count], ts[end - 1])
+    counts = zip(_COUNTED, values, strict=True)
+    return Keyed(rows, keys.with_columns(pl.Series(k, v, pl.Int64) for k, v in counts))
+
+
+def _key_columns(table: TableMap) -> list[str]:
+    """Return the columns of strings, in the order in which keys are sorted."""
+    return [*(POD_KEY if table.level is Level.pod else WORKLOAD_KEY)[:-1], "kind"]
+
+
 def _all_keys(runs: Sequence[Run], names: Sequence[str]) -> pl.DataFrame:
-    """Return the keys of all runs, sorted, each with its counts."""
+    """Return the keys of all runs, sorted, each once with its counts."""
+
+    def merged() -> pl.DataFrame:
+        counts = pl.col("rows", "sized").sum(), pl.col("first").min(), pl.col("last").max()
+        return pl.concat(found).group_by(names).agg(*counts)
+
     found: list[pl.DataFrame] = []
     for run in runs:
         found.append(pl.read_parquet(run.keys))
         if sum(frame.height for frame in found) > _MERGED_KEYS:
-            found = [_merged(found, names)]
-    return _merged(found, names).sort(names)
-
-
-def _merged(keys: Sequence[pl.DataFrame], names: Sequence[str]) -> pl.DataFrame:
-    """Return the keys of several frames, each once."""
-    return (
-        pl.concat(keys)
-        .group_by(names)
-        .agg(pl.col("rows", "sized").sum(), pl.col("first").min(), pl.col("last").max())
-    )
+            found = [merged()]
+    return merged().sort(names)
 
 
 def _refuse_kinds(total: pl.DataFrame) -> None:
-    """Refuse two workloads of one name: a history distinguishes their pods by name only.
-
-    Raises:
-        RefusedError: a namespace has a name with two kinds.
-    """
-    names = ["cluster", "namespace", "target"]
-    kinds = total.group_by(names).agg(pl.col("kind").min(), pl.col("kind").max().alias("other"))
-    twice = kinds.filter(pl.col("kind") != pl.col("other")).sort(names)
+    """Refuse two workloads of one name: a history distinguishes their pods by name only."""
+    kinds = total.group_by(_WORKLOAD).agg(pl.col("kind").min(), other=pl.col("kind").max())
+    twice = kinds.filter(pl.col("kind") != pl.col("other")).sort(_WORKLOAD)
     if twice.is_empty():
         return
-    _, namespace, name, one, other = twice.row(0)
+    _, namespace, name, kind, other = twice.row(0)
     more = f" (and {twice.height - 1:,} more)" if twice.height > 1 else ""
     raise RefusedError(
-        f"namespace {namespace} has {one}/{name} and {other}/{name}{more}, and a history tells "
+        f"namespace {namespace} has {kind}/{name} and {other}/{name}{more}, and a history tells "
         "workloads apart by namespace and name: import one kind (`where`) or make the names "
         "differ (columns.workload by sql); nothing is written"
     )
@@ -113,22 +264,21 @@ def _refuse_kinds(total: pl.DataFrame) -> None:
 
 def _group(spill: Spill, table: TableMap, group_rows: int) -> None:
     """Divide the keys into groups of neighbours and find where each begins in every run."""
-    if not spill.runs:
-        return
-    names = key_columns(table)
+    names = _key_columns(table)
     total = _all_keys(spill.runs, names)
     spill.rows = int(total["rows"].sum())
     edges = pl.col("first").min(), pl.col("last").max()
     spill.spans = total.group_by("cluster").agg(*edges)
-    workload = ["cluster", "namespace", "target"]
-    spill.workloads = total.group_by(workload).agg(*edges).sort(workload)
+    spill.workloads = total.group_by(_WORKLOAD).agg(*edges).sort(_WORKLOAD)
     _refuse_kinds(total)
     if table.level is Level.workload and not total["sized"].sum():
         raise RefusedError(
             f"none of {counted(spill.rows, 'row')} has a number of replicas: is columns.replicas "
             "right? Nothing is written"
         )
-    place = key_rank(total, key_names(table)).rle_id().to_numpy()
+    # Rows of a pod (of a workload) stay together.
+    together = [*_WORKLOAD, "pod"] if table.level is Level.pod else _WORKLOAD
+    place = key_rank(total, together).rle_id().to_numpy()
     rows = np.zeros(int(place[-1]) + 1, np.int64)
     np.add.at(rows, place, total["rows"].to_numpy())
     # The group of a place is where its rows begin in the whole, counted in group sizes.
@@ -141,4 +291,4 @@ def _group(spill: Spill, table: TableMap, group_rows: int) -> None:
         found = keys.join(known, on=names, how="left", maintain_order="left")
         first = np.searchsorted(found["group"].to_numpy(), np.arange(spill.groups + 1))
         ends = np.concatenate([[0], np.cumsum(keys["rows"].to_numpy())])
-        spill.runs[i] = Run(run.path, tuple(ends[first].tolist()), tuple(first.tolist()))
+        spill.runs[i] = Run(run.path, ends[first].tolist(), first.tolist())

@@ -15,12 +15,12 @@ from typing import Final
 import polars as pl
 
 from hpabatch.errors import HistoryError
+from hpabatch.importers.common.work import disk_errors
 from hpabatch.importers.table.files import TableFile
 from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.objects import DEFAULT_CONTAINER
 from hpabatch.importers.table.rows import Tally
 from hpabatch.importers.table.spill import Spill
-from hpabatch.importers.table.work import disk_errors
 from hpabatch.inputs.documents import MistakesError, show
 from hpabatch.model.printable import counted
 from hpabatch.model.suggestions import did_you_mean, near_path
@@ -115,7 +115,7 @@ def _names(table: TableMap, spill: Spill, deep: bool) -> set[str]:
         return found
     columns = ["namespace", "target", "container"]
     if table.level is Level.pod:
-        with disk_errors(spill.runs[0].path.parents[1]):
+        with disk_errors(spill.folder):
             frames = [
                 pl.scan_parquet(run.keys, glob=False).select(columns).unique().collect()
                 for run in spill.runs

@@ -8,7 +8,7 @@ import polars as pl
 
 from hpabatch.errors import HistoryError
 from hpabatch.history.polars_errors import first_line
-from hpabatch.importers.table.units import DURATION_MS, TIME_PER_MS
+from hpabatch.importers.common.units import DURATION_MS, TIME_PER_MS
 from hpabatch.importers.table.values import TEXT_TIME, TimeSource
 
 _RFC3339 = (

@@ -14,7 +14,7 @@ from hpabatch.history.expressions.functions import pattern_fault
 from hpabatch.history.expressions.parser import Schema, columns, compile_expression
 from hpabatch.history.expressions.tokens import ExpressionError
 from hpabatch.history.polars_errors import BROKEN
-from hpabatch.importers.table.units import DURATION_MS, QUANTITY, TIME_PER_MS
+from hpabatch.importers.common.units import DURATION_MS, QUANTITY, TIME_PER_MS
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.documents import read_document, show
 from hpabatch.inputs.fields import Fields, amount_milli, quantity_milli

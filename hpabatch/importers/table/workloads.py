@@ -13,29 +13,29 @@ import numpy as np
 import polars as pl
 
 from hpabatch.history.columns import AFTER_MS
+from hpabatch.importers.common.continued import changed_rows
+from hpabatch.importers.common.units import whole
 from hpabatch.importers.table.keyed import Keyed
 from hpabatch.importers.table.lives import (
     LIFE,
     PLACE,
     SIZE,
-    changed_rows,
     pod_uid,
     pods_table,
-    requests_table,
     states_table,
 )
 from hpabatch.importers.table.map import TableMap
-from hpabatch.importers.table.objects import AMOUNTS
 from hpabatch.importers.table.pods import (
     Add,
+    Figures,
     GroupResult,
     metric_conflicts,
     sample_tables,
     shared_tables,
     without_duplicates,
 )
+from hpabatch.importers.table.requests import requested_names, requests_table
 from hpabatch.importers.table.rows import METRIC, WORKLOAD_KEY, amounts, usage_names
-from hpabatch.importers.table.units import whole
 
 BATCH_ROWS = 1 << 19
 """Samples made at a time."""
@@ -91,7 +91,7 @@ def import_workloads(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Ad
     add("pod_states", states_table(all_lives))
     all_sizes = pl.concat(sizes) if sizes else pl.DataFrame(schema=SIZE)
     conflicts = metric_conflicts(rows, table)
-    return GroupResult(all_lives, all_sizes, samples, duplicates, unsized, conflicts)
+    return GroupResult(all_lives, all_sizes, Figures(samples, duplicates, unsized, conflicts))
 
 
 def _container(key: tuple[object, ...], part: pl.DataFrame, table: TableMap) -> str:
@@ -203,7 +203,7 @@ def _requests(part: pl.DataFrame, frame: pl.DataFrame, table: TableMap) -> pl.Da
     containers = frame.select(
         "cluster", "namespace", "target", "uid", "created", container=pl.lit(container)
     )
-    names = [name for name in amounts(table) if name in AMOUNTS]
+    names = requested_names(table)
     if not names:
         return requests_table(containers, None, table)
     changed = changed_rows(part.select("target", "ts", *names), ["target"], names)

@@ -156,7 +156,7 @@ def test_an_interruption_says_how_to_go_on(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hpabatch.jobs.table.import_table", stop)
+    monkeypatch.setattr("hpabatch.importers.table.run.import_table", stop)
     done = run("table", table[0], "--map", table[1], "--out", tmp_path / "h")
     assert done.code == 130
     assert "what is done is kept; repeat the command" in done.stderr

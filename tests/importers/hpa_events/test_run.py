@@ -51,26 +51,20 @@ REPORTED = [(15_020, 2, 4), (30_020, 4, 4), (45_020, 4, 5)]
 # -- audit logs
 
 
-def test_a_log_gives_specs_statuses_and_scales(tmp_path: Path) -> None:
+def test_a_log_gives_specs_and_statuses(tmp_path: Path) -> None:
     events = read(tmp_path, lines(day()))
     assert spans(events) == DAY
     assert statuses(events) == REPORTED
     assert events.seen_first == frozenset()
     assert events.warnings == ()
-    assert (events.first_ms, events.last_ms) == (START_MS + 100, START_MS + 70_700)
+    assert events.last_ms == START_MS + 70_700
     assert events.hpas["created"].to_list() == [START_MS] * 4
-    assert events.scales.rows() == [
-        ("shop", "Deployment", "web", START_MS + 15_010, 4, 2, "app=web")
-    ]
-    assert events.decisions.rows() == [("shop", "Deployment", "web", START_MS + 15_010, 4, "admin")]
     assert events.edits.is_empty()
 
 
 def test_rows_are_those_of_a_history(tmp_path: Path) -> None:
     events = read(tmp_path, lines(day()))
-    for table, frame in (
-        ("hpas", events.hpas), ("hpa_status", events.hpa_status), ("scales", events.scales),
-    ):  # fmt: skip
+    for table, frame in (("hpas", events.hpas), ("hpa_status", events.hpa_status)):
         times = [c.name for c in TABLES[table].columns if c.unit == "time" and c.name in frame]
         ready = frame.with_columns(
             pl.col(times).cast(pl.Datetime("ms", "UTC")), cluster=pl.lit("demo")
@@ -88,8 +82,6 @@ def test_any_order_and_overlap_gives_the_same(
     found = read(folder, lines(order[first:]), lines(order[: max(first, second)]))
     assert_frame_equal(found.hpas, expected.hpas)
     assert_frame_equal(found.hpa_status, expected.hpa_status)
-    assert_frame_equal(found.scales, expected.scales)
-    assert_frame_equal(found.decisions, expected.decisions)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +100,7 @@ def test_what_left_nothing_is_ignored(tmp_path: Path, changes: Json) -> None:
     events.append(scale(300, "update", 7, 2, **changes) | changes)
     found = read(tmp_path, lines(events))
     assert spans(found) == [("u1", 100, None, 10)]
-    assert found.scales.is_empty()
+    assert found.last_ms == START_MS + 100
     assert found.edits.is_empty()
 
 
@@ -205,7 +197,7 @@ def test_the_level_metadata_tells_instants(tmp_path: Path) -> None:
     assert found.hpas.is_empty()
     assert found.hpa_status.is_empty()
     assert found.edits["act"].to_list() == ["created", "edited", "deleted"]
-    assert found.decisions["replicas"].to_list() == [None]
+    assert found.last_ms == START_MS + 20
 
 
 def test_a_name_that_the_server_made(tmp_path: Path) -> None:
@@ -278,20 +270,6 @@ def test_a_successor_begins_where_it_was_created(tmp_path: Path) -> None:
     assert spans(read(tmp_path, lines(events))) == [
         ("u1", 0, 30_000, 10), ("u2", 45_000, None, 10),
     ]  # fmt: skip
-
-
-def test_scales_are_told_where_they_change(tmp_path: Path) -> None:
-    events = [scale(k * 15_000, "get", 2, 2) for k in range(4)]
-    events += [scale(60_000, "update", 3, 2), scale(75_000, "get", 3, 3)]
-    events.append(scale(80_000, "get", 0, 3))
-    events.append(
-        scale(90_000, "update", 5, 2, about={"resource": "rollouts", "subresource": "scale"})
-    )
-    found = read(tmp_path, lines(events))
-    times = [(ts - START_MS, spec, now) for ts, spec, now in found.scales.select(
-        "ts", "spec_replicas", "status_replicas").rows()]  # fmt: skip
-    assert times == [(0, 2, 2), (60_000, 3, 2), (75_000, 3, 3), (80_000, 0, 3)]
-    assert found.decisions.height == 1
 
 
 def test_lists_of_audit_events(tmp_path: Path) -> None:
@@ -493,7 +471,7 @@ def test_files_without_hpas_are_told(tmp_path: Path) -> None:
     found = read(tmp_path, lines([pods] * 3), "", pretty([{"kind": "List", "items": []}]))
     assert "0.log: nothing about an HPA; does the audit policy log" in found.warnings[0]
     assert [text.endswith("nothing about an HPA") for text in found.warnings[1:]] == [True, True]
-    assert (found.first_ms, found.hpas.height) == (None, 0)
+    assert (found.last_ms, found.hpas.height) == (None, 0)
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:

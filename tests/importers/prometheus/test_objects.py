@@ -13,14 +13,9 @@ import yaml
 from hpabatch.cluster.objects.rows import instant_or_none
 from hpabatch.history.columns import TIME
 from hpabatch.history.provenance import BEHAVIOR
-from hpabatch.importers.objects import Disagreements, PodRequests
+from hpabatch.importers.common.objects import Disagreements, PodRequests
 from hpabatch.importers.prometheus.client.samples import Findings
-from hpabatch.importers.prometheus.pods.filled import (
-    compare_requests,
-    filled_requests,
-    known_requests,
-)
-from hpabatch.importers.prometheus.pods.requests import REQUESTS, note_lacking
+from hpabatch.importers.prometheus.pods.requests import REQUESTS, beside_objects, note_lacking
 from hpabatch.importers.prometheus.reading.window import _context
 from hpabatch.importers.prometheus.reading.window_hpas import OBJECTS, merge_specs
 from hpabatch.importers.prometheus.request import PrometheusRequest
@@ -67,8 +62,9 @@ def exported(*containers: tuple[str, str, int | None]) -> pl.DataFrame:
 
 
 def test_requests_that_a_server_does_not_export_are_the_objects(tmp_path: Path) -> None:
-    known = known_requests(pods(f"uid-{POD}", "gone"), requests_in(tmp_path))
-    found = filled_requests(exported((f"uid-{POD}", "web", None), ("gone", "web", None)), known)
+    rows = exported((f"uid-{POD}", "web", None), ("gone", "web", None))
+    there, told = pods(f"uid-{POD}", "gone"), Disagreements()
+    found = beside_objects(rows, there, requests_in(tmp_path), told, exported=False)
     assert found.schema == REQUESTS
     cpu = {(uid, name): milli for uid, name, milli in found.select("uid", "container", "cpu_milli")
            .rows()}  # fmt: skip
@@ -85,8 +81,9 @@ def test_requests_that_a_server_does_not_export_are_the_objects(tmp_path: Path) 
 def test_what_a_server_exports_counts_and_what_differs_is_told(tmp_path: Path) -> None:
     """A server that exports no limits at all says nothing of them."""
     told = Disagreements()
-    known = known_requests(pods(f"uid-{POD}"), requests_in(tmp_path))
-    compare_requests(exported((f"uid-{POD}", "web", 200), (f"uid-{POD}", "x", 1)), known, told)
+    rows = exported((f"uid-{POD}", "web", 200), (f"uid-{POD}", "x", 1))
+    there = pods(f"uid-{POD}")
+    assert beside_objects(rows, there, requests_in(tmp_path), told, exported=True) is rows
     assert told.summary() == [
         "cpu requests of containers differ from the objects' (the server's count): 1, first "
         "shop/web/web (200m at the server, 300m in the objects)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from hpabatch.history.columns import TIME
-from hpabatch.importers.prometheus.repeats import continued_requests, without_repeats
+from hpabatch.importers.common.continued import continued_requests, without_repeats
 
 KEY, VALUES = ["uid"], ["phase"]
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpabatch.history.schema import POD_REQUESTS
+from hpabatch.importers.common.objects import AMOUNTS
 from hpabatch.importers.prometheus.client.samples import Findings, Span
 from hpabatch.importers.prometheus.pods.requests import (
-    AMOUNTS,
     REQUESTS,
     Requested,
     note_lacking,

@@ -7,16 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpabatch.errors import UsageError
+from hpabatch.importers.common.claims import DONE, Coverage, coverage, windows_at_work
 from hpabatch.importers.prometheus.request import PrometheusRequest
-from hpabatch.importers.prometheus.windows import (
-    DAY_MS,
-    DONE,
-    Coverage,
-    coverage,
-    has_begun,
-    windows,
-    windows_at_work,
-)
+from hpabatch.importers.prometheus.windows import DAY_MS, has_begun, windows
 
 HOUR = 3_600_000
 LOOKBACK = 300_000

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,10 @@ from hypothesis import strategies as st
 from hpabatch.errors import HistoryError, RefusedError, UnfinishedError, UsageError
 from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.catalog import LogEntry
-from hpabatch.importers.table import groups as table_groups
-from hpabatch.importers.table import spill as table_spill
+from hpabatch.importers.common.work import locked, work_folder
+from hpabatch.importers.table.groups import keep_result
 from hpabatch.importers.table.hpas import in_store
-from hpabatch.importers.table.pods import GroupResult
-from hpabatch.importers.table.runs import Run
-from hpabatch.importers.table.work import locked, work_folder
+from hpabatch.importers.table.pods import Figures, GroupResult
 from tests.effort import effort
 from tests.importers.tables import (
     BEGIN_S,
@@ -30,7 +26,6 @@ from tests.importers.tables import (
     merged,
     read_tables,
     run_import,
-    seconds,
     write_csv,
     write_map,
 )
@@ -82,26 +77,6 @@ def test_an_edited_manifest_is_another_input(tmp_path: Path) -> None:
         assert result.warnings == ()
         assert f'"maxReplicas":{most}' in tables["hpas"]["spec"][0]
     assert "imported with this map before" in run_import(tmp_path, said, rows())[0].warnings[0]
-
-
-def test_a_second_day_with_the_same_hpa_adds_none(tmp_path: Path) -> None:
-    run_import(tmp_path, template(5), rows(0))
-    result, tables = run_import(tmp_path, template(5), rows(1))
-    assert tables["hpas"].select("valid_to").rows() == [(None,)]
-    assert seconds(tables["hpas"], "valid_from") == [0]
-    assert result.workloads["hpa"].to_list() == ["web"]
-
-
-@pytest.mark.parametrize("days", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (1, 0, 2)])
-def test_days_in_any_order_with_other_hpas_follow_each_other(
-    tmp_path: Path, days: tuple[int, ...]
-) -> None:
-    for day in days:
-        _, tables = run_import(tmp_path, template(5 + day), rows(day))
-    hpas = tables["hpas"].sort("valid_from")
-    assert seconds(hpas, "valid_from") == [0, DAY_S, 2 * DAY_S]
-    assert seconds(hpas, "valid_to") == [DAY_S, 2 * DAY_S, None]
-    assert [f'"maxReplicas":{5 + k}' in spec for k, spec in enumerate(hpas["spec"])] == [True] * 3
 
 
 SCHEMA = {"cluster": pl.String, "namespace": pl.String, "name": pl.String, "uid": pl.String,
@@ -265,18 +240,6 @@ def test_two_equal_imports_at_once_are_refused(tmp_path: Path) -> None:
     assert read_tables(tmp_path / "h")["pod_metrics"].height == 3
 
 
-def test_a_killed_import_leaves_no_lock(tmp_path: Path) -> None:
-    code = (
-        "import os, sys; from pathlib import Path\n"
-        "from hpabatch.importers.table.work import locked\n"
-        "with locked(Path(sys.argv[1])): os._exit(9)"
-    )
-    folder = tmp_path / "work"
-    assert subprocess.run([sys.executable, "-c", code, folder], check=False).returncode == 9
-    with locked(folder):
-        pass
-
-
 @pytest.mark.parametrize(("before", "written"), [(False, False), (True, False), (False, True)])
 def test_what_is_refused_leaves_nothing_unless_it_is_needed(
     tmp_path: Path, before: bool, written: bool
@@ -315,15 +278,9 @@ def test_a_full_or_absent_work_folder_is_a_sentence(
     with pytest.raises(UsageError, match="No space left on device; make room"):
         import_table([source], path, None)
     frame = pl.DataFrame()
-    result = GroupResult(frame, frame, 0, 0)
+    result = GroupResult(frame, frame, Figures())
     with pytest.raises(UsageError, match="No space left on device"):
-        table_groups.keep_result(tmp_path, 0, result, table_groups.Figures())
-
-
-def test_lost_intermediate_files_are_a_sentence(tmp_path: Path) -> None:
-    spill = table_spill.Spill(tmp_path, [Run(tmp_path / "file" / "run", (0, 1), (0, 1))])
-    with pytest.raises(UsageError, match="cannot be used"):
-        spill.read_group(0)
+        keep_result(tmp_path, 0, result)
 
 
 def test_a_store_with_overlapping_hpas_is_refused_before_anything_is_written(

@@ -6,13 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hpabatch.importers.table.runs import ahead
-
-
-@pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("count", [0, 1, 2, 10])
-def test_results_come_in_order(workers: int, count: int) -> None:
-    assert list(ahead(lambda k: k * k, range(count), workers)) == [k * k for k in range(count)]
+from hpabatch.importers.table.spill import ahead
 
 
 def test_items_are_taken_only_a_few_ahead() -> None:

@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 
 from hpabatch.errors import HistoryError
-from hpabatch.importers.table import files as table_files
 from tests.importers.tables import BEGIN_S, POD_MAP, merged, run_import
 
 
@@ -22,23 +21,6 @@ def test_types_are_checked_at_the_first_rows(tmp_path: Path) -> None:
     for key, told in refused.items():
         with pytest.raises(HistoryError, match=told + ".*; write CAST.*columns of a CSV are strin"):
             run_import(tmp_path, merged(POD_MAP, {key: said[key]}), row)
-
-
-def test_any_pieces_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = pl.DataFrame(
-        {
-            "ts": [BEGIN_S + k for k in range(20)], "app": "web", "pod": "web-1",
-            "cpu": [float(k) for k in range(20)], "mem": 1,
-        }
-    )  # fmt: skip
-    said = merged(POD_MAP, {"columns": {"cpu": {"column": None, "sql": "cpu * 2 + 1"}}})
-    found = []
-    for rows in (1 << 17, 3):
-        monkeypatch.setattr(table_files, "CHUNK_ROWS", rows)
-        folder = tmp_path / str(rows)
-        folder.mkdir()
-        found.append(run_import(folder, said, frame)[1]["pod_metrics"]["cpu_milli"].to_list())
-    assert found[0] == found[1] == [(2 * k + 1) * 1000 for k in range(20)]
 
 
 def test_a_column_of_any_name_can_be_used(tmp_path: Path) -> None:

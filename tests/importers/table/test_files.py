@@ -113,14 +113,6 @@ def test_a_broken_csv_is_a_sentence(tmp_path: Path, data: str | bytes, told: str
     assert "usage.csv" in str(caught.value)
 
 
-def test_broken_parquet_is_a_sentence(tmp_path: Path) -> None:
-    path, out = write_map(tmp_path, POD_MAP), tmp_path / "out"
-    for k, data in enumerate((b"PAR1", b"PAR1" + b"\0" * 100 + b"PAR1", b"hello")):
-        (tmp_path / f"{k}.parquet").write_bytes(data)
-        with pytest.raises(HistoryError, match=rf"{k}\.parquet cannot be read"):
-            import_table([str(tmp_path / f"{k}.parquet")], path, out)
-
-
 def test_inputs_that_are_none_are_named(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "x.xlsx").write_text("")

@@ -1,4 +1,4 @@
-"""Tests of rows by the number of their key: order and names are those of the strings."""
+"""Tests of the numbers that stand for keys: ordered as the strings are, also many of them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,45 @@ import polars as pl
 import pytest
 
 from hpabatch.importers.table import keyed
-from hpabatch.importers.table.keyed import Keyed, merge, split_names
-from hpabatch.importers.table.rows import KEY
+from hpabatch.importers.table import rows as table_rows
+from hpabatch.importers.table.keyed import merge, split_names
+from hpabatch.importers.table.rows import KEY, key_rank
+
+RANKED = ["a", "b", "c"]
+
+
+def drawn(count: int, names: int) -> pl.DataFrame:
+    chance = random.Random(1)
+    values = {
+        "a": [chance.choice(("x", "Ä", "", "z-1", "z-10")) for _ in range(count)],
+        "b": [f"pod-{chance.randrange(names)}" for _ in range(count)],
+        "c": [chance.choice(("same", "other")) for _ in range(count)],
+    }
+    return pl.DataFrame(values).with_row_index("seq")
+
+
+@pytest.mark.parametrize(("count", "names"), [(5_000, 30), (5_000, 5_000), (1, 1), (2, 1)])
+@pytest.mark.parametrize("most", [2**62, 100])
+def test_the_order_is_that_of_the_strings(
+    count: int, names: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_rows, "_RANKS", most)  # (a smaller one: ranks are made dense)
+    frame = drawn(count, names)
+    ranked = frame.with_columns(rank=key_rank(frame, RANKED)).sort("rank", "seq")
+    assert ranked.drop("rank").equals(frame.sort([*RANKED, "seq"]))
+    assert ranked["rank"].n_unique() == frame.select(RANKED).n_unique()
+
+
+def test_no_rows_have_no_rank() -> None:
+    frame = drawn(3, 3).clear()
+    assert key_rank(frame, RANKED).to_list() == []
+    assert key_rank(drawn(3, 3), []).to_list() == [0, 0, 0]
+
 
 NAMES = ["a", "b"]
 
 
-def drawn(seed: int, count: int, seq: int) -> pl.DataFrame:
+def piece(seed: int, count: int, seq: int) -> pl.DataFrame:
     chance = random.Random(seed)
     rows = [
         (chance.choice(("x", "Ä", "")), f"pod-{chance.randrange(12)}", chance.randrange(9), seq + k)
@@ -30,29 +62,8 @@ def test_merged_pieces_are_sorted_by_names_and_time(
     counts: tuple[int, ...], largest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keyed, "_LARGEST", largest)  # (1: no number stands for key and time)
-    pieces = [drawn(k, count, 1000 * k) for k, count in enumerate(counts)]
-    found = merge([split_names(piece, NAMES) for piece in pieces])
+    pieces = [piece(k, count, 1000 * k) for k, count in enumerate(counts)]
+    found = merge([split_names(part, NAMES) for part in pieces])
     expected = pl.concat(pieces).sort(*NAMES, "ts", "seq")
     assert found.named().drop(KEY).select(expected.columns).equals(expected)
     assert found.keys.equals(expected.select(NAMES).unique().sort(NAMES))
-
-
-def test_merged_twice_is_merged_once() -> None:
-    pieces = [split_names(drawn(k, 60, 100 * k), NAMES) for k in range(4)]
-    once = merge(pieces)
-    twice = merge([merge(pieces[:2]), merge(pieces[2:])])
-    assert once.rows.equals(twice.rows)
-    assert once.keys.equals(twice.keys)
-
-
-def test_rows_of_a_piece_keep_their_order() -> None:
-    piece = drawn(1, 100, 0)
-    found = split_names(piece, NAMES)
-    assert isinstance(found, Keyed)
-    assert found.named().drop(KEY).select(piece.columns).equals(piece)
-
-
-def test_no_rows_are_no_keys() -> None:
-    found = merge([split_names(drawn(1, 0, 0), NAMES)])
-    assert found.rows.is_empty()
-    assert found.keys.is_empty()

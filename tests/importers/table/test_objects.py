@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
-from hpabatch.errors import RefusedError
 from hpabatch.importers.table.run import ImportResult
 from tests.importers.cluster_made import (
     HASH,
@@ -241,17 +239,6 @@ def test_a_workload_that_is_known_in_another_namespace_is_told(tmp_path: Path) -
     result, _ = imported(tmp_path, columns, usage, cluster())
     told = "default/web of the table is not among the objects, but shop/web is"
     assert any(told in text and "{value: shop}" in text for text in result.warnings)
-
-
-def test_another_content_of_the_objects_is_another_import(tmp_path: Path) -> None:
-    first, _ = imported(tmp_path, {}, rows(POD), cluster())
-    again, _ = imported(tmp_path, {}, rows(POD), cluster())
-    assert first.written
-    assert not again.written
-    # A store may want to be told that its rows are to be replaced.
-    with suppress(RefusedError):
-        other, _ = imported(tmp_path, {}, rows(POD), cluster(spec_of("300m")))
-        assert other.written
 
 
 def test_an_hpa_of_a_misspelt_namespace_is_told_with_the_workload_it_is_meant_for(

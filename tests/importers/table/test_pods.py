@@ -85,16 +85,6 @@ def test_a_name_that_recurs_is_another_pod_by_its_uid(tmp_path: Path) -> None:
     assert tables["pod_metrics"].group_by("uid").len().sort("uid")["len"].to_list()[-2:] == [2, 1]
 
 
-def test_uids_are_the_same_at_every_import(tmp_path: Path) -> None:
-    data = rows((0, "a-1"), (0, "b-1"), (30, "b-1"))
-    found = []
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        found.append(run_import(tmp_path / name, POD_MAP, data.reverse())[1])
-    for table, frame in found[0].items():
-        assert frame.equals(found[1][table])
-
-
 def test_containers_are_summed_by_nobody_and_have_their_own_requests(tmp_path: Path) -> None:
     said = {
         "columns": {"container": "c"},

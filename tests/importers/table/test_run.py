@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.store.compact import compact
+from hpabatch.importers.common import sink
+from hpabatch.importers.common.work import work_folder
 from hpabatch.importers.table import files as table_files
-from hpabatch.importers.table import groups as table_groups
 from hpabatch.importers.table import run as table
-from hpabatch.importers.table import runs as table_runs
+from hpabatch.importers.table import spill as table_spill
+from hpabatch.importers.table.decode import read_map
+from hpabatch.importers.table.files import open_parts
 from hpabatch.importers.table.run import ImportResult
-from hpabatch.importers.table.work import work_folder
-from hpabatch.jobs import table as jobs
 from tests.effort import effort
 from tests.importers.tables import (
     BEGIN_S,
@@ -73,7 +74,7 @@ def test_any_grouping_and_chunks_give_what_plain_python_gives(
     frame = pod_frame(seed, 120)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table_files, "CHUNK_ROWS", chunk)
-        patch.setattr(table_runs, "RUN_BYTES", chunk * 80)
+        patch.setattr(table_spill, "RUN_BYTES", chunk * 80)
         result, tables = run_import(folder, merged(POD_MAP, HPAS), frame, group_rows=group_rows)
     samples = tables["pod_metrics"]
     found = zip(samples["pod"], seconds(samples, "ts"), samples["cpu_milli"], strict=True)
@@ -136,11 +137,10 @@ def bytes_of(out: Path) -> dict[str, bytes]:
 
 
 STOPS: list[tuple[object, str, int, bool]] = [
-    (table_runs, "_sorted_run", 2, False),
-    (jobs, "read_part", 2, False),
-    (table_groups.Sink, "add", 1, False),
-    (table_groups.Sink, "add", 14, True),
-    (table, "keep_result", 1, True),
+    (table_spill, "_sorted_run", 2, False),
+    (table_spill, "_read_part", 2, False),
+    (sink.Sink, "add", 1, False),
+    (sink.Sink, "add", 14, True),
     (table, "keep_result", 2, True),
     (table, "scales_table", 1, True),
 ]
@@ -186,15 +186,6 @@ def test_a_killed_import_resumes_to_the_same_bytes(
     assert (again.resumed > 0) == resumed
 
 
-def test_a_complete_import_is_not_done_twice(tmp_path: Path, job: tuple[list[str], Path]) -> None:
-    files, path = job
-    import_table(files, path, tmp_path / "out")
-    before = {str(file) for file in (tmp_path / "out").rglob("*")}
-    again = import_table(files, path, tmp_path / "out")
-    assert "imported with this map before" in again.warnings[0]
-    assert {str(file) for file in (tmp_path / "out").rglob("*")} == before
-
-
 def test_a_dry_run_writes_nothing_and_tells_the_same(
     tmp_path: Path, job: tuple[list[str], Path]
 ) -> None:
@@ -210,7 +201,9 @@ def test_a_dry_run_writes_nothing_and_tells_the_same(
     assert wet.first == {}
 
 
-def test_files_are_one_table_whatever_their_order_and_number(tmp_path: Path) -> None:
+def test_files_are_one_table_whatever_their_order_and_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     frame = pod_frame(5).unique(["ts", "pod"], maintain_order=True)
     path = write_map(tmp_path, POD_MAP)
     frame.write_parquet(tmp_path / "one.parquet")
@@ -218,8 +211,16 @@ def test_files_are_one_table_whatever_their_order_and_number(tmp_path: Path) -> 
     frame.sample(fraction=1, shuffle=True, seed=1).write_csv(tmp_path / "shuffled.csv")
     frame[:100].write_parquet(tmp_path / "x2.parquet")
     frame[100:].write_csv(tmp_path / "x1.csv")
+    frame.write_parquet(tmp_path / "cut.parquet", row_group_size=50)
+    monkeypatch.setattr(table_files, "PART_ROWS", 100)
+    cut = open_parts([tmp_path / "cut.parquet"], read_map(path))
+    assert [(part.number, part.first, part.rows) for part in cut[:2]] == [
+        (0, 0, 100),
+        (1, 100, 100),
+    ]
     found = []
-    for k, names in enumerate((["one.parquet"], ["one.csv"], ["shuffled.csv"], ["x*"])):
+    inputs = (["one.parquet"], ["one.csv"], ["shuffled.csv"], ["x*"], ["cut.parquet"])
+    for k, names in enumerate(inputs):
         import_table([str(tmp_path / name) for name in names], path, tmp_path / f"out{k}")
         found.append(read_tables(tmp_path / f"out{k}"))
         # (the name of the import, which is of its files' bytes)
@@ -272,10 +273,10 @@ def test_intermediate_files_lie_beside_the_store_or_where_asked(tmp_path: Path) 
     seen: list[list[str]] = []
 
     def look(message: str, share: float) -> None:
-        seen.append([path.name for path in (tmp_path / "work").glob("import-*/read/tasks/*")])
+        seen.append([path.name for path in (tmp_path / "work").glob("import-*/*")])
 
     run_import(tmp_path, POD_MAP, pod_frame(1), work=tmp_path / "work", progress=look)
-    assert any("00000" in names for names in seen)
+    assert any("read-00000" in names for names in seen)
     assert list((tmp_path / "work").glob("*")) == []
 
 

@@ -12,10 +12,9 @@ import pytest
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.storage import LocalStorage
-from hpabatch.importers.table.files import digest_file
-from hpabatch.importers.table.input import digest_input, open_input
+from hpabatch.importers.common.work import work_folder
 from hpabatch.importers.table.request import TableRequest
-from hpabatch.importers.table.work import work_folder
+from hpabatch.importers.table.run import open_input
 from tests.importers.tables import BEGIN_S, POD_MAP, import_table, read_tables, write_csv, write_map
 
 ROWS = "ts,app,pod,cpu,mem\n" + "".join(
@@ -23,7 +22,7 @@ ROWS = "ts,app,pod,cpu,mem\n" + "".join(
 )
 
 
-PART = "read/tasks/00000"
+PART = "read-00000"
 
 
 @pytest.fixture
@@ -77,8 +76,7 @@ def test_a_folder_of_somebody_else_is_refused(
         work_folder("s3://bucket/h", "0" * 64)
     source, path = write_csv(tmp_path, ROWS), write_map(tmp_path, POD_MAP)
     found = open_input(TableRequest(inputs=(source,), map=str(path)))
-    digests = {place: digest_file(place) for place in found.paths}
-    beside = work_folder(tmp_path / "h", digest_input(found, digests))
+    beside = work_folder(tmp_path / "h", found.digest)
     if make is not link:  # (it has been made above)
         make(beside)
         with pytest.raises(UsageError, match=f"{reason}; remove it or name another with --work"):
@@ -121,13 +119,12 @@ def test_runs_are_on_disk_before_what_says_that_they_are(
 
     monkeypatch.setattr(os, "fsync", watched)
     _, _, work = interrupted(tmp_path)
-    part = work / "read" / "tasks" / "00000"
-    sizes = json.loads((part / "record.json").read_text())["files"]
+    sizes = json.loads((work / PART / "record.json").read_text())["files"]
     assert {"run-00000.parquet", "run-00000.keys.parquet"} == set(sizes)
-    # The folder of the tasks comes last: with the part's final name.
-    named = flushed.index("tasks")
+    # The work folder comes last: with the part's final name.
+    named = flushed.index(work.name)
     assert {*sizes, "record.json"} <= set(flushed[:named])
-    assert any(name.startswith(".00000.") for name in flushed[:named])
+    assert any(name.startswith(f".{PART}.") for name in flushed[:named])
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from hpabatch.errors import UsageError
 from hpabatch.history.atomic import atomic_path
+from hpabatch.importers.common.work import disk_errors
 from hpabatch.importers.prometheus.client.errors import TooMuchError
 from hpabatch.importers.prometheus.client.samples import POINTS, Samples, joined_samples
 from hpabatch.importers.prometheus.client.series_requests import Request
-from hpabatch.importers.table.work import disk_errors
 
 _SERIES = b"hpabatch.series"
 _COUNT = b"hpabatch.count"

@@ -15,12 +15,20 @@ from typing import Final
 import polars as pl
 
 from hpabatch.history.columns import CPU_MILLI_MAX, MEMORY_MILLI_MAX
+from hpabatch.importers.common.continued import is_new
+from hpabatch.importers.common.objects import (
+    AMOUNTS,
+    Disagreements,
+    PodRequests,
+    compare_amounts,
+    known_requests,
+    with_known,
+)
+from hpabatch.importers.common.units import Rounding, whole
 from hpabatch.importers.prometheus.client.samples import Findings, Span
 from hpabatch.importers.prometheus.reading.assign import assign_pods
 from hpabatch.importers.prometheus.reading.gauges import Gauge
-from hpabatch.importers.table.units import Rounding, whole
 
-AMOUNTS: Final = ("cpu_milli", "memory_milli", "cpu_limit_milli", "memory_limit_milli")
 REQUESTS: Final = pl.Schema(
     {
         **dict.fromkeys(("namespace", "target", "uid", "container", "kind"), pl.String()),
@@ -101,6 +109,40 @@ def request_rows(
     return rows.select(list(REQUESTS)).cast(REQUESTS).sort(order)
 
 
+def beside_objects(
+    rows: pl.DataFrame,
+    pods: pl.DataFrame,
+    requests: PodRequests,
+    told: Disagreements,
+    *,
+    exported: bool,
+) -> pl.DataFrame:
+    """Return requests of a window, filled in by objects where the server exports none.
+
+    Args:
+        rows: of the window (REQUESTS): the containers that were there.
+        pods: POD_ROWS.
+        requests: of the objects.
+        told: gets containers of which the server's last amount is not that of the objects.
+        exported: whether the server exports requests; then the rows stay as they are.
+    """
+    place = ("namespace", "target", "uid", "target_kind", "created")
+    named = pods.select(place).drop_nulls().rename({"created": "valid_from"})
+    known = known_requests(named, requests)
+    both = with_known(rows, known, ["uid", "container"])
+    if not exported:
+        merged = both.with_columns(pl.coalesce(name, f"o.{name}").alias(name) for name in AMOUNTS)
+        order = ("namespace", "uid", "kind", "index", "valid_from")
+        return merged.select(list(REQUESTS)).sort(order)
+    last = rows.sort("valid_from").unique(["uid", "container"], keep="last", maintain_order=True)
+    last = last.join(known, on=["uid", "container"], how="semi")
+    compared = with_known(last, known, ["uid", "container"]).head(last.height)
+    for name in AMOUNTS:
+        if rows[name].null_count() < rows.height:  # (else the server exports none of these)
+            compare_amounts(compared, name, name, told, ("at the server", "the server's count"))
+    return rows
+
+
 def note_lacking(rows: pl.DataFrame, findings: Findings) -> None:
     """Note how many containers of requests (REQUESTS) have none for cpu."""
     lacking = (pl.col("kind") == "app") & pl.col("cpu_milli").is_null()
@@ -178,9 +220,8 @@ def _over_time(
     bare = there.join(rows, on=_PLACE, how="anti").select(*_PLACE, ts="first")
     rows = pl.concat([rows, bare], how="diagonal").sort(*_PLACE, "ts")
     rows = rows.with_columns(pl.col(AMOUNTS).forward_fill().over(_PLACE))
-    new = [pl.col(name).ne_missing(pl.col(name).shift(1).over(_PLACE)) for name in AMOUNTS]
     begins = pl.int_range(pl.len()).over(_PLACE) == 0
-    rows = rows.with_columns(begins=begins).filter(pl.any_horizontal(new) | pl.col("begins"))
+    rows = rows.with_columns(begins=begins).filter(is_new(_PLACE, AMOUNTS))
     created = pods.select("uid", "created").unique("uid", keep="last")
     rows = rows.join(there, on=_PLACE).join(created, on="uid", how="left")
     # A value from before the window has a row in an earlier one.

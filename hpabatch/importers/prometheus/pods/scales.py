@@ -11,6 +11,7 @@ from typing import Final
 import polars as pl
 
 from hpabatch.history.columns import INT32_MAX
+from hpabatch.importers.common.continued import is_new
 from hpabatch.importers.prometheus.client.samples import Findings, Span
 from hpabatch.importers.prometheus.reading.gauges import Gauge
 
@@ -67,10 +68,7 @@ def scale_rows(
         spec_replicas=pl.coalesce(spec_of, status_of),
         status_replicas=pl.coalesce(status_of, spec_of),
     )
-    new = pl.any_horizontal(
-        [pl.col(name).ne_missing(pl.col(name).shift(1).over(key)) for name in _SIZES]
-    )
-    rows = rows.filter(new)
+    rows = rows.filter(is_new(key, _SIZES))
     if not initial:
         rows = rows.filter(pl.col("ts") > span.after_ms)
     named = rows.rename({label: "target"}).with_columns(

@@ -12,6 +12,7 @@ from typing import Final
 
 import polars as pl
 
+from hpabatch.importers.common.continued import is_new
 from hpabatch.importers.prometheus.client.samples import LAST_S, Findings, Span
 from hpabatch.importers.prometheus.reading.assign import assign_pods
 from hpabatch.importers.prometheus.reading.gauges import Gauge
@@ -80,9 +81,7 @@ def state_rows(
     guess = pl.when(pl.col("ready") == "True").then(pl.lit("Running")).otherwise(pl.lit(""))
     rows = rows.with_columns(phase=pl.coalesce("phase", guess))
     rows = _with_transitions(rows, pods, span, before)
-    new = [pl.col(name).ne_missing(pl.col(name).shift(1).over("uid")) for name in _STATE]
-    first = pl.int_range(pl.len()).over("uid") == 0
-    rows = rows.filter(pl.any_horizontal(new) | first)
+    rows = rows.filter(is_new(["uid"], _STATE))
     if not initial:
         rows = rows.filter(pl.col("ts") > span.after_ms)
     return rows.select(list(STATES)).cast(STATES).sort("namespace", "uid", "ts")

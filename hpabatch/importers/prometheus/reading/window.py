@@ -7,6 +7,7 @@ and HPA are in the last part, which completes the window.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -16,7 +17,10 @@ import polars as pl
 from hpabatch.history.columns import TIME
 from hpabatch.history.provenance import continued
 from hpabatch.history.schema import table_named
-from hpabatch.importers.objects import CONTEXT, context_rows
+from hpabatch.importers.common.claims import DONE, while_unreplaced
+from hpabatch.importers.common.continued import in_ms, without_repeats
+from hpabatch.importers.common.objects import CONTEXT, context_rows
+from hpabatch.importers.common.sink import Sink
 from hpabatch.importers.prometheus.client.fetch import Fetcher
 from hpabatch.importers.prometheus.client.samples import Findings
 from hpabatch.importers.prometheus.reading.assign import assign_pods
@@ -30,13 +34,10 @@ from hpabatch.importers.prometheus.reading.window_hpas import WindowHpas, read_h
 from hpabatch.importers.prometheus.reading.window_metrics import AdapterSeries, read_metrics
 from hpabatch.importers.prometheus.reading.window_pods import WindowPods, read_pods
 from hpabatch.importers.prometheus.reading.window_usage import read_usage
-from hpabatch.importers.prometheus.repeats import in_ms, without_repeats
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.prometheus.result import ImportResult, Source, provenance_rows
 from hpabatch.importers.prometheus.site import Beside, Site, version_of
-from hpabatch.importers.prometheus.windows import DONE, Window
-from hpabatch.importers.table.claims import while_unreplaced
-from hpabatch.importers.table.groups import Figures, Sink
+from hpabatch.importers.prometheus.windows import Window
 
 Tell = Callable[[float], None]
 """Receives the share of a window that is done."""
@@ -82,7 +83,7 @@ class Place:
         """Return the name of a part of a window."""
         return window.part(self.request.source(), self.cluster, name)
 
-    def write(self, window: Window, name: str) -> AbstractContextManager[Figures]:
+    def write(self, window: Window, name: str) -> AbstractContextManager[Counter[str]]:
         """Return a context of `Sink.part`; nothing is committed once the window was replaced."""
         held = while_unreplaced(window.name(self.request.source(), self.cluster))
         return self.sink.part(self.part(window, name), held)
@@ -139,7 +140,7 @@ def import_window(place: Place, window: Window, result: ImportResult, tell: Tell
     _usage_parts(place, window, reader, pods, result, tell)
     _metric_part(place, window, reader, hpas, pods, result)
     tell(0.95)
-    with place.write(window, DONE) as figures:
+    with place.write(window, DONE) as written:
         place.add("pods", pods.pods)
         place.add("pod_requests", pods.requests)
         place.add("pod_states", pods.states)
@@ -152,7 +153,7 @@ def import_window(place: Place, window: Window, result: ImportResult, tell: Tell
         place.add("hpa_status", without_repeats(hpas.status, None, key, shown))
         place.add("controller", _controller(place, reader, window))
         place.explain(window, [*hpas.sources, *_SOURCES])
-    result.written.update(figures.written)
+    result.written.update(written)
     result.findings.add(findings)
     _see(place, result, pods, hpas)
 
@@ -175,10 +176,10 @@ def _usage_parts(
         some = Things("pod", names[at : at + size])
         rows, sources = read_usage(reader, place.beside.mappings, some, place.request.step_ms)
         owned = assign_pods(rows, pods.pods, reader.findings)
-        with place.write(window, part) as figures:
+        with place.write(window, part) as written:
             place.add("pod_metrics", owned)
             place.explain(window, sources)
-        result.written.update(figures.written)
+        result.written.update(written)
         result.count(place.cluster, owned)
         tell(0.2 + 0.7 * min(1.0, (at + size) / len(names)))
 
@@ -201,7 +202,7 @@ def _metric_part(
     part = f"metrics-{_digest([plan.queries, place.request.step_ms])}"
     if place.sink.has_part(place.part(window, part)):
         return
-    with place.write(window, part) as figures:
+    with place.write(window, part) as written:
         for table, rows in read_metrics(
             reader, plan, pods.pods, hpas.targets_by_hpa(), hpas.heartbeats, place.request.step_ms
         ):
@@ -209,7 +210,7 @@ def _metric_part(
                 named = rows.with_columns(pod_uid=pl.lit(None, dtype=pl.String))
                 rows = assign_pods(named, pods.pods, reader.findings)
             place.add(table, rows)
-    result.written.update(figures.written)
+    result.written.update(written)
 
 
 def _scales(

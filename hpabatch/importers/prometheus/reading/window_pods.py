@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from hpabatch.importers.common.continued import continued_requests, in_ms, without_repeats
 from hpabatch.importers.prometheus.client.samples import Samples, joined_samples
-from hpabatch.importers.prometheus.pods.filled import (
-    compare_requests,
-    filled_requests,
-    known_requests,
-)
 from hpabatch.importers.prometheus.pods.lives import continued_pods, pod_rows
 from hpabatch.importers.prometheus.pods.owners import owned_pods
-from hpabatch.importers.prometheus.pods.requests import Requested, note_lacking, request_rows
+from hpabatch.importers.prometheus.pods.requests import (
+    Requested,
+    beside_objects,
+    note_lacking,
+    request_rows,
+)
 from hpabatch.importers.prometheus.pods.states import state_rows
 from hpabatch.importers.prometheus.reading.gauges import Gauge
 from hpabatch.importers.prometheus.reading.reader import Reader, Things, only
 from hpabatch.importers.prometheus.reading.window_fleet import Target
-from hpabatch.importers.prometheus.repeats import continued_requests, in_ms, without_repeats
 from hpabatch.importers.prometheus.site import Beside
 
 Stored = Callable[[str], pl.DataFrame | None]
@@ -106,11 +106,8 @@ def read_pods(
         _requested(reader, things, there), pods, reader.span, reader.findings, initial=initial
     )
     if beside.requests is not None:
-        known = known_requests(pods, beside.requests)
-        if reader.has("requests"):
-            compare_requests(requests, known, beside.told)
-        else:
-            requests = filled_requests(requests, known)
+        exported = reader.has("requests")
+        requests = beside_objects(requests, pods, beside.requests, beside.told, exported=exported)
     note_lacking(requests, reader.findings)
     if not initial:
         requests = continued_requests(requests, stored("pod_requests"), there)

@@ -16,6 +16,7 @@ from typing import Final
 
 import polars as pl
 
+from hpabatch.importers.common.continued import is_new
 from hpabatch.importers.prometheus.client.samples import Span
 from hpabatch.importers.prometheus.reading.gauges import Gauge
 
@@ -81,8 +82,7 @@ def status_rows(
     frame = _with_metrics(frame, places).with_columns(current_metrics=told)
     rows = frame.rename({_HPA: "name"}).select(STATUS.names()).cast(STATUS)
     rows = rows.drop_nulls(["current_replicas", "desired_replicas"])
-    same = [pl.col(one).eq_missing(pl.col(one).shift(1)) for one in STATUS.names() if one != "ts"]
-    rows = rows.filter(~pl.all_horizontal(same))
+    rows = rows.filter(is_new((), [name for name in STATUS.names() if name != "ts"]))
     return rows if initial else rows.filter(pl.col("ts") > span.after_ms)
 
 

@@ -10,8 +10,8 @@ from typing import Final
 
 import polars as pl
 
+from hpabatch.importers.common.units import WRITTEN, quantities
 from hpabatch.importers.table.propose.sample import Sample
-from hpabatch.importers.table.units import WRITTEN, quantities
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|%")
 # The window of a rate or mean: rate1m, usage_5m, usage:30s. Its letter is no unit of the values.

@@ -10,6 +10,7 @@ from typing import Final
 import polars as pl
 
 from hpabatch.errors import UsageError
+from hpabatch.importers.common.units import CPU_COUNTER
 from hpabatch.importers.table.propose.columns import (
     Column,
     Kind,
@@ -47,7 +48,6 @@ from hpabatch.importers.table.propose.wide import (
     long_metrics,
     series_ids,
 )
-from hpabatch.importers.table.units import CPU_COUNTER
 from hpabatch.importers.table.unpivot import Unpivot
 from hpabatch.inputs.cluster_objects import ClusterObjects
 from hpabatch.inputs.documents import show

@@ -7,10 +7,10 @@ from typing import Final
 
 import polars as pl
 
+from hpabatch.importers.common.units import CPU_MILLI, MEMORY_BYTES
 from hpabatch.importers.table.propose.draft import Found
 from hpabatch.importers.table.propose.text import Entry, scalar
 from hpabatch.importers.table.propose.usage import Amount
-from hpabatch.importers.table.units import CPU_MILLI, MEMORY_BYTES
 
 _LEAST_PERCENT: Final = 0.05  # below it, a rounded percentage says little
 _STEP: Final = {"cpu": 5, "memory": 2**20}

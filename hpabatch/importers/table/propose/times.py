@@ -10,8 +10,8 @@ from zoneinfo import available_timezones
 import polars as pl
 
 from hpabatch.history.checks import YEAR_2000_MS, YEAR_2100_MS
+from hpabatch.importers.common.units import TIME_PER_MS
 from hpabatch.importers.table.propose.columns import Column, Kind, named
-from hpabatch.importers.table.units import TIME_PER_MS
 
 _NAMES: Final = (
     "time", "ts", "timestamp", "datetime", "date_time", "at", "sample_time", "collected_at",

@@ -8,8 +8,8 @@ from typing import Final
 
 import polars as pl
 
+from hpabatch.importers.common.units import CPU_COUNTER, MEMORY_BYTES, QUANTITY
 from hpabatch.importers.table.propose.columns import Column, Kind
-from hpabatch.importers.table.units import CPU_COUNTER, MEMORY_BYTES, QUANTITY
 
 _RESOURCES: Final[Mapping[str, tuple[str, ...]]] = {
     "cpu": ("cpu", "cpus", "cores", "core", "millicores", "mcores", "vcpu", "vcpus", "millicpu",

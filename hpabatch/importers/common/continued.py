@@ -11,12 +11,29 @@ from collections.abc import Sequence
 import polars as pl
 
 from hpabatch.history.columns import TIME
+from hpabatch.importers.common.objects import AMOUNTS
 
 
 def in_ms(rows: pl.DataFrame) -> pl.DataFrame:
     """Return rows of a store with times in ms."""
     times = [name for name, kind in rows.schema.items() if kind == TIME]
     return rows.with_columns(pl.col(times).dt.timestamp("ms"))
+
+
+def is_new(key: Sequence[str], values: Sequence[str]) -> pl.Expr:
+    """Whether rows, sorted by key and time, say something else than the row before of their key."""
+    same = [pl.col(name).eq_missing(pl.col(name).shift(1)) for name in (*key, *values)]
+    return ~pl.all_horizontal(same) | (pl.int_range(pl.len()) == 0)
+
+
+def changed_rows(rows: pl.DataFrame, key: list[str], values: list[str]) -> pl.DataFrame:
+    """Return the rows in which a value differs from the row before, per key, sorted by ts.
+
+    A null stands for the value before.
+    """
+    ordered = rows.sort([*key, "ts"]).with_columns(pl.col(values).forward_fill().over(key))
+    known = pl.any_horizontal(pl.col(name).is_not_null() for name in values)
+    return ordered.filter(is_new(key, values) & known)
 
 
 def without_repeats(
@@ -47,11 +64,7 @@ def without_repeats(
     ordered = told.sort(*key, since, "new", maintain_order=True).unique(
         [*key, since], keep="last", maintain_order=True
     )
-    same = pl.all_horizontal(
-        pl.col(name).eq_missing(pl.col(name).shift(1)) for name in (*key, *values)
-    )
-    first = pl.int_range(pl.len()) == 0
-    kept = ordered.filter(pl.col("new") & (first | ~same)).select(*key, since)
+    kept = ordered.filter(pl.col("new") & is_new(key, values)).select(*key, since)
     return rows.join(kept, on=[*key, since], how="semi", nulls_equal=True, maintain_order="left")
 
 
@@ -82,6 +95,3 @@ def continued_requests(
     since = pl.when(again).then(pl.max_horizontal("first", "valid_from")).otherwise("valid_from")
     moved = joined.with_columns(valid_from=since).select(rows.columns)
     return without_repeats(moved, stored, key, amounts, "valid_from")
-
-
-AMOUNTS = ("cpu_milli", "memory_milli", "cpu_limit_milli", "memory_limit_milli")

@@ -9,15 +9,19 @@ other parts are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 
 import polars as pl
 
 from hpabatch.errors import RefusedError, UsageError
+from hpabatch.history.columns import TIME
+from hpabatch.history.provenance import ROWS, TARGET_ROWS
 from hpabatch.history.store.append import Amend, StoreWriter
-from hpabatch.history.store.catalog import FileEntry, Snapshot
+from hpabatch.history.store.catalog import FileEntry, Snapshot, quote
 from hpabatch.history.store.replace import (
     BEGIN,
+    WAY,
     refuse_rows_in_the_way,
     refuse_uncut_lives,
     replaced_imports,
@@ -26,9 +30,7 @@ from hpabatch.history.store.replace import (
     without_rows,
 )
 from hpabatch.history.store.shards import StoreHistory
-from hpabatch.importers.prometheus.windows import windows_at_work
-from hpabatch.importers.table.groups import Sink
-from hpabatch.importers.table.scales import rows_provenance
+from hpabatch.importers.common.sink import Sink
 
 Look = Callable[[StoreHistory], tuple[pl.DataFrame, pl.DataFrame]]
 """Returns the spans that an import claims, and what is in its way (see `rows_in_the_way`)."""
@@ -145,3 +147,84 @@ def _mark_replaced(store: StoreWriter, there: pl.DataFrame, name: str) -> set[st
 
 def _imports(found: pl.DataFrame) -> set[str]:
     return {name for names in found["imports"].to_list() for name in names}
+
+
+def rows_provenance(workloads: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Return rows of `provenance`: from when to when an import has rows of each workload.
+
+    `workloads` has cluster, namespace, target, first and last ts; `name` is that of the import.
+    """
+    return workloads.select(
+        "cluster",
+        "namespace",
+        pl.col("target").alias("name"),
+        pl.lit(TARGET_ROWS).alias("subject"),
+        pl.col("first").cast(TIME).alias("valid_from"),
+        (pl.col("last") + 1).cast(TIME).alias("valid_to"),
+        pl.lit(ROWS).alias("method"),
+        pl.lit(name).alias("detail"),
+    )
+
+
+PREFIX = "prometheus"
+"""Prefix of the names of the parts of windows: PREFIX/source/cluster/AFTER-UNTIL/part."""
+
+DONE = "done"
+"""The last part of a window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What a store has of a source and cluster: windows as (after ms, until ms), in order."""
+
+    windows: tuple[tuple[int, int], ...] = field(default=())
+
+    @property
+    def end_ms(self) -> int | None:
+        """Up to when there is something."""
+        return max((until for _, until in self.windows), default=None)
+
+    @property
+    def start_ms(self) -> int | None:
+        """From when on there is something."""
+        return min((after for after, _ in self.windows), default=None)
+
+
+def coverage(parts: Collection[str], source: str, cluster: str) -> Coverage:
+    """Return which windows are complete, from the names of a store's parts."""
+    head, found = f"{PREFIX}/{source}/{quote(cluster)}/", []
+    for part in parts:
+        if part.startswith(head) and part.endswith(f"/{DONE}"):
+            found.append(span_of(part))
+    return Coverage(tuple(sorted(found)))
+
+
+def span_of(part: str) -> tuple[int, int]:
+    """Return (after, until) in ms of a window, from the name of one of its parts."""
+    after, until = part.split("/")[3].split("-")[:2]
+    return int(after), int(until)
+
+
+def windows_at_work(
+    parts: Collection[str], cluster: str, time_ms: tuple[int, int], source: str = ""
+) -> pl.DataFrame:
+    """Return, as `rows_in_the_way` does, windows that are begun and neither complete nor replaced.
+
+    `time_ms`: the first and last instant that counts; windows of `source` are left out.
+    """
+    rows: list[tuple[object, ...]] = []
+    replaced = replaced_imports(parts)
+    for part in sorted(parts):
+        name, _, last = part.rpartition("/")
+        names = name.split("/")
+        if last != BEGIN or len(names) != 4 or name in replaced or f"{name}/{DONE}" in parts:
+            continue
+        same = names[0] == PREFIX and names[1] != source and names[2] == quote(cluster)
+        if same:
+            after, until = span_of(part)
+            # A run that ended early may have left one that another run, to a later end, covers.
+            done = coverage(parts, names[1], cluster).windows
+            over = any(begin <= after and until <= end for begin, end in done)
+            if not over and after < time_ms[1] and until >= time_ms[0]:
+                rows.append((cluster, "", "all workloads", 0, after, until, [name]))
+    return pl.DataFrame(rows, schema=WAY, orient="row")

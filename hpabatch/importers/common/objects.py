@@ -6,7 +6,7 @@ something else, the disagreement is told once per kind.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import polars as pl
@@ -18,11 +18,16 @@ from hpabatch.cluster.objects.rows import (
     request_rows,
 )
 from hpabatch.cluster.objects.types import PodTemplate
+from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.columns import TIME
 from hpabatch.inputs.cluster_objects import ClusterObjects, WorkloadKey
+from hpabatch.inputs.manifest_checks import UNREADABLE, VALID, check_manifests
+from hpabatch.inputs.manifests import load_manifests
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.quantity import Quantity
+from hpabatch.model.versions import DEFAULT_K8S, profile_for
 
 MOST_TOLD: Final = 1000
 """Examples of a kind of disagreement that are kept."""
@@ -125,6 +130,92 @@ class PodRequests:
         if known is None:
             known = self._rows[id(template)] = (template, request_rows(template))
         return known[1]
+
+
+AMOUNTS: Final = RequestRow._fields[3:]
+"""Columns of `pod_requests` with amounts, in thousandths of a core or byte."""
+
+
+def known_requests(pods: pl.DataFrame, requests: PodRequests) -> pl.DataFrame:
+    """Return the containers of pods by the objects: container, kind, index and AMOUNTS, too.
+
+    `pods` has namespace, target_kind, target and uid; its other columns stay.
+    """
+    place = [pods.columns.index(name) for name in ("namespace", "target_kind", "target")]
+    uid = pods.columns.index("uid")
+    found: list[tuple[object, ...]] = []
+    for pod in pods.rows():
+        key = (str(pod[place[0]]), str(pod[place[1]]), str(pod[place[2]]))
+        found += [(*pod, *row) for row in requests.of_pod(pod[uid], key)]
+    schema = {**pods.schema, "container": pl.String(), "kind": pl.String(), "index": pl.Int64()}
+    return pl.DataFrame(found, schema | dict.fromkeys(AMOUNTS, pl.Int64()), orient="row")
+
+
+def with_known(rows: pl.DataFrame, known: pl.DataFrame, container: list[str]) -> pl.DataFrame:
+    """Return rows of `pod_requests` with what objects know beside them.
+
+    Args:
+        rows: of containers, told apart by the columns `container`.
+        known: of `known_requests`; containers that only it has come last.
+        container: names of columns.
+
+    Returns:
+        The rows, with the amounts of the objects in columns `o.` and the name.
+    """
+    known = known.rename({name: f"o.{name}" for name in AMOUNTS})
+    own = [name for name in known.columns if name not in rows.columns or name in container]
+    joined = rows.join(known.select(own), on=container, how="left", maintain_order="left")
+    more = known.join(rows, on=container, how="anti", maintain_order="left")
+    return pl.concat([joined, more], how="diagonal")
+
+
+def compare_amounts(
+    rows: pl.DataFrame, name: str, own: str, told: Disagreements, whose: tuple[str, str]
+) -> None:
+    """Note containers of which an amount is not that of the objects.
+
+    Args:
+        rows: namespace, target, container, the amount by the objects (`o.` and `name`), and `own`.
+        name: one of AMOUNTS.
+        own: the column with the amount that counts.
+        told: gets a line per container.
+        whose: says where that is from, and that it counts.
+    """
+    where, counts = whose
+    other = rows.filter(pl.col(own).ne_missing(pl.col(f"o.{name}")))
+    columns = ("namespace", "target", "container", own, f"o.{name}")
+    what = f"{name.split('_')[0]} {'limits' if 'limit' in name else 'requests'}"
+    told.add(
+        f"{what} of containers differ from the objects' ({counts})",
+        [
+            f"{namespace}/{target}/{container} ({_shown(mine)} {where}, {_shown(theirs)} in the "
+            "objects)"
+            for namespace, target, container, mine, theirs in (
+                other.select(columns).unique().sort(columns[:3]).rows()
+            )
+        ],
+    )
+
+
+def _shown(milli: int | None) -> str:
+    return "none" if milli is None else str(Quantity.from_milli(milli))
+
+
+def load_hpas(paths: Sequence[str]) -> list[HPA]:
+    """Return the HPAs of manifests.
+
+    Raises:
+        UsageError: a manifest cannot be read; RefusedError: an HPA is not valid.
+    """
+    found: list[HPA] = []
+    for item in check_manifests(load_manifests(paths).entries, profile_for(DEFAULT_K8S)):
+        if item.result != VALID or item.hpa is None:
+            kind = UsageError if item.result == UNREADABLE else RefusedError
+            raise kind(f"hpas.manifests: {item.entry.place}: {item.complaints[0]}")
+        found.append(item.hpa)
+    if not found:
+        raise UsageError(f"hpas.manifests: {' '.join(paths)} holds no HPA")
+    return found
 
 
 def hpa_row(hpa: HPA, cluster: str, since_ms: int) -> dict[str, Any]:

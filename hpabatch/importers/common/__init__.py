@@ -1,0 +1,1 @@
+"""Frame of all imports: sink, claims, work folder, progress, requests of objects."""
