@@ -44,8 +44,8 @@ def test_a_dry_run_grows_with_the_fleet_and_shrinks_with_lite(run: Run) -> None:
         return int(pl.read_csv(done.stdout.encode())["samples"].sum())
 
     small, usual = samples("--expect-pods", "50"), samples()
-    assert usual > 8 * small
-    assert samples("--lite") < usual / 10
+    assert usual > 6 * small
+    assert samples("--lite") < usual / 8
 
 
 def test_times_are_relative_to_now(run: Run) -> None:
