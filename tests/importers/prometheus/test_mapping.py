@@ -190,7 +190,6 @@ def test_queries_are_shared_and_series_asked_once(tmp_path: Path) -> None:
     ("metric", "reason"),
     [
         (pods_metric("none"), "makes a metric none for pods"),
-        (object_metric("m", "Ingress", "x", "v1"), "finds no Ingress without networking.k8s.io"),
         (external_metric("none"), "its values in Prometheus are not known"),
         (external_metric("s0-prometheus", {"matchLabels": {"scaledobject.keda.sh/name": "w"}}),
          "of the ScaledObject shop/w, which is not among the files"),
