@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
+from hpabatch.cluster.objects.rows import compact_json
 from hpabatch.model.objects.decode import V1, V2ALPHA1, V2BETA1, hpa_from_json
 from hpabatch.model.objects.defaults import default_spec
 from hpabatch.model.objects.encode import encode_spec
@@ -180,11 +181,6 @@ def state_of(hpa: HPA, *, defaulted: bool) -> State:
         hpa.generation,
         hpa.api_version in LOSSY,
     )
-
-
-def compact_json(value: object) -> str:
-    """Return JSON without blanks."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def spec_rows(

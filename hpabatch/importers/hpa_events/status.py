@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import polars as pl
 
+from hpabatch.cluster.objects.rows import compact_json
 from hpabatch.history.store.storage import temporary_root
-from hpabatch.importers.hpa_events.lives import compact_json
 from hpabatch.importers.hpa_events.seen import ScaleSighting, instant_ms
 from hpabatch.importers.table.work import disk_errors
 from hpabatch.model.objects.encode_status import encode_status

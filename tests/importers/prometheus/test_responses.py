@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpabatch.importers.prometheus.client.errors import InvalidResponseError
 from hpabatch.importers.prometheus.client.responses import (
     Expected,
-    InvalidResponseError,
     PartialResponseError,
     decode,
     decode_facts,
