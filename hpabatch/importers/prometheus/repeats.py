@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from hpabatch.history.columns import TIME
+from hpabatch.importers.prometheus.pods.requests import AMOUNTS
 
 
 def in_ms(rows: pl.DataFrame) -> pl.DataFrame:
@@ -82,6 +83,3 @@ def continued_requests(
     since = pl.when(again).then(pl.max_horizontal("first", "valid_from")).otherwise("valid_from")
     moved = joined.with_columns(valid_from=since).select(rows.columns)
     return without_repeats(moved, stored, key, amounts, "valid_from")
-
-
-AMOUNTS = ("cpu_milli", "memory_milli", "cpu_limit_milli", "memory_limit_milli")

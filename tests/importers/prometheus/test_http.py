@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.errors import UsageError
 from hpabatch.importers.prometheus.client.gate import GOOD_ANSWERS, Gate
 from hpabatch.importers.prometheus.client.http import (
     Limits,
@@ -277,8 +276,3 @@ def test_texts_of_errors_are_one_short_line() -> None:
     assert error_text(Reply(500, {}, bytearray(b'{"message":"quota"}')))[0] == "quota"
     assert error_text(Reply(500, {}, bytearray(b"\xff\xfe")))[0] == "\ufffd\ufffd"
     assert len(error_text(Reply(500, {}, bytearray(b"x" * 9999)))[0]) < 410
-
-
-def test_a_wrong_address_is_refused_at_once() -> None:
-    with pytest.raises(UsageError, match="holds a user or a password"):
-        Server("http://a:s3cr3t-Zx9@prom")

@@ -66,19 +66,6 @@ def test_it_ends_right_whatever_happens_on_the_way(upstream: str, seed: int) -> 
     assert len(told) == figures.retries == faults > 3
 
 
-def test_the_faults_of_a_seed_are_the_same_in_any_order(upstream: str) -> None:
-    def faults(threads: int) -> dict[str, int]:
-        with (
-            FaultyProxy(upstream, seed=7, delay_s=0) as proxy,
-            Server(proxy.url, limits=QUICK) as server,
-            ThreadPoolExecutor(threads) as pool,
-        ):
-            list(pool.map(lambda pod: ask(server, pod), PODS))
-        return dict(proxy.seen.faults)
-
-    assert faults(1) == faults(4)
-
-
 @pytest.mark.parametrize("kind", [kind for kind in FAULTS if kind != "slow"])
 def test_it_stops_with_a_sentence_if_that_never_ends(upstream: str, kind: str) -> None:
     with FaultyProxy(upstream, always=kind) as proxy, Server(proxy.url, limits=QUICK) as server:
@@ -88,16 +75,6 @@ def test_it_stops_with_a_sentence_if_that_never_ends(upstream: str, kind: str) -
     assert told.startswith(proxy.url)
     assert told.endswith("times; to continue, repeat the command with --resume")
     assert proxy.seen.faults[kind] == (5 if kind in LIES or kind in ("html", "no-json") else 8)
-
-
-def test_each_fault_alone_is_got_over(upstream: str) -> None:
-    for kind in FAULTS:
-        with (
-            FaultyProxy(upstream, script=[kind, kind]) as proxy,
-            Server(proxy.url, limits=QUICK) as server,
-        ):
-            assert is_right(ask(server, "pod-1"), "pod-1"), kind
-        assert proxy.seen.faults[kind] == (1 if kind == "slow" else 2)
 
 
 def test_a_retry_after_holds_all_threads_back(upstream: str) -> None:

@@ -89,13 +89,6 @@ def test_lies_are_not_asked_for_as_often() -> None:
         mock.server().fetch(ONE)
 
 
-def test_a_warning_of_absent_data_is_told() -> None:
-    partial = {"resultType": "vector", "result": []}
-    mock = Mock(otherwise=lambda _: success(partial, warnings=["No StoreAPIs matched"]))
-    with pytest.raises(GaveUpError, match="data may be missing: No StoreAPIs matched"):
-        mock.server().fetch(ONE)
-
-
 def test_remarks_are_collected() -> None:
     remarks = ["PromQL info: metric might not be a counter (1:6)"]
     mock = Mock([success({"resultType": "vector", "result": []}, infos=remarks)])

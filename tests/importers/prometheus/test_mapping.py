@@ -343,15 +343,6 @@ def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         read(tmp_path, ADAPTER)
 
 
-def test_thousands_of_scaled_objects(tmp_path: Path) -> None:
-    text = "\n---\n".join(SCALED.replace("name: web,", f"name: web-{n},") for n in range(2000))
-    mappings = read(tmp_path, text)
-    hpas = [one.hpa() for one in mappings.scaled_objects]
-    plan = mappings.plan(hpas)
-    assert len(plan.queries) == 2000
-    assert not plan.unmapped
-
-
 def test_notes_of_many_scaled_objects_are_few(tmp_path: Path) -> None:
     free = SCALED.replace("minReplicaCount: 1", "minReplicaCount: 0")
     text = "\n---\n".join(free.replace("name: web,", f"name: web-{n},") for n in range(9))

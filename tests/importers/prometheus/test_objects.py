@@ -15,12 +15,13 @@ from hpabatch.history.columns import TIME
 from hpabatch.history.provenance import BEHAVIOR
 from hpabatch.importers.objects import Disagreements, PodRequests
 from hpabatch.importers.prometheus.client.samples import Findings
-from hpabatch.importers.prometheus.pods.filled import (
+from hpabatch.importers.prometheus.pods.requests import (
+    REQUESTS,
     compare_requests,
     filled_requests,
     known_requests,
+    note_lacking,
 )
-from hpabatch.importers.prometheus.pods.requests import REQUESTS, note_lacking
 from hpabatch.importers.prometheus.reading.window import _context
 from hpabatch.importers.prometheus.reading.window_hpas import OBJECTS, merge_specs
 from hpabatch.importers.prometheus.request import PrometheusRequest

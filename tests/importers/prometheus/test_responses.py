@@ -274,11 +274,6 @@ def test_answers_that_are_none(text: bytes, told: str) -> None:
         decode(text, Expected(0, 2**43, kind="matrix"))
 
 
-def test_a_matrix_is_no_vector() -> None:
-    with pytest.raises(InvalidResponseError, match="expected vector in the response, got 'matrix'"):
-        decode(body([]), Expected(0, 0, kind="vector"))
-
-
 @pytest.mark.parametrize(
     "more",
     [
@@ -346,12 +341,3 @@ def test_facts_of_a_server() -> None:
     assert decode_facts(text) == {"version": "2.42.0"}
     with pytest.raises(InvalidResponseError):
         decode_facts(b'{"status":"success","data":[]}')
-
-
-def test_many_series_are_ordered_by_their_labels() -> None:
-    series = [one([[1, str(k)]], pod=f"p{k % 97:02d}", container=f"c{k // 97}") for k in range(970)]
-    found = decode(body(series), FOREVER)
-    order = [(row["container"], row["pod"]) for row in found.series.to_dicts()]
-    assert order == sorted(order)
-    for labels, _, value in rows(found):
-        assert value == int(labels["pod"][1:]) + 97 * int(labels["container"][1:])

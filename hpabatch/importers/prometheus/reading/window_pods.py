@@ -8,14 +8,16 @@ from dataclasses import dataclass
 import polars as pl
 
 from hpabatch.importers.prometheus.client.samples import Samples, joined_samples
-from hpabatch.importers.prometheus.pods.filled import (
+from hpabatch.importers.prometheus.pods.lives import continued_pods, pod_rows
+from hpabatch.importers.prometheus.pods.owners import owned_pods
+from hpabatch.importers.prometheus.pods.requests import (
+    Requested,
     compare_requests,
     filled_requests,
     known_requests,
+    note_lacking,
+    request_rows,
 )
-from hpabatch.importers.prometheus.pods.lives import continued_pods, pod_rows
-from hpabatch.importers.prometheus.pods.owners import owned_pods
-from hpabatch.importers.prometheus.pods.requests import Requested, note_lacking, request_rows
 from hpabatch.importers.prometheus.pods.states import state_rows
 from hpabatch.importers.prometheus.reading.gauges import Gauge
 from hpabatch.importers.prometheus.reading.reader import Reader, Things, only

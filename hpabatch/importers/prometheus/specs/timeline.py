@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hpabatch.cluster.objects.rows import instant_or_none
-from hpabatch.importers.hpa_events.lives import compact_json
+from hpabatch.cluster.objects.rows import compact_json, instant_or_none
 from hpabatch.importers.prometheus.client.samples import Span
 from hpabatch.importers.prometheus.specs.build import Built, build_spec
 from hpabatch.importers.prometheus.specs.recorded import Place, Recorded, RecordedLife
