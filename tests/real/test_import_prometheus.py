@@ -124,18 +124,14 @@ def test_an_estimate_counts_the_requests_of_an_import(
         return fetch(server, request)
 
     monkeypatch.setattr(Server, "fetch", counted)
-    assert calm.site.start_ms is not None
-    hours = {**first_hours, "start_ms": calm.site.start_ms}
+    begin = calm.site.start_ms
+    hours = {**first_hours, "start_ms": begin}
     bring(calm.url, calm.site, tmp_path / "history", cluster="b", **hours)
-    told = estimate(
-        PrometheusRequest(
-            url=calm.url, expect_pods=10, expect_hpas=2, start=show_instant(hours["start_ms"]),
-            end=show_instant(hours["end_ms"]),
-        )
-    ).frame  # fmt: skip
-    wanted = dict(told.select("asked_for", "questions").rows())
+    start, end = (show_instant(hours[name]) for name in ("start_ms", "end_ms"))
+    request = PrometheusRequest(url=calm.url, start=start, end=end, expect_pods=10, expect_hpas=2)
+    wanted = dict(estimate(request).frame.select("asked_for", "questions").rows())
     assert not {kind for kind in sent if "raw" not in kind} - set(wanted)
-    assert {kind: count for kind, count in sent.items() if wanted.get(kind, count) != count} == {}
+    assert not [kind for kind, count in sent.items() if wanted.get(kind, count) != count]
 
 
 def _without_first_transition(states: pl.DataFrame) -> pl.DataFrame:

@@ -253,15 +253,21 @@ def _points(
         if not memoryview(raw).nbytes:
             raise InvalidResponseError(f"{_named(one.metric)} has no samples of the result's type")
         try:
-            pairs = [_SAMPLE.decode(raw)] if vector else _SAMPLES.decode(raw)
+            if vector:  # of many series, one sample each
+                time, value = _SAMPLE.decode(raw)
+                seconds.append(time)
+                values.append(float(value))
+                counts.append(1)
+                continue
+            pairs = _SAMPLES.decode(raw)
+            seconds.extend([time for time, _ in pairs])
             values.extend([float(value) for _, value in pairs])
+            counts.append(len(pairs))
         except (*_BROKEN, ValueError) as error:
             raise InvalidResponseError(
                 f"expected samples of a time and a number in quotes, got others in "
                 f"{_named(one.metric)}: {error}"
             ) from None
-        seconds.extend([time for time, _ in pairs])
-        counts.append(len(pairs))
     times = np.rint(np.frombuffer(seconds, np.float64) * 1000.0)
     return times, np.frombuffer(values, np.float64), np.frombuffer(counts, np.int64)
 
