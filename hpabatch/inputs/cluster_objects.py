@@ -58,9 +58,9 @@ _KINDS: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicationControlle
 """Kinds of workloads in the order in which a bare name is taken for one of them."""
 
 # Letters of generated names: apimachinery util/rand, which leaves out vowels and look-alikes.
-_LETTERS: Final = "[bcdfghjklmnpqrstvwxz2456789]"
-_GENERATED: Final = re.compile(rf"(.+)-{_LETTERS}{{5}}")
-_HASHED: Final = re.compile(rf"(.+)-{_LETTERS}{{1,10}}")
+GENERATED_LETTERS: Final = "[bcdfghjklmnpqrstvwxz2456789]"
+_GENERATED: Final = re.compile(rf"(.+)-{GENERATED_LETTERS}{{5}}")
+_HASHED: Final = re.compile(rf"(.+)-{GENERATED_LETTERS}{{1,10}}")
 _ORDINAL: Final = re.compile(r"(.+)-(?:0|[1-9][0-9]*)")
 
 WorkloadKey = tuple[str, str, str]

@@ -20,6 +20,7 @@ from hpabatch.importers.prometheus.client.http import GaveUpError, Limits, Serve
 from tests.cluster.connection.test_client import PODS, asking, in_turn, refused
 from tests.cluster.fake_api import Got, Wire, connected, serving, status
 from tests.cluster.watch.test_watch import watched
+from tests.importers.prometheus.mock_server import ONE, TWO
 
 Reply = Callable[[Wire], None]
 
@@ -199,7 +200,7 @@ def test_a_prometheus_whose_head_has_no_end_is_given_up(
         Server(server.url, limits=SHORT) as prometheus,
         pytest.raises(GaveUpError, match="sent no reply for 0 s"),
     ):
-        prometheus.instant("up", 0)
+        prometheus.fetch(ONE)
 
 
 def test_of_a_prometheus_that_is_alive_only_the_status_is_read(
@@ -207,15 +208,11 @@ def test_of_a_prometheus_that_is_alive_only_the_status_is_read(
 ) -> None:
     """After two silent answers it is asked for a small thing, and answers with a stream."""
     monkeypatch.setattr("hpabatch.importers.prometheus.client.wire._GRACE_S", 0.1)
-    facts, sent = threading.Event(), threading.Event()
+    sent = threading.Event()
 
     def script(got: Got, wire: Wire) -> None:
         if not got.path.endswith("/buildinfo"):
             wire.stopped.wait()  # silence
-        if not facts.is_set():
-            facts.set()
-            body = b'{"status":"success","data":{"version":"2.42.0","goVersion":"go1"}}'
-            return wire.reply(200, body)
         wire.begin()
         for _ in range(10_000):
             wire.chunk(b"x" * 2**16)
@@ -226,7 +223,7 @@ def test_of_a_prometheus_that_is_alive_only_the_status_is_read(
             Server(server.url, limits=SHORT) as prometheus,
             pytest.raises(TooMuchError, match="twice"),
         ):
-            prometheus.instant("up", 0)
+            prometheus.fetch(TWO)
         assert not sent.is_set()
 
 
@@ -238,7 +235,7 @@ def test_a_prometheus_reply_that_unfolds_is_not_unfolded(coding: str) -> None:
         Server(server.url, limits=SHORT) as prometheus,
         pytest.raises(GaveUpError, match="Content-Encoding that was not requested"),
     ):
-        prometheus.instant("up", 0)
+        prometheus.fetch(ONE)
 
 
 def test_a_slow_head_leaves_no_deadline_behind(tmp_path: Path) -> None:

@@ -168,18 +168,6 @@ def test_too_many_samples_are_refused_by_both(tmp_path: Path) -> None:
                 ask(one, "query", query=f"{family.name}[1d]", time=FLEET.start_ms / 1000 + 86_400)
 
 
-def test_figures_say_what_was_given() -> None:
-    with serving(Answers(FLEET), gzip_level=1) as server:
-        ask(server.url, "query", query="kube_pod_info[5m]", time=NOON / 1000)
-        with pytest.raises(RuntimeError, match="400"):
-            ask(server.url, "query", query="rate(up[5m])", time=NOON / 1000)
-        figures = server.figures
-    assert figures.requests == {"/api/v1/query": 2}
-    assert figures.errors == 1
-    assert figures.samples == figures.largest_samples > 20 * 4
-    assert figures.bytes >= figures.largest_bytes > figures.samples * 10
-
-
 def test_a_series_that_is_not_marked_stale_is_seen_for_five_minutes(urls: tuple[str, str]) -> None:
     pod = next(pod for pod in FLEET.lives if 0 < pod.last < FLEET.minutes)
     query = f'container_memory_working_set_bytes{{pod="{pod.name}",container="app"}}'

@@ -45,7 +45,7 @@ _END_S = 5.0
 
 def run_live(request: WatchRequest, form: str = "table") -> None:
     """Run until SIGINT or SIGTERM, or for one pass, which is printed in that form."""
-    for package in ("httpx2", "stamina", "prometheus_client"):
+    for package in ("httpx2", "prometheus_client"):
         if find_spec(package) is None:
             raise UsageError(
                 f"{package} is not installed: `pip install 'hpabatch[live]'` (in a clone: "

@@ -33,7 +33,8 @@ def claim_windows(
     if store is None:
         return
     parts = store.refresh().parts
-    fresh = [w for w in work if not _has_begun(parts, w.name(source, cluster))]
+    begun = {part.rpartition("/")[0] for part in parts}
+    fresh = [window for window in work if window.name(source, cluster) not in begun]
     if not fresh:
         return
 
@@ -52,10 +53,6 @@ def claim_windows(
         look = looking((window.span.after_ms + 1, until_ms))
         name = window.name(source, cluster)
         claim(sink, name, look, request.replace, every_table=True)
-
-
-def _has_begun(parts: Collection[str], name: str) -> bool:
-    return any(part.startswith(f"{name}/") for part in parts)
 
 
 def _stored(

@@ -1,39 +1,30 @@
-"""Dry run of an import: the requests that it would send, found without a server.
+"""Dry run of an import: the requests that it would send, by arithmetic.
 
-The import itself runs with an imagined server that counts requests. Its fleet has the expected
-size; targets change their size every day and a tenth of the pods is replaced.
+Counted are the requests of reading/, one line each. The fleet has the expected size; targets change
+their size every day, and a tenth of the pods is replaced.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from hpabatch.errors import UsageError
 from hpabatch.importers.common.claims import Coverage
-from hpabatch.importers.common.sink import Sink
-from hpabatch.importers.prometheus.client.fetch import Fetcher, Pieces
 from hpabatch.importers.prometheus.client.login import server_url
-from hpabatch.importers.prometheus.client.samples import (
-    POINTS,
-    Samples,
-    empty_samples,
-    make_samples,
-)
-from hpabatch.importers.prometheus.client.series_requests import (
-    RangeRequest,
-    Request,
-    SeriesRequest,
-)
-from hpabatch.importers.prometheus.reading.window import Place, import_window
-from hpabatch.importers.prometheus.reading.window_metrics import AdapterSeries
+from hpabatch.importers.prometheus.client.queries import Query
+from hpabatch.importers.prometheus.client.series_requests import Form, SeriesRequest
+from hpabatch.importers.prometheus.metrics.queries import MetricQuery
+from hpabatch.importers.prometheus.reading.reader import FACTS_AT_ONCE
+from hpabatch.importers.prometheus.reading.sources_seen import SILENT_MS
+from hpabatch.importers.prometheus.reading.window_pods import SPACES_AT_ONCE
+from hpabatch.importers.prometheus.reading.window_usage import steps_at_once
 from hpabatch.importers.prometheus.request import PrometheusRequest
-from hpabatch.importers.prometheus.result import ImportResult
-from hpabatch.importers.prometheus.site import Beside, Site, read_beside
+from hpabatch.importers.prometheus.site import Beside, read_beside
 from hpabatch.importers.prometheus.windows import Window, told, windows
 from hpabatch.model.printable import counted
 
@@ -41,164 +32,129 @@ _SPACES = 20
 _REPLACED = 10
 """One pod of this number is replaced a day."""
 
-_SERIES: Mapping[str, int] = {
-    "cpu": 2, "cpu_rate": 2, "memory": 2, "pod_phase": 5, "pod_ready": 3, "containers": 2,
-    "requests": 4, "limits": 4, "hpa_target": 2, "hpa_metric": 2, "hpa_condition": 9,
+_HPA = "horizontalpodautoscaler"
+_HPA_GAUGES = {
+    "hpa_info": (1, False), "hpa_min": (1, False), "hpa_max": (1, False), "hpa_target": (2, False),
+    "hpa_generation": (1, False), "hpa_current": (1, True), "hpa_desired": (1, True),
+    "hpa_metric": (2, True), "hpa_condition": (9, False),
 }  # fmt: skip
-"""Series per object by name; else one."""
+"""Series of an HPA by gauge, and whether they change every day."""
 
-_RARE = (
-    "pod_deleted", "pod_ready_time", "init_containers", "init_requests", "init_limits",
-    "overhead_cpu", "overhead_memory",
-)  # fmt: skip
-"""Series of few pods."""
+_POD_GAUGES = {
+    "pod_info": (1, True), "pod_deleted": (0, False), "pod_ready_time": (0, False),
+    "pod_phase": (5, False), "pod_ready": (3, True), "containers": (2, False),
+    "requests": (4, False), "limits": (4, False), "init_containers": (0, False),
+    "init_requests": (0, False), "init_limits": (0, False), "overhead_cpu": (0, False),
+    "overhead_memory": (0, False),
+}  # fmt: skip
+"""Series of a pod by gauge (0: few pods have any), and whether raw samples of replaced pods are
+read."""
 
-_MOVES = ("hpa_metric", "hpa_current", "hpa_desired")
-
-
-@dataclass(slots=True)
-class Counted:
-    """Requests of a kind: number, the first as PromQL, samples of all responses."""
-
-    example: str
-    requests: int = 0
-    samples: int = 0
-    largest: int = 0
-
-
-@dataclass(slots=True)
-class Imagined:
-    """A server with an imagined fleet.
-
-    Attributes:
-        pods, hpas: of the fleet.
-        spacing_ms: of raw samples.
-        times: the number of windows that the current one stands for.
-        asked: requests, by kind.
-    """
-
-    pods: int
-    hpas: int
-    spacing_ms: int
-    times: int = 1
-    asked: dict[str, Counted] = field(default_factory=dict)
-
-    def fetch(self, request: Request) -> Samples:
-        """Return a response of the right labels; raw samples are counted, not made."""
-        if isinstance(request, RangeRequest):
-            count = (request.last_ms - request.first_ms) // request.step_ms + 1
-            self._count(f"{request.name} (every step)", request.promql(), count)
-            return empty_samples()
-        assert isinstance(request, SeriesRequest)
-        each = _SERIES.get(request.query.name, 1)
-        labels = [
-            {**one, "container": f"c{k}"} for one in self._labels(request) for k in range(each)
-        ]
-        count = len(labels)
-        if request.form == "raw":
-            count *= (request.until_ms - request.from_ms) // self.spacing_ms
-        kind = f"{request.query.series[0]} ({_WORDS[request.form]})"
-        self._count(kind, request.promql(), count)
-        if request.query.name == "heartbeat":
-            points = pl.DataFrame([(0, request.until_ms, 1.0)], schema=POINTS, orient="row")
-            return make_samples(labels, points)
-        if not labels or (request.form == "raw" and request.query.name != "pod_info"):
-            return empty_samples()
-        moves = request.query.name in _MOVES or "replicas" in request.query.name
-        value = float(request.form == "max") if moves else 1.0
-        if request.query.name in ("pod_created", "pod_started"):
-            value = request.from_ms / 1000
-        rows = [(k, request.until_ms, value) for k in range(len(labels))]
-        return make_samples(labels, pl.DataFrame(rows, schema=POINTS, orient="row"))
-
-    def namespaces(self) -> tuple[str, ...]:
-        """Return the namespaces of its HPAs."""
-        return tuple(sorted({f"team-{k % _SPACES}" for k in range(self.hpas)}))
-
-    def stop(self) -> None:
-        """Do nothing."""
-
-    def _count(self, kind: str, text: str, samples: int) -> None:
-        short = text if len(text) <= 200 else f"{text[:120]} … {text[-60:]}"
-        known = self.asked.setdefault(kind, Counted(short))
-        known.requests += self.times
-        known.samples += samples * self.times
-        known.largest = max(known.largest, samples)
-
-    def _labels(self, ask: SeriesRequest) -> list[dict[str, str]]:
-        """Return the labels of the objects that a request names, by the site's names."""
-        name = ask.query.name
-        if name in _RARE:
-            return []
-        if name in ("heartbeat", "build_info"):
-            return [{"namespace": "default", "git_version": "v1.37.0"}]
-        if name.startswith("hpa_") or "replicas" in name:
-            found = [self._hpa(k, ask.split) for k in range(self.hpas)]
-        elif name == "replicaset_owner":
-            found = [self._replicaset(k) for k in range(self.hpas)]
-        else:
-            found = [self._pod(k) for k in range(self.pods) if self._is_there(k, ask)]
-        wanted = {label: set(values) for label, values in ask.names.items()}
-        kept = [one for one in found if all(one.get(n) in v for n, v in wanted.items() if n in one)]
-        return [{ask.query.their(n): value for n, value in one.items()} for one in kept]
-
-    def _is_there(self, pod: int, ask: SeriesRequest) -> bool:
-        return ask.form != "now" or pod % _REPLACED != 0
-
-    def _hpa(self, number: int, label: str) -> dict[str, str]:
-        name = f"app-{number}"
-        found = {
-            "namespace": f"team-{number % _SPACES}",
-            "horizontalpodautoscaler": name,
-            "scaletargetref_kind": "Deployment",
-            "scaletargetref_name": name,
-            "scaletargetref_api_version": "apps/v1",
-        }
-        return found if label in (*found, "namespace") else {**found, label: name}
-
-    def _replicaset(self, number: int) -> dict[str, str]:
-        return {
-            "namespace": f"team-{number % _SPACES}",
-            "replicaset": f"app-{number}-7d4b9c6f5",
-            "owner_kind": "Deployment",
-            "owner_name": f"app-{number}",
-            "owner_is_controller": "true",
-        }
-
-    def _pod(self, number: int) -> dict[str, str]:
-        owner = number % self.hpas
-        return {
-            "namespace": f"team-{owner % _SPACES}",
-            "pod": f"app-{owner}-7d4b9c6f5-{number:05d}",
-            "uid": f"00000000-0000-0000-0000-{number:012d}",
-            "owner_kind": "ReplicaSet",
-            "owner_name": f"app-{owner}-7d4b9c6f5",
-            "owner_is_controller": "true",
-            "container": "app",
-        }
-
-
-class NothingThere:
-    """A server without series for an adapter."""
-
-    def label_values(
-        self, label: str, matchers: Sequence[str], start_ms: int, end_ms: int
-    ) -> list[str]:
-        """Return no values."""
-        return []
-
-    def label_names(self, matchers: Sequence[str], start_ms: int, end_ms: int) -> list[str]:
-        """Return no names."""
-        return []
-
-
-_WORDS = {
+_POD_FACTS: dict[str, Form] = {"pod_labels": "last", "pod_created": "max", "pod_started": "max"}
+WORDS: dict[Form, str] = {
     "raw": "raw samples",
     "min": "smallest, one a series",
     "max": "largest, one a series",
     "last": "last, one a series",
     "now": "at an instant",
 }
+
+
+_Row = tuple[str, int, int, int, str]
+"""Kind of request, requests, samples, samples of the largest response, the first as PromQL."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Requests:
+    """The requests of one window."""
+
+    request: PrometheusRequest
+    beside: Beside
+    window: Window
+
+    def rows(self) -> Iterator[_Row]:
+        """Yield the requests by kind; a kind may come again."""
+        hpas, pods = self.request.expect_hpas, self.request.expect_pods
+        spaces = -(-self._spaces // SPACES_AT_ONCE)
+        queries = self.beside.queries.queries
+        yield self._once(queries["hpa_info"], "last", 1, hpas)
+        yield self._once(queries["hpa_info"], "now", 2, 2 * hpas)
+        for name, (series, moves) in _HPA_GAUGES.items():
+            yield from self._gauge(queries[name], hpas, _HPA, series, hpas if moves else 0)
+        yield self._raw(queries["heartbeat"], 1, "", 2)
+        yield self._once(queries["build_info"], "now", 1, 1)
+        yield self._once(queries["pod_owner"], "last", spaces, pods)
+        yield self._once(queries["pod_owner"], "now", 2 * spaces, 2 * pods)
+        yield self._once(queries["replicaset_owner"], "last", spaces, hpas)
+        for name, form in _POD_FACTS.items():
+            yield self._once(queries[name], form, -(-pods // FACTS_AT_ONCE), pods, "pod")
+        for name, (series, moves) in _POD_GAUGES.items():
+            moving = -(-pods // _REPLACED) if moves else 0
+            yield from self._gauge(queries[name], pods, "pod", series, moving)
+        scalable = self.beside.queries.scalables["Deployment"]
+        for query in self.beside.queries.replicas(scalable):
+            yield from self._gauge(query, hpas, scalable.label, 1, hpas)
+        yield from self._usage()
+        for metric in self.beside.mappings.plan(self.beside.hpas).queries:
+            yield self._metric(metric)
+
+    @property
+    def _spaces(self) -> int:
+        return len(self.request.namespaces) or min(_SPACES, self.request.expect_hpas)
+
+    def _usage(self) -> Iterator[_Row]:
+        pods, mappings = self.request.expect_pods, self.beside.mappings
+        groups = -(-pods // self.request.pods_at_once) + self._spaces - 1
+        for resource in ("memory", "cpu"):
+            served = mappings.resource_query(resource, "team-0", ("app-0",))
+            if served is None:
+                yield self._raw(self.beside.queries.queries[resource], pods, "pod", 2, SILENT_MS)
+            else:
+                yield self._stepped(resource, served.promql, groups, max(1, 2 * pods // groups))
+
+    def _metric(self, query: MetricQuery) -> _Row:
+        if query.kind != "pods":
+            return self._stepped(query.title, query.text(), 1, 1)
+        pods = len(query.hpas) * -(-self.request.expect_pods // self.request.expect_hpas)
+        groups = -(-pods // self.request.pods_at_once)
+        return self._stepped(query.title, query.text(("app-0",)), groups, -(-pods // groups))
+
+    def _gauge(
+        self, query: Query, objects: int, label: str, series: int, moving: int
+    ) -> Iterator[_Row]:
+        """Yield the requests of `Reader.gauge`."""
+        requests, samples = -(-objects // FACTS_AT_ONCE), objects * series
+        yield self._once(query, "min", requests, samples, label)
+        yield self._once(query, "max", requests, samples, label)
+        yield self._once(query, "now", 2 * requests, 2 * samples, label)
+        if moving:
+            yield self._raw(query, moving, label, series)
+
+    def _raw(self, query: Query, objects: int, label: str, series: int, ahead_ms: int = 0) -> _Row:
+        """Return the requests of `Reader.raw`."""
+        request, span = self.request, self.window.span
+        each = series * ((span.until_ms + ahead_ms - span.from_ms) // request.spacing_ms)
+        sizes = [
+            min(request.pods_at_once, objects - at) * each
+            for at in range(0, objects, request.pods_at_once)
+        ]
+        requests = sum(max(1, -(-samples // request.max_samples)) for samples in sizes)
+        return self._once(query, "raw", requests, sum(sizes), label)
+
+    def _once(self, query: Query, form: Form, requests: int, samples: int, label: str = "") -> _Row:
+        span = self.window.span
+        names = {"namespace": ("team-0",), **({label: ("app-0",)} if label else {})}
+        promql = SeriesRequest(query, form, span.from_ms, span.until_ms, names).promql()
+        kind = f"{query.series[0]} ({WORDS[form]})"
+        return kind, requests, samples, -(-samples // requests), promql
+
+    def _stepped(self, name: str, promql: str, groups: int, series: int) -> _Row:
+        """Return the requests of `window_usage.ranged` for each of these groups."""
+        span, step_ms = self.window.span, self.request.step_ms
+        steps = (span.until_ms - span.after_ms) // step_ms
+        most = steps_at_once(self.request.max_samples, series)
+        requests, samples = groups * -(-steps // most), groups * series * steps
+        return f"{name} (every step)", requests, samples, series * min(steps, most), promql
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,35 +221,14 @@ def estimate(
         )
     request = replace(request, url=server_url(request.url))
     beside = read_beside(request)
-    server = Imagined(request.expect_pods, request.expect_hpas, request.spacing_ms)
     todo = windows(start_ms, end_ms, request.max_gap_ms, Coverage())
-    # Whole days are alike: the second, and those at the ends, stand for all.
-    counted = todo[:2] + (todo[-1:] if len(todo) > 2 else [])
-    each = [1, max(0, len(todo) - 2), 1][: len(counted)]
-    if len(todo) == 2:
-        each = [1, 1]
-    for window, times in zip(counted, each, strict=True):
-        server.times = times
-        _imagine(server, request, beside, window)
-    rows = [
-        (kind, one.requests, one.samples, one.largest, one.example)
-        for kind, one in server.asked.items()
-    ]
+    rows = [row for window in todo for row in _Requests(request, beside, window).rows()]
     schema = {"asked_for": pl.String, "questions": pl.Int64, "samples": pl.Int64,
               "largest": pl.Int64, "first_question": pl.String}  # fmt: skip
-    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    frame = pl.DataFrame(rows, schema=schema, orient="row").group_by(
+        "asked_for", maintain_order=True
+    ).agg(
+        pl.col("questions", "samples").sum(), pl.col("largest").max(),
+        pl.col("first_question").first(),
+    )  # fmt: skip
     return Estimate(frame, request, start_ms, end_ms, len(todo))
-
-
-def _imagine(server: Imagined, request: PrometheusRequest, beside: Beside, window: Window) -> None:
-    """Import a window of the imagined fleet, without a store."""
-    queries = beside.queries
-    names = frozenset(queries.names()) - set(queries.queries["cpu_rate"].series)
-    spaces = request.namespaces or server.namespaces()
-    known = queries.present(names)
-    site = Site({}, names, known, (request.cluster,), {request.cluster: spaces})
-    series = AdapterSeries(NothingThere(), 0, 0)
-    result = ImportResult(window.span.after_ms, window.span.until_ms, site)
-    with Fetcher(server, Pieces(None), 1) as fetcher:
-        place = Place(request, beside, site, series, request.cluster, fetcher, Sink(None))
-        import_window(place, window, result, lambda share: None)

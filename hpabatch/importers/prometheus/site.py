@@ -1,4 +1,4 @@
-"""Prometheus server as an import sees it: flavour, series, clusters, files beside it."""
+"""Prometheus server as an import sees it: version, series, clusters, files beside it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Site:
     """A server, as far as an import needs it.
 
     Attributes:
-        about: its build information, e.g. {"flavour": "thanos", "version": "0.37.0"}.
+        about: its build information, e.g. {"version": "0.37.0"}.
         names: of the series of the queries, those that it has.
         queries: those that it has series for, by name, with these series.
         clusters: values of the cluster label; one, the given name, where no label is given.

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 _PODS = re.compile(r'pod=~?"([^"]*)"')
-_RANGE = re.compile(r"\[(\d+)s\]$")
+_RANGE = re.compile(r"\[(\d+)ms\]$")
 FACTS = {"version": "2.42.0", "goVersion": "go1.19"}
 
 
@@ -43,7 +43,10 @@ def reply(path: str, fields: dict[str, list[str]]) -> object:
         return _result("vector", [{"metric": m, "value": [at_ms / 1000, "1"]} for m in metrics])
     return _result(
         "matrix",
-        [{"metric": m, "values": pod_values(m["pod"], at_ms, int(window[1]))} for m in metrics],
+        [
+            {"metric": m, "values": pod_values(m["pod"], at_ms, int(window[1]) // 1000)}
+            for m in metrics
+        ],
     )
 
 

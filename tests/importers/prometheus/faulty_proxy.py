@@ -1,7 +1,7 @@
 """A proxy on loopback that does to a client what networks, gateways and servers do.
 
 Which requests fail, and how, follows from a seed, the request itself and how often it came before:
-not from the order in which threads send. After `most_in_a_row` faults a request passes, so that a
+not from the order in which threads send. After three faults in a row a request passes, so that a
 client that tries again ends right; with `always` it never does.
 """
 
@@ -38,14 +38,12 @@ class Seen:
         requests: that came.
         faults: how many of them failed how; "": passed.
         most_at_once: requests under way at the same time.
-        largest: bytes of a response that was passed on.
         paths: requests by method and path.
     """
 
     requests: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     most_at_once: int = 0
-    largest: int = 0
     paths: Counter[str] = field(default_factory=Counter)
 
 
@@ -65,13 +63,9 @@ class FaultyProxy:
         *,
         seed: int = 0,
         rate: float = 0.4,
-        kinds: Sequence[str] = FAULTS,
-        most_in_a_row: int = 3,
         always: str = "",
         script: Sequence[str] = (),
         retry_after: str = "0",
-        delay_s: float = 0.02,
-        spared: Sequence[str] = ("/api/v1/status/buildinfo",),
     ) -> None:
         """Prepare.
 
@@ -79,26 +73,18 @@ class FaultyProxy:
             upstream: where requests go, a path included.
             seed: of the faults.
             rate: of the requests that may fail, how many do.
-            kinds: of faults.
-            most_in_a_row: faults of the same request before it passes.
             always: this fault for every request, for ever.
             script: faults of the first requests in the order in which they come; "": pass.
             retry_after: what 429-after and 503-after say.
-            delay_s: how long a slow response takes longer.
-            spared: ends of paths that never fail.
         """
-        assert set(kinds) | {always} | set(script) <= {*FAULTS, ""}
+        assert {always} | set(script) <= {*FAULTS, ""}
         self.seen = Seen()
         self._upstream = urlsplit(upstream)
         self._seed = seed
         self._rate = rate
-        self._kinds = tuple(kinds)
-        self._most = most_in_a_row
         self._always = always
         self._script = list(script)
-        self._spared = tuple(spared)
         self.retry_after = retry_after
-        self.delay_s = delay_s
         self._lock = threading.Lock()
         self._times: Counter[bytes] = Counter()
         self._in_a_row: Counter[bytes] = Counter()
@@ -139,14 +125,13 @@ class FaultyProxy:
             self.seen.faults[kind] += 1
             return kind
 
-    def ended(self, size: int) -> None:
+    def ended(self) -> None:
         """Note the end of a request."""
         with self._lock:
             self._active -= 1
-            self.seen.largest = max(self.seen.largest, size)
 
     def _fault(self, path: str, body: bytes) -> str:
-        if path.partition("?")[0].endswith(self._spared):
+        if path.partition("?")[0].endswith("/status/buildinfo"):
             return ""
         if self._always:
             return self._always
@@ -155,11 +140,11 @@ class FaultyProxy:
         key = path.encode() + b"\n" + body
         chance = random.Random(f"{self._seed} {self._times[key]} {key!r}")
         self._times[key] += 1
-        if self._in_a_row[key] >= self._most or chance.random() >= self._rate or not self._kinds:
+        if self._in_a_row[key] >= 3 or chance.random() >= self._rate:
             self._in_a_row[key] = 0
             return ""
         self._in_a_row[key] += 1
-        return chance.choice(self._kinds)
+        return chance.choice(FAULTS)
 
     def forward(
         self, method: str, path: str, headers: dict[str, str], body: bytes
@@ -209,25 +194,29 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         kind = self.owner.fault(self.command, self.path, body)
-        size = 0
         try:
-            size = self._reply(kind, body)
+            self._reply(kind, body)
         finally:
-            self.owner.ended(size)
+            self.owner.ended()
 
-    def _reply(self, kind: str, body: bytes) -> int:
-        """Send a reply; return its size."""
+    def _reply(self, kind: str, body: bytes) -> None:
         after = {"Retry-After": self.owner.retry_after} if kind.endswith("-after") else {}
         if kind in REFUSALS:
             status = int(kind[:3])
-            return self._send(status, {"Content-Type": "text/plain", **after}, b"not now\n")
+            self._send(status, {"Content-Type": "text/plain", **after}, b"not now\n")
+            return
         if kind == "reset":
-            self._reset()
-            return 0
+            # The connection ends with a reset, not a proper end.
+            linger = struct.pack("ii", 1, 0)
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            self.close_connection = True
+            self.connection.close()
+            return
         if kind == "html":
-            return self._send(200, {"Content-Type": "text/html"}, _PAGE)
+            self._send(200, {"Content-Type": "text/html"}, _PAGE)
+            return
         if kind == "slow":
-            time.sleep(self.owner.delay_s)
+            time.sleep(0.02)
         status, headers, response = self.owner.forward(
             self.command, self.path, dict(self.headers.items()), body
         )
@@ -236,14 +225,14 @@ class _Handler(BaseHTTPRequestHandler):
         if kind == "truncated":
             self._send(status, headers, response, len(response) + 1)
             self.close_connection = True
-            return len(response)
+            return
         if kind in LIES and status == 200:
             response = lie(response, kind)
-        return self._send(status, headers, response)
+        self._send(status, headers, response)
 
     def _send(
         self, status: int, headers: dict[str, str], body: bytes, length: int | None = None
-    ) -> int:
+    ) -> None:
         if "gzip" in self.headers.get("Accept-Encoding", "") and len(body) > 1000:
             body = gzip.compress(body, 1)
             headers = {**headers, "Content-Encoding": "gzip"}
@@ -254,14 +243,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body) if length is None else length))
         self.end_headers()
         self.wfile.write(body)
-        return len(body)
-
-    def _reset(self) -> None:
-        """End the connection with a reset, not a proper end."""
-        linger = struct.pack("ii", 1, 0)
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-        self.close_connection = True
-        self.connection.close()
 
 
 def lie(body: bytes, kind: str) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -13,9 +13,14 @@ import httpx2
 
 from hpabatch.importers.prometheus.client.http import Limits, Server
 from hpabatch.importers.prometheus.client.login import Login
+from hpabatch.importers.prometheus.client.queries import Query
+from hpabatch.importers.prometheus.client.series_requests import SeriesRequest
 
 URL = "http://prom.test:9090"
 AT = 1_700_000_000_000
+ONE = SeriesRequest(Query("up", ("up",)), "now", AT - 60_000, AT)
+"""A request that cannot be divided; `TWO` can."""
+TWO = replace(ONE, names={"pod": ("a", "b")})
 PROMETHEUS = {"version": "2.42.0", "revision": "", "goVersion": "go1.19"}
 
 
@@ -102,7 +107,8 @@ def success(data: object, **more: object) -> httpx2.Response:
 
 
 def vector(value: str = "1", at_ms: int = AT, **labels: str) -> httpx2.Response:
-    result = [{"metric": labels, "value": [at_ms / 1000, value]}]
+    metric = {"__name__": "up", "pod": "a", **labels}
+    result = [{"metric": metric, "value": [at_ms / 1000, value]}]
     return success({"resultType": "vector", "result": result})
 
 

@@ -60,12 +60,12 @@ class Memory:
         found = [
             (labels, kept)
             for labels, points in self.series
-            if all(labels.get(n, "") in v for n, v in request.allowed().items())
-            and labels.get("__name__") == request.query.series[0]
+            if labels.get("__name__") == request.query.series[0]
+            and all(labels.get(n, "") in (v or ()) for n, v in request.expected().must.items())
             and (kept := self._points(request, points))
         ]
         if sum(len(points) for _, points in found) > self.most:
-            raise TooMuchError("too many samples", "samples")
+            raise TooMuchError("too many samples")
         return samples_of(found)
 
     def _points(

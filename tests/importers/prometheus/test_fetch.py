@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from hpabatch.errors import UsageError
-from hpabatch.importers.prometheus.client.errors import TooMuchError
 from hpabatch.importers.prometheus.client.fetch import Fetcher, Pieces
 from hpabatch.importers.prometheus.client.queries import Query
-from hpabatch.importers.prometheus.client.samples import Samples, joined_samples
-from hpabatch.importers.prometheus.client.series_requests import Request, SeriesRequest
+from hpabatch.importers.prometheus.client.samples import joined_samples
+from hpabatch.importers.prometheus.client.series_requests import SeriesRequest
 from tests.importers.prometheus.responses import Memory, Series, samples_of
 
 MINUTE = 60_000
@@ -29,7 +28,7 @@ def request(pods: int) -> SeriesRequest:
 
 
 def test_too_large_an_answer_is_asked_for_in_halves_with_the_same_samples(tmp_path: Path) -> None:
-    with Fetcher(Memory(fleet(4)), Pieces(None), 2) as fetcher:
+    with Fetcher(Memory(fleet(4)), Pieces(tmp_path / "whole"), 2) as fetcher:
         whole = fetcher.joined([request(4)])
     server = Memory(fleet(4), most=900)
     with Fetcher(server, Pieces(tmp_path), 2) as fetcher:
@@ -40,9 +39,9 @@ def test_too_large_an_answer_is_asked_for_in_halves_with_the_same_samples(tmp_pa
     assert cut.count == 4 * 1439  # the instant at the left end is another window's
 
 
-def test_what_was_too_large_once_is_not_asked_for_again() -> None:
+def test_what_was_too_large_once_is_not_asked_for_again(tmp_path: Path) -> None:
     server = Memory(fleet(4), most=900)
-    with Fetcher(server, Pieces(None), 1) as fetcher:
+    with Fetcher(server, Pieces(tmp_path), 1) as fetcher:
         fetcher.joined([request(4)])
         first, refused = len(server.asked), fetcher.halved
         fetcher.joined([SeriesRequest(QUERY, "raw", DAY, 2 * DAY, request(4).names)])
@@ -80,7 +79,7 @@ def test_halves_of_an_interrupted_question_are_kept(tmp_path: Path) -> None:
     with Fetcher(server, Pieces(tmp_path), 1) as fetcher, pytest.raises(ConnectionError):
         fetcher.joined([request(4)])
     undisturbed = Memory(fleet(4), most=900)
-    with Fetcher(undisturbed, Pieces(None), 1) as fetcher:
+    with Fetcher(undisturbed, Pieces(tmp_path / "undisturbed"), 1) as fetcher:
         whole = fetcher.joined([request(4)])
     again = Memory(fleet(4), most=900)
     with Fetcher(again, Pieces(tmp_path), 1) as fetcher:
@@ -88,19 +87,19 @@ def test_halves_of_an_interrupted_question_are_kept(tmp_path: Path) -> None:
     assert len(again.asked) < len(undisturbed.asked)
 
 
-def test_what_cannot_be_cut_is_told() -> None:
+def test_what_cannot_be_cut_is_told(tmp_path: Path) -> None:
     server = Memory(fleet(1), most=5)
     with (
-        Fetcher(server, Pieces(None), 1) as fetcher,
+        Fetcher(server, Pieces(tmp_path), 1) as fetcher,
         pytest.raises(UsageError, match="cannot be divided further"),
     ):
         fetcher.joined([request(1)])
 
 
-def test_no_more_questions_at_once_than_allowed() -> None:
+def test_no_more_questions_at_once_than_allowed(tmp_path: Path) -> None:
     server = Memory(fleet(30, 10))
     asks = [SeriesRequest(QUERY, "raw", 0, DAY, {"pod": (f"p{k}",)}) for k in range(30)]
-    with Fetcher(server, Pieces(None), 3) as fetcher:
+    with Fetcher(server, Pieces(tmp_path), 3) as fetcher:
         found = fetcher.get(asks)
     assert server.highest <= 3
     assert [one.series["pod"].to_list() for one in found] == [[f"p{k}"] for k in range(30)]
@@ -122,22 +121,18 @@ def test_a_series_without_labels_is_kept_too(tmp_path: Path) -> None:
     assert joined_samples([again]).points.equals(response.points)
 
 
-def test_too_long_a_text_is_cut_by_names() -> None:
-    class Terse(Memory):
-        def fetch(self, request: Request) -> Samples:
-            if len(request.promql()) > 60:
-                raise TooMuchError("the query is too long", "query")
-            return super().fetch(request)
-
-    server = Terse(fleet(8))
-    with Fetcher(server, Pieces(None), 1) as fetcher:
-        assert fetcher.joined([request(8)]).count == 8 * 1439
-    assert all(ask.until_ms - ask.from_ms == DAY for ask in server.asked)
+def test_a_long_query_is_cut_by_names_first(tmp_path: Path) -> None:
+    names = tuple(f"{'x' * 600}{k}" for k in range(8))
+    series: list[Series] = [({"__name__": "x", "pod": name}, [(MINUTE, 1.0)]) for name in names]
+    server = Memory(series, most=1)
+    with Fetcher(server, Pieces(tmp_path), 1) as fetcher:
+        assert fetcher.joined([SeriesRequest(QUERY, "raw", 0, DAY, {"pod": names})]).count == 8
+    assert [len(ask.names["pod"]) for ask in server.asked[:2]] == [8, 4]  # type: ignore[attr-defined]
 
 
-def test_an_answer_larger_than_wanted_makes_the_next_ones_smaller() -> None:
+def test_an_answer_larger_than_wanted_makes_the_next_ones_smaller(tmp_path: Path) -> None:
     server = Memory(fleet(4))
-    with Fetcher(server, Pieces(None), 1, most=1000) as fetcher:
+    with Fetcher(server, Pieces(tmp_path), 1, most=1000) as fetcher:
         fetcher.joined([request(4)])
         first = len(server.asked)
         found = fetcher.joined([SeriesRequest(QUERY, "raw", 1, DAY + 1, request(4).names)])

@@ -190,7 +190,6 @@ def test_queries_are_shared_and_series_asked_once(tmp_path: Path) -> None:
     ("metric", "reason"),
     [
         (pods_metric("none"), "makes a metric none for pods"),
-        (object_metric("m", "Ingress", "x", "v1"), "finds no Ingress without networking.k8s.io"),
         (external_metric("none"), "its values in Prometheus are not known"),
         (external_metric("s0-prometheus", {"matchLabels": {"scaledobject.keda.sh/name": "w"}}),
          "of the ScaledObject shop/w, which is not among the files"),
@@ -342,15 +341,6 @@ def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("hpabatch.importers.prometheus.metrics.mapping_documents.MAX_BYTES", 10)
     with pytest.raises(UsageError, match="expected at most 0 MiB, got more; split it"):
         read(tmp_path, ADAPTER)
-
-
-def test_thousands_of_scaled_objects(tmp_path: Path) -> None:
-    text = "\n---\n".join(SCALED.replace("name: web,", f"name: web-{n},") for n in range(2000))
-    mappings = read(tmp_path, text)
-    hpas = [one.hpa() for one in mappings.scaled_objects]
-    plan = mappings.plan(hpas)
-    assert len(plan.queries) == 2000
-    assert not plan.unmapped
 
 
 def test_notes_of_many_scaled_objects_are_few(tmp_path: Path) -> None:

@@ -165,12 +165,6 @@ def test_names_of_series() -> None:
     assert series_names(response) == ['a="0"', 'a="1",b="2"']
 
 
-def test_large_answers() -> None:
-    pods = [({"pod": f"web-{n}"}, [(t, n / 7) for t in range(200)]) for n in range(500)]
-    rows = metric_rows(query("pods", ValueRule.adapter), samples_of(pods))
-    assert rows.height == 100_000
-
-
 START_S, STEP_S, COUNT = 1_700_000_400, 15, 80
 CONFIG = """
 rules:

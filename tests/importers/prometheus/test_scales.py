@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from hpabatch.importers.prometheus.client.samples import Findings, Span, empty_samples
-from hpabatch.importers.prometheus.pods.scales import SCALES, scale_rows
-from hpabatch.importers.prometheus.reading.gauges import Gauge, empty_gauge, reduce_gauge
+from hpabatch.importers.prometheus.reading.gauges import Gauge, reduce_gauge
+from hpabatch.importers.prometheus.reading.window_fleet import SCALES, scale_rows
 from tests.importers.prometheus.made import made
 
 SPAN = Span(600_000, 1_200_000, 300_000)
@@ -52,10 +52,10 @@ def test_a_target_that_is_new_has_its_first_size() -> None:
 
 def test_where_one_of_both_is_not_exported_the_other_one_serves() -> None:
     spec = gauge(db=[(590, 3), (650, 5)])
-    found, findings = rows(spec, empty_gauge(KEY))
+    found, findings = rows(spec, gauge())
     assert found == [("db", 650, 5, 5)]
     assert sum(findings.counts.values()) == 1
-    found, findings = rows(empty_gauge(KEY), spec)
+    found, findings = rows(gauge(), spec)
     assert found == [("db", 650, 5, 5)]
 
 
@@ -69,4 +69,4 @@ def test_sizes_that_are_none_are_left_out() -> None:
 def test_being_there_again_is_no_change() -> None:
     again = gauge(db=[(610, 3), (1000, 3)])
     assert rows(again, again)[0] == [("db", 610, 3, 3)]
-    assert rows(empty_gauge(KEY), empty_gauge(KEY))[0] == []
+    assert rows(gauge(), gauge())[0] == []

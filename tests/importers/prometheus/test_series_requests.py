@@ -50,7 +50,7 @@ def test_site_names_of_labels_are_asked_for_and_come_back_as_ours() -> None:
     query = Query("x", ("x",), "", {"pod": "exported_pod"})
     ask = SeriesRequest(query, "raw", 0, 100, {"pod": ("a",)})
     assert ask.promql() == 'x{exported_pod="a"}[100ms]'
-    assert ask.allowed() == {"exported_pod": frozenset({"a"})}
+    assert ask.expected().must["exported_pod"] == frozenset({"a"})
     response = samples_of([({"exported_pod": "a", "pod": "ksm-0"}, [(0, 1.0), (50, 2.0)])])
     found = ask.ours(response)
     assert found.series["pod"].to_list() == ["a"]

@@ -276,7 +276,7 @@ def both(draw: st.DrawFn) -> tuple[list[Series], list[Series]]:
 def as_rows(
     series: list[Series], memory: list[Series], span: Span, ranks: dict[str, int] | None = None
 ) -> list[tuple[Any, ...]]:
-    """SeriesRequest for a window as the import does, and return its rows."""
+    """Request a window as the import does, and return its rows."""
     until = span.until_ms + SILENT_MS
     parts = [made(between(part, span.from_ms, until)) for part in (series, memory)]
     return usage_rows(parts[0], parts[1], span, Findings(), ranks=ranks).rows()

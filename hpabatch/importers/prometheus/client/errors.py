@@ -6,23 +6,17 @@ from typing import Literal
 
 from hpabatch.errors import UnreadableError, UsageError
 
-Reason = Literal["samples", "bytes", "query", "time"]
+Failure = Literal["busy", "large", "silent", "invalid", "unreached", "passing"]
+"""busy: the server is overloaded, whatever the request; large: it cannot answer this request in
+time or within its limits; silent: no reply in time; invalid: the response does not match the
+request; unreached: no connection; passing: anything else that may pass."""
 
 
 class TooMuchError(UsageError):
     """A request is too large: the server refuses it, or its response exceeds the limits.
 
     A smaller request may succeed.
-
-    Attributes:
-        reason: too many samples, series or chunks; too many bytes; too long a query; or too much
-            time.
     """
-
-    def __init__(self, message: str, reason: Reason) -> None:
-        """Keep the sentence and the reason."""
-        super().__init__(message)
-        self.reason = reason
 
 
 class RefusedQueryError(UsageError):
@@ -41,37 +35,24 @@ class StoppedError(GaveUpError):
     """The client was stopped before the response."""
 
 
+class InvalidResponseError(UnreadableError):
+    """A response that does not match the request."""
+
+
 class RetryableError(Exception):
     """One attempt failed; the next one may succeed.
 
     Attributes:
-        wait_s: the wait that the server asks for (Retry-After); None: none.
-        busy: the server is overloaded, whatever the request.
-        slow: the server ran out of time with this request.
-        silent: there was no reply in time.
-        invalid: the response does not match the request.
-        unreached: there was no connection.
-        begun_s: when the attempt began, by the client's clock, where `busy`.
+        failure: its kind.
+        wait_s: the wait that the server asks for (Retry-After); 0: none.
+        begun_s: when the attempt began, by the client's clock, where the server is busy.
     """
 
     def __init__(
-        self,
-        message: str,
-        *,
-        wait_s: float | None = None,
-        busy: bool = False,
-        slow: bool = False,
-        silent: bool = False,
-        invalid: bool = False,
-        unreached: bool = False,
-        begun_s: float = 0.0,
+        self, message: str, failure: Failure, wait_s: float = 0.0, begun_s: float = 0.0
     ) -> None:
         """Keep the failure and its kind."""
         super().__init__(message)
+        self.failure = failure
         self.wait_s = wait_s
-        self.busy = busy
-        self.slow = slow
-        self.silent = silent
-        self.invalid = invalid
-        self.unreached = unreached
         self.begun_s = begun_s

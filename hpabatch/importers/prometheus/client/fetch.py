@@ -10,7 +10,7 @@ import json
 import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -30,21 +30,18 @@ _COUNT = b"hpabatch.count"
 
 @dataclass(slots=True)
 class Pieces:
-    """The finished pieces of an import, in a folder; None: they are kept in memory only.
+    """The finished pieces of an import, in a folder.
 
     Attributes:
         folder: their place.
         reused: how many were found from an earlier run.
     """
 
-    folder: Path | None
+    folder: Path
     reused: int = 0
-    _known: dict[str, Samples] = field(default_factory=dict)
 
     def read(self, key: str) -> Samples | None:
         """Return a finished piece, None where there is none (or its file is damaged)."""
-        if self.folder is None:
-            return self._known.get(key)
         path = self._path(key)
         if not path.exists():
             return None
@@ -55,29 +52,15 @@ class Pieces:
 
     def keep(self, key: str, samples: Samples) -> None:
         """Keep a piece, whole or not at all."""
-        if self.folder is None:
-            self._known[key] = samples
-            return
         with disk_errors(self.folder), atomic_path(self._path(key)) as temporary:
             _write(samples, temporary)
 
     def forget(self, keys: Iterable[str]) -> None:
         """Remove pieces that are not needed any more."""
         for key in keys:
-            if self.folder is None:
-                self._known.pop(key, None)
-            else:
-                self._path(key).unlink(missing_ok=True)
-
-    def clear(self) -> None:
-        """Remove all pieces."""
-        self._known.clear()
-        if self.folder is not None:
-            for path in self.folder.glob("*.arrow"):
-                path.unlink(missing_ok=True)
+            self._path(key).unlink(missing_ok=True)
 
     def _path(self, key: str) -> Path:
-        assert self.folder is not None
         return self.folder / f"{key}.arrow"
 
 
@@ -106,7 +89,7 @@ def _read(path: Path) -> Samples:
 
 
 class Responder(Protocol):
-    """What responses a request: `http.Server`, or a test."""
+    """What responds to a request: `http.Server`, or a test."""
 
     def fetch(self, request: Request, /) -> Samples:
         """Return the response.
@@ -135,7 +118,7 @@ class Fetcher:
         concurrency: int,
         most: int = 1 << 40,
     ) -> None:
-        """SeriesRequest a server at most `concurrency` requests at once.
+        """Send a server at most `concurrency` requests at once.
 
         A response of more than `most` samples makes later requests of its kind smaller.
         """
@@ -183,6 +166,8 @@ class Fetcher:
         """Remove the pieces of all responses so far: what they gave is in the store."""
         with self._lock:
             used, self._used = self._used, set()
+            # What was too large once may have been too large for a moment only.
+            self._too_much = {kind: 2 * size for kind, size in self._too_much.items()}
         self.pieces.forget(used)
 
     def _one(self, ask: Request) -> Samples:
@@ -207,9 +192,6 @@ class Fetcher:
         try:
             found = ask.ours(self.server.fetch(ask))
         except TooMuchError as error:
-            if error.reason == "query":
-                # A query that is too long gets shorter by fewer names, not by less time.
-                halves = ask.halves(by_name=True) or halves
             if halves is None:
                 raise UsageError(
                     f"{error}; it cannot be divided further: {ask.promql()[:200]}"

@@ -1,68 +1,54 @@
 """Prometheus client: requests with retries, a limit of concurrency, and checked responses.
 
-Retried are refused and cut connections, 429, 5xx, HTML pages in the place of JSON (replies.py), and
-invalid responses (responses.py). A request that is too large has an error of its own, as a smaller
-request may succeed. No message, log or `repr` shows a secret.
+Statuses and timeouts decide what follows a failure, not the texts of servers (replies.py). A
+request that is too large has an error of its own, as a smaller one may succeed. No message, log or
+`repr` shows a secret.
 """
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 import httpx2
-import stamina
 
 from hpabatch.importers.prometheus.client.errors import (
     CredentialsError,
     GaveUpError,
+    InvalidResponseError,
     RefusedQueryError,
     RetryableError,
     StoppedError,
     TooMuchError,
 )
 from hpabatch.importers.prometheus.client.login import Login
-from hpabatch.importers.prometheus.client.params import (
-    Fields,
-    Must,
-    exact_fields,
-    expected_at,
-    expected_in_steps,
-    names_field,
-    seconds,
-)
-from hpabatch.importers.prometheus.client.replies import Reply, check_reply, check_size, flavour_of
-from hpabatch.importers.prometheus.client.responses import (
-    Expected,
-    InvalidResponseError,
-    decode,
-    decode_facts,
-    decode_values,
-)
+from hpabatch.importers.prometheus.client.replies import Reply, check_reply
+from hpabatch.importers.prometheus.client.responses import decode, decode_facts, decode_values
 from hpabatch.importers.prometheus.client.samples import Findings, Samples, empty_samples
-from hpabatch.importers.prometheus.client.series_requests import (
-    RangeRequest,
-    Request,
-    SeriesRequest,
-)
-from hpabatch.importers.prometheus.client.wire import Figures, Limits, Wire
+from hpabatch.importers.prometheus.client.series_requests import RangeRequest, Request, seconds
+from hpabatch.importers.prometheus.client.wire import Fields, Figures, Limits, Wire
 
 __all__ = [
     "CredentialsError", "Figures", "GaveUpError", "Limits", "RefusedQueryError", "Server",
     "StoppedError", "TooMuchError",
 ]  # fmt: skip
 
-# Without any handler Python prints stamina's note of every retry to stderr.
-logging.getLogger("stamina").addHandler(logging.NullHandler())
-
 T = TypeVar("T")
 
+_EXACT: Final[Fields] = [
+    ("dedup", "true"), ("partial_response", "false"), ("max_source_resolution", "0s"),
+    ("nocache", "1"), ("deny_partial_response", "1"),
+]  # fmt: skip
+"""Fields for exact and complete responses; servers ignore what they do not know. The first three
+are Thanos' own defaults, unless a site changed them. Without nocache VictoriaMetrics moves the
+times of range queries to multiples of what it caches."""
 _MOST_INVALID: Final = 5
-_MOST_SLOW: Final = 2
+_MOST_LARGE: Final = 2
+"""Attempts at a request that can be divided instead."""
 _MOST_UNREACHED: Final = 4
 """Attempts at a server that never replied: a wrong address is reported soon."""
 _NO_POST: Final = (403, 405)
@@ -107,10 +93,8 @@ class Server:
         self.url = self._wire.url
         self._tell = tell
         self._lock = threading.Lock()
-        self._facts_lock = threading.Lock()
-        self._facts: dict[str, str] | None = None
         self._posts = True
-        self._exactly = True
+        self._exact = _EXACT
 
     def __repr__(self) -> str:
         """Return the address and the login, without secrets."""
@@ -140,50 +124,20 @@ class Server:
             TooMuchError: a smaller request may succeed.
             GaveUpError, CredentialsError, RefusedQueryError, UsageError: no valid response.
         """
-        if isinstance(request, RangeRequest):
-            if request.last_ms < request.first_ms:
-                return empty_samples()
-            return self.ranged(
-                request.promql(), request.first_ms, request.last_ms, request.step_ms,
-                must=request.allowed(),
-            )  # fmt: skip
-        must: Must = request.allowed()
-        if isinstance(request, SeriesRequest) and request.form in ("raw", "now"):
-            must = {"__name__": request.query.series[:1], **must}
-        return self.instant(request.promql(), request.until_ms, must=must)
+        if isinstance(request, RangeRequest) and request.last_ms < request.first_ms:
+            return empty_samples()
+        path, fields = request.form_fields()
+        expected = request.expected()
+        noted = Findings()
 
-    def instant(self, query: str, at_ms: int, *, must: Must | None = None) -> Samples:
-        """Return a vector, or the raw samples of a query that ends in a range.
+        def attempt() -> Samples:
+            reply = self._exactly(path, [*fields, ("timeout", f"{self.limits.timeout_s:g}s")])
+            return decode(reply.body, expected, noted)
 
-        Args:
-            query: PromQL.
-            at_ms: when it is evaluated (ms UTC).
-            must: see `response.Expected.must`.
-
-        Raises:
-            TooMuchError: a smaller request may succeed.
-            GaveUpError, CredentialsError, RefusedQueryError, UsageError: no valid response.
-        """
-        fields = [("query", query), ("time", seconds(at_ms))]
-        return self._samples("query", fields, expected_at(query, at_ms, must or {}))
-
-    def ranged(
-        self, query: str, start_ms: int, end_ms: int, step_ms: int, *, must: Must | None = None
-    ) -> Samples:
-        """Return the values of a query at `start_ms` and every `step_ms` after, up to `end_ms`.
-
-        Some servers move the start to a multiple of the step: let it be one.
-
-        Raises:
-            TooMuchError: a smaller request may succeed.
-            GaveUpError, CredentialsError, RefusedQueryError, UsageError: no valid response.
-        """
-        fields = [
-            ("query", query), ("start", seconds(start_ms)), ("end", seconds(end_ms)),
-            ("step", seconds(step_ms)),
-        ]  # fmt: skip
-        asked = expected_in_steps(start_ms, end_ms, step_ms, must or {})
-        return self._samples("query_range", fields, asked)
+        samples = self._retried(attempt, divisible=request.halves() is not None)
+        self._wire.count(samples=samples.count)
+        self._note(noted)
+        return samples
 
     def label_values(
         self, label: str, matchers: Sequence[str], start_ms: int, end_ms: int
@@ -193,208 +147,126 @@ class Server:
         Args:
             label: its name.
             matchers: series selectors; none: of all series.
-            start_ms, end_ms: the time; servers response for whole blocks of it.
+            start_ms, end_ms: the time; servers respond for whole blocks of it.
 
         Raises:
-            TooMuchError: a smaller request may succeed.
             GaveUpError, CredentialsError, RefusedQueryError, UsageError: no valid response.
         """
-        # Prometheus and Thanos take no form here.
-        return self._texts(self._get, f"label/{label}/values", matchers, start_ms, end_ms)
+        return self._texts(f"label/{label}/values", matchers, start_ms, end_ms)
 
     def label_names(self, matchers: Sequence[str], start_ms: int, end_ms: int) -> list[str]:
-        """Return the names of the labels that series had in a time, in order.
-
-        Args:
-            matchers: series selectors; none: of all series.
-            start_ms, end_ms: the time; servers response for whole blocks of it.
-
-        Raises:
-            TooMuchError: a smaller request may succeed.
-            GaveUpError, CredentialsError, RefusedQueryError, UsageError: no valid response.
-        """
-        return self._texts(self._post, "labels", matchers, start_ms, end_ms)
+        """Return the names of the labels that series had in a time, as `label_values` does."""
+        return self._texts("labels", matchers, start_ms, end_ms)
 
     def build_info(self) -> dict[str, str]:
-        """Return the build information of the server with its "flavour"; {} if there is none.
+        """Return the build information of the server, e.g. its version; {} if there is none.
 
         Raises:
             GaveUpError, CredentialsError, UsageError: it cannot be reached, or refuses the login.
         """
-        with self._facts_lock:
-            if self._facts is None:
-                self._facts = self._fetch_facts()
-            return dict(self._facts)
 
-    @property
-    def flavour(self) -> str:
-        """What the server is: prometheus, thanos, mimir, cortex, victoriametrics or unknown."""
-        return self.build_info().get("flavour", "unknown")
+        def attempt() -> dict[str, str]:
+            reply = self._wire.exchange("GET", "status/buildinfo", [])
+            if reply.status in _NO_SUCH_THING:
+                return {}
+            try:
+                return decode_facts(self._checked(reply).body)
+            except InvalidResponseError:
+                return {}  # a page for every path
 
-    def _samples(self, path: str, fields: Fields, asked: Expected) -> Samples:
-        said = [*fields, ("timeout", f"{self.limits.timeout_s:g}s")]
-        noted = Findings()
+        return self._retried(attempt)
 
-        def attempt() -> Samples:
-            reply = self._exactly_asked(lambda more: self._post(path, [*said, *more]))
-            return decode(reply.body, asked, noted)
-
-        found = self._ask(attempt)
-        self._wire.count(samples=found.count)
-        self._note(noted)
-        return found
-
-    def _texts(
-        self,
-        send: Callable[[str, Fields], Reply],
-        path: str,
-        matchers: Sequence[str],
-        start_ms: int,
-        end_ms: int,
-    ) -> list[str]:
+    def _texts(self, path: str, matchers: Sequence[str], start_ms: int, end_ms: int) -> list[str]:
         fields = [("match[]", matcher) for matcher in matchers]
         fields += [("start", seconds(start_ms)), ("end", seconds(end_ms))]
         noted = Findings()
-
-        def attempt() -> list[str]:
-            reply = self._exactly_asked(lambda more: send(path, [*fields, *more]))
-            return decode_values(reply.body, noted)
-
-        found = self._ask(attempt)
+        texts = self._retried(lambda: decode_values(self._exactly(path, fields).body, noted))
         self._note(noted)
-        return found
+        return texts
 
     def _note(self, noted: Findings) -> None:
         with self._lock:
             for (kind, detail), count in noted.counts.items():
                 self.findings.note(kind, self._wire.hide(detail), count)  # the server's own words
 
-    def _ask(self, attempt: Callable[[], T], most_invalid: int = _MOST_INVALID) -> T:
+    def _retried(self, attempt: Callable[[], T], *, divisible: bool = False) -> T:
         """Return the result of the first attempt that succeeds."""
-        retries = _Retries(self._wire, self.limits, self._tell, most_invalid)
-        # stamina does not wait: a stop must end a wait, and some waits hold back all threads.
-        tries = stamina.retry_context(on=retries, attempts=self.limits.attempts, timeout=None)
-        try:
-            for one in tries:
-                retries.wait()
-                with one:
-                    return self._try(attempt)
-        except RetryableError as last:
-            if retries.too_slow:
-                raise TooMuchError(f"{last}, twice", "time") from None
-            times = "once" if retries.failed <= 1 else f"{retries.failed} times"
+        failed: Counter[str] = Counter()
+        wait_s = 0.0
+        while True:
+            self._wire.rest(wait_s)
+            try:
+                result = attempt()
+            except InvalidResponseError as invalid:
+                told = f"{self.url}: {self._wire.hide(str(invalid))}"
+                error = RetryableError(told, "invalid")
+            except RetryableError as retryable:
+                error = retryable
+            else:
+                self._wire.gate.answered()
+                return result
+            failed[error.failure] += 1
+            wait_s = self._wait_s(error, failed, divisible)
+            self._wire.count(retries=1)
+
+    def _wait_s(self, error: RetryableError, failed: Counter[str], divisible: bool) -> float:
+        """Return how long this request alone waits for its next attempt.
+
+        Raises:
+            TooMuchError, GaveUpError: there is no other attempt.
+        """
+        tries, most = failed.total(), self.limits.attempts
+        backoff_s = self.limits.first_wait_s * 2 ** (tries - 1)
+        # Jitter, so that requests that failed together are not retried together.
+        wait_s = max(backoff_s * random.uniform(0.75, 1.25), error.wait_s)  # noqa: S311
+        wait_s = min(wait_s, self.limits.longest_wait_s)
+        if error.failure == "busy":
+            self._wire.gate.slow_down(wait_s, error.begun_s)
+        if error.failure in ("large", "silent"):
+            enough = divisible and failed[error.failure] >= _MOST_LARGE
+            # No reply, twice: either the request is too large, or the server is gone.
+            if enough and (error.failure == "large" or self._wire.is_alive()):
+                raise TooMuchError(f"{error}, twice") from None
+        if error.failure == "unreached" and not self._wire.has_replied:
+            most = min(most, _MOST_UNREACHED)
+        # What cannot be divided is refused for good, or is as large as it was before.
+        refused = failed["invalid"] + failed["large"] >= _MOST_INVALID
+        if refused or tries >= most:
+            times = "once" if tries == 1 else f"{tries} times"
             raise GaveUpError(
-                f"{last}. It was tried {times}; to continue, repeat the command with --resume"
+                f"{error}. It was tried {times}; to continue, repeat the command with --resume"
             ) from None
-        raise AssertionError("stamina ends with a response or an error")
+        if self._tell is not None:
+            self._tell(f"{error}: retry in {wait_s:.0f} s ({tries + 1} of {most})")
+        return 0.0 if error.failure == "busy" else wait_s
 
-    def _try(self, attempt: Callable[[], T]) -> T:
+    def _exactly(self, path: str, fields: Fields) -> Reply:
+        """Return the reply to a request with the fields for exact responses.
+
+        Google's API refuses fields that it does not know.
+        """
+        more = self._exact
         try:
-            found = attempt()
-        except InvalidResponseError as lie:
-            told = self._wire.hide(str(lie))
-            check_size(told, f"{self.url}: {told}")  # some send this with status 200
-            raise RetryableError(f"{self.url}: {told}", invalid=True) from None
-        self._wire.gate.answered()
-        return found
-
-    def _fetch_facts(self) -> dict[str, str]:
-        """Return the build information; a server without any is no failure."""
-
-        def attempt() -> dict[str, str]:
-            reply = self._wire.exchange("GET", "status/buildinfo", [])
-            if reply.status in _NO_SUCH_THING:
-                return {}
-            return decode_facts(self._check(reply).body)
-
-        try:
-            facts = self._ask(attempt, most_invalid=2)
-        except TooMuchError as error:
-            raise GaveUpError(str(error)) from None  # nothing can be smaller
-        except GaveUpError:
-            if not self.figures.by_status.get(200):
-                raise
-            return {}  # a page for every path
-        return {"flavour": flavour_of(facts), **facts} if facts else {}
-
-    def _exactly_asked(self, ask: Callable[[Fields], Reply]) -> Reply:
-        """Return the reply to a request with the additional fields of this flavour."""
-        flavour = self.flavour
-        more = exact_fields(flavour) if self._exactly else []
-        try:
-            return ask(more)
+            return self._sent(path, [*fields, *more])
         except RefusedQueryError as error:
-            if flavour != "unknown" or not names_field(str(error), more):
+            if not any(name in str(error) for name, _ in more):
                 raise
-            self._exactly = False
-            return ask([])
+            reply = self._sent(path, fields)
+            self._exact = []
+            return reply
 
-    def _post(self, path: str, fields: Fields) -> Reply:
+    def _sent(self, path: str, fields: Fields) -> Reply:
         """Return the reply to a form, or to an address where forms are not allowed."""
-        if self._posts:
+        # Prometheus and Thanos take no form for the values of a label.
+        if self._posts and not path.startswith("label/"):
             reply = self._wire.exchange("POST", path, fields)
             if reply.status not in _NO_POST:
-                return self._check(reply)
+                return self._checked(reply)
             other = self._wire.exchange("GET", path, fields)
             self._posts = other.status in _NO_POST
-            return self._check(other)
-        return self._get(path, fields)
+            return self._checked(other)
+        return self._checked(self._wire.exchange("GET", path, fields))
 
-    def _get(self, path: str, fields: Fields) -> Reply:
-        return self._check(self._wire.exchange("GET", path, fields))
-
-    def _check(self, reply: Reply) -> Reply:
-        """Return a reply that may be a valid response."""
+    def _checked(self, reply: Reply) -> Reply:
         check_reply(reply, self.url, time.time(), self._wire.hide)
         return reply
-
-
-class _Retries:
-    """Retry policy of one request, as a hook of stamina."""
-
-    def __init__(
-        self, wire: Wire, limits: Limits, tell: Callable[[str], None] | None, most_invalid: int
-    ) -> None:
-        self.failed = 0
-        self.too_slow = False
-        self._wire = wire
-        self._limits = limits
-        self._tell = tell
-        self._left = {"invalid": most_invalid, "slow": _MOST_SLOW, "silent": _MOST_SLOW}
-        self._wait_s = 0.0
-
-    def __call__(self, error: Exception) -> float | bool:
-        """Return for how long stamina itself waits, False: there is no other attempt."""
-        if not isinstance(error, RetryableError):
-            return False
-        self.failed += 1
-        most = self._limits.attempts
-        if error.unreached and not self._wire.has_replied:
-            most = min(most, _MOST_UNREACHED)
-        goes_on = self.failed < most and not self._has_enough(error)
-        backoff_s = self._limits.first_wait_s * 2 ** (self.failed - 1)
-        # Jitter, so that requests that failed together are not retried together.
-        wait_s = max(backoff_s * random.uniform(0.75, 1.25), error.wait_s or 0.0)  # noqa: S311
-        wait_s = min(wait_s, self._limits.longest_wait_s)
-        if error.busy:
-            self._wire.gate.slow_down(wait_s, error.begun_s)
-        self._wait_s = 0.0 if error.busy else wait_s
-        if goes_on and self._tell is not None:
-            self._tell(f"{error}: retry in {wait_s:.0f} s ({self.failed + 1} of {most})")
-        return 0.0 if goes_on else False
-
-    def wait(self) -> None:
-        """Wait before an attempt, if this request alone has to."""
-        if self.failed:
-            self._wire.count(retries=1)
-        self._wire.rest(self._wait_s)
-
-    def _has_enough(self, error: RetryableError) -> bool:
-        """Whether the failure will repeat, as it did so often."""
-        for kind in self._left:
-            self._left[kind] -= bool(getattr(error, kind))
-        self.too_slow = self._left["slow"] <= 0
-        if self._left["silent"] <= 0 and not self.too_slow:
-            # No reply, twice: either the request is too large, or the server is gone.
-            self.too_slow = self._wire.is_alive()
-        return self.too_slow or self._left["invalid"] <= 0

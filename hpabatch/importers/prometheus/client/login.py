@@ -24,8 +24,6 @@ from hpabatch.importers.prometheus.request import (
 )
 from hpabatch.web.secrets import basic
 
-TENANT_HEADER: Final = "X-Scope-OrgID"
-
 _MOST_BYTES: Final = 4 * 2**20  # bundles of certificate authorities have some 200 KiB
 # Of header values shorter than this nothing is hidden: "1" is no secret, and is in every number.
 _HIDDEN_LENGTH: Final = 6
@@ -41,7 +39,7 @@ _NAME_CHARACTERS: Final = frozenset(
 class Login:
     """Credentials for a server, and the certificates that it is verified with.
 
-    `repr` and `describe` show no secret.
+    `repr` shows no secret.
 
     Attributes:
         token: a bearer token.
@@ -70,11 +68,12 @@ class Login:
         """Return the headers of every request, secrets among them."""
         found = dict(self.headers)
         if self.tenant is not None:
-            found[TENANT_HEADER] = self.tenant
+            found["X-Scope-OrgID"] = self.tenant
         if self.token is not None:
             found["Authorization"] = f"Bearer {self.token}"
         elif self.user is not None:
-            found["Authorization"] = f"Basic {self._basic()}"
+            coded = base64.b64encode(f"{self.user}:{self.password}".encode()).decode("ascii")
+            found["Authorization"] = f"Basic {coded}"
         return found
 
     def reread(self) -> Login:
@@ -114,32 +113,12 @@ class Login:
         if self.cert is not None:
             self._show_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
 
-    def describe(self) -> str:
-        """Return a description without secrets."""
-        parts = []
-        if self.token is not None:
-            parts.append(f"token of {self.token_file or TOKEN_VARIABLE}")
-        if self.user is not None:
-            parts.append(f"user {self.user}")
-        if self.cert is not None:
-            parts.append(f"certificate of {self.cert}")
-        if self.tenant is not None:
-            parts.append(f"tenant {self.tenant}")
-        if self.headers:
-            parts.append(f"headers {', '.join(name for name, _ in self.headers)}")
-        if self.insecure:
-            parts.append("certificate of the server not checked")
-        return "; ".join(parts) or "no login"
-
     def secrets(self) -> set[str]:
         """Return the strings that no message may show."""
-        found = {self.token or "", *(v for _, v in self.headers if _is_secret(v))}
+        found = {self.token or "", *(v for _, v in self.headers if len(v) >= _HIDDEN_LENGTH)}
         if self.password is not None:
             found |= basic(self.user or "", self.password)
         return found - {""}
-
-    def _basic(self) -> str:
-        return base64.b64encode(f"{self.user}:{self.password}".encode()).decode("ascii")
 
     def _trusting(self, ca: Path) -> ssl.SSLContext:
         try:
@@ -167,11 +146,17 @@ def read_login(environ: Mapping[str, str], options: LoginOptions) -> Login:
     Raises:
         UsageError: a file is absent, unreadable or empty, or two options exclude each other.
     """
-    token_file, password_file = _path(options.token_file), _path(options.password_file)
-    cert, key, ca = _path(options.cert), _path(options.key), _path(options.ca)
+    token_file, password_file, cert, key, ca = (
+        None if name is None else Path(name)
+        for name in (
+            options.token_file, options.password_file, options.cert, options.key, options.ca,
+        )
+    )  # fmt: skip
     user, tenant = options.user, options.tenant
-    token = _read_token(token_file) if token_file is not None else _set(environ, TOKEN_VARIABLE)
-    password = _set(environ, PASSWORD_VARIABLE)
+    token = (
+        _read_token(token_file) if token_file is not None else environ.get(TOKEN_VARIABLE) or None
+    )
+    password = environ.get(PASSWORD_VARIABLE) or None
     if password_file is not None:
         password = _read_secret(password_file, "password")
     _check_who(token, token_file, user, password, password_file)
@@ -197,15 +182,6 @@ def read_login(environ: Mapping[str, str], options: LoginOptions) -> Login:
     return login
 
 
-def _path(name: str | None) -> Path | None:
-    return None if name is None else Path(name)
-
-
-def _set(environ: Mapping[str, str], name: str) -> str | None:
-    """Return a variable's value; None where it is empty."""
-    return environ.get(name) or None
-
-
 def server_url(given: str) -> str:
     """Return the address of a server's API as far as /api/v1, which is left out.
 
@@ -228,7 +204,7 @@ def server_url(given: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"--url {given!r} is no address of a server, {example}")
     if parts.query or parts.fragment or "?" in given:
-        raise UsageError(f"--url ends before the request mark, {example}")
+        raise UsageError(f"--url ends before the question mark, {example}")
     path = parts.path.rstrip("/").removesuffix("/api/v1").rstrip("/")
     if "/api/v1/" in f"{path}/" or not path.isascii() or not path.isprintable() or " " in path:
         raise UsageError(f"--url {given!r}: give what comes before /api/v1, {example}")
@@ -333,7 +309,3 @@ def _clean_value(value: str, where: str) -> str:
     if not value or not value.isascii() or not value.isprintable():
         raise UsageError(f"{where}: the value is empty, or has characters that no header has")
     return value
-
-
-def _is_secret(value: str) -> bool:
-    return len(value) >= _HIDDEN_LENGTH

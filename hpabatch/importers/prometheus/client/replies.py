@@ -1,8 +1,8 @@
 """HTTP replies: a response, a request too large, a retryable error, or a final error.
 
-The patterns are of messages of Prometheus, Thanos, Mimir, Cortex and VictoriaMetrics, which use
-different statuses: VictoriaMetrics refuses nearly everything with 422; Thanos sends 422 when one of
-its stores is away.
+The status decides: servers with Prometheus' API word their messages differently. 422 is what
+Prometheus sends for a query that it cannot finish, VictoriaMetrics for nearly every refusal, and
+Thanos where one of its stores is away.
 """
 
 from __future__ import annotations
@@ -19,47 +19,16 @@ import msgspec
 from hpabatch.errors import UsageError
 from hpabatch.importers.prometheus.client.errors import (
     CredentialsError,
-    Reason,
+    InvalidResponseError,
     RefusedQueryError,
     RetryableError,
     TooMuchError,
 )
 
-_TOO_MUCH: Final = re.compile(
-    r"would load too many samples"  # Prometheus and all that run its engine
-    r"|exceeded maximum resolution"
-    r"|err-mimir-max-[a-z-]*query"
-    r"|the query hit the (max|aggregated)"  # Cortex
-    r"|query time range exceeds the limit"
-    r"|exceeded (series|chunks?|bytes|samples?|postings|data) limit"  # Thanos, Cortex
-    r"|limit \d+ violated"
-    r"|message larger than max"  # gRPC between parts of Thanos, Mimir and Cortex
-    r"|code = ResourceExhausted"
-    r"|cannot select more than -search\.max"  # VictoriaMetrics
-    r"|-search\.max(Points|Series|Unique|Samples|Memory|Response|Export|QueryLen)"
-    r"|number of (matching |unique )+timeseries exceeds"
-    r"|too many points for the given"
-    r"|not enough memory for processing",
-    re.IGNORECASE,
-)
-_TOO_LONG: Final = re.compile(
-    r"expression-size-bytes|maxQueryLen|request body too large|query (is )?too (long|large)",
-    re.IGNORECASE,
-)
-_TOO_SLOW: Final = re.compile(
-    r"timed out in (?!query queue)"  # which is a busy server, not a large request
-    r"|timeout exceeded|deadline exceeded|-search\.maxQueryDuration|upstream request timeout",
-    re.IGNORECASE,
-)
-_PASSING: Final = re.compile(
-    r"rpc error: code = |connection (refused|reset)|no such host|i/o timeout|broken pipe|\bEOF\b"
-    r"|unavailable|query queue|cancell?ed|too many outstanding|concurrent requests|rate limit"
-    r"|no healthy|unhealthy|live replicas|consistency check|receive series|cannot fetch|vmstorage",
-    re.IGNORECASE,
-)
-_TOO_LARGE_STATUS: Final = {413: "bytes", 414: "query", 431: "query"}
-_BUSY_STATUS: Final = frozenset((429, 503))
-_PASSING_STATUS: Final = frozenset((408, 425))
+_TOO_LARGE: Final = frozenset((413, 414, 431))
+_LARGE: Final = frozenset((422, 504))
+_BUSY: Final = frozenset((429, 503))
+_PASSING: Final = frozenset((408, 425))
 _TAGS: Final = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _MOST_TEXT: Final = 400
 
@@ -94,45 +63,31 @@ def check_reply(reply: Reply, where: str, now_s: float, hide: Callable[[str], st
 
     Raises:
         TooMuchError: the request is too large.
-        RetryableError: a retry may succeed.
+        RetryableError, InvalidResponseError: a retry may succeed.
         CredentialsError: the server refuses the credentials.
         RefusedQueryError: it refuses the query.
         UsageError: there is no such server at that address.
     """
     if reply.status == 200:
-        _check_format(reply, where, hide)
+        if "html" in reply.headers.get("content-type", "").lower() or reply.body[:1] == b"<":
+            raise InvalidResponseError(
+                f"expected JSON, got a page ({error_text(reply, hide)[0][:80]}): a proxy's error, "
+                "a page to log in, or not the address of a Prometheus API"
+            )
         return
     text, kind = error_text(reply, hide)
     told = f"{where} responds with status {reply.status}{': ' if text else ''}{text}"
-    check_size(text, told, reply.status)
+    if reply.status in _TOO_LARGE:
+        raise TooMuchError(told)
     _check_address(reply, where, told, hide)
-    wait_s = retry_after_s(reply.headers, now_s)
-    slow = reply.status == 504 or kind == "timeout" or _TOO_SLOW.search(text) is not None
-    if slow and "query queue" not in text:
-        raise RetryableError(told, wait_s=wait_s, slow=True)
-    if reply.status in _BUSY_STATUS:
-        raise RetryableError(told, wait_s=wait_s, busy=True, begun_s=reply.begun_s)
-    passing = reply.status >= 500 or reply.status in _PASSING_STATUS or _PASSING.search(text)
-    if passing or reply.status < 300:
-        raise RetryableError(told, wait_s=wait_s)
+    wait_s = retry_after_s(reply.headers, now_s) or 0.0
+    if reply.status in _LARGE or kind == "timeout":
+        raise RetryableError(told, "large", wait_s)
+    if reply.status in _BUSY:
+        raise RetryableError(told, "busy", wait_s, reply.begun_s)
+    if reply.status >= 500 or reply.status in _PASSING or reply.status < 300:
+        raise RetryableError(told, "passing", wait_s)
     raise RefusedQueryError(told)
-
-
-def check_size(text: str, told: str, status: int = 200) -> None:
-    """Return if an error message is not about a request's size.
-
-    Raises:
-        TooMuchError: it is, by the message or the status.
-    """
-    reason: Reason | None = None
-    if _TOO_LONG.search(text) or _TOO_LARGE_STATUS.get(status) == "query":
-        reason = "query"
-    elif _TOO_MUCH.search(text):
-        reason = "samples"
-    elif _TOO_LARGE_STATUS.get(status) == "bytes":
-        reason = "bytes"
-    if reason is not None:
-        raise TooMuchError(told, reason)
 
 
 def error_text(reply: Reply, hide: Callable[[str], str] = str) -> tuple[str, str]:
@@ -170,17 +125,6 @@ def _moment_s(value: str) -> float | None:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def _check_format(reply: Reply, where: str, hide: Callable[[str], str]) -> None:
-    kind = reply.headers.get("content-type", "").lower()
-    if "html" in kind or reply.body[:1] == b"<":
-        text, _ = error_text(reply, hide)
-        raise RetryableError(
-            f"{where} responds with a page where JSON belongs ({text[:80]}): a "
-            "proxy's error, a page to log in, or not the address of a Prometheus API",
-            invalid=True,
-        )
-
-
 def _check_address(reply: Reply, where: str, told: str, hide: Callable[[str], str]) -> None:
     """Raise the errors that a retry with the same address and login cannot change."""
     if reply.status == 401:
@@ -195,30 +139,10 @@ def _check_address(reply: Reply, where: str, told: str, hide: Callable[[str], st
             f"{where} redirects to {to or 'another address'}: use that as --url if it is the "
             "server; if it is a login page, use a token"
         )
-    if reply.status in (404, 405, 410) or (reply.status == 400 and "unsupported path" in told):
+    if reply.status in (404, 405, 410):
         raise UsageError(
             f"{told}. No Prometheus API is there: does --url lack a path, such as /prometheus "
             "(Mimir, Cortex) or /select/0/prometheus (VictoriaMetrics in a cluster)?"
         )
     if reply.status == 400 and "HTTP request" in told and "HTTPS server" in told:
         raise UsageError(f"{where} speaks HTTPS: begin --url with https://")
-
-
-def flavour_of(facts: Mapping[str, str]) -> str:
-    """Return the flavour of a server by its build information: prometheus, thanos, mimir, cortex,
-    victoriametrics, or unknown.
-
-    Thanos and Prometheus have the same fields; versions of Thanos begin with 0.
-    """
-    application = facts.get("application", "").lower()
-    for name in ("mimir", "cortex"):
-        if name in application:
-            return name
-    if "enterprise metrics" in application:
-        return "mimir"
-    version = facts.get("version", "").removeprefix("v")
-    if version and "goVersion" not in facts:
-        return "victoriametrics"  # poses as Prometheus, with a version only
-    if version.startswith("0."):
-        return "thanos"
-    return "prometheus" if version[:1].isdigit() and not application else "unknown"

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Literal, Protocol
 
 from hpabatch.importers.prometheus.client.queries import Query
+from hpabatch.importers.prometheus.client.responses import Expected
 from hpabatch.importers.prometheus.client.samples import Samples
 
 Form = Literal["raw", "min", "max", "last", "now"]
@@ -22,6 +23,8 @@ Form = Literal["raw", "min", "max", "last", "now"]
 
 SHORTEST_MS = 10 * 60_000
 """Raw requests are not divided below this length."""
+LONG_CHARS = 4000
+"""Names of more characters are divided first: gateways take 8 KiB in an address."""
 
 _OVER_TIME = {"min": "min_over_time", "max": "max_over_time", "last": "last_over_time"}
 _SPECIAL = set("\\.+*?()[]{}|^$")
@@ -50,10 +53,13 @@ class Request(Protocol):
     def key(self) -> str:
         """Return a name for the response's file."""
 
-    def allowed(self) -> dict[str, frozenset[str]]:
-        """Return the values that labels of a response may have, by the site's names."""
+    def form_fields(self) -> tuple[str, list[tuple[str, str]]]:
+        """Return the path after /api/v1/, and the names and values of the form."""
 
-    def halves(self, *, by_name: bool = False) -> tuple[Request, Request] | None:
+    def expected(self) -> Expected:
+        """Return what the response must be, by the site's names."""
+
+    def halves(self) -> tuple[Request, Request] | None:
         """Return two requests for the same samples, None where there is nothing to divide."""
 
     def ours(self, response: Samples) -> Samples:
@@ -99,22 +105,33 @@ class SeriesRequest:
         """Return the size, to compare with others of its kind."""
         return (self.until_ms - self.from_ms) * max(1, len(self.names.get(self.split, ())))
 
-    def allowed(self) -> dict[str, frozenset[str]]:
-        """Return the values that labels of a response may have, by the site's names."""
-        return {self.query.their(name): frozenset(values) for name, values in self.names.items()}
+    def form_fields(self) -> tuple[str, list[tuple[str, str]]]:
+        """Return the path after /api/v1/, and the names and values of the form."""
+        return "query", [("query", self.promql()), ("time", seconds(self.until_ms))]
+
+    def expected(self) -> Expected:
+        """Return what the response must be, by the site's names."""
+        must = {self.query.their(name): frozenset(values) for name, values in self.names.items()}
+        if self.form in ("raw", "now"):
+            must["__name__"] = frozenset(self.query.series[:1])
+        if self.form == "raw":
+            return Expected(self.from_ms, self.until_ms, must, "matrix")
+        return Expected(self.until_ms, self.until_ms, must, "vector")
 
     def key(self) -> str:
         """Return a name for the response's file."""
         said = f"{self.promql()}@{self.until_ms}"
         return hashlib.sha256(said.encode()).hexdigest()[:24]
 
-    def halves(self, *, by_name: bool = False) -> tuple[SeriesRequest, SeriesRequest] | None:
+    def halves(self) -> tuple[SeriesRequest, SeriesRequest] | None:
         """Return two requests for the same samples, None where there is nothing to divide."""
         length = self.until_ms - self.from_ms
-        if self.form == "raw" and not by_name and length >= 2 * SHORTEST_MS:
+        values = self.names.get(self.split, ())
+        # A long query may be refused for its length, which only fewer names make less.
+        is_long = len(values) > 1 and sum(map(len, values)) > LONG_CHARS
+        if self.form == "raw" and length >= 2 * SHORTEST_MS and not is_long:
             middle = self.from_ms + length // 2
             return replace(self, until_ms=middle), replace(self, from_ms=middle)
-        values = self.names.get(self.split, ())
         if len(values) < 2:
             return None
         at = len(values) // 2
@@ -181,13 +198,20 @@ class RangeRequest:
         said = f"{self.expression}@{self.from_ms}-{self.until_ms}/{self.step_ms}"
         return hashlib.sha256(said.encode()).hexdigest()[:24]
 
-    def allowed(self) -> dict[str, frozenset[str]]:
-        """Return the values that labels of a response may have: any."""
-        return {}
+    def form_fields(self) -> tuple[str, list[tuple[str, str]]]:
+        """Return the path after /api/v1/, and the names and values of the form."""
+        return "query_range", [
+            ("query", self.expression), ("start", seconds(self.first_ms)),
+            ("end", seconds(self.last_ms)), ("step", seconds(self.step_ms)),
+        ]  # fmt: skip
 
-    def halves(self, *, by_name: bool = False) -> tuple[RangeRequest, RangeRequest] | None:
+    def expected(self) -> Expected:
+        """Return what the response must be; its labels may be any."""
+        return Expected(self.first_ms, self.last_ms, {}, "matrix", self.step_ms)
+
+    def halves(self) -> tuple[RangeRequest, RangeRequest] | None:
         """Return two requests for the same values, None where there is one evaluation."""
-        if by_name or self.last_ms - self.first_ms < self.step_ms:
+        if self.last_ms - self.first_ms < self.step_ms:
             return None
         middle = (self.first_ms + self.last_ms) // 2
         return replace(self, until_ms=middle), replace(self, from_ms=middle)
@@ -195,6 +219,11 @@ class RangeRequest:
     def ours(self, response: Samples) -> Samples:
         """Return the response."""
         return response
+
+
+def seconds(ms: int) -> str:
+    """Return an instant or a length as servers read it, to the millisecond."""
+    return f"{ms // 1000}.{ms % 1000:03d}"
 
 
 def chunks(values: Sequence[str], size: int) -> list[tuple[str, ...]]:

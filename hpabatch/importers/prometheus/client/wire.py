@@ -25,11 +25,13 @@ from hpabatch.importers.prometheus.client.errors import (
 )
 from hpabatch.importers.prometheus.client.gate import Gate
 from hpabatch.importers.prometheus.client.login import Login, server_url
-from hpabatch.importers.prometheus.client.params import Fields
 from hpabatch.importers.prometheus.client.replies import Reply
 from hpabatch.web.bounded import pieces_of
 from hpabatch.web.network import Network, Transport, proxy_of
 from hpabatch.web.secrets import Secrets, bare_url, secrets_of_url
+
+Fields = list[tuple[str, str]]
+"""Names and values of a form."""
 
 _CONNECT_S: Final = 15.0
 _GRACE_S: Final = 15.0
@@ -281,14 +283,12 @@ class Wire:
         for chunk in pieces_of(response, math.inf, self._clock):
             body += chunk
             if len(body) > most:
-                raise TooMuchError(
-                    f"{self.url} responds with more than {most / 2**20:.0f} MiB", "bytes"
-                )
+                raise TooMuchError(f"{self.url} responds with more than {most / 2**20:.0f} MiB")
             if self._clock() > until:
                 raise RetryableError(
                     f"{self.url}: the response was still coming after "
                     f"{_SLOWEST * self._limits.timeout_s:.0f} s",
-                    slow=True,
+                    "large",
                 )
             if self.stopped.is_set():
                 self.rest(0)
@@ -309,15 +309,13 @@ class Wire:
         said = self.hide(text) or type(error).__name__
         self._fail_of_tls(said)
         if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
-            raise RetryableError(f"{self.url} cannot be reached: {said}", unreached=True) from None
+            raise RetryableError(f"{self.url} cannot be reached: {said}", "unreached") from None
         if isinstance(error, httpx2.ReadTimeout):
-            raise RetryableError(
-                f"{self.url} sent no reply for {self._timeout_s:.0f} s",
-                silent=True,
-            ) from None
+            told = f"{self.url} sent no reply for {self._timeout_s:.0f} s"
+            raise RetryableError(told, "silent") from None
         if isinstance(error, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError):
             raise UsageError(f"{self.url} cannot be asked: {said}") from None
-        raise RetryableError(f"{self.url}: the reply was cut off: {said}") from None
+        raise RetryableError(f"{self.url}: the reply was cut off: {said}", "passing") from None
 
     def _fail_of_tls(self, said: str) -> None:
         if "CERTIFICATE_VERIFY_FAILED" in said:

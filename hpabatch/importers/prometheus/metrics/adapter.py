@@ -17,12 +17,10 @@ from typing import Final
 from hpabatch.importers.prometheus.client.promql import with_matchers
 from hpabatch.importers.prometheus.metrics.adapter_file import (
     AdapterConfig,
-    Override,
     ResourceMapping,
     Rule,
+    Template,
 )
-from hpabatch.importers.prometheus.metrics.go_template import Template, Value
-from hpabatch.importers.prometheus.metrics.resources import NAMESPACES, PODS, ROOT_SCOPED, Resource
 from hpabatch.model.objects.field_errors import go_quote
 from hpabatch.model.selectors import Requirement, parse_selector
 
@@ -30,6 +28,42 @@ Found = Mapping[str, Mapping[str, Collection[str]]]
 """By selector: the series that it selects, with the names of their labels."""
 
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind of objects as APIs name it."""
+
+    group: str
+    plural: str
+    singular: str
+
+    def __str__(self) -> str:
+        """Return `ingresses.networking.k8s.io`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def is_named(self, group: str, name: str) -> bool:
+        """Whether a group (its beginning, "": any) and a plural or singular name mean this."""
+        return name in (self.plural, self.singular) and self.group.startswith(group)
+
+
+PODS: Final = Resource("", "pods", "pod")
+NAMESPACES: Final = Resource("", "namespaces", "namespace")
+_ROOT_SCOPED: Final = ("nodes", "persistentvolumes")
+
+
+def resource_of(kind: str, api_version: str) -> Resource:
+    """Return the resource of a described object, its plural as English has it."""
+    singular = kind.lower()
+    plural = singular + "s"
+    if singular.endswith("endpoints"):
+        plural = singular
+    elif singular.endswith(("s", "x", "ch")):
+        plural = singular + "es"
+    elif singular.endswith("y") and singular[-2:-1] not in tuple("aeiou"):
+        plural = singular[:-1] + "ies"
+    group, slash, _ = api_version.partition("/")
+    return Resource(group if slash else "", plural, singular)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +114,6 @@ def narrowed(selector: str, series: str) -> str:
     return f"{{__name__={go_quote(series)}{comma}{inner}"
 
 
-def label_sets(series: Iterable[Mapping[str, str]]) -> dict[str, frozenset[str]]:
-    """Return the labels of series by name, from a response of /api/v1/series."""
-    found: dict[str, set[str]] = {}
-    for labels in series:
-        found.setdefault(labels.get("__name__", ""), set()).update(labels)
-    return {name: frozenset(labels - {"__name__"}) for name, labels in found.items()}
-
-
 def metric_names(rule: Rule, series: Iterable[str]) -> dict[str, list[str]]:
     """Return the metrics that a rule makes of these series: name -> its series in order."""
     found: dict[str, list[str]] = {}
@@ -115,9 +141,9 @@ def custom_query(
         selector: of the metric, as in a history.
 
     Raises:
-        ValueError: why the adapter has no such metric, or responses with an error; a sentence.
+        ValueError: why the adapter has no such metric, or responds with an error; a sentence.
     """
-    if resource.plural in ROOT_SCOPED:
+    if resource.plural in _ROOT_SCOPED:
         raise ValueError(
             f"the controller asks for {resource} within its namespace, where the adapter has none"
         )
@@ -130,8 +156,11 @@ def custom_query(
     rule, series, note = _winner(owners, metric, f"for {resource}", config.rules)
     scope = "" if resource == NAMESPACES else namespace
     objects = [namespace] if resource == NAMESPACES else list(names)
-    promql, label = _built(rule, rule.query, series, resource, scope, objects, selector)
-    return AdapterQuery(promql, label, rule.place, note)
+    matchers, values = _matchers(rule.resources, scope, selector)
+    label = _add_objects(matchers, values, rule.resources, resource, objects)
+    return AdapterQuery(
+        _filled(rule.query, series, matchers, values, label), label, rule.place, note
+    )
 
 
 def external_query(
@@ -140,7 +169,7 @@ def external_query(
     """Return the query for an External metric (external.metrics.k8s.io).
 
     Raises:
-        ValueError: why the adapter has no such metric, or responses with an error; a sentence.
+        ValueError: why the adapter has no such metric, or responds with an error; a sentence.
     """
     owners = [
         (rule, series)
@@ -151,7 +180,7 @@ def external_query(
     scope = namespace if rule.resources.namespaced else ""
     matchers, values = _matchers(rule.resources, scope, selector)
     # The adapter fills nothing in for .GroupBy here.
-    promql = _filled(rule.query, series, matchers, values, ())
+    promql = _filled(rule.query, series, matchers, values, "")
     return AdapterQuery(promql, "", rule.place, note)
 
 
@@ -167,10 +196,8 @@ def resource_query(
     if rule is None:
         return None
     matchers, values = _matchers(rule.resources, namespace, "")
-    label = label_of(rule.resources, PODS)
-    matchers.append(_names_matcher(label, pods))
-    values[label] = "|".join(pods)
-    promql = _filled(rule.query, "", matchers, values, (label, rule.container_label))
+    label = _add_objects(matchers, values, rule.resources, PODS, pods)
+    promql = _filled(rule.query, "", matchers, values, f"{label},{rule.container_label}")
     return ResourceQuery(promql, label, rule.container_label, config.window_ms)
 
 
@@ -190,10 +217,10 @@ def label_of(mapping: ResourceMapping, resource: Resource) -> str:
         return labels[0]
     if mapping.template is None:
         raise ValueError(
-            f"resources has no label for {resource}: the adapter responses with an error"
+            f"resources has no label for {resource}: the adapter responds with an error"
         )
     group = resource.group.replace(".", "_").replace("-", "_")
-    label = mapping.template.execute({"Group": group, "Resource": resource.singular})
+    label = mapping.template.filled({"Group": group, "Resource": resource.singular})
     if not label:
         raise ValueError(f"resources.template makes no label for {resource}")
     return label
@@ -203,29 +230,28 @@ def _belongs(mapping: ResourceMapping, resource: Resource, labels: Collection[st
     """Whether a series with these labels is one of objects of a resource."""
     overrides = {one.label: one for one in mapping.overrides}
     form = _label_form(mapping.template)
-    return any(_means(overrides.get(label), form, label, resource) for label in labels)
-
-
-def _means(
-    override: Override | None, form: re.Pattern[str] | None, label: str, resource: Resource
-) -> bool:
-    if override is not None:
-        return resource.is_named(override.group, override.resource)
-    found = None if form is None else form.fullmatch(label)
-    if found is None:
-        return False
-    groups = found.groupdict()
-    return resource.is_named(groups.get("group") or "", groups["resource"])
+    for label in labels:
+        override = overrides.get(label)
+        if override is not None:
+            named = (override.group, override.resource)
+        elif form is not None and (groups := form.fullmatch(label)) is not None:
+            named = (groups.groupdict().get("group") or "", groups["resource"])
+        else:
+            continue
+        if resource.is_named(*named):
+            return True
+    return False
 
 
 def _label_form(template: Template | None) -> re.Pattern[str] | None:
     """Return the pattern of a template's labels, None where there is none."""
     if template is None or template.problem:
         return None
-    data = {"Group": "(?P<group>.+?)", "Resource": "(?P<resource>.+?)"}
     try:
-        form = re.compile(template.execute(data))
-    except (re.error, ValueError):
+        form = re.compile(
+            template.filled({"Group": "(?P<group>.+?)", "Resource": "(?P<resource>.+?)"})
+        )
+    except re.error:
         return None
     return form if "resource" in form.groupindex else None
 
@@ -252,26 +278,20 @@ def _winner(
     )  # fmt: skip
 
 
-def _built(
-    rule: Rule,
-    query: Template,
-    series: str,
+def _add_objects(
+    matchers: list[str],
+    values: dict[str, str],
+    mapping: ResourceMapping,
     resource: Resource,
-    namespace: str,
     names: Sequence[str],
-    selector: str,
-) -> tuple[str, str]:
-    matchers, values = _matchers(rule.resources, namespace, selector)
-    label = label_of(rule.resources, resource)
-    matchers.append(_names_matcher(label, names))
-    values[label] = "|".join(names)
-    return _filled(query, series, matchers, values, (label,)), label
-
-
-def _names_matcher(label: str, names: Sequence[str]) -> str:
-    """Return the matcher of some objects; the adapter uses their names as patterns."""
+) -> str:
+    """Add the matcher of some objects, and return their label."""
+    label = label_of(mapping, resource)
+    # The adapter uses several names as a pattern.
     is_pattern = len(names) != 1 or "$" in names[0]
-    return f"{label}{'=~' if is_pattern else '='}{go_quote('|'.join(names))}"
+    matchers.append(f"{label}{'=~' if is_pattern else '='}{go_quote('|'.join(names))}")
+    values[label] = "|".join(names)
+    return label
 
 
 def _filled(
@@ -279,16 +299,10 @@ def _filled(
     series: str,
     matchers: Sequence[str],
     values: Mapping[str, str],
-    group_by: tuple[str, ...],
+    group_by: str,
 ) -> str:
-    data: dict[str, Value] = {
-        "Series": series,
-        "LabelMatchers": ",".join(matchers),
-        "LabelValuesByName": values,
-        "GroupBy": ",".join(group_by),
-        "GroupBySlice": group_by,
-    }
-    promql = query.execute(data)
+    fields = {"Series": series, "LabelMatchers": ",".join(matchers), "GroupBy": group_by}
+    promql = query.filled(fields, values)
     if not promql.strip():
         raise ValueError("the template makes an empty query")
     return promql

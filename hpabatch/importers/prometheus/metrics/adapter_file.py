@@ -1,18 +1,18 @@
-"""Configuration of prometheus-adapter, read as strictly as the adapter reads it.
+"""Configuration of prometheus-adapter, in the forms that configurations use.
 
-Follows pkg/config/config.go of kubernetes-sigs/prometheus-adapter (0.9 to 0.12). What the adapter
-would refuse at its start is a mistake of the file; what only this package does not support is a
-rule's `problem`, reported where a metric needs the rule.
+Follows pkg/config/config.go of kubernetes-sigs/prometheus-adapter (0.9 to 0.12). Read are the
+fields of templates, one by one, and the regular expressions that Go and Python share. A rule with
+anything else has a `problem`, reported where a metric needs the rule: a mapping file can say its
+PromQL.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from hpabatch.importers.prometheus.metrics.go_template import Template, parse_template
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.documents import Mistakes, Place, show
 from hpabatch.inputs.fields import Fields
@@ -20,15 +20,32 @@ from hpabatch.inputs.fields import Fields
 TOP_KEYS: Final = ("rules", "externalRules", "resourceRules")
 """The keys by which a configuration is recognized."""
 
-_POSIX: Final = {
-    "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "digit": "0-9", "lower": "a-z", "upper": "A-Z",
-    "space": r"\t\n\v\f\r ", "word": "0-9A-Za-z_", "xdigit": "0-9A-Fa-f",
-}  # fmt: skip
-_LOOKS = re.compile(r"\(\?(?:[=!>]|<[=!]|P=)|[*+?}]\+")
-_BACK = re.compile(r"(?<!\\)(?:\\\\)*\\[1-9]")
-_CLASS = re.compile(r"\[\^?\]?[^\]]*\]")
+_HOLE = re.compile(r"<<\s*(?:\.(\w+)|index\s+\.LabelValuesByName\s+\"(\w+)\")\s*>>", re.ASCII)
+_QUERY_FIELDS: Final = ("Series", "LabelMatchers", "GroupBy")
+_LABEL_FIELDS: Final = ("Group", "Resource")
+_WRITE: Final = "write a mapping file (docs/prometheus-mapping.md)"
 _NOTHING = re.compile("(?!)")
 _PLACEHOLDER = re.compile(r"\$(?:\$|\{(\w+)\}|(\w+))")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A text with fields such as `<<.Series>>`; `problem` says why it is not read, a sentence."""
+
+    text: str
+    problem: str = ""
+
+    def filled(self, fields: Mapping[str, str], values: Mapping[str, str] | None = None) -> str:
+        """Return the text with its fields, and with values of labels (`index`).
+
+        Raises:
+            ValueError: there is a `problem`.
+        """
+        if self.problem:
+            raise ValueError(self.problem)
+        return _HOLE.sub(
+            lambda hole: fields[hole[1]] if hole[1] else (values or {}).get(hole[2], ""), self.text
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +167,7 @@ def _rule(fields: Fields) -> Rule:
     query = _template(fields, "metricsQuery")
     fields.close()
     problems += [problem for _, problem in filters]
-    problems += [query.problem] if query.text else ["the rule has no metricsQuery"]
+    problems += [query.problem if query.text else "the rule has no metricsQuery"]
     return Rule(
         str(fields.here),
         series_query,
@@ -180,7 +197,7 @@ def _resources(fields: Fields | None) -> tuple[ResourceMapping, list[str]]:
     for label, item in fields.mappings("overrides").items():
         overrides.append(Override(label, item.text("group"), item.text("resource", required=True)))
         item.close()
-    template = _template(fields, "template")
+    template = _template(fields, "template", _LABEL_FIELDS)
     namespaced = fields.read("namespaced", kinds.YES_NO)
     fields.close()
     mapping = ResourceMapping(
@@ -189,13 +206,14 @@ def _resources(fields: Fields | None) -> tuple[ResourceMapping, list[str]]:
     return mapping, [template.problem]
 
 
-def _template(fields: Fields, key: str) -> Template:
+def _template(fields: Fields, key: str, allowed: Collection[str] = _QUERY_FIELDS) -> Template:
     text = fields.text(key)
-    try:
-        return parse_template(text)
-    except ValueError as error:
-        fields.mistake(key, str(error))
-        return Template(text, ())
+    known = _HOLE.sub(lambda hole: "" if hole[2] or hole[1] in allowed else hole[0], text)
+    if "<<" not in known:
+        return Template(text)
+    named = ", ".join(f"<<.{name}>>" for name in allowed)
+    action = known[known.index("<<") :].partition(">>")[0]
+    return Template(text, f"{key}: expected {named}, got {action}>>; {_WRITE}")
 
 
 def _resource_rules(fields: Fields | None) -> tuple[dict[str, ResourceRule], int]:
@@ -219,23 +237,14 @@ def _resource_rules(fields: Fields | None) -> tuple[dict[str, ResourceRule], int
 
 
 def _regexp(fields: Fields, key: str, text: str) -> tuple[re.Pattern[str], str]:
-    """Return a Go regular expression as Python's; the second is why it cannot be one."""
-    plain = _CLASS.sub("", re.sub(r"\\.", "", text))
-    if _LOOKS.search(plain) or _BACK.search(text):
-        fields.mistake(
-            key,
-            f"expected no look-around and no back reference, which Go's regular expressions do "
-            f"not have, got {show(text)}",
-        )
-        return _NOTHING, ""
-    translated = re.sub(
-        r"\[:(\w+):\]", lambda found: _POSIX.get(found[1], found[0]), text.replace(r"\z", r"\Z")
-    )
-    translated = translated.replace("(?<", "(?P<")
+    """Return a regular expression that Go and Python share; the second is why it is none."""
     try:
-        return re.compile(translated, re.ASCII), ""
+        if "[:" in text:
+            raise re.error("a class of POSIX")
+        return re.compile(text, re.ASCII), ""
     except (re.error, RecursionError, OverflowError) as error:
-        return _NOTHING, f"{fields.at(key)}: {text!r} is not understood: {error}"
+        told = f"expected a plain regular expression, got {show(text)} ({error})"
+        return _NOTHING, f"{key}: {told}; {_WRITE}"
 
 
 def _expand(form: str, found: re.Match[str]) -> str:

@@ -15,12 +15,16 @@ from typing import Final
 
 from hpabatch.importers.prometheus.client.queries import Scalable
 from hpabatch.importers.prometheus.metrics import adapter
-from hpabatch.importers.prometheus.metrics.adapter import Found, ResourceQuery
+from hpabatch.importers.prometheus.metrics.adapter import (
+    PODS,
+    Found,
+    ResourceQuery,
+    resource_of,
+)
 from hpabatch.importers.prometheus.metrics.adapter_file import AdapterConfig
 from hpabatch.importers.prometheus.metrics.mapping_documents import Mapped, read_path
 from hpabatch.importers.prometheus.metrics.mapping_file import Kind, MappedMetric
 from hpabatch.importers.prometheus.metrics.queries import PODS_HOLE, MetricQuery, ValueRule
-from hpabatch.importers.prometheus.metrics.resources import PODS, resource_of
 from hpabatch.inputs.documents import Mistakes
 from hpabatch.inputs.keda import ScaledObject, owner_of, request_parameters
 from hpabatch.model.objects.hpa import HPA, LabelSelector, MetricSpec

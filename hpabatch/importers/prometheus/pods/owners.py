@@ -7,6 +7,7 @@ from typing import Final
 import polars as pl
 
 from hpabatch.importers.prometheus.client.samples import Findings, Samples
+from hpabatch.inputs.cluster_objects import GENERATED_LETTERS
 
 OWNED: Final = pl.Schema(
     dict.fromkeys(("namespace", "pod", "uid", "owner", "target_kind", "target"), pl.String())
@@ -16,7 +17,7 @@ OWNED: Final = pl.Schema(
 _OWNER = ("owner_kind", "owner_name", "owner_is_controller")
 _NOBODY = ("", "<none>")
 # A ReplicaSet of a Deployment is called like it, with a hash in these letters behind.
-_HASHED = r"^(.+)-[bcdfghjklmnpqrstvwxz2456789]{1,10}$"
+_HASHED = rf"^(.+)-{GENERATED_LETTERS}{{1,10}}$"
 
 
 def owned_pods(

@@ -42,14 +42,6 @@ class Gauge:
         return self.seen.columns[:-2]
 
 
-def empty_gauge(labels: Sequence[str]) -> Gauge:
-    """Return the gauge of a series that does not exist."""
-    told = dict.fromkeys(labels, pl.String())
-    changes = pl.DataFrame(schema={**told, "ts": pl.Int64(), "value": pl.Float64()})
-    seen = pl.DataFrame(schema={**told, "first": pl.Int64(), "last": pl.Int64()})
-    return Gauge(changes, seen)
-
-
 def reduce_gauge(
     raw: Samples,
     constant: Samples,

@@ -26,7 +26,7 @@ from hpabatch.importers.prometheus.site import Beside
 Stored = Callable[[str], pl.DataFrame | None]
 """Returns what the store has of a table, None if nothing."""
 
-_SPACES_AT_ONCE = 50
+SPACES_AT_ONCE = 50
 _KEY = ["namespace", "pod", "uid"]
 _TARGET = ["namespace", "target_kind", "target"]
 
@@ -166,8 +166,8 @@ def _by_space(
 ) -> Samples:
     """Return the series of a name in some namespaces, over the window or at an instant."""
     found = []
-    for k in range(0, max(1, len(spaces)), _SPACES_AT_ONCE):
-        group = spaces[k : k + _SPACES_AT_ONCE]
+    for k in range(0, max(1, len(spaces)), SPACES_AT_ONCE):
+        group = spaces[k : k + SPACES_AT_ONCE]
         if at_ms is None:
             found.append(reader.facts(name, "last", namespace=group))
         elif reader.has(name):

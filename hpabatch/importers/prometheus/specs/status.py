@@ -10,12 +10,12 @@ Usage is new at most scrapes, so the rows are made by columns: a thousand HPAs h
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 import polars as pl
 
+from hpabatch.cluster.objects.rows import compact_json
 from hpabatch.importers.common.continued import is_new
 from hpabatch.importers.prometheus.client.samples import Span
 from hpabatch.importers.prometheus.reading.gauges import Gauge
@@ -157,8 +157,7 @@ def _head(kind: str | None, name: str) -> str | None:
     if kind not in _MEMBERS:
         return None
     metric = {"name": name} if kind == "Resource" else {"metric": {"name": name}}
-    text = json.dumps({"type": kind, _MEMBERS[kind]: {**metric, "current": {}}},
-                      separators=(",", ":"), ensure_ascii=False)  # fmt: skip
+    text = compact_json({"type": kind, _MEMBERS[kind]: {**metric, "current": {}}})
     return text.removesuffix(_TAIL)
 
 
