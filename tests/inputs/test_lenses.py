@@ -7,8 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.inputs.lenses import LENS
-from hpabatch.model.lens import Lens, lens_of, words_of
+from hpabatch.inputs.lenses import LENS, Lens, lens_of, words_of
 from tests.importers.mutations import check_mutations, complaint, given_keys, keys_of, refusal, says
 from tests.inputs.parsed import parse_lens_file
 
@@ -53,7 +52,7 @@ SENTENCES = {
     "": "file f.yaml: expected one document, got 0",
     "3": "expected a mapping with the keys signal, cluster, lag, smoothing, scale, got 3",
     "[]": "expected from 1 to 10000 items, got 0",
-    "[{lag: 1s}]": "expected the key signal: resource/cpu, resource/memory or pods/METRIC",
+    "[{lag: 1s}]": "[0].signal: expected resource/cpu, resource/memory or pods/METRIC, got",
     "[{signal: external/q}]": "[0].signal: expected resource/cpu, resource/memory or pods/METRIC",
     "[{signal: resource/cpu, lag: 2h}]": "[0].lag: expected a duration such as 30s (seen later)",
     "[{signal: resource/cpu, lag: true}]": "[0].lag: expected a duration such as 30s (seen later)",

@@ -9,14 +9,17 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.inputs.plants import ENTRY, SIGNAL, USED_BY, read_plant_file
-from hpabatch.model.selection import Selector
-from hpabatch.model.settings.overrides import (
+from hpabatch.inputs.document_kinds import Selector
+from hpabatch.inputs.plants import (
+    ENTRY,
+    SIGNAL,
+    USED_BY,
     CapacityShare,
     PipelineOverride,
     PlantOverride,
     PodsOverride,
     SignalOverride,
+    read_plant_file,
 )
 from tests.importers.mutations import check_mutations, complaint, given_keys, keys_of, refusal, says
 from tests.inputs.parsed import parse_plant_file
@@ -174,7 +177,7 @@ SENTENCES = {
     "pods: {}": "pods: got an empty mapping",
     "pods: {initialAge: 1h}": "; did you mean initial_age?",
     "pods: {startup: [[3s]]}": "pods.startup[0]: expected a duration such as 40s, or a mapping wit",
-    "pods: {startup: {scheduling: 3s}}": "pods.startup: expected the key starting: a duration such",
+    "pods: {startup: {scheduling: 3s}}": "pods.startup.starting: expected a duration such",
     "pods: {surge: 25}": "pods.surge: expected a whole percentage from 0% to 1000%, such as 25%, g",
     "pods: {unavailable: 101%}": "pods.unavailable: expected a whole percentage from 0% to 100%, s",
     "pods: {mtbf: 5m}": "pods.mtbf: expected a duration such as 15s, 2h30m or 1d, at least 10m, or",
@@ -182,7 +185,7 @@ SENTENCES = {
     "pods: {shares: [1, 2], costs: [1, 2, 3]}": "pods.costs: expected one cost for each of 2 class",
     "pods: {serves_while_terminating: 1}": "pods.serves_while_terminating: expected true or false,",
     "pipelines: {resorce: {lag: 1s}}": "pipelines.resorce: expected one of resource, custom, exter",
-    "pipelines: {resource: {}}": "pipelines.resource: expected a mapping with the keys interval, p",
+    "pipelines: {resource: {}}": "pipelines.resource: expected one or more of interval, p",
     "pipelines: {resource: {interval: 0s}}": "pipelines.resource.interval: expected a duration suc",
     "pipelines: {resource: {window: 2h}}": "pipelines.resource.window: expected a duration such as",
     "capacity: 80%": "capacity: got '80%'",

@@ -86,7 +86,7 @@ SENTENCES = {
     "{'x2,y': {scaleUp: {selectPolicy: Max}}}":
      "x2,y: expected a policy set's name of up to 63 lower-case letters, digits, - . _",
     "{a: }": "a: expected a mapping with the keys scaleUp, scaleDown, got nothing",
-    "{a: {}}": "a: expected scaleUp, scaleDown or both, got an empty mapping",
+    "{a: {}}": "a: expected one or more of scaleUp, scaleDown, got an empty mapping",
     "{a: {scaleUp: {}}}": "a.scaleUp: expected one or more of selectPolicy, policies, got an empty",
     "{a: {scaleup: {selectPolicy: Max}}}": "; did you mean scaleUp?",
     "{a: {scaleUp: {policies: []}}}": "a.scaleUp.policies: expected from 1 to 100 items, got 0",
@@ -99,7 +99,7 @@ SENTENCES = {
      "a.scaleUp.policies[0].value: expected a whole number from 1 to 2,147,483,647, go",
     f"{_ONE} value: 1, periodSeconds: 1801}}]}}}}}}":
      "a.scaleUp.policies[0].periodSeconds: expected a whole number from 1 to 1,800, go",
-    f"{_ONE} value: 1}}]}}}}}}": "a.scaleUp.policies[0]: expected the key periodSeconds: a whole n",
+    f"{_ONE} value: 1}}]}}}}}}": "a.scaleUp.policies[0].periodSeconds: expected a whole number from 1",
 }  # fmt: skip
 
 

@@ -9,8 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.inputs.prices import PRICE_LIST, read_price_file
-from hpabatch.model.prices import PriceOverride, Prices
+from hpabatch.inputs.prices import PRICE_LIST, PriceOverride, Prices, read_price_file
 from tests.importers.mutations import check_mutations, complaint, given_keys, keys_of, refusal, says
 from tests.inputs.parsed import parse_price_file
 
@@ -28,11 +27,11 @@ overrides:
 
 def test_every_key_means_what_the_page_says() -> None:
     prices = parse_price_file(FULL)
-    assert prices.prices == Prices(0.031, 0.004, 1.0, "EUR")
+    assert prices.prices == Prices("EUR", 0.031, 0.004, 1.0)
     assert prices.overrides == (PriceOverride("prod-*", "batch", "batch/*", 0.01, 0.0, 0.5),)
     assert prices.overrides[0].place == "price file, line 7: overrides[0]"
-    assert prices.price_of("prod-1", "batch", "etl") == Prices(0.01, 0.0, 0.5, "EUR")
-    assert parse_price_file("{currency: $, pod_hour: 2}").prices == Prices(0.0, 0.0, 2.0, "$")
+    assert prices.price_of("prod-1", "batch", "etl") == Prices("EUR", 0.01, 0.0, 0.5)
+    assert parse_price_file("{currency: $, pod_hour: 2}").prices == Prices("$", 0.0, 0.0, 2.0)
 
 
 def test_the_full_file_gives_every_key() -> None:
@@ -52,7 +51,7 @@ def test_the_example_is_fine() -> None:
 SENTENCES = {
     "": "file f.yaml: expected one document, got 0",
     "[]": "expected a mapping with the keys currency, core_hour, gib_hour, pod_hour, over",
-    "core_hour: 1": "expected the key currency: a currency such as EUR",
+    "core_hour: 1": "currency: expected a currency such as EUR, got nothing",
     "currency: EUR": "expected one or more of core_hour, gib_hour, pod_hour, got no price",
     "{currency: 3, core_hour: 1}": "currency: expected a currency such as EUR, got 3",
     "{currency: ' ', core_hour: 1}": "currency: expected a currency such as EUR, got an empty stri",

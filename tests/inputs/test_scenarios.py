@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpabatch.errors import UsageError
+from hpabatch.inputs.document_kinds import Moment
 from hpabatch.inputs.documents import MistakesError
-from hpabatch.inputs.scenarios import SCENARIO, parse_growth, read_scenario
-from hpabatch.model.scenario import (
+from hpabatch.inputs.scenarios import (
+    SCENARIO,
     WEEK_MS,
     Growth,
     Lose,
-    Moment,
     Outage,
     Overlay,
     Repeat,
@@ -26,6 +26,8 @@ from hpabatch.model.scenario import (
     Shift,
     Spike,
     Times,
+    parse_growth,
+    read_scenario,
 )
 from tests.importers.mutations import (
     check_mutations,
@@ -153,7 +155,7 @@ SENTENCES = {
     "- spike: {at: 1h, for: 10ms, factor: 2}": "steps[0].spike.for: expected a duration such as 15",
     "- spike: {at: 1h, for: 20m, factor: 2, ramp: 11m}": "steps[0].spike.ramp: expected at most ha",
     "- spike: {at: 1h, for: 20m, factor: 2, every: 10m}": "steps[0].spike.every: expected at least",
-    "- spike: {at: 1h, for: 20m}": "steps[0].spike: expected the key factor: a number from 0 to 10",
+    "- spike: {at: 1h, for: 20m}": "steps[0].spike.factor: expected a number from 0 to 10",
     "- rollout: {at: [1h, 2h], every: 1d}": "steps[0].rollout.every: expected one time in `at` wit",
     "- rollout: -1h": "steps[0].rollout: expected a time: a duration after the run's start (2h30m)",
     "- rollout: 2026-10-07T12:00:00": "steps[0].rollout: '2026-10-07T12:00:00' has no zone: write ",

@@ -8,7 +8,7 @@ import polars as pl
 
 from hpabatch.history.columns import AFTER_MS, TIME
 from hpabatch.history.provenance import GUESSED, ROWS, TARGET_ROWS
-from hpabatch.importers.table.hpas import Place
+from hpabatch.importers.table.hpas import Workload
 from hpabatch.importers.table.lives import PLACE, changed_rows, selector_of
 from hpabatch.importers.table.map import TableMap
 from hpabatch.importers.table.objects import Beside
@@ -131,7 +131,7 @@ def guesses_provenance(
     return pl.concat(parts) if parts else rows.clear()
 
 
-def first_sizes(sizes: pl.DataFrame) -> dict[Place, int]:
+def first_sizes(sizes: pl.DataFrame) -> dict[Workload, int]:
     """Return since when each workload has a size, in ms, sorted by name."""
     found = sizes.group_by(_KEYS).agg(pl.col("ts").min()).sort(_KEYS)
     return {(str(c), str(n), str(k), str(t)): int(ms) for c, n, k, t, ms in found.rows()}
