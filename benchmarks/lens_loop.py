@@ -31,7 +31,7 @@ from hpabatch.engine.simulate.loop import simulate
 from hpabatch.engine.simulate.run import Loop, LoopOptions, prepare_loop
 from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
-from hpabatch.model.lens import Lens
+from hpabatch.inputs.lenses import Lens
 from hpabatch.model.plant import CUSTOM, RESOURCE, Pipeline, Signal, signal_name
 from hpabatch.model.versions import profile_for
 

@@ -27,7 +27,7 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, plan_replay, with_lenses
 from hpabatch.engine.shards.read import read_shard
 from hpabatch.history.reader import open_history
-from hpabatch.model.lens import CPU, Lens
+from hpabatch.inputs.lenses import CPU, Lens
 from tests.real.replays import K8S, import_map, phase_ms
 
 RUNS: Final = [(app, target) for app in ("hipster", "sockshop") for target in (20, 50, 80)]

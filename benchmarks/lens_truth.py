@@ -36,7 +36,7 @@ from hpabatch.engine.simulate.export import export_run
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import empty_frame
 from hpabatch.history.store.writer import write_table
-from hpabatch.model.lens import Lens
+from hpabatch.inputs.lenses import Lens
 from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.hpa import (
     HPA,

@@ -70,7 +70,7 @@ def main() -> int:
     options.folder.mkdir(parents=True)
     with (
         own_cluster(options.folder.resolve() / "cluster", FLAGS) as ground,
-        open_server(ground.kubeconfig, own=True) as server,
+        open_server(ground.kubeconfig) as server,
         scene(server, all_cases(), ground.stub, own=True) as stage,
     ):
         idle(stage)

@@ -22,7 +22,7 @@ from benchmarks.truth_fleet import CLUSTER, CPU, Truth
 from benchmarks.truth_record import TODAY, case_of, limits_of, write_tables
 from hpabatch.api.imports import import_table
 from hpabatch.engine.simulate.export import export_run
-from hpabatch.model.lens import Lens
+from hpabatch.inputs.lenses import Lens
 from hpabatch.model.objects.encode import encode_hpa, spec_to_json
 from hpabatch.model.plant import RESOURCE, Pipeline
 from hpabatch.model.versions import Profile

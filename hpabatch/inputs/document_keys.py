@@ -1,17 +1,20 @@
-"""Declared fields of YAML files: kinds of values, mappings with known keys.
+"""Declared keys of YAML files: dataclasses whose fields say what they are read from.
 
-A file declares its fields once, for the reader and the reference in the docs. The reader raises all
-mistakes of a document in one MistakesError; what fields mean together is checked where the fields
-of a mapping are right.
+A field declares its key once, with the kind of value, the meaning and the default, for the reader
+and the reference in the docs. The reader raises all mistakes of a document in one MistakesError;
+what fields mean together is checked where the fields of a mapping are right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from typing import Any, Final, Protocol
 
 from hpabatch.inputs.documents import Mistakes, Place
+
+_KEY: Final = "key"
+_PARTS: Final = "parts"
 
 
 class Kind(Protocol):
@@ -67,6 +70,7 @@ class ListOf:
     wants: str
     most: int = 1000
     only_lists: bool = False
+    least: int = 1
 
     def read(self, place: Place) -> tuple[Any, ...]:
         """Return the items."""
@@ -74,107 +78,12 @@ class ListOf:
             if self.only_lists:
                 place.expected(self.wants)
             return (self.item.read(place),)
-        if not 1 <= len(place.value) <= self.most:
-            place.refuse(f"expected from 1 to {self.most} items, got {len(place.value)}")
+        if not self.least <= len(place.value) <= self.most:
+            place.refuse(f"expected from {self.least} to {self.most} items, got {len(place.value)}")
         mistakes = Mistakes()
         found = tuple(mistakes.tried(self.item.read, item) for item in place.items())
         mistakes.refuse()
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """One key of a mapping: what it holds and means; `default` is for the docs.
-
-    `field` is its name in what `Shape.read` returns.
-    """
-
-    name: str
-    kind: Kind
-    meaning: str
-    field: str
-    default: str = ""
-    required: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """A mapping with known keys. `title` is its heading in the docs, `text` stands below.
-
-    `example` is shown there, a step or entry that must read without fault.
-    `short` is a key whose value may stand for the whole mapping: `growth: 1.4`; it must be the only
-    required one.
-    """
-
-    title: str
-    text: str
-    keys: tuple[Key, ...]
-    short: str | None = None
-    example: str = ""
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the keys."""
-        return [key.name for key in self.keys]
-
-    @property
-    def wants(self) -> str:
-        """What is wanted."""
-        mapping = f"a mapping with the keys {', '.join(self.names)}"
-        if self.short is None:
-            return mapping
-        key = next(key for key in self.keys if key.name == self.short)
-        return f"{key.kind.wants}, or {mapping}"
-
-    def read(self, place: Place) -> dict[str, Any]:
-        """Return the values of the keys that are there, by field.
-
-        Raises:
-            MistakesError: not a mapping, unknown keys, missing ones, or wrong values.
-        """
-        if not isinstance(place.value, Mapping):
-            return self._read_short(place)
-        members, mistakes = place.members(), Mistakes()
-        unknown = [*place.unknown_keys(self.names)]
-        mistakes.add(*unknown)
-        for key in self.keys:
-            misspelled = any(told.endswith(f"did you mean {key.name}?") for told in unknown)
-            if key.required and key.name not in members and not misspelled:
-                mistakes.add(place.problem(f"expected the key {key.name}: {key.kind.wants}"))
-        found = {
-            key.field: mistakes.tried(key.kind.read, members[key.name])
-            for key in self.keys
-            if key.name in members
-        }
-        mistakes.refuse()
-        return found
-
-    def _read_short(self, place: Place) -> dict[str, Any]:
-        key = next((key for key in self.keys if key.name == self.short), None)
-        is_list = isinstance(place.value, list)
-        if key is None or place.value is None or (is_list and not isinstance(key.kind, ListOf)):
-            place.expected(self.wants)
-        return {key.field: key.kind.read(place)}
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A mapping of a shape that becomes an object; `build` checks what keys say together.
-
-    `build` gets the place (of the mapping) and what the shape has read.
-    """
-
-    shape: Shape
-    build: Callable[[Place, dict[str, Any]], Any]
-
-    @property
-    def wants(self) -> str:
-        """What is wanted."""
-        return self.shape.wants
-
-    def read(self, place: Place) -> Any:
-        """Return the object."""
-        return self.build(place, self.shape.read(place))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,24 +95,193 @@ class MapOf:
 
     item: Kind
     wants: str
-    check: Callable[[str], None]
+    check: Callable[[str], None] | None = None
+    may_be_empty: bool = False
 
     def read(self, place: Place) -> tuple[tuple[str, Any], ...]:
-        """Return (key, value) of each member; there must be one."""
-        if not isinstance(place.value, Mapping) or not place.value:
+        """Return (key, value) of each member."""
+        if not isinstance(place.value, Mapping) or not (place.value or self.may_be_empty):
             place.expected(self.wants)
         mistakes = Mistakes()
         found = []
-        for key, part in place.members().items():
+        for name, part in place.members().items():
             try:
-                self.check(key)
+                if self.check is not None:
+                    self.check(name)
             except ValueError as error:
                 mistakes.add(part.problem(str(error)))
-            found.append((key, mistakes.tried(self.item.read, part)))
+            found.append((name, mistakes.tried(self.item.read, part)))
         mistakes.refuse()
         return tuple(found)
 
 
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of a mapping: what it holds and means; `default` is for the docs.
+
+    `field` is its name in what a `Record` reads.
+    """
+
+    name: str
+    kind: Kind
+    meaning: str = ""
+    field: str = ""
+    default: str = ""
+    required: bool = False
+
+
+def key(name: str, kind: Kind, meaning: str = "", default: Any = MISSING, shown: str = "") -> Any:
+    """Return a dataclass field that is read from a key; without a default it is required.
+
+    `shown` is the default in the docs.
+    """
+    declared = Key(name, kind, meaning, default=shown, required=default is MISSING)
+    return field(default=default, metadata={_KEY: declared})
+
+
+def part(of: type[Any]) -> Any:
+    """Return a dataclass field that is a dataclass read from keys of the same mapping."""
+    if any(item.required for item in keys_of(of)):
+        return field(metadata={_PARTS: of})
+    return field(default_factory=of, metadata={_PARTS: of})
+
+
+def keys_of(of: type[Any]) -> Iterator[Key]:
+    """Yield the declared keys of a dataclass, those of its parts in their place."""
+    for item in fields(of):
+        if (declared := item.metadata.get(_KEY)) is not None:
+            yield replace(declared, field=item.name)
+        elif (inner := item.metadata.get(_PARTS)) is not None:
+            yield from keys_of(inner)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A mapping with known keys that becomes an object.
+
+    A dataclass `of` declares its keys; others, such as `dict`, take them by name. Its field `place`
+    gets the place in the file. `check_keys` gets the `Place` of the mapping before the object is
+    made; its method `checked` refuses what the keys say together, and returns the object.
+
+    Attributes:
+        title: its heading in the docs; `text` stands below.
+        more: keys that the dataclass does not declare.
+        short: a key whose value may stand for the whole mapping: `growth: 1.4`; the only required.
+        example: is shown there, a step or entry that must read without fault.
+        some: whether one key must be there, whichever.
+        nulls: whether a key with null is absent.
+        others: whether unknown keys are ignored; a field `unknown` gets their paths.
+        without: keys of the dataclass that are unknown here.
+    """
+
+    of: Callable[..., Any]
+    title: str = ""
+    text: str = ""
+    more: tuple[Key, ...] = ()
+    short: str | None = None
+    example: str = ""
+    some: bool = False
+    nulls: bool = False
+    others: bool = False
+    without: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The keys."""
+        declared = keys_of(self.of) if isinstance(self.of, type) and is_dataclass(self.of) else ()
+        return tuple(item for item in (*declared, *self.more) if item.name not in self.without)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the keys."""
+        return [item.name for item in self.keys]
+
+    @property
+    def wants(self) -> str:
+        """What is wanted."""
+        mapping = f"a mapping with the keys {', '.join(self.names)}"
+        return mapping if self.short is None else f"{self._short_key.kind.wants}, or {mapping}"
+
+    @property
+    def _short_key(self) -> Key:
+        return next(item for item in self.keys if item.name == self.short)
+
+    def read(self, place: Place) -> Any:
+        """Return the object.
+
+        Raises:
+            MistakesError: not a mapping, unknown keys, missing ones, or wrong values.
+        """
+        if not isinstance(place.value, Mapping):
+            return self._read_short(place)
+        if self.some and not place.value:
+            place.expected(f"one or more of {', '.join(self.names)}")
+        members, mistakes, keys = place.members(), Mistakes(), self.keys
+        unknown = place.unknown(item.name for item in keys)
+        if not self.others:
+            mistakes.add(*(sentence for sentence, _ in unknown.values()))
+        misspelled = {nearest for _, nearest in unknown.values()}
+        if self.nulls:
+            members = {name: item for name, item in members.items() if item.value is not None}
+        for item in keys:
+            if item.required and item.name not in {*members, *misspelled}:
+                mistakes.add(
+                    place.at(item.name).problem(f"expected {item.kind.wants}, got nothing")
+                )
+        given = {
+            item.field: mistakes.tried(item.kind.read, members[item.name])
+            for item in keys
+            if item.name in members
+        }
+        mistakes.refuse()
+        return self._made(place, given, tuple(place.at(name).path for name in unknown))
+
+    def _read_short(self, place: Place) -> Any:
+        if self.short is None or place.value is None:
+            place.expected("a mapping" if self.nulls else self.wants)
+        item = self._short_key
+        if isinstance(place.value, list) and not isinstance(item.kind, ListOf):
+            place.expected(self.wants)
+        return self._made(place, {item.field: item.kind.read(place)}, ())
+
+    def _made(self, place: Place, given: dict[str, Any], unknown: tuple[str, ...]) -> Any:
+        if hasattr(self.of, "check_keys"):
+            self.of.check_keys(place)
+        if isinstance(self.of, type) and is_dataclass(self.of):
+            return _made(self.of, place, {**given, "unknown": unknown})
+        return self.of(**given)
+
+
+def _made(
+    of: type[Any], place: Place, given: Mapping[str, Any], stands: Place | None = None
+) -> Any:
+    """Return a dataclass of the given values, those of its parts among them.
+
+    A part `stands` where its last key does.
+    """
+    values = {}
+    for item in fields(of):
+        if (inner := item.metadata.get(_PARTS)) is not None:
+            there = place.members() if isinstance(place.value, Mapping) else {}
+            own = [there[declared.name] for declared in keys_of(inner) if declared.name in there]
+            values[item.name] = _made(inner, place, given, own[-1] if own else place)
+        elif item.name in given:
+            values[item.name] = given[item.name]
+        elif item.name == "place":
+            values["place"] = str(stands or place)
+    made = of(**values)
+    return made.checked(place) if hasattr(made, "checked") else made
+
+
 def member_of(place: Place, name: str) -> Place:
-    """Return the place of a key that `Shape.read` has found (of a short form, the whole)."""
+    """Return the place of a key that a `Record` has read (of a short form, the whole)."""
     return place.members()[name] if isinstance(place.value, Mapping) else place
+
+
+def never(wants: str, fix: str) -> Scalar:
+    """Return the kind of a key that is known, but wrong here."""
+
+    def parse(value: object) -> None:
+        raise WrongValueError(f"expected {wants}", fix)
+
+    return Scalar(wants, parse)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, Final
 
-from hpabatch.inputs.document_keys import Key, ListOf, Scalar, WrongValueError
-from hpabatch.inputs.documents import Place, show
+from hpabatch.inputs.document_keys import ListOf, Scalar, WrongValueError, key
+from hpabatch.inputs.documents import show
 from hpabatch.model.quantity import Quantity
-from hpabatch.model.scenario import Moment
-from hpabatch.model.selection import Selector, matches
+from hpabatch.model.selection import matches
 from hpabatch.model.suggestions import did_you_mean
 from hpabatch.model.times import (
     INSTANT_FORM,
@@ -21,11 +21,16 @@ from hpabatch.model.times import (
     parse_duration_ms,
     parse_instant_ms,
     show_duration,
+    show_instant,
 )
 
 MAX_FACTOR_MILLI: Final = 1_000_000
 MAX_AMOUNT_MILLI: Final = 2**53
 """The largest amount in a file, in thousandths: 9 TB, or 9e12 of anything counted."""
+
+# Thousandths are kept in 64 bits; the same limit as for amounts of rows (MILLI_MAX).
+_MAX_MILLI: Final = 2**62
+_LARGEST: Final = Quantity.from_milli(_MAX_MILLI)
 
 SIGNAL_KINDS: Final = ("resource", "container", "pods", "object", "external")
 _NAME = re.compile(r"[a-z0-9.*?-]+", re.ASCII)
@@ -56,17 +61,22 @@ def text(wants: str = "a string") -> Scalar:
     return Scalar(wants, parse)
 
 
-def word(*allowed: str) -> Scalar:
-    """Return the kind of one of a few words."""
-    wants = f"one of {', '.join(allowed)}"
+def choice(values: Mapping[str, Any]) -> Scalar:
+    """Return the kind of one of a few words, each of which stands for a value."""
+    wants = f"one of {', '.join(values)}"
 
-    def parse(value: object) -> str:
-        if not isinstance(value, str) or value not in allowed:
-            hint = did_you_mean(value, allowed) if isinstance(value, str) else ""
+    def parse(value: object) -> Any:
+        if not isinstance(value, str) or value not in values:
+            hint = did_you_mean(value, values) if isinstance(value, str) else ""
             raise _expected(wants, value, hint[2:])
-        return value
+        return values[value]
 
     return Scalar(wants, parse)
+
+
+def word(*allowed: str) -> Scalar:
+    """Return the kind of one of a few words."""
+    return choice(dict(zip(allowed, allowed, strict=True)))
 
 
 def _yes_or_no(value: object) -> bool:
@@ -131,6 +141,23 @@ def _signed_duration_ms(value: object) -> int:
 SIGNED_DURATION: Final = Scalar(
     "a duration such as 3h (later) or -3h (earlier), not 0", _signed_duration_ms
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """An instant: ms since 1970, or `relative` to the start of the run."""
+
+    ms: int
+    relative: bool = True
+
+    def instant_ms(self, start_ms: int) -> int:
+        """Return the instant in ms since 1970, for a run that starts at `start_ms`."""
+        return start_ms + self.ms if self.relative else self.ms
+
+    def __str__(self) -> str:
+        """Return it as written in a file."""
+        return show_duration(self.ms) if self.relative else show_instant(self.ms)
+
 
 _MOMENT_WANTS = f"a time: a duration after the run's start (2h30m) or a timestamp ({INSTANT_FORM})"
 
@@ -214,7 +241,7 @@ def _share(value: object) -> int:
 SHARE: Final = Scalar("a share above 0%, at most 100%, such as 30% or 0.3", _share)
 
 
-def number(minimum: float, maximum: float) -> Scalar:
+def number(minimum: float, maximum: float, wants: str = "") -> Scalar:
     """Return the kind of a number within bounds."""
 
     def parse(value: Any) -> float:
@@ -222,7 +249,7 @@ def number(minimum: float, maximum: float) -> Scalar:
             raise ValueError
         return float(value)
 
-    return Scalar(f"a number from {minimum:g} to {maximum:g}", parse)
+    return Scalar(wants or f"a number from {minimum:g} to {maximum:g}", parse)
 
 
 def percent(maximum: int) -> Scalar:
@@ -256,6 +283,31 @@ def _amount(value: Any) -> int:
 
 _AMOUNT_WANTS = "a quantity such as 250m, 1.5 or 200Mi"
 AMOUNT: Final = Scalar(_AMOUNT_WANTS, _amount)
+
+
+def quantity_milli(value: object) -> int | str:
+    """Return a Kubernetes quantity (0.5, 500m, 1Gi) in thousandths, or a sentence against it."""
+    wanted = "a quantity such as 500m or 1Gi"
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return f"expected {wanted}, got {show(value)}"
+    try:
+        quantity = Quantity.parse(value)
+    except ValueError as error:
+        return f"expected {wanted}, got {show(value)}: {error}"
+    # Thousandths of more would wrap, as they do in Kubernetes.
+    if quantity.compare(_LARGEST) > 0:
+        return f"expected at most {_MAX_MILLI // 1000:.2g}, got {show(value)}"
+    return f"expected 0 or more, got {show(value)}" if quantity.sign() < 0 else quantity.milli()
+
+
+def _milli(value: object) -> int:
+    milli = quantity_milli(value)
+    if isinstance(milli, str):
+        raise ValueError(milli)
+    return milli
+
+
+MILLI: Final = Scalar("a quantity such as 500m or 1Gi", _milli)
 
 
 def positive_amount() -> Scalar:
@@ -356,13 +408,6 @@ def name_glob(wants: str) -> Scalar:
     return Scalar(wants, parse)
 
 
-def price() -> Scalar:
-    """Return the kind of a price: a number of currency units from 0 on."""
-    return Scalar(
-        "a price: a number from 0 to 1,000,000, such as 0.031", number(0, 1_000_000).parse
-    )
-
-
 def names_of(shape_keys: Sequence[str]) -> str:
     """Return names for a sentence: `a, b and c`."""
     *first, last = shape_keys
@@ -374,17 +419,26 @@ def quantity_of(milli: int) -> str:
     return Quantity.from_milli(milli).canonical()
 
 
-SELECTOR_KEYS: Final = (
-    Key("hpa", HPA_GLOBS, "only for these HPAs; `*` and `?` are wildcards", field="hpas",
-        default="all"),
-    Key("where", text("a condition"), "only for HPAs for which this condition is "
-        "true, as `--where`", field="where", default="all"),
-)  # fmt: skip
-"""Keys by which a part of a file says for which HPAs it is."""
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """All HPAs that match one of the globs (none: every HPA) and the condition (None: every HPA).
 
+    A glob is `namespace/hpa` or `cluster/namespace/hpa`. `where` is a condition on the columns of
+    the fleet's HPAs. `place` is its position in a file, for messages.
+    """
 
-def selector_of(place: Place, given: dict[str, Any]) -> Selector:
-    """Return the selector among the values that a shape with `SELECTOR_KEYS` has read."""
-    name = next((name for name in ("where", "hpa") if name in place.members()), None)
-    stands = place if name is None else place.members()[name]
-    return Selector(given.get("hpas", ()), given.get("where"), str(stands))
+    hpas: tuple[str, ...] = key(
+        "hpa", HPA_GLOBS, "only for these HPAs; `*` and `?` are wildcards", (), "all"
+    )
+    where: str | None = key(
+        "where", text("a condition"),
+        "only for HPAs for which this condition is true, as `--where`", None, "all",
+    )  # fmt: skip
+    place: str = field(default="", compare=False)
+
+    def takes_name(self, cluster: str, namespace: str, hpa: str) -> bool:
+        """Whether the globs match an HPA, whatever the condition says."""
+        short, full = f"{namespace}/{hpa}", f"{cluster}/{namespace}/{hpa}"
+        return not self.hpas or any(
+            matches(glob, full if glob.count("/") == 2 else short) for glob in self.hpas
+        )

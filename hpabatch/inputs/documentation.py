@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from hpabatch.inputs import document_kinds as kinds
-from hpabatch.inputs.document_keys import Built, Key, Shape
+from hpabatch.inputs.document_keys import Key, Record
 from hpabatch.inputs.plants import ENTRY, PIPELINE, PODS, SIGNAL, STARTUP
 from hpabatch.inputs.prices import OVERRIDE, PRICE_LIST
 from hpabatch.inputs.scenarios import ACTIONS, SCENARIO, STEP
@@ -90,8 +90,8 @@ Prices are for an hour of the requests of pods, whatever their usage, and of the
 def page(examples: dict[str, str]) -> str:
     """Return the page; `examples` are the texts of the files of `EXAMPLES`, by name."""
     parts = [_PREAMBLE, *_section(SCENARIO, 3), *_section(STEP, 3, keys=_plain_keys())]
-    for built in ACTIONS.values():
-        parts += _section(built.shape, 4)
+    for record in ACTIONS.values():
+        parts += _section(record, 4)
     parts += ["### Complete examples", *_shown(examples, EXAMPLES[:3])]
     parts += [_PLANTS, *_section(ENTRY, 3)]
     for shape in (SIGNAL, PODS, STARTUP, PIPELINE):
@@ -107,7 +107,7 @@ def _plain_keys() -> list[Key]:
     return [key for key in STEP.keys if key.name not in ACTIONS]
 
 
-def _section(shape: Shape, level: int, keys: Iterable[Key] | None = None) -> list[str]:
+def _section(shape: Record, level: int, keys: Iterable[Key] | None = None) -> list[str]:
     parts = [f"{'#' * level} {shape.title}"]
     if shape.text:
         parts.append(shape.text)
@@ -134,7 +134,7 @@ _BRIEF: Final = (
 
 def _row(key: Key) -> str:
     default = "**required**" if key.required else key.default
-    wants = "a mapping" if isinstance(key.kind, Built) else key.kind.wants
+    wants = "a mapping" if isinstance(key.kind, Record) else key.kind.wants
     for long, short in _BRIEF:
         wants = wants.replace(long, short)
     cells = [f"`{key.name}`", wants, default, key.meaning]

@@ -19,7 +19,7 @@ from hpabatch.errors import UsageError
 from hpabatch.history.files import open_regular, read_regular
 from hpabatch.inputs.kubernetes_yaml import end_line, start_line
 from hpabatch.inputs.manifest_documents import Document, DocumentError, parse_documents
-from hpabatch.model.suggestions import did_you_mean
+from hpabatch.model.suggestions import nearest
 
 MAX_BYTES = 16 * 2**20
 _SHOWN: Final = 20
@@ -140,13 +140,26 @@ class Place:
         """Raise a MistakesError: another value than the wanted."""
         self.refuse(f"expected {wanted}, got {show(self.value)}", fix)
 
-    def unknown_keys(self, known: Iterable[str]) -> Iterator[str]:
-        """Yield a sentence for each key of this mapping that is not known."""
-        names = list(known)
+    def unknown(self, known: Iterable[str]) -> dict[str, tuple[str, str]]:
+        """Return by key of this mapping that is not known a sentence, and the nearest known key."""
+        names, found = list(known), {}
         for key, member in self.members().items():
             if key not in names:
                 expected = f"expected one of {', '.join(names)}" if names else "expected no key"
-                yield member.problem(f"{expected}, got {show(key)}", did_you_mean(key, names)[2:])
+                near = nearest(key, names)
+                hint = f"did you mean {near}?" if near else ""
+                found[key] = member.problem(f"{expected}, got {show(key)}", hint), near
+        return found
+
+    def unknown_keys(self, known: Iterable[str]) -> list[str]:
+        """Return a sentence for each key of this mapping that is not known."""
+        return [sentence for sentence, _ in self.unknown(known).values()]
+
+    def at(self, name: str) -> Place:
+        """Return the place of a key of this mapping, whether it is there or not."""
+        path = f"{self.path}.{name}" if self.path else name
+        members = self.members() if isinstance(self.value, Mapping) else {}
+        return members.get(name) or self.within(path, None)
 
     def items(self) -> list[Place]:
         """Return the places of a list's items; the value must be a list."""

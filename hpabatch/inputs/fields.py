@@ -7,17 +7,12 @@ asked for is a mistake, too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import Kind
 from hpabatch.inputs.documents import Mistakes, Place, show
-from hpabatch.model.quantity import Quantity
-from hpabatch.model.suggestions import did_you_mean
-
-# Thousandths are kept in 64 bits; the same limit as for amounts of rows (MILLI_MAX).
-_MAX_MILLI: Final = 2**62
-_LARGEST: Final = Quantity.from_milli(_MAX_MILLI)
+from hpabatch.model.suggestions import nearest
 
 
 class Fields:
@@ -145,33 +140,6 @@ class Fields:
         if not self.is_mapping:
             return
         for key in self._members:
-            hint = "" if key in self._known else did_you_mean(key, self._known)
-            for missing, mistake in self._missing.items():
-                if hint == f"; did you mean {missing}?":
-                    self.mistakes.found.pop(mistake, None)
+            near = "" if key in self._known else nearest(key, self._known)
+            self.mistakes.found.pop(self._missing.get(near, ""), None)
         self.mistakes.add(*self.here.unknown_keys(self._known))
-
-
-def quantity_milli(value: object) -> int | str:
-    """Return a Kubernetes quantity (0.5, 500m, 1Gi) in thousandths, or a sentence against it."""
-    wanted = "a quantity such as 500m or 1Gi"
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return f"expected {wanted}, got {show(value)}"
-    try:
-        quantity = Quantity.parse(value)
-    except ValueError as error:
-        return f"expected {wanted}, got {show(value)}: {error}"
-    # Thousandths of more would wrap, as they do in Kubernetes.
-    if quantity.compare(_LARGEST) > 0:
-        return f"expected at most {_MAX_MILLI // 1000:.2g}, got {show(value)}"
-    return f"expected 0 or more, got {show(value)}" if quantity.sign() < 0 else quantity.milli()
-
-
-def amount_milli(place: Place) -> int:
-    """Return a Kubernetes quantity of at least 0 in thousandths.
-
-    Raises:
-        MistakesError: it is something else.
-    """
-    milli = quantity_milli(place.value)
-    return milli if isinstance(milli, int) else place.refuse(milli)

@@ -1,18 +1,18 @@
-"""Edit of a manifest: a recommended spec in the manifest of its HPA, in any API version.
+"""Edit of a manifest: a recommended spec in the autoscaling/v2 manifest of its HPA.
 
-Only fields that change are edited; comments, order, quotes and all other documents stay as they
-are, character by character. The result is read again: an edit is refused unless it has exactly the
-recommended spec and changes nothing else.
+Scalars are replaced in their place and whole blocks inserted, so comments, order, quotes and all
+other documents stay as they are, character by character; for everything else there is the patch.
+The result is read again: an edit is refused unless it has exactly the recommended spec and changes
+nothing else.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from yaml.nodes import Node
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from hpabatch.errors import RefusedError
 from hpabatch.inputs.manifest_documents import (
@@ -21,10 +21,8 @@ from hpabatch.inputs.manifest_documents import (
     parse_documents,
     split_documents,
 )
-from hpabatch.inputs.yaml_splice import Path, SpliceError, delete_key, set_value
-from hpabatch.model.objects.decode import KIND, V1, V2, V2ALPHA1, V2BETA1, V2BETA2, decode_hpa
+from hpabatch.model.objects.decode import KIND, V2, decode_hpa
 from hpabatch.model.objects.decode_fields import Severity
-from hpabatch.model.objects.decode_legacy import BEHAVIOR_ANNOTATION
 from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.encode import encode_spec
 from hpabatch.model.objects.hpa import HPA, HPASpec
@@ -36,26 +34,11 @@ from hpabatch.model.versions import Profile
 
 _MEMBERS: Final = ("resource", "containerResource", "pods", "object", "external")
 _TARGET_FIELDS: Final = ("averageUtilization", "averageValue", "value")
-# By member and field of v2 the field of v2beta1.
-_OLD_TARGETS: Final = {
-    ("resource", "averageUtilization"): "targetAverageUtilization",
-    ("resource", "averageValue"): "targetAverageValue",
-    ("containerResource", "averageUtilization"): "targetAverageUtilization",
-    ("containerResource", "averageValue"): "targetAverageValue",
-    ("pods", "averageValue"): "targetAverageValue",
-    ("object", "value"): "targetValue",
-    ("object", "averageValue"): "averageValue",
-    ("external", "value"): "targetValue",
-    ("external", "averageValue"): "targetAverageValue",
-}
-_V1_TARGET: Final = "targetCPUUtilizationPercentage"
-_AFTER: Final = {
-    "minReplicas": ("scaleTargetRef",),
-    "metrics": ("maxReplicas",),
-    _V1_TARGET: ("maxReplicas",),
-    "behavior": ("metrics", "maxReplicas"),
-}
-_MOST_EDITS: Final = 100
+_AFTER: Final = {"minReplicas": "scaleTargetRef", "metrics": "maxReplicas", "behavior": "metrics"}
+
+
+class _NoPlaceError(Exception):
+    """A change that a manifest has no place for; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +63,8 @@ class OtherSpecError(RefusedError):
         self.differences = differences
 
 
-_Edit = tuple[Path, object]
-"""A path below an HPA's document and its new value; None: the key goes."""
+_Edit = tuple[tuple[str | int, ...], object]
+"""A path below an HPA's document and its new value."""
 
 
 def edit_manifest(
@@ -114,7 +97,7 @@ def edit_manifest(
         raise OtherSpecError(label, spec_differences(today, _as(spec, today)))
     try:
         piece = _edited(there, wanted, profile)
-    except SpliceError as error:
+    except _NoPlaceError as error:
         raise RefusedError(
             f"{label}: the manifest cannot be edited ({error}): use the patch"
         ) from error
@@ -188,150 +171,164 @@ def _objects(piece: str) -> Iterator[tuple[Mapping[str, Any], Node | None]]:
 
 
 def _edited(there: _Found, wanted: HPASpec, profile: Profile) -> str:
-    """Make one edit after the other, reading the text again in between."""
-    piece = there.piece
-    for _ in range(_MOST_EDITS):
-        try:
-            value, node = list(_objects(piece))[there.index]
-        except (DocumentError, IndexError) as error:
-            raise SpliceError("an edit broke it") from error
-        if node is None:
-            raise SpliceError("its JSON is not YAML")
-        hpa, _ = decode_hpa(value)
-        edit = next(_edits(hpa, value, wanted, profile), None)
-        if edit is None:
-            return piece
-        path, new = edit
-        after = _AFTER.get(str(path[-1]), ())
-        piece = (
-            delete_key(piece, node, path)
-            if new is None
-            else set_value(piece, node, path, new, after)
-        )
-    raise SpliceError("its fields do not take the change")
+    if there.hpa.api_version != V2:
+        raise _NoPlaceError(f"it is of {there.hpa.api_version}, not of {V2}")
+    if there.node is None:
+        raise _NoPlaceError("its JSON is not YAML")
+    text, cuts = there.piece, []
+    for path, value in _edits(there.hpa, there.value, wanted, profile):
+        cuts.append(_cut(text, there.node, path, value))
+    parts, position = [], 0
+    for start, end, new in sorted(cuts, key=lambda cut: cut[:2]):
+        parts += [text[position:start], new]
+        position = end
+    return "".join([*parts, text[position:]])
 
 
 def _edits(
     hpa: HPA, value: Mapping[str, Any], wanted: HPASpec, profile: Profile
 ) -> Iterator[_Edit]:
-    """Yield the remaining changes."""
     spec = stored_spec(hpa, profile)
     if spec.min_replicas != wanted.min_replicas:
         yield ("spec", "minReplicas"), wanted.min_replicas
     if spec.max_replicas != wanted.max_replicas:
         yield ("spec", "maxReplicas"), wanted.max_replicas
     if spec.metrics != wanted.metrics:
-        yield from _metric_edits(hpa, value, spec, wanted, profile)
-    if spec.behavior != wanted.behavior:
-        yield from _behavior_edits(hpa, value, spec, wanted)
-
-
-def _metric_edits(
-    hpa: HPA, value: Mapping[str, Any], spec: HPASpec, wanted: HPASpec, profile: Profile
-) -> Iterator[_Edit]:
-    """Yield changes of targets; a metric that a server adds by default is written out."""
-    if len(spec.metrics) != len(wanted.metrics):
-        raise SpliceError("metrics would be added or removed")
-    places = stored_order(default_hpa(drop_disabled_fields(hpa, profile)).spec, profile)
-    for place, old, new in zip(places, _metrics(spec), _metrics(wanted), strict=True):
-        if old == new:
-            continue
-        member = next(name for name in _MEMBERS if name in old)
-        if hpa.api_version == V1:
-            yield _v1_target(hpa, member, new)
-        elif place is None or not hpa.spec.metrics:
-            if hpa.api_version in (V2ALPHA1, V2BETA1):
-                percent = new[member]["target"]["averageUtilization"]
-                new = {
-                    "type": "Resource",
-                    "resource": {"name": "cpu", "targetAverageUtilization": percent},
-                }
-            yield ("spec", "metrics"), [new]
-        else:
-            yield from _target_edits(hpa.api_version, place, member, old, new)
-
-
-def _metrics(spec: HPASpec) -> list[dict[str, Any]]:
-    found: Any = encode_spec(spec)["metrics"]
-    return list(found)
-
-
-def _v1_target(hpa: HPA, member: str, new: Mapping[str, Any]) -> _Edit:
-    percent = new[member]["target"].get("averageUtilization")
-    if member != "resource" or new[member]["name"] != "cpu" or percent is None:
-        raise SpliceError("autoscaling/v1 keeps this metric in an annotation")
-    return ("spec", _V1_TARGET), percent
-
-
-def _target_edits(
-    version: str, place: int, member: str, old: Mapping[str, Any], new: Mapping[str, Any]
-) -> Iterator[_Edit]:
-    before, after = old[member]["target"], new[member]["target"]
-    for field in _TARGET_FIELDS:
-        if before.get(field) == after.get(field):
-            continue
-        path: Path = ("spec", "metrics", place, member, "target", field)
-        if version in (V2ALPHA1, V2BETA1):
-            path = ("spec", "metrics", place, member, _OLD_TARGETS[(member, field)])
-        if field not in after:
-            raise SpliceError("the kind of a target would change")
-        yield path, after[field]
-
-
-def _behavior_edits(
-    hpa: HPA, value: Mapping[str, Any], spec: HPASpec, wanted: HPASpec
-) -> Iterator[_Edit]:
-    """Yield changes of the behavior; versions without one keep it in an annotation."""
-    if hpa.api_version not in (V2, V2BETA2):
-        if wanted.behavior is None:
-            yield ("metadata", "annotations", BEHAVIOR_ANNOTATION), None
-        else:
-            whole: Any = encode_spec(wanted)["behavior"]
-            text = json.dumps(_go_names(whole), separators=(",", ":"))
-            yield ("metadata", "annotations", BEHAVIOR_ANNOTATION), text
+        yield from _metric_edits(hpa, spec, wanted, profile)
+    patch: Any = spec_patch(hpa.spec, wanted)
+    if "behavior" not in patch:
         return
-    patch: Any = spec_patch(hpa.spec, wanted).get("behavior")
-    if patch is None:
-        yield ("spec", "behavior"), None
+    if patch["behavior"] is None:
+        raise _NoPlaceError("the behavior would be removed")
+    behavior: Any = value["spec"].get("behavior", {})
+    blocks = {way: rules for way, rules in patch["behavior"].items() if way not in behavior}
+    if "behavior" not in value["spec"]:
+        yield ("spec", "behavior"), {way: _set(rules) for way, rules in blocks.items()}
         return
-    if hpa.spec.behavior is None and "behavior" not in value["spec"]:
-        yield ("spec", "behavior"), {way: _set(rules) for way, rules in patch.items()}
-    for way, rules in patch.items():
+    for way, rules in patch["behavior"].items():
+        path = ("spec", "behavior", way)
+        if way in blocks:
+            yield path, _set(rules)
+            continue
         for field, new in rules.items():
-            if field == "tolerance" and hpa.api_version == V2BETA2:
-                raise SpliceError("autoscaling/v2beta2 has no tolerance")
-            path = ("spec", "behavior", way, field)
-            yield from _policy_edits(value, path, new) or [(path, new)]
-
-
-def _policy_edits(value: Mapping[str, Any], path: tuple[str, ...], new: Any) -> list[_Edit]:
-    """Return changes inside of a list of policies that keeps its length, so comments stay."""
-    old: Any = value
-    for step in path:
-        old = old.get(step) if isinstance(old, Mapping) else None
-    if path[-1] != "policies" or not isinstance(old, list) or len(old) != len(new):
-        return []
-    return [
-        ((*path, k, field), after[field])
-        for k, (before, after) in enumerate(zip(old, new, strict=True))
-        for field in after
-        if before.get(field) != after[field]
-    ]
+            if new is None:
+                raise _NoPlaceError(f"{field} would be removed")
+            old = (behavior[way] or {}).get(field)
+            if field == "policies" and old is not None:
+                yield from _policy_edits((*path, field), old, new)
+            else:
+                yield (*path, field), new
 
 
 def _set(rules: Mapping[str, object]) -> dict[str, object]:
     return {field: value for field, value in rules.items() if value is not None}
 
 
-def _go_name(name: str) -> str:
-    return name[:1].upper() + name[1:]
+def _metric_edits(hpa: HPA, spec: HPASpec, wanted: HPASpec, profile: Profile) -> Iterator[_Edit]:
+    """Yield changes of targets; a metric that a server adds by default is written out."""
+    if len(spec.metrics) != len(wanted.metrics):
+        raise _NoPlaceError("metrics would be added or removed")
+    places = stored_order(default_hpa(drop_disabled_fields(hpa, profile)).spec, profile)
+    before: Any = encode_spec(spec)["metrics"]
+    after: Any = encode_spec(wanted)["metrics"]
+    for place, old, new in zip(places, before, after, strict=True):
+        if old == new:
+            continue
+        if place is None or not hpa.spec.metrics:
+            yield ("spec", "metrics"), [new]
+            continue
+        member = next(name for name in _MEMBERS if name in old)
+        for field in _TARGET_FIELDS:
+            goal = new[member]["target"].get(field)
+            if old[member]["target"].get(field) == goal:
+                continue
+            if goal is None:
+                raise _NoPlaceError("the kind of a target would change")
+            yield ("spec", "metrics", place, member, "target", field), goal
 
 
-def _go_names(value: Any) -> Any:
-    """Return a value with the field names of upstream's annotation, which are those of Go."""
-    if isinstance(value, Mapping):
-        return {_go_name(name): _go_names(part) for name, part in value.items()}
-    return [_go_names(item) for item in value] if isinstance(value, list) else value
+def _policy_edits(path: tuple[str, ...], old: Any, new: Any) -> Iterator[_Edit]:
+    """Yield changes inside of a list of policies that keeps its length."""
+    if not isinstance(old, list) or len(old) != len(new):
+        raise _NoPlaceError("policies would be added or removed")
+    for k, (before, after) in enumerate(zip(old, new, strict=True)):
+        for field in after:
+            if before.get(field) != after[field]:
+                yield (*path, k, field), after[field]
+
+
+def _cut(text: str, root: Node, path: tuple[str | int, ...], value: object) -> tuple[int, int, str]:
+    """Return the start and end of what a value replaces in a text, and the new text.
+
+    What is missing of the path is inserted as a block of lines.
+    """
+    node = root
+    for depth, step in enumerate(path):
+        if isinstance(node, SequenceNode) and isinstance(step, int):
+            below = node.value[step]
+        elif isinstance(node, MappingNode):
+            below = {key.value: part for key, part in node.value}.get(step)
+        else:
+            raise _NoPlaceError(f"{step} is not in a mapping")
+        if below is None and isinstance(node, MappingNode):
+            for name in reversed(path[depth + 1 :]):
+                value = {name: value}
+            return _insertion(text, root, node, str(step), value)
+        node = below
+    if not isinstance(node, ScalarNode):
+        raise _NoPlaceError(f"{path[-1]} is no single value")
+    words = str(value)
+    if node.style:
+        words = f"'{words}'" if node.style == "'" else f'"{words}"'
+    return node.start_mark.index, node.end_mark.index, words
+
+
+def _insertion(
+    text: str, root: Any, parent: MappingNode, name: str, value: object
+) -> tuple[int, int, str]:
+    """Return the place of a new key behind the one of `_AFTER`, else the last, and its lines."""
+    if parent.flow_style or root.flow_style:
+        raise _NoPlaceError(f"{name} would come into braces")
+    by_name = {key.value: (key, part) for key, part in parent.value}
+    last = by_name.get(_AFTER.get(name, ""), parent.value[-1])
+    spec = next((key, part) for key, part in root.value if key.value == "spec")
+    step = spec[1].start_mark.column - spec[0].start_mark.column
+    lines = _block({name: value}, parent.start_mark.column, step)
+    end = text.find("\n", _content_end(last)) + 1
+    newline = "\r\n" if "\r\n" in text else "\n"
+    if end:
+        return end, end, "".join(line + newline for line in lines)
+    return len(text), len(text), newline + newline.join(lines)
+
+
+def _content_end(part: Any) -> Any:
+    """Return where the text of a node, or of a key and its value, ends.
+
+    The end mark of a block collection is beyond what follows it.
+    """
+    if isinstance(part, tuple):
+        return max(part[0].end_mark.index, _content_end(part[1]))
+    if isinstance(part, ScalarNode) or part.flow_style or not part.value:
+        # A block scalar ends with its line.
+        return part.end_mark.index - (getattr(part, "style", None) in ("|", ">"))
+    return _content_end(part.value[-1])
+
+
+def _block(value: Any, indent: int, step: int) -> list[str]:
+    """Return the lines of a mapping or list in block style."""
+    blank, lines = " " * indent, []
+    if isinstance(value, list):
+        for item in value:
+            first, *others = _block(item, indent + 2, step)
+            lines += [f"{blank}- {first.lstrip()}", *others]
+        return lines
+    for name, part in value.items():
+        if isinstance(part, Mapping | list):
+            below = indent if isinstance(part, list) else indent + step
+            lines += [f"{blank}{name}:", *_block(part, below, step)]
+        else:
+            lines.append(f"{blank}{name}: {part}")
+    return lines
 
 
 # ---- checking -----------------------------------------------------------------------------------
@@ -361,9 +358,4 @@ def _is_right(there: _Found, piece: str, wanted: HPASpec, profile: Profile) -> b
 
 
 def _rest(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return everything but the spec and the behavior's annotation."""
-    rest = {name: part for name, part in value.items() if name not in ("spec", "metadata")}
-    metadata = dict(value.get("metadata") or {})
-    annotations = dict(metadata.pop("annotations", None) or {})
-    annotations.pop(BEHAVIOR_ANNOTATION, None)
-    return rest | {"metadata": metadata, "annotations": annotations}
+    return {name: part for name, part in value.items() if name != "spec"}

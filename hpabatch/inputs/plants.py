@@ -1,27 +1,20 @@
-"""Plant files: stated parameters of workloads, YAML to `model.settings.overrides`.
+"""Plant files: stated parameters of workloads, parts of `model.plant`; None: nothing is stated.
 
-docs/scenarios.md lists all keys, from the shapes below.
+docs/scenarios.md lists all keys, from the declarations below. Times are ms, quantities milli-units.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from hpabatch.inputs import document_kinds as kinds
-from hpabatch.inputs.document_keys import (
-    Built,
-    Key,
-    ListOf,
-    MapOf,
-    Scalar,
-    Shape,
-    member_of,
-)
+from hpabatch.inputs.document_keys import ListOf, MapOf, Record, Scalar, key, member_of, part
+from hpabatch.inputs.document_kinds import Selector
 from hpabatch.inputs.documents import Place, read_document
 from hpabatch.model.plant import (
     AGE,
@@ -34,13 +27,6 @@ from hpabatch.model.plant import (
     REMOVAL_ORDERS,
     TOTAL,
 )
-from hpabatch.model.settings.overrides import (
-    CapacityShare,
-    PipelineOverride,
-    PlantOverride,
-    PodsOverride,
-    SignalOverride,
-)
 
 WHAT: Final = "plant file"
 _MAX_CLASSES = 100
@@ -48,6 +34,7 @@ _SECOND_MS = 1000
 _SCHEDULING_MS = 1000
 _MINUTE_MS = 60_000
 _HOUR_MS = 3_600_000
+_NONE = -1
 
 # The parameters that a kind of signal has no use for are refused beside it.
 USED_BY: Final[Mapping[str, frozenset[str]]] = {
@@ -71,12 +58,75 @@ def _kinds_with(name: str) -> str:
     return kinds.names_of([kind for kind in KINDS if name in USED_BY[kind]])
 
 
-def _ceiling(value: object) -> int | None:
-    found: int | None = None if value == "none" else kinds.positive_amount().parse(value)
-    return found
+def _or_none(kind: Scalar) -> Scalar:
+    """Return a kind that the word none is of, too; it reads as _NONE."""
+    return Scalar(
+        f"{kind.wants}, or none", lambda value: _NONE if value == "none" else kind.parse(value)
+    )
 
 
-SIGNAL: Final = Shape(
+@dataclass(frozen=True, slots=True)
+class SignalOverride:
+    """Stated parameters of a signal, as in `plant.Signal`.
+
+    `no_ceiling`: it is stated that there is none.
+    """
+
+    kind: str | None = key(
+        "kind", kinds.word(*KINDS),
+        "what the work is, as docs/simulation.md says; of resource, container and pods "
+        f"{kinds.names_of(_OF_PODS)}, of object and external {kinds.names_of((TOTAL, BACKLOG))}",
+        None, "fitted",
+    )  # fmt: skip
+    base_milli: int | None = key(
+        "base", kinds.AMOUNT, "what a pod uses without work", None, "fitted"
+    )
+    ceiling_milli: int | None = key(
+        "ceiling", _or_none(kinds.positive_amount()),
+        "the most that a pod uses; `none`: there is no such bound", None, "the limit, else open",
+    )  # fmt: skip
+    no_ceiling: bool | None = None
+    startup_milli: int | None = key(
+        "startup", kinds.AMOUNT, "what a pod uses before it serves", None, "fitted"
+    )
+    request_milli: int | None = key(
+        "request", kinds.positive_amount(), "a pod's request", None, "recorded"
+    )
+    overload: str | None = key(
+        "overload", kinds.word(*OVERLOADS), "what happens to work above the ceiling", None, "drop"
+    )
+    queue_milli: int | None = key("queue", kinds.AMOUNT, "the queue at the start", None, "0")
+    rate_milli: int | None = key(
+        "rate", kinds.rate("s", minimum_milli=1),
+        "what one serving pod takes out of a backlog", None, "none: must be stated",
+    )  # fmt: skip
+    growth_milli_per_hour: int | None = key(
+        "growth", kinds.rate("h"), "what a pod's usage grows by with its age", None, "fitted"
+    )
+
+    def checked(self, place: Place) -> SignalOverride:
+        """Refuse (MistakesError) what a kind has no use for, and a base above the ceiling."""
+        members = place.members()
+        for name in members if self.kind is not None else ():
+            if name != "kind" and name not in USED_BY[str(self.kind)]:
+                members[name].refuse(
+                    f"expected no {name} of a signal of kind {self.kind}; only {_kinds_with(name)} "
+                    "signals have it"
+                )
+        ceiling, base = self.ceiling_milli, self.base_milli
+        if ceiling is None:
+            return self
+        if ceiling != _NONE and base is not None and base > ceiling:
+            members["base"].refuse(
+                f"expected at most the ceiling, which is {kinds.quantity_of(ceiling)}, got "
+                f"{kinds.quantity_of(base)}"
+            )
+        is_open = ceiling == _NONE
+        return replace(self, ceiling_milli=None if is_open else ceiling, no_ceiling=is_open)
+
+
+SIGNAL: Final = Record(
+    SignalOverride,
     "signals",
     "Parameters of a signal, by its name, or a pattern of names with the wildcard `*`; of several "
     "that match the last counts. The name is what an HPA's metric measures: `resource/cpu`, "
@@ -86,70 +136,39 @@ SIGNAL: Final = Shape(
     "drives a Pods, Object or External metric is taken from changes of replicas where they tell, "
     "else guessed by its name: `hpabatch fit --init-plant` writes these questions with the best "
     "guess each. A backlog must have its rate stated, too.",
-    (
-        Key("kind", kinds.word(*KINDS), "what the work is, as docs/simulation.md says; of "
-            "resource, container and pods " + kinds.names_of(_OF_PODS) + ", of object and external "
-            + kinds.names_of((TOTAL, BACKLOG)), field="kind", default="fitted"),
-        Key("base", kinds.AMOUNT, "what a pod uses without work", field="base_milli",
-            default="fitted"),
-        Key("ceiling", Scalar(f"{kinds.positive_amount().wants}, or none", _ceiling),
-            "the most that a pod uses; `none`: there is no such bound", field="ceiling_milli",
-            default="the limit, else open"),
-        Key("startup", kinds.AMOUNT, "what a pod uses before it serves", field="startup_milli",
-            default="fitted"),
-        Key("request", kinds.positive_amount(), "a pod's request", field="request_milli",
-            default="recorded"),
-        Key("overload", kinds.word(*OVERLOADS), "what happens to work above the ceiling",
-            field="overload", default="drop"),
-        Key("queue", kinds.AMOUNT, "the queue at the start", field="queue_milli", default="0"),
-        Key("rate", kinds.rate("s", minimum_milli=1), "what one serving pod takes out of a backlog",
-            field="rate_milli", default="none: must be stated"),
-        Key("growth", kinds.rate("h"), "what a pod's usage grows by with its age",
-            field="growth_milli_per_hour", default="fitted"),
-    ),
     example="signals:\n"
     "  external/queue_length: {kind: backlog, rate: 5/s}\n"
     "  resource/cpu: {base: 120m, ceiling: 2, startup: 500m, overload: queue}",
-)  # fmt: skip
-
-
-def _signal(place: Place, given: dict[str, Any]) -> SignalOverride:
-    if not given:
-        place.expected(SIGNAL.wants)
-    members = place.members()
-    kind = given.get("kind")
-    if kind is not None:
-        for name in members:
-            if name != "kind" and name not in USED_BY[kind]:
-                members[name].refuse(
-                    f"expected no {name} of a signal of kind {kind}; only {_kinds_with(name)} "
-                    "signals have it"
-                )
-    if "ceiling_milli" in given:
-        given["no_ceiling"] = given["ceiling_milli"] is None
-    ceiling, base = given.get("ceiling_milli"), given.get("base_milli")
-    if ceiling is not None and base is not None and base > ceiling:
-        members["base"].refuse(
-            f"expected at most the ceiling, which is {kinds.quantity_of(ceiling)}, got "
-            f"{kinds.quantity_of(base)}"
-        )
-    return SignalOverride(**given)
+    some=True,
+)
 
 
 @dataclass(frozen=True, slots=True)
+class _Parts:
+    """A start-up time in its two parts, in ms."""
+
+    scheduling: int = key("scheduling", kinds.duration(), "from its creation until it is started")
+    starting: int = key("starting", kinds.duration(), "from there until it is ready")
+
+
+STARTUP: Final = Record(
+    _Parts,
+    "startup",
+    "A pod's start-up in its two parts.",
+    example="pods:\n  startup: [{scheduling: 1s, starting: 30s}, {scheduling: 90s, starting: 30s}]",
+)
+
+
 class _Startup:
     """One start-up time: a duration, or its two parts; reads as (scheduling, starting) in ms."""
 
-    shape: Shape
-
-    @property
-    def wants(self) -> str:
-        return f"a duration such as 40s, or {self.shape.wants}"
+    shape = STARTUP
+    wants = f"a duration such as 40s, or {STARTUP.wants}"
 
     def read(self, place: Place) -> tuple[int, int]:
         if isinstance(place.value, Mapping):
-            given = self.shape.read(place)
-            return given["scheduling"], given["starting"]
+            parts: _Parts = STARTUP.read(place)
+            return parts.scheduling, parts.starting
         if isinstance(place.value, list):
             place.expected(self.wants)
         total: int = kinds.duration().read(place)
@@ -157,120 +176,154 @@ class _Startup:
         return scheduling, total - scheduling
 
 
-STARTUP: Final = Shape(
-    "startup",
-    "A pod's start-up in its two parts.",
-    (
-        Key("scheduling", kinds.duration(), "from its creation until it is started",
-            field="scheduling", required=True),
-        Key("starting", kinds.duration(), "from there until it is ready", field="starting",
-            required=True),
-    ),
-    example="pods:\n"
-    "  startup: [{scheduling: 1s, starting: 30s}, {scheduling: 90s, starting: 30s}]",
-)  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class PodsOverride:
+    """Stated parameters of pods, as in `plant.Pods`.
 
-_MTBF = kinds.duration(10 * _MINUTE_MS)
+    `mtbf_ms` is the mean serving time of a pod between two failures; `no_failures`: it is stated
+    that there are none.
+    """
+
+    startup_ms: tuple[tuple[int, int], ...] | None = key(
+        "startup",
+        ListOf(
+            _Startup(), "a duration such as 40s, or a mapping with the keys scheduling, starting, "
+            "or a list of such",
+        ),
+        "from a pod's creation until it is ready (of a duration, the first second is scheduling); "
+        "of a list, each is equally likely", None, "fitted, else 15s",
+    )  # fmt: skip
+    reaction_ms: int | None = key(
+        "reaction", kinds.duration(),
+        "from a decision until pods are created or marked for deletion", None, "500ms",
+    )  # fmt: skip
+    termination_ms: int | None = key(
+        "termination", kinds.duration(), "from there until a deleted pod is gone", None,
+        "fitted, else 30s",
+    )  # fmt: skip
+    serves_while_terminating: bool | None = key(
+        "serves_while_terminating", kinds.YES_NO, "whether a pod works until it is gone", None,
+        "false",
+    )  # fmt: skip
+    capacity: int | None = key(
+        "capacity", kinds.whole(0, 1_000_000), "how many pods there is room for; 0: no limit",
+        None, "0",
+    )  # fmt: skip
+    removal: str | None = key(
+        "removal", kinds.word(*REMOVAL_ORDERS), "the order in which pods are removed", None,
+        "by the target's kind",
+    )  # fmt: skip
+    shares: tuple[int, ...] | None = key(
+        "shares",
+        ListOf(kinds.WEIGHT, "a list of numbers above 0, such as [1, 1.2]", _MAX_CLASSES),
+        "classes of pods, by how much of the work they take against each other; with `costs` one "
+        "for each class, or one for all", None, "fitted, else [1]",
+    )  # fmt: skip
+    costs: tuple[int, ...] | None = key(
+        "costs",
+        ListOf(
+            kinds.whole(-(2**31), 2**31 - 1), "a list of whole numbers, one a class", _MAX_CLASSES
+        ),
+        "the pod deletion cost of each class", None, "[0]",
+    )  # fmt: skip
+    mtbf_ms: int | None = key(
+        "mtbf", _or_none(kinds.duration(10 * _MINUTE_MS)),
+        "a pod's mean serving time between two failures, which are drawn from the seed; `none`: "
+        "there are no failures", None, "fitted, else none",
+    )  # fmt: skip
+    no_failures: bool | None = None
+    restart_ms: int | None = key(
+        "restart", kinds.duration(), "from a failure until the pod is ready again", None,
+        "recorded, else 30s",
+    )  # fmt: skip
+    surge_pct: int | None = key(
+        "surge", kinds.percent(1000), "how many pods a rollout may have above the size", None,
+        "25%",
+    )  # fmt: skip
+    unavailable_pct: int | None = key(
+        "unavailable", kinds.percent(100), "how many pods a rollout may have below the size",
+        None, "25%",
+    )  # fmt: skip
+    initial_age_ms: int | None = key(
+        "initial_age", kinds.duration(), "how long the first pods have been there at the start",
+        None, "recorded, else 1h",
+    )  # fmt: skip
+
+    def checked(self, place: Place) -> PodsOverride:
+        """Refuse (MistakesError) shares and costs of other numbers of classes."""
+        shares, costs = self.shares, self.costs
+        if shares is not None and costs is not None and 1 != len(costs) != len(shares) != 1:
+            member_of(place, "costs").refuse(
+                f"expected one cost for each of {len(shares)} classes (`shares`), got {len(costs)}"
+            )
+        if self.mtbf_ms is None:
+            return self
+        never = self.mtbf_ms == _NONE
+        return replace(self, mtbf_ms=None if never else self.mtbf_ms, no_failures=never)
 
 
-def _mtbf(value: object) -> int | None:
-    found: int | None = None if value == "none" else _MTBF.parse(value)
-    return found
-
-
-PODS: Final = Shape(
+PODS: Final = Record(
+    PodsOverride,
     "pods",
     "The lives of pods.",
-    (
-        Key("startup", ListOf(_Startup(STARTUP), "a duration such as 40s, or a mapping with the "
-            "keys scheduling, starting, or a list of such"), "from a pod's creation until it is "
-            "ready (of a duration, the first second is scheduling); of a list, each is equally "
-            "likely", field="startup_ms", default="fitted, else 15s"),
-        Key("reaction", kinds.duration(), "from a decision until pods are created or marked for "
-            "deletion", field="reaction_ms", default="500ms"),
-        Key("termination", kinds.duration(), "from there until a deleted pod is gone",
-            field="termination_ms", default="fitted, else 30s"),
-        Key("serves_while_terminating", kinds.YES_NO, "whether a pod works until it is gone",
-            field="serves_while_terminating", default="false"),
-        Key("capacity", kinds.whole(0, 1_000_000), "how many pods there is room for; 0: no limit",
-            field="capacity", default="0"),
-        Key("removal", kinds.word(*REMOVAL_ORDERS), "the order in which pods are removed",
-            field="removal", default="by the target's kind"),
-        Key("shares", ListOf(kinds.WEIGHT, "a list of numbers above 0, such as [1, 1.2]",
-            _MAX_CLASSES), "classes of pods, by how much of the work they take against each "
-            "other; with `costs` one for each class, or one for all", field="shares",
-            default="fitted, else [1]"),
-        Key("costs", ListOf(kinds.whole(-(2**31), 2**31 - 1), "a list of whole numbers, one a "
-            "class", _MAX_CLASSES), "the pod deletion cost of each class", field="costs",
-            default="[0]"),
-        Key("mtbf", Scalar(f"{_MTBF.wants}, or none", _mtbf), "a pod's mean serving time between "
-            "two failures, which are drawn from the seed; `none`: there are no failures",
-            field="mtbf_ms", default="fitted, else none"),
-        Key("restart", kinds.duration(), "from a failure until the pod is ready again",
-            field="restart_ms", default="recorded, else 30s"),
-        Key("surge", kinds.percent(1000), "how many pods a rollout may have above the size",
-            field="surge_pct", default="25%"),
-        Key("unavailable", kinds.percent(100), "how many pods a rollout may have below the size",
-            field="unavailable_pct", default="25%"),
-        Key("initial_age", kinds.duration(), "how long the first pods have been there at the start",
-            field="initial_age_ms", default="recorded, else 1h"),
-    ),
     example="pods: {startup: 40s, termination: 10s, mtbf: 2d, surge: 50%}",
-)  # fmt: skip
+    some=True,
+)
 
 
-def _pods(place: Place, given: dict[str, Any]) -> PodsOverride:
-    if not given:
-        place.expected(PODS.wants)
-    shares, costs = given.get("shares"), given.get("costs")
-    if shares is not None and costs is not None and 1 != len(costs) != len(shares) != 1:
-        member_of(place, "costs").refuse(
-            f"expected one cost for each of {len(shares)} classes (`shares`), got {len(costs)}"
-        )
-    if "mtbf_ms" in given:
-        given["no_failures"] = given["mtbf_ms"] is None
-    return PodsOverride(**given)
+@dataclass(frozen=True, slots=True)
+class PipelineOverride:
+    """Stated parameters of a metrics API, as in `plant.Pipeline`."""
+
+    interval_ms: int | None = key(
+        "interval", kinds.duration(_SECOND_MS, _HOUR_MS), "between two scrapes", None,
+        "recorded, else 15s",
+    )  # fmt: skip
+    phase_ms: int | None = key(
+        "phase", kinds.duration(0, _HOUR_MS), "scrapes come this long after full intervals", None,
+        "recorded, else 0s",
+    )  # fmt: skip
+    window_ms: int | None = key(
+        "window", kinds.duration(0, _HOUR_MS),
+        "a sample is the mean over this time before its own", None, "recorded, else 15s",
+    )  # fmt: skip
+    lag_ms: int | None = key(
+        "lag", kinds.duration(0, _HOUR_MS), "from a sample's time until the rules can see it",
+        None, "recorded, else 0s",
+    )  # fmt: skip
+    first_sample_ms: int | None = key(
+        "first_sample", kinds.duration(), "from a pod's start until its first sample", None,
+        "recorded, else 15s",
+    )  # fmt: skip
+    max_age_ms: int | None = key(
+        "max_age", kinds.duration(1), "how long a sample counts without a newer one", None, "1m"
+    )
 
 
-PIPELINE: Final = Shape(
+PIPELINE: Final = Record(
+    PipelineOverride,
     "pipelines",
     "How a metrics API (" + ", ".join(f"`{api}`" for api in PIPELINES) + ") measures; `external` "
     "stands for Object and External metrics.",
-    (
-        Key("interval", kinds.duration(_SECOND_MS, _HOUR_MS), "between two scrapes",
-            field="interval_ms", default="recorded, else 15s"),
-        Key("phase", kinds.duration(0, _HOUR_MS), "scrapes come this long after full intervals",
-            field="phase_ms", default="recorded, else 0s"),
-        Key("window", kinds.duration(0, _HOUR_MS), "a sample is the mean over this time before "
-            "its own", field="window_ms", default="recorded, else 15s"),
-        Key("lag", kinds.duration(0, _HOUR_MS), "from a sample's time until the rules can see it",
-            field="lag_ms", default="recorded, else 0s"),
-        Key("first_sample", kinds.duration(), "from a pod's start until its first sample",
-            field="first_sample_ms", default="recorded, else 15s"),
-        Key("max_age", kinds.duration(1), "how long a sample counts without a newer one",
-            field="max_age_ms", default="1m"),
-    ),
-    example="pipelines:\n"
-    "  resource: {interval: 60s, window: 60s, lag: 5s}",
-)  # fmt: skip
-
-
-def _pipeline(place: Place, given: dict[str, Any]) -> PipelineOverride:
-    if not given:
-        place.expected(PIPELINE.wants)
-    return PipelineOverride(**given)
+    example="pipelines:\n  resource: {interval: 60s, window: 60s, lag: 5s}",
+    some=True,
+)
 
 
 def _check_api(name: str) -> None:
     kinds.word(*PIPELINES).parse(name)
 
 
-def _check_glob(glob: str) -> None:
-    kinds.check_signal(glob)
-
-
 CAPACITY_OF: Final = ("ceiling", "request", "rate")
 _SHARE_OF = re.compile(r"([0-9]{1,4}(?:\.[0-9])?) ?% of (\w+)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityShare:
+    """The SLO capacity as a share, in thousandths, of a pod's ceiling, request or rate."""
+
+    share_milli: int
+    of: str
 
 
 def _capacity(value: object) -> int | CapacityShare:
@@ -289,49 +342,63 @@ def _capacity(value: object) -> int | CapacityShare:
     return amount
 
 
-ENTRY: Final = Shape(
+@dataclass(frozen=True, slots=True)
+class PlantOverride:
+    """One entry of a plant file: stated parameters of the selected HPAs.
+
+    `signals` are (glob of signal names, override), `pipelines` (API, override), both in order.
+    `capacity` is the SLO capacity of one pod in milli-units, or a share. `place` is the position of
+    the entry in a file.
+    """
+
+    selector: Selector = part(Selector)
+    signals: tuple[tuple[str, SignalOverride], ...] = key(
+        "signals",
+        MapOf(
+            SIGNAL, "a mapping of signals, such as resource/cpu: {base: 120m}", kinds.check_signal
+        ),
+        "see below", (),
+    )  # fmt: skip
+    pods: PodsOverride | None = key("pods", PODS, "see below", None)
+    pipelines: tuple[tuple[str, PipelineOverride], ...] = key(
+        "pipelines",
+        MapOf(PIPELINE, "a mapping of metrics APIs, such as resource: {lag: 5s}", _check_api),
+        "see below", (),
+    )  # fmt: skip
+    capacity: int | CapacityShare | None = key(
+        "capacity",
+        Scalar(
+            "a quantity such as 400m, a rate such as 5/s, or a share such as 80% of ceiling (or of "
+            + ", of ".join(CAPACITY_OF[1:]) + ")", _capacity,
+        ),
+        "the work that one pod is meant to do (the SLO capacity), by which provisioning is "
+        "measured: of the first divisible signal, else of the first backlog (per second). A "
+        "share of the ceiling or request is what it leaves for work beside the base",
+        None, "80% of what is between base and limit; else what the HPA's target leaves",
+    )  # fmt: skip
+    place: str = field(default="", compare=False)
+
+    def checked(self, place: Place) -> PlantOverride:
+        """Refuse (MistakesError) nothing stated, and a kind that such a signal cannot be of."""
+        stated = ("signals", "pods", "pipelines", "capacity")
+        if not set(place.members()) & set(stated):
+            place.refuse(f"expected one or more of {', '.join(stated)}, got none")
+        for glob, signal in self.signals:
+            possible = KINDS_OF.get(glob.partition("/")[0], KINDS)
+            if signal.kind is not None and signal.kind not in possible:
+                place.members()["signals"].members()[glob].members()["kind"].refuse(
+                    f"expected one of {', '.join(possible)} for {glob}, got {signal.kind!r}"
+                )
+        return self
+
+
+ENTRY: Final = Record(
+    PlantOverride,
     "An entry",
     "Parameters, and the HPAs that they are for: those that match both `hpa` and `where`, if both "
     "are given.",
-    (
-        *kinds.SELECTOR_KEYS,
-        Key("signals", MapOf(Built(SIGNAL, _signal), "a mapping of signals, such as "
-            "resource/cpu: {base: 120m}", _check_glob), "see below", field="signals"),
-        Key("pods", Built(PODS, _pods), "see below", field="pods"),
-        Key("pipelines", MapOf(Built(PIPELINE, _pipeline), "a mapping of metrics APIs, such as "
-            "resource: {lag: 5s}", _check_api), "see below", field="pipelines"),
-        Key("capacity", Scalar("a quantity such as 400m, a rate such as 5/s, or a share such as "
-            "80% of ceiling (or of " + ", of ".join(CAPACITY_OF[1:]) + ")", _capacity),
-            "the work that one pod is meant to do (the SLO capacity), by which provisioning is "
-            "measured: of the first divisible signal, else of the first backlog (per second). A "
-            "share of the ceiling or request is what it leaves for work beside the base",
-            field="capacity",
-            default="80% of what is between base and limit; else what the HPA's target leaves"),
-    ),
-)  # fmt: skip
-
-
-def _entry(place: Place, given: dict[str, Any]) -> PlantOverride:
-    selectors = {key.field for key in kinds.SELECTOR_KEYS}
-    if not set(given) - selectors:
-        stated = ENTRY.names[len(kinds.SELECTOR_KEYS) :]
-        place.refuse(f"expected one or more of {', '.join(stated)}, got none")
-    for glob, signal in given.get("signals", ()):
-        _check_kind(place.members()["signals"].members()[glob], glob, signal)
-    own = {key: value for key, value in given.items() if key not in selectors}
-    return PlantOverride(**own, selector=kinds.selector_of(place, given), place=str(place))
-
-
-def _check_kind(place: Place, glob: str, signal: SignalOverride) -> None:
-    """Refuse a kind that a signal of this name cannot be of."""
-    possible = KINDS_OF.get(glob.partition("/")[0], KINDS)
-    if signal.kind is not None and signal.kind not in possible:
-        place.members()["kind"].refuse(
-            f"expected one of {', '.join(possible)} for {glob}, got {signal.kind!r}"
-        )
-
-
-_ENTRIES = ListOf(Built(ENTRY, _entry), f"{ENTRY.wants}, or a list of such", 10_000)
+)
+_ENTRIES = ListOf(ENTRY, f"{ENTRY.wants}, or a list of such", 10_000)
 
 
 def read_plant_file(path: Path | str) -> tuple[PlantOverride, ...]:

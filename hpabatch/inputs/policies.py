@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from hpabatch.inputs import document_kinds as kinds
-from hpabatch.inputs.document_keys import Built, Key, ListOf, MapOf, Shape
+from hpabatch.inputs.document_keys import Key, ListOf, MapOf, Record
 from hpabatch.inputs.documents import Place, read_document, show
 from hpabatch.model.objects.hpa import ScalingPolicy, ScalingRules
 from hpabatch.model.objects.validate import MAX_PERIOD_S
@@ -20,7 +21,8 @@ WHAT: Final = "policy file"
 _MAX_INT32 = 2**31 - 1
 _NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?", re.ASCII)
 
-POLICY: Final = Shape(
+POLICY: Final = Record(
+    ScalingPolicy,
     "A policy",
     "At most `value` pods, or percent of them, are added (removed) in any `periodSeconds`.",
     (
@@ -32,12 +34,10 @@ POLICY: Final = Shape(
     ),
 )  # fmt: skip
 
-_POLICIES = ListOf(
-    Built(POLICY, lambda _, given: ScalingPolicy(**given)),
-    "a list of policies, each after a dash", 100, only_lists=True,
-)  # fmt: skip
+_POLICIES = ListOf(POLICY, "a list of policies, each after a dash", 100, only_lists=True)
 
-DIRECTION: Final = Shape(
+DIRECTION: Final = Record(
+    partial(ScalingRules, select_policy="Max"),
     "A direction",
     "The policies and which of them counts. Windows and tolerances are fields of a grid: "
     "`scaleDown.window`, `tolerance`.",
@@ -47,39 +47,32 @@ DIRECTION: Final = Shape(
         Key("policies", _POLICIES, "the policies", field="policies",
             default="those of the set `default`"),
     ),
+    some=True,
 )  # fmt: skip
 
 
-def _direction(name: str) -> Callable[[Place, dict[str, Any]], ScalingRules]:
-    shipped = DEFAULT.rules(name)
-    assert shipped is not None
-
-    def build(place: Place, given: dict[str, Any]) -> ScalingRules:
-        if not given:
-            place.expected(f"one or more of {', '.join(DIRECTION.names)}")
-        return ScalingRules(
-            select_policy=given.get("select_policy", "Max"),
-            policies=given.get("policies", shipped.policies),
-        )
-
-    return build
+def _shipped(direction: str) -> tuple[ScalingPolicy, ...] | None:
+    rules = DEFAULT.rules(direction)
+    return None if rules is None else rules.policies
 
 
-SET: Final = Shape(
+SET: Final = Record(
+    partial(PolicySet, ""),
     "A policy set",
     "",
     tuple(
-        Key(name, Built(DIRECTION, _direction(name)), f"the rules for scaling {way}", field=field,
-            default="as today")
-        for name, field, way in (("scaleUp", "scale_up", "up"), ("scaleDown", "scale_down", "down"))
+        Key(
+            name,
+            replace(DIRECTION, of=partial(ScalingRules, select_policy="Max", policies=policies)),
+            f"the rules for scaling {way}", field=field, default="as today",
+        )
+        for name, field, way, policies in (
+            ("scaleUp", "scale_up", "up", _shipped("scaleUp")),
+            ("scaleDown", "scale_down", "down", _shipped("scaleDown")),
+        )
     ),
+    some=True,
 )  # fmt: skip
-
-
-def _set(place: Place, given: dict[str, Any]) -> PolicySet:
-    if not given:
-        place.expected("scaleUp, scaleDown or both")
-    return PolicySet("", **given)
 
 
 def _check_name(name: str) -> None:
@@ -93,7 +86,7 @@ def _check_name(name: str) -> None:
         )
 
 
-_SETS = MapOf(Built(SET, _set), "a mapping of names to policy sets", _check_name)
+_SETS = MapOf(SET, "a mapping of names to policy sets", _check_name)
 
 
 def read_policy_sets(path: Path | str) -> dict[str, PolicySet]:

@@ -16,6 +16,7 @@ from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, plan_replay
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.simulate.run import Progress
 from hpabatch.history.base import History
+from hpabatch.inputs.plants import PlantOverride
 from hpabatch.jobs.frames import (
     FramesJob,
     FramesPart,
@@ -26,7 +27,6 @@ from hpabatch.jobs.frames import (
 )
 from hpabatch.jobs.orders import Order, Values
 from hpabatch.jobs.replay_parts import notes_from_json, notes_to_json
-from hpabatch.model.settings.overrides import PlantOverride
 
 PLAN_JOB: Final = "hpabatch.jobs.fidelity:plan_job"
 

@@ -13,10 +13,10 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from hpabatch.engine.fleet.plan import ReplayPlan, See, as_recorded, with_lenses
 from hpabatch.history.base import History
+from hpabatch.inputs.lenses import Lens
 from hpabatch.inputs.workers import Spread
 from hpabatch.jobs.folder import Identity
 from hpabatch.jobs.loop import Task, Work
-from hpabatch.model.lens import Lens
 from hpabatch.model.options import Request
 
 W = TypeVar("W", bound=Work[Any])

@@ -1,31 +1,10 @@
-"""Selection of HPAs by a part of a file: globs of names, a condition, or both."""
+"""Globs of names: `*` is any letters, `?` is one."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from functools import lru_cache
-
-
-@dataclass(frozen=True, slots=True)
-class Selector:
-    """All HPAs that match one of the globs (none: every HPA) and the condition (None: every HPA).
-
-    A glob is `namespace/hpa` or `cluster/namespace/hpa`. `where` is a condition on the columns of
-    the fleet's HPAs. `place` is its position in a file, for messages.
-    """
-
-    hpas: tuple[str, ...] = ()
-    where: str | None = None
-    place: str = field(default="", compare=False)
-
-    def takes_name(self, cluster: str, namespace: str, hpa: str) -> bool:
-        """Whether the globs match an HPA, whatever the condition says."""
-        short, full = f"{namespace}/{hpa}", f"{cluster}/{namespace}/{hpa}"
-        return not self.hpas or any(
-            matches(glob, full if glob.count("/") == 2 else short) for glob in self.hpas
-        )
 
 
 def matches(glob: str, name: str) -> bool:

@@ -9,13 +9,19 @@ _LONGEST = 200
 """Names of more letters get no suggestion: comparing takes quadratic time."""
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean x?`, or "" where nothing known looks alike."""
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the known name that looks most alike, "" where none does."""
     if len(name) > _LONGEST:
         return ""
     lower = {item.lower(): item for item in known if len(item) <= _LONGEST}
     close = get_close_matches(name.lower(), list(lower), n=1, cutoff=0.6)
-    return f"; did you mean {lower[close[0]]}?" if close else ""
+    return lower[close[0]] if close else ""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean x?`, or "" where nothing known looks alike."""
+    found = nearest(name, known)
+    return f"; did you mean {found}?" if found else ""
 
 
 def near_paths(path: str, known: Iterable[str], most: int) -> list[str]:

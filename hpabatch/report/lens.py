@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hpabatch.engine.fidelity.lens import LensEstimate
 from hpabatch.engine.fidelity.lens_search import Interval
-from hpabatch.model.lens import Lens
+from hpabatch.inputs.lenses import Lens
 from hpabatch.model.printable import counted, printable
 from hpabatch.model.times import show_duration
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from hpabatch.engine.sweep.groups import GROUP_FORMS
-from hpabatch.inputs.document_keys import Built, Shape
+from hpabatch.inputs.document_keys import Record
 from hpabatch.inputs.policies import DIRECTION, POLICY, SET
 from hpabatch.model.settings.fields import BEYOND, FIELDS, Field
 from hpabatch.model.settings.policy_sets import SHIPPED, describe_rules
@@ -49,11 +49,11 @@ def _field(field: Field) -> tuple[str, ...]:
     return f"`{field.name}`", also, place, wants, field.meaning
 
 
-def _shape(shape: Shape) -> str:
+def _shape(shape: Record) -> str:
     rows = (
         (
             f"`{key.name}`",
-            "a mapping" if isinstance(key.kind, Built) else key.kind.wants,
+            "a mapping" if isinstance(key.kind, Record) else key.kind.wants,
             "**required**" if key.required else key.default,
             key.meaning,
         )

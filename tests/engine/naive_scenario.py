@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from hpabatch.model.scenario import Growth, Overlay, Repeat, Shift, Spike
+from hpabatch.inputs.scenarios import Growth, Overlay, Repeat, Shift, Spike
 
 Function = Callable[[int], int]
 

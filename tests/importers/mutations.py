@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from hpabatch.errors import UsageError
-from hpabatch.inputs.document_keys import Built, ListOf, MapOf, Shape
+from hpabatch.inputs.document_keys import ListOf, MapOf, Record
 
 VALUES: tuple[Any, ...] = (
     [], {}, "", " ", "x", "-1s", "5", -1, 0, 1, 1.5, 1e30, 10**30, True, False, float("nan"),
@@ -108,7 +108,7 @@ def check_mutations(parse: Callable[[str, str], object], document: Any, free: se
     return refused
 
 
-def keys_of(shape: Shape) -> set[tuple[str, str]]:
+def keys_of(shape: Record) -> set[tuple[str, str]]:
     """Return (title, key) of a shape and of all shapes within."""
     found: set[tuple[str, str]] = set()
     for key in shape.keys:
@@ -118,15 +118,13 @@ def keys_of(shape: Shape) -> set[tuple[str, str]]:
     return found
 
 
-def _shapes(kind: Any) -> list[Shape]:
-    if isinstance(kind, Shape):
+def _shapes(kind: Any) -> list[Record]:
+    if isinstance(kind, Record):
         return [kind]
-    if isinstance(kind, Built):
-        return [kind.shape]
     if isinstance(kind, ListOf | MapOf):
         return _shapes(kind.item)
     inner = getattr(kind, "shape", None)
-    return [inner] if isinstance(inner, Shape) else []
+    return [inner] if isinstance(inner, Record) else []
 
 
 def given_keys(value: Any) -> set[str]:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from hpabatch.inputs.documents import parse_document
-from hpabatch.inputs.lenses import lenses_of
-from hpabatch.inputs.plants import entries_of
+from hpabatch.inputs.lenses import Lens, lenses_of
+from hpabatch.inputs.plants import PlantOverride, entries_of
 from hpabatch.inputs.policies import policy_sets_of
-from hpabatch.inputs.prices import prices_of
-from hpabatch.inputs.scenarios import scenario_of
-from hpabatch.model.lens import Lens
-from hpabatch.model.prices import PriceList
-from hpabatch.model.scenario import Scenario
-from hpabatch.model.settings.overrides import PlantOverride
+from hpabatch.inputs.prices import PriceList, prices_of
+from hpabatch.inputs.scenarios import Scenario, scenario_of
 from hpabatch.model.settings.policy_sets import PolicySet
 
 

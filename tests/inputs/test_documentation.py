@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hpabatch.inputs.document_keys import Shape
+from hpabatch.inputs.document_keys import Record
 from hpabatch.inputs.documentation import EXAMPLES, page, read_examples
 from hpabatch.inputs.plants import ENTRY, PIPELINE, PODS, SIGNAL, STARTUP
 from hpabatch.inputs.prices import PRICE_LIST
@@ -34,10 +34,10 @@ def test_every_key_has_a_row_of_four_cells() -> None:
 
 
 def test_every_example_of_a_section_reads() -> None:
-    for built in ACTIONS.values():
-        (step,) = parse_scenario(built.shape.example).steps
-        assert step.place.endswith(built.shape.title)
-    shapes: tuple[Shape, ...] = (SIGNAL, PODS, STARTUP, PIPELINE)
+    for record in ACTIONS.values():
+        (step,) = parse_scenario(record.example).steps
+        assert step.place.endswith(record.title)
+    shapes: tuple[Record, ...] = (SIGNAL, PODS, STARTUP, PIPELINE)
     for shape in shapes:
         assert len(parse_plant_file(shape.example)) == 1
 

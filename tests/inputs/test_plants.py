@@ -5,20 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
-from hpabatch.inputs.plants import ENTRY, SIGNAL, USED_BY, read_plant_file
-from hpabatch.model.selection import Selector
-from hpabatch.model.settings.overrides import (
+from hpabatch.inputs.document_kinds import Selector
+from hpabatch.inputs.plants import (
     CapacityShare,
     PipelineOverride,
     PlantOverride,
     PodsOverride,
     SignalOverride,
+    read_plant_file,
 )
-from tests.importers.mutations import check_mutations, complaint, given_keys, keys_of, refusal, says
+from tests.importers.mutations import refusal
 from tests.inputs.parsed import parse_plant_file
 
 DATA = Path(__file__).parents[2] / "data"
@@ -127,78 +124,5 @@ def test_rates_are_rounded_half_up_to_thousandths_a_second(rate: str, milli: int
         assert "larger, got '1/h' (" in refusal(parse_plant_file, text)
 
 
-def test_the_full_file_gives_every_key() -> None:
-    assert given_keys(yaml.safe_load(FULL)) >= {name for _, name in keys_of(ENTRY)}
-
-
-def test_every_mutation_is_fine_or_refused_by_its_key() -> None:
-    document = yaml.safe_load(FULL)[0]
-    refused = 0
-    for part in ("signals", "pods", "pipelines", "capacity"):
-        entry = {"hpa": "shop/*", "where": "x", part: document[part]}
-        refused += check_mutations(parse_plant_file, entry, {"signals"})
-    assert refused > 1000
-
-
 def test_the_example_is_fine() -> None:
     assert len(read_plant_file(DATA / "plant.yaml")) == 4
-
-
-def test_every_parameter_of_a_signal_has_a_kind() -> None:
-    used = frozenset[str]().union(*USED_BY.values())
-    assert used | {"kind"} == set(SIGNAL.names)
-
-
-SENTENCES = {
-    "": "file f.yaml: expected one document, got 0",
-    "3": "expected a mapping with the keys hpa, where, signals, pods, pipelines, capacit",
-    "{}": "expected one or more of signals, pods, pipelines, capacity, got none",
-    "- hpa: shop/*": "[0]: expected one or more of signals, pods, pipelines, capacity, got none",
-    "signals: {}": "signals: expected a mapping of signals, such as resource/cpu: {base: 120m}, go",
-    "signals: [resource/cpu]": "signals: expected a mapping of signals, such as resource/cpu: {bas",
-    "signals: {cpu: {base: 1}}": "signals.cpu: got 'cpu'",
-    "signals: {resource/cpu: {}}": "signals.resource/cpu: got an empty mapping",
-    "signals: {resource/cpu: {base: lots}}": "signals.resource/cpu.base: expected a quantity such ",
-    "signals: {resource/cpu: {base: -1}}": "signals.resource/cpu.base: expected a quantity such as",
-    "signals: {resource/cpu: {base: 1E}}": "signals.resource/cpu.base: expected at most 9,007,199,",
-    "signals: {resource/cpu: {base: 2, ceiling: 1}}": "signals.resource/cpu.base: expected at most",
-    "signals: {resource/cpu: {ceiling: 0}}": "signals.resource/cpu.ceiling: expected a quantity ab",
-    "signals: {resource/cpu: {overload: que}}": "signals.resource/cpu.overload: expected one of dr",
-    "signals: {resource/cpu: {kind: backlog}}": "signals.resource/cpu.kind: expected one of divisi",
-    "signals: {external/q: {kind: divisible}}": "signals.external/q.kind: expected one of total, b",
-    "signals: {external/q: {kind: backlog, base: 3}}": "signals.external/q.base: expected no base ",
-    "signals: {external/q: {rate: 5}}": "signals.external/q.rate: expected an amount per time such",
-    "signals: {external/q: {rate: 0/s}}": "signals.external/q.rate: expected an amount per time su",
-    "signals: {external/q: {rate: x/s}}": "signals.external/q.rate: expected a quantity such as 25",
-    "pods: 3": "pods: got 3",
-    "pods: {}": "pods: got an empty mapping",
-    "pods: {initialAge: 1h}": "; did you mean initial_age?",
-    "pods: {startup: [[3s]]}": "pods.startup[0]: expected a duration such as 40s, or a mapping wit",
-    "pods: {startup: {scheduling: 3s}}": "pods.startup: expected the key starting: a duration such",
-    "pods: {surge: 25}": "pods.surge: expected a whole percentage from 0% to 1000%, such as 25%, g",
-    "pods: {unavailable: 101%}": "pods.unavailable: expected a whole percentage from 0% to 100%, s",
-    "pods: {mtbf: 5m}": "pods.mtbf: expected a duration such as 15s, 2h30m or 1d, at least 10m, or",
-    "pods: {shares: [1, 0]}": "pods.shares[1]: expected a number above 0, at most 1000, of at most",
-    "pods: {shares: [1, 2], costs: [1, 2, 3]}": "pods.costs: expected one cost for each of 2 class",
-    "pods: {serves_while_terminating: 1}": "pods.serves_while_terminating: expected true or false,",
-    "pipelines: {resorce: {lag: 1s}}": "pipelines.resorce: expected one of resource, custom, exter",
-    "pipelines: {resource: {}}": "pipelines.resource: expected a mapping with the keys interval, p",
-    "pipelines: {resource: {interval: 0s}}": "pipelines.resource.interval: expected a duration suc",
-    "pipelines: {resource: {window: 2h}}": "pipelines.resource.window: expected a duration such as",
-    "capacity: 80%": "capacity: got '80%'",
-    "capacity: 80% of limit": "capacity: got '80% of limit'",
-    "capacity: 0% of ceiling": "capacity: expected a share above 0%, at most 100%, got '0% of ceil",
-    "capacity: 0": "capacity: got 0",
-}
-
-
-@pytest.mark.parametrize("text", SENTENCES)
-def test_sentences(text: str) -> None:
-    found = refusal(parse_plant_file, text)
-    assert "file f.yaml" in found
-    assert says(found, SENTENCES[text])
-
-
-@given(st.text(max_size=60))
-def test_no_text_gives_a_traceback(text: str) -> None:
-    complaint(parse_plant_file, text)

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpabatch.errors import UsageError
+from hpabatch.inputs.document_kinds import Moment
 from hpabatch.inputs.documents import MistakesError
-from hpabatch.inputs.scenarios import SCENARIO, parse_growth, read_scenario
-from hpabatch.model.scenario import (
+from hpabatch.inputs.scenarios import (
+    SCENARIO,
     WEEK_MS,
     Growth,
     Lose,
-    Moment,
     Outage,
     Overlay,
     Repeat,
@@ -26,14 +26,13 @@ from hpabatch.model.scenario import (
     Shift,
     Spike,
     Times,
+    parse_growth,
+    read_scenario,
 )
 from tests.importers.mutations import (
-    check_mutations,
     complaint,
-    given_keys,
     keys_of,
     refusal,
-    says,
 )
 from tests.inputs.parsed import parse_scenario
 
@@ -118,76 +117,11 @@ def test_a_growth_option_is_a_scenario_of_one_step() -> None:
             parse_growth(wrong)
 
 
-def test_the_full_file_gives_every_key() -> None:
-    assert given_keys(yaml.safe_load(FULL)) >= {name for _, name in keys_of(SCENARIO)}
-
-
-def test_every_mutation_is_fine_or_refused_by_its_key() -> None:
-    full = yaml.safe_load(FULL)
-    refused = sum(check_mutations(parse_scenario, [step], set()) for step in full["steps"])
-    assert refused > 1000
-    assert check_mutations(parse_scenario, full | {"steps": [{"growth": 1}]}, set()) > 50
-
-
 @pytest.mark.parametrize("name", ["peak.yaml", "outage.yaml", "rollout.yaml"])
 def test_the_examples_are_fine(name: str) -> None:
     scenario = read_scenario(DATA / name)
     assert scenario.steps
     assert all(step.place.startswith(f"scenario {DATA / name}, line ") for step in scenario.steps)
-
-
-SENTENCES = {
-    "- growth: 1.4x": "steps[0].growth: expected a number from 0 to 1000 of at most three decimals",
-    "- growth: 1.2345": "steps[0].growth: expected at most three decimals, got 1.2345",
-    "- grwoth: 1": "; did you mean growth?",
-    "- growth: 1\n  growth: 2": "expected the key 'growth' once, got it twice",
-    "- growth: 1\n  shift: 1h": "steps[0].shift: expected one action, got growth and shift",
-    "- hpa: a/b": "steps[0]: got a step without an action",
-    "growth: 1": "expected a list of steps, each after a dash, got a mapping",
-    "5": "expected a list of steps, each after a dash, got 5",
-    "": "file f.yaml: expected one document, got 0",
-    "- growth: 1\n---\n- growth: 2": "file f.yaml: expected one document, got 2",
-    "[]": "steps: expected from 1 to 10000 items, got 0",
-    "- spike: {at: 1h, for: 20, factor: 2}": "steps[0].spike.for: expected a duration such as 15s,",
-    "- spike: {at: 1h, for: -20m, factor: 2}": "steps[0].spike.for: expected a duration such as 15",
-    "- spike: {at: 1h, for: 10ms, factor: 2}": "steps[0].spike.for: expected a duration such as 15",
-    "- spike: {at: 1h, for: 20m, factor: 2, ramp: 11m}": "steps[0].spike.ramp: expected at most ha",
-    "- spike: {at: 1h, for: 20m, factor: 2, every: 10m}": "steps[0].spike.every: expected at least",
-    "- spike: {at: 1h, for: 20m}": "steps[0].spike: expected the key factor: a number from 0 to 10",
-    "- rollout: {at: [1h, 2h], every: 1d}": "steps[0].rollout.every: expected one time in `at` wit",
-    "- rollout: -1h": "steps[0].rollout: expected a time: a duration after the run's start (2h30m)",
-    "- rollout: 2026-10-07T12:00:00": "steps[0].rollout: '2026-10-07T12:00:00' has no zone: write ",
-    "- rollout: noon": "steps[0].rollout: expected a time: a duration after the run's start (2h30m",
-    "- shift: 0s": "steps[0].shift: expected a duration such as 3h (later) or -3h (earlier), not 0",
-    "- repeat: weekly": "steps[0].repeat: expected week, day, or a duration of at least 1m such as",
-    "- repeat: 30s": "steps[0].repeat: expected week, day, or a duration of at least 1m such as 12",
-    "- set: {at: 1h}": "steps[0].set: expected minReplicas, maxReplicas or both, got neither",
-    "- set: {min_replicas: 1}": "; did you mean minReplicas?",
-    "- set: {minReplicas: 9, maxReplicas: 5}": "steps[0].set.minReplicas: expected at most maxRepl",
-    "- set: {maxReplicas: 0}": "steps[0].set.maxReplicas: expected a whole number from 1 to 100,00",
-    "- lose: {share: 30, at: 1h}": "steps[0].lose.share: expected a share above 0%, at most 100%, ",
-    "- lose: {share: 0%, at: 1h}": "steps[0].lose.share: expected a share above 0%, at most 100%, ",
-    "- lose: {share: 1.23%, at: 1h}": "steps[0].lose.share: expected at most one decimal, got '1.2",
-    "- outage: {api: metrics, at: 1h, for: 1h}": "steps[0].outage.api: expected one of resource, c",
-    "- {rollout: 1h, signals: resource/cpu}": "steps[0].signals: expected no signals with rollout;",
-    "- {growth: 1, hpa: web}": "steps[0].hpa: expected namespace/hpa or cluster/namespace/hpa, suc",
-    "- {growth: 1, hpa: 'shop/web,shop/cart'}": "steps[0].hpa: expected lower-case letters, digits",
-    "- {growth: 1, hpa: shop/Web}": "steps[0].hpa: expected lower-case letters, digits, - and . in",
-    "- growth: 1\n  hpa: */web": "(line 2, column 9); put a name that begins with * in quotes",
-    "- {growth: 1, signals: cpu}": "steps[0].signals: got 'cpu'",
-    "- {growth: 1, signals: resouce/cpu}": "; did you mean resource?",
-    "- overlay: {hpa: shop/*}": "steps[0].overlay.hpa: expected one HPA such as shop/web, got 'sho",
-    "- overlay: {hpa: a/b, history: nowhere}": "steps[0].overlay.history: expected a history, got ",
-    "- growth: {{ .Values.growth }}": "looks like an unrendered Helm template (line 1:",
-    "- growth: [": "not YAML",
-}
-
-
-@pytest.mark.parametrize("text", SENTENCES)
-def test_sentences(text: str) -> None:
-    found = refusal(parse_scenario, text)
-    assert "file f.yaml" in found
-    assert says(found, SENTENCES[text])
 
 
 def test_all_mistakes_of_a_document_come_in_one_message() -> None:
@@ -248,11 +182,6 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, content: bytes) -> None:
         read_scenario(tmp_path / "none.yaml")
     with pytest.raises(UsageError, match="cannot be read: Is a directory"):
         read_scenario(tmp_path)
-
-
-@given(st.text(max_size=60))
-def test_no_text_gives_a_traceback(text: str) -> None:
-    complaint(parse_scenario, text)
 
 
 ATOMS = st.one_of(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hpabatch.model.selection import Selector, matches, matches_any
+from hpabatch.inputs.document_kinds import Selector
+from hpabatch.model.selection import matches, matches_any
 
 
 @pytest.mark.parametrize(

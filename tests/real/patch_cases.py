@@ -1,7 +1,7 @@
 """HPAs as people write them, in every API version, and settings that are put on them.
 
 `WRITTEN` are single HPAs by name, `SETTINGS` the field values and the names of those that get them;
-`MANIFESTS` are whole files, all of which get each of `EDITS`.
+`MANIFEST` is a whole file, NAME stands for the HPA's name.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ METADATA: Json = {
 
 # ---- manifests ----------------------------------------------------------------------------------
 
-_V2BETA2_TEXT = """\
+MANIFEST = """\
 # the API's own HPA
 apiVersion: autoscaling/v2beta2
 kind: HorizontalPodAutoscaler
@@ -163,70 +163,3 @@ apiVersion: v1
 metadata: {name: NAME, namespace: shop}
 data: {a:   "1"}
 """
-_V2BETA1_TEXT = """\
-apiVersion: autoscaling/v2beta1
-kind: HorizontalPodAutoscaler
-metadata: {name: NAME, namespace: shop}
-spec:
-  scaleTargetRef:
-    apiVersion: apps/v1
-    kind: Deployment
-    name: api
-  minReplicas: 2
-  maxReplicas: 10
-  metrics:
-  - type: Resource
-    resource: {name: cpu, targetAverageUtilization: 60}
-  - type: External
-    external:
-      metricName: queue
-      targetAverageValue: 30"""
-_V1_TEXT = """\
-apiVersion: autoscaling/v1
-kind: HorizontalPodAutoscaler
-metadata:
-  name: NAME
-  namespace: shop
-  annotations:
-    owner: shop team   # ask them
-spec:
-  scaleTargetRef:
-    apiVersion: apps/v1
-    kind: Deployment
-    name: api
-  maxReplicas: 10
-"""
-_OBJECT_TEXT = json.dumps(
-    {
-        "apiVersion": "v1", "kind": "List",
-        "items": [
-            {
-                "apiVersion": "autoscaling/v2beta2", "kind": "HorizontalPodAutoscaler",
-                "metadata": {"name": "NAME", "namespace": "shop"}, "spec": spec(OBJECT_AVERAGE),
-            }
-        ],
-    },
-    indent=4,
-)  # fmt: skip
-
-_BOTH = json.dumps({"ScaleUp": _V1_UP, "ScaleDown": _V1_DOWN})
-_ANNOTATION = f"    {_BEHAVIOR}: '{_BOTH}'\n"
-
-MANIFESTS: dict[str, str] = {
-    "v2beta2": _V2BETA2_TEXT,
-    "v2": _V2BETA2_TEXT.replace("v2beta2", "v2"),
-    "v2beta1": _V2BETA1_TEXT,
-    "v1": _V1_TEXT,
-    "v1-annotated": _V1_TEXT.replace("spec:", _ANNOTATION + "spec:", 1),
-    "json": _OBJECT_TEXT,
-}
-"""Manifests by a name; NAME stands for that of the HPA."""
-
-EDITS: tuple[dict[str, str], ...] = (
-    EVERYTHING,
-    {"target": "x0.8"},
-    {"min": "+2", "max": "x2"},
-    {"scaleDown.window": "600"},
-    {"policies": "gentle"},
-    {"scaleUp.select": "Disabled"},
-)

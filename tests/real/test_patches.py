@@ -1,4 +1,4 @@
-"""Recommended patches and edited manifests, applied by kubectl 1.20.2 to a server of 1.20.2.
+"""Recommended patches, applied by kubectl 1.20.2 to a server of 1.20.2.
 
 Every HPA is put into the server as people write it, read back, and advised on as `recommend`
 does. Then the command that the patch's own comment names is typed, and the server must hold
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from hpabatch.engine.advise.facts import RecommendOptions
 from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.advise.request import JudgeRules
 from hpabatch.engine.advise.run import Recommendation, recommend
-from hpabatch.inputs.manifest_edit import edit_manifest, stored_spec
+from hpabatch.inputs.manifest_edit import stored_spec
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.encode import encode_spec
 from hpabatch.model.objects.hpa import HPASpec
@@ -34,8 +34,8 @@ from hpabatch.model.settings.setting import apply_setting, setting_of
 from hpabatch.model.versions import profile_for
 from hpabatch.report.recommend_files import recommendation_files
 from tests.real.cluster import Cluster, missing
-from tests.real.kubectl_objects import CPU, LAST_APPLIED, Json, now, spec, status
-from tests.real.patch_cases import EDITS, EVERYTHING, MANIFESTS, METADATA, SETTINGS, WRITTEN
+from tests.real.kubectl_objects import CPU, Json, now, spec, status
+from tests.real.patch_cases import EVERYTHING, MANIFEST, METADATA, SETTINGS, WRITTEN
 from tests.real.server_hpas import (
     GATES,
     NAMESPACE,
@@ -231,111 +231,11 @@ def test_a_patch_of_the_spec_as_written_makes_the_same(
     assert SETTINGS[0][0] is EVERYTHING
 
 
-# ---- manifests ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Edited:
-    """What became of manifests, by the names of their HPAs; `said` is what kubectl printed."""
-
-    texts: Mapping[str, str]
-    wanted: Mapping[str, HPASpec]
-    before: Items
-    after: Items
-    said: str
-
-
-def manifest_name(kind: str, place: int) -> str:
-    return f"manifest-{kind}.{place}"
-
-
-@pytest.fixture(scope="module")
-def edited(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Edited:
-    """Apply all manifests, edit them as `recommend --hpas` does, and apply them again."""
-    folder = tmp_path_factory.mktemp("manifests")
-    texts = {
-        manifest_name(kind, place): text.replace("NAME", manifest_name(kind, place))
-        for place in range(len(EDITS))
-        for kind, text in MANIFESTS.items()
-    }
-    apply_all(cluster, texts, folder)
-    before = items_of(cluster)
-    wanted = {n: wanted_of(EDITS[int(n.rpartition(".")[2])], spec_of(before[n])) for n in texts}
-    for name, text in texts.items():
-        today = spec_of(before[name])
-        texts[name] = edit_manifest(text, NAMESPACE, name, today, wanted[name], PROFILE)
-    said = apply_all(cluster, texts, folder)
-    return Edited(texts, wanted, before, items_of(cluster), said)
-
-
-def apply_all(cluster: Cluster, texts: Mapping[str, str], folder: Path) -> str:
-    for name, text in texts.items():
-        (folder / f"{name}.yaml").write_text(text)
-    return cluster.kubectl("apply", "-f", str(folder))
-
-
-@pytest.mark.parametrize("place", range(len(EDITS)))
-@pytest.mark.parametrize("kind", MANIFESTS)
-def test_an_edited_manifest_makes_the_recommended_spec(
-    edited: Edited, kind: str, place: int
-) -> None:
-    name = manifest_name(kind, place)
-    before, after = edited.before[name], edited.after[name]
-    assert f"horizontalpodautoscaler.autoscaling/{name} configured\n" in edited.said
-    assert after["spec"] == encode_spec(edited.wanted[name]) != before["spec"]
-    assert rest(after, LAST_APPLIED) == rest(before, LAST_APPLIED)
-
-
-def test_other_documents_of_a_manifest_are_unchanged(edited: Edited) -> None:
-    lines = [line for line in edited.said.splitlines() if line.startswith("configmap/")]
-    assert len(lines) == 2 * len(EDITS)
-    assert all(line.endswith(" unchanged") for line in lines)
-
-
-@pytest.fixture(scope="module")
-def patched_then_edited(cluster: Cluster, edited: Edited) -> dict[str, tuple[Half, Half]]:
-    """Patch HPAs and apply their edited manifests after that; return them after both."""
-    place = EDITS.index(EVERYTHING)
-    others = {f"twice-{kind}": manifest_name(kind, place) for kind in MANIFESTS}
-    first = [text.replace("NAME", f"twice-{kind}") for kind, text in MANIFESTS.items()]
-    then = [edited.texts[other].replace(other, name) for name, other in others.items()]
-    apply_text(cluster, first)
-    errors = {
-        name: patch_by_text(cluster, name, spec_of(edited.before[other]), edited.wanted[other])
-        for name, other in others.items()
-    }
-    before = items_of(cluster)
-    apply_text(cluster, then)
-    after = items_of(cluster)
-    return {
-        name.removeprefix("twice-"): (
-            Half(edited.wanted[other], before[name], errors[name]),
-            Half(edited.wanted[other], after[name]),
-        )
-        for name, other in others.items()
-    }
-
-
-def apply_text(cluster: Cluster, texts: Iterable[str]) -> None:
-    cluster.kubectl("apply", "-f", "-", stdin="\n---\n".join(texts))
-
-
-@pytest.mark.parametrize("kind", list(MANIFESTS))
-def test_an_edited_manifest_leaves_a_patched_hpa_as_it_is(
-    patched_then_edited: dict[str, tuple[Half, Half]], kind: str
-) -> None:
-    """A patch now, the manifest by the next roll-out."""
-    before, after = patched_then_edited[kind]
-    assert before.errors == ""
-    assert before.item["spec"] == encode_spec(before.wanted)
-    assert after.item["spec"] == before.item["spec"]
-
-
 # ---- files --------------------------------------------------------------------------------------
 
 
 def test_kustomize_takes_a_patch_file(cluster: Cluster, tmp_path: Path) -> None:
-    text = MANIFESTS["v2beta2"].replace("NAME", "kustomized")
+    text = MANIFEST.replace("NAME", "kustomized")
     (tmp_path / "hpa.yaml").write_text(text)
     hpa, _ = decode_hpa(next(yaml.safe_load_all(text)))
     today = stored_spec(hpa, PROFILE)

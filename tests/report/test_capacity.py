@@ -16,8 +16,8 @@ from hpabatch.engine.columns.capacity import PLAN_HPAS, PLAN_TOTALS
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.requested import Requested
 from hpabatch.engine.simulate.run import LoopOptions
+from hpabatch.inputs.prices import PriceList, Prices
 from hpabatch.jobs.parquet import EVIDENCE_KEY
-from hpabatch.model.prices import PriceList, Prices
 from hpabatch.model.quota import Limit, Quota
 from hpabatch.report.capacity import PlanReport
 from hpabatch.report.forms import frame_csv, json_text, parquet_bytes, table_text

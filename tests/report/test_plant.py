@@ -9,9 +9,8 @@ import pytest
 from hpabatch.engine.fit.fleet import Fitted, FleetFit
 from hpabatch.engine.fit.kinds import Question
 from hpabatch.engine.fit.workload import FITTED, GUESSED, NOT_IDENTIFIED, OPEN, RECORDED, Fact
-from hpabatch.inputs.plants import read_plant_file
+from hpabatch.inputs.plants import PlantOverride, read_plant_file
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, TOTAL
-from hpabatch.model.settings.overrides import PlantOverride
 from hpabatch.report.plant import plant_file, verdict_of
 
 

@@ -159,10 +159,10 @@ def run_program(
         raise _failed(f"{name}: {hide(str(said))}") from None
     with process:
         try:
-            printed, said = _output(process, name, stopped or threading.Event(), timeout_s)
+            printed, complaint = _output(process, name, stopped or threading.Event(), timeout_s)
         finally:
             _end(process)
-    _check_end(process.returncode, name, hide(said[-_MOST_STDERR:].decode("utf-8", "replace")))
+    _check_end(process.returncode, name, hide(complaint[-_MOST_STDERR:].decode("utf-8", "replace")))
     if not printed.strip():
         raise _failed(f"{name} printed nothing: run it by hand to see why")
     return printed

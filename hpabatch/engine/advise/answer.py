@@ -21,7 +21,7 @@ from hpabatch.engine.advise.objective import SATURATED
 from hpabatch.engine.advise.standing import beats, only_modelled, saving_pct, tightest
 from hpabatch.engine.advise.unit import Key, Mask
 from hpabatch.engine.sweep.result import SweepResult
-from hpabatch.model.lens import Lens, lenses_of_spec, ratio_words
+from hpabatch.inputs.lenses import Lens, lenses_of_spec, ratio_words
 from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.printable import counted
 from hpabatch.model.settings.fields import FIELDS, SPEC

@@ -24,7 +24,7 @@ from hpabatch.engine.fit.pods import STARTS, TOTALS
 from hpabatch.engine.fit.workload import OPEN
 from hpabatch.engine.simulate.result import CENSORED_PCT
 from hpabatch.engine.sweep.result import SweepResult
-from hpabatch.model.lens import Lens, lenses_of_spec, words_of
+from hpabatch.inputs.lenses import Lens, lenses_of_spec, words_of
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.defaults import default_spec
 from hpabatch.model.objects.hpa import HPASpec

@@ -41,9 +41,8 @@ from hpabatch.engine.simulate.run import (
 from hpabatch.engine.simulate.work import ceilings_told, guesses_told, key_of
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import History
-from hpabatch.inputs.scenarios import parse_growth
+from hpabatch.inputs.scenarios import Growth, SetBounds, parse_growth
 from hpabatch.model.quota import CORES, GIB, LIMIT_CORES, LIMIT_GIB, PODS, Quota, tightest
-from hpabatch.model.scenario import Growth, SetBounds
 
 Key = tuple[str, str, str]
 

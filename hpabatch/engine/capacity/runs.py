@@ -28,9 +28,9 @@ from hpabatch.engine.simulate.loop import POINTS_AT_ONCE, in_parts, run_cases
 from hpabatch.engine.simulate.measures import Bounds, measures_frame
 from hpabatch.engine.simulate.run import KEY
 from hpabatch.engine.simulate.scenario import apply
+from hpabatch.inputs.scenarios import Growth, Scenario, Step
 from hpabatch.layout.records import I64, Records
 from hpabatch.model.objects.hpa import HPASpec
-from hpabatch.model.scenario import Growth, Scenario, Step
 from hpabatch.model.versions import Profile
 from hpabatch.packing.simulation import groups_pods
 

@@ -38,8 +38,7 @@ from hpabatch.engine.replay.run import Progress
 from hpabatch.engine.shards.read import DAY_MS
 from hpabatch.engine.shards.shard import scale_columns
 from hpabatch.history.base import History
-from hpabatch.inputs.lenses import read_lens_file
-from hpabatch.model.lens import CPU, MEMORY, Lens
+from hpabatch.inputs.lenses import CPU, MEMORY, Lens, read_lens_file
 from hpabatch.model.plant import signal_name
 
 MOST_TICKS: Final = 1_500_000

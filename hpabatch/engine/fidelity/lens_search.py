@@ -20,8 +20,8 @@ from hpabatch.engine.fidelity.walk import stated_trials
 from hpabatch.engine.fleet.plan import ReplayPlan, with_lenses
 from hpabatch.engine.shards.read import ShardInput, read_shard
 from hpabatch.history.base import History
+from hpabatch.inputs.lenses import Lens
 from hpabatch.layout.records import F64
-from hpabatch.model.lens import Lens
 
 STEP_MS: Final = 15_000
 MOST_LAG_MS: Final = 120_000

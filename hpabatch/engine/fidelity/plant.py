@@ -26,8 +26,8 @@ from hpabatch.engine.fit.run import Fit
 from hpabatch.engine.fit.series import cells_of, spacing_ms, window_ms
 from hpabatch.engine.fit.stats import F64, Mask
 from hpabatch.engine.fit.usage import SETTLE_MS, Usage
+from hpabatch.inputs.plants import PlantOverride
 from hpabatch.model.plant import AGE, PER_POD, TOTAL, Signal, signal_name
-from hpabatch.model.settings.overrides import PlantOverride
 
 _TIME: Final = pl.Datetime("ms", "UTC")
 

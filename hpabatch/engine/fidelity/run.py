@@ -41,8 +41,8 @@ from hpabatch.engine.replay.summary import KEY
 from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.engine.simulate.work import key_of
 from hpabatch.history.reader import History
+from hpabatch.inputs.plants import PlantOverride
 from hpabatch.model.plant import DIVISIBLE, signal_name
-from hpabatch.model.settings.overrides import PlantOverride
 
 CONTROLLER_COLUMNS: Final = (
     "unscored", "recorded_events", "agreement_share", "within_1_share", "mae", "constant_skill",

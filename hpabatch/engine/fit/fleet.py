@@ -14,7 +14,7 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, See, Select, as_recorded, plan_replay
 from hpabatch.errors import RefusedError
 from hpabatch.history.reader import History
-from hpabatch.model.settings.overrides import PlantOverride
+from hpabatch.inputs.plants import PlantOverride
 
 
 @dataclass(frozen=True, slots=True)

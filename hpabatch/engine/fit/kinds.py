@@ -21,8 +21,8 @@ from hpabatch.engine.fit.stats import F64, Interval, past_means
 from hpabatch.engine.fit.usage import SignalUsage, Usage
 from hpabatch.engine.fit.workload import ASSUMED, FITTED, GIVEN, GUESSED, NOT_IDENTIFIED, Fact
 from hpabatch.engine.fleet.candidates import UNKNOWN_DRIVER
+from hpabatch.inputs.plants import SignalOverride
 from hpabatch.model.plant import AGE, BACKLOG, DIVISIBLE, PER_POD, TOTAL, signal_name
-from hpabatch.model.settings.overrides import SignalOverride
 from hpabatch.model.settings.setting import DEFAULT_FLAGS
 
 OF_PODS: Final = (DIVISIBLE, PER_POD, AGE)

@@ -12,7 +12,7 @@ from hpabatch.engine.fit.measured import SignalFit
 from hpabatch.engine.fit.pipeline import Recording, api_of
 from hpabatch.engine.fit.usage import Usage
 from hpabatch.engine.fit.workload import FITTED, GIVEN, NOT_IDENTIFIED, Fact
-from hpabatch.model.lens import Lens, lens_of_metric
+from hpabatch.inputs.lenses import Lens, lens_of_metric
 from hpabatch.model.plant import EXTERNAL, Pipeline
 
 

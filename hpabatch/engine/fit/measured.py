@@ -14,9 +14,9 @@ from hpabatch.engine.fit.series import MINUTE_MS, Cells, Series, minute_means, s
 from hpabatch.engine.fit.stats import F64, Mask
 from hpabatch.engine.fit.usage import SignalUsage, Usage
 from hpabatch.engine.fit.workload import FITTED, GIVEN, NOT_IDENTIFIED, OPEN, RECORDED, Fact
+from hpabatch.inputs.plants import SignalOverride
 from hpabatch.layout.records import I64
 from hpabatch.model.plant import BACKLOG, CEILINGS_PCT, PER_POD, Signal
-from hpabatch.model.settings.overrides import SignalOverride
 
 SUSTAINED_QUANTILE: Final = 0.999
 AT_CEILING: Final = 0.95

@@ -13,16 +13,16 @@ from hpabatch.engine.fit.workload import GIVEN, NOT_IDENTIFIED, Fact
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.selectors import check_signals, entries_of, with_others
 from hpabatch.errors import RefusedError
-from hpabatch.inputs.plants import read_plant_file
-from hpabatch.model.plant import BACKLOG, DIVISIBLE, Pipeline, Plant, Pods, Signal
-from hpabatch.model.selection import matches
-from hpabatch.model.settings.overrides import (
+from hpabatch.inputs.plants import (
     CapacityShare,
     PipelineOverride,
     PlantOverride,
     PodsOverride,
     SignalOverride,
+    read_plant_file,
 )
+from hpabatch.model.plant import BACKLOG, DIVISIBLE, Pipeline, Plant, Pods, Signal
+from hpabatch.model.selection import matches
 
 MAX_FAILURES: Final = 100_000
 """Of one workload in one run; each takes some 40 µs to draw."""

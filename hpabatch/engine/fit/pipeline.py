@@ -15,8 +15,8 @@ from hpabatch.engine.fit.workload import ASSUMED, FITTED, GIVEN, RECORDED, Fact
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.plan import ReplayPlan
+from hpabatch.inputs.lenses import Lens
 from hpabatch.layout.records import I64
-from hpabatch.model.lens import Lens
 from hpabatch.model.plant import CUSTOM, EXTERNAL, RESOURCE, Pipeline
 
 IN_STEP: Final = 0.7

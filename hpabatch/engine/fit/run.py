@@ -35,9 +35,9 @@ from hpabatch.engine.fit.workload import (
 )
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.plan import ReplayPlan, as_used
+from hpabatch.inputs.plants import PlantOverride
 from hpabatch.layout.records import I64
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, SCALE_ONE, Plant, signal_name
-from hpabatch.model.settings.overrides import PlantOverride
 from hpabatch.packing.workloads import primary_signal
 
 CAPACITY_SHARE: Final = 0.8

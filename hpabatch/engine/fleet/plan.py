@@ -48,8 +48,8 @@ from hpabatch.history.base import Wanted
 from hpabatch.history.polars_errors import BROKEN
 from hpabatch.history.provenance import guesses_told
 from hpabatch.history.reader import History
+from hpabatch.inputs.lenses import Lens, ratios_words, words_of
 from hpabatch.layout.records import I64
-from hpabatch.model.lens import Lens, ratios_words, words_of
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.versions import Profile
 

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from hpabatch.engine.fleet.candidates import Candidate, candidate_frame
 from hpabatch.errors import UsageError
 from hpabatch.history.expressions.conditions import condition_on, is_true, quoted
-from hpabatch.model.lens import Lens
+from hpabatch.inputs.document_kinds import Selector
+from hpabatch.inputs.lenses import Lens
 from hpabatch.model.plant import signal_name
 from hpabatch.model.printable import counted
-from hpabatch.model.selection import Selector, matches
+from hpabatch.model.selection import matches
 
 # What any workload may have, whatever its HPA measures.
 _USUAL_SIGNALS = ("resource/cpu", "resource/memory")

@@ -9,7 +9,7 @@ import polars as pl
 
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import History
-from hpabatch.inputs.fields import quantity_milli
+from hpabatch.inputs.document_kinds import quantity_milli
 from hpabatch.model.suggestions import did_you_mean
 
 _COLUMNS: Final = {"cpu": "cpu_milli", "memory": "memory_milli"}

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from hpabatch.engine.fleet.frames import integers, milliseconds
 from hpabatch.history.checks import run_starts
+from hpabatch.inputs.lenses import CPU, MEMORY, USAGE, Lens, lens_of
 from hpabatch.layout.records import I64
-from hpabatch.model.lens import CPU, MEMORY, USAGE, Lens, lens_of
 
 _RECORDED: Final = "recorded_ms"
 _SIGNALS: Final = {"cpu_milli": CPU, "memory_bytes": MEMORY}

@@ -10,10 +10,9 @@ from hpabatch.engine.simulate.request import Prices, VariedWork, Work
 from hpabatch.engine.simulate.run import LoopOptions
 from hpabatch.inputs.documents import digests_of
 from hpabatch.inputs.lenses import read_lens_file
-from hpabatch.inputs.prices import read_price_file
+from hpabatch.inputs.prices import PriceList, read_price_file
 from hpabatch.inputs.scenarios import grown_scenario
 from hpabatch.model.objects.hpa import HPA
-from hpabatch.model.prices import PriceList
 
 
 def read_prices(request: Prices) -> PriceList | None:

@@ -13,8 +13,8 @@ from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import SimulationResult, elastic_speedup, simulate
 from hpabatch.engine.simulate.recorded import Span, with_recorded
 from hpabatch.engine.simulate.run import KEY, NOISY, RECORDED, Loop, LoopOptions, Progress, silent
+from hpabatch.inputs.prices import PriceList
 from hpabatch.model.objects.hpa import MetricSpec
-from hpabatch.model.prices import PriceList
 
 OUTSIDE_PCT: Final = 10.0
 """Above this share of steps outside the recorded range per pod, a result gives no advice."""

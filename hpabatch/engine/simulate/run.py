@@ -50,11 +50,11 @@ from hpabatch.engine.simulate.work import (
 )
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import History
+from hpabatch.inputs.plants import PlantOverride
+from hpabatch.inputs.prices import PriceList
+from hpabatch.inputs.scenarios import Repeat, Scenario
 from hpabatch.layout.records import I64
 from hpabatch.model.objects.hpa import HPA
-from hpabatch.model.prices import PriceList
-from hpabatch.model.scenario import Repeat, Scenario
-from hpabatch.model.settings.overrides import PlantOverride
 
 RECORDED: Final = "recorded"
 PROPOSED: Final = "proposed"

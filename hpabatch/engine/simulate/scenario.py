@@ -17,6 +17,22 @@ from hpabatch.engine.fleet.selectors import check_signals, entries_of
 from hpabatch.engine.simulate import scenario_work
 from hpabatch.engine.simulate.scenario_work import PIECE_MS, Run, Work, recorded
 from hpabatch.errors import RefusedError, UsageError
+from hpabatch.inputs.document_kinds import Moment
+from hpabatch.inputs.scenarios import (
+    Action,
+    Growth,
+    Lose,
+    Outage,
+    Overlay,
+    Repeat,
+    Rollout,
+    Scale,
+    Scenario,
+    SetBounds,
+    Shift,
+    Spike,
+    Step,
+)
 from hpabatch.model.objects.hpa import HPA, HPASpec
 from hpabatch.model.objects.validate import validate_hpa
 from hpabatch.model.plant import (
@@ -28,22 +44,6 @@ from hpabatch.model.plant import (
     Event,
     Pipeline,
     Plant,
-)
-from hpabatch.model.scenario import (
-    Action,
-    Growth,
-    Lose,
-    Moment,
-    Outage,
-    Overlay,
-    Repeat,
-    Rollout,
-    Scale,
-    Scenario,
-    SetBounds,
-    Shift,
-    Spike,
-    Step,
 )
 from hpabatch.model.selection import matches_any
 from hpabatch.model.times import show_instant

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 
 from hpabatch.errors import RefusedError
+from hpabatch.inputs.scenarios import START, Growth, Overlay, Repeat, Shift, Spike, Step
 from hpabatch.layout.records import I64
-from hpabatch.model.scenario import START, Growth, Overlay, Repeat, Shift, Spike, Step
 from hpabatch.model.times import show_duration, show_instant
 
 PIECE_MS: Final = 15_000

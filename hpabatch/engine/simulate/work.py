@@ -24,13 +24,13 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, plan_replay
 from hpabatch.errors import RefusedError
 from hpabatch.history.reader import open_history
+from hpabatch.inputs.lenses import ratios_words
+from hpabatch.inputs.plants import PlantOverride
+from hpabatch.inputs.scenarios import Overlay
 from hpabatch.layout.records import I64
-from hpabatch.model.lens import ratios_words
 from hpabatch.model.plant import AGE, CEILINGS_PCT, DIVISIBLE, PER_POD, Plant, signal_name
 from hpabatch.model.printable import counted
-from hpabatch.model.scenario import Overlay
 from hpabatch.model.selection import matches
-from hpabatch.model.settings.overrides import PlantOverride
 from hpabatch.packing.workloads import primary_signal
 
 Target = tuple[str, str, str, str]

@@ -21,10 +21,10 @@ from hpabatch.engine.simulate.work import key_of
 from hpabatch.errors import RefusedError
 from hpabatch.inputs.grid import Grid
 from hpabatch.inputs.grid_check import Checked
+from hpabatch.inputs.scenarios import Scenario
 from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.plant import signal_name
 from hpabatch.model.printable import counted
-from hpabatch.model.scenario import Scenario
 from hpabatch.model.settings.policy_sets import PolicySet
 from hpabatch.model.settings.setting import (
     TODAY,

@@ -11,9 +11,10 @@ from hpabatch.engine.fleet.labels import label_map
 from hpabatch.errors import UsageError
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import MapOf
+from hpabatch.inputs.document_kinds import Selector
 from hpabatch.inputs.documents import Place, read_document
 from hpabatch.model.printable import counted
-from hpabatch.model.selection import Selector, matches
+from hpabatch.model.selection import matches
 from hpabatch.model.selectors import parse_selector
 from hpabatch.model.suggestions import did_you_mean
 

@@ -1,11 +1,14 @@
-"""Decoder of map files: a strict reader that notes everything that the map leaves open."""
+"""Reader of map files; what the map leaves open is named in `TableMap.assumed`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, Final
 
-from hpabatch.history.provenance import HPAS, REQUESTS
+from hpabatch.history.provenance import HPAS as HPAS_SUBJECT
+from hpabatch.history.provenance import REQUESTS
 from hpabatch.importers.common.units import (
     CPU_COUNTER,
     CPU_MILLI,
@@ -15,10 +18,9 @@ from hpabatch.importers.common.units import (
     QUANTITY,
     Rounding,
 )
-from hpabatch.importers.table.hpas import decode_hpas
+from hpabatch.importers.table.hpas import HPAS, HpaMap, hpa_map
 from hpabatch.importers.table.map import (
     MAX_REPLICAS,
-    SEPARATORS,
     Format,
     Level,
     Lives,
@@ -26,26 +28,33 @@ from hpabatch.importers.table.map import (
     TableMap,
 )
 from hpabatch.importers.table.objects import Beside
-from hpabatch.importers.table.unpivot import decode_pivot, decode_unpivot
-from hpabatch.importers.table.values import (
-    Amount,
-    Source,
-    check_expression,
-    decode_amount,
-    decode_source,
-    decode_time,
-)
+from hpabatch.importers.table.unpivot import Pivot, Unpivot
+from hpabatch.importers.table.values import EXPRESSION, Amount, Amounts, Source, Sources, Times
 from hpabatch.inputs import document_kinds as kinds
-from hpabatch.inputs.document_keys import ListOf, Scalar
-from hpabatch.inputs.documents import Mistakes, read_document, show
-from hpabatch.inputs.fields import Fields
+from hpabatch.inputs.document_keys import Key, Kind, ListOf, MapOf, Record, keys_of, never
+from hpabatch.inputs.documents import Mistakes, Place, read_document, show
 
-_TEXTS = ("pod", "uid", "container", "namespace", "workload", "cluster", "kind")
-_DEFAULT_TEXTS = {"container": "app", "namespace": "default", "cluster": "default",
-                  "kind": "Deployment"}  # fmt: skip
-_POD_ONLY = ("pod", "uid")
-_KEYS = ("columns", "window", "limits", "requests", "lives", "scales", "hpas", "where", "format",
-         "rounding", "partial", "unpivot", "pivot", "guessed")  # fmt: skip
+_TEXTS: Final = ("pod", "uid", "container", "namespace", "workload", "cluster", "kind")
+_DEFAULT_TEXTS: Final = {"container": "app", "namespace": "default", "cluster": "default",
+                         "kind": "Deployment"}  # fmt: skip
+_SUBJECTS: Final = {"requests": REQUESTS, "hpas": HPAS_SUBJECT}
+_SUM: Final = ("mean", "sum", "max")
+_FRACTIONS: Final = {
+    "cpu": ("a millicore", "up"),
+    "memory": ("a byte", "up"),
+    "metrics": ("a thousandth of a metric", "down"),
+    "replicas": ("", ""),
+}
+_READY_AFTER: Final = (
+    "pods are Ready once they use what older ones do; where that does not tell, they are Ready at "
+    "once (no lives.ready_after)"
+)
+_WINDOW: Final = Sources(units=DURATION_MS)
+_RESOURCES: Final = {
+    "cpu": {**CPU_MILLI, QUANTITY: 1.0},
+    # Amounts are thousandths: of a core, or of a byte.
+    "memory": {name: factor * 1e3 for name, factor in (*MEMORY_BYTES.items(), (QUANTITY, 1e-3))},
+}
 
 
 def read_map(
@@ -58,91 +67,186 @@ def read_map(
     Raises:
         UsageError: it cannot be read; all mistakes in it with their lines and keys.
     """
-    mistakes = Mistakes()
-    top = Fields(read_document(path, "map"), mistakes)
-    found = _Decoder(top, Path(path), beside).decode(start_ms)
-    mistakes.refuse()
-    return found
+    place = read_document(path, "map")
+    level = _level(place)
+    given = _map(level, beside is not None, start_ms).read(place)
+    return _Decoder(place, level, beside, given).decode(Path(path))
+
+
+def _level(place: Place) -> Level:
+    """Return the level, which decides what the other keys may be."""
+    kind = kinds.choice({item.value: item for item in Level})
+    names = _map(Level.pod, beside=False, start_ms=None).names
+    if not isinstance(place.value, Mapping):
+        place.expected("a mapping")
+    there = place.at("level")
+    if there.value is None:
+        mistakes = Mistakes()
+        mistakes.add(*place.unknown_keys(names))
+        mistakes.refuse()  # a misspelled `level` is told as such
+        there.expected("pod (a row per pod) or workload (a row per workload)")
+    level: Level = kind.read(there)
+    return level
+
+
+def _map(level: Level, beside: bool, start_ms: int | None) -> Record:
+    sections = (
+        Key("level", kinds.text(), field="level"),
+        Key("columns", _columns(level, beside, start_ms), field="columns", required=True),
+        Key("window", kinds.duration(), field="window"),
+        *(
+            Key(name, _keys((resource, Amounts(units, share=name == "requests"))
+                            for resource, units in _RESOURCES.items()), field=name)
+            for name in ("limits", "requests")
+        ),
+        Key("lives", _lives(level), field="lives"),
+        Key("scales", _SCALES, field="scales"),
+        Key("hpas", HPAS, field="hpas"),
+        Key("where", EXPRESSION, field="where"),
+        Key("format", Record(Format, nulls=True), field="format"),
+        Key("rounding", _ROUNDING, field="rounding"),
+        Key("partial", kinds.YES_NO, field="partial"),
+        Key("unpivot", Record(Unpivot, nulls=True), field="unpivot"),
+        Key("pivot", Record(Pivot, nulls=True), field="pivot"),
+        Key("guessed", ListOf(kinds.choice(_SUBJECTS), "a list of requests and hpas", least=0),
+            field="guessed"),
+    )  # fmt: skip
+    return Record(dict, more=sections, nulls=True)
+
+
+def _keys(pairs: Iterable[tuple[str, Kind]], *required: str) -> Record:
+    more = (Key(name, kind, field=name, required=name in required) for name, kind in pairs)
+    return Record(dict, more=tuple(more), nulls=True)
+
+
+_SCALES: Final = _keys([
+    ("from", kinds.word("replicas", "pods", "most_common")),
+    ("replicas", kinds.whole(0, MAX_REPLICAS)),
+    ("at_least", kinds.whole(0, MAX_REPLICAS)),
+])  # fmt: skip
+_ROUNDING: Final = _keys(
+    (name, kinds.choice({item.value: item for item in Rounding})) for name in _FRACTIONS
+)
+
+
+def _lives(level: Level) -> Record:
+    return Record(dict, more=tuple(keys_of(Lives)), nulls=True, without=(
+        ("grace",) if level is Level.pod else ("before", "gap")
+    ))  # fmt: skip
+
+
+class _Columns:
+    """The kind of `columns`; a map without them is told what is wanted at least."""
+
+    wants = "a mapping of at least time, namespace, workload and cpu"
+
+    def __init__(self, record: Record) -> None:
+        self.read = record.read
+
+
+def _columns(level: Level, beside: bool, start_ms: int | None) -> _Columns:
+    of = _SUM if level is Level.workload else ()
+    cpu = {**CPU_MILLI, QUANTITY: 1e3}
+    if level is Level.pod:  # a counter is one container's, so its rate is, too
+        cpu = {**CPU_MILLI, CPU_COUNTER: 1e3, QUANTITY: 1e3}
+    metric = Sources(units={**METRIC_MILLI, QUANTITY: 1e3}, of=of, metric=True)
+    needed = ["time", "workload"]
+    if level is Level.pod:
+        needed = ["time", "pod"] if beside else ["time", "workload", "pod"]
+    else:
+        needed.append("replicas")
+    told = " (or --objects FILE, which says whose pod it is)" if level is Level.pod else ""
+    wants = {
+        "workload": f"the column with the name of the workload{told}",
+        "pod": "the column with the name of the pod",
+        "replicas": "the column with the number of pods",
+    }
+    sources: dict[str, Kind] = {
+        name: Sources(wants.get(name, _WINDOW.wants)) for name in (*_TEXTS, "replicas", "ready")
+    }
+    if level is Level.workload:
+        sources["ready"] = never("no ready with level workload", "say lives.ready_after")
+        for name in ("pod", "uid"):
+            sources[name] = never(f"no {name} with level workload", "drop it")
+    pairs: dict[str, Kind] = {
+        "time": Times(start_ms),
+        **sources,
+        "cpu": Sources(units=cpu, of=of),
+        "memory": Sources(units={**MEMORY_BYTES, QUANTITY: 1.0}, of=of),
+        "metrics": MapOf(metric, "a mapping of metrics", may_be_empty=True),
+        "window": _WINDOW,
+    }
+    return _Columns(_keys(pairs.items(), *needed))
 
 
 class _Decoder:
-    """Decodes one map; `assumed` collects what it leaves open."""
+    """Checks what the keys of a map say together; `assumed` collects what they leave open."""
 
-    def __init__(self, top: Fields, path: Path, beside: Beside | None) -> None:
-        self.top = top
-        self.beside = beside
-        self.path = path
+    def __init__(
+        self, place: Place, level: Level, beside: Beside | None, given: Mapping[str, Any]
+    ) -> None:
+        self.place, self.level, self.beside, self.given = place, level, beside, given
+        self.columns: Mapping[str, Any] = given["columns"]
+        self.mistakes = Mistakes()
         self.assumed: list[str] = []
-        names = [item.value for item in Level]
-        top.missing("level", "pod (a row per pod) or workload (a row per workload)")
-        level = top.one_of("level", names)
-        if not level:
-            top.get_all(_KEYS)
-            top.close()  # a misspelled `level` is told as such
-            top.mistakes.refuse()  # the level decides what the other keys may be
-        self.level = Level(level)
 
-    def decode(self, start_ms: int | None) -> TableMap:
-        top = self.top
-        top.missing("columns", "a mapping of at least time, namespace, workload and cpu")
-        columns = top.child("columns") or self._empty("columns")
-        time = decode_time(columns, start_ms)
-        texts = self._texts(columns)
-        cpu = self._usage(columns, "cpu", self._cpu_units(), "cores")
-        memory = self._usage(columns, "memory", MEMORY_BYTES, "bytes")
-        metrics = self._metrics(columns)
-        if not any(name in columns for name in ("cpu", "memory", "metrics")):
-            columns.missing("cpu", "cpu, memory or metrics")
-        replicas = self._replicas(columns)
-        ready = decode_source(columns, "ready") if self.level is Level.pod else None
-        if self.level is Level.workload and columns.get("ready") is not None:
-            fix = "say lives.ready_after"
-            columns.mistake("ready", "expected no ready with level workload", fix)
-        window, window_ms = self._window(columns)
-        columns.close()
-        requests, limits = self._resources()
-        found = TableMap(
-            path=self.path,
+    def decode(self, path: Path) -> TableMap:
+        columns, given = self.columns, self.given
+        texts = self._texts()
+        cpu, memory = self._usage("cpu", "cores"), self._usage("memory", "bytes")
+        metrics = {name: self._in_units(f"metrics.{name}", source, "one", METRIC_MILLI)
+                   for name, source in columns.get("metrics", ())}  # fmt: skip
+        if not columns.keys() & {"cpu", "memory", "metrics"}:
+            self._wrong("columns.cpu", "expected cpu, memory or metrics, got nothing")
+        replicas = self._replicas()
+        self._check_window()
+        limits, requests = dict(given.get("limits", {})), dict(given.get("requests", {}))
+        self._complete(limits, requests)
+        lives, scales = self._lives(), self._scales()
+        hpas = self._hpas()
+        if "pivot" in given and "unpivot" in given:
+            self._wrong("pivot", "expected one of pivot and unpivot, got both")
+        rounding = self._rounding()
+        self.mistakes.refuse()
+        return TableMap(
+            path=path,
             level=self.level,
-            time=time,
+            time=columns["time"],
             texts=texts,
             cpu=cpu,
             memory=memory,
             metrics=metrics,
             replicas=replicas,
-            ready=ready,
-            window=window,
-            window_ms=window_ms,
+            ready=columns.get("ready"),
+            window=columns.get("window"),
+            window_ms=given.get("window"),
             requests=requests,
             limits=limits,
-            lives=self._lives("ready" in columns),
-            scales=self._scales("replicas" in columns),
-            hpas=decode_hpas(top, self.assumed, known=self.beside is not None),
-            where=self._where(),
-            unpivot=decode_unpivot(top),
-            pivot=decode_pivot(top),
-            format=self._format(),
-            rounding=self._rounding(columns, bool(metrics)),
+            lives=lives,
+            scales=scales,
+            hpas=hpas,
+            where=given.get("where"),
+            unpivot=given.get("unpivot"),
+            pivot=given.get("pivot"),
+            format=given.get("format", Format()),
+            rounding=rounding,
             assumed=tuple(self.assumed),
-            partial=bool(top.read("partial", kinds.YES_NO)),
-            guessed=self._guessed(),
+            partial=given.get("partial", False),
+            guessed=tuple(s for s in _SUBJECTS.values() if s in given.get("guessed", ())),
             beside=self.beside,
         )
-        top.close()
-        return found
 
-    def _empty(self, key: str) -> Fields:
-        """Return a mapping in the place of one that is absent."""
-        return Fields(self.top.here.within(key, {}), Mistakes())
+    def _wrong(self, path: str, problem: str, fix: str = "") -> None:
+        """Note a mistake at a key, whether it is there or not."""
+        place = self.place
+        for name in path.split("."):
+            place = place.at(name)
+        self.mistakes.add(place.problem(problem, fix))
 
-    def _texts(self, columns: Fields) -> dict[str, Source]:
+    def _texts(self) -> dict[str, Source]:
         texts: dict[str, Source] = {}
         for name in _TEXTS:
-            if name in _POD_ONLY and self.level is Level.workload:
-                if columns.get(name) is not None:
-                    columns.mistake(name, f"expected no {name} with level workload", "drop it")
-                continue
-            source = decode_source(columns, name)
+            source = self.columns.get(name)
             left_out = self.beside is not None and name in ("kind", "container")
             if source is None and name in _DEFAULT_TEXTS and not left_out:
                 value = _DEFAULT_TEXTS[name]
@@ -152,92 +256,42 @@ class _Decoder:
                 texts[name] = source
         container = texts.get("container")
         if self.level is Level.workload and container is not None and container.value is None:
-            columns.mistake("container", "expected one container per pod", "say a value")
-        for name in ("workload", "pod"):
-            if name == "workload" and self.level is Level.pod and self.beside is not None:
-                continue
-            if name == "workload" or self.level is Level.pod:
-                or_objects = name == "workload" and self.level is Level.pod
-                told = " (or --objects FILE, which says whose pod it is)" if or_objects else ""
-                columns.missing(name, f"the column with the name of the {name}{told}")
+            self._wrong("columns.container", "expected one container per pod", "say a value")
         return texts
 
-    def _usage(
-        self, columns: Fields, name: str, units: Mapping[str, float], default: str
-    ) -> Source | None:
-        source = decode_source(columns, name, (*units, QUANTITY), statistic=self._statistics())
-        if source is None or source.value is not None:
+    def _usage(self, name: str, default: str) -> Source | None:
+        source, units = self.columns.get(name), CPU_MILLI if name == "cpu" else MEMORY_BYTES
+        return None if source is None else self._in_units(name, source, default, units)
+
+    def _in_units(
+        self, name: str, source: Source, default: str, units: Mapping[str, float]
+    ) -> Source:
+        if source.value is not None or source.unit:
             return source
-        if not source.unit:
-            self.assumed.append(f"columns.{name} is in {default} (no unit)")
-            source = source.with_unit(default)
-        return source.with_factor(units.get(source.unit, 1e3 if name == "cpu" else 1.0))
+        told = "counts whole units" if default == "one" else f"is in {default}"
+        self.assumed.append(f"columns.{name} {told} (no unit)")
+        return replace(source, unit=default, factor=units[default])
 
-    def _cpu_units(self) -> Mapping[str, float]:
-        """Return the units of usage; a counter is one container's, so its rate is, too."""
-        return {**CPU_MILLI, CPU_COUNTER: 1e3} if self.level is Level.pod else CPU_MILLI
-
-    def _statistics(self) -> tuple[str, ...]:
-        return ("mean", "sum", "max") if self.level is Level.workload else ()
-
-    def _metrics(self, columns: Fields) -> dict[str, Source]:
-        section = columns.child("metrics")
-        found: dict[str, Source] = {}
-        if section is None:
-            return found
-        for name in section.members():
-            section.missing(name, "a column, or a mapping with column, sql or value")
-            source = decode_source(
-                section,
-                name,
-                (*METRIC_MILLI, QUANTITY),
-                statistic=self._statistics(),
-                metric=True,
-            )
-            if source is None:
-                continue
-            if source.value is None and not source.unit:
-                self.assumed.append(f"columns.metrics.{name} counts whole units (no unit)")
-                source = source.with_unit("one")
-            found[name] = source.with_factor(METRIC_MILLI.get(source.unit, 1e3))
-        return found
-
-    def _replicas(self, columns: Fields) -> Source | None:
-        source = decode_source(columns, "replicas")
-        if self.level is Level.workload:
-            columns.missing("replicas", "the column with the number of pods")
-        if source is not None and source.value is not None:
-            value = source.value
-            if not isinstance(value, int) or not 0 <= value <= MAX_REPLICAS:
-                columns.mistake("replicas", f"expected a whole number of pods, got {show(value)}")
+    def _replicas(self) -> Source | None:
+        source: Source | None = self.columns.get("replicas")
+        value = None if source is None else source.value
+        if value is not None and not (isinstance(value, int) and 0 <= value <= MAX_REPLICAS):
+            wanted = f"expected a whole number of pods, got {show(value)}"
+            self._wrong("columns.replicas", wanted)
         return source
 
-    def _window(self, columns: Fields) -> tuple[Source | None, int | None]:
-        source = decode_source(columns, "window", DURATION_MS)
+    def _check_window(self) -> None:
+        source, constant = self.columns.get("window"), self.given.get("window")
         if source is not None and source.value is None and not source.unit:
-            columns.mistake("window", f"expected a unit, one of {', '.join(DURATION_MS)}, got none")
-        constant: int | None = self.top.read("window", kinds.duration())
+            units = ", ".join(DURATION_MS)
+            self._wrong("columns.window", f"expected a unit, one of {units}, got none")
         if source is not None and constant is not None:
-            self.top.mistake("window", "expected one window, got columns.window too", "keep one")
+            self._wrong("window", "expected one window, got columns.window too", "keep one")
         if source is None and constant is None:
             self.assumed.append("samples have no window, which counts as 0s (no `window`)")
-        if source is not None:
-            source = source.with_factor(DURATION_MS.get(source.unit, 1.0))
-        return source, constant
 
-    def _resources(self) -> tuple[dict[str, Amount], dict[str, Amount]]:
-        found: list[dict[str, Amount]] = []
-        for name in ("limits", "requests"):
-            section = self.top.child(name)
-            amounts: dict[str, Amount] = {}
-            if section is not None:
-                for resource, units in (("cpu", CPU_MILLI), ("memory", MEMORY_BYTES)):
-                    amount = decode_amount(section, resource, units, share=name == "requests")
-                    if amount is not None:
-                        amounts[resource] = amount
-                section.close()
-            found.append(amounts)
-        limits, requests = found
+    def _complete(self, limits: Mapping[str, Amount], requests: dict[str, Amount]) -> None:
+        """Add requests that are the limits."""
         for resource in limits:
             if resource not in requests:
                 other = "" if self.beside is None else " where the objects have none"
@@ -247,142 +301,72 @@ class _Decoder:
                 requests[resource] = Amount(share=1.0)
         for resource, amount in requests.items():
             if amount.share is not None and resource not in limits:
-                place = self.top.at("requests").members()[resource]
-                self.top.mistakes.add(
-                    place.problem(f"expected limits.{resource} for of_limit, got no such limit")
-                )
+                wanted = f"expected limits.{resource} for of_limit, got no such limit"
+                self._wrong(f"requests.{resource}", wanted)
         if "cpu" not in requests and self.beside is None:
             self.assumed.append("containers have no cpu request (no requests.cpu or limits.cpu)")
-        return requests, limits
 
-    def _lives(self, has_ready: bool) -> Lives:
-        section = self.top.child("lives") or self._empty("lives")
-        names = ["ready_after", "keep", "edge", "ran_before"]
-        names += ["before", "gap"] if self.level is Level.pod else ["grace"]
-        if has_ready:
-            names.remove("ready_after")
-            if section.get("ready_after") is not None:
-                section.mistake("ready_after", "expected one of it and columns.ready", "keep one")
+    def _lives(self) -> Lives:
+        said = dict(self.given.get("lives", {}))
+        if "ready" in self.columns:
+            if "ready_after_ms" in said:
+                self._wrong("lives.ready_after", "expected one of it and columns.ready", "keep one")
+            said["ready_after_ms"] = None
         default = Lives(ready_after_ms=10_000 if self.level is Level.workload else None)
-        values: dict[str, int] = {}
-        for name in names:
-            if name == "gap" and section.get("gap") == "never":
+        for item in _lives(self.level).keys:
+            if item.field in said:
                 continue
-            value = section.read(name, kinds.duration())
+            value: int | None = getattr(default, item.field)
             if value is not None:
-                values[name] = value
-            elif name == "ready_after" and self.level is Level.pod:
+                self.assumed.append(f"lives.{item.name} {value // 1000}s ({item.meaning})")
+            elif item.name == "ready_after":
                 self.assumed.append(_READY_AFTER)
-            elif name != "gap":
-                ms = getattr(default, f"{name}_ms")
-                values[name] = ms
-                self.assumed.append(f"lives.{name} {ms // 1000}s ({_LIVES[name]})")
             else:
                 self.assumed.append("no silence ends a pod's life (no lives.gap)")
-        section.close()
-        return Lives(**{f"{name}_ms": value for name, value in values.items()})
+        return replace(default, **said)
 
-    def _scales(self, has_replicas: bool) -> Scales:
-        section = self.top.child("scales") or self._empty("scales")
-        allowed = ["replicas"] if has_replicas else []
+    def _scales(self) -> Scales:
+        said = self.given.get("scales", {})
+        allowed = ["replicas"] if "replicas" in self.columns else []
         if self.level is Level.pod:
             allowed += ["pods", "most_common"]
-        origin = section.one_of("from", allowed)
-        size = section.whole("replicas", 0, MAX_REPLICAS) if self.level is Level.pod else None
-        if size is not None and "from" in section:
-            section.mistake("replicas", "expected one of `replicas` and `from`, got both")
+        elif "replicas" in said:
+            self._wrong("scales.replicas", "expected no replicas with level workload", "drop it")
+        origin, size = said.get("from"), said.get("replicas")
+        if origin is not None and origin not in allowed:
+            self._wrong("scales.from", f"expected one of {', '.join(allowed)}, got {origin!r}")
+        if origin is not None and size is not None:
+            wanted = "expected one of `replicas` and `from`, got both"
+            self._wrong("scales.replicas", wanted)
         if size is not None:
             origin = "constant"
-        if not origin:
+        if origin is None:
             origin = allowed[0] if allowed else "replicas"
             told = "the replicas column" if origin == "replicas" else "the number of pods alive"
             self.assumed.append(f"recorded sizes are {told} (no scales.from)")
-        at_least = section.whole("at_least", 0, MAX_REPLICAS)
+        at_least = said.get("at_least")
         if at_least is None:
-            at_least = 1 if origin == "pods" else 0
+            at_least = int(origin == "pods")
             if at_least:
                 self.assumed.append("a size counted from pods is at least 1 (no scales.at_least)")
-        section.close()
         return Scales(origin, at_least, size or 0)
 
-    def _where(self) -> str | None:
-        where: str | None = self.top.read("where", kinds.text())
-        if where is not None:
-            check_expression(self.top, "where", where)
-        return where
+    def _hpas(self) -> HpaMap:
+        if "hpas" not in self.given:
+            if self.beside is None:
+                self.assumed.append("the history has no HPA: replay it with --hpas (no hpas)")
+            return HpaMap()
+        place = self.place.at("hpas")
+        return self.mistakes.tried(hpa_map, place, self.given["hpas"], self.assumed)
 
-    def _guessed(self) -> tuple[str, ...]:
-        """Return the subjects of provenance that the map states as guessed."""
-        if self.top.get("guessed") == []:  # all that --init guessed is stated by now
-            return ()
-        names: tuple[str, ...] = self.top.read("guessed", _GUESSED) or ()
-        return tuple(subject for name, subject in _SUBJECTS.items() if name in names)
-
-    def _format(self) -> Format:
-        section = self.top.child("format")
-        if section is None:
-            return Format()
-        separator = section.one_of("separator", SEPARATORS)
-        decimal = section.one_of("decimal", ["point", "comma"])
-        missing: tuple[str, ...] | None = section.read("missing", _MISSING)
-        section.close()
-        return Format(
-            separator=SEPARATORS[separator] if separator else "",
-            decimal="," if decimal == "comma" else ".",
-            missing=Format().missing if missing is None else missing,
-        )
-
-    def _rounding(self, columns: Fields, has_metrics: bool) -> dict[str, Rounding]:
-        section = self.top.child("rounding") or self._empty("rounding")
-        found: dict[str, Rounding] = {}
-        for name, default in (
-            ("cpu", "up"),
-            ("memory", "up"),
-            ("metrics", "down"),
-            ("replicas", ""),
-        ):
-            value = section.one_of(name, [item.value for item in Rounding])
-            if not value and default and (name != "metrics" or has_metrics):
-                self.assumed.append(f"fractions of {_FRACTIONS[name]} are rounded {default}")
-            if value and name not in columns:
-                section.mistake(name, f"expected columns.{name} for it, got none", "drop it")
-            if value or default:
-                found[name] = Rounding(value or default)
-        section.close()
+    def _rounding(self) -> dict[str, Rounding]:
+        found: dict[str, Rounding] = dict(self.given.get("rounding", {}))
+        for name in found:
+            if name not in self.columns:
+                self._wrong(f"rounding.{name}", f"expected columns.{name}, got none", "drop it")
+        for name, (fraction, default) in _FRACTIONS.items():
+            if name not in found and default:
+                found[name] = Rounding(default)
+                if name != "metrics" or "metrics" in self.columns:
+                    self.assumed.append(f"fractions of {fraction} are rounded {default}")
         return found
-
-
-def _string(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError
-    return value
-
-
-_MISSING = ListOf(Scalar("a string", _string), "a string or a list of strings")
-_SUBJECTS = {"requests": REQUESTS, "hpas": HPAS}
-
-
-def _guess(value: object) -> str:
-    if value not in _SUBJECTS:
-        raise ValueError
-    return str(value)
-
-
-_GUESSED = ListOf(Scalar("requests or hpas", _guess), "a list of requests and hpas")
-_FRACTIONS = {
-    "cpu": "a millicore",
-    "memory": "a byte",
-    "metrics": "a thousandth of a metric",
-}
-_READY_AFTER = (
-    "pods are Ready once they use what older ones do; where that does not tell, they are Ready at "
-    "once (no lives.ready_after)"
-)
-_LIVES = {
-    "ready_after": "from a pod's creation until it is Ready",
-    "keep": "from the last sample until the pod is gone",
-    "edge": "pods seen so near the table's ends were there before, or stay",
-    "ran_before": "how long the pods of the beginning had run",
-    "before": "from a pod's creation to its first sample",
-    "grace": "how long a pod that was taken away terminates",
-}

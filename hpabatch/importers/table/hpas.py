@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -15,9 +15,8 @@ from hpabatch.history.columns import TIME
 from hpabatch.importers.common.objects import load_hpas
 from hpabatch.importers.table.objects import Beside
 from hpabatch.inputs import document_kinds as kinds
-from hpabatch.inputs.document_keys import ListOf
-from hpabatch.inputs.documents import show
-from hpabatch.inputs.fields import Fields, quantity_milli
+from hpabatch.inputs.document_keys import Key, ListOf, MapOf, Record, Scalar
+from hpabatch.inputs.documents import Mistakes, Place, show
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.encode import spec_to_json
@@ -26,7 +25,7 @@ from hpabatch.model.objects.validate import validate_hpa
 from hpabatch.model.suggestions import did_you_mean
 from hpabatch.model.versions import DEFAULT_K8S, profile_for
 
-Place = tuple[str, str, str, str]
+Workload = tuple[str, str, str, str]
 """cluster, namespace, kind and name of a workload."""
 
 
@@ -57,100 +56,118 @@ class HpaMap:
         return bool(self.manifests or self.template or self.exceptions)
 
 
-def decode_hpas(top: Fields, assumed: list[str], *, known: bool = False) -> HpaMap:
-    """Read `hpas` of a map; paths are relative to the map's folder. `known`: objects have HPAs."""
-    section = top.child("hpas")
-    if section is None and known:
-        return HpaMap()
-    if section is None:
-        assumed.append("the history has no HPA: replay it with --hpas (no hpas)")
-        return HpaMap()
-    manifests = section.read("manifests", _PATHS)
-    inner, listed = section.child("template"), section.child("workloads")
-    section.close()
-    if not section.value("manifests") and inner is None and not (listed and listed.members()):
-        section.mistake("", "expected manifests, template or workloads, got none of them")
-    if manifests is not None:
-        if inner is not None or listed is not None:
-            section.mistake("manifests", "expected manifests or a template, got both")
-        folder = top.here.folder
-        return HpaMap(manifests=tuple(str(folder / path) for path in manifests))
-    base: dict[str, object] = {}
-    template = None
-    if inner is not None:
-        base = _settings(inner)
-        template = top.mistakes.tried(_template, inner, base, assumed)
-    exceptions: dict[str, Template | None] = {}
-    for name, place in (listed.members() if listed is not None else {}).items():
-        exceptions[name] = None
-        if place.value is not None:
-            other = Fields(place, top.mistakes)
-            said = {**base, **_settings(other)}
-            exceptions[name] = top.mistakes.tried(_template, other, said, [])
+def _mapping(value: object) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise ValueError
+    return value
+
+
+def _goal(resource: str) -> Scalar:
+    """Return the kind of a Resource metric: `50%` (of the request) or `500m` (on average)."""
+
+    def parse(goal: object) -> Mapping[str, object]:
+        if isinstance(goal, str) and goal.endswith("%"):
+            if not goal[:-1].isdecimal():
+                raise ValueError(f"expected a percentage such as 50%, got {show(goal)}")
+            target: dict[str, object] = {
+                "type": "Utilization",
+                "averageUtilization": int(goal[:-1]),
+            }
+        elif isinstance(goal, str):
+            kinds.MILLI.parse(goal)
+            target = {"type": "AverageValue", "averageValue": goal}
+        else:
+            raise ValueError
+        return {"type": "Resource", "resource": {"name": resource, "target": target}}
+
+    return Scalar("50% or a quantity such as 500m", parse)
+
+
+_MAPPING = Scalar("an autoscaling/v2 metric", _mapping)
+_METRICS = ListOf(_MAPPING, "a list of autoscaling/v2 metrics", only_lists=True, least=0)
+_SETTINGS: Final = Record(
+    dict,
+    more=(
+        Key("min", kinds.whole(0, 2**31 - 1), field="min"),
+        Key("max", kinds.whole(1, 2**31 - 1), field="max"),
+        Key("cpu", _goal("cpu"), field="cpu"),
+        Key("memory", _goal("memory"), field="memory"),
+        Key("metrics", _METRICS, field="metrics"),
+        Key("behavior", Scalar("an autoscaling/v2 behavior", _mapping), field="behavior"),
+    ),
+    nulls=True,
+)  # fmt: skip
+
+
+class _Exception:
+    """The settings of one workload's HPA; None: it has none."""
+
+    wants = _SETTINGS.wants
+
+    def read(self, place: Place) -> Mapping[str, Any] | None:
+        return None if place.value is None else _SETTINGS.read(place)
+
+
+HPAS: Final = Record(
+    dict,
+    more=(
+        Key("manifests", ListOf(kinds.text("a path"), "a path or a list of paths"),
+            field="manifests"),
+        Key("template", _SETTINGS, field="template"),
+        Key("workloads", MapOf(_Exception(), "a mapping of workloads", may_be_empty=True),
+            field="workloads"),
+    ),
+    nulls=True,
+)  # fmt: skip
+
+
+def hpa_map(place: Place, given: Mapping[str, Any], assumed: list[str]) -> HpaMap:
+    """Return what `hpas` of a map, at a place, has given; paths are relative to the map's folder.
+
+    Raises:
+        MistakesError: all that is missing, and HPAs that the API server would refuse.
+    """
+    if "manifests" in given:
+        if len(given) > 1:
+            place.at("manifests").refuse("expected manifests or a template, got both")
+        return HpaMap(manifests=tuple(str(place.folder / path) for path in given["manifests"]))
+    base, workloads = given.get("template"), dict(given.get("workloads", ()))
+    if base is None and not workloads:
+        place.refuse("expected manifests, template or workloads, got none of them")
+    mistakes, template = Mistakes(), None
+    if base is not None:
+        template = mistakes.tried(_template, place.at("template"), base)
+        if "min" not in base:
+            assumed.append("an HPA's minReplicas is 1 (no hpas.template.min)")
+    exceptions = {
+        name: None
+        if said is None
+        else mistakes.tried(
+            _template, place.at("workloads").members()[name], {**(base or {}), **said}
+        )
+        for name, said in workloads.items()
+    }
+    mistakes.refuse()
     return HpaMap(template=template, exceptions=exceptions)
 
 
-_PATHS = ListOf(kinds.text("a path"), "a path or a list of paths")
-
-
-def _settings(fields: Fields) -> dict[str, object]:
-    """Return the settings of a template."""
-    found: dict[str, object] = {
-        "min": fields.whole("min", 0),
-        "max": fields.whole("max", 1),
-        "cpu": fields.get("cpu"),
-        "memory": fields.get("memory"),
-        "metrics": fields.get("metrics"),
-        "behavior": fields.get("behavior"),
-    }
-    fields.close()
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _template(fields: Fields, said: Mapping[str, object], assumed: list[str]) -> Template:
-    """Return a template (MistakesError: it is none)."""
-    metrics: list[Mapping[str, object]] = []
-    for resource in ("cpu", "memory"):
-        if resource in said:
-            metrics.append(_resource_metric(fields, resource, said[resource]))
-    more = said.get("metrics", [])
-    if not isinstance(more, list) or not all(isinstance(item, Mapping) for item in more):
-        fields.refuse("metrics", f"expected a list of autoscaling/v2 metrics, got {show(more)}")
-    metrics += more
-    behavior = said.get("behavior")
-    if behavior is not None and not isinstance(behavior, Mapping):
-        fields.refuse("behavior", f"expected an autoscaling/v2 behavior, got {show(behavior)}")
+def _template(place: Place, said: Mapping[str, Any]) -> Template:
+    metrics = [said[resource] for resource in ("cpu", "memory") if resource in said]
+    metrics += said.get("metrics", ())
+    mistakes = Mistakes()
     if not metrics:
-        fields.missing("cpu", "a target such as `cpu: 50%`, or metrics")
+        wanted = "expected a target such as `cpu: 50%`, or metrics, got nothing"
+        mistakes.add(place.at("cpu").problem(wanted))
     if "max" not in said:
-        fields.missing("max", "the largest size that the HPA may want")
-    if "min" not in said:
-        assumed.append("an HPA's minReplicas is 1 (no hpas.template.min)")
-    minimum, maximum = said.get("min", 1), said.get("max")
-    assert isinstance(minimum, int)
-    if not metrics or not isinstance(maximum, int):
-        return Template(minimum, minimum, ())  # a mistake is noted
-    template = Template(minimum, maximum, tuple(metrics), behavior)
-    _spec(template, "Deployment", "workload", fields)
+        wanted = "expected the largest size that the HPA may want, got nothing"
+        mistakes.add(place.at("max").problem(wanted))
+    mistakes.refuse()
+    template = Template(said.get("min", 1), said["max"], tuple(metrics), said.get("behavior"))
+    _spec(template, "Deployment", "workload", place)
     return template
 
 
-def _resource_metric(fields: Fields, resource: str, goal: object) -> Mapping[str, object]:
-    """Return a Resource metric for `50%` (of the request) or `500m` (on average)."""
-    if isinstance(goal, str) and goal.endswith("%"):
-        if not goal[:-1].isdecimal():
-            fields.refuse(resource, f"expected a percentage such as 50%, got {show(goal)}")
-        target: dict[str, object] = {"type": "Utilization", "averageUtilization": int(goal[:-1])}
-    else:
-        wanted = f"expected 50% or a quantity such as 500m, got {show(goal)}"
-        milli = quantity_milli(goal) if isinstance(goal, str) else wanted
-        if isinstance(milli, str):
-            fields.refuse(resource, milli)
-        target = {"type": "AverageValue", "averageValue": goal}
-    return {"type": "Resource", "resource": {"name": resource, "target": target}}
-
-
-def _spec(template: Template, kind: str, name: str, fields: Fields | None = None) -> str:
+def _spec(template: Template, kind: str, name: str, place: Place | None = None) -> str:
     """Return the spec as JSON.
 
     Raises:
@@ -177,14 +194,14 @@ def _spec(template: Template, kind: str, name: str, fields: Fields | None = None
     ]  # fmt: skip
     if complaints:
         told = f"the API server would refuse this HPA: {complaints[0]}"
-        if fields is not None:
-            fields.refuse("", told)
+        if place is not None:
+            place.refuse(told)
         raise UsageError(f"{kind}/{name}: {told}")
     return spec_to_json(hpa)
 
 
 def hpa_rows(
-    hpas: HpaMap, workloads: Mapping[Place, int], beside: Beside | None = None
+    hpas: HpaMap, workloads: Mapping[Workload, int], beside: Beside | None = None
 ) -> tuple[pl.DataFrame, list[str]]:
     """Return the `hpas` table for workloads, each with the ms from which its HPA is in force.
 
@@ -195,7 +212,7 @@ def hpa_rows(
         UsageError, RefusedError: see `load_hpas`.
     """
     rows: list[dict[str, object]] = []
-    stated: set[Place] = set()
+    stated: set[Workload] = set()
     astray: list[HPA] = []
     if hpas.manifests:
         for hpa in load_hpas(hpas.manifests):
@@ -291,7 +308,7 @@ def _last_times(hpas: pl.DataFrame, workloads: pl.DataFrame) -> dict[tuple[Any, 
     return {tuple(key): last for *key, last in rows}
 
 
-def _told_astray(hpas: Sequence[HPA], workloads: Iterable[Place]) -> list[str]:
+def _told_astray(hpas: Sequence[HPA], workloads: Iterable[Workload]) -> list[str]:
     """Return a warning of HPAs that scale no workload of the table, if there are any."""
     if not hpas:
         return []
@@ -307,12 +324,12 @@ def _told_astray(hpas: Sequence[HPA], workloads: Iterable[Place]) -> list[str]:
     ]
 
 
-def _targets(hpa: HPA, place: Place) -> bool:
+def _targets(hpa: HPA, place: Workload) -> bool:
     reference = hpa.spec.scale_target_ref
     return (hpa.namespace or "default", reference.kind, reference.name) == place[1:]
 
 
-def _row(place: Place, name: str, spec: str, since_ms: int) -> dict[str, object]:
+def _row(place: Workload, name: str, spec: str, since_ms: int) -> dict[str, object]:
     cluster, namespace, kind, _ = place
     # One HPA per cluster, namespace and name: its uid need not say more.
     uid = f"hpa-{cluster}-{namespace}-{kind}-{name}"

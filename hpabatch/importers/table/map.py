@@ -21,6 +21,8 @@ from hpabatch.importers.table.values import (
     Source,
     TimeSource,
 )
+from hpabatch.inputs import document_kinds as kinds
+from hpabatch.inputs.document_keys import ListOf, Scalar, key
 from hpabatch.model.times import show_instant
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
@@ -35,24 +37,34 @@ class Level(StrEnum):
     workload = "workload"
 
 
+_DURATION = kinds.duration()
+
+
 @dataclass(frozen=True, slots=True)
 class Lives:
     """Rules for the lives of pods from their samples; times in ms.
 
-    before: a pod is created so long before its first sample. ready_after: it is Ready so long
-    after its creation; None: the usage of young pods tells, else at once. keep: it is gone so
-    long after its last sample. edge: a pod seen within this time of the table's first (last)
-    time was there before (stays after). ran_before: how long those had run. gap: a longer
-    silence ends a life; None: none does. grace: how long a pod that was taken away terminates.
+    ready_after None: the usage of young pods tells, else at once. gap: a longer silence ends a
+    life; None: none does.
     """
 
-    before_ms: int = 0
-    ready_after_ms: int | None = None
-    keep_ms: int = 60_000
-    edge_ms: int = 300_000
-    ran_before_ms: int = 600_000
-    gap_ms: int | None = None
-    grace_ms: int = 30_000
+    ready_after_ms: int | None = key(
+        "ready_after", _DURATION, "from a pod's creation until it is Ready", None
+    )
+    keep_ms: int = key("keep", _DURATION, "from the last sample until the pod is gone", 60_000)
+    edge_ms: int = key(
+        "edge", _DURATION, "pods seen so near the table's ends were there before, or stay", 300_000
+    )
+    ran_before_ms: int = key(
+        "ran_before", _DURATION, "how long the pods of the beginning had run", 600_000
+    )
+    before_ms: int = key("before", _DURATION, "from a pod's creation to its first sample", 0)
+    gap_ms: int | None = key(
+        "gap",
+        Scalar(_DURATION.wants, lambda value: None if value == "never" else _DURATION.parse(value)),
+        "", None,
+    )  # fmt: skip
+    grace_ms: int = key("grace", _DURATION, "how long a pod that was taken away terminates", 30_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +76,22 @@ class Scales:
     size: int = 0
 
 
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class Format:
     """Format of a CSV; `separator` "" is detected in the first line."""
 
-    separator: str = ""
-    decimal: str = "."
-    missing: tuple[str, ...] = ("", "NA", "N/A", "null", "NULL", "None", "-")
+    separator: str = key("separator", kinds.choice(SEPARATORS), "", "")
+    decimal: str = key("decimal", kinds.choice({"point": ".", "comma": ","}), "", ".")
+    missing: tuple[str, ...] = key(
+        "missing", ListOf(Scalar("a string", _string), "a string or a list of strings"), "",
+        ("", "NA", "N/A", "null", "NULL", "None", "-"),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

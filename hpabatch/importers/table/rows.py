@@ -28,8 +28,8 @@ from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.time import time_ms
 from hpabatch.importers.table.unpivot import Pivot
 from hpabatch.importers.table.values import Source
+from hpabatch.inputs.document_kinds import quantity_milli
 from hpabatch.inputs.documents import show
-from hpabatch.inputs.fields import quantity_milli
 from hpabatch.model.printable import counted
 
 MILLI_MAX = float(2**62)

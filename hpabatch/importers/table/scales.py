@@ -10,7 +10,7 @@ from hpabatch.history.columns import AFTER_MS, TIME
 from hpabatch.history.provenance import GUESSED
 from hpabatch.importers.common.claims import rows_provenance
 from hpabatch.importers.common.continued import changed_rows
-from hpabatch.importers.table.hpas import Place
+from hpabatch.importers.table.hpas import Workload
 from hpabatch.importers.table.lives import PLACE, selector_of
 from hpabatch.importers.table.map import TableMap
 from hpabatch.importers.table.objects import Beside
@@ -116,7 +116,7 @@ def guesses_provenance(
     return pl.concat(parts) if parts else rows.clear()
 
 
-def first_sizes(sizes: pl.DataFrame) -> dict[Place, int]:
+def first_sizes(sizes: pl.DataFrame) -> dict[Workload, int]:
     """Return since when each workload has a size, in ms, sorted by name."""
     found = sizes.group_by(_KEYS).agg(pl.col("ts").min()).sort(_KEYS)
     return {(str(c), str(n), str(k), str(t)): int(ms) for c, n, k, t, ms in found.rows()}

@@ -9,8 +9,19 @@ from dataclasses import dataclass
 import polars as pl
 
 from hpabatch.inputs import document_kinds as kinds
-from hpabatch.inputs.document_keys import ListOf
-from hpabatch.inputs.fields import Fields
+from hpabatch.inputs.document_keys import ListOf, Scalar, WrongValueError, key
+from hpabatch.inputs.documents import Place
+
+
+def _two_groups(text: str) -> str:
+    try:
+        groups = re.compile(kinds.text().parse(text)).groups
+    except re.error as error:
+        raise ValueError(f"expected a regular expression, got {text!r}: {error}") from None
+    if groups != 2:
+        fix = "as in ^(.+)_(cpu|replicas)$: the name, and the column that gets the value"
+        raise WrongValueError(f"expected two groups in (brackets), got {groups}", fix)
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +32,19 @@ class Unpivot:
     become rows: `name` gets the first group, and the second one is the column that gets the value.
     """
 
-    keep: tuple[str, ...]
-    name: str
-    value: str = ""
-    pattern: str = ""
+    keep: tuple[str, ...] = key(
+        "keep", ListOf(kinds.text("a column"), "the columns that stay, such as time")
+    )
+    name: str = key("name", kinds.text("the column that gets the names of the others"))
+    value: str = key("value", kinds.text(), "", "")
+    pattern: str = key("pattern", Scalar("a regular expression", _two_groups), "", "")
+
+    def checked(self, place: Place) -> Unpivot:
+        """Refuse (MistakesError) both or none of value and pattern."""
+        if bool(self.value) == bool(self.pattern):
+            got = "both" if self.value else "neither"
+            place.refuse(f"expected one of value and pattern, got {got}")
+        return self
 
     def describe(self) -> str:
         """Return a description for people."""
@@ -87,8 +107,14 @@ class Pivot:
     The map names a metric as if it were a column.
     """
 
-    name: str
-    value: str
+    name: str = key("name", kinds.text("the column with the metric of a row"))
+    value: str = key("value", kinds.text("the column with its value"))
+
+    def checked(self, place: Place) -> Pivot:
+        """Refuse (MistakesError) one column in the place of two."""
+        if self.name == self.value:
+            place.refuse(f"expected two columns, got {self.name} twice")
+        return self
 
     def describe(self) -> str:
         """Return a description for people."""
@@ -103,51 +129,3 @@ class Pivot:
         name = pl.col(self.name).cast(pl.String)
         values = [pl.when(name == metric).then(self.value).alias(metric) for metric in metrics]
         return frame.filter(name.is_in(list(metrics))).with_columns(values)
-
-
-def decode_pivot(top: Fields) -> Pivot | None:
-    """Read `pivot` of a map."""
-    section = top.child("pivot")
-    if section is None:
-        return None
-    section.missing("name", "the column with the metric of a row")
-    section.missing("value", "the column with its value")
-    found = Pivot(section.text("name"), section.text("value"))
-    section.close()
-    if found.name and found.name == found.value:
-        top.mistake("pivot", f"expected two columns, got {found.name} twice")
-    if "unpivot" in top:
-        top.mistake("pivot", "expected one of pivot and unpivot, got both")
-    return found
-
-
-def decode_unpivot(top: Fields) -> Unpivot | None:
-    """Read `unpivot` of a map."""
-    section = top.child("unpivot")
-    if section is None:
-        return None
-    section.missing("keep", "the columns that stay, such as time")
-    keep: tuple[str, ...] = tuple(section.read("keep", _NAMES) or ())
-    name, value, pattern = (section.text(key) for key in ("name", "value", "pattern"))
-    section.missing("name", "the column that gets the names of the others")
-    if section.is_mapping and bool(value) == bool(pattern):
-        got = "both" if value else "neither"
-        section.mistake("", f"expected one of value and pattern, got {got}")
-    if pattern:
-        _check(section, pattern)
-    section.close()
-    return Unpivot(keep, name, value, pattern)
-
-
-def _check(section: Fields, pattern: str) -> None:
-    try:
-        groups = re.compile(pattern).groups
-    except re.error as error:
-        section.mistake("pattern", f"expected a regular expression, got {pattern!r}: {error}")
-        return
-    if groups != 2:
-        fix = "as in ^(.+)_(cpu|replicas)$: the name, and the column that gets the value"
-        section.mistake("pattern", f"expected two groups in (brackets), got {groups}", fix)
-
-
-_NAMES = ListOf(kinds.text("a column"), "a column or a list of columns")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import zoneinfo
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import polars as pl
 
@@ -16,8 +17,8 @@ from hpabatch.history.expressions.tokens import ExpressionError
 from hpabatch.history.polars_errors import BROKEN
 from hpabatch.importers.common.units import DURATION_MS, QUANTITY, TIME_PER_MS
 from hpabatch.inputs import document_kinds as kinds
-from hpabatch.inputs.documents import read_document, show
-from hpabatch.inputs.fields import Fields, amount_milli, quantity_milli
+from hpabatch.inputs.document_keys import Key, MapOf, Record, Scalar, WrongValueError
+from hpabatch.inputs.documents import Place, read_document, show
 from hpabatch.model.printable import counted
 from hpabatch.model.suggestions import did_you_mean
 from hpabatch.model.times import parse_date_ms
@@ -55,14 +56,6 @@ class Source:
         if self.column is not None:
             return (self.column,)
         return columns(self.sql) if self.sql is not None else ()
-
-    def with_unit(self, unit: str) -> Source:
-        """Return the same with another unit."""
-        return replace(self, unit=unit)
-
-    def with_factor(self, factor: float) -> Source:
-        """Return the same with another factor."""
-        return replace(self, factor=factor)
 
     def expression(self, schema: Schema) -> pl.Expr:
         """Return the raw value as an expression on the table's columns.
@@ -146,199 +139,232 @@ class Amount:
         return None
 
 
-def decode_source(
-    fields: Fields,
-    name: str,
-    units: Collection[str] = (),
-    *,
-    statistic: Collection[str] = (),
-    metric: bool = False,
-) -> Source | None:
-    """Read a source: the name of a column, or a mapping with `column`, `sql` or `value`.
-
-    That of a `metric` may say that it is an External or Object metric.
-    """
-    value = fields.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool):  # YAML's y, n, on and off
-        fields.mistake(name, f"expected a column's name, got {value}", "put the name in quotes")
-        return None
-    inner = _inner(fields, name)
-    source = _one_of(inner)
-    if units:
-        source = source.with_unit(inner.one_of("unit", units))
-    elif not statistic:
-        source = replace(source, pattern=_pattern(inner))
-    if metric:
-        source = _with_kind(inner, source)
-    if statistic and not source.kind:
-        inner.missing("of", f"one of {', '.join(statistic)} (of the usage over the pods)")
-        source = replace(source, statistic=inner.one_of("of", statistic))
-    inner.close()
-    if units and source.value is not None:
-        milli = quantity_milli(source.value)
-        if isinstance(milli, str):
-            inner.mistake("value", milli)
-    return source
-
-
-def _with_kind(inner: Fields, source: Source) -> Source:
-    """Return the source of a metric with its type, and the object that it describes."""
-    kind = inner.one_of("type", ("Pods", *SHARED))
-    described: str = inner.read("object", kinds.text()) or ""
-    if kind == "Object":
-        inner.missing("object", "the described object, as KIND/NAME: Ingress/web")
-        if described and not re.fullmatch(r"[^/]+/[^/]+", described):
-            inner.mistake("object", f"expected KIND/NAME such as Ingress/web, got {described!r}")
-    elif described:
-        inner.mistake("object", f"expected no object of a {kind or 'Pods'} metric", "type: Object")
-    selector: str = inner.read("selector", kinds.text()) or ""
-    if kind in SHARED:
-        return replace(source, kind=kind, object=described, selector=selector)
-    if selector:
-        inner.mistake("selector", "expected no selector of a Pods metric", "drop it")
-    return source
-
-
-def _inner(fields: Fields, name: str) -> Fields:
-    """Return a source's mapping, made of a column's name where that stands alone."""
-    place = fields.at(name)
-    if isinstance(place.value, str):
-        place = place.within(place.path, {"column": place.value})
-    return Fields(place, fields.mistakes)
-
-
-def _one_of(inner: Fields) -> Source:
-    column, sql = (inner.read(key, kinds.text()) for key in ("column", "sql"))
-    value = inner.get("value")
-    given = [key for key in ("column", "sql", "value") if key in inner]
-    if inner.is_mapping and len(given) != 1:
-        found = ", ".join(given) or "none of them"
-        inner.mistake("", f"expected exactly one of column, sql and value, got {found}")
-    if sql is not None:
-        check_expression(inner, "sql", sql)
-    if value is not None and (isinstance(value, bool) or not isinstance(value, str | int | float)):
+def _constant(value: object) -> str | int | float:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
         fix = "put it in quotes" if isinstance(value, bool) else ""
-        inner.mistake("value", f"expected a string or a number, got {show(value)}", fix)
-        value = None
-    return Source(column=column, sql=sql, value=value)
+        raise WrongValueError(f"expected a string or a number, got {show(value)}", fix)
+    return value
 
 
-def check_expression(fields: Fields, key: str, text: str) -> None:
-    """Note a string that is no expression, whatever columns there are."""
+def _expression(text: str) -> str:
     try:
-        columns(text)
+        columns(kinds.text().parse(text))
     except ExpressionError as error:
-        fields.mistake(key, f"{quoted(text)} is not an expression: {error}")
+        raise ValueError(f"{quoted(text)} is not an expression: {error}") from None
+    return text
 
 
-def _pattern(inner: Fields) -> str | None:
-    pattern: str | None = inner.read("pattern", kinds.text())
-    if pattern is None:
-        return None
-    if (fault := pattern_fault(pattern)) is not None:
-        inner.mistake("pattern", f"{quoted(pattern)}: {fault}")
-        return None
+def _pattern(text: str) -> str:
+    """Return a regular expression with a group (ValueError: it is none)."""
+    if (fault := pattern_fault(kinds.text().parse(text))) is not None:
+        raise ValueError(f"{quoted(text)}: {fault}")
     try:
-        groups = re.compile(pattern).groups
+        groups = re.compile(text).groups
     except re.error as error:
-        inner.mistake("pattern", f"{quoted(pattern)}: expected a regular expression, got {error}")
-        return None
+        raise ValueError(f"{quoted(text)}: expected a regular expression, got {error}") from None
     if groups < 1:
-        inner.mistake("pattern", f"expected a group in (brackets), got none in {pattern!r}")
-    return pattern
+        raise ValueError(f"expected a group in (brackets), got none in {text!r}")
+    return text
 
 
-def decode_time(columns: Fields, start_ms: int | None = None) -> TimeSource:
-    """Read `columns.time`; `start_ms` counts instead of the `start` in it."""
-    if columns.get("time") is None:
-        columns.missing("time", "the column with the time of the sample")
-        return TimeSource(Source())
-    inner = _inner(columns, "time")
-    source = _one_of(inner)
-    if source.value is not None:
-        inner.mistake("value", "expected a column, got a constant time")
-    start = inner.get("start")
-    if start_ms is None and start is not None:
-        try:
-            start_ms = parse_date_ms(str(start))
-        except ValueError as error:
-            inner.mistake("start", str(error))
-    relative = start is not None or start_ms is not None
-    if relative:
-        inner.missing("unit", f"one of {', '.join(DURATION_MS)} (of the times since the start)")
-    unit = inner.one_of("unit", DURATION_MS if relative else (*TIME_PER_MS, TEXT_TIME))
-    zone, form = (inner.read(key, kinds.text()) for key in ("zone", "format"))
-    ambiguous = inner.one_of("ambiguous", AMBIGUOUS) or "drop"
-    inner.close()
-    if relative and (form is not None or zone is not None):
-        inner.mistake("start", "expected no format and no zone beside start", "drop them")
-    if form is not None and unit not in ("", TEXT_TIME):
-        inner.mistake("format", f"expected no format of times in {unit}; only text has one")
-    if zone is not None:
-        _check_zone(inner, zone)
-    unit = TEXT_TIME if form is not None and not relative else unit
-    return TimeSource(source, unit, zone, form, ambiguous, start_ms)
+def _described(text: str) -> str:
+    if not re.fullmatch(r"[^/]+/[^/]+", kinds.text().parse(text)):
+        raise ValueError(f"expected KIND/NAME such as Ingress/web, got {text!r}")
+    return text
 
 
-def _check_zone(inner: Fields, zone: str) -> None:
+EXPRESSION: Final = Scalar("an expression", _expression)
+_VALUE_KEYS: Final = (
+    Key("column", kinds.text(), field="column"),
+    Key("sql", EXPRESSION, field="sql"),
+    Key("value", Scalar("a string or a number", _constant), field="value"),
+)
+_METRIC_KEYS: Final = (
+    Key("type", kinds.word("Pods", *SHARED), field="kind"),
+    Key("object", Scalar("KIND/NAME such as Ingress/web", _described), field="object"),
+    Key("selector", kinds.text(), field="selector"),
+)
+_PATTERN: Final = Key("pattern", Scalar("a regular expression", _pattern), field="pattern")
+
+
+def _record(*keys: Key) -> Record:
+    return Record(dict, more=(*_VALUE_KEYS, *keys), short="column", nulls=True)
+
+
+def _check_one(place: Place) -> None:
+    """Refuse (MistakesError) a source that is not given in exactly one way."""
+    there = [item.name for item in _VALUE_KEYS if place.at(item.name).value is not None]
+    if isinstance(place.value, Mapping) and len(there) != 1:
+        got = ", ".join(there) or "none of them"
+        place.refuse(f"expected exactly one of column, sql and value, got {got}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The kind of a source: a column's name, or a mapping with `column`, `sql` or `value`.
+
+    Attributes:
+        wants: what it is, for a source that is missing.
+        units: of its numbers, by their factor to the history's unit; none: it has no unit.
+        of: the statistics of which one must be said.
+        metric: whether it may be an External or Object metric.
+    """
+
+    wants: str = "a column, or a mapping with column, sql or value"
+    units: Mapping[str, float] = field(default_factory=dict)
+    of: tuple[str, ...] = ()
+    metric: bool = False
+
+    def read(self, place: Place) -> Source:
+        """Return the source; its factor is that of the unit, if one is said."""
+        if isinstance(place.value, bool):  # YAML's y, n, on and off
+            place.refuse(f"expected a column's name, got {place.value}", "put the name in quotes")
+        if not isinstance(place.value, str | Mapping):
+            place.expected("a mapping")
+        keys = [_PATTERN]
+        if self.units:
+            keys = [Key("unit", kinds.word(*self.units), field="unit")]
+        if self.metric:
+            keys += _METRIC_KEYS
+        if self.of:
+            keys.append(Key("of", kinds.word(*self.of), field="statistic"))
+        source = Source(**_record(*keys).read(place))
+        _check_one(place)
+        if self.metric:
+            source = _checked_metric(place, source)
+        if self.of and not source.kind and not source.statistic:
+            place.at("of").expected(f"one of {', '.join(self.of)} (of the usage over the pods)")
+        if self.units and source.value is not None:
+            kinds.MILLI.read(place.at("value"))
+        return replace(source, factor=self.units.get(source.unit, 1.0))
+
+
+def _checked_metric(place: Place, source: Source) -> Source:
+    if source.kind == "Object" and not source.object:
+        place.at("object").expected("the described object, as KIND/NAME: Ingress/web")
+    if source.kind != "Object" and source.object:
+        wrong = f"expected no object of a {source.kind or 'Pods'} metric"
+        place.at("object").refuse(wrong, "type: Object")
+    if source.kind in SHARED:
+        return source
+    if source.selector:
+        place.at("selector").refuse("expected no selector of a Pods metric", "drop it")
+    return replace(source, kind="")
+
+
+def _zone(name: str) -> str:
     try:
-        zoneinfo.ZoneInfo(zone)
+        zoneinfo.ZoneInfo(kinds.text().parse(name))
         # Polars knows other names than Python: neither localtime nor posix/UTC, for example.
-        pl.select(pl.lit(0).cast(pl.Datetime("ms")).dt.replace_time_zone(zone))
+        pl.select(pl.lit(0).cast(pl.Datetime("ms")).dt.replace_time_zone(name))
     except (*BROKEN, ValueError, OSError, LookupError):
-        hint = did_you_mean(zone, zoneinfo.available_timezones() - {zone})
+        hint = did_you_mean(name, zoneinfo.available_timezones() - {name})
         wanted = "a time zone such as UTC or Europe/Berlin"
-        inner.mistake("zone", f"expected {wanted}, got {show(zone)}", hint[2:])
+        raise WrongValueError(f"expected {wanted}, got {show(name)}", hint[2:]) from None
+    return name
 
 
-def decode_amount(
-    fields: Fields, name: str, units: Mapping[str, float], *, share: bool
-) -> Amount | None:
-    """Read a request or limit; with `share`, a share of the limit is allowed."""
-    value = fields.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, Mapping):
-        return Amount(constant=fields.mistakes.tried(amount_milli, fields.at(name)))
-    inner = Fields(fields.at(name), fields.mistakes)
-    if "column" in inner or "sql" in inner:
-        source = _one_of(inner)
-        inner.missing("unit", f"one of {', '.join(units)}, or quantity (500m, 1Gi)")
-        unit = inner.one_of("unit", (*units, QUANTITY))
-        inner.close()
-        # Amounts are thousandths: of a core, which `units` give, or of a byte.
-        per_unit = 1.0 if name == "cpu" else 1e3
-        return Amount(source=source.with_unit(unit).with_factor(units.get(unit, 1.0) * per_unit))
-    if "of_limit" in inner:
-        of_limit = inner.read("of_limit", kinds.number(1e-6, 1.0))
-        if not share:
-            inner.mistake("of_limit", "expected an amount, got a share of the limit itself")
-        inner.close()
-        return Amount(share=of_limit)
-    listed = _listed(inner)
-    constant = None
-    for key in ("value", "default"):
-        if inner.get(key) is not None:
-            constant = fields.mistakes.tried(amount_milli, inner.at(key))
-    if not any(key in inner for key in ("value", "default", "file", "workloads")):
-        known = "value, default, column, sql, workloads, file" + (", of_limit" if share else "")
-        inner.mistake("", f"expected one of {known}, got none of them")
-    inner.close()
-    return Amount(constant=constant, listed=listed)
+@dataclass(frozen=True, slots=True)
+class Times:
+    """The kind of `columns.time`; `start_ms` counts instead of the `start` in it."""
+
+    start_ms: int | None = None
+    wants: str = "the column with the time of the sample"
+
+    def read(self, place: Place) -> TimeSource:
+        """Return the times' source."""
+        there = place.value if isinstance(place.value, Mapping) else {}
+        start_ms = self.start_ms
+        is_relative = start_ms is not None or there.get("start") is not None
+        units = DURATION_MS if is_relative else (*TIME_PER_MS, TEXT_TIME)
+        given = _record(
+            Key("start", Scalar("a time", lambda text: parse_date_ms(str(text))), field="start"),
+            Key("unit", kinds.word(*units), field="unit"),
+            Key("zone", Scalar("a time zone", _zone), field="zone"),
+            Key("format", kinds.text(), field="format"),
+            Key("ambiguous", kinds.word(*AMBIGUOUS), field="ambiguous"),
+        ).read(place)
+        _check_one(place)
+        unit, form = given.get("unit", ""), given.get("format")
+        if "value" in given:
+            place.at("value").refuse("expected a column, got a constant time")
+        if is_relative and not unit:
+            place.at("unit").expected(f"one of {', '.join(units)} (of the times since the start)")
+        if is_relative and (form is not None or "zone" in given):
+            place.at("start").refuse("expected no format and no zone beside start", "drop them")
+        if form is not None and unit not in ("", TEXT_TIME):
+            place.at("format").refuse(f"expected no format of times in {unit}; only text has one")
+        return TimeSource(
+            Source(given.get("column"), given.get("sql")),
+            TEXT_TIME if form is not None else unit,
+            given.get("zone"),
+            form,
+            given.get("ambiguous", "drop"),
+            given.get("start") if start_ms is None else start_ms,
+        )
 
 
-def _listed(inner: Fields) -> dict[str, int]:
-    mistakes = inner.mistakes
-    listed: dict[str, int] = {}
-    file: str | None = inner.read("file", kinds.text())
-    if file is not None:
-        # Paths are relative to the folder of the map.
-        path = str(inner.here.folder / file)
-        document = mistakes.tried(read_document, path, inner.path("file"))
-        rows = Fields(document, mistakes).members() if document is not None else {}
-        listed |= {key: mistakes.tried(amount_milli, place) for key, place in rows.items()}
-    workloads = inner.child("workloads")
-    rows = {} if workloads is None else workloads.members()
-    return listed | {key: mistakes.tried(amount_milli, place) for key, place in rows.items()}
+_BY_WORKLOAD: Final = MapOf(kinds.MILLI, "a mapping of amounts by workload", may_be_empty=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """The kind of a request or limit; with `share`, a share of the limit is allowed.
+
+    `units` are by their factor to thousandths.
+    """
+
+    units: Mapping[str, float]
+    share: bool
+    wants: str = kinds.MILLI.wants
+
+    def read(self, place: Place) -> Amount:
+        """Return the amount."""
+        if not isinstance(place.value, Mapping):
+            return Amount(constant=kinds.MILLI.read(place))
+        there = {name for name, value in place.value.items() if value is not None}
+        if there & {"column", "sql"}:
+            unit = Key("unit", kinds.word(*self.units), field="unit")
+            source = Source(**_record(unit).read(place))
+            _check_one(place)
+            if not source.unit:
+                known = ", ".join(name for name in self.units if name != QUANTITY)
+                place.at("unit").expected(f"one of {known}, or quantity (500m, 1Gi)")
+            return Amount(source=replace(source, factor=self.units[source.unit]))
+        if "of_limit" in there:
+            if not self.share:
+                place.at("of_limit").refuse("expected an amount, got a share of the limit itself")
+            key = Key("of_limit", kinds.number(1e-6, 1.0), field="share")
+            return Amount(**Record(dict, more=(key,), nulls=True).read(place))
+        if not there & {item.name for item in _LISTED.keys}:
+            known = "value, default, column, sql, workloads, file"
+            known += ", of_limit" if self.share else ""
+            if not there:
+                place.refuse(f"expected one of {known}, got none of them")
+        given = _LISTED.read(place)
+        listed = dict(given.get("file", ())) | dict(given.get("workloads", ()))
+        return Amount(given.get("default", given.get("value")), listed=listed)
+
+
+class _ListFile:
+    """A file of amounts by workload; its path is relative to the folder of the map."""
+
+    wants = "a file of amounts by workload"
+
+    def read(self, place: Place) -> tuple[tuple[str, int], ...]:
+        path = place.folder / kinds.text().read(place)
+        document = read_document(path, place.path)
+        listed: tuple[tuple[str, int], ...] = _BY_WORKLOAD.read(document)
+        return listed
+
+
+_LISTED: Final = Record(
+    dict,
+    more=(
+        Key("value", kinds.MILLI, field="value"),
+        Key("default", kinds.MILLI, field="default"),
+        Key("workloads", _BY_WORKLOAD, field="workloads"),
+        Key("file", _ListFile(), field="file"),
+    ),
+    nulls=True,
+)

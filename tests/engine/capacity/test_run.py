@@ -33,8 +33,8 @@ from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import simulate
 from hpabatch.engine.simulate.run import LoopOptions
 from hpabatch.errors import RefusedError, UsageError
+from hpabatch.inputs.prices import PriceList, Prices
 from hpabatch.model.plant import DIVISIBLE, TOTAL, Pods, Signal
-from hpabatch.model.prices import PriceList, Prices
 from hpabatch.model.quota import CORES, GIB, LIMIT_CORES, PODS, Limit, Quota
 from hpabatch.model.versions import profile_for
 from tests.engine.planned import PROFILE, loop_of, planned, total

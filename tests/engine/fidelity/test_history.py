@@ -24,6 +24,7 @@ from hpabatch.engine.fleet.plan import plan_replay
 from hpabatch.engine.simulate.export import export_run
 from hpabatch.history.reader import History, open_history
 from hpabatch.history.store.writer import write_table
+from hpabatch.inputs.plants import PlantOverride, SignalOverride
 from hpabatch.model.plant import (
     DIVISIBLE,
     PER_POD,
@@ -35,7 +36,6 @@ from hpabatch.model.plant import (
     Pods,
     Signal,
 )
-from hpabatch.model.settings.overrides import PlantOverride, SignalOverride
 from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.engine.closed_loop import (
     START,

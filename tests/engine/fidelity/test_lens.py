@@ -25,7 +25,7 @@ from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, plan_replay
 from hpabatch.engine.replay.run import join_results, replay_shards
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import open_history
-from hpabatch.model.lens import CPU, Lens
+from hpabatch.inputs.lenses import CPU, Lens
 from hpabatch.model.objects.hpa import HPA
 
 STEP = 15_000

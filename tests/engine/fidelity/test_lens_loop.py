@@ -27,7 +27,7 @@ from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import empty_frame
 from hpabatch.inputs.grid import read_grids
-from hpabatch.model.lens import Lens
+from hpabatch.inputs.lenses import Lens
 from hpabatch.model.plant import CUSTOM, RESOURCE, Pipeline, signal_name
 from hpabatch.model.settings.policy_sets import SHIPPED
 

@@ -25,6 +25,7 @@ from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay
 from hpabatch.history.reader import open_history
+from hpabatch.inputs.plants import SignalOverride
 from hpabatch.layout.records import I64
 from hpabatch.model.plant import (
     AGE,
@@ -34,7 +35,6 @@ from hpabatch.model.plant import (
     TOTAL,
     Signal,
 )
-from hpabatch.model.settings.overrides import SignalOverride
 from tests.cli.histories import START as DEMO_START
 from tests.cli.histories import small
 from tests.engine import naive_fidelity as naive

@@ -20,6 +20,7 @@ from hpabatch.engine.fit.usage import Usage
 from hpabatch.engine.fit.workload import GIVEN
 from hpabatch.engine.fleet.candidates import SpecPeriod
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
+from hpabatch.inputs.plants import PlantOverride, SignalOverride
 from hpabatch.kernels.usage import TRACK_USAGE
 from hpabatch.layout.records import records_from
 from hpabatch.model.plant import (
@@ -28,7 +29,6 @@ from hpabatch.model.plant import (
     PER_POD,
     TOTAL,
 )
-from hpabatch.model.settings.overrides import PlantOverride, SignalOverride
 from tests.engine.closed_loop import (
     CPU,
     HOUR_MS,

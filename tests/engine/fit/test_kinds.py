@@ -24,8 +24,8 @@ from hpabatch.engine.fit.stats import Interval
 from hpabatch.engine.fit.usage import Usage
 from hpabatch.engine.fit.workload import ASSUMED, FITTED, GIVEN, GUESSED
 from hpabatch.engine.fleet.candidates import UNKNOWN_DRIVER
+from hpabatch.inputs.plants import PlantOverride, SignalOverride
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, PER_POD, TOTAL
-from hpabatch.model.settings.overrides import PlantOverride, SignalOverride
 from tests.engine.closed_loop import CPU, F64, RECORDING, STEP_MS, Loop, demand, run_loop, usage_of
 from tests.engine.closed_loop import wandering as wander
 

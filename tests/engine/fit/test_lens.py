@@ -11,7 +11,7 @@ import pytest
 from hpabatch.engine.fit.overrides import Draws, override
 from hpabatch.engine.fit.run import Fit, fit
 from hpabatch.engine.fit.workload import FITTED, GIVEN, NOT_IDENTIFIED, RECORDED
-from hpabatch.model.lens import Lens
+from hpabatch.inputs.lenses import Lens
 from hpabatch.model.plant import Sight, Signal
 from tests.engine.closed_loop import RECORDING, usage_of
 from tests.engine.fit.test_run import NAME, fact, limits_of, loop_of, workload

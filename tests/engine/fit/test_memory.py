@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hpabatch.engine.fit.kinds import Kind, kind_of
-from hpabatch.model.settings.overrides import SignalOverride
+from hpabatch.inputs.plants import SignalOverride
 from tests.engine.closed_loop import run_loop, usage_of
 
 NAME = "resource/memory"

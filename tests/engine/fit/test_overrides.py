@@ -24,7 +24,12 @@ from hpabatch.engine.fleet.candidates import Candidate, SpecPeriod, candidates_f
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import open_history
-from hpabatch.inputs.plants import read_plant_file
+from hpabatch.inputs.plants import (
+    PipelineOverride,
+    PodsOverride,
+    SignalOverride,
+    read_plant_file,
+)
 from hpabatch.model.objects.hpa import HPASpec, MetricSpec, ResourceMetricSource
 from hpabatch.model.plant import (
     AGE,
@@ -37,7 +42,6 @@ from hpabatch.model.plant import (
     Pods,
     Signal,
 )
-from hpabatch.model.settings.overrides import PipelineOverride, PodsOverride, SignalOverride
 from hpabatch.model.versions import profile_for
 from tests.inputs.parsed import parse_plant_file
 

@@ -23,10 +23,10 @@ from hpabatch.engine.fit.workload import (
     Fact,
     Workload,
 )
+from hpabatch.inputs.plants import PlantOverride, SignalOverride
 from hpabatch.kernels.usage import TRACK_USAGE
 from hpabatch.layout.records import records_from
 from hpabatch.model.plant import AGE, BACKLOG, CEILINGS_PCT, DIVISIBLE, PER_POD, TOTAL
-from hpabatch.model.settings.overrides import PlantOverride, SignalOverride
 from tests.engine.closed_loop import (
     CPU,
     F64,

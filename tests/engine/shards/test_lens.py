@@ -14,7 +14,7 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay, with_lenses
 from hpabatch.engine.replay.run import join_results, replay_shards
 from hpabatch.history.reader import History
-from hpabatch.model.lens import Lens
+from hpabatch.inputs.lenses import Lens
 from tests.effort import effort
 from tests.engine import naive_align as naive
 from tests.engine import observed as observations

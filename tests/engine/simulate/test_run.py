@@ -27,11 +27,11 @@ from hpabatch.engine.simulate.run import (
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.writer import write_table
+from hpabatch.inputs.plants import PlantOverride, SignalOverride
+from hpabatch.inputs.prices import PriceList, Prices
 from hpabatch.inputs.scenarios import parse_growth
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.plant import DIVISIBLE, RESOURCE, Pipeline, Plant, Pods, Signal
-from hpabatch.model.prices import PriceList, Prices
-from hpabatch.model.settings.overrides import PlantOverride, SignalOverride
 from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.kernels.simulations import spec_of
 

@@ -15,7 +15,7 @@ from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.simulate.scenario import Applied, apply, plan_scenario
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import open_history
-from hpabatch.inputs.scenarios import parse_growth, read_scenario
+from hpabatch.inputs.scenarios import Overlay, Scenario, parse_growth, read_scenario
 from hpabatch.model.objects.hpa import (
     CrossVersionObjectReference,
     ExternalMetricSource,
@@ -36,7 +36,6 @@ from hpabatch.model.plant import (
     Plant,
     Signal,
 )
-from hpabatch.model.scenario import Overlay, Scenario
 from hpabatch.model.versions import profile_for
 from tests.inputs.parsed import parse_scenario
 

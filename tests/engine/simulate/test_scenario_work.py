@@ -24,11 +24,10 @@ from hpabatch.engine.simulate.scenario_work import (
     spike,
 )
 from hpabatch.errors import RefusedError
-from hpabatch.model.plant import BACKLOG, DIVISIBLE, Plant, Signal
-from hpabatch.model.scenario import (
+from hpabatch.inputs.document_kinds import Moment
+from hpabatch.inputs.scenarios import (
     Action,
     Growth,
-    Moment,
     Overlay,
     Repeat,
     Scenario,
@@ -37,6 +36,7 @@ from hpabatch.model.scenario import (
     Step,
     Times,
 )
+from hpabatch.model.plant import BACKLOG, DIVISIBLE, Plant, Signal
 from hpabatch.model.versions import profile_for
 from tests.effort import effort
 from tests.engine import naive_scenario as naive

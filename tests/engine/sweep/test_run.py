@@ -30,13 +30,12 @@ from hpabatch.errors import UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.writer import write_table
 from hpabatch.inputs.grid import GridError
-from hpabatch.inputs.scenarios import parse_growth, read_scenario
+from hpabatch.inputs.plants import PlantOverride, SignalOverride
+from hpabatch.inputs.prices import PriceList, Prices
+from hpabatch.inputs.scenarios import Scenario, parse_growth, read_scenario
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.defaults import default_spec
 from hpabatch.model.objects.hpa import HPA, HPASpec
-from hpabatch.model.prices import PriceList, Prices
-from hpabatch.model.scenario import Scenario
-from hpabatch.model.settings.overrides import PlantOverride, SignalOverride
 from hpabatch.model.settings.policy_sets import SHIPPED
 from hpabatch.model.settings.setting import TODAY, apply_setting, parse_setting
 from tests.engine.fit.test_history import BASE, PROFILE, case
@@ -48,7 +47,7 @@ pytestmark = pytest.mark.compiled
 NAMES = ("ingest/transform", "payments/api", "shop/checkout", "shop/recommendations")
 OTHERS = ("media/transcoder", "shop/cart", "shop/catalog", "shop/frontend")
 GRIDS = ("target=x0.8,x1.2,x1", "policies=gentle,fast", "scaleDown.window=60", "max=+2")
-PRICES = PriceList(Prices(0.03, 0.004, 0.001, "EUR"))
+PRICES = PriceList(Prices("EUR", 0.03, 0.004, 0.001))
 LOOP: dict[str, Any] = {"seed": 3, "prices": PRICES}
 NOT_OF_THE_RUN = [
     *("setting", "unit", "setting_id", "elastic_speedup"),

@@ -88,5 +88,5 @@ def test_what_the_table_has_is_no_guess(tmp_path: Path) -> None:
 def test_a_wrong_guess_is_refused(tmp_path: Path) -> None:
     _, place = proposed(tmp_path)
     place.write_text(place.read_text().replace("[requests, hpas]", "[limits]"))
-    with pytest.raises(UsageError, match=r"expected requests or hpas, got .limits."):
+    with pytest.raises(UsageError, match=r"expected one of requests, hpas, got .limits."):
         read_map(place)

@@ -19,14 +19,12 @@ from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.pods import without_duplicates
 from hpabatch.importers.table.propose.draft import Found, draft_map
-from hpabatch.importers.table.propose.overlap import add_cluster
 from hpabatch.importers.table.propose.sample import Sample, read_sample
 from hpabatch.importers.table.propose.settings import (
     add_settings,
     leave_to_objects,
     told_unknown,
 )
-from hpabatch.importers.table.propose.shares import add_shares
 from hpabatch.importers.table.rows import (
     KEY,
     POD_KEY,
@@ -85,10 +83,7 @@ def propose_map(
     if beside is not None:
         leave_to_objects(found, beside.objects)
     rows, _ = _checked(found, sample, beside)
-    if add_cluster(found, sample):
-        rows, _ = _checked(found, sample, beside)
     if beside is None:
-        add_shares(found)
         add_settings(found, rows)
     rows, tally = _checked(found, sample, beside)
     text = draft.text()

@@ -46,9 +46,8 @@ _VALUE = re.compile(r"[-+]?\d[\d.,:eE+-]*([TtZz ][\d:.+Zz-]*)?(m|n|u|[KMGT]i?)?"
 class Sample:
     """Rows of a table, raw; a CSV's columns are strings.
 
-    `rows` is about how many there are in all files, `whole` whether the sample has them all, and
-    `head` how many stand at the beginning of the first file, one after the other. `parts` are the
-    files that were read, and how many of the rows are of each, in order.
+    `rows` is about how many there are in all files, `whole` whether the sample has them all.
+    `parts` are the files that were read, and how many of the rows are of each, in order.
     """
 
     file: TableFile
@@ -56,7 +55,6 @@ class Sample:
     frame: pl.DataFrame
     rows: int
     whole: bool
-    head: int
     parts: tuple[tuple[Path, int], ...] = ()
 
 
@@ -85,17 +83,11 @@ def read_sample(paths: Sequence[Path]) -> Sample:
     )
     rows = frame.height if whole else sampled * len(paths) // len(chosen)
     parts = tuple((path, part.height) for path, part in zip(chosen, frames, strict=True))
-    return Sample(files[0], len(paths), frame, rows, whole, _head_rows(files[0], frames[0]), parts)
+    return Sample(files[0], len(paths), frame, rows, whole, parts)
 
 
 def _is_parquet(path: Path) -> bool:
     return path.name.lower().endswith(PARQUET)
-
-
-def _head_rows(file: TableFile, frame: pl.DataFrame) -> int:
-    if file.parquet:
-        return min(frame.height, _parquet_head(len(file.columns)))
-    return frame.height if frame.height == file.rows else frame.height * 2 // 3
 
 
 def _read_file(path: Path, *, rest: bool) -> tuple[TableFile, pl.DataFrame]:

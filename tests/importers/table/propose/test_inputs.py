@@ -162,19 +162,6 @@ def test_names_that_no_object_has_are_made_some(tmp_path: Path) -> None:
     assert result.workloads["hpa"].to_list() == ["a-1", "a-2"]
 
 
-def test_runs_of_the_same_workloads_are_clusters(tmp_path: Path) -> None:
-    rows = [
-        f"{1_790_000_000 + 7200 * run + 60 * m},{name},{run}-run,2,{0.1 * (m % 5 + 1):.1f}"
-        for run in range(3)
-        for name in ("web", "api")
-        for m in range(30)
-    ]
-    (tmp_path / "runs.csv").write_text("\n".join(["ts,app,experiment,replicas,cpu", *rows]))
-    text = propose_map([str(tmp_path / "runs.csv")]).text.replace("\n  #   ", " ")
-    assert "cluster: experiment" in text
-    assert "runs of the same workloads, one after the other" in text
-
-
 def test_a_percentage_says_what_must_be_stated(tmp_path: Path) -> None:
     rows = [f"2026-10-07T10:{m:02}:00Z,web-0,{10 + m}.5" for m in range(20)]
     (tmp_path / "pct.csv").write_text("\n".join(["time,pod,cpu_percent_of_request", *rows]))
@@ -285,22 +272,6 @@ def test_a_time_by_its_type_alone(tmp_path: Path) -> None:
     frame.write_parquet(tmp_path / "a.parquet")
     text = propose_map([str(tmp_path / "a.parquet")]).text
     assert "time: {column: 'when it was', zone: UTC}" in text
-
-
-def test_usage_and_its_percentage_give_the_limits(tmp_path: Path) -> None:
-    rows = [
-        f"2026-10-07T10:{m:02}:00Z,{pod},{limit * (m + 5) / 100:.2f},{m + 5}.0"
-        for m in range(20)
-        for pod, limit in (("web-0", 250), ("db-0", 1000), ("db-1", 1000))
-    ]
-    source = tmp_path / "a.csv"
-    source.write_text("\n".join(["time,pod,cpu_millicores,cpu_pct_of_limit", *rows]))
-    text = propose_map([str(source)]).text
-    (tmp_path / "map.yaml").write_text(text)
-    import_table([str(source)], tmp_path / "map.yaml", tmp_path / "h")
-    requests = read_tables(tmp_path / "h")["pod_requests"]
-    found = requests.select("target", "cpu_limit_milli", "cpu_milli").unique().sort("target")
-    assert found.rows() == [("db", 1000, 1000), ("web", 250, 250)]
 
 
 def test_files_whose_times_differ_in_notation_are_named(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpabatch.model.lens import (
+from hpabatch.inputs.lenses import (
     CPU,
     MEMORY,
     Lens,

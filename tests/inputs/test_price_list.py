@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpabatch.model.prices import PriceList, PriceOverride, Prices
+from hpabatch.inputs.prices import PriceList, PriceOverride, Prices
 
 BASE = Prices(core_hour=0.03, gib_hour=0.004, pod_hour=0.0, currency="EUR")
 
@@ -14,7 +14,7 @@ def test_without_overrides_all_pay_the_same() -> None:
 def test_all_given_globs_must_match() -> None:
     override = PriceOverride(cluster="prod-*", namespace="batch", core_hour=0.01)
     prices = PriceList(BASE, (override,))
-    assert prices.price_of("prod-1", "batch", "etl") == Prices(0.01, 0.004, 0.0, "EUR")
+    assert prices.price_of("prod-1", "batch", "etl") == Prices("EUR", 0.01, 0.004, 0.0)
     assert prices.price_of("test", "batch", "etl") == BASE
     assert prices.price_of("prod-1", "shop", "etl") == BASE
 
@@ -28,6 +28,6 @@ def test_the_last_that_says_a_price_counts() -> None:
             PriceOverride(hpa="prod/batch/etl", gib_hour=0.5),
         ),
     )
-    assert prices.price_of("test", "batch", "etl") == Prices(0.01, 0.004, 1.0, "EUR")
-    assert prices.price_of("prod", "batch", "etl") == Prices(0.01, 0.5, 1.0, "EUR")
-    assert prices.price_of("prod", "batch", "web") == Prices(0.02, 0.004, 1.0, "EUR")
+    assert prices.price_of("test", "batch", "etl") == Prices("EUR", 0.01, 0.004, 1.0)
+    assert prices.price_of("prod", "batch", "etl") == Prices("EUR", 0.01, 0.5, 1.0)
+    assert prices.price_of("prod", "batch", "web") == Prices("EUR", 0.02, 0.004, 1.0)

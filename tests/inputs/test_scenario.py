@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hpabatch.model.scenario import Growth, Moment, Scenario, Shift, Step, Times
+from hpabatch.inputs.document_kinds import Moment
+from hpabatch.inputs.scenarios import Growth, Scenario, Shift, Step, Times
 
 NOON_MS = 1_791_374_400_000
 
