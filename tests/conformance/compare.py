@@ -19,7 +19,7 @@ from tests.conformance.golden import Json, golden_files, read_rows
 
 SHOWN = 5  # differences in a failing test's message
 VERSIONS = ("1.38", "1.36")
-INTERPRETED_TICKS = 150
+INTERPRETED_TICKS = 40
 
 _CONDITION = ("type", "status", "reason")
 _CONDITION_TEXTS = ("message", "last_transition_time")

@@ -48,7 +48,7 @@ from tests.rules.helpers import (
     wish,
 )
 
-SEEDS = [1, 2, 3]
+SEEDS = [1, 2, 3][: effort(6, kernel=True)]
 ROOT = Path(__file__).parents[2]
 
 
@@ -85,7 +85,7 @@ def test_the_newest_tick_of_every_lane_call_by_call_equals_one_call(
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=effort(15))
+@settings(max_examples=effort(15, kernel=True))
 def test_any_chunks_and_any_order_of_lanes_give_the_same(seed: int) -> None:
     rng, fleet = random.Random(seed), random_fleet(seed, count=3, ticks=12)
     whole, memory_after = replayed(fleet)
@@ -169,7 +169,7 @@ def test_an_empty_fleet_and_lanes_without_ticks() -> None:
 def digests() -> list[str]:
     """Return digests of replays (decided, recorded, live) of random fleets."""
     found = []
-    for seed in SEEDS:
+    for seed in SEEDS[:1]:
         fleet = random_fleet(seed)
         results, memory = replayed(fleet)
         found.append(digest(results, memory))
