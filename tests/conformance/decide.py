@@ -152,7 +152,7 @@ class Replayed(NamedTuple):
         Of one kind are ticks with the same spec, codes and conditions: only numbers differ.
         """
         reader, count = self.reader, self.reader.statuses.size
-        if list(reader.texts) != list(other.reader.texts):
+        if self._texts() != other._texts():
             return list(range(count))
         decisions, ticks = reader.results.decisions, reader.fleet.ticks
         names = ("binding", "reason", "rescaled", *(f"condition_{k}" for k in range(4)))
@@ -164,6 +164,10 @@ class Replayed(NamedTuple):
         for mine, theirs in zip(self._columns(), other._columns(), strict=True):
             unlike |= (mine != theirs).any(axis=0)
         return [int(t) for t in unlike.nonzero()[0]]
+
+    def _texts(self) -> list[str]:
+        texts = self.reader.texts
+        return [texts[k] for k in range(len(texts))]
 
     def _columns(self) -> Iterator[NDArray[Any]]:
         """Yield (blocks, ticks) of all that was seen and written but `observed`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
@@ -17,10 +16,7 @@ from hpabatch.model.printable import (
 )
 from tests.cli.hostile import NASTY, raw_characters, unescaped
 
-# All of the first planes' letters and signs, of the large blocks of ideographs every seventh.
-_LOW = (*range(0x3400), *range(0x3400, 0xD7A0, 7), *range(0xD7A0, 0x12000))
-_HIGH = (*range(0x12000, 0x20000, 7), *range(0xE0000, 0xE0200), sys.maxunicode)
-EVERY = "".join(map(chr, (*_LOW, *_HIGH)))
+EVERY = "".join(map(chr, (*range(0x3400), *range(0xD7A0, 0x12000), *range(0xE0000, 0xE0100))))
 
 
 @pytest.mark.parametrize("name", ["web", "shop/web-1.x_y", "Ünïcödé 日本 ≥", 'it\'s "so" <b>|`*'])

@@ -202,27 +202,6 @@ def size_at_start(truth: Truth) -> int:
     return int(min(max(wanted, truth.spec.min_replicas or 1), truth.spec.max_replicas))
 
 
-@pytest.mark.compiled
-def test_only_the_weeks_that_are_asked_for_are_judged() -> None:
-    fleet = make_fleet(FleetOptions(2, weeks=3, seed=8, shapes=("bursty",)))
-    span = Span(first_week=1, weeks=1, sync_ms=60_000)
-
-    def verdicts(changed: slice) -> list[Verdict]:
-        other = []
-        for truth in fleet:
-            work = truth.workload.work[CPU].copy()
-            work[changed] = work[changed] * 3
-            other.append(replace(truth, workload=replace(truth.workload, work={CPU: work})))
-        settings = {t.key: {"today": t.spec} for t in fleet}
-        found = judge(other, settings, span, GOAL, PROFILE)
-        return [found[t.key]["today"] for t in fleet]
-
-    same = verdicts(slice(0, 0))
-    assert verdicts(slice(0, WEEK_MINUTES - 120)) == same  # before
-    assert verdicts(slice(2 * WEEK_MINUTES, None)) == same  # after
-    assert verdicts(slice(WEEK_MINUTES + 5000, WEEK_MINUTES + 5100)) != same
-
-
 def verdict(*weeks: float, cost: float) -> Verdict:
     return Verdict(weeks, cost)
 

@@ -19,7 +19,6 @@ from hpabatch.model.expressions.tokens import (
     ExpressionError,
 )
 from hpabatch.model.expressions.tree import Call, In, Literal, Many, Name, columns
-from tests.effort import effort
 from tests.model.expression_trees import Tree, as_tree, printed, trees
 
 SAME = [
@@ -235,7 +234,7 @@ WORDS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=effort(300))
+@settings(max_examples=60)
 @given(st.text(max_size=30) | st.lists(st.sampled_from(WORDS), max_size=15).map(" ".join))
 def test_any_text_is_an_expression_or_refused(text: str) -> None:
     at = None
