@@ -48,11 +48,11 @@ demo: $(VENV)/.core
 # thread is enough for polars), and two that mostly wait for real servers: those of scaling and all
 # others. What computes is `nice`, so that a server answers when it is asked. More parts at once make
 # tests that race with servers fail. A part begins when another one has ended; PARTS=test-cluster
-# adds one, which waits too. Nothing of the model is compiled, and no rule that Python calls: their
-# tests run once, where coverage is measured.
+# adds one, which waits too. Nothing of the model and of packing is compiled, and no rule that Python
+# calls: their tests run once, where coverage is measured.
 IMPORTS  := importers inputs
 APART    := cluster docs history jobs reference report
-PLAIN    := model rules
+PLAIN    := layout model packing rules
 COMMANDS := api cli live
 APPLY    := $(wildcard tests/real/test_live_apply*.py)
 LIVE     := $(filter-out $(APPLY),$(wildcard tests/real/test_live_*.py))

@@ -4,7 +4,7 @@
 HYPOTHESIS_PROFILE=search looks for what was never drawn. Interpreted it is a fifth: as plain Python
 a rule takes some hundred times as long, and what it decides is proved compiled. What is left to
 prove is that plain Python decides alike, that it reads and writes within its arrays (compiled code
-does not look), and that every line and branch is met.
+does not look), and that every line and branch is met. Tests of whole kernels draw a twentieth.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ _FACTOR = float(os.environ.get("HPABATCH_EFFORT") or (0.2 if INTERPRETED else 0.
 _FEWEST = 3
 
 
-def effort(number: int) -> int:
-    """Return how many examples, seeds or cases to draw, where a test's own number is `number`."""
+def effort(number: int, kernel: bool = False) -> int:
+    """Return how many examples, seeds or cases to draw, where a test's own number is `number`.
+
+    `kernel`: most of what each of them takes is a kernel.
+    """
+    if kernel and INTERPRETED:
+        return max(round(number * _FACTOR / 4), 1)
     return max(round(number * _FACTOR), min(number, _FEWEST))

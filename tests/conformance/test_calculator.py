@@ -14,6 +14,7 @@ from tests.conformance.compare import (
     selected_rows,
 )
 from tests.conformance.decide import decide_calculator_case
+from tests.conformance.golden import calculator_lane
 
 _INTERPRETED_CASES = 10_000
 
@@ -22,11 +23,12 @@ _INTERPRETED_CASES = 10_000
 def test_calculator_cases(path: Path) -> None:
     wrong, count = [], 0
     for case in selected_rows(path, _INTERPRETED_CASES):
+        lane = calculator_lane(case)  # (test_timeline.py: both versions read alike)
         for k8s in VERSIONS:
             expected = case["expected"]
             if k8s == "1.36":
                 expected = case.get("expected_v1_36") or expected
-            actual = decide_calculator_case(case, k8s)
+            actual = decide_calculator_case(case, k8s, lane)
             wrong += differences(f"{case['id']} under {k8s}", "calculator", expected, actual)
             count += 1
     assert_no_differences(wrong, count)

@@ -32,12 +32,12 @@ from tests.fuzz.harness import (
 )
 from tests.reference.profiles import VERSIONS
 
-_CASES = int(os.environ.get("HPABATCH_FUZZ_DECISIONS") or effort(1_000))
+_CASES = int(os.environ.get("HPABATCH_FUZZ_DECISIONS") or effort(1_000, kernel=True))
 _SEED = int(os.environ.get("HPABATCH_FUZZ_SEED") or 20260915)
 _IS_LONG = _CASES > 20_000
 _SETTINGS = settings(
     derandomize=not os.environ.get("HPABATCH_FUZZ_SEED"),
-    max_examples=max(effort(100), _CASES // 40),
+    max_examples=max(effort(60, kernel=True), _CASES // 40),
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -46,7 +46,7 @@ _SETTINGS = settings(
 
 def test_package_agrees_with_reference(capsys: pytest.CaptureFixture[str]) -> None:
     started = time.perf_counter()
-    batches = plan(_SEED, _CASES, math.ceil(_CASES * TIMELINES_PER_CASE))
+    batches = plan(_SEED, _CASES, max(math.ceil(_CASES * TIMELINES_PER_CASE), 5))
     with capsys.disabled():
         figures = run_batches(batches, available_processes() if _IS_LONG else 1, tell_at_once)
         seconds = time.perf_counter() - started

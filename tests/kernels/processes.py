@@ -12,7 +12,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SETTINGS = {
     "interpreted": {"NUMBA_DISABLE_JIT": "1"},
-    "one thread": {"NUMBA_NUM_THREADS": "1"},
     "two threads": {"NUMBA_NUM_THREADS": "2"},
 }
 _DIGESTS = """

@@ -48,26 +48,11 @@ from tests.rules.helpers import (
     wish,
 )
 
-SEEDS = [1, 2, 3]
+SEEDS = [1, 2, 3][: effort(6, kernel=True)]
 ROOT = Path(__file__).parents[2]
 
 
 # ---- what may not matter -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("recorded", [False, True])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_one_call_equals_one_call_per_tick(seed: int, recorded: bool) -> None:
-    fleet = random_fleet(seed)
-    if recorded:
-        fleet = with_own_changes(fleet, replayed(fleet)[0])
-    whole, memory_after = replayed(fleet, recorded)
-    single, memory = poisoned(fleet), make_memory(fleet, recorded)
-    for h in range(fleet.lanes.size):
-        for t in range(int(fleet.lanes.first_tick[h]), int(fleet.lanes.last_tick[h])):
-            replay_lane(fleet, memory, h, t, t + 1, recorded, single)
-    assert_equal_results(whole, single)
-    assert_equal_memory(memory_after, memory)
 
 
 @pytest.mark.parametrize("recorded", [False, True])
@@ -84,17 +69,19 @@ def test_the_newest_tick_of_every_lane_call_by_call_equals_one_call(
     assert_equal_memory(memory_after, memory)
 
 
-@given(st.integers(0, 10_000))
-@settings(max_examples=effort(15))
-def test_any_chunks_and_any_order_of_lanes_give_the_same(seed: int) -> None:
+@given(st.integers(0, 10_000), st.booleans())
+@settings(max_examples=effort(20, kernel=True))
+def test_any_chunks_and_any_order_of_lanes_give_the_same(seed: int, recorded: bool) -> None:
     rng, fleet = random.Random(seed), random_fleet(seed, count=3, ticks=12)
-    whole, memory_after = replayed(fleet)
-    chunked, memory = poisoned(fleet), make_memory(fleet, recorded=False)
+    if recorded:
+        fleet = with_own_changes(fleet, replayed(fleet)[0])
+    whole, memory_after = replayed(fleet, recorded)
+    chunked, memory = poisoned(fleet), make_memory(fleet, recorded)
     position = fleet.lanes.first_tick.tolist()
     while unfinished := [h for h, t in enumerate(position) if t < fleet.lanes.last_tick[h]]:
         h = rng.choice(unfinished)
         until = rng.randint(position[h], int(fleet.lanes.last_tick[h]))
-        replay_lane(fleet, memory, h, position[h], until, False, chunked)
+        replay_lane(fleet, memory, h, position[h], until, recorded, chunked)
         position[h] = until
     assert_equal_results(whole, chunked)
     assert_equal_memory(memory_after, memory)
@@ -169,7 +156,7 @@ def test_an_empty_fleet_and_lanes_without_ticks() -> None:
 def digests() -> list[str]:
     """Return digests of replays (decided, recorded, live) of random fleets."""
     found = []
-    for seed in SEEDS:
+    for seed in SEEDS[:1]:
         fleet = random_fleet(seed)
         results, memory = replayed(fleet)
         found.append(digest(results, memory))

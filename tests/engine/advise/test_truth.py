@@ -202,27 +202,6 @@ def size_at_start(truth: Truth) -> int:
     return int(min(max(wanted, truth.spec.min_replicas or 1), truth.spec.max_replicas))
 
 
-@pytest.mark.compiled
-def test_only_the_weeks_that_are_asked_for_are_judged() -> None:
-    fleet = make_fleet(FleetOptions(2, weeks=3, seed=8, shapes=("bursty",)))
-    span = Span(first_week=1, weeks=1, sync_ms=60_000)
-
-    def verdicts(changed: slice) -> list[Verdict]:
-        other = []
-        for truth in fleet:
-            work = truth.workload.work[CPU].copy()
-            work[changed] = work[changed] * 3
-            other.append(replace(truth, workload=replace(truth.workload, work={CPU: work})))
-        settings = {t.key: {"today": t.spec} for t in fleet}
-        found = judge(other, settings, span, GOAL, PROFILE)
-        return [found[t.key]["today"] for t in fleet]
-
-    same = verdicts(slice(0, 0))
-    assert verdicts(slice(0, WEEK_MINUTES - 120)) == same  # before
-    assert verdicts(slice(2 * WEEK_MINUTES, None)) == same  # after
-    assert verdicts(slice(WEEK_MINUTES + 5000, WEEK_MINUTES + 5100)) != same
-
-
 def verdict(*weeks: float, cost: float) -> Verdict:
     return Verdict(weeks, cost)
 
@@ -361,8 +340,20 @@ def test_a_run_goes_on_where_it_was_ended(tmp_path: Path) -> None:
 
 
 @pytest.mark.compiled
-def test_a_bad_recommender_is_told_from_a_good_one(tmp_path: Path) -> None:
+def test_a_bad_recommender_is_told_from_a_good_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spans: list[Span] = []
+
+    def watched(fleet: Any, settings: Any, span: Span, *others: Any) -> Any:
+        spans.append(span)
+        return judge(fleet, settings, span, *others)
+
+    monkeypatch.setattr(recommend_truth, "judge", watched)
     rows = run(SMALL, tmp_path, 1, lowered)
+    # Only hindsight is judged on the recorded weeks.
+    told = {(span.first_week, span.weeks, span.is_recorded) for span in spans}
+    assert told == {(1, 1, False), (0, 1, True)}
     for row in rows:
         assert row["advised"]["setting"] == "target=x0.8"
         assert row["advised"]["cost"] >= row["today"]["cost"]  # (equal where min or max binds)
@@ -418,22 +409,6 @@ def test_specs_that_are_stated_wrong_are_not_the_true_ones(tmp_path: Path) -> No
         specs[way] = dict(hpas.select("name", "spec").iter_rows())
     assert specs[FULL].keys() == specs[WRONG].keys()
     assert all(specs[FULL][name] != specs[WRONG][name] for name in specs[FULL])
-
-
-@pytest.mark.compiled
-def test_only_hindsight_is_judged_on_the_recorded_weeks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spans: list[Span] = []
-
-    def watched(fleet: Any, settings: Any, span: Span, *others: Any) -> Any:
-        spans.append(span)
-        return judge(fleet, settings, span, *others)
-
-    monkeypatch.setattr(recommend_truth, "judge", watched)
-    run(SMALL, tmp_path, 1, kept)
-    told = {(span.first_week, span.weeks, span.is_recorded) for span in spans}
-    assert told == {(1, 1, False), (0, 1, True)}
 
 
 @pytest.mark.compiled

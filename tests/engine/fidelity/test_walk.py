@@ -21,7 +21,7 @@ from tests.effort import INTERPRETED
 from tests.engine.swept import cut
 
 HPAS = ("payments/api", "shop/checkout")
-HOURS = 2 if INTERPRETED else 6
+HOURS = 1 if INTERPRETED else 6
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +86,7 @@ def test_each_setting_has_decisions_of_its_own(walks: list[Walk]) -> None:
     assert sum(differ) > len(differ) // 2
 
 
+@pytest.mark.compiled
 def test_held_lanes_may_have_walks_of_their_own(
     plan: ReplayPlan, walks: list[Walk], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,7 +123,7 @@ def test_no_matching_has_more_pairs(recorded: list[int], decided: list[int], lim
     assert found["matched_events"] == naive.most_pairs(sorted(recorded), first, limit)
 
 
-@settings(max_examples=effort(15))
+@settings(max_examples=effort(8))
 @given(replays())
 def test_parts_of_a_fleet_have_the_same_scores(frame: pl.DataFrame) -> None:
     whole = score(frame)
@@ -133,7 +133,7 @@ def test_parts_of_a_fleet_have_the_same_scores(frame: pl.DataFrame) -> None:
     assert total(pl.concat([part.hpas for part in reversed(parts)])) == total(whole.hpas)
 
 
-@settings(max_examples=effort(15))
+@settings(max_examples=effort(8))
 @given(replays())
 def test_categorical_text_gives_the_same(frame: pl.DataFrame) -> None:
     found = score(frame.with_columns(pl.col(pl.String).cast(pl.Categorical)))

@@ -75,7 +75,7 @@ def crowded(draw: st.DrawFn) -> Tables:
 
 
 @given(tables=crowded(), way=ways)
-@settings(max_examples=effort(10))
+@settings(max_examples=effort(8, kernel=True))
 def test_who_is_named_is_who_shares_a_pod(tables: Tables, way: Way) -> None:
     assume(any(naive.instants_of(tables, hpa, CLOCK) for hpa in tables["hpas"]))
     with written(tables, way) as history, cut(way):

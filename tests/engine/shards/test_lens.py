@@ -88,7 +88,7 @@ def spanned(tables: naive.Tables) -> naive.Tables:
 
 
 @given(tables=histories(), given_lenses=lenses(), way=ways, other=ways)
-@settings(max_examples=effort(20))
+@settings(max_examples=effort(8))
 def test_lenses_show_what_would_have_been_recorded(
     tables: naive.Tables, given_lenses: tuple[Lens, ...], way: Way, other: Way
 ) -> None:

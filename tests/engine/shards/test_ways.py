@@ -31,7 +31,7 @@ from tests.engine.ways import Way, cut, replayed, ways, written
     instants=st.sampled_from(["grid", "grid", "recorded", "passes", "passes"]),
     k8s=st.sampled_from([*["1.38"] * 4, "1.36", "1.32", "1.26", "1.20"]),
 )
-@settings(max_examples=effort(30))
+@settings(max_examples=effort(16, kernel=True))
 def test_the_engine_sees_what_the_naive_twin_sees(
     tables: naive.Tables,
     way: Way,
@@ -72,7 +72,7 @@ def test_the_engine_sees_what_the_naive_twin_sees(
     phase=st.sampled_from([None, 0]),
     max_age=st.sampled_from([None, 35_000]),
 )
-@settings(max_examples=effort(10))
+@settings(max_examples=effort(6, kernel=True))
 def test_no_way_of_storing_or_cutting_matters(
     tables: naive.Tables, some: Way, others: Way, phase: int | None, max_age: int | None
 ) -> None:

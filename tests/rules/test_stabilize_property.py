@@ -36,7 +36,7 @@ from hpabatch.rules.stabilize import (
 )
 from tests.effort import effort
 
-_SETTINGS = settings(derandomize=True, deadline=None, database=None, max_examples=effort(200))
+_SETTINGS = settings(derandomize=True, deadline=None, database=None, max_examples=effort(150))
 _SECONDS = (0, 1, 15, 30, 60, 120, 300)
 # Steps that meet window edges exactly, miss them by 1 ms, stand still, and go back.
 _STEP_MS = (0, 1, 999, 1000, 14_999, 15_000, 15_000, 15_000, 15_001, 30_000, 60_000, 300_000)
@@ -187,7 +187,7 @@ def test_recommendations_over_many_words_of_the_bit_set(window_s: int) -> None:
     """Alternate a long and a short window, so that up to 240 slots become replaceable at once."""
     syncs = [
         Sync(15_000, False, (0, 3600) if (k // 300) % 2 == 0 else (0, window_s), 5, k * 7919 % 10)
-        for k in range(1500)
+        for k in range(900)
     ]
     _compare_recommendations(syncs, 300, every=20)
 
