@@ -112,15 +112,13 @@ def test_parts_do_not_gather_there(
 
 
 @pytest.mark.parametrize(
-    ("mode", "kind", "told"),
+    ("mode", "kind", "told", "done"),
     [
-        (403, UsageError, "403 Forbidden; check the name, the credentials"),
-        (404, UsageError, "404 Not Found; check the name, the credentials"),
-        (503, UnfinishedError, "503 Service Unavailable; repeat the command later"),
-        ("silent", UnfinishedError, "check the name, the credentials and the endpoint"),
+        (403, UsageError, "403 Forbidden; check the name, the credentials", 0),
+        (503, UnfinishedError, "503 Service Unavailable; repeat the command later", 5),
+        ("silent", UnfinishedError, "check the name, the credentials and the endpoint", 5),
     ],
 )
-@pytest.mark.parametrize("done", [0, 5])
 def test_a_storage_at_fault_is_told_and_costs_no_part(
     shared_door: Door,
     kept: list[processes.Child],

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,18 +11,15 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.errors import UnfinishedError, UsageError
-from hpabatch.history.reader import open_history
-from hpabatch.history.store.storage import open_storage
+from hpabatch.errors import UsageError
 from hpabatch.importers.table import files
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.request import TableRequest
 from hpabatch.importers.table.run import ImportResult
-from hpabatch.jobs import dask_workers, executor, processes
-from tests.buckets import open_bucket
+from hpabatch.jobs import executor
 from tests.importers.table.test_run import HPAS, bytes_of, pod_frame
 from tests.importers.tables import BEGIN_S, POD_MAP, import_table, merged, write_map
-from tests.jobs.dask_cluster import QUIET, Cluster
+from tests.jobs.dask_cluster import QUIET
 from tests.jobs.small import plan_small_jobs
 
 pytestmark = QUIET
@@ -99,29 +92,6 @@ def test_a_wide_file_is_cut_by_its_columns(tmp_path: Path) -> None:
     assert bytes_of(tmp_path / "here") == bytes_of(tmp_path / "there")
 
 
-def test_workers_may_die(
-    source: tuple[list[str], Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    killed: list[int] = []
-    start = processes.ProcessPool.start
-
-    def kill_some(pool: processes.ProcessPool, worker: str, order: str) -> None:
-        start(pool, worker, order)
-        if json.loads(order)["task"] in ("00001", "00004") and len(killed) < 2:
-            killed.append(pool._children[worker].pid)
-            os.kill(killed[-1], signal.SIGKILL)  # (a task of ms may be over a moment later)
-
-    monkeypatch.setattr(processes.ProcessPool, "start", kill_some)
-    imported(source, tmp_path / "there", workers=2)
-    assert len(killed) == 2
-    assert "is given out again" in caplog.text
-    imported(source, tmp_path / "here")
-    assert bytes_of(tmp_path / "here") == bytes_of(tmp_path / "there")
-
-
 _COMMAND = """
 import sys
 from pathlib import Path
@@ -135,7 +105,7 @@ import_table([sys.argv[1]], Path(sys.argv[2]), sys.argv[3], group_rows=60, worke
 """
 
 
-@pytest.mark.parametrize("until", [("reading", 3), ("reading", 6), ("writing", 2)])
+@pytest.mark.parametrize("until", [("reading", 3), ("writing", 2)])
 def test_the_command_may_die(
     source: tuple[list[str], Path], tmp_path: Path, until: tuple[str, int]
 ) -> None:
@@ -163,34 +133,6 @@ def test_the_command_may_die(
     imported(source, tmp_path / "there", workers=2, progress=look)
     imported(source, tmp_path / "here")
     assert bytes_of(tmp_path / "here") == bytes_of(tmp_path / "there")
-
-
-@pytest.fixture
-def bucket() -> Iterator[str]:
-    with open_bucket() as url:
-        yield url
-
-
-def test_dask_workers_read_through_an_object_storage(
-    source: tuple[list[str], Path], tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "dask").mkdir()
-    cluster = Cluster(tmp_path / "dask")
-    try:
-        places = {"scheduler": cluster.address, "parts": f"{bucket}/parts"}
-        imported(source, f"{bucket}/there", work=tmp_path / "work", **places)
-        cluster.scheduler.kill()
-        monkeypatch.setattr(dask_workers, "_CONNECT_S", 1)
-        with pytest.raises(UnfinishedError, match="does not answer"):
-            imported(source, f"{bucket}/again", work=tmp_path / "work", **places)
-    finally:
-        cluster.close()
-    imported(source, f"{bucket}/here", work=tmp_path / "work")
-    here, there = (open_history(f"{bucket}/{name}") for name in ("here", "there"))
-    assert here.tables == there.tables
-    assert all(here.read(name).equals(there.read(name)) for name in here.tables)
-    assert not (tmp_path / "work").exists()
-    assert not open_storage(f"{bucket}/parts").names("")
 
 
 def test_a_file_that_is_another_one_for_workers_is_refused(

@@ -718,7 +718,7 @@ with compiled_alone("some_kernel"):
         print("compiles", flush=True)
         if sys.argv[1] == "dies":
             time.sleep(60)
-        time.sleep(1)
+        time.sleep(0.2)
         (_code.FOLDER / _code.file_of("some_kernel")).touch()
 """
 
@@ -732,13 +732,13 @@ def test_one_process_compiles_for_all(tmp_path: Path, monkeypatch: pytest.Monkey
     dies = start("dies")
     assert dies.stdout is not None
     assert dies.stdout.readline() == b"compiles\n"
-    others = [start("") for _ in range(3)]
+    others = [start("") for _ in range(2)]
     time.sleep(0.5)
     assert all(process.poll() is None for process in others)
     dies.kill()
     told = [process.communicate(timeout=60)[0] for process in others]
     dies.communicate()
-    assert sorted(told) == [b"", b"", b"compiles\n"]
+    assert sorted(told) == [b"", b"compiles\n"]
 
 
 def test_workers_that_start_ahead_are_taken_or_end(tmp_path: Path) -> None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import polars as pl
@@ -161,24 +157,6 @@ def test_an_interrupt_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.Monk
     assert run(tmp_path, *TINY).exit_code == 0
 
 
-def test_a_killed_run_is_continued_to_the_same_data(tmp_path: Path) -> None:
-    options = ("--hpas", "8", "--pods", "5", "--step", "5m", "--days", "40")
-    command = [sys.executable, "-c", PROGRAM, "synth", str(tmp_path / "killed"), *options]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    log = tmp_path / "killed" / "_log"
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not (log.exists() and len(os.listdir(log)) > 4):
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    result = run(tmp_path / "killed", *options)
-    assert re.search(r"continued after \d+ parts", result.stderr)
-    run(tmp_path / "whole", *options)
-    whole, killed = files_of(tmp_path / "whole"), files_of(tmp_path / "killed")
-    # A file that nothing names may be left over.
-    assert {name: killed.get(name) for name in whole} == whole
-
-
 @pytest.mark.compiled
 def test_a_replay_agrees_with_the_recorded_sizes_about(tmp_path: Path) -> None:
     run(tmp_path / "history", "--hpas", 12, "--pods", 8, "--step", "1m", "--metrics", "mix")
@@ -203,21 +181,6 @@ def test_progress_has_rate_and_time_left(
         assert report is not None
         report(0.5, 2_000_000)
     assert "M samples/s" in capsys.readouterr().err
-
-
-def test_nothing_heavy_is_imported_with_the_module() -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys, hpabatch.cli.get_in.synth; "
-            "print(*[n for n in ('numpy', 'polars', 'pyarrow', 'rich') if n in sys.modules])",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == ""
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "x" * 5000, "x\0y"])

@@ -92,25 +92,6 @@ def test_one_command_leaves_everything_that_its_answers_rest_on(run: Run, histor
 
 
 @compiled
-def test_workers_give_the_same_advice(
-    run: Run, history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "plant.yaml").write_text(PLANT)
-    found = []
-    for more in ((), ("--workers", "1")):
-        folder = tmp_path / f"by{len(more)}"
-        folder.mkdir()
-        monkeypatch.chdir(folder)
-        grid, plant = ("--grid", "target=x1.2"), ("--plant", "../plant.yaml")
-        done = run(history, *grid, *plant, "--out", "advice", "-o", "json", *more)
-        assert done.code == 0, done.stderr
-        files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-        kept = {str(path.relative_to(folder)): path.read_bytes() for path in files}
-        found.append((done.stdout, kept))
-    assert found[0] == found[1]
-
-
-@compiled
 def test_the_same_command_gives_the_same_and_another_one_is_refused(
     run: Run, history: Path
 ) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
@@ -21,7 +19,6 @@ from hpabatch.errors import HistoryError, UsageError
 from hpabatch.report.fit import amount_text, rounded
 from hpabatch.report.forms import schema_of
 from tests.cli.histories import DEMO, ROOT, edit_spec, last_day, small
-from tests.cli.test_startup import PROGRAM
 
 SCHEMA = schema_of(FIT_FACTS)
 QUEUE = "external/jobs_waiting{queue=thumbnails}"
@@ -212,30 +209,6 @@ def test_an_hpa_that_is_left_out_is_exit_code_3(tmp_path: Path) -> None:
     code, _, stderr = run(str(history))
     assert code == 3
     assert "skipped: shop/cart: " in stderr
-
-
-def test_help_imports_nothing_heavy() -> None:
-    command = [sys.executable, "-c", PROGRAM, "fit", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "hpabatch fit history/ --plant plants.yaml" in done.stdout
-    assert done.stderr.splitlines()[-1] == "imported:"
-
-
-def test_the_same_bytes_on_one_thread() -> None:
-    code = "from hpabatch.cli import main; main()"
-    arguments = ["fit", str(last_day()), "--where", "namespace = 'batch'", "-o", "json"]
-    found = [
-        subprocess.run(
-            [sys.executable, "-c", code, *arguments],
-            env={"NUMBA_NUM_THREADS": threads, "PATH": "/usr/bin"},
-            capture_output=True,
-            check=False,
-        ).stdout
-        for threads in ("1", "2")
-    ]
-    assert found[0] == found[1]
-    assert len(found[0]) > 1000
 
 
 @pytest.mark.parametrize(

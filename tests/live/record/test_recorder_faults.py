@@ -258,9 +258,9 @@ def test_memory_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     # What the store itself takes is not the question here.
     monkeypatch.setattr(recorder._writer, "submit", lambda segment: None)
     sizes = []
-    for number in range(effort(1500)):
+    for number in range(effort(700)):
         churn(recorder, game, number)
-        if number % 300 == 299:
+        if number % 60 == 59:
             recorder._hand_over()
             game._usage.clear()
             game._custom.clear()
