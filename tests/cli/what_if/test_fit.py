@@ -10,8 +10,6 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from data.generator.demo import demo_fleet
-from data.generator.loop import cpu_unit
 from hpabatch.cli.app import app
 from hpabatch.cli.what_if import fit  # noqa: F401  (registers the command)
 from hpabatch.engine.columns.simulate import FIT_FACTS
@@ -34,7 +32,7 @@ def run(*arguments: str) -> tuple[int, bytes, str]:
 @pytest.fixture(scope="module")
 def batch() -> tuple[int, bytes, str]:
     """Return what is told of one namespace of the demo."""
-    return run(str(DEMO), "--where", "namespace = 'batch'")
+    return run(str(last_day()), "--where", "namespace = 'batch'")
 
 
 def plant_file(folder: Path, text: str) -> str:
@@ -58,21 +56,6 @@ def test_the_table_has_a_row_per_hpa(batch: tuple[int, bytes, str]) -> None:
     assert rows["batch/thumbnails"].endswith("yes")
     assert "backlog" in rows["batch/thumbnails"]  # a guess
     assert stderr.count("no plant") == 0
-
-
-def test_the_known_base_of_the_demo_is_covered(batch: tuple[int, bytes, str]) -> None:
-    """Pods of the demo use 4 m without work, sampled in steps that are rounded down.
-
-    Where a base is told its interval holds that, less half a step.
-    """
-    _, stdout, _ = run(str(DEMO), "--where", "namespace = 'batch'", "-o", "csv")
-    facts = pl.read_csv(io.BytesIO(stdout), schema=SCHEMA)
-    bases = facts.filter(pl.col("fact").str.ends_with("cpu.base"), pl.col("source") == "fitted")
-    assert bases.height >= 3
-    units = {work.name: cpu_unit(work) for work in demo_fleet()}
-    for row in bases.iter_rows(named=True):
-        known = max(0.004 - units[row["hpa"]] / 2000, 0.0)
-        assert row["low"] <= known <= row["high"], row["hpa"]
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
@@ -264,7 +247,7 @@ def test_a_plant_file_is_never_overwritten(tmp_path: Path) -> None:
 def test_a_lens_is_told_and_leaves_the_plant(tmp_path: Path) -> None:
     file = tmp_path / "lens.yaml"
     file.write_text("- {signal: resource/cpu, lag: 30s, smoothing: 2m, scale: 1.25}\n")
-    one = (str(DEMO), "etl")
+    one = (str(last_day()), "etl")
     (_, plain, _), (code, seen, _) = (
         run(*one, *more, "-o", "json") for more in ((), ("--lens", str(file)))
     )

@@ -177,9 +177,10 @@ def check_pass(result: PassResult, theirs: dict[PodKey, Json], world: World, lab
 
 
 @pytest.mark.parametrize("k8s", VERSIONS)
-@pytest.mark.parametrize("seed", range(effort(2)))
+@pytest.mark.parametrize("seed", range(effort(1)))
 def test_a_random_life_equals_both_twins(k8s: str, seed: int) -> None:
-    twins = Twins(seed * 100 + VERSIONS.index(k8s), k8s, zero=seed % 3 == 2)
+    number = VERSIONS.index(k8s)
+    twins = Twins(seed * 100 + number, k8s, zero=(seed + number) % 2 == 0)
     for _ in range(60):
         twins.world.step()
         result, theirs = twins.decide()
@@ -203,7 +204,7 @@ def listed(world: World) -> list[Change]:
 def test_a_loop_that_is_taken_up_decides_as_one_that_went_on(
     k8s: str, seed: int, tmp_path: Path
 ) -> None:
-    twins = Twins(seed + 50, k8s, zero=seed % 3 == 2)
+    twins = Twins(seed + 50, k8s, zero=seed % 2 == 1)
     rules, flags = twins.naive.rules, to_flags(FLAGS)
     state, second, compared, first = tmp_path / "state", None, 0, False
     known: set[PodKey] = set()
@@ -260,7 +261,7 @@ def load_bytes(data: bytes, folder: Path) -> Saved:
 # ---- what must not matter ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(effort(2)))
+@pytest.mark.parametrize("seed", range(effort(1)))
 def test_an_hpa_does_not_hang_on_the_others(seed: int) -> None:
     """With the check of shared pods off, half of the HPAs decide as all of them do."""
     twins = Twins(seed + 700, "1.37")
@@ -438,8 +439,8 @@ def test_nothing_grows_over_many_passes_with_churn(monkeypatch: pytest.MonkeyPat
     """Pods, HPAs, namespaces, labels and errors that were never seen before, pass after pass."""
     passes = effort(900)
     decider = Decider(profile_for("1.37"), to_flags(FLAGS))
-    decider._most_texts = 200
-    monkeypatch.setattr(decide_module, "_MOST_TEXTS", 200)
+    decider._most_texts = 60
+    monkeypatch.setattr(decide_module, "_MOST_TEXTS", 60)
     sizes = [churned(decider, k) for k in range(passes)]
     early, late = sizes[: passes // 2], sizes[passes // 2 :]
     assert late[-1].keys() >= {"PodTable._slots", "Selections._asking", "Texts._texts"}

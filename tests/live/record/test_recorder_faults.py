@@ -59,7 +59,7 @@ def start_process(folder: Path, seed: int, *more: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("seed", range(effort(3)))
+@pytest.mark.parametrize("seed", range(effort(1)))
 def test_a_kill_loses_at_most_the_open_segment(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
     with start_process(tmp_path, seed) as process:
@@ -119,7 +119,7 @@ class Broken:
         monkeypatch.setattr(store, "commit", maybe)
 
 
-@pytest.mark.parametrize("seed", range(effort(3)))
+@pytest.mark.parametrize("seed", range(effort(1)))
 def test_a_store_that_fails_for_long_leaves_a_gap_that_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
