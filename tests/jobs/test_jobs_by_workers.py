@@ -63,7 +63,7 @@ def bucket() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def cluster(bucket: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Yield workers that find the bucket by their own environment."""
-    found = Cluster(tmp_path_factory.mktemp("dask"))
+    found = Cluster(tmp_path_factory.mktemp("dask"), 1)
     yield found
     found.close()
 

@@ -51,7 +51,7 @@ def test_a_recorded_run_replays_to_the_same_decisions(seed: int, k8s: str, tmp_p
     assert compare(recorded) > 40
 
 
-@pytest.mark.parametrize("k8s", VERSIONS[::2])
+@pytest.mark.parametrize("k8s", VERSIONS[::4])
 @pytest.mark.parametrize("how", ["taken up", "anew", "killed"])
 @pytest.mark.parametrize("seed", range(effort(1)))
 def test_a_loop_that_was_started_again(seed: int, how: str, k8s: str, tmp_path: Path) -> None:

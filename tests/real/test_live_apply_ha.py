@@ -21,7 +21,7 @@ from tests.real.cluster import missing
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
 Start = Callable[..., Applying]
-PERIOD_S = 12
+PERIOD_S = 20
 PODS_A_PERIOD = 4
 
 
