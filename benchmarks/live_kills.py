@@ -72,8 +72,7 @@ def main() -> None:
         (folder / "cluster").mkdir()
         cluster = stack.enter_context(running_cluster(folder / "cluster", audit, flags))
         ground = Ground(Writer(cluster))
-        ground.prepare()
-        ground.namespaces("killed")
+        ground.prepare("killed")
         found = _kill(ground, folder, options.kills, options.seed, stack)
     lines = [f"{under}: `python -m benchmarks.live_kills`", "", *_table(found)]
     print("\n".join(lines))

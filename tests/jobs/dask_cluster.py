@@ -95,6 +95,16 @@ class Cluster:
         self.workers.pop(k).wait()
         self.add_worker()
 
+    def kill_scheduler(self) -> None:
+        """End the scheduler as a crash does; its workers end too, and all are started again."""
+        count = len(self.workers)
+        self.close()
+        (self.folder / "dask.log").unlink()
+        self.scheduler = self._scheduler()
+        for _ in range(count):
+            self.add_worker()
+        self.wait_for(count)
+
     def close(self) -> None:
         for process in (self.scheduler, *self.workers):
             process.kill()

@@ -79,9 +79,9 @@ class Applying(Live):
 class Ground(Place):
     """A place with hpabatch's own namespace in it."""
 
-    def prepare(self) -> None:
-        """Make what hpabatch needs in a cluster of its own."""
+    def prepare(self, *namespaces: str) -> None:
         self.own_namespace(OURS)
+        self.namespaces(*namespaces)
 
     def namespaces(self, *names: str) -> None:
         for name in names:

@@ -272,8 +272,7 @@ def test_an_emptied_storage_is_survived(ground: Ground, start: Start, tmp_path: 
         if "clusterIP" in document.get("spec", {}):
             del document["spec"]["clusterIP"]
         ground.writer.send("POST", path.rpartition("/")[0], document)
-    ground.prepare()
-    ground.namespaces("lost", "taken")
+    ground.prepare("lost", "taken")
     ground.own_namespace("keepers")
     ground.deployment("lost", "web")
     ground.app("taken", "web", metric)
