@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.ports import hold_port, port_of
@@ -74,6 +75,10 @@ class Applying(Live):
         """Kill it as a power failure does."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+
+
+Start = Callable[..., Applying]
+"""Starts an instance with further arguments."""
 
 
 class Ground(Place):

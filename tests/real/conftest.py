@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.real.api_writes import Writer
-from tests.real.applying import Ground
+from tests.real.applying import Applying, Ground, Start
 from tests.real.cluster import Cluster, running_cluster
 from tests.real.live_place import KCM_ARGS
 from tests.real.server_hpas import delete_all, hpa_cluster
@@ -46,3 +48,18 @@ def controlled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
         found = Ground(Writer(cluster))
         found.prepare()
         yield found
+
+
+@pytest.fixture
+def start(ground: Ground, tmp_path: Path) -> Iterator[Start]:
+    """Yield a function that starts an instance on the file's cluster; it is ended with the test."""
+    started: list[Applying] = []
+
+    def begin(*more: str, kubeconfig: Path | None = None, **settings: Any) -> Applying:
+        login = kubeconfig or ground.writer.folder / "kubeconfig"
+        started.append(Applying(tmp_path / f"instance{len(started)}", login, *more, **settings))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        one.kill()

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hpabatch.live.apply.selection import is_canary
-from tests.real.applying import OURS, TAKEOVER_S, Applying, Ground, queue_metric
+from tests.real.applying import OURS, TAKEOVER_S, Applying, Ground, Start, queue_metric
 from tests.real.cluster import missing
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
-Start = Callable[..., Applying]
 SPACES = ("shop", "held", "busy", "odd", "poor", "storm", "share", "vanish")
 
 
@@ -22,23 +20,6 @@ SPACES = ("shop", "held", "busy", "odd", "poor", "storm", "share", "vanish")
 def ground(scaled: Ground) -> Ground:
     scaled.namespaces(*SPACES)
     return scaled
-
-
-@pytest.fixture
-def start(ground: Ground, tmp_path: Path) -> Iterator[Start]:
-    """Yield a function that starts an instance; it is ended with the test."""
-    started: list[Applying] = []
-
-    def begin(*more: str, user: str = "kubeconfig", **settings: Any) -> Applying:
-        folder = tmp_path / f"instance{len(started)}"
-        one = Applying(folder, ground.writer.folder / user, *more, **settings)
-        started.append(one)
-        return one
-
-    yield begin
-    for one in started:
-        one.kill()
-    ground.switch("false")
 
 
 def _conditions(ground: Ground, namespace: str, name: str) -> dict[str, tuple[str, str]]:
@@ -276,7 +257,7 @@ def test_a_login_without_rights_is_refused_with_a_sentence(
     ground: Ground, start: Start, tmp_path: Path
 ) -> None:
     folder = ground.document(tmp_path / "hpas", "poor", "web")
-    one = start("--manifests", str(folder), user="scaler.kubeconfig")
+    one = start("--manifests", str(folder), kubeconfig=ground.writer.folder / "scaler.kubeconfig")
     assert one.process.wait(60) == 2
     said = (one.folder / "err").read_text()
     assert "the lease ours/hpabatch-apply cannot be read" in said

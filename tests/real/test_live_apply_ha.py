@@ -6,21 +6,20 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from tests.real.api_writes import Json
-from tests.real.applying import LEASE_S, TAKEOVER_S, Applying, Ground, queue_metric
+from tests.real.applying import LEASE_S, TAKEOVER_S, Applying, Ground, Start, queue_metric
 from tests.real.cluster import missing
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
-Start = Callable[..., Applying]
 PERIOD_S = 20
 PODS_A_PERIOD = 4
 
@@ -29,22 +28,6 @@ PODS_A_PERIOD = 4
 def ground(controlled: Ground) -> Ground:
     controlled.namespaces("killed", "taken")
     return controlled
-
-
-@pytest.fixture
-def start(ground: Ground, tmp_path: Path) -> Iterator[Start]:
-    """Yield a function that starts an instance; it is ended with the test."""
-    started: list[Applying] = []
-
-    def begin(*more: str, **settings: Any) -> Applying:
-        folder = tmp_path / f"instance{len(started)}"
-        one = Applying(folder, ground.writer.folder / "kubeconfig", *more, **settings)
-        started.append(one)
-        return one
-
-    yield begin
-    for one in started:
-        one.kill()
 
 
 def test_hpas_on_which_another_controller_acts_are_refused(ground: Ground, start: Start) -> None:
