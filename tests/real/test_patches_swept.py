@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,9 @@ from hpabatch.model.versions import profile_for
 from hpabatch.report.recommend_files import recommendation_files
 from tests.cli.histories import DEMO
 from tests.importers.cluster_made import spec_of, workload
-from tests.real.cluster import Cluster, missing
+from tests.real.cluster import Cluster, missing, running_cluster
 from tests.real.kubectl_objects import Json
-from tests.real.server_hpas import GATES, NAMESPACE, as_list, read_item
+from tests.real.server_hpas import GATES, as_list, read_item
 
 pytestmark = [
     pytest.mark.skipif(bool(missing()), reason=missing()),
@@ -50,7 +50,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     """Sweep the demo under the rules of 1.20; nothing speaks against any of its HPAs."""
     out = tmp_path_factory.mktemp("swept") / "sweep"
     found = hpabatch.open(DEMO).sweep(
-        grid=GRID, k8s="1.20", feature_gates=GATES, fidelity=False, length="3d", out=out
+        grid=GRID, k8s="1.20", feature_gates=GATES, fidelity=False, out=out
     )
     sound = {"advice": pl.lit(value=True), "problems": pl.lit(""), "censored_pct": pl.lit(0.0)}
     usable = found.result.results.with_columns(usable=pl.lit(value=True), why_not=pl.lit(""))
@@ -60,10 +60,12 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
 
 
 @pytest.fixture(scope="module")
-def cluster(sweep: Sweep, empty_cluster: Cluster) -> Cluster:
-    for namespace in set(sweep.hpas["namespace"]) - {NAMESPACE}:
-        empty_cluster.kubectl("create", "namespace", namespace)
-    return empty_cluster
+def cluster(sweep: Sweep, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    flags = f"--feature-gates={GATES}"
+    with running_cluster(tmp_path_factory.mktemp("cluster"), flags) as running:
+        for namespace in sweep.hpas["namespace"].unique():
+            running.kubectl("create", "namespace", namespace)
+        yield running
 
 
 def advise(sweep: Sweep, **options: Any) -> Recommendations:
