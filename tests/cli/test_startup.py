@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -12,16 +15,15 @@ from hpabatch.model.versions import DEFAULT_K8S, PROFILES
 
 HEAVY = ("numpy", "numba", "polars", "pyarrow", "yaml", "rich")
 
+# All commands in one process: a start takes longer than a help.
 PROGRAM = f"""
-import sys
-sys.argv = ["hpabatch", *sys.argv[1:]]
+import contextlib, io, json, sys
 from hpabatch.cli import main
-try:
-    main()
-except SystemExit as leaving:
-    code = leaving.code
-print("imported:", *[name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
-sys.exit(code)
+for words in json.load(sys.stdin):
+    sys.argv, out = ["hpabatch", *words], io.StringIO()
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(out):
+        main()
+    print(json.dumps([out.getvalue(), [name for name in {HEAVY!r} if name in sys.modules]]))
 """
 
 COMMANDS = (
@@ -31,8 +33,10 @@ COMMANDS = (
     "describe",
     "compare",
     "explain",
+    "replay",
     "sweep",
     "recommend",
+    "fit",
     "plan",
     "plot",
     "analyze",
@@ -40,35 +44,39 @@ COMMANDS = (
     "record",
     "import prometheus",
     "import table",
+    "history info",
+    "history check",
+    "history compact",
+    "history migrate",
     "history quality",
 )
 
 
-def started(*arguments: str, imported: str = "") -> str:
-    """Return what a light start prints, once nothing heavy was imported for it."""
+@functools.cache
+def started() -> dict[str, tuple[str, list[str]]]:
+    """Return by command what its help prints, and what heavy was imported by then."""
+    words: list[Any] = ["", *COMMANDS, "--version"]
+    lines = [[*word.split(), *(() if word[:2] == "--" else ("--help",))] for word in words]
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.splitlines()[-1] == "imported:" + imported
-    return done.stdout
+        [sys.executable, "-c", PROGRAM],
+        input=json.dumps(lines), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return dict(zip(words, map(json.loads, done.stdout.splitlines()), strict=True))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_of_a_command_imports_nothing_heavy(command: str) -> None:
-    told = started(*command.split(), "--help")
+    told, imported = started()[command]
     assert f"Usage: hpabatch {command} " in told
     assert f"  hpabatch {command} " in told.partition("Examples:")[2]
+    assert imported == []
 
 
-def test_help_imports_nothing_heavy_and_names_all_commands() -> None:
-    told = started("--help")
+def test_help_groups_all_commands() -> None:
+    told, imported = started()[""]
+    assert imported == []
     for command in COMMANDS:
         assert f"\n  {command.split()[0]} " in told
-
-
-def test_help_groups_the_commands() -> None:
-    told = started("--help")
     headings = ("Get data in", "Look", "Ask what if", "Decide live", "Look after data")
     places = [told.index(f"\n{heading}:\n") for heading in headings]
     assert places == sorted(places)
@@ -77,7 +85,9 @@ def test_help_groups_the_commands() -> None:
 
 
 def test_the_version_shows_the_profiles_and_how_each_is_proved() -> None:
-    lines = started("--version", imported=" numpy").splitlines()
+    told, imported = started()["--version"]
+    assert imported == ["numpy"]
+    lines = told.splitlines()
     assert lines[0] == f"hpabatch {__version__}"
     assert lines[1] in ("kernels: compiled", "kernels: interpreted")
     assert lines[2] == f"rules of Kubernetes (default {DEFAULT_K8S}):"

@@ -15,6 +15,14 @@ from tests.cli.histories import small
 from tests.importers.table.test_run import bytes_of, pod_frame
 from tests.importers.tables import POD_MAP, write_map
 
+
+@pytest.fixture(autouse=True)
+def no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tell no progress, which a busy machine has more of."""
+    for name in ("_TELL_EVERY_S", "_MEASURED_S"):
+        monkeypatch.setattr(f"hpabatch.cli.progress.{name}", 1e9)
+
+
 ONE = "is computed by one process, with all cores .*; replay, sweep, .* take --workers and"
 
 

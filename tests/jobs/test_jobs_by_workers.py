@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +63,7 @@ def bucket() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def cluster(bucket: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Yield workers that find the bucket by their own environment."""
-    found = Cluster(tmp_path_factory.mktemp("dask"))
+    found = Cluster(tmp_path_factory.mktemp("dask"), 1)
     yield found
     found.close()
 
@@ -114,8 +109,8 @@ def test_a_sweep_by_dask_of_a_history_in_s3(
     assert swept(f"{bucket}/history", tmp_path / "there", spread) == here
 
 
-@pytest.mark.parametrize("more", [{}, {"why": True, "events": "decided"}])
-def test_a_replay_by_processes(history: Path, tmp_path: Path, more: dict[str, Any]) -> None:
+def test_a_replay_by_processes(history: Path, tmp_path: Path) -> None:
+    more: dict[str, Any] = {"why": True, "events": "decided"}
     here = replayed(history, tmp_path / "here", **more)
     assert replayed(history, tmp_path / "there", workers=2, **more) == here
 
@@ -132,13 +127,12 @@ def test_a_replay_of_manifests_through_a_lens(history: Path, tmp_path: Path) -> 
     assert replayed(history, tmp_path / "there", workers=2, **more) == here
 
 
-@pytest.mark.parametrize("more", [{}, {"lens": "auto"}])
-def test_fits_and_scores_by_processes(history: Path, more: dict[str, Any]) -> None:
+def test_fits_and_scores_by_processes(history: Path) -> None:
     source = open_history(history)
-    here, there = fit(source, FitRequest(**more)), fit(source, FitRequest(workers=2, **more))
+    here, there = fit(source, FitRequest()), fit(source, FitRequest(workers=2))
     assert_frame_equal(here.facts, there.facts, check_exact=True)
     assert (here.hpas.rows(), here.result) == (there.hpas.rows(), there.result)
-    scored = [fidelity(source, FidelityRequest(workers=n, **more)) for n in (None, 2)]
+    scored = [fidelity(source, FidelityRequest(workers=n)) for n in (None, 2)]
     for name in ("hpas", "signals", "changes"):
         assert_frame_equal(*(getattr(one, name) for one in scored), check_exact=True)
     one, other = (score.result for score in scored)
@@ -149,10 +143,9 @@ def test_fits_and_scores_by_processes(history: Path, more: dict[str, Any]) -> No
     )
 
 
-def test_recordings_are_looked_at_by_dask(history: Path, cluster: Cluster, tmp_path: Path) -> None:
+def test_recordings_are_looked_at_by_processes(history: Path) -> None:
     source = open_history(history)
-    request = QualityRequest(scheduler=cluster.address, parts=str(tmp_path / "parts"))
-    here, there = quality(source, QualityRequest()), quality(source, request)
+    here, there = quality(source, QualityRequest()), quality(source, QualityRequest(workers=2))
     assert_frame_equal(here, there, check_exact=True)
 
 
@@ -195,35 +188,4 @@ def planned(history: Path, folder: Path, **more: Any) -> tuple[Any, ...]:
 
 
 def test_a_capacity_plan_by_processes(history: Path, tmp_path: Path) -> None:
-    here = planned(history, tmp_path)
-    assert planned(history, tmp_path, workers=1) == here
-    assert planned(history, tmp_path, workers=2) == here
-
-
-def test_a_capacity_plan_survives_its_workers(
-    history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = planned(history, tmp_path)
-    killed: list[int] = []
-    start = processes.ProcessPool.start
-
-    def kill(pid: int) -> None:
-        with suppress(ProcessLookupError):  # (it may have ended)
-            os.kill(pid, signal.SIGKILL)
-
-    def kill_some(pool: processes.ProcessPool, worker: str, order: str) -> None:
-        start(pool, worker, order)
-        if json.loads(order)["task"] in ("00001", "00002") and len(killed) < 2:
-            killed.append(pool._children[worker].pid)
-            threading.Timer(0.5, kill, (killed[-1],)).start()
-
-    monkeypatch.setattr(processes.ProcessPool, "start", kill_some)
-    assert planned(history, tmp_path, workers=2) == here
-    assert len(killed) == 2
-
-
-def test_a_capacity_plan_by_dask(history: Path, cluster: Cluster, tmp_path: Path) -> None:
-    here = planned(history, tmp_path)
-    parts = tmp_path / "parts"
-    there = planned(history, tmp_path, scheduler=cluster.address, parts=str(parts))
-    assert there == here
+    assert planned(history, tmp_path, workers=2) == planned(history, tmp_path)

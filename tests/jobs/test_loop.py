@@ -227,7 +227,7 @@ def test_a_job_keeps_nothing_of_its_tasks(tmp_path: Path) -> None:
     peak(10)
     few = peak(100)
     # (of two, because the table of interned names grows now and then, by some megabytes at once)
-    assert min(peak(1000), peak(1000)) - few < 900 * 40
+    assert min(peak(300), peak(300)) - few < 200 * 40
 
 
 def test_small_frames_become_one() -> None:

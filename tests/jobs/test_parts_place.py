@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from hpabatch.jobs.orders import Order
 from tests.buckets import Door, open_bucket
 from tests.jobs.small import keep_workers, kept_workers
 from tests.jobs.squares import PLAN_JOB, expected, run
-from tests.jobs.test_workers import contents, wait_until_gone
+from tests.jobs.test_workers import wait_until_gone
 
 SLOW: dict[str, Any] = {"count": 12, "squares": {"seconds": 0.05}}
 
@@ -77,29 +76,6 @@ def names(bucket: str) -> list[str]:
     return [item.name for item in open_storage(f"{bucket}/parts").names("")]
 
 
-def test_workers_may_be_killed_at_any_time(
-    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    children: list[processes.Child] = []
-    begin = processes.Child.__init__
-
-    def seen(child: processes.Child, threads: int, **options: bool) -> None:
-        begin(child, threads, **options)
-        children.append(child)
-
-    def kill(status: Status) -> None:
-        if status.done in (2, 5, 9):
-            with suppress(ProcessLookupError):
-                os.kill(children[status.done % len(children)].pid, signal.SIGKILL)
-
-    monkeypatch.setattr(processes.Child, "__init__", seen)
-    assert run(tmp_path / "job", SLOW, by_two(bucket), kill) == expected(12)
-    assert len(children) > 2
-    run(tmp_path / "here", SLOW, Spread())
-    assert contents(tmp_path / "job") == contents(tmp_path / "here")
-    assert not names(bucket)
-
-
 def test_parts_do_not_gather_there(
     bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,15 +88,13 @@ def test_parts_do_not_gather_there(
 
 
 @pytest.mark.parametrize(
-    ("mode", "kind", "told"),
+    ("mode", "kind", "told", "done"),
     [
-        (403, UsageError, "403 Forbidden; check the name, the credentials"),
-        (404, UsageError, "404 Not Found; check the name, the credentials"),
-        (503, UnfinishedError, "503 Service Unavailable; repeat the command later"),
-        ("silent", UnfinishedError, "check the name, the credentials and the endpoint"),
+        (403, UsageError, "403 Forbidden; check the name, the credentials", 0),
+        (503, UnfinishedError, "503 Service Unavailable; repeat the command later", 5),
+        ("silent", UnfinishedError, "check the name, the credentials and the endpoint", 5),
     ],
 )
-@pytest.mark.parametrize("done", [0, 5])
 def test_a_storage_at_fault_is_told_and_costs_no_part(
     shared_door: Door,
     kept: list[processes.Child],

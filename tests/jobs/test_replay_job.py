@@ -100,14 +100,10 @@ def stopped(history: Path, out: Path, place: str, at: int, **more: Any) -> None:
 
 ENDS = {
     "the first part": ("jobs.replay_parts:write_parquet", 1),
-    "a part": ("jobs.replay_parts:write_parquet", 3),
-    "the last part": ("jobs.replay_parts:write_parquet", 5),
     "a summary": ("jobs.replay_parts:summarize_part", 4),
     "flushing the job": ("jobs.folder:flush", 1),
-    "flushing the first part": ("jobs.folder:flush", 3),
     "flushing another": ("jobs.folder:flush", 9),
     "deciding": ("engine.replay.run:run_step", 6),
-    "joining": ("jobs.publish:join_parquet", 1),
     "copying": ("jobs.joining:_copy", 3),
     "before it is in place": ("history.atomic:flush", 1),
     "when it is in place": ("history.atomic:flush", 2),
@@ -349,8 +345,6 @@ def test_an_older_folder_is_replaced_whole(tmp_path: Path, history: Path) -> Non
 
 FOLDER_ENDS = [
     ("jobs.publish:_link", 2),
-    ("history.atomic:flush", 1),
-    ("history.atomic:flush", 2),
     ("history.atomic:flush", SHARDS + 3),
     ("jobs.publish:is_result_folder", 1),
 ]

@@ -12,7 +12,7 @@ from tests.effort import effort
 from tests.live.recorded import Recorded
 
 
-@pytest.mark.parametrize("seed", range(effort(3)))
+@pytest.mark.parametrize("seed", range(effort(1)))
 def test_get_shows_the_decisions_of_the_last_pass(seed: int, tmp_path: Path) -> None:
     recorded = Recorded(4000 + seed, "1.37", tmp_path / "history")
     for _ in range(20):

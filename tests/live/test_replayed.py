@@ -41,16 +41,17 @@ def compare(recorded: Recorded) -> int:
 
 
 @pytest.mark.parametrize("k8s", VERSIONS)
-@pytest.mark.parametrize("seed", range(effort(3)))
+@pytest.mark.parametrize("seed", range(effort(1)))
 def test_a_recorded_run_replays_to_the_same_decisions(seed: int, k8s: str, tmp_path: Path) -> None:
-    recorded = Recorded(1000 + seed, k8s, tmp_path / "history", zero=seed % 3 == 2)
+    zero = (seed + VERSIONS.index(k8s)) % 2 == 0
+    recorded = Recorded(1000 + seed, k8s, tmp_path / "history", zero=zero)
     for _ in range(40):
         recorded.one_pass()
     recorded.stop()
     assert compare(recorded) > 40
 
 
-@pytest.mark.parametrize("k8s", VERSIONS[::2])
+@pytest.mark.parametrize("k8s", VERSIONS[::4])
 @pytest.mark.parametrize("how", ["taken up", "anew", "killed"])
 @pytest.mark.parametrize("seed", range(effort(1)))
 def test_a_loop_that_was_started_again(seed: int, how: str, k8s: str, tmp_path: Path) -> None:
@@ -110,7 +111,7 @@ def test_events_of_one_ms_are_in_order(tmp_path: Path) -> None:
     assert compare(recorded) > 0
 
 
-@pytest.mark.parametrize("seed", range(effort(4)))
+@pytest.mark.parametrize("seed", range(effort(1)))
 def test_a_cluster_without_pods(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of what there was nothing there is no table; that is no lack."""
     recorded = Recorded(3000 + seed, "1.37", tmp_path)

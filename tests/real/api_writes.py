@@ -55,6 +55,17 @@ class Writer:
             for line in reply:
                 yield json.loads(line)["object"]
 
+    def may(self, user: str, what: str, namespace: str = "", *, name: str = "") -> bool:
+        """Say whether a user may do what `kubectl auth can-i` takes, such as "get pods/log"."""
+        verb, _, resource = what.partition(" ")
+        resource, _, part = resource.partition("/")
+        resource, _, group = resource.partition(".")
+        asked = {"verb": verb, "group": group, "resource": resource, "subresource": part,
+                 "namespace": namespace, "name": name}  # fmt: skip
+        spec = {"user": user, "groups": ["system:authenticated"], "resourceAttributes": asked}
+        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        return bool(self.send("POST", path, {"spec": spec})["status"]["allowed"])
+
     def namespace(self, name: str) -> None:
         self.send("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
 

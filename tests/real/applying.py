@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.ports import hold_port, port_of
@@ -76,13 +77,20 @@ class Applying(Live):
         self.process.wait()
 
 
+Start = Callable[..., Applying]
+"""Starts an instance with further arguments."""
+
+
 class Ground(Place):
     """A place with hpabatch's own namespace in it."""
 
     def prepare(self, *namespaces: str) -> None:
-        for namespace in (OURS, *namespaces):
-            self.writer.namespace(namespace)
-        self.switch("false")
+        self.own_namespace(OURS)
+        self.namespaces(*namespaces)
+
+    def namespaces(self, *names: str) -> None:
+        for name in names:
+            self.writer.namespace(name)
 
     def own_namespace(self, name: str) -> None:
         """Make another namespace for hpabatch's own objects."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from hpabatch.cli.live import live  # noqa: F401 - registers the command
 from hpabatch.live.apply.rivals import silence_s
 from tests.real.api_writes import Writer
 from tests.real.applying import Applying, Ground
-from tests.real.cluster import Cluster, missing, running_cluster
+from tests.real.cluster import Cluster, missing
 
 DEPLOY = Path(hpabatch.__file__).resolve().parent.parent / "deploy" / "apply"
 FILES = ("namespace", "rbac", "switch", "deployment", "network")
@@ -37,43 +36,28 @@ DOES_NOT = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("applied")
+def folder(scaled: Ground) -> Path:
+    return scaled.writer.folder
 
 
 @pytest.fixture(scope="module")
-def deployed(folder: Path) -> Iterator[Cluster]:
-    """Yield a cluster with the manifests, whose roles are given to `scaler`."""
-    flags = ["--stub", "--fake-kubelet", "--controllers", "deployment,replicaset"]
-    with running_cluster(folder, flags=flags) as cluster:
-        for name in FILES:
-            cluster.kubectl("apply", "-f", str(DEPLOY / f"{name}.yaml"))
-        who = "--user=scaler"
-        role = ["--clusterrole=hpabatch-apply", who]
-        cluster.kubectl("create", "clusterrolebinding", "scaler-applies", *role)
-        role = ["-n", "hpabatch", "--role=hpabatch-apply", who]
-        cluster.kubectl("create", "rolebinding", "scaler-applies", *role)
-        yield cluster
-
-
-def _can(cluster: Cluster, folder: Path, what: str) -> str:
-    verb, _, resource = what.partition(" ")
-    resource, _, sub = resource.partition("/")
-    words = [verb, resource, "--all-namespaces", *([f"--subresource={sub}"] if sub else [])]
-    login = f"--kubeconfig={folder / 'scaler.kubeconfig'}"
-    return cluster.try_kubectl(login, "auth", "can-i", *words).stdout.strip()
+def deployed(scaled: Ground) -> Cluster:
+    """Return a cluster with the manifests, whose roles are given to `scaler`."""
+    cluster = scaled.writer.cluster
+    for name in FILES:
+        cluster.kubectl("apply", "-f", str(DEPLOY / f"{name}.yaml"))
+    who = "--user=scaler"
+    role = ["--clusterrole=hpabatch-apply", who]
+    cluster.kubectl("create", "clusterrolebinding", "scaler-applies", *role)
+    role = ["-n", "hpabatch", "--role=hpabatch-apply", who]
+    cluster.kubectl("create", "rolebinding", "scaler-applies", *role)
+    return cluster
 
 
 @needs_cluster
-@pytest.mark.parametrize("what", DOES)
-def test_the_role_writes_what_the_loop_needs(deployed: Cluster, folder: Path, what: str) -> None:
-    assert _can(deployed, folder, what) == "yes"
-
-
-@needs_cluster
-@pytest.mark.parametrize("what", DOES_NOT)
-def test_the_role_does_not_do_more(deployed: Cluster, folder: Path, what: str) -> None:
-    assert _can(deployed, folder, what) == "no"
+def test_the_role_writes_what_the_loop_needs_and_no_more(deployed: Cluster, scaled: Ground) -> None:
+    assert [what for what in DOES if not scaled.writer.may("scaler", what)] == []
+    assert [what for what in DOES_NOT if scaled.writer.may("scaler", what)] == []
 
 
 OWN = {
@@ -89,14 +73,13 @@ OWN = {
 
 
 @needs_cluster
-@pytest.mark.parametrize("what", OWN)
 def test_in_its_namespace_the_role_changes_only_its_own_objects(
-    deployed: Cluster, folder: Path, what: str
+    deployed: Cluster, scaled: Ground
 ) -> None:
-    verb, _, resource = what.partition(" ")
-    login = f"--kubeconfig={folder / 'scaler.kubeconfig'}"
-    asked = deployed.try_kubectl(login, "auth", "can-i", verb, resource, "--namespace=hpabatch")
-    assert asked.stdout.strip() == OWN[what]
+    for what, answer in OWN.items():
+        resource, _, name = what.partition("/")
+        may = scaled.writer.may("scaler", resource, "hpabatch", name=name)
+        assert may == (answer == "yes"), what
 
 
 @needs_cluster

@@ -4,57 +4,26 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.real.api_writes import Json, Writer
-from tests.real.applying import Applying, Ground, queue_metric
-from tests.real.cluster import missing, running_cluster
+from tests.real.api_writes import Json
+from tests.real.applying import Ground, Start
+from tests.real.cluster import missing
 from tests.real.live_place import Live
 from tests.real.silent_relay import SilentRelay
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
-Start = Callable[..., Applying]
-SPACES = ("rolled", "silent", "narrow", "poor", "short", "lost", "taken")
+SPACES = ("rolled", "silent", "narrow", "lacking", "short")
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-STUB = (
-    "/api/v1/namespaces/kube-system/services/metrics-stub",
-    f"{RBAC}/clusterroles/metrics-stub",
-    f"{RBAC}/clusterrolebindings/metrics-stub",
-    *(
-        f"/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.{group}.k8s.io"
-        for group in ("metrics", "custom.metrics", "external.metrics")
-    ),
-)
-"""What makes the metrics server one of the cluster."""
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    flags = ["--stub", "--fake-kubelet", "--controllers", "deployment,replicaset"]
-    with running_cluster(tmp_path_factory.mktemp("faults"), flags=flags) as cluster:
-        found = Ground(Writer(cluster))
-        found.prepare(*SPACES)
-        yield found
-
-
-@pytest.fixture
-def start(ground: Ground, tmp_path: Path) -> Iterator[Start]:
-    """Yield a function that starts an instance; it is ended with the test."""
-    started: list[Applying] = []
-
-    def begin(*more: str, kubeconfig: Path | None = None, **settings: Any) -> Applying:
-        login = kubeconfig or ground.writer.folder / "kubeconfig"
-        started.append(Applying(tmp_path / f"instance{len(started)}", login, *more, **settings))
-        return started[-1]
-
-    yield begin
-    for one in started:
-        one.kill()
+def ground(scaled: Ground) -> Ground:
+    scaled.namespaces(*SPACES)
+    return scaled
 
 
 def _deployment(namespace: str, name: str) -> str:
@@ -88,20 +57,6 @@ def test_a_rollout_changes_no_size(ground: Ground, start: Start, tmp_path: Path)
         })  # fmt: skip
     time.sleep(2)
     assert one.sizes("web") == []
-
-
-def test_a_paused_deployment_is_scaled(ground: Ground, start: Start, tmp_path: Path) -> None:
-    """Paused are rollouts, not sizes."""
-    ground.deployment("rolled", "paused", 2)
-    ground.writer.send("PATCH", _deployment("rolled", "paused"), {"spec": {"paused": True}})
-    ground.levels(cpu_total_m={"rolled/paused": 300})
-    one = start("--manifests", str(ground.document(tmp_path / "hpas", "rolled", "paused")))
-    one.until(lambda: ground.size("rolled", "paused") == 6)
-    _roll_out(ground, "rolled", "paused")
-    one.until(lambda: len(_pods(ground, "rolled", "paused")) == 6)
-    ground.levels(cpu_total_m={"rolled/paused": 100})
-    one.until(lambda: ground.size("rolled", "paused") == 2)
-    one.until(lambda: [size for _, size in one.sizes("paused")][:2] == [4, 6])
 
 
 def test_a_target_made_anew_is_decided_on_as_it_is(
@@ -192,20 +147,20 @@ def test_what_the_role_lacks_is_told_and_tried_again(
         (["coordination.k8s.io"], ["leases"], ["get", "create", "update"]),
         ([""], ["configmaps"], ["get", "create", "update"]),
     ])  # fmt: skip
-    ground.deployment("poor", "web")
-    ground.levels(cpu_total_m={"poor/web": 300})
-    documents = str(ground.document(tmp_path / "hpas", "poor", "web"))
+    ground.deployment("lacking", "web")
+    ground.levels(cpu_total_m={"lacking/web": 300})
+    documents = str(ground.document(tmp_path / "hpas", "lacking", "web"))
     one = start("--manifests", documents, kubeconfig=ground.writer.folder / "scaler.kubeconfig")
     one.until(lambda: len(one.logged("failed")) >= 2)
     words = 'cannot update resource "deployments/scale" in API group "apps"'
     assert words in one.logged("failed")[0]["error"]
-    assert ground.size("poor", "web") == 2
-    one.until(lambda: "FailedUpdateScale" in ground.report("poor", "web"))
-    conditions = json.loads(ground.report("poor", "web"))["conditions"]
+    assert ground.size("lacking", "web") == 2
+    one.until(lambda: "FailedUpdateScale" in ground.report("lacking", "web"))
+    conditions = json.loads(ground.report("lacking", "web"))["conditions"]
     assert words in conditions[0]["message"]
     _allow(ground, "scaler", "sizes", [(["apps"], ["deployments/scale"], ["update"])])
-    one.until(lambda: ground.size("poor", "web") == 6)
-    one.until(lambda: "FailedUpdateScale" not in ground.report("poor", "web"))
+    one.until(lambda: ground.size("lacking", "web") == 6)
+    one.until(lambda: "FailedUpdateScale" not in ground.report("lacking", "web"))
 
 
 def _allow(
@@ -258,44 +213,3 @@ def _with_token_file(ground: Ground, folder: Path, token: Path) -> Path:
     path = folder / "kubeconfig"
     path.write_text(text.replace("{token: admin-token}", f"{{tokenFile: {token}}}"))
     return path
-
-
-# ---- the last: afterwards nothing is as it was
-
-
-def test_an_emptied_storage_is_survived(ground: Ground, start: Start, tmp_path: Path) -> None:
-    """etcd begins anew with nothing; what is made again is scaled again, also with --take-over."""
-    metric = queue_metric("10")  # other controllers may be slow to see their pods anew
-    ground.deployment("lost", "web")
-    ground.own_namespace("takers")
-    ground.app("taken", "web", metric)
-    ground.levels(external={"queue": 60})
-    documents = str(ground.document(tmp_path / "hpas", "lost", "web", metrics=[metric]))
-    pair = [start("--manifests", documents) for _ in range(2)]
-    taker = start("--take-over", "-n", "taken", "--own-namespace", "takers")
-    everyone = [*pair, taker]
-    pair[0].until(lambda: ground.size("lost", "web") == 6)
-    taker.until(lambda: ground.desired().get("taken/web") == 6)
-    kept = [ground.writer.send("GET", path) for path in STUB]
-    ground.writer.empty()
-    for one in everyone:
-        one.until_problem("apply switch", "the kill switch does not exist")
-    written = [len(one.logged("will")) for one in everyone]
-    time.sleep(5)
-    assert [len(one.logged("will")) for one in everyone] == written
-    for path, document in zip(STUB, kept, strict=True):
-        document["metadata"] = {"name": document["metadata"]["name"]}
-        document.pop("status", None)
-        if "clusterIP" in document.get("spec", {}):
-            del document["spec"]["clusterIP"]
-        ground.writer.send("POST", path.rpartition("/")[0], document)
-    ground.prepare("lost", "taken")
-    ground.own_namespace("takers")
-    ground.deployment("lost", "web")
-    ground.app("taken", "web", metric)
-    pair[0].until(lambda: ground.size("lost", "web") == 6)
-    assert sum(len(one.logged("will")) for one in pair) > sum(written[:2])
-    taker.until(lambda: ground.size("taken", "web") == 6)
-    taker.until(lambda: ground.desired().get("taken/web") == 6)
-    for one in everyone:
-        assert one.end()[0] == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +13,9 @@ import pytest
 import hpabatch
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.writer import write_table
-from tests.real.api_writes import Json, Writer
+from tests.real.api_writes import Json
 from tests.real.applying import Applying, Ground, queue_metric
-from tests.real.cluster import missing, running_cluster
+from tests.real.cluster import missing
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
@@ -51,12 +50,9 @@ SPECS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    flags = ["--stub", "--fake-kubelet", "--controllers", "deployment,replicaset"]
-    with running_cluster(tmp_path_factory.mktemp("simulated"), flags=flags) as cluster:
-        found = Ground(Writer(cluster))
-        found.prepare(SPACE)
-        yield found
+def ground(scaled: Ground) -> Ground:
+    scaled.namespaces(SPACE)
+    return scaled
 
 
 class Run(NamedTuple):

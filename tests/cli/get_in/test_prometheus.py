@@ -23,14 +23,14 @@ NOWHERE = "http://127.0.0.1:9"
 
 
 def test_a_dry_run_shows_questions_and_asks_nothing(run: Run) -> None:
-    time = ("--start", "2026-10-01", "--end", "2026-10-03")
+    time = ("--start", "2026-10-01", "--end", "2026-10-03", "--expect-pods", "100")
     done = run("prometheus", "--url", NOWHERE, *time, "--dry-run", "-o", "json")
     assert done.code == 0
     found = json.loads(done.stdout)
     assert found["windows"] == 2
     usage = [q for q in found["questions"] if q["asked_for"].startswith("container_cpu_usage")]
-    # 1,000 pods with 2 containers for 2 days, scraped every 30 s, with some overlap.
-    assert usage[0]["samples"] == pytest.approx(1000 * 2 * 2 * 2880, rel=0.02)
+    # 100 pods with 2 containers for 2 days, scraped every 30 s, with some overlap.
+    assert usage[0]["samples"] == pytest.approx(100 * 2 * 2 * 2880, rel=0.02)
     assert all(q["largest"] <= 500_000 for q in found["questions"])
     assert 'container!=\\"POD\\"' in done.stdout
     assert "nothing is sent" in done.stderr

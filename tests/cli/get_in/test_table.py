@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from hpabatch.history.store.compact import compact
 from tests.cli.commands import Run, runner
-from tests.cli.test_startup import started
-from tests.importers.tables import BEGIN_S, POD_MAP, import_table, merged, write_csv, write_map
+from tests.importers.tables import BEGIN_S, POD_MAP, merged, write_csv, write_map
 
 PROGRAM = "from hpabatch.cli.get_in import table; from hpabatch.cli import main; main()"
 HEAD = "ts,app,pod,cpu,mem\n"
@@ -34,10 +27,6 @@ def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPat
 def table(tmp_path: Path) -> tuple[str, Path]:
     content = merged(POD_MAP, {"hpas": {"template": {"max": 5, "cpu": "50%"}}})
     return write_csv(tmp_path, HEAD + ROWS + "x,cart,cart-1,1,1\n"), write_map(tmp_path, content)
-
-
-def test_help_has_examples_and_imports_nothing_heavy() -> None:
-    assert "Examples:\n  " in started("import", "table", "--help").replace("    hpab", "  hpab")
 
 
 def test_an_import_tells_what_it_did_and_assumed(
@@ -121,33 +110,6 @@ def test_other_rows_are_replaced_only_if_asked(
     assert "other rows of the same workloads and time: 10 samples of shop/cart from" in done.stderr
     assert done.stderr.endswith("name another store, or replace them with --replace\n")
     assert run("table", source, "--map", path, "--out", tmp_path / "h", "--replace").code == 0
-
-
-def test_kill_minus_nine_and_again_gives_the_same_bytes(tmp_path: Path) -> None:
-    """Whenever that is; tests/importers/table/test_run.py chooses the moments."""
-    content = merged(POD_MAP, {"hpas": {"template": {"max": 5, "cpu": "50%"}}})
-    path = write_map(tmp_path, content)
-    ts = pl.int_range(0, 1000, eager=True).alias("ts") * 60 + BEGIN_S
-    pods = pl.DataFrame({"app": [f"a{k % 100}" for k in range(400)]}).with_row_index("k")
-    pods = pods.with_columns(pod=pl.format("{}-{}", "app", "k"), cpu=0.1, mem=5.0)
-    ts.to_frame().join(pods, how="cross").write_parquet(tmp_path / "in.parquet")
-    command = [sys.executable, "-c", PROGRAM, "import", "table", str(tmp_path / "in.parquet")]
-    command += ["--map", str(path), "--out"]
-    import_table([str(tmp_path / "in.parquet")], path, tmp_path / "whole")
-    for wait in (0.8, 1.2):
-        with subprocess.Popen(
-            [*command, str(tmp_path / "out")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        ) as process:
-            time.sleep(wait)
-            os.kill(process.pid, signal.SIGKILL)
-    subprocess.run([*command, str(tmp_path / "out")], capture_output=True, check=True)
-    found = []
-    for name in ("whole", "out"):
-        compact(tmp_path / name, grace_s=-1)
-        files = sorted((tmp_path / name).rglob("*.parquet"))
-        found.append({str(f.relative_to(tmp_path / name)): f.read_bytes() for f in files})
-    kept = {name: data for name, data in found[1].items() if name in found[0]}
-    assert kept == found[0]
 
 
 def test_an_interruption_says_how_to_go_on(

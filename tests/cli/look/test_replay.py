@@ -36,7 +36,6 @@ from tests.cli.histories import (
     small,
     table,
 )
-from tests.cli.test_startup import PROGRAM as STARTUP
 
 PROGRAM = [sys.executable, "-c", "from hpabatch.cli import main; main()", "replay"]
 
@@ -137,24 +136,6 @@ def test_the_demo(run: Run, out: Path) -> None:
     assert evidence["k8s"] == "1.38"
     assert evidence["max_age"] == "150000 ms (estimated)"
     assert len(evidence["sha256:pod_metrics"]) == 64
-
-
-@pytest.mark.compiled
-def test_the_same_bytes_whatever_the_threads(tmp_path: Path) -> None:
-    for threads in ("1", "2"):
-        place = tmp_path / threads
-        place.mkdir()
-        done = subprocess.run(
-            [*PROGRAM, str(last_day()), "--out", "d.parquet", "--output", "json"],
-            env=os.environ | {"NUMBA_NUM_THREADS": threads, "POLARS_MAX_THREADS": threads},
-            cwd=place,
-            capture_output=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        (place / "stdout").write_bytes(done.stdout)
-    for name in ("d.parquet", "stdout"):
-        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
 
 
 def test_json(run: Run, history: Path, out: Path) -> None:
@@ -552,22 +533,6 @@ def test_a_terminal_gets_no_parquet(history: Path, out: Path) -> None:
     assert code == 2
     assert "--output parquet is binary" in shown
     assert leftovers(out) == []
-
-
-def test_help_is_there_at_once_with_examples() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", STARTUP, "replay", "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr.splitlines()[-1] == "imported:"
-    assert "hpabatch replay history/ --out decisions.parquet" in done.stdout
-    for option in ("--hpas", "--events", "--k8s", "--where", "--top", "--max-age", "--restart"):
-        assert option in done.stdout
-    for option in ("--why", "--feature-gates"):
-        assert option in done.stdout
-    assert "[default: as recorded, else 1.37]" in " ".join(done.stdout.split())
 
 
 # ---- versions ------------------------------------------------------------------------------------

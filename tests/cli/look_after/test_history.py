@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from hpabatch.cli.app import app
 from hpabatch.cli.progress import progress_on_stderr
 from hpabatch.errors import EXIT_REFUSED, HistoryError, UsageError
 from hpabatch.history.reader import open_history
-from tests.cli.test_startup import PROGRAM
 from tests.history.frames import write_all
 
 
@@ -154,16 +152,3 @@ def test_a_progress_bar_is_drawn_on_a_terminal(
     with progress_on_stderr() as report:
         report("checking pods", 0.5)
     assert "checking pods" in screen.getvalue()
-
-
-@pytest.mark.parametrize("name", ["info", "check", "compact", "migrate"])
-def test_help_has_examples_and_starts_at_once(name: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, "history", name, "--help"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert f"hpabatch history {name}" in done.stdout
-    assert done.stderr.splitlines()[-1] == "imported:"

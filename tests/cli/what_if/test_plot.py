@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from hpabatch.cli.what_if import plot_pictures
 from hpabatch.errors import HistoryError
 from tests.cli.commands import Done, Run, runner
 from tests.report.pictured import came_to, maker
@@ -70,15 +71,18 @@ def test_a_group_and_one_of_its_hpas(run: Run, tmp_path: Path) -> None:
     assert named(done) == ["front-tier=web.svg", "front-shop.web.svg"]
 
 
-def test_of_many_units_the_largest_are_drawn_and_that_is_said(run: Run, tmp_path: Path) -> None:
+def test_of_many_units_the_largest_are_drawn_and_that_is_said(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plot_pictures, "MOST_UNITS", 2)
     many = SweepMaker([{"target": "70"}])
-    for k in range(22):
+    for k in range(4):
         lots = {s: weeks([100.0 - k - s], saturated_minutes=[float(s)]) for s in (0, 1)}
         many.add(f"hpa{k:02}", lots)
     done = run(many.write(tmp_path / "many"))
     assert done.code == 0
-    assert named(done) == [f"front-shop.hpa{k:02}.svg" for k in range(20)]
-    assert "only the 20 units with the most pod-hours of 22 are drawn" in done.stderr
+    assert named(done) == [f"front-shop.hpa{k:02}.svg" for k in range(2)]
+    assert "only the 2 units with the most pod-hours of 4 are drawn" in done.stderr
 
 
 def test_what_is_recommended_is_marked_and_why_not_is_told(run: Run, tmp_path: Path) -> None:
@@ -193,12 +197,12 @@ def test_a_timeline_is_of_today_and_the_setting_that_is_named(
     name = "target=70 scaleDown.window=60 scaleUp.policies=fast"
     points = trajectory(settings=("today", name))
     calls = asked(monkeypatch, sweep, points)
-    texts = [name, "10", "scaleUp.policies=fast target=70 scaleDown.window=1m"]
+    texts = [name, "scaleUp.policies=fast target=70 scaleDown.window=1m"]
     for k, text in enumerate(texts):
         done = run(sweep, "--timeline", "shop/api", "--setting", text, "--out", f"{k}")
         assert (done.code, done.lines) == (0, [f"{k}/timeline-shop.api.svg"])
-    assert calls == [[0, 10]] * 3
-    pictures = {Path(f"{k}/timeline-shop.api.svg").read_bytes() for k in range(3)}
+    assert calls == [[0, 10]] * 2
+    pictures = {Path(f"{k}/timeline-shop.api.svg").read_bytes() for k in range(2)}
     assert len(pictures) == 1
     done = run(sweep, "--timeline", "shop/api", "--setting", "0", "--from", "2026-09-08 06:00",
                "--for", "6h", "--out", "alone")  # fmt: skip
@@ -246,9 +250,3 @@ def test_a_setting_that_does_not_fit_the_hpa_is_not_drawn(
     done = run(sweep, "--timeline", "shop/api", "--setting", "1")
     assert done.code == 3
     assert "cannot be simulated for it: the setting does not fit" in done.stderr
-
-
-def test_the_help_has_examples(run: Run) -> None:
-    told = run("--help").stdout
-    assert "hpabatch plot [OPTIONS]" in told
-    assert "  hpabatch plot sweep/ shop/api --front --heatmap target,scaleDown.window" in told

@@ -32,7 +32,7 @@ def _slow(value: str | int | float) -> int:
     return Quantity.parse(value).milli()
 
 
-@settings(max_examples=effort(2000))
+@settings(max_examples=effort(600))
 @given(_LIKELY | st.text(max_size=6) | st.integers() | st.floats(allow_nan=False))
 @example("999999999999999999n")
 @example("1000000000000000000n")

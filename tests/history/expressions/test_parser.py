@@ -470,7 +470,7 @@ NAIVE_ROWS: list[dict[str, Any]] = [
 NAIVE = pl.DataFrame(NAIVE_ROWS, schema_overrides={"f": pl.Float64})
 
 
-@settings(max_examples=effort(250), deadline=None)
+@settings(max_examples=effort(100), deadline=None)
 @given(conditions(3) | numbers(3) | strings(3), st.randoms(use_true_random=False))
 def test_values_are_those_of_one_row_alone(tree: Tree, chance: random.Random) -> None:
     found = values(printed(tree, chance), NAIVE)

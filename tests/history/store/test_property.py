@@ -44,8 +44,6 @@ TRIED = (
     "scales",
     "metric_fetches",
     "controller",
-    "passes",
-    "pod_states",
 )
 
 Rows = list[dict[str, Any]]

@@ -91,7 +91,7 @@ def lanes_of(count: int) -> list[SavedLane]:
 # ---- moving --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(effort(40)))
+@pytest.mark.parametrize("seed", range(effort(12)))
 def test_moved_lanes_remember_what_they_did(seed: int) -> None:
     rng = random.Random(seed)
     count = rng.randint(0, 6)
@@ -132,7 +132,7 @@ def test_moving_again_and_again_does_not_make_it_larger() -> None:
 # ---- the file ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(effort(15)))
+@pytest.mark.parametrize("seed", range(effort(6)))
 def test_what_is_saved_is_loaded(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     count = rng.randint(0, 5)
@@ -189,7 +189,7 @@ def test_a_save_that_fails_leaves_the_old_state(tmp_path: Path, monkeypatch: Any
     assert [p.name for p in tmp_path.iterdir()] == ["state"]
 
 
-@pytest.mark.parametrize("seed", range(effort(60)))
+@pytest.mark.parametrize("seed", range(effort(24)))
 def test_a_damaged_file_is_refused_or_read(seed: int, tmp_path: Path) -> None:
     """Bytes cut off, turned or put in: a sentence, or (where nothing was hit) the same state."""
     rng, path = random.Random(seed), good(tmp_path)
