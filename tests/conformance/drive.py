@@ -7,7 +7,6 @@ a namespace that look at each other's selectors.
 from __future__ import annotations
 
 from hpabatch.engine.explain.status import LaneWords, StatusReader
-from hpabatch.engine.shards.selector_store import SelectorStore
 from hpabatch.layout import codes
 from hpabatch.layout.records import HEAD_CONDITIONS, HEAD_STATUS_CURRENT, HEAD_STATUS_DESIRED
 from hpabatch.layout.results import STATUS_NEXT, empty_results
@@ -22,6 +21,7 @@ from hpabatch.rules.tick import restart_controller, wakes
 from tests.compiled import replay_lane, status_lane
 from tests.conformance.golden import HPALane, Json
 from tests.conformance.results import status_fields, tick_result
+from tests.conformance.selector_store import SelectorStore
 
 _CONDITIONS = slice(HEAD_CONDITIONS, HEAD_CONDITIONS + 4)
 _STATUS_IN_HEAD = [

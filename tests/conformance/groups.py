@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from hpabatch.engine.shards.selector_store import SelectorStore
 from tests.conformance.drive import Drive
 from tests.conformance.golden import HPALane, Json, decode, selector_text, to_flags, to_profile
+from tests.conformance.selector_store import SelectorStore
 
 RESTART, DELETE, CREATE, SYNC, GONE = "restart", "delete", "create", "sync", "gone"
 
