@@ -7,11 +7,11 @@ import random
 import pytest
 
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, PodKey, ScaleKey, ScaleObject
-from hpabatch.engine.shards.selector_store import SelectorStore
 from hpabatch.layout import codes
 from hpabatch.live.passes.ambiguity import Registry
 from hpabatch.live.passes.lanes import Lanes
 from hpabatch.model.versions import Profile, profile_for
+from tests.conformance.selector_store import SelectorStore
 from tests.effort import effort
 from tests.live.documents import document_of, hpa_of, pod_object
 
