@@ -31,8 +31,8 @@ by any writer, in any order, of schema version 1 to {SCHEMA_VERSION}. Good for s
 for exchange. Version 4 has no table `hpa_context`; version 3 also has no table `passes`, no `error`
 in `scales`, and a value in every row of the metric tables; version 2 also has no table
 `provenance`; version 1 also has no `metric_fetches`, no `target` in `pod_requests` and
-`pod_states`, and no `origin` in `pods`. Page checksums, where a
-file has them, are verified before its first reading, once each time the history is opened. Reading
+`pod_states`, and no `origin` in `pods`. Page checksums of files that hpabatch wrote
+are verified before their first reading, once each time the history is opened. Reading
 a file takes about 2 ms and 5 kB of memory: 10,000 files take about half a minute. A file that
 would fill the memory is refused: columns of more than 1 GiB and 1000 times the file's size, a row
 group of more than 67 million rows, categories of more than 1000 bytes on average.
@@ -50,7 +50,8 @@ _work/…                                                 unfinished files, loca
 * A data file counts only if a commit names it. A commit is one JSON file, created whole or not at
   all, under the next free number; a part with several tables and days appears at once.
 * The newest state is the fold of all commits since the last checkpoint. `hpabatch history compact`
-  merges the files of each cluster and day, writes a checkpoint, and removes obsolete files.
+  merges the files of each cluster and day and writes a checkpoint. What it replaces stays for
+  readers of the older state, and is removed by a compaction that comes a day later or more.
 * Inside a file rows are sorted by the table's key, so that a place (namespace and the column in
   bold below) is contiguous. Row groups hold whole places, at least {MIN_GROUP_ROWS:,} rows each
   (except a file's last) and at most {MAX_GROUP_ROWS:,}; files at most {MAX_FILE_ROWS:,} rows.
@@ -59,10 +60,8 @@ _work/…                                                 unfinished files, loca
   and the span of its times. Readers verify a file's size and footer before the first reading, and
   in a local folder the checksums of the row groups that they read, each once; `hpabatch history
   check` verifies everything. The commit itself ends with a sha256 of its contents.
-* A checkpoint names the digests of the commits that it replaces, and every file that is removed
-  then. So a writer whose number was used before, or whose file is about to be removed, detects that
-  and commits again. A part that takes longer than a day during a compaction may have to be written
-  again; in that case nothing of it was added.
+* A part that takes longer than a day during a compaction may have to be written again; in that
+  case nothing of it was added.
 * In `pod_requests` and `pod_states` a row without target is replaced by a row with a target and
   otherwise the same key.
 * A sample of a live recorder (method `recorder` in `provenance`) holds until a newer one of the

@@ -129,12 +129,12 @@ class AdviseReport(RecommendReport):
                 key_of(row): row[name] / row["hours"] for row in whole.iter_rows(named=True)
             }
             now, saved = sum(per_hour.values()), 0.0
-            for key in keys:
+            for key in sorted(keys):
                 before, after = rows[key][f"{name}_today"], rows[key][f"{name}_choice"]
                 if before and after is not None:
                     saved += per_hour.get(key, 0.0) * (1.0 - after / before)
             share, told = saved / now * 100 if now else 0.0, True
-            currency = next(iter(rows.values()))["currency"]
+            currency = next((r["currency"] for r in rows.values() if r["currency"]), None)
             yield f"{_amount(name, saved, currency)} ({share:.1f}% of the fleet's)"
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:

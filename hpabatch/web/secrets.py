@@ -24,6 +24,7 @@ _CUT: Final = 6
 """This many characters at the end of a message may be the beginning of a cut-off secret."""
 _KEPT: Final = 8
 """Requests whose credentials are kept: a response may come after a token was replaced."""
+_GO_JSON: Final = {ord(char): f"\\u{ord(char):04x}" for char in "&<>"}
 _ESCAPED_BYTE: Final = re.compile("%[0-9A-F]{2}")
 _SECRET_NAME: Final = re.compile(
     r"secret|token|passw|pwd|credential|api[-_]?key|access[-_]?key", re.IGNORECASE
@@ -135,11 +136,14 @@ def _pieces(secrets: Iterable[str]) -> _Pieces:
 
 def _forms(secret: str) -> set[str]:
     data = secret.encode("utf-8", "surrogateescape")
-    percent = {quote(data), quote(data, safe=""), quote_plus(data)}
+    percent = {quote(data), quote(data, safe=""), quote_plus(data), quote(data, safe="$&+,;=")}
     percent.add("".join(f"%{byte:02X}" for byte in data))
     found = {secret, html.escape(secret), *percent}
     found.update(_ESCAPED_BYTE.sub(lambda escape: escape[0].lower(), form) for form in percent)
     found.update(json.dumps(secret, ensure_ascii=plain)[1:-1] for plain in (False, True))
+    # As Go's encoders escape them.
+    found.add(json.dumps(secret, ensure_ascii=False)[1:-1].translate(_GO_JSON))
+    found.add(html.escape(secret).replace("&quot;", "&#34;").replace("&#x27;", "&#39;"))
     if len(data) >= _CUT:
         for before in range(3):  # it begins anywhere in a group of three bytes
             coded = base64.b64encode(bytes(before) + data).decode("ascii").rstrip("=")

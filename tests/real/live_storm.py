@@ -123,14 +123,15 @@ class Fault:
 WATCHED = 'hpabatch_watch_objects{watch="pods"}'
 HPAS, PODS = "cluster horizontalpodautoscalers.autoscaling", "cluster pods"
 USAGE = "cluster metrics.k8s.io in shop"
+_CUT = "Server disconnected|peer closed connection"
 FAULTS = {
     "away": Fault(None, [(HPAS, "connection refused"), (USAGE, "connection refused")]),
-    "reset": Fault(Exchange.reset, [(HPAS, "EOF"), (USAGE, "EOF")], cuts=every),
+    "reset": Fault(Exchange.reset, [(HPAS, _CUT), (USAGE, _CUT)], cuts=every),
     "slow": Fault(
-        _slow, [(HPAS, "EOF"), (USAGE, "context deadline exceeded")], hangs=True, budget="2s"
+        _slow, [(HPAS, _CUT), (USAGE, "context deadline exceeded")], hangs=True, budget="2s"
     ),
     "busy": Fault(_busy, [(PODS, "too many requests"), (USAGE, "an error on the server")]),
-    "broken": Fault(_broken, [(HPAS, "JSON is malformed"), (USAGE, "peer closed connection")]),
+    "broken": Fault(_broken, [(HPAS, "JSON is malformed"), (USAGE, _CUT)]),
     "gone": Fault(_gone(), [], core, fails=frozenset(), blind=False),
     "metrics": Fault(
         _some_metrics,

@@ -53,9 +53,21 @@ def as_json(text: str) -> str:
     return json.dumps(text)
 
 
+def as_go_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("&", "\\u0026").replace("<", "\\u003c")
+
+
+def as_go_html(text: str) -> str:
+    return html.escape(text).replace("&quot;", "&#34;").replace("&#x27;", "&#39;")
+
+
+def as_go_userinfo(text: str) -> str:
+    return quote(text, safe="$&+,;=")
+
+
 WRITTEN: list[Written] = [
     plain, in_base64, for_urls_in_base64, in_base64_with_its_name, quote, quote_plus, all_percent,
-    as_json, html.escape,
+    as_json, html.escape, as_go_json, as_go_html, as_go_userinfo,
 ]  # fmt: skip
 
 

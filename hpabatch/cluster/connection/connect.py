@@ -271,7 +271,7 @@ def _tls(target: Target, certificate: tuple[str, str] | None) -> ssl.SSLContext:
         UsageError: a file holds no certificate or no key, or they are of different pairs.
     """
     server, user = target.server, target.user
-    pair = certificate
+    pair: tuple[str | None, str | None] | None = certificate
     try:
         authority = _pem(server.certificate_authority, server.certificate_authority_data)
         if pair is None:
@@ -279,15 +279,15 @@ def _tls(target: Target, certificate: tuple[str, str] | None) -> ssl.SSLContext:
                 _pem(user.client_certificate, user.client_certificate_data),
                 _pem(user.client_key, user.client_key_data),
             )
-        if "ENCRYPTED" in pair[1]:
+        if "ENCRYPTED" in (pair[1] or ""):
             # OpenSSL would ask for its password at the terminal.
             raise ValueError(f"{user.client_key or 'the key'} is encrypted: give one that is not")
-        if authority:
-            context = ssl.create_default_context(cadata=authority)
-        else:
+        if authority is None:
             context = httpx2.create_ssl_context(verify=not server.insecure_skip_tls_verify)
-        if pair[0]:
-            _show(context, pair)
+        else:
+            context = ssl.create_default_context(cadata=authority or "nothing")
+        if pair[0] is not None and pair[1] is not None:
+            _show(context, (pair[0], pair[1]))
     except (OSError, ValueError) as error:  # those of TLS are such too
         raise UsageError(
             f"{target.where}: the certificates of context {target.name!r} cannot be used: {error}"
@@ -295,12 +295,12 @@ def _tls(target: Target, certificate: tuple[str, str] | None) -> ssl.SSLContext:
     return context
 
 
-def _pem(path: str | None, data: str | None) -> str:
-    """Return a certificate or key; base64 data count before a file, as for kubectl. "": none."""
+def _pem(path: str | None, data: str | None) -> str | None:
+    """Return a certificate or key; base64 data count before a file, as for kubectl."""
     if data is None and path is None:
-        return ""
+        return None
     content = read_small(path or "") if data is None else base64.b64decode(data)
-    return content.decode("ascii", "replace")
+    return content.decode("ascii", "ignore")  # comments may be in any language
 
 
 def _show(context: ssl.SSLContext, certificate: tuple[str, str]) -> None:

@@ -174,18 +174,24 @@ def _output(
     """Return stdout and stderr of a program, even if processes that it started hold them open."""
     until = time.monotonic() + timeout_s
     while True:
-        try:
-            return process.communicate(timeout=_LOOK_S)
-        except subprocess.TimeoutExpired as waiting:
-            if len(waiting.output or b"") > _MOST_PRINTED:
-                raise _failed(
-                    f"expected an ExecCredential from {name}, got more than 1 MiB"
-                ) from None
-        if process.poll() is not None:
+        has_ended = process.poll() is not None
+        if has_ended:
             _end(process)
-        elif stopped.is_set():
+        try:
+            printed, complaint = process.communicate(timeout=_LOOK_S)
+            is_complete = True
+        except subprocess.TimeoutExpired as waiting:
+            printed, complaint = waiting.output or b"", waiting.stderr or b""
+            is_complete = has_ended  # (a process in a session of its own holds them open)
+        for what, stream in (("", printed), (" on stderr", complaint)):
+            if len(stream) > _MOST_PRINTED:
+                wanted = f"expected an ExecCredential from {name}"
+                raise _failed(f"{wanted}, got more than 1 MiB{what}")
+        if is_complete:
+            return printed, complaint
+        if stopped.is_set():
             raise Unreachable("the client was closed")
-        elif time.monotonic() > until:
+        if time.monotonic() > until:
             raise _failed(
                 f"{name} was not done after {timeout_s:.3g} s: run it by hand to see what it "
                 "waits for"

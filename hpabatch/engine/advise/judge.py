@@ -175,7 +175,7 @@ def choose(
     if today_holds:
         if TODAY in near:
             return TODAY
-        near = near[_saves(trained, near, rules.least_saving_pct)]
+        near = near[saves(trained, near, rules.least_saving_pct)]
         if not near.size:
             return TODAY
     pressure = trained.pressure(rules.robust)
@@ -184,7 +184,7 @@ def choose(
     return min(ranked, key=lambda s: (pressure[s], moves[s], trained.objective[s], s))
 
 
-def _saves(trained: Standing, places: NDArray[np.int64], least_pct: float) -> Mask:
+def saves(trained: Standing, places: NDArray[np.int64], least_pct: float) -> Mask:
     """Return which of some settings save enough; what is not known does."""
     today = float(trained.objective[TODAY])
     saved = [saving_pct(float(trained.objective[s]), today) for s in places.tolist()]

@@ -18,7 +18,8 @@ from hpabatch.engine.advise.confidence import MEDIUM, Doubt, accepted, confidenc
 from hpabatch.engine.advise.doubts import refused, unit_doubts
 from hpabatch.engine.advise.facts import Facts, RecommendOptions
 from hpabatch.engine.advise.guard import source_of_change, withhold_owned
-from hpabatch.engine.advise.judge import TODAY, Judged, Judging, judge, resample, split_of
+from hpabatch.engine.advise.judge import TODAY, Judged, Judging, judge, resample, saves, split_of
+from hpabatch.engine.advise.request import JudgeRules
 from hpabatch.engine.advise.specs import Apply, Specs, allowed_mask, misfits, profile_of, refusals
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, Mask, UnitBlocks, key_of, unit_blocks
 from hpabatch.engine.sweep.result import SweepResult
@@ -175,7 +176,7 @@ def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:
             given, reason = CHANGE, f"picked at random of {count} candidates"
         return UnitAdvice(unit, why_not, found, given, (reason,), ())
     if found.choice not in (None, TODAY):
-        choice = simplest(found, facts.specs, options.rules.robust)
+        choice = simplest(found, facts.specs, options.rules)
         sure = resample(asked, training, choice) if found.resampled is not None else None
         found = replace(found, choice=choice, resampled=sure)
     told = answer(found, facts)
@@ -183,20 +184,20 @@ def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:
     return UnitAdvice(unit, why_not, found, told.answer, told.reasons, more, told.doubts)
 
 
-def simplest(found: Judged, specs: Specs, robust: str) -> int:
+def simplest(found: Judged, specs: Specs, rules: JudgeRules) -> int:
     """Return the candidate that changes the fewest fields of those about as good as the choice.
 
-    Those cost WORTH_PCT of today's objective more at most, on either part of the blocks; they come
-    no nearer to a limit and rescale no more often.
+    On the blocks that it is chosen on, those cost WORTH_PCT of today's objective more at most, save
+    enough, come no nearer to a limit, and rescale no more often.
     """
-    unit, place = found.unit, found.considered
-    near = found.allowed.copy()
-    for stands in (found.trained, found.judged):
-        most = stands.objective[place] + WORTH_PCT / 100 * abs(stands.objective[TODAY])
-        pressure = stands.pressure(robust)
-        near &= (stands.objective <= most) & (pressure <= pressure[place])
+    unit, place, stands = found.unit, found.considered, found.trained
+    most = stands.objective[place] + WORTH_PCT / 100 * abs(stands.objective[TODAY])
+    pressure = stands.pressure(rules.robust)
+    near = found.allowed & (stands.objective <= most) & (pressure <= pressure[place])
+    if stands.holds(rules.robust)[TODAY]:
+        near &= saves(stands, np.arange(near.size), rules.least_saving_pct)
     if "rescales" in unit.values:
-        moves = np.nan_to_num(unit.total("rescales", slice(None)))
+        moves = np.nan_to_num(unit.total("rescales", slice(0, found.split)))
         near &= moves <= moves[place]
     near[TODAY] = False
     near[place] = True

@@ -32,7 +32,7 @@ KINDS: Final = {
 USED, FAR, MOVED, END, GAP, SATURATED, IDLE = range(7)
 LEFT_OUT: Final = {
     "far": "settled samples before and after are too far apart",
-    "moved": "the pods changed again at once",
+    "moved": "the pods changed again in the minutes after",
     "end": "the history ends in the minutes after",
     "gap": "too few samples in the minutes after",
     "saturated": "usage was at the ceiling before or after, so what the work was is not known",
@@ -105,10 +105,7 @@ def judged_changes(
     from_cell = np.maximum(
         moves.before - level + 1, np.searchsorted(middle, moves.prior_ms, side="right")
     )
-    whole_ms = moves.last_ms + parameters.horizon_ms
-    # (not all that changed again is left out: whether it does hangs on what is judged)
-    again = moves.next_ms <= whole_ms
-    horizon_ms = np.where(again, moves.next_ms, whole_ms)
+    horizon_ms = moves.last_ms + parameters.horizon_ms
     # The last cell whose samples' windows end within the minutes after.
     to_cell = np.searchsorted(middle, horizon_ms - window_ms(m.signal) / 2, side="right") - 1
     samples = _sums(known, moves.after, to_cell).astype(np.int64)
@@ -121,9 +118,9 @@ def judged_changes(
     at_ceiling = _sums(censored, from_cell, moves.before) + _sums(censored, moves.after, to_cell)
     tests = (
         middle[moves.after] - middle[moves.before] > longest_ms,
-        again & (samples == 0),
-        whole_ms > cells.start_ms + cells.count * cells.resolution_ms,
-        ~again & (2 * samples < max(expected_samples(m, parameters.horizon_ms), 1)),
+        moves.next_ms <= horizon_ms,
+        horizon_ms > cells.start_ms + cells.count * cells.resolution_ms,
+        2 * samples < max(expected_samples(m, parameters.horizon_ms), 1),
         at_ceiling > 0,
         _is_idle(m, before, observed),
     )

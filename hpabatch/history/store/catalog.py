@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from datetime import date
@@ -27,6 +27,7 @@ from hpabatch.history.store.storage import Storage
 
 LOG = "_log"
 _DIGITS = 20
+_AT_ONCE = 16
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 # Early versions wrote `replaces` into a checkpoint; nothing reads it.
 _FIELDS = {"schema", "part", "add", "remove", "checkpoint", "parts", "replaces", "digest"}
@@ -256,30 +257,40 @@ def load_snapshot(storage: Storage, known: Snapshot | None = None) -> Snapshot:
     Raises:
         HistoryError: a log entry is missing, broken or of a newer schema.
     """
-    for attempt in range(5):
-        numbers = _numbers(storage)
+    for _ in range(5):
+        numbers = log_numbers(storage)
         since = known.number if known is not None else 0
-        if known is not None and numbers and (since + 1 >= numbers[0]):
-            wanted = [n for n in numbers if n > since]
+        if known is None or not numbers or since + 1 < numbers[0]:
+            since, known = 0, None
+        entries: dict[int, LogEntry] = {}
+        for number, entry in newest_first(storage, [n for n in numbers if n > since]):
+            if entry is None:
+                break  # a compaction ran between listing and reading: list again
+            entries[number] = entry
+            if entry.checkpoint:
+                return _fold(storage, known or Snapshot(), entries)
         else:
-            wanted, known = numbers, None
-        with ThreadPoolExecutor(16) as pool:
-            data = list(pool.map(lambda n: storage.read(entry_name(n)), wanted))
-        # A compaction may have run between listing and reading: then list again.
-        if None not in data or attempt == 4:
-            break
-    return _fold(storage, known or Snapshot(), dict(zip(wanted, data, strict=True)))
+            return _fold(storage, known or Snapshot(), entries)
+    gone = storage.url(entry_name(number))
+    raise HistoryError(f"{gone} went away while it was read; open it again")
 
 
-def _fold(storage: Storage, state: Snapshot, data: Mapping[int, bytes | None]) -> Snapshot:
-    entries = {}
-    for number in sorted(data, reverse=True):
-        where, content = storage.url(entry_name(number)), data[number]
-        if content is None:
-            raise HistoryError(f"{where} went away while it was read; open it again")
-        entries[number] = decode_entry(content, where)
-        if entries[number].checkpoint:
-            break
+def newest_first(storage: Storage, numbers: Sequence[int]) -> Iterator[tuple[int, LogEntry | None]]:
+    """Yield commits from the last number on, None where there is none, some read at a time.
+
+    Raises:
+        HistoryError: a log entry is broken or of a newer schema.
+    """
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for end in range(len(numbers), 0, -_AT_ONCE):
+            some = numbers[max(0, end - _AT_ONCE) : end][::-1]
+            contents = pool.map(lambda n: storage.read(entry_name(n)), some)
+            for number, content in zip(some, contents, strict=True):
+                where = storage.url(entry_name(number))
+                yield number, None if content is None else decode_entry(content, where)
+
+
+def _fold(storage: Storage, state: Snapshot, entries: Mapping[int, LogEntry]) -> Snapshot:
     for number, entry in sorted(entries.items()):
         if number != state.number + 1 and not entry.checkpoint:
             missing = storage.url(entry_name(state.number + 1))
@@ -288,7 +299,8 @@ def _fold(storage: Storage, state: Snapshot, data: Mapping[int, bytes | None]) -
     return state
 
 
-def _numbers(storage: Storage) -> list[int]:
+def log_numbers(storage: Storage) -> list[int]:
+    """Return the numbers of all commits there are, ascending."""
     found = []
     for item in storage.names(LOG):
         name = item.name.removeprefix(f"{LOG}/").removesuffix(".json")

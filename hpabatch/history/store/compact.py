@@ -13,10 +13,11 @@ from hpabatch.history.store.catalog import (
     FileEntry,
     LogEntry,
     Snapshot,
-    decode_entry,
     encode_entry,
     entry_name,
     load_snapshot,
+    log_numbers,
+    newest_first,
 )
 from hpabatch.history.store.datafiles import (
     MAX_FILE_ROWS,
@@ -221,25 +222,25 @@ def _is_compact(snapshot: Snapshot, after: Sequence[FileEntry]) -> bool:
 
 
 def _remove(storage: Storage, grace_s: float) -> int:
-    """Remove commits before an old checkpoint, and old files that no other commit names.
-
-    Data files are listed before commits: what is named after that is young.
-    """
-    listed = storage.names("")
-    entries, oldest = {}, ""
-    for item in storage.names(LOG):
-        if item.name.endswith(".json") and (data := storage.read(item.name)) is not None:
-            entry = entries[item.name] = decode_entry(data, storage.url(item.name))
-            if entry.checkpoint and item.age_s > grace_s:
-                oldest = item.name
-    replaced = {name for name in entries if name < oldest}
-    named = {file.path for name in entries.keys() - replaced for file in entries[name].add}
-    found = sorted(replaced)
-    for item in listed:
+    """Remove commits before an old checkpoint, and old files that no other commit names."""
+    log = {item.name: item.age_s for item in storage.names(LOG)}
+    named: set[str] = set()
+    replaced: list[str] = []
+    numbers = log_numbers(storage)
+    for number, entry in newest_first(storage, numbers):
+        if entry is not None:
+            named.update(file.path for file in entry.add)
+            if entry.checkpoint and log.get(entry_name(number), 0.0) > grace_s:
+                replaced = [entry_name(n) for n in numbers if n < number]
+                break
+    unnamed = []
+    # Listed after the commits: a file that was put, and named, meanwhile is young.
+    for item in storage.names(""):
         is_log = item.name.startswith(f"{LOG}/")
         is_rest = item.name.endswith(".tmp") if is_log else is_ours(item.name)
         if item.age_s > grace_s and is_rest and item.name not in named:
-            found.append(item.name)
+            unnamed.append(item.name)
+    found = [*replaced, *unnamed]
     storage.delete(found)
     storage.tidy(grace_s)
     return len(found)

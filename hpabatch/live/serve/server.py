@@ -11,8 +11,9 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
+from io import StringIO
 from socketserver import TCPServer
-from typing import Any, Final
+from typing import Any, Final, TextIO
 from wsgiref.simple_server import WSGIRequestHandler
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
@@ -154,7 +155,9 @@ class _Server(ThreadingWSGIServer):
 
 class _Handler(WSGIRequestHandler):
     timeout = _SILENT_S
-    server_version = "hpabatch"
+
+    def get_stderr(self) -> TextIO:
+        return StringIO()  # a client that does not read its response is no error
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing: scrapes are not logged."""
@@ -167,7 +170,7 @@ def _app(registry: CollectorRegistry, health: Health) -> Callable[..., list[byte
 
     def respond(environ: dict[str, Any], start: Callable[..., Any]) -> list[bytes]:
         path = environ["PATH_INFO"]
-        if path == "/metrics":
+        if path == "/metrics" or environ["REQUEST_METHOD"] != "GET":
             body: list[bytes] = metrics(environ, start)
             return body
         status, text = "404 Not Found", "not found: /metrics, /healthz and /readyz are here"

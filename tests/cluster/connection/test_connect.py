@@ -236,9 +236,15 @@ def test_certificates_that_have_no_end_are_not_read(tmp_path: Path, what: str, k
 def test_servers_are_known_by_their_authority(tmp_path: Path) -> None:
     ours, theirs = Authority(tmp_path), Authority(tmp_path, "theirs")
     pair = ours.pair("server")
+    told = "# Főtanúsítvány\n".encode() + ours.ca.read_bytes()
+    (tmp_path / "told.pem").write_bytes(told)
+    for nothing in ({"certificate-authority": "none.pem"}, {"certificate-authority-data": "IA=="}):
+        (tmp_path / "none.pem").write_bytes(b"")
+        assert "certificates of context 'here'" in said(tmp_path, cluster=nothing)
     with serving(who, tls_of(pair)) as server:
         for cluster in (
             {"certificate-authority": ours.ca.name},
+            {"certificate-authority": "told.pem"},
             {"certificate-authority-data": encoded(ours.ca)},
             {"insecure-skip-tls-verify": True},
         ):

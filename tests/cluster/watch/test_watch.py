@@ -269,7 +269,7 @@ def test_a_server_that_is_away_is_waited_for(tmp_path: Path) -> None:
         since = run.watcher.state.since_ms
         away.set()
         run.server.cut_all()
-        run.wait_told("EOF")
+        run.wait_told("Server disconnected")
         state = run.watcher.state
         assert state.synced  # what was known is still there
         assert state.since_ms >= since
@@ -298,7 +298,7 @@ def test_a_storage_that_is_another_is_listed(tmp_path: Path, how: str) -> None:
         run.wait(lambda: run.seen.uids() == store.uids())
         away.set()
         run.server.cut_all()
-        run.wait_told("EOF")
+        run.wait_told("Server disconnected")
         store.begin_anew(50 if how == "lower" else 200)
         if how != "emptied":
             store.put("a", uid="u101" if how == "lower" else "other", at="once")

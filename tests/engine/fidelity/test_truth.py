@@ -134,19 +134,15 @@ def test_a_perfect_plant_has_skill_one() -> None:
     assert row["persistence_error_pct"] > 30
 
 
-def test_changes_that_follow_each_other_are_judged_until_the_next() -> None:
-    """Whether the pods change again hangs on usage: what is left out for it tells half of it."""
-    row = row_of(scored(usage_of(stairs(4, 12, (5, 10, 6, 12))), stated(base_milli=100)))
-    assert row["used"] >= row["changes"] - 1 > 30  # (the last may be cut by the end)
-    assert row["skill"] == pytest.approx(1, abs=1e-3)
-
-
-def test_few_usable_changes_are_no_score() -> None:
-    row = row_of(scored(usage_of(stairs(4, 120, (5, 10))), stated(base_milli=100)))
+@pytest.mark.parametrize(("every", "reason"), [(12, "moved"), (120, None)])
+def test_few_usable_changes_are_no_score(every: int, reason: str | None) -> None:
+    row = row_of(scored(usage_of(stairs(4, every, (5, 10))), stated(base_milli=100)))
     assert row["skill"] is None
     assert row["used"] < 5
     assert "at least 5 are needed" in row["unscored"]
-    assert row["median_error_pct"] < 1  # what is known is told all the same
+    assert ("the pods changed again" in row["unscored"]) == (reason == "moved")
+    if reason is None:
+        assert row["median_error_pct"] < 1  # what is known is told all the same
 
 
 def test_a_change_while_usage_was_at_its_limit_is_left_out() -> None:

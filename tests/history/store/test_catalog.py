@@ -179,18 +179,18 @@ def test_a_commit_that_goes_away_while_it_is_read(
 def test_a_compaction_between_listing_and_reading_is_noticed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    storage, numbers = LocalStorage(folder), catalog._numbers
+    storage, numbers = LocalStorage(folder), catalog.log_numbers
     calls = []
 
     def list_then_compact(where: LocalStorage) -> list[int]:
         found = numbers(where)
         calls.append(found)
         if len(calls) == 1:
-            monkeypatch.setattr(catalog, "_numbers", numbers)
+            monkeypatch.setattr(catalog, "log_numbers", numbers)
             compact(folder, grace_s=-1)
-            monkeypatch.setattr(catalog, "_numbers", list_then_compact)
+            monkeypatch.setattr(catalog, "log_numbers", list_then_compact)
         return found
 
-    monkeypatch.setattr(catalog, "_numbers", list_then_compact)
+    monkeypatch.setattr(catalog, "log_numbers", list_then_compact)
     assert load_snapshot(storage).number == 4
     assert calls == [[1, 2, 3], [4]]

@@ -112,7 +112,7 @@ def test_other_paths_and_methods() -> None:
         assert ask(server, "/")[0] == 404
         assert ask(server, "/metrics/..")[0] == 404
         assert ask(server, "/metrics", "POST")[0] == 405
-        assert ask(server, "/metrics", "DELETE")[0] == 405
+        assert ask(server, "/healthz", "DELETE")[0] == 405
 
 
 def connected(server: MetricsServer, stack: ExitStack, sent: bytes = b"") -> socket.socket:
