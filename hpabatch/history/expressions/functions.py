@@ -159,7 +159,7 @@ def _replaced_length(length: int, old: str, new: str) -> int:
 
 def _split_part(value: pl.Expr, separator: str, place: int) -> pl.Expr:
     if not separator or not 0 < abs(place) <= 1000:
-        raise ValueError("expected a separator and a part from 1 or from -1")
+        raise ValueError("expected a separator and a part from 1 to 1000 or from -1 to -1000")
     part = value.str.split(separator).list.get(place - (place > 0), null_on_oob=True)
     return pl.when(value.is_not_null()).then(part.fill_null(""))
 
@@ -201,8 +201,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "LOWER": Function("s", lambda s: s.str.to_lowercase()),
     "LTRIM": Function("s[q", lambda s, letters=None: s.str.strip_chars_start(letters)),
     "MOD": Function("nn", remainder, twice=True),
-    "NULLIF": Function("vv", lambda x, y: pl.when(x == y).then(pl.lit(None)).otherwise(x),
-                       twice=True),
+    "NULLIF": Function("vv", lambda x, y: x, twice=True),  # (the parser compares)
     "POWER": Function("nn", lambda x, y: x.cast(pl.Float64).pow(y.cast(pl.Float64))),
     "REGEXP_LIKE": Function("sq[q", _regexp_like),
     "REGEXP_REPLACE": Function("sqq", _regexp_replace, _regexp_length),

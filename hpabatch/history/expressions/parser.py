@@ -242,15 +242,22 @@ class _Parser:
     def _compared(
         self, at: int, compare: Callable[[pl.Expr, pl.Expr], pl.Expr], left: Operand, right: Operand
     ) -> Operand:
-        kinds = [_kind(self.type_of(part)) for part in (left, right)]
+        left, right = self._alike(at, "compare", [left, right])
+        return made(left.at, compare(left.expr, right.expr), left, right, dtype=pl.Boolean())
+
+    def _alike(self, at: int, verb: str, parts: list[Operand]) -> list[Operand]:
+        """Return values of one kind, aligned; a choice may be between numbers and strings."""
+        kinds = [_kind(self.type_of(part)) for part in parts]
         groups = {"a number" if kind == "a condition" else kind for kind in kinds} - {"NULL"}
-        if len(groups) > 1:
+        if len(groups) > 1 and (verb == "compare" or "a time" in groups):
             remedy = "; write CAST(x AS DOUBLE)" if groups == {"a string", "a number"} else ""
             if groups == {"a string", "a time"}:
                 remedy = "; write TIMESTAMP '2026-10-07 14:03:00'"
-            raise ExpressionError(f"cannot compare {' with '.join(kinds)}", at, remedy)
-        left, right = self._aligned([left, right])
-        return made(left.at, compare(left.expr, right.expr), left, right, dtype=pl.Boolean())
+            told = (" with " if verb == "compare" else " and ").join(
+                dict.fromkeys(kind for kind in kinds if kind != "NULL")
+            )
+            raise ExpressionError(f"cannot {verb} {told}", at, remedy)
+        return self._aligned(parts)
 
     def _aligned(self, parts: list[Operand]) -> list[Operand]:
         """Return values of which some are timestamps with a time zone and some without, in UTC."""
@@ -517,7 +524,7 @@ class _Parser:
         otherwise = values and self.took("ELSE")
         values.append(self.expression() if otherwise else of_constant(token.at, None))
         self.expect("END" if conditions else "WHEN")
-        return _choice(token.at, conditions, self._aligned(values))
+        return _choice(token.at, conditions, self._alike(token.at, "choose between", values))
 
     def _call(self, token: Token) -> Operand:
         name = ALIASES.get(token.word, token.word)
@@ -540,7 +547,7 @@ class _Parser:
             clock = part in ("HOUR", "MINUTE", "SECOND")
             if _kind(dtype) not in ("a time", "NULL") or (clock and dtype == pl.Date()):
                 raise _unexpected("a timestamp", time, "; write CAST(x AS TIMESTAMP)")
-            expr = PARTS[part](time.expr)
+            expr = pl.lit(None) if dtype == pl.Null() else PARTS[part](time.expr)
             expr = expr if part == "EPOCH" else expr.cast(pl.Int64)
             result = made(token.at, expr, time, levels=3)
         else:
@@ -551,7 +558,7 @@ class _Parser:
                 if len(arguments) != 3:
                     usage = "IF(condition, value, value)"
                     self.fail(f"expected {usage}, got {len(arguments)} arguments", token)
-                values = self._aligned(arguments[1:])
+                values = self._alike(token.at, "choose between", arguments[1:])
                 result = _choice(token.at, [self._condition(arguments[0], "of IF")], values)
             else:
                 if name.startswith("REGEXP"):
@@ -561,7 +568,15 @@ class _Parser:
                 for k, letter in enumerate(letters[: len(arguments)]):
                     if letter in convert:
                         arguments[k] = convert[letter](arguments[k])
-                result = call(token.at, name, self._aligned(arguments))
+                if name in ("COALESCE", "GREATEST", "LEAST"):
+                    arguments = self._alike(token.at, "choose between", arguments)
+                elif name != "NULLIF":
+                    arguments = self._aligned(arguments)
+                result = call(token.at, name, arguments)
+                if name == "NULLIF":
+                    equal = self._compared(token.at, pl.Expr.eq, *arguments)
+                    expr = pl.when(equal.expr.not_().fill_null(value=True)).then(arguments[0].expr)
+                    result.expr = expr
         self.expect(")", "a comma, an operator or )")
         return result
 
