@@ -24,8 +24,7 @@ _GROUPS: Final = {
 
 _ONE_PROCESS: Final = (
     "This command is computed by one process, with all cores (reasons: docs/scale.md); replay, "
-    "sweep, advise, plan, fit, fidelity, history quality and import table take --workers and "
-    "--scheduler"
+    "sweep, advise, plan, fit, fidelity and history quality take --workers and --scheduler"
 )
 
 

@@ -201,6 +201,8 @@ def _edits(
     if patch["behavior"] is None:
         raise _NoPlaceError("the behavior would be removed")
     behavior: Any = value["spec"].get("behavior", {})
+    if behavior is None or None in behavior.values():
+        raise _NoPlaceError("its behavior has a key without a value")
     blocks = {way: rules for way, rules in patch["behavior"].items() if way not in behavior}
     if "behavior" not in value["spec"]:
         yield ("spec", "behavior"), {way: _set(rules) for way, rules in blocks.items()}
@@ -213,7 +215,7 @@ def _edits(
         for field, new in rules.items():
             if new is None:
                 raise _NoPlaceError(f"{field} would be removed")
-            old = (behavior[way] or {}).get(field)
+            old = behavior[way].get(field)
             if field == "policies" and old is not None:
                 yield from _policy_edits((*path, field), old, new)
             else:

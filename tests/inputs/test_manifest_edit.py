@@ -308,6 +308,8 @@ def test_what_has_no_place_is_left_to_the_patch() -> None:
     wanted = replace(spec, behavior=replace(behavior, scale_down=down))
     for text, why in (
         (PLAIN + "  behavior: {}\n", "scaleDown would come into braces"),
+        (PLAIN + "  behavior:\n", "its behavior has a key without a value"),
+        (PLAIN + "  behavior:\n    scaleDown:\n", "its behavior has a key without a value"),
         (PLAIN.replace("/v2", "/v1"), "it is of autoscaling/v1, not of autoscaling/v2"),
     ):
         with pytest.raises(RefusedError, match=f"cannot be edited .{why}.: use the patch"):
