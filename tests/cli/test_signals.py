@@ -150,7 +150,7 @@ def test_sigterm_leaves_of_an_import_what_the_next_one_goes_on_from(tmp_path: Pa
     code, _ = ended(STALLED_IMPORT, [signal.SIGTERM], *named, "--out", tmp_path / "h")
     assert code == 143
     (work,) = tmp_path.glob(".h.import-*")
-    assert (work / "read" / "tasks" / "00000" / "record.json").exists()
+    assert (work / "read-00000" / "record.json").exists()
     result = import_table([source], path, tmp_path / "h")
     assert result.written["pod_metrics"] == 3
     assert not work.exists()

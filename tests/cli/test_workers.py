@@ -12,8 +12,6 @@ import pytest
 
 from tests.cli.commands import runner
 from tests.cli.histories import small
-from tests.importers.table.test_run import bytes_of, pod_frame
-from tests.importers.tables import POD_MAP, write_map
 
 
 @pytest.fixture(autouse=True)
@@ -65,20 +63,6 @@ def test_options_that_do_not_fit_are_refused(
     done = runner(command, capfdbinary, monkeypatch)(tmp_path, *options)
     assert done.code == 2
     assert re.search(told, done.stderr), done.stderr
-
-
-def test_an_import_of_tables_by_workers_is_that_of_this_process(
-    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = runner("import", capfdbinary, monkeypatch)
-    for k in range(2):
-        pod_frame(k).write_csv(tmp_path / f"{k}.csv")
-    line = ["table", tmp_path / "0.csv", tmp_path / "1.csv"]
-    line += ["--map", write_map(tmp_path, POD_MAP), "--out"]
-    here, there = run(*line, tmp_path / "h"), run(*line, tmp_path / "w", "--workers", "2")
-    assert (here.code, there.code, here.stdout) == (0, 0, there.stdout)
-    assert here.stderr.replace(f"{tmp_path}/h", f"{tmp_path}/w") == there.stderr
-    assert bytes_of(tmp_path / "h") == bytes_of(tmp_path / "w")
 
 
 def test_what_passes_has_an_exit_code_of_its_own(
