@@ -40,6 +40,7 @@ from hpabatch.history.expressions.operands import (
 )
 from hpabatch.history.expressions.tokens import ExpressionError, Token, shown, tokens
 from hpabatch.history.polars_errors import BROKEN, first_line
+from hpabatch.model.printable import counted
 from hpabatch.model.suggestions import did_you_mean
 
 MAX_VALUES = 200_000
@@ -557,7 +558,7 @@ class _Parser:
             if name == "IF":
                 if len(arguments) != 3:
                     usage = "IF(condition, value, value)"
-                    self.fail(f"expected {usage}, got {len(arguments)} arguments", token)
+                    self.fail(f"expected {usage}, got {counted(len(arguments), 'argument')}", token)
                 values = self._alike(token.at, "choose between", arguments[1:])
                 result = _choice(token.at, [self._condition(arguments[0], "of IF")], values)
             else:
@@ -682,7 +683,10 @@ def _choice(at: int, conditions: list[Operand], values: list[Operand]) -> Operan
     for condition, value in zip(reversed(conditions), reversed(values[:-1]), strict=True):
         expr = pl.when(condition.expr).then(value.expr).otherwise(expr)
     length = max(value.length for value in values)
-    return made(at, expr, *conditions, *values, levels=len(values), length=length)
+    # Known where all are of one type: to ask Polars at every level takes seconds.
+    dtypes = {value.dtype for value in values}
+    dtype = dtypes.pop() if len(dtypes) == 1 else None
+    return made(at, expr, *conditions, *values, dtype=dtype, levels=len(values), length=length)
 
 
 def _number_of(token: Token) -> int | float:
