@@ -159,8 +159,8 @@ def _unnamed(history: StoreHistory) -> list[str]:
         size = sum(listed[name] for name in left)
         problems.append(
             f"{len(left)} unnamed file{'s' * (len(left) > 1)} ({size} bytes, e.g. {left[0]}) of "
-            "interrupted or running writers; `hpabatch history compact` removes those that are "
-            "older than a day"
+            "interrupted or running writers, or replaced by a compaction; `hpabatch history "
+            "compact` removes them after a day"
         )
     if strange:
         problems.append(f"{strange[0]} is not part of the store and is ignored")

@@ -18,6 +18,7 @@ from hpabatch.engine.advise.objective import MINUTES_AN_HOUR, SATURATED, short_n
 from hpabatch.engine.advise.request import AdviseRequest, RecommendRequest
 from hpabatch.engine.advise.run import Recommendation
 from hpabatch.engine.advise.unit import KEY, MOST_AT_MAX, TODAY_ID, Key, key_of
+from hpabatch.engine.capacity.rows import MONTH_HOURS
 from hpabatch.engine.columns.recorded import recorded_name
 from hpabatch.engine.columns.sweep import ADVICE
 from hpabatch.engine.sweep.result import WEEK_HOURS
@@ -37,8 +38,6 @@ _RANK: Final = {confidence: k for k, confidence in enumerate(CONFIDENCES)}
 _CORES: Final = "core_hours"
 _MEASURES: Final = ("cost", _CORES, "pod_hours")
 _NOUNS: Final = {_CORES: "requested cores", "pod_hours": "pods"}
-MONTH_HOURS: Final = 730.5
-"""A twelfth of a year of 365.25 days."""
 HEADS: Final = (
     HPA,
     Head("CHANGE", "what changes in the spec, old -> new", left=True, folds=True),

@@ -91,6 +91,8 @@ class PlanReport(Report):
             for frame in (hpas, hpas.filter(pl.col("held_minutes") > 0))
         )
         line = f"{counted(every, 'HPA')} planned; maxReplicas holds {held:,} of them"
+        if hpas["growth"].n_unique() > 1:
+            line += " at some growth"
         totals = self.plan.totals
         if totals["quota"].null_count() < totals.height:
             over = totals.filter(pl.col("exceeded_minutes") > 0)

@@ -78,8 +78,10 @@ def advise(
     try:
         raise typer.Exit(_Run(data, request, out, replace).finish(output))
     except KeyboardInterrupt:
-        kept = "what is done is kept" if Path(out).exists() else "nothing was done that can be kept"
-        say(f"interrupted: {kept}; repeat the command for the rest")
+        kept = "nothing was done that can be kept; repeat the command"
+        if Path(out).exists():
+            kept = "what is done is kept; repeat the command for the rest"
+        say(f"interrupted: {kept}")
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
