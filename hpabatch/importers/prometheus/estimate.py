@@ -211,6 +211,7 @@ def estimate(
 
     Raises:
         UsageError: no time is given, or a file cannot be read.
+        RefusedError: the adapter's rules for cpu and memory cannot be followed.
     """
     start_ms, end_ms = request.span_ms(now_ms())
     if start_ms is None or end_ms is None:

@@ -90,3 +90,18 @@ def test_what_cannot_be_is_told_without_a_traceback(
     assert told in re.sub(r"\s+", " ", done.stderr)
     assert "Traceback" not in done.stderr
     assert "secret" not in done.stderr
+
+
+def test_usage_rules_that_cannot_be_followed_are_refused(run: Run, tmp_path: Path) -> None:
+    rule = {
+        "containerQuery": "x{<<range .LabelMatchersByName>>}",
+        "containerLabel": "container",
+        "resources": {"template": "<<.Resource>>"},
+    }
+    mapping = tmp_path / "adapter.yaml"
+    mapping.write_text(json.dumps({"resourceRules": {"cpu": rule, "memory": rule}}))
+    done = run("prometheus", "--url", NOWHERE, *TIME, "--dry-run", "--mapping", str(mapping))
+    assert done.code == 3
+    told = re.sub(r"\s+", " ", done.stderr)
+    assert "resourceRules.memory: containerQuery: expected <<.Series>>" in told
+    assert "Traceback" not in told

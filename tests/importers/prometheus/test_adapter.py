@@ -290,6 +290,8 @@ def test_namespaces_and_what_belongs_to_none() -> None:
     assert query.promql == 'namespace="shop" by namespace'
     with pytest.raises(ValueError, match="asks for nodes within its namespace"):
         custom_query(config, FOO, resource_of("Node", "v1"), "foo", "shop", ["n"])
+    with pytest.raises(ValueError, match=r"such as networking.k8s.io/v1, got .*finds no Ingress"):
+        resource_of("Ingress", "v1")
 
 
 def test_a_rule_that_is_not_followed_hurts_its_metrics_only() -> None:
@@ -300,9 +302,11 @@ def test_a_rule_that_is_not_followed_hurts_its_metrics_only() -> None:
         {"seriesQuery": "odd", "metricsQuery": "x", "name": {"matches": r"\p{Greek}"}},
         {"seriesQuery": "posix", "metricsQuery": "x", "seriesFilters": [{"is": "^[[:alpha:]]"}]},
         {"seriesQuery": "cut", "metricsQuery": "<<.Series"},
-    ]
+        {"seriesQuery": "label", "metricsQuery": "x",
+         "resources": {"template": '<<.Resource>><<index .LabelValuesByName "x">>'}},
+    ]  # fmt: skip
     for rule in rules:
-        rule["resources"] = {"template": "<<.Resource>>"}
+        rule.setdefault("resources", {"template": "<<.Resource>>"})
     config = config_of({"rules": rules})
     labels = {"pod", "namespace"}
     found = {name: {name: labels} for name in ("good", "bad", "none", "odd", "cut")}
@@ -315,6 +319,7 @@ def test_a_rule_that_is_not_followed_hurts_its_metrics_only() -> None:
     ):
         with pytest.raises(ValueError, match=reason):
             custom_query(config, found, PODS, name, "shop", ["x"])
+    assert "got <<index .LabelValuesByName" in config.rules[6].problem
     assert config.rules[3].problem.startswith("matches: expected a plain regular expression")
     assert config.rules[4].problem.startswith("is: expected a plain regular expression")
 

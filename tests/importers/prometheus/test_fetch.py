@@ -49,6 +49,17 @@ def test_what_was_too_large_once_is_not_asked_for_again(tmp_path: Path) -> None:
         assert len(server.asked) - first == first - refused
 
 
+def test_a_size_is_too_large_only_where_a_half_succeeds(tmp_path: Path) -> None:
+    server = Memory(fleet(4), most=5)
+    with Fetcher(server, Pieces(tmp_path), 1) as fetcher:
+        with pytest.raises(UsageError):
+            fetcher.joined([request(4)])
+        server.most = 1 << 30
+        first = len(server.asked)
+        fetcher.joined([request(4)])
+    assert len(server.asked) == first + 1
+
+
 def test_a_finished_piece_is_not_asked_for_again(tmp_path: Path) -> None:
     with Fetcher(Memory(fleet(2)), Pieces(tmp_path), 2) as fetcher:
         before = fetcher.joined([request(2)])

@@ -18,6 +18,7 @@ from hpabatch.importers.prometheus.client.http import (
     TooMuchError,
 )
 from hpabatch.importers.prometheus.client.login import Login, read_login
+from hpabatch.importers.prometheus.client.series_requests import SeriesRequest
 from hpabatch.importers.prometheus.request import LoginOptions
 from tests.importers.prometheus.mock_server import (
     ONE,
@@ -109,14 +110,27 @@ LARGE: list[Replying] = [
 
 
 @pytest.mark.parametrize("reply", LARGE, ids=str)
-def test_what_fails_twice_is_divided_or_else_tried_a_few_times_more(reply: Replying) -> None:
-    mock = Mock(otherwise=lambda _: again(reply))
+def test_what_fails_twice_is_divided_where_a_smaller_request_succeeds(reply: Replying) -> None:
+    mock = Mock(otherwise=lambda sent: again(reply) if "a|b" in str(sent.fields) else vector())
     with pytest.raises(TooMuchError, match="twice"):
         mock.server().fetch(TWO)
-    assert len(mock.sent) == 2
-    with pytest.raises(GaveUpError):
-        mock.server().fetch(ONE)
-    assert len(mock.sent) in (2 + 5, 2 + 8)
+    assert len(mock.sent) in (2, 2 + 1)
+
+
+@pytest.mark.parametrize("reply", LARGE[:-1], ids=str)
+@pytest.mark.parametrize("request_", [ONE, TWO], ids=["one", "two"])
+def test_what_fails_at_any_size_passes_or_is_refused(
+    request_: SeriesRequest, reply: Replying
+) -> None:
+    clock = Mock().clock
+    mock = Mock(otherwise=lambda _: again(reply) if clock() < 60 else vector(), clock=clock)
+    assert mock.server().fetch(request_).count == 1
+    is_422 = isinstance(reply, httpx2.Response) and reply.status_code == 422
+    mock.otherwise = lambda _: again(reply)
+    with pytest.raises(RefusedQueryError if is_422 else GaveUpError, match="tried 8 times") as told:
+        mock.server().fetch(request_)
+    assert ("refuses this query" in str(told.value)) == is_422
+    assert len(mock.sent) < 32
 
 
 def test_an_answer_that_trickles() -> None:

@@ -6,9 +6,10 @@ from typing import Literal
 
 from hpabatch.errors import UnreadableError, UsageError
 
-Failure = Literal["busy", "large", "silent", "invalid", "unreached", "passing"]
+Failure = Literal["busy", "large", "refused", "silent", "invalid", "unreached", "passing"]
 """busy: the server is overloaded, whatever the request; large: it cannot answer this request in
-time or within its limits; silent: no reply in time; invalid: the response does not match the
+time or within its limits; refused: status 422, of a request that is too large, wrong, or not to be
+answered while a store is away; silent: no reply in time; invalid: the response does not match the
 request; unreached: no connection; passing: anything else that may pass."""
 
 

@@ -198,8 +198,11 @@ class Fetcher:
                 ) from None
             with self._lock:
                 self.halved += 1
+            first = self._one(halves[0])
+            # Only now the size is known to be the reason.
+            with self._lock:
                 self._too_much[kind] = min(size, self._too_much.get(kind, size))
-            return joined_samples([self._one(half) for half in halves])
+            return joined_samples([first, self._one(halves[1])])
         with self._lock:
             self.samples += found.count
             if halves is not None and found.count > self._most:

@@ -126,15 +126,13 @@ class Server:
         """
         if isinstance(request, RangeRequest) and request.last_ms < request.first_ms:
             return empty_samples()
-        path, fields = request.form_fields()
         expected = request.expected()
         noted = Findings()
 
         def attempt() -> Samples:
-            reply = self._exactly(path, [*fields, ("timeout", f"{self.limits.timeout_s:g}s")])
-            return decode(reply.body, expected, noted)
+            return decode(self._asked(request).body, expected, noted)
 
-        samples = self._retried(attempt, divisible=request.halves() is not None)
+        samples = self._retried(attempt, request)
         self._wire.count(samples=samples.count)
         self._note(noted)
         return samples
@@ -189,8 +187,8 @@ class Server:
             for (kind, detail), count in noted.counts.items():
                 self.findings.note(kind, self._wire.hide(detail), count)  # the server's own words
 
-    def _retried(self, attempt: Callable[[], T], *, divisible: bool = False) -> T:
-        """Return the result of the first attempt that succeeds."""
+    def _retried(self, attempt: Callable[[], T], request: Request | None = None) -> T:
+        """Return the result of the first attempt, at a request for series, that succeeds."""
         failed: Counter[str] = Counter()
         wait_s = 0.0
         while True:
@@ -206,14 +204,16 @@ class Server:
                 self._wire.gate.answered()
                 return result
             failed[error.failure] += 1
-            wait_s = self._wait_s(error, failed, divisible)
+            wait_s = self._wait_s(error, failed, request)
             self._wire.count(retries=1)
 
-    def _wait_s(self, error: RetryableError, failed: Counter[str], divisible: bool) -> float:
+    def _wait_s(
+        self, error: RetryableError, failed: Counter[str], request: Request | None
+    ) -> float:
         """Return how long this request alone waits for its next attempt.
 
         Raises:
-            TooMuchError, GaveUpError: there is no other attempt.
+            TooMuchError, GaveUpError, RefusedQueryError: there is no other attempt.
         """
         tries, most = failed.total(), self.limits.attempts
         backoff_s = self.limits.first_wait_s * 2 ** (tries - 1)
@@ -222,23 +222,44 @@ class Server:
         wait_s = min(wait_s, self.limits.longest_wait_s)
         if error.failure == "busy":
             self._wire.gate.slow_down(wait_s, error.begun_s)
-        if error.failure in ("large", "silent"):
-            enough = divisible and failed[error.failure] >= _MOST_LARGE
-            # No reply, twice: either the request is too large, or the server is gone.
-            if enough and (error.failure == "large" or self._wire.is_alive()):
-                raise TooMuchError(f"{error}, twice") from None
+        # Either the request is too large, or no request succeeds.
+        is_too_large = (
+            error.failure in ("large", "refused", "silent")
+            and failed[error.failure] >= _MOST_LARGE
+            and request is not None
+            and request.halves() is not None
+            and (self._wire.is_alive() if error.failure == "silent" else self._answers(request))
+        )
+        if is_too_large:
+            raise TooMuchError(f"{error}, twice") from None
         if error.failure == "unreached" and not self._wire.has_replied:
             most = min(most, _MOST_UNREACHED)
-        # What cannot be divided is refused for good, or is as large as it was before.
-        refused = failed["invalid"] + failed["large"] >= _MOST_INVALID
-        if refused or tries >= most:
+        if failed["invalid"] >= _MOST_INVALID or tries >= most:
             times = "once" if tries == 1 else f"{tries} times"
+            if error.failure == "refused":
+                raise RefusedQueryError(
+                    f"{error}. The server refuses this query; it was tried {times}"
+                ) from None
             raise GaveUpError(
                 f"{error}. It was tried {times}; to continue, repeat the command with --resume"
             ) from None
         if self._tell is not None:
             self._tell(f"{error}: retry in {wait_s:.0f} s ({tries + 1} of {most})")
         return 0.0 if error.failure == "busy" else wait_s
+
+    def _answers(self, request: Request) -> bool:
+        """Whether the server responds to the smallest part of a request."""
+        while (halves := request.halves()) is not None:
+            request = halves[1]  # the latest samples are the likeliest to exist
+        try:
+            self._asked(request)
+        except (RetryableError, InvalidResponseError):
+            return False
+        return True
+
+    def _asked(self, request: Request) -> Reply:
+        path, fields = request.form_fields()
+        return self._exactly(path, [*fields, ("timeout", f"{self.limits.timeout_s:g}s")])
 
     def _exactly(self, path: str, fields: Fields) -> Reply:
         """Return the reply to a request with the fields for exact responses.

@@ -26,7 +26,6 @@ from hpabatch.importers.prometheus.client.errors import (
 )
 
 _TOO_LARGE: Final = frozenset((413, 414, 431))
-_LARGE: Final = frozenset((422, 504))
 _BUSY: Final = frozenset((429, 503))
 _PASSING: Final = frozenset((408, 425))
 _TAGS: Final = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
@@ -81,8 +80,10 @@ def check_reply(reply: Reply, where: str, now_s: float, hide: Callable[[str], st
         raise TooMuchError(told)
     _check_address(reply, where, told, hide)
     wait_s = retry_after_s(reply.headers, now_s) or 0.0
-    if reply.status in _LARGE or kind == "timeout":
+    if reply.status == 504 or kind == "timeout":
         raise RetryableError(told, "large", wait_s)
+    if reply.status == 422:
+        raise RetryableError(told, "refused", wait_s)
     if reply.status in _BUSY:
         raise RetryableError(told, "busy", wait_s, reply.begun_s)
     if reply.status >= 500 or reply.status in _PASSING or reply.status < 300:

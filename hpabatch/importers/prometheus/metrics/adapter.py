@@ -21,6 +21,8 @@ from hpabatch.importers.prometheus.metrics.adapter_file import (
     Rule,
     Template,
 )
+from hpabatch.inputs.documents import show
+from hpabatch.model.objects.autoscale import TYPES
 from hpabatch.model.objects.field_errors import go_quote
 from hpabatch.model.selectors import Requirement, parse_selector
 
@@ -53,7 +55,11 @@ _ROOT_SCOPED: Final = ("nodes", "persistentvolumes")
 
 
 def resource_of(kind: str, api_version: str) -> Resource:
-    """Return the resource of a described object, its plural as English has it."""
+    """Return the resource of a described object, its plural as English has it.
+
+    Raises:
+        ValueError: a built-in kind lacks its API group, so that the controller finds no such kind.
+    """
     singular = kind.lower()
     plural = singular + "s"
     if singular.endswith("endpoints"):
@@ -63,6 +69,12 @@ def resource_of(kind: str, api_version: str) -> Resource:
     elif singular.endswith("y") and singular[-2:-1] not in tuple("aeiou"):
         plural = singular[:-1] + "ies"
     group, slash, _ = api_version.partition("/")
+    known = next((one.api_version for one in TYPES if one.plural == plural), "")
+    if "/" in known and not slash:
+        raise ValueError(
+            f"describedObject: expected an apiVersion such as {known}, got {show(api_version)}: "
+            f"the controller finds no {kind} without its group"
+        )
     return Resource(group if slash else "", plural, singular)
 
 

@@ -208,7 +208,11 @@ def _resources(fields: Fields | None) -> tuple[ResourceMapping, list[str]]:
 
 def _template(fields: Fields, key: str, allowed: Collection[str] = _QUERY_FIELDS) -> Template:
     text = fields.text(key)
-    known = _HOLE.sub(lambda hole: "" if hole[2] or hole[1] in allowed else hole[0], text)
+    # The adapter has values of labels in queries only.
+    by_name = allowed is _QUERY_FIELDS
+    known = _HOLE.sub(
+        lambda hole: "" if hole[1] in allowed or (hole[2] and by_name) else hole[0], text
+    )
     if "<<" not in known:
         return Template(text)
     named = ", ".join(f"<<.{name}>>" for name in allowed)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from hpabatch.errors import RefusedError
 from hpabatch.importers.prometheus.client.queries import Scalable
 from hpabatch.importers.prometheus.metrics import adapter
 from hpabatch.importers.prometheus.metrics.adapter import (
@@ -182,9 +183,12 @@ class Mappings:
         """Return the adapter's query for `cpu` or `memory`, None where it served neither.
 
         Raises:
-            ValueError: the reason why there is no query; a sentence.
+            RefusedError: the rule cannot be followed.
         """
-        return adapter.resource_query(self.usage, resource, namespace, pods)
+        try:
+            return adapter.resource_query(self.usage, resource, namespace, pods)
+        except ValueError as error:
+            raise RefusedError(f"{self.usage.resource_rules[resource].place}: {error}") from None
 
     def _query(self, namespace: str, metric: _Metric, found: Found) -> tuple[MetricQuery, str]:
         """Return the query and a note; raises a ValueError with the reason where there is none."""

@@ -155,10 +155,7 @@ def _served(reader: Reader, mappings: Mappings, pods: Things, step_ms: int) -> p
         names = tuple(name for _, name in group)
         responses = []
         for resource in ("cpu", "memory"):
-            try:
-                query = mappings.resource_query(resource, namespace, names)
-            except ValueError as error:
-                raise RefusedError(f"resourceRules of {resource}: {error}") from None
+            query = mappings.resource_query(resource, namespace, names)
             if query is None:
                 raise RefusedError(
                     f"the adapter's configuration has no resourceRules for {resource}"
