@@ -136,7 +136,7 @@ def _lives(level: Level) -> Record:
 
 
 class _Columns:
-    """The kind of `columns`; a map without them is told what is wanted at least."""
+    """The kind of `columns`, whose `wants` names the least that a map must have."""
 
     wants = "a mapping of at least time, namespace, workload and cpu"
 
