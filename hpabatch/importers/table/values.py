@@ -18,7 +18,7 @@ from hpabatch.history.polars_errors import BROKEN
 from hpabatch.importers.common.units import DURATION_MS, QUANTITY, TIME_PER_MS
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import Key, MapOf, Record, Scalar, WrongValueError
-from hpabatch.inputs.documents import Place, read_document, show
+from hpabatch.inputs.documents import MistakesError, Place, read_document, show
 from hpabatch.model.printable import counted
 from hpabatch.model.suggestions import did_you_mean
 from hpabatch.model.times import parse_date_ms
@@ -307,6 +307,27 @@ class Times:
 _BY_WORKLOAD: Final = MapOf(kinds.MILLI, "a mapping of amounts by workload", may_be_empty=True)
 
 
+class _ListFile:
+    """A file of amounts by workload; its path is relative to the folder of the map."""
+
+    wants = "a file of amounts by workload"
+
+    def read(self, place: Place) -> tuple[tuple[str, int], ...]:
+        path = place.folder / kinds.text().read(place)
+        document = read_document(path, place.path)
+        listed: tuple[tuple[str, int], ...] = _BY_WORKLOAD.read(document)
+        return listed
+
+
+_AMOUNT_KEYS: Final = (
+    Key("value", kinds.MILLI, field="value"),
+    Key("default", kinds.MILLI, field="default"),
+    *_VALUE_KEYS[:2],
+    Key("workloads", _BY_WORKLOAD, field="workloads"),
+    Key("file", _ListFile(), field="file"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Amounts:
     """The kind of a request or limit; with `share`, a share of the limit is allowed.
@@ -322,49 +343,31 @@ class Amounts:
         """Return the amount."""
         if not isinstance(place.value, Mapping):
             return Amount(constant=kinds.MILLI.read(place))
-        there = {name for name, value in place.value.items() if value is not None}
-        if there & {"column", "sql"}:
-            unit = Key("unit", kinds.word(*self.units), field="unit")
-            source = Source(**_record(unit).read(place))
+        if place.at("of_limit").value is not None and not self.share:
+            place.at("of_limit").refuse("expected an amount, got a share of the limit itself")
+        is_source = any(place.at(name).value is not None for name in ("column", "sql"))
+        keys = self._keys(is_source)
+        given = Record(dict, more=keys, nulls=True).read(place)
+        if not given.keys() - {"unit"}:
+            known = ", ".join(item.name for item in keys if item.name != "unit")
+            place.refuse(f"expected one of {known}, got none of them")
+        together = ["value", "default", "workloads", "file"]
+        if is_source:
             _check_one(place)
-            if not source.unit:
-                known = ", ".join(name for name in self.units if name != QUANTITY)
-                place.at("unit").expected(f"one of {known}, or quantity (500m, 1Gi)")
-            return Amount(source=replace(source, factor=self.units[source.unit]))
-        if "of_limit" in there:
-            if not self.share:
-                place.at("of_limit").refuse("expected an amount, got a share of the limit itself")
-            key = Key("of_limit", kinds.number(1e-6, 1.0), field="share")
-            return Amount(**Record(dict, more=(key,), nulls=True).read(place))
-        if not there & {item.name for item in _LISTED.keys}:
-            known = "value, default, column, sql, workloads, file"
-            known += ", of_limit" if self.share else ""
-            if not there:
-                place.refuse(f"expected one of {known}, got none of them")
-        given = _LISTED.read(place)
+            together = ["column", "sql", "unit"]
+        elif "of_limit" in given:
+            together = ["of_limit"]
+        if wrong := place.unknown_keys(together):
+            raise MistakesError(wrong)
+        if is_source:
+            unit = given.pop("unit")
+            return Amount(source=Source(**given, unit=unit, factor=self.units[unit]))
         listed = dict(given.get("file", ())) | dict(given.get("workloads", ()))
-        return Amount(given.get("default", given.get("value")), listed=listed)
+        constant = given.get("default", given.get("value"))
+        return Amount(constant, given.get("of_limit"), listed=listed)
 
-
-class _ListFile:
-    """A file of amounts by workload; its path is relative to the folder of the map."""
-
-    wants = "a file of amounts by workload"
-
-    def read(self, place: Place) -> tuple[tuple[str, int], ...]:
-        path = place.folder / kinds.text().read(place)
-        document = read_document(path, place.path)
-        listed: tuple[tuple[str, int], ...] = _BY_WORKLOAD.read(document)
-        return listed
-
-
-_LISTED: Final = Record(
-    dict,
-    more=(
-        Key("value", kinds.MILLI, field="value"),
-        Key("default", kinds.MILLI, field="default"),
-        Key("workloads", _BY_WORKLOAD, field="workloads"),
-        Key("file", _ListFile(), field="file"),
-    ),
-    nulls=True,
-)
+    def _keys(self, is_source: bool) -> tuple[Key, ...]:
+        share = (Key("of_limit", kinds.number(1e-6, 1.0), field="of_limit"),) if self.share else ()
+        known = ", ".join(name for name in self.units if name != QUANTITY)
+        unit = replace(kinds.word(*self.units), wants=f"one of {known}, or quantity (500m, 1Gi)")
+        return (*_AMOUNT_KEYS, *share, Key("unit", unit, field="unit", required=is_source))

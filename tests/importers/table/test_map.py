@@ -232,6 +232,34 @@ BAD_MAPS: list[tuple[dict[str, Any] | str, str]] = [
 ]
 
 
+BAD_PARTS: list[tuple[dict[str, Any], list[str]]] = [
+    (
+        {"requests": {"cpu": {"colum": "x", "unit": "cores"}}},
+        ["requests.cpu.colum: expected one of value, default, column, sql, workloads, file, of_limit, unit, "
+         "got 'colum'", "did you mean column?"],
+    ),
+    ({"requests": {"cpu": {"of_limits": 0.5}}}, ["did you mean of_limit?"]),
+    (
+        {"limits": {"cpu": {"column": "x", "defalt": 1, "value": "x"}}},
+        ["did you mean default?", "limits.cpu.value: expected", "limits.cpu.unit: expected one of"],
+    ),
+    (
+        {"limits": {"cpu": {"column": "x", "unit": "cores", "default": 1, "workloads": {}}}},
+        ["limits.cpu.default: expected one of column, sql, unit, got 'default'",
+         "limits.cpu.workloads: expected one of column, sql, unit, got 'workloads'"],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "told"), BAD_PARTS)
+def test_the_mistakes_of_one_part_are_told_together(
+    tmp_path: Path, changes: dict[str, Any], told: list[str]
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_map(write_map(tmp_path, merged(POD_MAP, changes)))
+    assert [text for text in told if not says(str(caught.value), text)] == []
+
+
 @pytest.mark.parametrize(("content", "told"), BAD_MAPS)
 def test_a_wrong_map_is_a_sentence_with_the_path(
     tmp_path: Path, content: dict[str, Any] | str, told: str
