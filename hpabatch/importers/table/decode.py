@@ -32,7 +32,7 @@ from hpabatch.importers.table.unpivot import Pivot, Unpivot
 from hpabatch.importers.table.values import EXPRESSION, Amount, Amounts, Source, Sources, Times
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import Key, Kind, ListOf, MapOf, Record, keys_of, never
-from hpabatch.inputs.documents import Mistakes, Place, read_document, show
+from hpabatch.inputs.documents import Mistakes, MistakesError, Place, read_document, show
 
 _TEXTS: Final = ("pod", "uid", "container", "namespace", "workload", "cluster", "kind")
 _DEFAULT_TEXTS: Final = {"container": "app", "namespace": "default", "cluster": "default",
@@ -75,18 +75,20 @@ def read_map(
 
 def _level(place: Place) -> Level:
     """Return the level, which decides what the other keys may be."""
-    kind = kinds.choice({item.value: item for item in Level})
-    names = _map(Level.pod, beside=False, start_ms=None).names
     if not isinstance(place.value, Mapping):
         place.expected("a mapping")
-    there = place.at("level")
-    if there.value is None:
-        mistakes = Mistakes()
-        mistakes.add(*place.unknown_keys(names))
-        mistakes.refuse()  # a misspelled `level` is told as such
-        there.expected("pod (a row per pod) or workload (a row per workload)")
-    level: Level = kind.read(there)
-    return level
+    there, mistakes = place.at("level"), Mistakes()
+    unknown = place.unknown(_map(Level.pod, beside=False, start_ms=None).names)
+    if there.value is not None:
+        kind = kinds.choice({item.value: item for item in Level})
+        level: Level = mistakes.tried(kind.read, there)
+        if not mistakes.found:
+            return level
+    elif "level" not in {nearest for _, nearest in unknown.values()}:
+        wanted = "expected pod (a row per pod) or workload (a row per workload), got nothing"
+        mistakes.add(there.problem(wanted))
+    mistakes.add(*(sentence for sentence, _ in unknown.values()))
+    raise MistakesError(mistakes.found)
 
 
 def _map(level: Level, beside: bool, start_ms: int | None) -> Record:
