@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -69,8 +70,23 @@ def read_map(
     """
     place = read_document(path, "map")
     level = _level(place)
-    given = _map(level, beside is not None, start_ms).read(place)
-    return _Decoder(place, level, beside, given).decode(Path(path))
+    record, mistakes = _map(level, beside is not None, start_ms), Mistakes()
+    given = mistakes.tried(record.read, place)
+    if not mistakes.found:
+        return _Decoder(place, level, beside, given).decode(Path(path))
+    # What the sections that are right say together is told with the mistakes of the others.
+    right: dict[str, Any] = {}
+    for item in record.keys:
+        if (there := place.at(item.name)).value is not None:
+            with suppress(MistakesError):
+                right[item.field] = item.kind.read(there)
+    if "limits" not in right:  # (a share of a limit cannot be judged)
+        right.pop("requests", None)
+    if "columns" in right:
+        mistakes.tried(_Decoder(place, level, beside, right).decode, Path(path))
+    elif "hpas" in right:
+        mistakes.tried(hpa_map, place.at("hpas"), right["hpas"], [])
+    raise MistakesError(mistakes.found)
 
 
 def _level(place: Place) -> Level:

@@ -241,7 +241,7 @@ BAD_MAPS: list[tuple[dict[str, Any] | str, str]] = [
 ]
 
 
-BAD_PARTS: list[tuple[dict[str, Any], list[str]]] = [
+MANY_MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"requests": {"cpu": {"colum": "x", "unit": "cores"}}},
         ["requests.cpu.colum: expected one of value, default, column, sql, workloads, file, "
@@ -279,11 +279,24 @@ BAD_PARTS: list[tuple[dict[str, Any], list[str]]] = [
          "columns.time.start: expected no format and no zone beside start",
          "did you mean format?"],
     ),
+    (
+        {"colour": 1, "window": 15, "scales": {"from": "replicas"}, "rounding": {"replicas": "up"},
+         "limits": {"cpu": "x"}, "requests": {"memory": {"of_limit": 1}},
+         "hpas": {"template": {"cpu": "50%"}}},
+        ["colour: expected one of", "window: expected a duration", "limits.cpu: expected",
+         "scales.from: expected one of pods, most_common, got 'replicas'",
+         "rounding.replicas: expected columns.replicas, got none",
+         "hpas.template.max: expected the largest size", "there are 6 mistakes"],
+    ),
+    (
+        {"columns": {"tme": "x"}, "hpas": {"template": {"cpu": "50%"}}},
+        ["did you mean time?", "hpas.template.max: expected the largest size"],
+    ),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("changes", "told"), BAD_PARTS)
-def test_the_mistakes_of_one_part_are_told_together(
+@pytest.mark.parametrize(("changes", "told"), MANY_MISTAKES)
+def test_mistakes_are_told_together(
     tmp_path: Path, changes: dict[str, Any], told: list[str]
 ) -> None:
     with pytest.raises(UsageError) as caught:
