@@ -170,7 +170,6 @@ class Record:
         example: is shown there, a step or entry that must read without fault.
         some: whether one key must be there, whichever.
         nulls: whether a key with null is absent.
-        others: whether unknown keys are ignored; a field `unknown` gets their paths.
         without: keys of the dataclass that are unknown here.
     """
 
@@ -182,7 +181,6 @@ class Record:
     example: str = ""
     some: bool = False
     nulls: bool = False
-    others: bool = False
     without: tuple[str, ...] = ()
 
     @property
@@ -218,8 +216,7 @@ class Record:
             place.expected(f"one or more of {', '.join(self.names)}")
         members, mistakes, keys = place.members(), Mistakes(), self.keys
         unknown = place.unknown(item.name for item in keys)
-        if not self.others:
-            mistakes.add(*(sentence for sentence, _ in unknown.values()))
+        mistakes.add(*(sentence for sentence, _ in unknown.values()))
         misspelled = {nearest for _, nearest in unknown.values()}
         if self.nulls:
             members = {name: item for name, item in members.items() if item.value is not None}
@@ -234,7 +231,7 @@ class Record:
             if item.name in members
         }
         mistakes.refuse()
-        return self._made(place, given, tuple(place.at(name).path for name in unknown))
+        return self._made(place, given)
 
     def _read_short(self, place: Place) -> Any:
         if self.short is None or place.value is None:
@@ -242,13 +239,13 @@ class Record:
         item = self._short_key
         if isinstance(place.value, list) and not isinstance(item.kind, ListOf):
             place.expected(self.wants)
-        return self._made(place, {item.field: item.kind.read(place)}, ())
+        return self._made(place, {item.field: item.kind.read(place)})
 
-    def _made(self, place: Place, given: dict[str, Any], unknown: tuple[str, ...]) -> Any:
+    def _made(self, place: Place, given: dict[str, Any]) -> Any:
         if hasattr(self.of, "check_keys"):
             self.of.check_keys(place)
         if isinstance(self.of, type) and is_dataclass(self.of):
-            return _made(self.of, place, {**given, "unknown": unknown})
+            return _made(self.of, place, given)
         return self.of(**given)
 
 

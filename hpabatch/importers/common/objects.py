@@ -160,7 +160,7 @@ def with_known(rows: pl.DataFrame, known: pl.DataFrame, container: list[str]) ->
         container: names of columns.
 
     Returns:
-        The rows, with the amounts of the objects in columns `o.` and the name.
+        The rows; columns `o.NAME` have the amounts of the objects.
     """
     known = known.rename({name: f"o.{name}" for name in AMOUNTS})
     own = [name for name in known.columns if name not in rows.columns or name in container]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -32,7 +33,7 @@ from hpabatch.importers.table.unpivot import Pivot, Unpivot
 from hpabatch.importers.table.values import EXPRESSION, Amount, Amounts, Source, Sources, Times
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import Key, Kind, ListOf, MapOf, Record, keys_of, never
-from hpabatch.inputs.documents import Mistakes, Place, read_document, show
+from hpabatch.inputs.documents import Mistakes, MistakesError, Place, read_document, show
 
 _TEXTS: Final = ("pod", "uid", "container", "namespace", "workload", "cluster", "kind")
 _DEFAULT_TEXTS: Final = {"container": "app", "namespace": "default", "cluster": "default",
@@ -69,24 +70,41 @@ def read_map(
     """
     place = read_document(path, "map")
     level = _level(place)
-    given = _map(level, beside is not None, start_ms).read(place)
-    return _Decoder(place, level, beside, given).decode(Path(path))
+    record, mistakes = _map(level, beside is not None, start_ms), Mistakes()
+    given = mistakes.tried(record.read, place)
+    if not mistakes.found:
+        return _Decoder(place, level, beside, given).decode(Path(path))
+    # What the sections that are right say together is told with the mistakes of the others.
+    right: dict[str, Any] = {}
+    for item in record.keys:
+        if (there := place.at(item.name)).value is not None:
+            with suppress(MistakesError):
+                right[item.field] = item.kind.read(there)
+    if "limits" not in right:  # (a share of a limit cannot be judged)
+        right.pop("requests", None)
+    if "columns" in right:
+        mistakes.tried(_Decoder(place, level, beside, right).decode, Path(path))
+    elif "hpas" in right:
+        mistakes.tried(hpa_map, place.at("hpas"), right["hpas"], [])
+    raise MistakesError(mistakes.found)
 
 
 def _level(place: Place) -> Level:
     """Return the level, which decides what the other keys may be."""
-    kind = kinds.choice({item.value: item for item in Level})
-    names = _map(Level.pod, beside=False, start_ms=None).names
     if not isinstance(place.value, Mapping):
         place.expected("a mapping")
-    there = place.at("level")
-    if there.value is None:
-        mistakes = Mistakes()
-        mistakes.add(*place.unknown_keys(names))
-        mistakes.refuse()  # a misspelled `level` is told as such
-        there.expected("pod (a row per pod) or workload (a row per workload)")
-    level: Level = kind.read(there)
-    return level
+    there, mistakes = place.at("level"), Mistakes()
+    unknown = place.unknown(_map(Level.pod, beside=False, start_ms=None).names)
+    if there.value is not None:
+        kind = kinds.choice({item.value: item for item in Level})
+        level: Level = mistakes.tried(kind.read, there)
+        if not mistakes.found:
+            return level
+    elif "level" not in {nearest for _, nearest in unknown.values()}:
+        wanted = "expected pod (a row per pod) or workload (a row per workload), got nothing"
+        mistakes.add(there.problem(wanted))
+    mistakes.add(*(sentence for sentence, _ in unknown.values()))
+    raise MistakesError(mistakes.found)
 
 
 def _map(level: Level, beside: bool, start_ms: int | None) -> Record:
@@ -136,7 +154,7 @@ def _lives(level: Level) -> Record:
 
 
 class _Columns:
-    """The kind of `columns`; a map without them is told what is wanted at least."""
+    """The kind of `columns`, whose `wants` names the least that a map must have."""
 
     wants = "a mapping of at least time, namespace, workload and cpu"
 

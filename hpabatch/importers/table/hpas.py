@@ -43,7 +43,7 @@ class Template:
 class HpaMap:
     """Manifests by path, or a template; `exceptions` by workload or namespace/workload.
 
-    An exception of None: that workload has no HPA. With `only_listed`, others have none either.
+    An exception of None: that workload has no HPA.
     """
 
     manifests: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -63,9 +63,6 @@ from hpabatch.importers.table.workloads import unsized_rows
 from hpabatch.inputs.cluster_objects import read_objects
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.printable import counted
-
-if TYPE_CHECKING:
-    pass
 
 READER_VERSION = 4
 """Raise it when the same input and map give other rows: what was imported before is then redone."""

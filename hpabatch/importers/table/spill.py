@@ -21,7 +21,7 @@ import polars as pl
 import hpabatch
 from hpabatch._json import decode_json
 from hpabatch.errors import RefusedError
-from hpabatch.history.atomic import atomic_folder
+from hpabatch.history.atomic import atomic_folder, remove
 from hpabatch.history.files import read_small
 from hpabatch.importers.common.work import disk_errors
 from hpabatch.importers.table.files import TableFile, read_chunks
@@ -123,6 +123,9 @@ def read_spill(
         RefusedError: two workloads have one name, or no row says how many replicas there were.
     """
     spill = Spill(folder)
+    with disk_errors(folder):
+        for left in folder.glob(".read-*"):  # of runs that were killed
+            remove(left)
     for part in parts:
         place = folder / f"read-{part.number:05d}"
         record = _kept(place)
@@ -156,14 +159,15 @@ def _read_part(
     part: TableFile, table: TableMap, folder: Path, progress: Callable[[int], None]
 ) -> _Record:
     tally = Tally()
-    with disk_errors(folder):
-        for number, pieces in enumerate(_collected(part, table, tally, progress)):
-            rows, keys = _sorted_run(pieces)
-            run = Run(folder / _run_name(number))
+    for number, pieces in enumerate(_collected(part, table, tally, progress)):
+        rows, keys = _sorted_run(pieces)
+        run = Run(folder / _run_name(number))
+        with disk_errors(folder):
             rows.write_parquet(
                 run.path, compression="lz4", row_group_size=_ROW_GROUP, statistics=False
             )
             keys.write_parquet(run.keys, compression="lz4", row_group_size=_ROW_GROUP)
+    with disk_errors(folder):
         sizes = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
         record = _Record(_MADE_BY, sizes, tally)
         (folder / _RECORD).write_bytes(msgspec.json.encode(record))

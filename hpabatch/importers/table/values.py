@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zoneinfo
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -18,7 +18,7 @@ from hpabatch.history.polars_errors import BROKEN
 from hpabatch.importers.common.units import DURATION_MS, QUANTITY, TIME_PER_MS
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import Key, MapOf, Record, Scalar, WrongValueError
-from hpabatch.inputs.documents import Place, read_document, show
+from hpabatch.inputs.documents import Mistakes, Place, read_document, show
 from hpabatch.model.printable import counted
 from hpabatch.model.suggestions import did_you_mean
 from hpabatch.model.times import parse_date_ms
@@ -146,6 +146,11 @@ def _constant(value: object) -> str | int | float:
     return value
 
 
+def _amount(value: object) -> str | int | float:
+    kinds.MILLI.parse(_constant(value))
+    return _constant(value)
+
+
 def _expression(text: str) -> str:
     try:
         columns(kinds.text().parse(text))
@@ -174,13 +179,14 @@ def _described(text: str) -> str:
 
 
 EXPRESSION: Final = Scalar("an expression", _expression)
-_VALUE_KEYS: Final = (
+_AMOUNT: Final = Scalar(kinds.MILLI.wants, _amount)
+_COLUMN_KEYS: Final = (
     Key("column", kinds.text(), field="column"),
     Key("sql", EXPRESSION, field="sql"),
-    Key("value", Scalar("a string or a number", _constant), field="value"),
 )
+_VALUE: Final = Key("value", Scalar("a string or a number", _constant), field="value")
 _METRIC_KEYS: Final = (
-    Key("type", kinds.word("Pods", *SHARED), field="kind"),
+    Key("type", kinds.choice({"Pods": "", **dict(zip(SHARED, SHARED, strict=True))}), field="kind"),
     Key("object", Scalar("KIND/NAME such as Ingress/web", _described), field="object"),
     Key("selector", kinds.text(), field="selector"),
 )
@@ -188,15 +194,23 @@ _PATTERN: Final = Key("pattern", Scalar("a regular expression", _pattern), field
 
 
 def _record(*keys: Key) -> Record:
-    return Record(dict, more=(*_VALUE_KEYS, *keys), short="column", nulls=True)
+    return Record(dict, more=(*_COLUMN_KEYS, *keys), short="column", nulls=True)
 
 
-def _check_one(place: Place) -> None:
-    """Refuse (MistakesError) a source that is not given in exactly one way."""
-    there = [item.name for item in _VALUE_KEYS if place.at(item.name).value is not None]
-    if isinstance(place.value, Mapping) and len(there) != 1:
-        got = ", ".join(there) or "none of them"
-        place.refuse(f"expected exactly one of column, sql and value, got {got}")
+def _meant(place: Place, record: Record) -> set[str]:
+    """Return the keys of a source that have a value, and those that unknown keys seem to mean."""
+    if not isinstance(place.value, Mapping):
+        return {"column"}
+    near = {nearest for _, nearest in place.unknown(record.names).values()}
+    return near | {name for name, value in place.value.items() if value is not None}
+
+
+def _ways_mistakes(place: Place, there: Container[str]) -> list[str]:
+    """Return the mistake of a source that is not given in exactly one way."""
+    ways = [name for name in ("column", "sql", "value") if name in there]
+    got = ", ".join(ways) or "none of them"
+    wrong = place.problem(f"expected exactly one of column, sql and value, got {got}")
+    return [] if len(ways) == 1 else [wrong]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,36 +234,36 @@ class Sources:
         if isinstance(place.value, bool):  # YAML's y, n, on and off
             place.refuse(f"expected a column's name, got {place.value}", "put the name in quotes")
         if not isinstance(place.value, str | Mapping):
-            place.expected("a mapping")
-        keys = [_PATTERN]
-        if self.units:
-            keys = [Key("unit", kinds.word(*self.units), field="unit")]
+            place.expected(self.wants)
+        keys = [Key("value", _AMOUNT, field="value") if self.units else _VALUE]
+        keys.append(Key("unit", kinds.word(*self.units), field="unit") if self.units else _PATTERN)
         if self.metric:
             keys += _METRIC_KEYS
         if self.of:
             keys.append(Key("of", kinds.word(*self.of), field="statistic"))
-        source = Source(**_record(*keys).read(place))
-        _check_one(place)
+        record, mistakes = _record(*keys), Mistakes()
+        given, there = mistakes.tried(record.read, place), _meant(place, record)
+        mistakes.add(*_ways_mistakes(place, there))
         if self.metric:
-            source = _checked_metric(place, source)
-        if self.of and not source.kind and not source.statistic:
-            place.at("of").expected(f"one of {', '.join(self.of)} (of the usage over the pods)")
-        if self.units and source.value is not None:
-            kinds.MILLI.read(place.at("value"))
+            mistakes.add(*_metric_mistakes(place, there))
+        if self.of and "of" not in there and place.at("type").value not in SHARED:
+            wanted = f"expected one of {', '.join(self.of)} (of the usage over the pods)"
+            mistakes.add(place.at("of").problem(f"{wanted}, got nothing"))
+        mistakes.refuse()
+        source = Source(**given)
         return replace(source, factor=self.units.get(source.unit, 1.0))
 
 
-def _checked_metric(place: Place, source: Source) -> Source:
-    if source.kind == "Object" and not source.object:
-        place.at("object").expected("the described object, as KIND/NAME: Ingress/web")
-    if source.kind != "Object" and source.object:
-        wrong = f"expected no object of a {source.kind or 'Pods'} metric"
-        place.at("object").refuse(wrong, "type: Object")
-    if source.kind in SHARED:
-        return source
-    if source.selector:
-        place.at("selector").refuse("expected no selector of a Pods metric", "drop it")
-    return replace(source, kind="")
+def _metric_mistakes(place: Place, there: Container[str]) -> Iterator[str]:
+    kind = place.at("type").value or ("" if "type" in there else "Pods")
+    if kind == "Object" and "object" not in there:
+        wanted = "expected the described object, as KIND/NAME: Ingress/web, got nothing"
+        yield place.at("object").problem(wanted)
+    if kind in ("Pods", "External") and "object" in there:
+        wrong = f"expected no object of a {kind} metric"
+        yield place.at("object").problem(wrong, "type: Object")
+    if kind == "Pods" and "selector" in there:
+        yield place.at("selector").problem("expected no selector of a Pods metric", "drop it")
 
 
 def _zone(name: str) -> str:
@@ -273,38 +287,65 @@ class Times:
 
     def read(self, place: Place) -> TimeSource:
         """Return the times' source."""
-        there = place.value if isinstance(place.value, Mapping) else {}
-        start_ms = self.start_ms
-        is_relative = start_ms is not None or there.get("start") is not None
+        is_relative = self.start_ms is not None or place.at("start").value is not None
         units = DURATION_MS if is_relative else (*TIME_PER_MS, TEXT_TIME)
-        given = _record(
+        record = _record(
+            _VALUE,
             Key("start", Scalar("a time", lambda text: parse_date_ms(str(text))), field="start"),
             Key("unit", kinds.word(*units), field="unit"),
             Key("zone", Scalar("a time zone", _zone), field="zone"),
             Key("format", kinds.text(), field="format"),
             Key("ambiguous", kinds.word(*AMBIGUOUS), field="ambiguous"),
-        ).read(place)
-        _check_one(place)
-        unit, form = given.get("unit", ""), given.get("format")
-        if "value" in given:
-            place.at("value").refuse("expected a column, got a constant time")
-        if is_relative and not unit:
-            place.at("unit").expected(f"one of {', '.join(units)} (of the times since the start)")
-        if is_relative and (form is not None or "zone" in given):
-            place.at("start").refuse("expected no format and no zone beside start", "drop them")
-        if form is not None and unit not in ("", TEXT_TIME):
-            place.at("format").refuse(f"expected no format of times in {unit}; only text has one")
+        )
+        mistakes, there = Mistakes(), _meant(place, record)
+        given = mistakes.tried(record.read, place)
+        mistakes.add(*_ways_mistakes(place, there))
+        unit = place.at("unit").value
+        if "value" in there:
+            wrong = "expected a column, got a constant time"
+            mistakes.add(place.at("value").problem(wrong))
+        if is_relative and "unit" not in there:
+            wanted = f"expected one of {', '.join(units)} (of the times since the start)"
+            mistakes.add(place.at("unit").problem(f"{wanted}, got nothing"))
+        if is_relative and ("format" in there or "zone" in there):
+            wrong = "expected no format and no zone beside start"
+            mistakes.add(place.at("start").problem(wrong, "drop them"))
+        elif "format" in there and unit in tuple(TIME_PER_MS):
+            wrong = f"expected no format of times in {unit}; only text has one"
+            mistakes.add(place.at("format").problem(wrong))
+        mistakes.refuse()
         return TimeSource(
             Source(given.get("column"), given.get("sql")),
-            TEXT_TIME if form is not None else unit,
+            TEXT_TIME if "format" in given else given.get("unit", ""),
             given.get("zone"),
-            form,
+            given.get("format"),
             given.get("ambiguous", "drop"),
-            given.get("start") if start_ms is None else start_ms,
+            given.get("start") if self.start_ms is None else self.start_ms,
         )
 
 
 _BY_WORKLOAD: Final = MapOf(kinds.MILLI, "a mapping of amounts by workload", may_be_empty=True)
+
+
+class _ListFile:
+    """A file of amounts by workload; its path is relative to the folder of the map."""
+
+    wants = "a file of amounts by workload"
+
+    def read(self, place: Place) -> tuple[tuple[str, int], ...]:
+        path = place.folder / kinds.text().read(place)
+        document = read_document(path, place.path)
+        listed: tuple[tuple[str, int], ...] = _BY_WORKLOAD.read(document)
+        return listed
+
+
+_AMOUNT_KEYS: Final = (
+    Key("value", kinds.MILLI, field="value"),
+    Key("default", kinds.MILLI, field="default"),
+    *_COLUMN_KEYS,
+    Key("workloads", _BY_WORKLOAD, field="workloads"),
+    Key("file", _ListFile(), field="file"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,49 +363,33 @@ class Amounts:
         """Return the amount."""
         if not isinstance(place.value, Mapping):
             return Amount(constant=kinds.MILLI.read(place))
-        there = {name for name, value in place.value.items() if value is not None}
-        if there & {"column", "sql"}:
-            unit = Key("unit", kinds.word(*self.units), field="unit")
-            source = Source(**_record(unit).read(place))
-            _check_one(place)
-            if not source.unit:
-                known = ", ".join(name for name in self.units if name != QUANTITY)
-                place.at("unit").expected(f"one of {known}, or quantity (500m, 1Gi)")
-            return Amount(source=replace(source, factor=self.units[source.unit]))
-        if "of_limit" in there:
-            if not self.share:
-                place.at("of_limit").refuse("expected an amount, got a share of the limit itself")
-            key = Key("of_limit", kinds.number(1e-6, 1.0), field="share")
-            return Amount(**Record(dict, more=(key,), nulls=True).read(place))
-        if not there & {item.name for item in _LISTED.keys}:
-            known = "value, default, column, sql, workloads, file"
-            known += ", of_limit" if self.share else ""
-            if not there:
-                place.refuse(f"expected one of {known}, got none of them")
-        given = _LISTED.read(place)
+        if place.at("of_limit").value is not None and not self.share:
+            place.at("of_limit").refuse("expected an amount, got a share of the limit itself")
+        is_source = any(place.at(name).value is not None for name in ("column", "sql"))
+        keys = self._keys(is_source)
+        given = Record(dict, more=keys, nulls=True).read(place)
+        if not given.keys() - {"unit"}:
+            known = ", ".join(item.name for item in keys if item.name != "unit")
+            place.refuse(f"expected one of {known}, got none of them")
+        together = ["value", "default", "workloads", "file"]
+        if is_source:
+            together = ["column", "sql", "value", "unit"]
+        elif "of_limit" in given:
+            together = ["of_limit"]
+        mistakes = Mistakes()
+        mistakes.add(*place.unknown_keys(together))
+        if is_source:
+            mistakes.add(*_ways_mistakes(place, given))
+        mistakes.refuse()
+        if is_source:
+            unit = given.pop("unit")
+            return Amount(source=Source(**given, unit=unit, factor=self.units[unit]))
         listed = dict(given.get("file", ())) | dict(given.get("workloads", ()))
-        return Amount(given.get("default", given.get("value")), listed=listed)
+        constant = given.get("default", given.get("value"))
+        return Amount(constant, given.get("of_limit"), listed=listed)
 
-
-class _ListFile:
-    """A file of amounts by workload; its path is relative to the folder of the map."""
-
-    wants = "a file of amounts by workload"
-
-    def read(self, place: Place) -> tuple[tuple[str, int], ...]:
-        path = place.folder / kinds.text().read(place)
-        document = read_document(path, place.path)
-        listed: tuple[tuple[str, int], ...] = _BY_WORKLOAD.read(document)
-        return listed
-
-
-_LISTED: Final = Record(
-    dict,
-    more=(
-        Key("value", kinds.MILLI, field="value"),
-        Key("default", kinds.MILLI, field="default"),
-        Key("workloads", _BY_WORKLOAD, field="workloads"),
-        Key("file", _ListFile(), field="file"),
-    ),
-    nulls=True,
-)
+    def _keys(self, is_source: bool) -> tuple[Key, ...]:
+        share = (Key("of_limit", kinds.number(1e-6, 1.0), field="of_limit"),) if self.share else ()
+        known = ", ".join(name for name in self.units if name != QUANTITY)
+        unit = replace(kinds.word(*self.units), wants=f"one of {known}, or quantity (500m, 1Gi)")
+        return (*_AMOUNT_KEYS, *share, Key("unit", unit, field="unit", required=is_source))

@@ -25,6 +25,8 @@ BAD_MAPS: list[tuple[dict[str, Any] | str, str]] = [
         "level: expected pod (a row per pod) or workload (a row per workload), got nothin",
     ),
     ({"level": "pods"}, "level: expected one of pod, workload, got 'pods'"),
+    ({"level": "pods", "colums": {}}, "did you mean columns?"),
+    ({"colums": {}}, "level: expected pod (a row per pod) or workload (a row per workload), got"),
     (
         {"level": "pod"},
         "columns: expected a mapping of at least time, namespace, workload and cpu, got n",
@@ -56,7 +58,14 @@ BAD_MAPS: list[tuple[dict[str, Any] | str, str]] = [
         merged(POD_MAP, {"columns": {"cpu": {"sql": "cpu"}}}),
         "columns.cpu: expected exactly one of column, sql and value, got column, sql",
     ),
-    (merged(POD_MAP, {"columns": {"cpu": 5}}), "columns.cpu: expected a mapping, got 5"),
+    (
+        merged(POD_MAP, {"columns": {"cpu": 5}}),
+        "columns.cpu: expected a column, or a mapping with column, sql or value, got 5",
+    ),
+    (
+        merged(POD_MAP, {"columns": {"metrics": {"d": None}}}),
+        "columns.metrics.d: expected a column, or a mapping with column, sql or value, got no",
+    ),
     (merged(POD_MAP, {"columns": {"cpu": False}}), "put the name in quotes"),
     (
         merged(POD_MAP, {"columns": {"cpu": {"of": "mean"}}}),
@@ -230,6 +239,69 @@ BAD_MAPS: list[tuple[dict[str, Any] | str, str]] = [
         "columns.container: expected one container per pod",
     ),
 ]
+
+
+MANY_MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
+    (
+        {"requests": {"cpu": {"colum": "x", "unit": "cores"}}},
+        ["requests.cpu.colum: expected one of value, default, column, sql, workloads, file, "
+         "of_limit, unit, got 'colum'", "did you mean column?"],
+    ),
+    ({"requests": {"cpu": {"of_limits": 0.5}}}, ["did you mean of_limit?"]),
+    (
+        {"limits": {"cpu": {"column": "x", "defalt": 1, "value": "x"}}},
+        ["did you mean default?", "limits.cpu.value: expected", "limits.cpu.unit: expected one of"],
+    ),
+    (
+        {"limits": {"cpu": {"column": "x", "unit": "cores", "default": 1, "workloads": {}}}},
+        ["limits.cpu.default: expected one of column, sql, value, unit, got 'default'",
+         "limits.cpu.workloads: expected one of column, sql, value, unit, got 'workloads'"],
+    ),
+    (
+        {"columns": {"cpu": {"column": "c", "sql": "d", "uint": "s", "value": "x"}}},
+        ["columns.cpu: expected exactly one of column, sql and value, got column, sql, value",
+         "did you mean unit?", "columns.cpu.value: expected"],
+    ),
+    (
+        {"columns": {"metrics": {"d": {"column": "c", "sql": "d", "object": "Ingress/web",
+                                       "selector": "a=b", "unit": "x"}}}},
+        ["columns.metrics.d: expected exactly one of column, sql and value, got column, sql",
+         "columns.metrics.d.object: expected no object of a Pods metric",
+         "columns.metrics.d.selector: expected no selector of a Pods metric",
+         "columns.metrics.d.unit: expected one of"],
+    ),
+    (
+        {"columns": {"time": {"start": "2026-01-01", "unit": None, "value": 5, "zone": "UTC",
+                              "fromat": "%Y"}}},
+        ["columns.time.value: expected a column, got a constant time",
+         "columns.time: expected exactly one of column, sql and value, got column, value",
+         "columns.time.unit: expected one of ns, us, ms, s, m, h (of the times since the start)",
+         "columns.time.start: expected no format and no zone beside start",
+         "did you mean format?"],
+    ),
+    (
+        {"colour": 1, "window": 15, "scales": {"from": "replicas"}, "rounding": {"replicas": "up"},
+         "limits": {"cpu": "x"}, "requests": {"memory": {"of_limit": 1}},
+         "hpas": {"template": {"cpu": "50%"}}},
+        ["colour: expected one of", "window: expected a duration", "limits.cpu: expected",
+         "scales.from: expected one of pods, most_common, got 'replicas'",
+         "rounding.replicas: expected columns.replicas, got none",
+         "hpas.template.max: expected the largest size", "there are 6 mistakes"],
+    ),
+    (
+        {"columns": {"tme": "x"}, "hpas": {"template": {"cpu": "50%"}}},
+        ["did you mean time?", "hpas.template.max: expected the largest size"],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "told"), MANY_MISTAKES)
+def test_mistakes_are_told_together(
+    tmp_path: Path, changes: dict[str, Any], told: list[str]
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_map(write_map(tmp_path, merged(POD_MAP, changes)))
+    assert [text for text in told if not says(str(caught.value), text)] == []
 
 
 @pytest.mark.parametrize(("content", "told"), BAD_MAPS)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from hpabatch.errors import HistoryError, UsageError
@@ -125,6 +126,26 @@ def test_runs_are_on_disk_before_what_says_that_they_are(
     named = flushed.index(work.name)
     assert {*sizes, "record.json"} <= set(flushed[:named])
     assert any(name.startswith(f".{PART}.") for name in flushed[:named])
+
+
+def test_what_killed_runs_were_reading_is_removed(tmp_path: Path) -> None:
+    source, path, work = interrupted(tmp_path)
+    for name in (f".{PART}.1-aa.tmp", f".{PART}.2-bb.tmp"):
+        (work / name).mkdir()
+        (work / name / "run-00000.parquet").touch()
+    assert interrupted(tmp_path) == (source, path, work)
+    assert not list(work.glob(".*"))
+
+
+def test_a_fault_in_cleaning_is_no_fault_of_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object) -> None:
+        raise pl.exceptions.ComputeError("made")
+
+    monkeypatch.setattr("hpabatch.importers.table.spill.clean_rows", fail)
+    with pytest.raises(pl.exceptions.ComputeError, match="made"):
+        interrupted(tmp_path)
 
 
 @pytest.mark.parametrize(
