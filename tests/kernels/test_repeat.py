@@ -9,7 +9,7 @@ import pytest
 from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.model.versions import profile_for
 from hpabatch.packing.simulation import SimulatedFleet, pack_simulation
-from tests.effort import INTERPRETED, effort
+from tests.effort import effort
 from tests.kernels.simulations import (
     MEASURES,
     Json,
@@ -111,7 +111,8 @@ def pressed_case(seed: int) -> Json:
 
 def test_saturated_steps_repeat() -> None:
     """What a pod at its ceiling leaves undone counts in every repeated step."""
-    reached, seeds = 0, SEEDS[: effort(48, kernel=True)]
+    # (seed 3 rests while saturated, however few are drawn)
+    reached, seeds = 0, sorted({3, *SEEDS[: effort(48, kernel=True)]})
     for seed in seeds:
         case = pressed_case(seed)
         fleet, known = run(case), measures(simulate(case), case)
@@ -121,7 +122,7 @@ def test_saturated_steps_repeat() -> None:
                 assert found[name] == known[name], f"seed {seed}: {name}"
         repeated = int(fleet.simulation.states.repeated[0])
         reached += int(repeated > 0 and found["saturated_steps"] > 0)
-    assert INTERPRETED or reached > len(seeds) // 8
+    assert reached > len(seeds) // 8
 
 
 def test_a_queue_that_drains_is_no_rest() -> None:
@@ -145,7 +146,7 @@ def test_samples_seen_through_a_lens_rest_too(seed: int) -> None:
 
 
 def test_a_trajectory_need_not_be_kept() -> None:
-    for seed in SEEDS[: effort(16, kernel=True)]:
+    for seed in (4, *SEEDS[: effort(16, kernel=True)]):  # seed 4 rests
         case = calm_case(seed)
         fleet = pack_simulation(
             [lane_of(case)], flags_of(case), profile_for(case["k8s"]), cohorts=512

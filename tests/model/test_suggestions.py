@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpabatch.model.suggestions import near_path, near_paths
+from hpabatch.model.suggestions import did_you_mean, near_path, near_paths
 
 KNOWN = ("shop/web", "pay/gateway", "shop/frontend", "web")
 
@@ -27,4 +27,5 @@ def test_paths_of_one_name_are_all_near_to_it() -> None:
     assert near_paths("wbe", KNOWN, 5) == ["shop/web", "web"]
     assert near_paths("gatewy", KNOWN, 5) == ["pay/gateway"]
     assert near_paths("wbe", KNOWN, 1) == ["shop/web"]
+    assert did_you_mean("web" * 100, KNOWN) == ""
     assert near_paths("web" * 100, KNOWN, 5) == []  # (a comparison of long texts takes long)

@@ -153,7 +153,6 @@ def test_random_runs_show_what_an_export_must_carry() -> None:
     assert measures["invalid_minutes"].sum() > 20
 
 
-@pytest.mark.compiled
 def test_neither_short_chunks_nor_rows_dropped_early_change_anything(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
