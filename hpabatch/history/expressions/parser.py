@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from functools import lru_cache
-from typing import NoReturn, TypeAlias
+from typing import NoReturn
 
 import polars as pl
 
@@ -39,7 +39,7 @@ from hpabatch.history.expressions.operands import (
     strung,
 )
 from hpabatch.history.expressions.tokens import ExpressionError, Token, shown, tokens
-from hpabatch.history.polars_errors import BROKEN, first_line
+from hpabatch.history.expressions.typed import Schema, Typed, kind_of, unexpected
 from hpabatch.model.printable import counted
 from hpabatch.model.suggestions import did_you_mean
 
@@ -82,8 +82,6 @@ _ACROSS = frozenset(
 _SPECIAL = str.maketrans({letter: f"\\{letter}" for letter in r"\.+*?()|[]{}^$#&-~"})
 _WILD = str.maketrans({"%": ".*", "_": "."}) | _SPECIAL
 
-Schema: TypeAlias = Mapping[str, pl.DataType]
-
 
 def compile_expression(source: str, schema: Schema) -> pl.Expr:
     """Return an expression that gives each row one value.
@@ -106,7 +104,7 @@ def compile_condition(source: str, schema: Schema) -> pl.Expr:
     """
     result = _parsed(source, tuple(schema.items()))[0]
     if result.dtype != pl.Boolean():
-        raise _unexpected("a condition", result)
+        raise unexpected("a condition", result)
     return result.expr
 
 
@@ -132,14 +130,13 @@ def _parsed(
     return result, tuple(parser.columns)
 
 
-class _Parser:
+class _Parser(Typed):
     """A parser of one text: a method per level of precedence, the loosest first."""
 
     def __init__(self, source: str, schema: Schema | None) -> None:
+        super().__init__(schema)
         self.source = tokens(source)
         self.ahead: deque[Token] = deque()
-        self.schema = schema
-        self.frame = pl.LazyFrame(schema=schema)
         self.lower = {name.lower(): name for name in schema or ()}
         self.columns: dict[str, None] = {}
         self.depth = self.words = self.values = self.patterns = 0
@@ -182,97 +179,6 @@ class _Parser:
         if token.kind != "end":
             self.fail(f"expected an operator or the end, got {token.show()}", token)
 
-    def type_of(self, part: Operand) -> pl.DataType:
-        """Return the type that an operand has, of any columns that of NULL.
-
-        Raises:
-            ExpressionError: Polars computes nothing of operands of such types.
-        """
-        if self.schema is None:
-            return pl.Null()
-        if part.dtype is None:
-            try:
-                schema = self.frame.select(part.expr.alias("")).collect_schema()
-            except BROKEN as error:
-                raise ExpressionError(first_line(error), part.at) from None
-            part.dtype = schema[""]
-        return part.dtype
-
-    def _number(self, part: Operand) -> Operand:
-        """Return an operand of arithmetic: Int64 or Float64; TRUE is 1."""
-        dtype = self.type_of(part)
-        if dtype == pl.Null():
-            return made(part.at, pl.lit(None, dtype=pl.Int64), part, dtype=pl.Int64())
-        if not dtype.is_numeric() and dtype != pl.Boolean():
-            remedy = "; write CAST(x AS DOUBLE)" if dtype == pl.String() else ""
-            if dtype.is_temporal():
-                remedy = "; EXTRACT(EPOCH FROM x) gives seconds"
-            raise _unexpected("a number", part, remedy)
-        whole = dtype.is_integer() or dtype == pl.Boolean()
-        number = pl.Int64() if whole else pl.Float64()
-        if dtype == number and part.value is None:  # (Polars takes a small constant as Int32)
-            return part
-        result = made(part.at, part.expr.cast(number), part, dtype=number)
-        result.value = part.value
-        return result
-
-    def _whole(self, part: Operand) -> Operand:
-        part = self._number(part)
-        if part.dtype != pl.Int64():
-            problem = "expected a whole number, got one with a fraction that begins"
-            raise ExpressionError(problem, part.at, "; write CAST(x AS BIGINT)")
-        return part
-
-    def _string(self, part: Operand) -> Operand:
-        dtype = self.type_of(part)
-        if dtype == pl.Null():
-            return made(part.at, part.expr.cast(pl.String), part, dtype=pl.String())
-        if dtype != pl.String():
-            raise _unexpected("a string", part, "; write CAST(x AS TEXT)")
-        return part
-
-    def _condition(self, part: Operand, place: str) -> Operand:
-        """Return a condition; `place` says for messages where it stands."""
-        dtype = self.type_of(part)
-        if dtype == pl.Null():
-            return made(part.at, pl.lit(None, dtype=pl.Boolean), part, dtype=pl.Boolean())
-        if dtype != pl.Boolean():
-            raise _unexpected(f"a condition {place}", part)
-        return part
-
-    def _compared(
-        self, at: int, compare: Callable[[pl.Expr, pl.Expr], pl.Expr], left: Operand, right: Operand
-    ) -> Operand:
-        left, right = self._alike(at, "compare", [left, right])
-        return made(left.at, compare(left.expr, right.expr), left, right, dtype=pl.Boolean())
-
-    def _alike(self, at: int, verb: str, parts: list[Operand]) -> list[Operand]:
-        """Return values of one kind, aligned; a choice may be between numbers and strings."""
-        kinds = [_kind(self.type_of(part)) for part in parts]
-        groups = {"a number" if kind == "a condition" else kind for kind in kinds} - {"NULL"}
-        if len(groups) > 1 and (verb == "compare" or "a time" in groups):
-            remedy = "; write CAST(x AS DOUBLE)" if groups == {"a string", "a number"} else ""
-            if groups == {"a string", "a time"}:
-                remedy = "; write TIMESTAMP '2026-10-07 14:03:00'"
-            told = (" with " if verb == "compare" else " and ").join(
-                dict.fromkeys(kind for kind in kinds if kind != "NULL")
-            )
-            raise ExpressionError(f"cannot {verb} {told}", at, remedy)
-        return self._aligned(parts)
-
-    def _aligned(self, parts: list[Operand]) -> list[Operand]:
-        """Return values of which some are timestamps with a time zone and some without, in UTC."""
-        dtypes = [self.type_of(part) for part in parts]
-        zones = {dtype.time_zone for dtype in dtypes if isinstance(dtype, pl.Datetime)}
-        if None not in zones or len(zones) == 1:
-            return parts
-        return [
-            made(part.at, part.expr.dt.convert_time_zone("UTC").dt.replace_time_zone(None), part,
-                 dtype=pl.Datetime(dtype.time_unit), levels=2)
-            if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None else part
-            for part, dtype in zip(parts, dtypes, strict=True)
-        ]  # fmt: skip
-
     def expression(self) -> Operand:
         self.depth += 1
         if self.depth > MAX_DEPTH:
@@ -287,7 +193,7 @@ class _Parser:
             parts.append(operand())
         if len(parts) == 1:
             return parts[0]
-        return joined(operator, [self._condition(part, f"after {operator}") for part in parts])
+        return joined(operator, [self.condition(part, f"after {operator}") for part in parts])
 
     def _negation(self) -> Operand:
         negations: list[Token] = []
@@ -295,7 +201,7 @@ class _Parser:
             negations.append(self.next())
         result = self._predicate()
         for token in reversed(negations):
-            condition = self._condition(result, "after NOT")
+            condition = self.condition(result, "after NOT")
             result = made(token.at, condition.expr.not_(), condition, dtype=pl.Boolean())
         return result
 
@@ -307,7 +213,7 @@ class _Parser:
             if token.word == "DISTINCT":
                 self.expect("FROM")
                 compare = pl.Expr.eq_missing if negated else pl.Expr.ne_missing
-                result = self._compared(token.at, compare, result, self._sum())
+                result = self.compared(token.at, compare, result, self._sum())
                 continue
             if token.word not in _CONSTANTS:
                 self.fail(f"expected NULL, TRUE, FALSE or DISTINCT FROM, got {token.show()}", token)
@@ -315,7 +221,7 @@ class _Parser:
             if value is None:
                 expr = result.expr.is_not_null() if negated else result.expr.is_null()
             else:
-                condition = self._condition(result, "before IS").expr
+                condition = self.condition(result, "before IS").expr
                 compare = pl.Expr.ne_missing if negated else pl.Expr.eq_missing
                 expr = compare(condition, pl.lit(value))
             result = made(result.at, expr, result, dtype=pl.Boolean())
@@ -331,14 +237,14 @@ class _Parser:
         word = self.peek().word
         if word in _COMPARISONS:
             self.next()
-            result = self._compared(token.at, _COMPARISONS[word], left, self._sum())
+            result = self.compared(token.at, _COMPARISONS[word], left, self._sum())
         elif word == "IN":
             result = self._in(left)
         elif word == "BETWEEN":
             self.next()
-            low = self._compared(left.at, pl.Expr.ge, left, self._sum())
+            low = self.compared(left.at, pl.Expr.ge, left, self._sum())
             self.expect("AND")
-            result = joined("AND", [low, self._compared(left.at, pl.Expr.le, left, self._sum())])
+            result = joined("AND", [low, self.compared(left.at, pl.Expr.le, left, self._sum())])
         elif word in _MATCHES:
             result = self._match(left)
         else:
@@ -368,7 +274,7 @@ class _Parser:
                     self.fail(f"expected at most {MAX_VALUES:,} values after IN", self.peek())
             else:
                 item = self.expression()
-                others.append(self._compared(item.at, pl.Expr.eq, left, item))
+                others.append(self.compared(item.at, pl.Expr.eq, left, item))
             if self.peek().word != ",":
                 break
             self.ahead.popleft()
@@ -403,7 +309,7 @@ class _Parser:
                       pattern)  # fmt: skip
         if self.peek().word == "ESCAPE":
             self.fail("expected AND, OR or the end, got ESCAPE", self.peek(), ": it is not known")
-        value, like = self._string(left), pattern.unquoted()
+        value, like = self.string(left), pattern.unquoted()
         inner = like.strip("%")
         if operator == "LIKE" and "%" not in inner and "_" not in inner:
             expr = _plain_like(value.expr, like, inner)
@@ -432,7 +338,7 @@ class _Parser:
             operator = self.next().word
             if operator == self.peek().word == "/":
                 self.fail("expected a value, got '/'", self.peek(), "; write TRUNC(a / b)")
-            left, right = self._number(result), self._number(operand())
+            left, right = self.number(result), self.number(operand())
             floating = operator == "/" or pl.Float64() in (left.dtype, right.dtype)
             dtype = pl.Float64() if floating else pl.Int64()
             parts = [left, left, right] if operator == "%" else [left, right]
@@ -455,7 +361,7 @@ class _Parser:
                 value = result.value if token.word == "+" else -result.value  # type: ignore[operator]
                 result = of_constant(token.at, value)
             elif token.word == "-":
-                part = self._number(result)
+                part = self.number(result)
                 result = made(token.at, -part.expr, part, dtype=part.dtype)
         return result
 
@@ -518,14 +424,14 @@ class _Parser:
         while self.took("WHEN"):
             when = self.expression()
             if subject is not None:
-                when = self._compared(when.at, pl.Expr.eq, subject, when)
-            conditions.append(self._condition(when, "after WHEN"))
+                when = self.compared(when.at, pl.Expr.eq, subject, when)
+            conditions.append(self.condition(when, "after WHEN"))
             self.expect("THEN")
             values.append(self.expression())
         otherwise = values and self.took("ELSE")
         values.append(self.expression() if otherwise else of_constant(token.at, None))
         self.expect("END" if conditions else "WHEN")
-        return _choice(token.at, conditions, self._alike(token.at, "choose between", values))
+        return _choice(token.at, conditions, self.alike(token.at, "choose between", values))
 
     def _call(self, token: Token) -> Operand:
         name = ALIASES.get(token.word, token.word)
@@ -546,8 +452,8 @@ class _Parser:
             time = self.expression()
             dtype = self.type_of(time)
             clock = part in ("HOUR", "MINUTE", "SECOND")
-            if _kind(dtype) not in ("a time", "NULL") or (clock and dtype == pl.Date()):
-                raise _unexpected("a timestamp", time, "; write CAST(x AS TIMESTAMP)")
+            if kind_of(dtype) not in ("a time", "NULL") or (clock and dtype == pl.Date()):
+                raise unexpected("a timestamp", time, "; write CAST(x AS TIMESTAMP)")
             expr = pl.lit(None) if dtype == pl.Null() else PARTS[part](time.expr)
             expr = expr if part == "EPOCH" else expr.cast(pl.Int64)
             result = made(token.at, expr, time, levels=3)
@@ -559,23 +465,23 @@ class _Parser:
                 if len(arguments) != 3:
                     usage = "IF(condition, value, value)"
                     self.fail(f"expected {usage}, got {counted(len(arguments), 'argument')}", token)
-                values = self._alike(token.at, "choose between", arguments[1:])
-                result = _choice(token.at, [self._condition(arguments[0], "of IF")], values)
+                values = self.alike(token.at, "choose between", arguments[1:])
+                result = _choice(token.at, [self.condition(arguments[0], "of IF")], values)
             else:
                 if name.startswith("REGEXP"):
                     self._count_pattern(token)
-                convert = {"n": self._number, "i": self._whole, "s": self._string}
+                convert = {"n": self.number, "i": self.whole, "s": self.string}
                 letters = FUNCTIONS[name].takes.replace("[", "")
                 for k, letter in enumerate(letters[: len(arguments)]):
                     if letter in convert:
                         arguments[k] = convert[letter](arguments[k])
                 if name in ("COALESCE", "GREATEST", "LEAST"):
-                    arguments = self._alike(token.at, "choose between", arguments)
+                    arguments = self.alike(token.at, "choose between", arguments)
                 elif name != "NULLIF":
-                    arguments = self._aligned(arguments)
+                    arguments = self.aligned(arguments)
                 result = call(token.at, name, arguments)
                 if name == "NULLIF":
-                    equal = self._compared(token.at, pl.Expr.eq, *arguments)
+                    equal = self.compared(token.at, pl.Expr.eq, *arguments)
                     expr = pl.when(equal.expr.not_().fill_null(value=True)).then(arguments[0].expr)
                     result.expr = expr
         self.expect(")", "a comma, an operator or )")
@@ -619,7 +525,7 @@ class _Parser:
         if not known or dtype == pl.Null():
             return made(operand.at, pl.lit(None, dtype=pl.Boolean), operand, dtype=pl.Boolean())
         for at, value in {type(value): (at, value) for at, value in reversed(known)}.values():
-            self._compared(at, pl.Expr.eq, operand, of_constant(at, value))
+            self.compared(at, pl.Expr.eq, operand, of_constant(at, value))
         expr = operand.expr
         if dtype != pl.String():
             whole = dtype.is_integer() and all(type(value) is int for _, value in known)
@@ -645,24 +551,6 @@ class _Parser:
             form = "%Y-%m-%d %H:%M:%S%.f"
             expr = expr.str.to_datetime(form, time_unit="us", strict=strict, exact=True)
         return made(part.at, expr, part, dtype=dtype, levels=4)
-
-
-def _kind(dtype: pl.DataType) -> str:
-    """Return what a type is called in messages."""
-    if dtype.is_numeric():
-        return "a number"
-    if isinstance(dtype, pl.Datetime):
-        return "a time"
-    names = {
-        pl.Boolean(): "a condition", pl.String(): "a string", pl.Date(): "a time",
-        pl.Null(): "NULL",
-    }  # fmt: skip
-    return names.get(dtype, "a list or another type")
-
-
-def _unexpected(what: str, part: Operand, remedy: str = "") -> ExpressionError:
-    got = _kind(pl.Null() if part.dtype is None else part.dtype)
-    return ExpressionError(f"expected {what}, got {got} that begins", part.at, remedy)
 
 
 def _plain_like(value: pl.Expr, pattern: str, inner: str) -> pl.Expr:
