@@ -224,7 +224,8 @@ def compact(path: PathArgument) -> None:
     say(
         f"{path}: {counted(done.files_before, 'file')} ({done.bytes_before} bytes) are now "
         f"{done.files_after} ({done.bytes_after} bytes); {done.partitions} days or tables merged, "
-        f"{done.deleted} old files removed; replaced ones stay a day for those who read them"
+        f"{done.deleted} old files removed"
+        + ("; replaced ones stay a day for those who read them" if done.partitions else "")
     )
 
 
