@@ -20,8 +20,6 @@ from hpabatch.engine.replay.sensitivity import compare, settings_of
 from hpabatch.engine.replay.summary import (
     FleetTotals,
     join_summaries,
-    summarize,
-    summarize_part,
     total,
 )
 from hpabatch.engine.shards.observe import observe
@@ -86,10 +84,10 @@ class Replay(Result):
         columns = ["cluster", "namespace", "hpa", "reason"]
         return pl.DataFrame(rows, dict.fromkeys(columns, pl.String()), orient="row")
 
-    @cached_property
+    @property
     def summary(self) -> pl.DataFrame:
         """One row per HPA."""
-        return summarize(self.result.decisions, self.result.hpas)
+        return self.result.summary
 
     @cached_property
     def totals(self) -> FleetTotals:
@@ -172,5 +170,5 @@ def observations(history: History, request: ReplayRequest) -> pl.DataFrame:
 
 
 def _summary(plan: ReplayPlan) -> pl.DataFrame:
-    results = replay_shards(plan, range(len(plan.shards)))
-    return join_summaries([summarize_part(r.decisions, r.hpas) for r in results])
+    results = replay_shards(plan, range(len(plan.shards)), keep=False)
+    return join_summaries([result.summary for result in results])

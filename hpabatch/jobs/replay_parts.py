@@ -14,7 +14,7 @@ from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.replay.run import ShardNotes, ShardResult, replay_shards
 from hpabatch.engine.replay.score import Score, score
 from hpabatch.engine.replay.sensitivity import Setting
-from hpabatch.engine.replay.summary import join_summaries, summarize_part
+from hpabatch.engine.replay.summary import join_summaries
 from hpabatch.engine.shards.read import ShardFacts
 from hpabatch.jobs.folder import JobFolder, concat_frames, read_frame, write_frame
 from hpabatch.jobs.loop import Task
@@ -49,15 +49,16 @@ class ReplayWork:
 
     def compute(self, tasks: Sequence[Task]) -> Iterator[Computed]:
         """Replay the shards; while one is decided the next one of its setting is read."""
+        keep = self.keep or self.score
         for setting, group in groupby(tasks, key=lambda task: int(task.argument[0])):
-            plan = self.settings[setting].plan
-            for result in replay_shards(plan, [task.argument[1] for task in group]):
+            plan, shards = self.settings[setting].plan, [task.argument[1] for task in group]
+            for result in replay_shards(plan, shards, keep and not setting):
                 yield Computed(setting, result, tuple(plan.history.warnings))
 
     def save(self, result: Computed, place: Path) -> dict[str, Any]:
         """Write decisions, summary and score; return the facts."""
         found = result.result
-        write_frame(summarize_part(found.decisions, found.hpas), place / _SUMMARY)
+        write_frame(found.summary, place / _SUMMARY)
         if result.setting == 0:
             if self.keep:
                 write_parquet(found.decisions, self.settings[0].plan.evidence, place / DECISIONS)
@@ -66,9 +67,9 @@ class ReplayWork:
                 write_frame(scores.hpas, place / _SCORES)
                 write_frame(scores.events, place / _EVENTS)
         return {
-            "decisions": found.decisions.height,
+            "decisions": int(found.summary["ticks"].sum()),
             "hpas": found.hpas.height,
-            **notes_to_json(found),
+            **notes_to_json(found.notes),
             "warnings": list(result.warnings),
         }
 

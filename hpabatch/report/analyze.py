@@ -23,7 +23,6 @@ from hpabatch.model.times import show_duration
 from hpabatch.report import base
 from hpabatch.report.analyze_one import hpa_parts, several_share, stay_text, target_text
 from hpabatch.report.base import Grid, Head, Layout, Report, Rows, View, label, plain
-from hpabatch.report.forms import schema_of
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -126,7 +125,7 @@ class Findings(Report):
     def frame(self) -> pl.DataFrame:
         """Return one row per HPA and metric; null where there is nothing to say."""
         rows = [row for item in self.hpas for row in _flat_rows(item)]
-        return pl.DataFrame(rows, schema=schema_of(ANALYSIS))
+        return pl.DataFrame(rows, schema=ANALYSIS.schema)
 
     def layout(self) -> Layout:
         """Return how the JSON document is written."""

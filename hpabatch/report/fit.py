@@ -25,7 +25,6 @@ from hpabatch.report.base import (
     label,
     skipped_rows,
 )
-from hpabatch.report.forms import schema_of
 from hpabatch.report.lens import lens_told, ratio_lines
 from hpabatch.report.numbers import memory
 
@@ -92,7 +91,7 @@ class FitReport(Report):
             for item in self.hpas
             for fact in (*item.facts, *map(_problem, item.problems))
         ]
-        return pl.DataFrame(rows, schema=schema_of(FIT_FACTS), orient="row")
+        return pl.DataFrame(rows, schema=FIT_FACTS.schema, orient="row")
 
     def layout(self) -> Layout:
         """Return how the JSON document is written."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from hpabatch.engine.columns.column import BOOLEAN, INTEGER, NUMBER, STRING, TIMESTAMP, Table
 from hpabatch.jobs.parquet import write_parquet
 from hpabatch.model.printable import (
     printable,
@@ -374,18 +373,6 @@ def frame_parquet(frame: pl.DataFrame, evidence: Mapping[str, str] | None = None
     else:
         write_parquet(frame, evidence, buffer)
     return buffer.getvalue()
-
-
-def schema_of(table: Table) -> pl.Schema:
-    """Return the schema of a frame with the registered columns of a table."""
-    types = {
-        STRING: pl.String(),
-        INTEGER: pl.Int64(),
-        NUMBER: pl.Float64(),
-        BOOLEAN: pl.Boolean(),
-        TIMESTAMP: pl.Datetime("ms", "UTC"),
-    }
-    return pl.Schema({column.name: types[column.type] for column in table})
 
 
 def with_time_strings(frame: pl.DataFrame, time_format: str = TIME_FORMAT) -> pl.DataFrame:

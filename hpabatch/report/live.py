@@ -17,7 +17,7 @@ from hpabatch.layout import codes
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.printable import printable, printable_line
 from hpabatch.report.base import Grid, Output, Report, View
-from hpabatch.report.forms import frame_grid, schema_of
+from hpabatch.report.forms import frame_grid
 from hpabatch.report.kubectl.get import MIN_WIDTH, PADDING, GetRow, get_rows
 from hpabatch.report.kubectl.text import NONE, columns
 
@@ -123,7 +123,7 @@ class LiveReport(Report):
             }
             for row, hpa in zip(rows, self.hpas, strict=True)
         ]
-        return pl.DataFrame(found, schema=schema_of(LIVE))
+        return pl.DataFrame(found, schema=LIVE.schema)
 
 
 def _number(value: int | None) -> str:

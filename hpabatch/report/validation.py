@@ -14,7 +14,7 @@ from hpabatch.engine.columns.history import VALIDATION
 from hpabatch.inputs.manifest_checks import REFUSED, UNREADABLE, VALID, CheckedEntry
 from hpabatch.model.printable import counted, printable
 from hpabatch.report.base import Grid, Head, Output, Report, Rows, View, plain
-from hpabatch.report.forms import frame_csv, schema_of
+from hpabatch.report.forms import frame_csv
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -56,7 +56,7 @@ class ValidationReport(Report):
 
     def frame(self) -> pl.DataFrame:
         """Return one row per document."""
-        return pl.DataFrame(validation_rows(self.checked), schema=schema_of(VALIDATION))
+        return pl.DataFrame(validation_rows(self.checked), schema=VALIDATION.schema)
 
     def own(self, output: Output, view: View) -> str | bytes | None:
         """Return CSV without quotes around empty cells, and Parquet as pyarrow writes it."""

@@ -15,7 +15,6 @@ from hpabatch.engine.fidelity.request import FidelityRequest
 from hpabatch.engine.fit.request import FitRequest
 from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
-from hpabatch.report.forms import schema_of
 from tests.cli.histories import small
 
 
@@ -28,7 +27,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
 def test_fit(history: History, tmp_path: Path) -> None:
     found = fit(history, FitRequest(names=("etl", "thumbnails")))
     assert found.verdict == "2 HPAs: 1 with a plant, 1 without"
-    assert found.frame.columns == list(schema_of(FIT_FACTS))
+    assert found.frame.columns == list(FIT_FACTS.schema)
     assert found.hpas["plant"].to_list() == [True, False]
     assert "nothing says what drives" in found.hpas["problems"][1][0]
     assert "events" not in found.evidence

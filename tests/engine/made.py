@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
 import polars as pl
+
+from hpabatch.engine.replay import summary
+from hpabatch.engine.replay.decisions import SCHEMA as WORDS
+from hpabatch.engine.replay.decisions import Sizes, Ticks
+from hpabatch.engine.replay.summary import KEY, SIZES, join_summaries
+from hpabatch.layout import codes
 
 START = datetime(2026, 10, 7, tzinfo=UTC)
 PERIOD = timedelta(seconds=15)
@@ -91,3 +98,40 @@ def hpas(*names: str, **columns: Any) -> pl.DataFrame:
         for name in names
     ]
     return pl.DataFrame(rows)
+
+
+def summarize(decisions: pl.DataFrame, hpas: pl.DataFrame) -> pl.DataFrame:
+    """Return the summary of a frame of decisions, which a replay makes before there is a frame."""
+    return join_summaries([summary.summarize(_ticks(decisions, hpas), hpas)])
+
+
+def _ticks(decisions: pl.DataFrame, hpas: pl.DataFrame) -> Ticks:
+    keys = hpas.select(pl.col(KEY).cast(pl.String), lane=pl.int_range(pl.len(), dtype=pl.Int64))
+    rows = decisions.with_columns(pl.col(KEY).cast(pl.String)).join(
+        keys, on=KEY, how="left", maintain_order="left"
+    )
+    drives = rows.select("lane", pl.col("metric").cast(pl.String))
+    known = drives.drop_nulls().unique(maintain_order=True)
+    metric = drives.join(known.with_row_index("m"), on=["lane", "metric"], how="left",
+                         maintain_order="left")["m"].cast(pl.Int64).fill_null(-1)  # fmt: skip
+    error = {text: code for code, text in codes.METRIC_ERRORS.items()}
+    sizes = Sizes(
+        lane=rows["lane"].to_numpy(),
+        ts_ms=rows["ts"].to_physical().to_numpy(),
+        known=rows.select(pl.all_horizontal(pl.col(SIZES).is_not_null())).to_series().to_numpy(),
+        **{name: rows[name].fill_null(0).to_numpy() for name in SIZES},
+        rescaled=rows["rescaled"].to_numpy(),
+        binding=rows["binding"].cast(WORDS["binding"]).to_physical().to_numpy(),
+    )
+    return Ticks(
+        sizes,
+        *(rows[n].fill_null(0).to_numpy() for n in ("proposal", "min_replicas", "max_replicas")),
+        metric=metric.to_numpy(),
+        names=known["metric"].to_list(),
+        ratio=rows["ratio"].fill_null(np.nan).to_numpy(),
+        invalid_metrics=rows["invalid_metrics"].to_numpy(),
+        error=np.array([error.get(text, -1) if text else -1 for text in rows["error"]], np.int64),
+        ambiguous=(rows["scaling_active"].cast(pl.String) == "AmbiguousSelector")
+        .fill_null(value=False)
+        .to_numpy(),
+    )

@@ -19,7 +19,6 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.replay.run import replay_history
 from hpabatch.engine.replay.score import score
-from hpabatch.engine.replay.summary import summarize
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.jobs.loop import Status
@@ -27,6 +26,7 @@ from hpabatch.jobs.parquet import EVIDENCE_KEY
 from hpabatch.jobs.publish import Destination, is_result_folder
 from hpabatch.jobs.replay import NothingReplayedError, ReplayDone, ReplayJob, replay_to_disk
 from tests.cli.histories import drop_rows, edit, small, table
+from tests.engine.made import summarize
 
 SHARDS = 5
 JOB = ".decisions.parquet.job"
@@ -100,7 +100,7 @@ def stopped(history: Path, out: Path, place: str, at: int, **more: Any) -> None:
 
 ENDS = {
     "the first part": ("jobs.replay_parts:write_parquet", 1),
-    "a summary": ("jobs.replay_parts:summarize_part", 4),
+    "a summary": ("jobs.replay_parts:write_frame", 4),
     "flushing the job": ("jobs.folder:flush", 1),
     "flushing another": ("jobs.folder:flush", 9),
     "deciding": ("engine.replay.run:run_step", 6),

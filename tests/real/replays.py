@@ -16,9 +16,9 @@ import polars as pl
 
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.replay.run import ReplayResult, replay_history
-from hpabatch.engine.replay.summary import summarize
 from hpabatch.history.reader import open_history
 from hpabatch.importers.table.run import ImportResult
+from tests.engine.made import summarize
 from tests.importers.tables import import_table
 from tests.real.settings import traces_folder
 

@@ -12,11 +12,11 @@ from hpabatch.engine.replay.attention import rank_attention
 from hpabatch.engine.replay.score import COLUMNS as SCORE_COLUMNS
 from hpabatch.engine.replay.score import score
 from hpabatch.engine.replay.sensitivity import SCHEMA
-from hpabatch.engine.replay.summary import summarize, total
+from hpabatch.engine.replay.summary import total
 from hpabatch.report.base import View
 from hpabatch.report.forms import json_text, table_text
 from hpabatch.report.replay import ReplayReport
-from tests.engine.made import decisions, hpas
+from tests.engine.made import decisions, hpas, summarize
 
 
 def report(rows: list[dict[str, Any]], *names: str, **more: Any) -> ReplayReport:

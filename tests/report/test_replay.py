@@ -13,7 +13,7 @@ import yaml
 
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.replay.attention import rank_attention
-from hpabatch.engine.replay.summary import summarize, total
+from hpabatch.engine.replay.summary import total
 from hpabatch.jobs.parquet import EVIDENCE_KEY
 from hpabatch.report.base import View
 from hpabatch.report.forms import (
@@ -25,7 +25,7 @@ from hpabatch.report.forms import (
     yaml_text,
 )
 from hpabatch.report.replay import ReplayReport, evidence_lines
-from tests.engine.made import decisions, hpas
+from tests.engine.made import decisions, hpas, summarize
 
 EVIDENCE = {
     "hpabatch": "0.1.0",

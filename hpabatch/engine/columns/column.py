@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import polars as pl
+
 STRING: Final = "string"
 INTEGER: Final = "integer"
 NUMBER: Final = "number"
@@ -14,6 +16,14 @@ BOOLEAN: Final = "boolean"
 TIMESTAMP: Final = "timestamp"
 LIST: Final = "list"
 """Types, as JSON and Parquet have them; timestamps are UTC in milliseconds."""
+
+_TYPES: Final = {
+    STRING: pl.String(),
+    INTEGER: pl.Int64(),
+    NUMBER: pl.Float64(),
+    BOOLEAN: pl.Boolean(),
+    TIMESTAMP: pl.Datetime("ms", "UTC"),
+}
 
 # Units by the end of a name; no end may be the end of another.
 _UNITS: Final = {
@@ -75,6 +85,11 @@ class Table:
     def meanings(self) -> dict[str, str]:
         """The sentences by name, in order."""
         return {column.name: column.meaning for column in self.columns}
+
+    @property
+    def schema(self) -> pl.Schema:
+        """The schema of a frame with these columns; lists have types of their own."""
+        return pl.Schema({column.name: _TYPES[column.type] for column in self.columns})
 
 
 def unit_of(name: str) -> str:

@@ -135,7 +135,7 @@ class _Found:
         for k, result in enumerate((ours, theirs)):
             self.told[k].append(result.notes)
             self.without[k].update(
-                {(s.cluster, s.namespace, s.hpa): s.reason for s in result.skipped}
+                {(s.cluster, s.namespace, s.hpa): s.reason for s in result.notes.skipped}
             )
 
     def differences(self) -> pl.DataFrame:

@@ -93,7 +93,7 @@ def sign_p(won: int, lost: int) -> float:
 
 def answers(walk: Walk) -> pl.DataFrame:
     """Return a row of ANSWERS for each HPA of a shard that has a tick."""
-    rows, foreign = [], foreign_changes(walk.result.decisions).partition_by(KEY, as_dict=True)
+    rows, foreign = [], foreign_changes(walk.decisions).partition_by(KEY, as_dict=True)
     for recording, trials in zip(walk.recordings, walk.trials, strict=True):
         unmade = foreign.get(key_of(recording.candidate))
         if unmade is not None:

@@ -34,7 +34,7 @@ from hpabatch.engine.fleet.candidates import Candidate, Skipped
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, Select, as_used, plan_replay
 from hpabatch.engine.fleet.request import NO_LENS
-from hpabatch.engine.replay.decisions import decisions_frame
+from hpabatch.engine.replay.decisions import SCHEMA
 from hpabatch.engine.replay.run import GatheredNotes, ReplayNotes, ShardNotes
 from hpabatch.engine.replay.score import ScoreTotals, score, total
 from hpabatch.engine.replay.summary import KEY
@@ -262,16 +262,16 @@ class _Controllers:
     """Collects the controller scores, shard by shard."""
 
     def __init__(self) -> None:
-        self.hpas = [score(decisions_frame(None)).hpas]
+        self.hpas = [score(pl.DataFrame(schema=SCHEMA)).hpas]
         self.told = [pl.DataFrame(schema=ANSWER_SCHEMA)]
         self.notes: list[ShardNotes] = []
         self.others = GatheredNotes()  # (of parts that were walked elsewhere)
 
     def add(self, walk: Walk) -> None:
         """Add the HPAs of a shard."""
-        self.hpas.append(score(walk.result.decisions, walk.result.hpas).hpas)
+        self.hpas.append(score(walk.decisions, walk.hpas).hpas)
         self.told.append(answers(walk))
-        self.notes.append(walk.result.notes)
+        self.notes.append(walk.notes)
 
     def scores(self, plan: ReplayPlan) -> _Replayed:
         """Return the scores of all HPAs."""

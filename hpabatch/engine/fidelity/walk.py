@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from hpabatch import _jit
 from hpabatch.engine.fidelity.deviations import (
@@ -25,9 +26,11 @@ from hpabatch.engine.fidelity.deviations import (
 from hpabatch.engine.fidelity.episodes import Episodes, Window
 from hpabatch.engine.fidelity.trials import Recording, Sizes, Trial, recordings_of
 from hpabatch.engine.fit.usage import SETTLE_MS, Collected, Usage
+from hpabatch.engine.fleet.candidates import candidate_frame
 from hpabatch.engine.fleet.membership import Place
 from hpabatch.engine.fleet.plan import ReplayPlan
-from hpabatch.engine.replay.run import ShardResult, shard_result
+from hpabatch.engine.replay.decisions import scored_frame, sizes_of
+from hpabatch.engine.replay.run import ShardNotes, shard_notes
 from hpabatch.engine.shards.pack import pack_shard
 from hpabatch.engine.shards.read import SampleReader, ShardFacts, ShardInput, read_shard
 from hpabatch.engine.shards.run import ahead, run_step, sample_arenas, sample_steps
@@ -46,12 +49,14 @@ TICKS_AT_ONCE: Final = 500_000
 class Walk(NamedTuple):
     """Results of one walk over the samples of a shard.
 
-    `result` is that of a replay, with the columns that a score reads; `usages` are those of
-    `engine.fit.usage.observed_usage`; `trials` belong to `recordings`: the stated settings first,
-    then the deviations.
+    `notes`, `decisions` and `hpas` are those of a replay, with the columns that a score reads;
+    `usages` are those of `engine.fit.usage.observed_usage`; `trials` belong to `recordings`: the
+    stated settings first, then the deviations.
     """
 
-    result: ShardResult
+    notes: ShardNotes
+    decisions: pl.DataFrame
+    hpas: pl.DataFrame
     usages: Sequence[Usage]
     recordings: Sequence[Recording]
     trials: Sequence[Sequence[Trial]]
@@ -127,12 +132,14 @@ class _Walking:
         collected = Collected(self.plan, shard, self.given.facts)
         self._run(shard, collected, sizes, len(plain), self.given.facts)
         own = _first_lanes(shard, len(plain), self.given)
-        result = shard_result(self.plan, own, self.given.facts, scored=True)
+        notes = shard_notes(self.plan, own, self.given.facts)
+        decisions = scored_frame(own, sizes_of(own))
+        hpas = candidate_frame(own.candidates).drop("labels")
         usages = list(collected.usages(own)) if plain else []
         found = self._sizes(shard, sizes, first)
         for lanes in others:
             found |= self._decided(lanes)
-        return Walk(result, usages, self.recordings, self._trials(found))
+        return Walk(notes, decisions, hpas, usages, self.recordings, self._trials(found))
 
     def stated(self) -> list[Trial]:
         """Return the trials of the stated settings alone, over the recordings' own instants."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from hpabatch.engine.replay import why
+from hpabatch.engine.shards.ambiguity import Mask
 from hpabatch.engine.shards.shard import Shard
 from hpabatch.layout import codes
 from hpabatch.layout.records import I64, Fleet
@@ -65,71 +66,149 @@ SCORED: Final = (
 """The columns of SCHEMA that a score reads."""
 
 
-def decisions_frame(shard: Shard | None, whole: bool = False, scored: bool = False) -> pl.DataFrame:
-    """Return one row per HPA and tick, in the order of the lanes and of time; None: no row.
+class Sizes(NamedTuple):
+    """What a score reads of a shard's decided ticks, HPA by HPA and in order of time.
 
-    `whole`: the columns of `engine.replay.why` too, of a shard that was replayed for them;
-    `scored`: the columns of SCORED alone.
+    Arrays of one length. Sizes mean nothing where not `known`. `desired` is the size that the
+    decision leaves the target at: the status keeps an older number where nothing could be computed.
     """
-    if shard is None or not shard.candidates:
-        return pl.DataFrame(schema=SCHEMA | why.SCHEMA if whole else SCHEMA)
-    at, lane_of = _used(shard.fleet)
-    columns = _sizes(shard, at, lane_of) if scored else _columns(shard, at, lane_of)
-    frame = _names(shard, lane_of).hstack(pl.DataFrame(columns))
-    frame = frame.select(SCORED if scored else SCHEMA.names())
-    return frame.hstack(why.why_columns(shard, at)) if whole else frame
+
+    lane: I64  # place of the tick's HPA among those of the shard
+    ts_ms: Any
+    known: Mask
+    replicas: Any
+    desired: Any
+    applied: Any
+    rescaled: Mask
+    binding: Any
 
 
-def _sizes(shard: Shard, at: Any, lane_of: I64) -> dict[str, Any]:
-    """Return the columns of SCORED but the names."""
+class Ticks(NamedTuple):
+    """All that is summed up of a shard's decided ticks, arrays as long as those of `sizes`.
+
+    `proposal` means nothing where the sizes are not known. `metric` is the driving one's place in
+    `names`, each of which is of one HPA, -1: none; `error` the first failing metric's code, -1:
+    none failed.
+    """
+
+    sizes: Sizes
+    proposal: Any
+    min_replicas: Any
+    max_replicas: Any
+    metric: I64
+    names: Sequence[str]
+    ratio: Any  # NaN: none
+    invalid_metrics: Any
+    error: I64
+    ambiguous: Mask  # ScalingActive says AmbiguousSelector
+
+
+def sizes_of(shard: Shard) -> Sizes:
+    """Return the sizes of a decided shard; its memory is used again for the next one."""
+    at, lane = _used(shard.fleet)
     ticks, d = shard.fleet.ticks, shard.results.decisions
-    current, rescaled = d.current[at], d.rescaled[at] != 0
-    scale = ticks.scale[at]
-    known = (scale == codes.SCALE_OK) | (scale == codes.SCALE_UPDATE_FAILED)
-    # The size that the decision leaves the target at; the HPA's status keeps an older number
-    # where nothing could be computed.
-    sizes = {
-        "replicas": current,
-        "desired": np.where(rescaled, d.desired[at], current),
-        "applied": _applied(ticks.replicas[at], lane_of),
-    }
-    return {
-        "ts": pl.Series(_i64(ticks.now_ms[at])).cast(SCHEMA["ts"]),
-        **{name: _masked(values, known) for name, values in sizes.items()},
-        "rescaled": rescaled,
-        "binding": _words(d.binding[at], _BINDINGS, SCHEMA["binding"]),
-    }
+    current, scale = np.ascontiguousarray(d.current[at]), ticks.scale[at]
+    rescaled = d.rescaled[at] != 0
+    return Sizes(
+        lane=lane,
+        ts_ms=np.ascontiguousarray(ticks.now_ms[at]),
+        known=(scale == codes.SCALE_OK) | (scale == codes.SCALE_UPDATE_FAILED),
+        replicas=current,
+        desired=np.where(rescaled, d.desired[at], current),
+        applied=_applied(ticks.replicas[at], lane),
+        rescaled=rescaled,
+        binding=np.ascontiguousarray(d.binding[at]),
+    )
 
 
-def _columns(shard: Shard, at: Any, lane_of: I64) -> dict[str, Any]:
-    """Return the columns of SCHEMA but the names."""
+def ticks_of(shard: Shard) -> Ticks:
+    """Return the ticks of a decided shard, with its memory as above."""
+    at, _ = _used(shard.fleet)
     fleet, d = shard.fleet, shard.results.decisions
-    spec, found = fleet.ticks.spec[at], _sizes(shard, at, lane_of)
-    known = found["replicas"].is_not_null().to_numpy()
-    driving, ratio, reason = _driving(shard, at)
+    spec = fleet.ticks.spec[at]
+    number = d.metric[at].astype(np.int64)
+    metric = np.where(number >= 0, fleet.specs.first_metric[spec] + number, -1)
+    ratio = np.full(metric.size, np.nan)
+    if fleet.metrics.size:
+        ratios = shard.results.metrics.ratio[_answer(fleet, at, metric)]
+        ratio = np.where(number >= 0, ratios, np.nan)
+    return Ticks(
+        sizes=sizes_of(shard),
+        proposal=np.ascontiguousarray(d.proposal[at]),
+        min_replicas=fleet.specs.min_replicas[spec],
+        max_replicas=fleet.specs.max_replicas[spec],
+        metric=metric,
+        names=why.metric_names(shard),
+        ratio=ratio,
+        invalid_metrics=d.invalid_metrics[at],
+        error=_first_error(shard, at),
+        ambiguous=_condition(shard, at, codes.SCALING_ACTIVE) == codes.AMBIGUOUS_SELECTOR,
+    )
+
+
+def scored_frame(shard: Shard, sizes: Sizes) -> pl.DataFrame:
+    """Return the columns of SCORED, one row per decided tick."""
+    return _names(shard, sizes.lane).hstack(pl.DataFrame(_scored(sizes))).select(SCORED)
+
+
+def decisions_frame(shard: Shard, ticks: Ticks, whole: bool = False) -> pl.DataFrame:
+    """Return one row per decided tick, in the order of the HPAs and of time.
+
+    `whole`: the columns of `engine.replay.why` too, of a shard that was replayed for them.
+    """
+    columns = _scored(ticks.sizes) | _others(shard, ticks)
+    frame = _names(shard, ticks.sizes.lane).hstack(pl.DataFrame(columns)).select(SCHEMA.names())
+    return frame.hstack(why.why_columns(shard, _used(shard.fleet)[0])) if whole else frame
+
+
+def _scored(sizes: Sizes) -> dict[str, Any]:
+    """Return the columns of SCORED but the names."""
+    numbers = {"replicas": sizes.replicas, "desired": sizes.desired, "applied": sizes.applied}
     return {
-        **found,
-        "min_replicas": fleet.specs.min_replicas[spec],
-        "max_replicas": fleet.specs.max_replicas[spec],
-        **{name: _masked(d[name][at], known) for name in ("proposal", "stabilized", "limited")},
-        "reason": reason,
-        "metric": driving,
-        "ratio": ratio,
-        "invalid_metrics": _i64(d.invalid_metrics[at]),
-        "error": _words(_first_error(shard, at), _ERRORS, SCHEMA["error"]),
-        **_conditions(shard, at),
+        "ts": pl.Series(_i64(sizes.ts_ms)).cast(SCHEMA["ts"]),
+        **{name: _masked(values, sizes.known) for name, values in numbers.items()},
+        "rescaled": sizes.rescaled,
+        "binding": _words(sizes.binding, _BINDINGS, SCHEMA["binding"]),
     }
 
 
-def _names(shard: Shard, lane_of: I64) -> pl.DataFrame:
+def _others(shard: Shard, ticks: Ticks) -> dict[str, Any]:
+    """Return the other columns of SCHEMA."""
+    (at, _), d, known = _used(shard.fleet), shard.results.decisions, ticks.sizes.known
+    names = dict(enumerate(ticks.names))
+    # A reason may name the metric: a word for each pair of them.
+    kinds = max(codes.REASONS) + 1
+    reasons = {
+        (m + 1) * kinds + code: text.replace("{metric}", names.get(m, ""))
+        for m in range(-1, len(names))
+        for code, text in codes.REASONS.items()
+    }
+    return {
+        "min_replicas": ticks.min_replicas,
+        "max_replicas": ticks.max_replicas,
+        **{name: _masked(d[name][at], known) for name in ("proposal", "stabilized", "limited")},
+        "reason": _words((ticks.metric + 1) * kinds + d.reason[at], reasons, pl.String()),
+        "metric": _words(ticks.metric, names, pl.String()),
+        "ratio": pl.Series(ticks.ratio).fill_nan(None),
+        "invalid_metrics": _i64(ticks.invalid_metrics),
+        "error": _words(ticks.error, _ERRORS, SCHEMA["error"]),
+        **{
+            name: _words(_condition(shard, at, kind), _CONDITIONS[name], SCHEMA[name])
+            for name, kind in _TYPES
+        },
+    }
+
+
+def _names(shard: Shard, lane: I64) -> pl.DataFrame:
     names = pl.DataFrame(
         {
             "cluster": [c.cluster for c in shard.candidates],
             "namespace": [c.namespace for c in shard.candidates],
             "hpa": [c.name for c in shard.candidates],
-        }
+        },
+        schema=dict.fromkeys(("cluster", "namespace", "hpa"), pl.String()),
     )
-    return names[pl.Series(lane_of.astype(np.uint32))]
+    return names[pl.Series(lane.astype(np.uint32))]
 
 
 def _i64(values: Any) -> I64:
@@ -174,27 +253,6 @@ def _applied(replicas: Any, lane_of: I64) -> Any:
     return after
 
 
-def _driving(shard: Shard, at: Any) -> tuple[pl.Series, pl.Series, pl.Series]:
-    """Return per tick the driving metric, its ratio and the event's reason."""
-    fleet, d = shard.fleet, shard.results.decisions
-    number = d.metric[at].astype(np.int64)
-    has = number >= 0
-    row = np.where(has, fleet.specs.first_metric[fleet.ticks.spec[at]] + number, -1)
-    names = dict(enumerate(why.metric_names(shard)))
-    ratio = np.full(row.size, np.nan)
-    if fleet.metrics.size:
-        ratio = np.where(has, shard.results.metrics.ratio[_answer(fleet, at, row)], np.nan)
-    # A reason may name the metric: a word for each pair of them.
-    kinds = max(codes.REASONS) + 1
-    reasons = {
-        (m + 1) * kinds + code: text.replace("{metric}", names.get(m, ""))
-        for m in range(-1, len(names))
-        for code, text in codes.REASONS.items()
-    }
-    reason = _words((row + 1) * kinds + d.reason[at], reasons, pl.String())
-    return _words(row, names, pl.String()), pl.Series(ratio).fill_nan(None), reason
-
-
 def _answer(fleet: Fleet, at: Any, metric_row: I64) -> I64:
     """Return where a metric's answer at each tick is; row -1 counts as some row."""
     offset = fleet.streams.answer_offset[fleet.metrics.stream][metric_row]
@@ -224,13 +282,11 @@ def _first_error(shard: Shard, at: Any) -> I64:
     return error
 
 
-def _conditions(shard: Shard, at: Any) -> dict[str, pl.Series]:
-    """Return the reasons of the three conditions by type, null where a condition is not set."""
-    d = shard.results.decisions
-    found = {name: np.zeros(shard.fleet.ticks[at].size, np.int8) for name, _ in _TYPES}
+def _condition(shard: Shard, at: Any, kind: int) -> Any:
+    """Return the code of the condition of a type at each tick, 0 where it is not set."""
+    decisions = shard.results.decisions
+    found = np.zeros(shard.fleet.ticks[at].size, np.int8)
     for k in range(4):
-        slot = np.ascontiguousarray(d[f"condition_{k}"][at])
-        kinds = slot >> 4
-        for name, kind in _TYPES:
-            np.copyto(found[name], slot, where=kinds == kind)
-    return {name: _words(code, _CONDITIONS[name], SCHEMA[name]) for name, code in found.items()}
+        slot = decisions[f"condition_{k}"][at]
+        np.copyto(found, slot, where=slot >> 4 == kind)
+    return found

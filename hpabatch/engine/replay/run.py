@@ -15,7 +15,9 @@ from hpabatch.engine.fleet.candidates import Candidate, Skipped, candidate_frame
 from hpabatch.engine.fleet.membership import foreign_pods
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, Select, plan_replay
-from hpabatch.engine.replay.decisions import decisions_frame
+from hpabatch.engine.replay import why
+from hpabatch.engine.replay.decisions import SCHEMA, decisions_frame, ticks_of
+from hpabatch.engine.replay.summary import join_summaries, summarize
 from hpabatch.engine.shards.ambiguity import Pair
 from hpabatch.engine.shards.read import ShardFacts
 from hpabatch.engine.shards.run import ahead, run_step, shard_steps
@@ -43,16 +45,13 @@ class ShardNotes:
 
 
 @dataclass(frozen=True, slots=True)
-class ShardResult(ShardNotes):
-    """The decisions of one shard, and its HPAs."""
+class ShardResult:
+    """The decisions of one shard, if they were asked for, its HPAs and their summary."""
 
+    notes: ShardNotes
     decisions: pl.DataFrame
     hpas: pl.DataFrame
-
-    @property
-    def notes(self) -> ShardNotes:
-        """The notes without the frames."""
-        return ShardNotes(self.skipped, self.facts, self.silent)
+    summary: pl.DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +65,11 @@ class ReplayNotes:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult(ReplayNotes):
-    """A replay in memory: decisions per HPA and tick, and the HPAs."""
+    """A replay in memory: decisions per HPA and tick, the HPAs, and a summary of each."""
 
     decisions: pl.DataFrame
     hpas: pl.DataFrame
+    summary: pl.DataFrame
 
 
 def _silent(message: str, share: float) -> None:
@@ -104,11 +104,13 @@ def replay_history(
     return join_results(plan, results)
 
 
-def replay_shards(plan: ReplayPlan, shards: Sequence[int]) -> Iterator[ShardResult]:
+def replay_shards(
+    plan: ReplayPlan, shards: Sequence[int], keep: bool = True
+) -> Iterator[ShardResult]:
     """Yield the results of some shards of a plan, in order; the next one is read meanwhile.
 
     A result depends on the plan's parameters and the shard's HPAs alone: neither on how the
-    others are cut into shards nor on the number of threads.
+    others are cut into shards nor on the number of threads. Decisions are kept, or summed up only.
 
     Raises:
         HistoryError: a table is broken.
@@ -116,7 +118,7 @@ def replay_shards(plan: ReplayPlan, shards: Sequence[int]) -> Iterator[ShardResu
     for step in ahead(shard_steps(plan, shards)):
         run_step(plan, step)
         if step.last:
-            yield shard_result(plan, step.shard, step.facts)
+            yield shard_result(plan, step.shard, step.facts, keep)
 
 
 def replay_shard(plan: ReplayPlan, k: int) -> ShardResult:
@@ -129,19 +131,27 @@ def _has_usage(plan: ReplayPlan) -> bool:
 
 
 def shard_result(
-    plan: ReplayPlan, shard: Shard, facts: ShardFacts, scored: bool = False
+    plan: ReplayPlan, shard: Shard, facts: ShardFacts, keep: bool = True
 ) -> ShardResult:
-    """Return the result of a shard whose ticks are all decided.
+    """Return the result of a shard whose ticks are all decided."""
+    ticks, hpas = ticks_of(shard), candidate_frame(shard.candidates).drop("labels")
+    decisions = pl.DataFrame(schema=_schema(plan))
+    if keep and hpas.height:
+        decisions = decisions_frame(shard, ticks, plan.whole)
+    return ShardResult(shard_notes(plan, shard, facts), decisions, hpas, summarize(ticks, hpas))
 
-    `scored`: the decisions have no columns but those that a score reads.
-    """
+
+def _schema(plan: ReplayPlan) -> pl.Schema:
+    return pl.Schema(SCHEMA | why.SCHEMA) if plan.whole else SCHEMA
+
+
+def shard_notes(plan: ReplayPlan, shard: Shard, facts: ShardFacts) -> ShardNotes:
+    """Return the notes on a shard whose ticks are all decided."""
     kept = {id(candidate) for candidate in shard.candidates}
-    return ShardResult(
+    return ShardNotes(
         skipped=tuple(_without_time(c) for c in shard.asked if id(c) not in kept),
         facts=facts,
         silent=tuple(_silence(shard, _has_usage(plan))),
-        decisions=decisions_frame(shard, plan.whole and not scored, scored),
-        hpas=candidate_frame(shard.candidates).drop("labels"),
     )
 
 
@@ -152,13 +162,14 @@ def _without_time(candidate: Candidate) -> Skipped:
 
 def join_results(plan: ReplayPlan, results: Sequence[ShardResult]) -> ReplayResult:
     """Return the results of all shards as one, in memory."""
-    notes = join_notes(plan, results)
+    notes = join_notes(plan, [result.notes for result in results])
     return ReplayResult(
         notes.skipped,
         notes.warnings,
         notes.evidence,
-        pl.concat([decisions_frame(None, plan.whole), *(r.decisions for r in results)]),
+        pl.concat([pl.DataFrame(schema=_schema(plan)), *(r.decisions for r in results)]),
         pl.concat([candidate_frame([]).drop("labels"), *(r.hpas for r in results)]),
+        join_summaries([r.summary for r in results]),
     )
 
 

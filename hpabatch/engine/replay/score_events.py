@@ -24,14 +24,15 @@ from numpy.typing import NDArray
 
 from hpabatch.engine.columns.replay import EVENTS
 from hpabatch.engine.replay.summary import KEY, SHARES
+from hpabatch.layout import codes
 from hpabatch.layout.records import I64
 
 Bool: TypeAlias = NDArray[np.bool_]
 
-UNDECIDED: Final = (
-    *SHARES["blocked_share"],
-    *SHARES["selector_share"],
-    *SHARES["no_scale_share"],
+UNDECIDED: Final = tuple(
+    codes.BINDINGS[code].name
+    for name in ("blocked_share", "selector_share", "no_scale_share")
+    for code in SHARES[name]
 )
 """Bindings of ticks in which the rules could not decide; they are left out of every score."""
 

@@ -1,74 +1,65 @@
 """One row per HPA: what the rules decided over the replayed time, beside what was recorded.
 
-Everything is one lazy query over the decisions; nothing walks the rows in Python. Shares are parts
-of an HPA's ticks, from 0 to 1. Hours are ticks times the time between two ticks, so a gap in an
-HPA's life adds nothing.
+Sums over the arrays of a shard, before they are a frame of millions of rows. Shares are parts of an
+HPA's ticks, from 0 to 1. Hours are ticks times the time between two ticks, so a gap in an HPA's
+life adds nothing.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import numpy as np
 import polars as pl
-import polars.selectors as cs
 
 from hpabatch.engine.columns.replay import SUMMARY
+from hpabatch.engine.replay.decisions import SCHEMA, Sizes, Ticks
+from hpabatch.engine.shards.ambiguity import Mask
+from hpabatch.history.columns import TIME
 from hpabatch.layout import codes
-from hpabatch.layout.codes import BINDINGS
+from hpabatch.layout.records import I64
 
 KEY: Final = ("cluster", "namespace", "hpa")
+SIZES: Final = ("replicas", "desired", "applied")
 MS_PER_HOUR: Final = 3_600_000
-
-
-def _names(*bindings: int) -> tuple[str, ...]:
-    return tuple(BINDINGS[code].name for code in bindings)
 
 
 # Column and the binding rules whose ticks it counts. `legacy_limit` (at most double per sync) is
 # the policy of an HPA without behavior.
-SHARES: Final[dict[str, tuple[str, ...]]] = {
-    "at_min_share": _names(codes.BOUND_BY_MIN, codes.BOUND_BY_FORCED_MIN),
-    "at_max_share": _names(codes.BOUND_BY_MAX, codes.BOUND_BY_FORCED_MAX),
-    "tolerance_share": _names(codes.BOUND_BY_TOLERANCE),
-    "window_up_share": _names(codes.BOUND_BY_WINDOW_UP),
-    "window_down_share": _names(codes.BOUND_BY_WINDOW_DOWN),
-    "policy_up_share": _names(codes.BOUND_BY_POLICY_UP, codes.BOUND_BY_LEGACY_LIMIT),
-    "policy_down_share": _names(codes.BOUND_BY_POLICY_DOWN),
-    "disabled_up_share": _names(codes.BOUND_BY_DISABLED_UP),
-    "disabled_down_share": _names(codes.BOUND_BY_DISABLED_DOWN),
-    "pod_guard_share": _names(codes.BOUND_BY_POD_GUARD),
-    "blocked_share": _names(codes.BOUND_BY_INVALID_METRIC),
-    "selector_share": _names(codes.BOUND_BY_SELECTOR),
-    "zero_share": _names(codes.BOUND_BY_ZERO),
-    "no_scale_share": _names(codes.BOUND_BY_NO_SCALE, codes.BOUND_BY_SCALE_READ),
+SHARES: Final[dict[str, tuple[int, ...]]] = {
+    "at_min_share": (codes.BOUND_BY_MIN, codes.BOUND_BY_FORCED_MIN),
+    "at_max_share": (codes.BOUND_BY_MAX, codes.BOUND_BY_FORCED_MAX),
+    "tolerance_share": (codes.BOUND_BY_TOLERANCE,),
+    "window_up_share": (codes.BOUND_BY_WINDOW_UP,),
+    "window_down_share": (codes.BOUND_BY_WINDOW_DOWN,),
+    "policy_up_share": (codes.BOUND_BY_POLICY_UP, codes.BOUND_BY_LEGACY_LIMIT),
+    "policy_down_share": (codes.BOUND_BY_POLICY_DOWN,),
+    "disabled_up_share": (codes.BOUND_BY_DISABLED_UP,),
+    "disabled_down_share": (codes.BOUND_BY_DISABLED_DOWN,),
+    "pod_guard_share": (codes.BOUND_BY_POD_GUARD,),
+    "blocked_share": (codes.BOUND_BY_INVALID_METRIC,),
+    "selector_share": (codes.BOUND_BY_SELECTOR,),
+    "zero_share": (codes.BOUND_BY_ZERO,),
+    "no_scale_share": (codes.BOUND_BY_NO_SCALE, codes.BOUND_BY_SCALE_READ),
 }
 
-# Ticks in which the metrics gave no answer: `proposal` is then the size as it stood.
-_UNASKED: Final = _names(
+# Ticks in which the rules could not decide at all; they neither agree nor disagree.
+_UNDECIDED: Final = (
     codes.BOUND_BY_INVALID_METRIC,
     codes.BOUND_BY_SELECTOR,
-    codes.BOUND_BY_ZERO,
     codes.BOUND_BY_NO_SCALE,
     codes.BOUND_BY_SCALE_READ,
+)
+
+# Ticks in which the metrics gave no answer: `proposal` is then the size as it stood.
+_UNASKED: Final = (
+    *_UNDECIDED,
+    codes.BOUND_BY_ZERO,
     codes.BOUND_BY_FORCED_MIN,
     codes.BOUND_BY_FORCED_MAX,
 )
-
-# Ticks in which the rules could not decide at all; they neither agree nor disagree.
-_UNDECIDED: Final = _names(
-    codes.BOUND_BY_INVALID_METRIC,
-    codes.BOUND_BY_SELECTOR,
-    codes.BOUND_BY_NO_SCALE,
-    codes.BOUND_BY_SCALE_READ,
-)
-
-AMBIGUOUS: Final = codes.CONDITIONS[codes.AMBIGUOUS_SELECTOR].reason
-
-# What the rules make of the target's size in a tick. `desired` itself is the status field, which
-# keeps an old number while the HPA stands still.
-DECIDED: Final = pl.when("rescaled").then("desired").otherwise("replicas")
 
 BACK_MS: Final = 120_000
 """A change that the rules take back is gone within so long, however far its samples lie apart."""
@@ -76,7 +67,7 @@ BACK_MS: Final = 120_000
 FOREIGN_SHARE: Final = 0.01
 """Share of an HPA's changes below which those that no rule made may be late samples: not told."""
 
-START: Final = pl.duration(minutes=5)
+START_MS: Final = 300_000
 """Time in which the burst of a start may drive a decision: upstream's cpu initialization period."""
 
 _SHOWN: Final = 3
@@ -99,54 +90,32 @@ class FleetTotals(NamedTuple):
     reversals: int
 
 
-def summarize(decisions: pl.DataFrame, hpas: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per replayed HPA with the columns of `COLUMNS`, sorted by `KEY`.
-
-    Args:
-        decisions: a replay's decisions, sorted by cluster, namespace, hpa and ts. Columns of text
-            may be String, Categorical or Enum.
-        hpas: a replay's HPAs.
-
-    Raises nothing. An HPA without a tick has 0 ticks and 0 hours, and nulls for its means.
-    """
-    return join_summaries([summarize_part(decisions, hpas)])
-
-
 def join_summaries(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Return the summary of a replay from those of its parts; each HPA is in one of them."""
+    """Return the summary of a replay from those of its parts; each HPA is in one of them.
+
+    The columns of `COLUMNS`, sorted by `KEY`.
+    """
+    if not parts:
+        return pl.DataFrame(schema=SUMMARY.schema)
     return _with_rivals(pl.concat(parts).lazy()).select(list(COLUMNS)).sort(KEY).collect()
 
 
-def summarize_part(decisions: pl.DataFrame, hpas: pl.DataFrame) -> pl.DataFrame:
-    """Return a summary of some of a replay's HPAs, for `join_summaries`; see `summarize`.
+def summarize(ticks: Ticks, hpas: pl.DataFrame) -> pl.DataFrame:
+    """Return a summary of some of a replay's HPAs, for `join_summaries`.
 
-    Everything but `rivals`, which only the whole replay knows.
+    Everything but `rivals`, which only the whole replay knows. `hpas` has a row for each lane of
+    the ticks. An HPA without a tick has 0 ticks and 0 hours, and nulls for its means.
     """
-    # A number per HPA: sorted rows need no hashing of three texts (20 times faster than the keys).
-    rows = decisions.with_columns(cs.integer().cast(pl.Int64), lane=pl.struct(KEY).rle_id()).lazy()
-    lanes = rows.group_by("lane").agg(pl.col(KEY).first().cast(pl.String))
-    parts = [
-        _measures(rows),
-        _shares(rows),
-        _reversals(rows),
-        _most_frequent(rows, "metric"),
-        _most_frequent(rows, "error"),
-        _foreign(rows),
-    ]
-    for part in pl.collect_all(parts):
-        lanes = lanes.join(part.lazy(), on="lane", how="left")
     hours = pl.col("step_ms") / MS_PER_HOUR
+    counts = ("ticks", "step_ms", "rescales", "reversals", "recorded_changes", "foreign_changes")
     return (
-        hpas.lazy()
-        .with_columns(pl.col(KEY).cast(pl.String))
-        .join(lanes, on=KEY, how="left")
-        .with_columns(
-            pl.col(
-                *("ticks", "step_ms", "rescales", "reversals"),
-                *("recorded_changes", "foreign_changes"),
-            ).fill_null(0),
-            pl.col(*SHARES).fill_null(0.0),
-        )
+        hpas.with_row_index("lane")
+        .with_columns(pl.col("lane").cast(pl.Int64))
+        .join(_measures(ticks), on="lane", how="left", maintain_order="left")
+        .join(_metrics(ticks), on="lane", how="left", maintain_order="left")
+        .join(_errors(ticks), on="lane", how="left", maintain_order="left")
+        .join(_foreign(ticks.sizes), on="lane", how="left", maintain_order="left")
+        .with_columns(pl.col(counts).fill_null(0), pl.col(*SHARES).fill_null(0.0))
         .with_columns(
             hours=pl.col("ticks") * hours,
             applied_replica_hours=pl.col("applied_sum").fill_null(0) * hours,
@@ -158,123 +127,149 @@ def summarize_part(decisions: pl.DataFrame, hpas: pl.DataFrame) -> pl.DataFrame:
             .otherwise(0.0)
         )
         .select(name for name in COLUMNS if name != "rivals")
-        .collect()
     )
 
 
-def _measures(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Return counts, sums and extremes of each HPA's ticks.
+class _Lanes:
+    """Sums and extremes over the ticks of each HPA that has one."""
 
-    What depends on one tick is computed row by row first: a group then only sums, which is several
-    times faster than conditions inside the groups.
-    """
-    replicas, applied, proposal = pl.col("replicas"), pl.col("applied"), pl.col("proposal")
-    asked = _bound_by(_UNASKED).not_()
-    decided = _bound_by(_UNDECIDED).not_()
-    at_max, at_min = _bound_by(SHARES["at_max_share"]), _bound_by(SHARES["at_min_share"])
-    selector, tolerance = _bound_by(SHARES["selector_share"]), _bound_by(SHARES["tolerance_share"])
-    ratio = pl.when(pl.col("ratio").is_finite()).then("ratio")
-    same_lane = pl.col("lane") == pl.col("lane").shift(1)
-    begins = same_lane.fill_null(value=False).not_() | (replicas.shift(1) == 0)
-    begun = pl.when(begins).then("ts").forward_fill()
-    ticks = rows.select(
-        "lane",
-        "ts",
-        "applied",
-        decided=DECIDED,
-        step_ms=pl.when(same_lane).then(pl.col("ts").diff().dt.total_milliseconds()),
-        agreement_share=pl.when(decided).then(applied == DECIDED),
-        undecided_share=decided.not_(),
-        first_mismatch_ts=pl.when(decided & (applied != DECIDED)).then("ts"),
-        recorded_changes=applied != replicas,
-        rescales="rescaled",
-        ambiguous_share=selector & (pl.col("scaling_active") == AMBIGUOUS),
-        invalid_share=pl.col("invalid_metrics") > 0,
-        above_target_share=tolerance & (pl.col("ratio") > 1),
-        policy_up_later_share=_bound_by(SHARES["policy_up_share"]) & (pl.col("ts") - begun > START),
-        asked_in_share=asked & (proposal < replicas),
-        asked_out_share=asked & (proposal > replicas),
-        asked_min=pl.when(asked).then(proposal),
-        asked_max=pl.when(asked).then(proposal),
-        asked_at_min=pl.when(at_min).then(proposal),
-        asked_at_max=pl.when(at_max).then(proposal),
-        asked_min_disabled=pl.when(_bound_by(SHARES["disabled_down_share"])).then(proposal),
-        asked_max_disabled=pl.when(_bound_by(SHARES["disabled_up_share"])).then(proposal),
-        bound_max=pl.when(at_max).then("max_replicas"),
-        bound_min=pl.when(at_min).then("min_replicas"),
-        ratio_max=ratio,
+    def __init__(self, lane: I64) -> None:
+        self.first = np.flatnonzero(np.diff(lane, prepend=-1))
+        self.number = lane[self.first]
+        self.ticks = np.diff(self.first, append=lane.size)
+
+    def sum(self, values: Any) -> I64:
+        """Return the sum of integers, or how many ticks are chosen."""
+        return np.asarray(np.add.reduceat(values, self.first, dtype=np.int64))
+
+    def extreme(self, of: np.ufunc, values: Any, among: Mask) -> pl.Series:
+        """Return `np.minimum` or `np.maximum` among some ticks; null where there is none."""
+        limits = np.finfo if values.dtype.kind == "f" else np.iinfo
+        none = limits(values.dtype).max if of is np.minimum else limits(values.dtype).min
+        found = of.reduceat(np.where(among, values, none), self.first)
+        found = found.astype(np.float64 if values.dtype.kind == "f" else np.int64)
+        return _where(self.sum(among) > 0, found)
+
+
+def _where(known: Any, values: Any) -> pl.Series:
+    """Return values that are null where not known."""
+    return pl.select(pl.when(pl.Series(known)).then(pl.Series(values))).to_series()
+
+
+def _bound_by(binding: Any, some: Sequence[int]) -> Mask:
+    # Comparisons of bytes: six times faster than a table of codes.
+    found: Mask = np.logical_or.reduce([binding == code for code in some])
+    return found
+
+
+def _measures(ticks: Ticks) -> pl.DataFrame:
+    """Return counts, sums and extremes of the ticks of each HPA that has one, by `lane`."""
+    s, lanes = ticks.sizes, _Lanes(ticks.sizes.lane)
+    wish = np.where(s.rescaled, s.desired, s.replicas)
+    bound = {name: _bound_by(s.binding, some) for name, some in SHARES.items()}
+    undecided, asked = _bound_by(s.binding, _UNDECIDED), ~_bound_by(s.binding, _UNASKED)
+    at_min, at_max = bound["at_min_share"] & s.known, bound["at_max_share"] & s.known
+    # (the size is known wherever the rules decide)
+    differs = ~undecided & s.known & (s.applied != wish)
+    decided, known = lanes.sum(~undecided & s.known), lanes.sum(s.known)
+    down, up = bound["disabled_down_share"] & s.known, bound["disabled_up_share"] & s.known
+    asked &= s.known
+    applied_sum, decided_sum = (lanes.sum(np.where(s.known, x, 0)) for x in (s.applied, wish))
+    step_ms, inside = np.diff(s.ts_ms, prepend=0), np.ones(s.lane.size, np.bool_)
+    inside[lanes.first] = False
+    shares = {
+        **bound,
+        "undecided_share": undecided,
+        "ambiguous_share": bound["selector_share"] & ticks.ambiguous,
+        "invalid_share": ticks.invalid_metrics > 0,
+        "above_target_share": bound["tolerance_share"] & (ticks.ratio > 1),
+        "policy_up_later_share": _later(s, lanes, bound["policy_up_share"]),
+        "asked_in_share": asked & (ticks.proposal < s.replicas),
+        "asked_out_share": asked & (ticks.proposal > s.replicas),
+    }
+    last = lanes.first + lanes.ticks - 1
+    low, high = np.minimum, np.maximum
+    return pl.DataFrame(
+        {
+            "lane": lanes.number,
+            "ticks": lanes.ticks,
+            "first_ts": pl.Series(s.ts_ms[lanes.first]).cast(TIME),
+            "last_ts": pl.Series(s.ts_ms[last]).cast(TIME),
+            "first_mismatch_ts": lanes.extreme(low, s.ts_ms, differs).cast(TIME),
+            "step_ms": lanes.extreme(low, step_ms, inside),
+            "applied_first": _where(s.known[lanes.first], s.applied[lanes.first]).cast(pl.Int64),
+            "applied_last": _where(s.known[last], s.applied[last]).cast(pl.Int64),
+            "applied_sum": applied_sum,
+            "decided_sum": decided_sum,
+            "applied_mean": _where(known > 0, applied_sum / np.maximum(known, 1)),
+            "decided_mean": _where(known > 0, decided_sum / np.maximum(known, 1)),
+            "agreement_share": _where(
+                decided > 0, (decided - lanes.sum(differs)) / np.maximum(decided, 1)
+            ),
+            "recorded_changes": lanes.sum(s.known & (s.applied != s.replicas)),
+            "rescales": lanes.sum(s.rescaled),
+            "reversals": lanes.sum(_reversed(s)),
+            **{name: lanes.sum(chosen) / lanes.ticks for name, chosen in shares.items()},
+            "asked_min": lanes.extreme(low, ticks.proposal, asked),
+            "asked_max": lanes.extreme(high, ticks.proposal, asked),
+            "asked_at_min": lanes.extreme(high, ticks.proposal, at_min),
+            "asked_at_max": lanes.extreme(high, ticks.proposal, at_max),
+            "asked_min_disabled": lanes.extreme(low, ticks.proposal, down),
+            "asked_max_disabled": lanes.extreme(high, ticks.proposal, up),
+            "bound_max": lanes.extreme(high, ticks.max_replicas, bound["at_max_share"]),
+            "bound_min": lanes.extreme(high, ticks.min_replicas, bound["at_min_share"]),
+            "ratio_max": lanes.extreme(high, ticks.ratio, np.isfinite(ticks.ratio)),
+        }
     )
-    return ticks.group_by("lane").agg(
-        pl.col("ts").min().alias("first_ts"),
-        pl.col("first_mismatch_ts").min(),
-        pl.col("ts").max().alias("last_ts"),
-        pl.len().cast(pl.Int64).alias("ticks"),
-        pl.col("applied").first().alias("applied_first"),
-        pl.col("applied").last().alias("applied_last"),
-        pl.col("applied").mean().alias("applied_mean"),
-        pl.col("applied").sum().alias("applied_sum"),
-        pl.col("decided").mean().alias("decided_mean"),
-        pl.col("decided").sum().alias("decided_sum"),
-        pl.col("recorded_changes", "rescales").sum().cast(pl.Int64),
-        pl.col("agreement_share").mean(),
-        pl.col(
-            "^(undecided|ambiguous|invalid|above_target|asked_in|asked_out|policy_up_later)_share$"
-        )
-        .fill_null(value=False)
-        .mean(),
-        pl.col("step_ms", "asked_min", "asked_min_disabled").min(),
-        pl.col(
-            "^(asked_max|asked_max_disabled|asked_at_min|asked_at_max|bound_.*|ratio_max)$"
-        ).max(),
-    )
 
 
-def _bound_by(names: Sequence[str]) -> pl.Expr:
-    # Comparisons: `is_in` would turn an Enum's codes into texts, ten times slower.
-    return pl.any_horizontal(pl.col("binding") == name for name in names)
+def _later(s: Sizes, lanes: _Lanes, chosen: Mask) -> Mask:
+    """Return those of some ticks more than START_MS after their HPA's first, or last one at 0."""
+    begins = np.union1d(lanes.first, np.flatnonzero(((s.replicas == 0) & s.known)[:-1]) + 1)
+    rows = np.flatnonzero(chosen)
+    begun = begins[np.searchsorted(begins, rows, side="right") - 1]
+    later = np.zeros(s.lane.size, np.bool_)
+    later[rows] = s.ts_ms[rows] - s.ts_ms[begun] > START_MS
+    return later
 
 
-def _shares(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the part of each HPA's ticks that each group of binding rules decided."""
-    count = pl.col("len")
+def _reversed(s: Sizes) -> Mask:
+    """Return the recorded changes of size against the direction of the one before."""
+    rows = np.flatnonzero(s.known & (s.applied != s.replicas))
+    up, lane = s.applied[rows] > s.replicas[rows], s.lane[rows]
+    turned = np.zeros(s.lane.size, np.bool_)
+    turned[rows[1:]] = (up[1:] != up[:-1]) & (lane[1:] == lane[:-1])
+    return turned
+
+
+def _most_frequent(name: str, lane: I64, words: Sequence[str], count: I64) -> pl.DataFrame:
+    """Return each HPA's most frequent word, the first of the alphabet if equal."""
+    counts = pl.DataFrame({"lane": lane, name: pl.Series(words, dtype=pl.String), "count": count})
     return (
-        _counts(rows, "binding")
-        .group_by("lane")
-        .agg(
-            (count.filter(_bound_by(names)).sum() / count.sum()).alias(share)
-            for share, names in SHARES.items()
-        )
-    )
-
-
-def _counts(rows: pl.LazyFrame, column: str) -> pl.LazyFrame:
-    """Return how many of each HPA's ticks have which value (`len`), from runs: there are few."""
-    runs = rows.select(run=pl.struct("lane", column).rle()).unnest("run").unnest("value")
-    return runs.group_by("lane", column).agg(pl.col("len").sum())
-
-
-def _reversals(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Return how often recorded sizes changed direction; ticks without a change do not matter."""
-    up = pl.col("applied") > pl.col("replicas")
-    turned = (up != up.shift(1)) & (pl.col("lane") == pl.col("lane").shift(1))
-    return (
-        rows.filter(pl.col("applied") != pl.col("replicas"))
-        .select("lane", reversals=turned)
-        .group_by("lane")
-        .agg(pl.col("reversals").sum().cast(pl.Int64))
-    )
-
-
-def _most_frequent(rows: pl.LazyFrame, column: str) -> pl.LazyFrame:
-    """Return each HPA's most frequent text in a column, the first of the alphabet if equal."""
-    return (
-        _counts(rows, column)
-        .filter(pl.col(column).is_not_null())
-        .with_columns(pl.col(column).cast(pl.String))
-        .sort(["lane", "len", column], descending=[False, True, False])
+        counts.filter(pl.col("count") > 0)
+        .group_by("lane", name)
+        .agg(pl.col("count").sum())
+        .sort(["lane", "count", name], descending=[False, True, False])
         .group_by("lane", maintain_order=True)
-        .agg(pl.col(column).first())
+        .agg(pl.col(name).first())
     )
+
+
+def _metrics(ticks: Ticks) -> pl.DataFrame:
+    """Return the metric that drove each HPA most often."""
+    rows = np.flatnonzero(ticks.metric >= 0)
+    metric = ticks.metric[rows]
+    lane = np.zeros(len(ticks.names), np.int64)
+    lane[metric] = ticks.sizes.lane[rows]
+    return _most_frequent("metric", lane, ticks.names, np.bincount(metric, minlength=lane.size))
+
+
+def _errors(ticks: Ticks) -> pl.DataFrame:
+    """Return the error that each HPA's metrics failed with most often."""
+    rows = np.flatnonzero(ticks.error >= 0)
+    pairs, count = np.unique(ticks.sizes.lane[rows] << 8 | ticks.error[rows], return_counts=True)
+    words = [codes.METRIC_ERRORS[code] for code in (pairs & 0xFF).tolist()]
+    return _most_frequent("error", pairs >> 8, words, count)
 
 
 def foreign_changes(decisions: pl.DataFrame) -> pl.DataFrame:
@@ -290,38 +285,64 @@ def foreign_changes(decisions: pl.DataFrame) -> pl.DataFrame:
     Returns:
         row (in the decisions), KEY, ts (the last tick before), replicas, applied, decided.
     """
-    rows = decisions.lazy().with_columns(lane=pl.struct(KEY).rle_id())
-    found = _foreign_rows(rows).collect()
-    return found.select(pl.col("row").cast(pl.Int64), pl.col(KEY).cast(pl.String),
-                        "ts", "replicas", "applied", "decided")  # fmt: skip
-
-
-def _foreign_rows(rows: pl.LazyFrame) -> pl.LazyFrame:
-    lane, change, wish = pl.col("lane"), pl.col("change"), pl.col("wish")
-    follows, goes_on = lane == lane.shift(1), lane == lane.shift(-1)
-    zero = _bound_by(SHARES["zero_share"])
-    known = pl.when(_bound_by(_UNDECIDED).not_())
-    size = pl.col("replicas").cast(pl.Int64)
-    moves = rows.with_row_index("row").with_columns(
-        decided=DECIDED,
-        change=(pl.col("applied").cast(pl.Int64) - size).sign(),
-        wish=known.then((DECIDED.cast(pl.Int64) - size).sign()),
+    known = pl.all_horizontal(pl.col(SIZES).is_not_null())
+    sizes = Sizes(
+        lane=decisions.select(pl.struct(KEY).rle_id()).to_series().cast(pl.Int64).to_numpy(),
+        ts_ms=decisions["ts"].to_physical().to_numpy(),
+        known=decisions.select(known).to_series().to_numpy(),
+        **{name: decisions[name].fill_null(0).to_numpy() for name in SIZES},
+        rescaled=decisions["rescaled"].to_numpy(),
+        # (an Enum's position is the code)
+        binding=decisions["binding"].cast(SCHEMA["binding"]).to_physical().to_numpy(),
     )
-    moves = moves.with_columns(
-        earlier=pl.when(follows).then(wish.shift(1)),
-        later=pl.when(goes_on).then(wish.shift(-1)),
-        stops=pl.when(size == 0).then(zero).otherwise(goes_on & zero.shift(-1)),
-    ).filter(change != 0)
-    soon = pl.col("ts").shift(-1) - pl.col("ts") <= pl.duration(milliseconds=BACK_MS)
-    back = goes_on & soon & (change.shift(-1) == -change)
-    wanted = pl.col("later") == -change
-    at_zero = ((size == 0) | (pl.col("applied") == 0)) & pl.col("stops")
-    unmade = (wish != change) & pl.col("earlier").ne_missing(change)
-    return moves.filter(unmade & ((back & wanted) | at_zero))
+    rows = _foreign_rows(sizes)
+    decided = pl.when("rescaled").then("desired").otherwise("replicas").alias("decided")
+    return decisions[rows].select(
+        pl.Series("row", rows), pl.col(KEY).cast(pl.String), "ts", "replicas", "applied", decided
+    )
 
 
-def _foreign(rows: pl.LazyFrame) -> pl.LazyFrame:
+def _foreign_rows(s: Sizes) -> I64:
+    """Return the ticks after which a change follows that no rule made."""
+    wish = np.sign(np.where(s.rescaled, s.desired, s.replicas) - s.replicas)
+    decided = s.known & ~_bound_by(s.binding, _UNDECIDED)
+    zero = _bound_by(s.binding, SHARES["zero_share"])
+    rows = np.flatnonzero(s.known & (s.applied != s.replicas))
+    change, end = np.sign(s.applied[rows] - s.replicas[rows]), s.lane.size - 1
+
+    def beside(step: int) -> tuple[I64, Mask]:
+        """Return the ticks before or after, and whether they are the same HPA's."""
+        near = np.clip(rows + step, 0, end)
+        return near, (s.lane[near] == s.lane[rows]) & (near != rows)
+
+    (before, follows), (after, goes_on) = beside(-1), beside(1)
+    earlier = follows & decided[before] & (wish[before] == change)
+    wanted = goes_on & decided[after] & (wish[after] == -change)
+    back = np.zeros(rows.size, np.bool_)
+    back[:-1] = (
+        (s.lane[rows[1:]] == s.lane[rows[:-1]])
+        & (s.ts_ms[rows[1:]] - s.ts_ms[rows[:-1]] <= BACK_MS)
+        & (change[1:] == -change[:-1])
+    )
+    stops = np.where(s.replicas[rows] == 0, zero[rows], goes_on & zero[after])
+    at_zero = ((s.replicas[rows] == 0) | (s.applied[rows] == 0)) & stops
+    unmade = decided[rows] & (wish[rows] != change) & ~earlier
+    found: I64 = rows[unmade & ((back & wanted) | at_zero)]
+    return found
+
+
+def _foreign(s: Sizes) -> pl.DataFrame:
     """Return each HPA's changes that no rule made: their number, and the first of them in words."""
+    rows = _foreign_rows(s)
+    changes = pl.DataFrame(
+        {
+            "lane": s.lane[rows],
+            "ts": pl.Series(s.ts_ms[rows]).cast(TIME),
+            "replicas": s.replicas[rows],
+            "applied": s.applied[rows],
+            "decided": np.where(s.rescaled, s.desired, s.replicas)[rows],
+        }
+    )
     kept = pl.when(pl.col("decided") == pl.col("replicas")).then(pl.lit("kept"))
     told = pl.format(
         "{} -> {} at {}: not by the rules, which {} {}",
@@ -329,8 +350,7 @@ def _foreign(rows: pl.LazyFrame) -> pl.LazyFrame:
         *(kept.otherwise(pl.lit("decided")), "decided"),
     )
     return (
-        _foreign_rows(rows)
-        .select("lane", told=told)
+        changes.select("lane", told=told)
         .group_by("lane", maintain_order=True)
         .agg(
             foreign_changes=pl.len().cast(pl.Int64),

@@ -20,7 +20,6 @@ from hpabatch.report.base import Grid, Head, Layout, Report, View, label
 from hpabatch.report.explain.steps import explanation_steps
 from hpabatch.report.explain.summary import summary_sentence
 from hpabatch.report.explain.text import Step
-from hpabatch.report.forms import schema_of
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -96,7 +95,7 @@ class ExplainReport(Report):
 
     def frame(self) -> pl.DataFrame:
         """Return one row per line of the steps."""
-        return pl.DataFrame(list(self._steps()), schema=schema_of(EXPLANATION))
+        return pl.DataFrame(list(self._steps()), schema=EXPLANATION.schema)
 
     def _steps(self) -> Iterator[dict[str, str | int | None]]:
         for s in explanation_steps(self.explanation):

@@ -16,7 +16,7 @@ from hpabatch.engine.columns.history import GET
 from hpabatch.model.objects.hpa import HPA, MetricSpec, MetricTarget, MetricValueStatus
 from hpabatch.model.printable import printable
 from hpabatch.report.base import Grid, Layout, Output, Report, View
-from hpabatch.report.forms import frame_grid, schema_of
+from hpabatch.report.forms import frame_grid
 from hpabatch.report.kubectl.manifest import list_document, live_document, yaml_manifests
 from hpabatch.report.kubectl.text import (
     NONE,
@@ -111,7 +111,7 @@ class GetReport(Report):
     def frame(self) -> pl.DataFrame:
         """Return the table's cells with the cluster of each row."""
         cells = [{"cluster": c} | asdict(row) for c, part in self.rows.items() for row in part]
-        return pl.DataFrame(cells, schema=schema_of(GET))
+        return pl.DataFrame(cells, schema=GET.schema)
 
     def layout(self) -> Layout:
         """Return how kubectl writes JSON."""

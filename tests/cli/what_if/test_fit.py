@@ -16,10 +16,9 @@ from hpabatch.cli.what_if import fit  # noqa: F401  (registers the command)
 from hpabatch.engine.columns.simulate import FIT_FACTS
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.report.fit import amount_text, rounded
-from hpabatch.report.forms import schema_of
 from tests.cli.histories import DEMO, ROOT, edit_spec, last_day, small
 
-SCHEMA = schema_of(FIT_FACTS)
+SCHEMA = FIT_FACTS.schema
 QUEUE = "external/jobs_waiting{queue=thumbnails}"
 
 

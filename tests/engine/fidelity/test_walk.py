@@ -51,10 +51,10 @@ def same(one: Any, other: Any) -> bool:
 def test_its_decisions_are_those_of_a_replay(plan: ReplayPlan, walks: list[Walk]) -> None:
     replayed = list(replay_shards(plan, range(len(plan.shards))))
     for walk, result in zip(walks, replayed, strict=True):
-        assert walk.result.decisions.height > 0
-        assert walk.result.decisions.equals(result.decisions.select(SCORED))
-        assert walk.result.hpas.equals(result.hpas)
-        assert walk.result.notes == result.notes
+        assert walk.decisions.height > 0
+        assert walk.decisions.equals(result.decisions.select(SCORED))
+        assert walk.hpas.equals(result.hpas)
+        assert walk.notes == result.notes
 
 
 def test_its_usage_is_that_of_a_pass_without_decisions(plan: ReplayPlan, walks: list[Walk]) -> None:
@@ -66,7 +66,7 @@ def test_its_usage_is_that_of_a_pass_without_decisions(plan: ReplayPlan, walks: 
 def test_its_stated_setting_decides_as_the_replay_does(walks: list[Walk]) -> None:
     for walk in walks:
         for recording, trials in zip(walk.recordings, walk.trials, strict=True):
-            frame = walk.result.decisions.filter(hpa=recording.candidate.name)
+            frame = walk.decisions.filter(hpa=recording.candidate.name)
             plain = trials[0].plain
             kept = np.isin(frame["ts"].to_physical().to_numpy(), plain.now_ms)
             assert kept.any()

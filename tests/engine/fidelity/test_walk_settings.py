@@ -79,7 +79,7 @@ def test_the_piece_has_what_is_to_be_tested(plan: ReplayPlan, walks: list[Walk])
 def test_the_stated_setting_is_that_of_a_replay(plan: ReplayPlan, walks: list[Walk]) -> None:
     replayed = list(replay_shards(plan, range(len(plan.shards))))
     for walk, result in zip(walks, replayed, strict=True):
-        assert walk.result.decisions.equals(result.decisions.select(SCORED))
+        assert walk.decisions.equals(result.decisions.select(SCORED))
 
 
 @pytest.mark.parametrize("place", range(7))
@@ -140,7 +140,7 @@ def digest(walks: list[Walk]) -> str:
     """Return a digest of all numbers of some walks."""
     found = hashlib.sha256()
     for walk in walks:
-        found.update(walk.result.decisions.write_json().encode())
+        found.update(walk.decisions.write_json().encode())
         for trials in walk.trials:
             for sizes in (s for trial in trials for s in (trial.plain, *trial.held)):
                 for values in sizes:

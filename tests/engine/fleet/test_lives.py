@@ -13,11 +13,11 @@ from hpabatch.engine.fleet.lives import EDGE_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay
 from hpabatch.engine.replay.run import replay_history
-from hpabatch.engine.replay.summary import summarize
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.compact import compact
 from hpabatch.inputs.manifests import load_manifests
+from tests.engine.made import summarize
 from tests.importers.tables import BEGIN_S, WORKLOAD_MAP, import_table, merged, write_map
 
 MINUTE = 60

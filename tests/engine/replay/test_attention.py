@@ -8,8 +8,7 @@ import polars as pl
 import pytest
 
 from hpabatch.engine.replay.attention import RULES, duration, rank_attention
-from hpabatch.engine.replay.summary import summarize
-from tests.engine.made import decisions, hpas
+from tests.engine.made import decisions, hpas, summarize
 
 QUIET = summarize(decisions([{}] * 2), hpas("cart")).with_columns(hours=24.0, ticks=5760)
 

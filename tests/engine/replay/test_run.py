@@ -14,13 +14,13 @@ import pytest
 
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.replay.run import ReplayResult, replay_history
-from hpabatch.engine.replay.summary import summarize
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.defaults import default_hpa
 from tests.cli.histories import last_day
 from tests.effort import effort
+from tests.engine.made import summarize
 from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (
     METRICS,

@@ -22,9 +22,10 @@ from hpabatch.engine.replay.sensitivity import (
     compare,
     settings_of,
 )
-from hpabatch.engine.replay.summary import summarize, total
+from hpabatch.engine.replay.summary import total
 from hpabatch.history.reader import open_history
 from tests.cli.histories import edit, small
+from tests.engine.made import summarize
 
 
 @pytest.fixture(scope="module")
