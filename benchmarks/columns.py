@@ -38,7 +38,6 @@ TABLES: Final[dict[str, dict[str, Table]]] = {
         "Most worth a look": replay.ATTENTION,
         "Controller score": replay.SCORE,
         "Rescales of the score": replay.EVENTS,
-        "Sensitivity": replay.SENSITIVITY,
     },
     "Comparisons": {"Differences": compare.DIFFERENCES},
     "Decisions one by one": {
@@ -85,7 +84,6 @@ HEADS: Final[dict[str, tuple[Head, ...]]] = {
     "recommend": recommend.HEADS,
     "replay": replaying.HEADS,
     "replay `--score`": replaying.SCORE_HEADS,
-    "replay `--sensitivity`": replaying.SENSITIVITY_HEADS,
     "simulate": simulating.HEADS,
     "sweep": sweeping.HEADS,
 }

@@ -18,7 +18,7 @@ from hpabatch.api.comparisons import Compared, compare
 from hpabatch.api.fits import FidelityScores, Fits, fidelity, fit
 from hpabatch.api.keywords import takes
 from hpabatch.api.plans import Plan, plan
-from hpabatch.api.replays import Replay, observations, replay, replay_to, sensitivity
+from hpabatch.api.replays import Replay, observations, replay, replay_to
 from hpabatch.api.simulations import Simulation, simulate
 from hpabatch.api.statuses import Descriptions, Explained, HpaStatuses, describe, explain, get
 from hpabatch.api.sweeps import Advice, Sweep, recommend, sweep
@@ -123,11 +123,6 @@ class Recording:
             RefusedError: no HPA could be replayed.
         """
         return replay_to(self.history, request, out)
-
-    @takes(ReplayRequest, "names")
-    def sensitivity(self, request: ReplayRequest) -> pl.DataFrame:
-        """Return how the agreement changes with delay, max age and phase, a row per setting."""
-        return sensitivity(self.history, request)
 
     @takes(ReplayRequest, "names")
     def observations(self, request: ReplayRequest) -> pl.DataFrame:

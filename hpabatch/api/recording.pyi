@@ -111,7 +111,6 @@ class Recording:
         out: Path | str,
         *names: str | Sequence[str],
         score: bool = False,
-        sensitivity: bool = False,
         restart: bool = False,
         namespace: str | Sequence[str] = (),
         where: str | None = None,
@@ -146,29 +145,6 @@ class Recording:
             HistoryError, UsageError: as `replay`, and where `out` cannot be written.
             RefusedError: no HPA could be replayed.
         """
-    def sensitivity(
-        self,
-        *names: str | Sequence[str],
-        why: bool = False,
-        namespace: str | Sequence[str] = (),
-        where: str | None = None,
-        hpas: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
-        requests: str | Sequence[str] = (),
-        feature_gates: str = '',
-        k8s: str | None = None,
-        events: Literal['recorded', 'decided'] = 'recorded',
-        instants: Literal['grid', 'recorded', 'passes'] = 'grid',
-        sync_period: str | timedelta | None = None,
-        phase: str | timedelta | None = None,
-        tolerance: float | None = None,
-        cpu_initialization_period: str | timedelta | None = None,
-        initial_readiness_delay: str | timedelta | None = None,
-        downscale_stabilization: str | timedelta | None = None,
-        delay: str | timedelta | None = None,
-        max_age: str | timedelta | None = None,
-        lens: str | PathLike[str] = 'none',
-    ) -> pl.DataFrame:
-        """Return how the agreement changes with delay, max age and phase, a row per setting."""
     def observations(
         self,
         *names: str | Sequence[str],

@@ -16,12 +16,7 @@ from hpabatch.engine.replay.attention import rank_attention
 from hpabatch.engine.replay.request import ReplayRequest, ReplayToRequest
 from hpabatch.engine.replay.run import ReplayResult, join_results, replay_shards
 from hpabatch.engine.replay.score import Score, score
-from hpabatch.engine.replay.sensitivity import compare, settings_of
-from hpabatch.engine.replay.summary import (
-    FleetTotals,
-    join_summaries,
-    total,
-)
+from hpabatch.engine.replay.summary import FleetTotals, total
 from hpabatch.engine.shards.observe import observe
 from hpabatch.errors import UsageError
 from hpabatch.history.atomic import atomic_path
@@ -141,17 +136,10 @@ def replay_to(history: History, request: ReplayToRequest, out: Path | str) -> Re
             destination=Destination(Path(out), is_folder),
             manifests=manifests,
             score=request.score,
-            sensitivity=request.sensitivity,
             restart=request.restart,
             request=request,
         )
     )
-
-
-def sensitivity(history: History, request: ReplayRequest) -> pl.DataFrame:
-    """Return how the agreement changes with delay, max age and phase, a row per setting."""
-    settings = settings_of(planned(history, request)[0])
-    return compare(settings, [_summary(setting.plan) for setting in settings])
 
 
 def observations(history: History, request: ReplayRequest) -> pl.DataFrame:
@@ -167,8 +155,3 @@ def observations(history: History, request: ReplayRequest) -> pl.DataFrame:
     if not plan.chosen:
         raise UsageError(f"{request.names[0]}: {plan.skipped[0].reason}")
     return observe(plan, plan.chosen[0])
-
-
-def _summary(plan: ReplayPlan) -> pl.DataFrame:
-    results = replay_shards(plan, range(len(plan.shards)), keep=False)
-    return join_summaries([result.summary for result in results])

@@ -1,4 +1,4 @@
-"""Replay shard by shard and setting by setting: to disk and resumable, or summaries only."""
+"""Replay shard by shard: to disk and resumable, or summaries only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +24,6 @@ from hpabatch.engine.fleet.versions import history_profile
 from hpabatch.engine.replay.request import ReplayRequest, ReplayToRequest
 from hpabatch.engine.replay.run import GatheredNotes, ReplayNotes
 from hpabatch.engine.replay.score import Score
-from hpabatch.engine.replay.sensitivity import AS_ASKED, Setting, compare, settings_of
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
@@ -65,7 +63,6 @@ class ReplayJob:
     destination: Destination | None
     manifests: Sequence[HPA] | None = None
     score: bool = False
-    sensitivity: bool = False
     restart: bool = False
     request: ReplayToRequest | None = None
 
@@ -74,11 +71,10 @@ class ReplayJob:
 class ReplayDone(ReplayNotes):
     """A finished replay: all but the decisions, which are at their destination, if there is one.
 
-    `sensitivity` and `score` are None where they were not asked for.
+    `score` is None where it was not asked for.
     """
 
     summary: pl.DataFrame
-    sensitivity: pl.DataFrame | None
     score: Score | None
 
 
@@ -100,29 +96,24 @@ def replay_to_disk(job: ReplayJob, report: Report = lambda status: None) -> Repl
         UsageError: the destination cannot be written, or another job left its parts there.
     """
     planned = _planned(job)
-    tasks, work = planned.tasks, planned.work
+    tasks = planned.tasks
     execute: Executor = in_this_process
     if job.request is not None:
         values = _values(job, job.request)
         order = Order(PLAN_JOB, values, planned.identity, "replay_observations")
         execute = executor_of(Spread.part_of(job.request), order)
     with _job_folder(job, planned.identity, tasks) as folder:
-        records = run_job(tasks, work, folder, report, execute)
-        return _finish(job, work.settings, tasks, records, folder)
+        records = run_job(tasks, planned.work, folder, report, execute)
+        return _finish(job, tasks, records, folder)
 
 
 def _planned(job: ReplayJob) -> PlannedJob[ReplayWork]:
     """Return the tasks of a replay, what does them, and on what they depend."""
-    settings = settings_of(job.plan) if job.sensitivity else [Setting(AS_ASKED, 0, job.plan)]
-    extra = {
-        "score": str(job.score),
-        "sensitivity": str(job.sensitivity),
-        "why": str(job.plan.whole),
-    }
+    extra = {"score": str(job.score), "why": str(job.plan.whole)}
     return PlannedJob(
-        _tasks(settings),
-        ReplayWork(settings, job.score, keep=job.destination is not None),
-        _identity([setting.plan for setting in settings], job.manifests, extra),
+        _tasks(job.plan),
+        ReplayWork(job.plan, job.score, keep=job.destination is not None),
+        _identity(job.plan, job.manifests, extra),
         job.plan.history,
     )
 
@@ -135,7 +126,6 @@ def _values(job: ReplayJob, request: ReplayToRequest) -> Values:
         "lenses": lenses_of(job.plan),
         **options_of(request),
         "score": job.score,
-        "sensitivity": job.sensitivity,
     }
 
 
@@ -150,7 +140,6 @@ def plan_job(values: Values) -> PlannedJob[ReplayWork]:
         destination=Destination(Path(DECISIONS)) if values["keep"] else None,
         manifests=manifests,
         score=request.score,
-        sensitivity=request.sensitivity,
     )
     return _planned(job)
 
@@ -200,47 +189,38 @@ def _job_folder(job: ReplayJob, identity: Identity, tasks: Sequence[Task]) -> It
         return
     place = job.destination.job_path
     with open_job(place, identity, restart=job.restart) as folder:
-        _check_room(place, sum(t.weight for t in tasks if t.argument[0] == 0), folder)
+        _check_room(place, sum(task.weight for task in tasks), folder)
         with finishing(folder, len(tasks)):
             yield folder
 
 
 def _identity(
-    plans: Sequence[ReplayPlan], manifests: Sequence[HPA] | None, extra: Mapping[str, str]
+    plan: ReplayPlan, manifests: Sequence[HPA] | None, extra: Mapping[str, str]
 ) -> Identity:
     """Return the identity of a replay.
 
     Args:
-        plans: of all settings, the first as asked for. Their evidence holds the digests of the
-            history's tables and all parameters.
+        plan: its evidence holds the digests of the history's tables and all parameters.
         manifests: the HPAs that stand in for the recorded ones; None: none do.
         extra: other values that the tasks' files depend on.
     """
-    first = plans[0]
     parts = [
         made_by(),
-        first.evidence,
-        [(c.cluster, c.namespace, c.name) for c in first.chosen],
+        plan.evidence,
+        [(c.cluster, c.namespace, c.name) for c in plan.chosen],
         None if manifests is None else [repr(hpa) for hpa in manifests],
-        [[plan.shards, repr(plan.settled), repr(plan.clocks.grid)] for plan in plans],
+        [plan.shards, repr(plan.settled), repr(plan.clocks.grid)],
         dict(extra),
     ]
     fingerprint = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-    facts = {**first.evidence, "HPAs": str(len(first.chosen)), **extra}
+    facts = {**plan.evidence, "HPAs": str(len(plan.chosen)), **extra}
     return Identity(fingerprint, facts)
 
 
-def _tasks(settings: Sequence[Setting]) -> Tasks:
-    """Return the tasks, setting by setting: those with decisions first."""
-    plans = [setting.plan for setting in settings]
-    weights = array("q", (_decisions(plan, *shard) for plan in plans for shard in plan.shards))
-    shards = max(len(plans[0].shards), 1)  # (settings change no shard)
-
-    def task(number: int) -> Task:
-        s, k = divmod(number, shards)
-        return Task(f"{s:02}-{k:05}", weights[number], (s, k))
-
-    return Tasks(task, range(len(weights)))
+def _tasks(plan: ReplayPlan) -> Tasks:
+    """Return the tasks, shard by shard."""
+    weights = array("q", (_decisions(plan, *shard) for shard in plan.shards))
+    return Tasks(lambda k: Task(f"{k:05}", weights[k], k), range(len(weights)))
 
 
 def _decisions(plan: ReplayPlan, first: int, last: int) -> int:
@@ -277,44 +257,35 @@ def _check_room(place: Path, decisions: int, folder: JobFolder) -> None:
 
 def _finish(
     job: ReplayJob,
-    settings: Sequence[Setting],
     tasks: Sequence[Task],
     records: Sequence[dict[str, Any]],
     folder: JobFolder,
 ) -> ReplayDone:
     """Put the parts together, one at a time, and publish the decisions."""
-    count = len(tasks) // len(settings)
-    notes, has_hpas = _join_records(job.plan, records, count)
+    notes, has_hpas = _join_records(job.plan, records)
     if not has_hpas:
         raise NothingReplayedError(notes.skipped, notes.warnings)
-    own = tasks[:count]
-    summary = read_summary(folder, own)
-    others = (read_summary(folder, tasks[k : k + count]) for k in range(count, len(tasks), count))
     done = ReplayDone(
         notes.skipped,
         notes.warnings,
         notes.evidence,
-        summary=summary,
-        sensitivity=compare(settings, chain([summary], others)) if job.sensitivity else None,
-        score=read_scores(folder, own) if job.score else None,
+        summary=read_summary(folder, tasks),
+        score=read_scores(folder, tasks) if job.score else None,
     )
     if job.destination is not None:
-        parts = (folder.place(task.key) / DECISIONS for task in own)
+        parts = (folder.place(task.key) / DECISIONS for task in tasks)
         publish(job.destination, folder, parts, done.evidence)
     return done
 
 
-def _join_records(
-    plan: ReplayPlan, records: Iterable[dict[str, Any]], count: int
-) -> tuple[ReplayNotes, bool]:
-    """Return the notes of the first `count` records, and whether there is an HPA in them."""
+def _join_records(plan: ReplayPlan, records: Iterable[dict[str, Any]]) -> tuple[ReplayNotes, bool]:
+    """Return the notes of all records, and whether there is an HPA in them."""
     warnings: dict[str, None] = {}
     notes, has_hpas = GatheredNotes(), False
-    for k, record in enumerate(records):
+    for record in records:
         warnings |= dict.fromkeys(record["warnings"])
-        if k < count:
-            notes.add(notes_from_json(record))
-            has_hpas |= bool(record["hpas"])
+        notes.add(notes_from_json(record))
+        has_hpas |= bool(record["hpas"])
     plan.history.warnings[:] = list(dict.fromkeys([*warnings, *plan.history.warnings]))
     return notes.joined(plan), has_hpas
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
 from hpabatch.engine.fleet.candidates import Skipped
+from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.replay.run import ShardNotes, ShardResult, replay_shards
 from hpabatch.engine.replay.score import Score, score
-from hpabatch.engine.replay.sensitivity import Setting
 from hpabatch.engine.replay.summary import join_summaries
 from hpabatch.engine.shards.read import ShardFacts
 from hpabatch.jobs.folder import JobFolder, concat_frames, read_frame, write_frame
@@ -28,44 +27,36 @@ _EVENTS: Final = "events.arrow"
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A shard's result, for which setting it is, and the history's warnings up to here."""
+    """A shard's result, and the history's warnings up to here."""
 
-    setting: int
     result: ShardResult
     warnings: tuple[str, ...]
 
 
 @dataclass(slots=True)
 class ReplayWork:
-    """Replays shard `k` under setting `s`: a task's argument is (s, k).
+    """Replays shard `k`, a task's argument; `score`: judge its decisions, `keep`: write them."""
 
-    Decisions are kept (`keep`) of the first setting only, of the others their summary. `score`:
-    judge the decisions of the first too.
-    """
-
-    settings: Sequence[Setting]
+    plan: ReplayPlan
     score: bool
     keep: bool = True
 
     def compute(self, tasks: Sequence[Task]) -> Iterator[Computed]:
-        """Replay the shards; while one is decided the next one of its setting is read."""
-        keep = self.keep or self.score
-        for setting, group in groupby(tasks, key=lambda task: int(task.argument[0])):
-            plan, shards = self.settings[setting].plan, [task.argument[1] for task in group]
-            for result in replay_shards(plan, shards, keep and not setting):
-                yield Computed(setting, result, tuple(plan.history.warnings))
+        """Replay the shards; while one is decided the next one is read."""
+        shards = [task.argument for task in tasks]
+        for result in replay_shards(self.plan, shards, self.keep or self.score):
+            yield Computed(result, tuple(self.plan.history.warnings))
 
     def save(self, result: Computed, place: Path) -> dict[str, Any]:
         """Write decisions, summary and score; return the facts."""
         found = result.result
         write_frame(found.summary, place / _SUMMARY)
-        if result.setting == 0:
-            if self.keep:
-                write_parquet(found.decisions, self.settings[0].plan.evidence, place / DECISIONS)
-            if self.score:
-                scores = score(found.decisions, found.hpas)
-                write_frame(scores.hpas, place / _SCORES)
-                write_frame(scores.events, place / _EVENTS)
+        if self.keep:
+            write_parquet(found.decisions, self.plan.evidence, place / DECISIONS)
+        if self.score:
+            scores = score(found.decisions, found.hpas)
+            write_frame(scores.hpas, place / _SCORES)
+            write_frame(scores.events, place / _EVENTS)
         return {
             "decisions": int(found.summary["ticks"].sum()),
             "hpas": found.hpas.height,

@@ -1,4 +1,4 @@
-"""The result of `hpabatch replay`: one row per HPA, those most worth a look, score, sensitivity."""
+"""The result of `hpabatch replay`: one row per HPA, those most worth a look, score."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from hpabatch.engine.columns.replay import SCORE, SENSITIVITY, SUMMARY
+from hpabatch.engine.columns.replay import SCORE, SUMMARY
 from hpabatch.engine.replay.score import Score, ScoreTotals, class_table, total
 from hpabatch.engine.replay.score_events import CLASSES
 from hpabatch.engine.replay.summary import FOREIGN_SHARE, KEY, FleetTotals
@@ -28,7 +28,7 @@ from hpabatch.report.base import (
     skipped_rows,
 )
 from hpabatch.report.lens import lens_told, ratio_lines
-from hpabatch.report.numbers import number, points, share, signed, skill
+from hpabatch.report.numbers import number, share, signed, skill
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -76,14 +76,6 @@ SCORE_HEADS: Final = (
     Head("SKILL", "around recorded rescales, against a constant size: 1 is perfect, 0 no better"),
     Head("SKILL TICK", "the same against the size a tick before"),
 )
-SENSITIVITY_HEADS: Final = (
-    Head.of(SENSITIVITY["setting"], "SETTING")._replace(left=True, folds=True),
-    Head.of(SENSITIVITY["agreement_share"], "MATCH"),
-    Head("CHANGE", "difference of MATCH, in percentage points"),
-    Head.of(SENSITIVITY["rescales"], "RESCALES"),
-    Head.of(SENSITIVITY["hpas_changed"], "HPAS"),
-    Head.of(SENSITIVITY["most_changed"], "MOST CHANGED")._replace(left=True, folds=True),
-)
 _REPRODUCED: Final = 0.99  # from this agreement on, what is left are single ticks
 _ATTENTION: Final = (Head(""), Head("", "", left=True, folds=True), Head("", "", True, True))
 
@@ -92,7 +84,7 @@ _ATTENTION: Final = (Head(""), Head("", "", left=True, folds=True), Head("", "",
 class ReplayReport(Report):
     """A replay; `out` is the path of the decisions.
 
-    Score and sensitivity are shown where they are there. `unranked`: attention was not asked for.
+    The score is shown where it is there. `unranked`: attention was not asked for.
     `history`: what the next commands name.
     """
 
@@ -104,7 +96,6 @@ class ReplayReport(Report):
     warnings: Sequence[str]
     out: str | None
     score: Score | None = None
-    sensitivity: pl.DataFrame | None = None
     unranked: bool = False
     history: str = "HISTORY"
 
@@ -121,7 +112,7 @@ class ReplayReport(Report):
         return line
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
-        """Generate sums, HPAs, those most worth a look, score and sensitivity."""
+        """Generate sums, HPAs, those most worth a look, and the score."""
         many = many_clusters(self.summary)
         yield from ratio_lines(self.evidence)
         yield from total_lines(self.totals)
@@ -142,10 +133,6 @@ class ReplayReport(Report):
             yield ""
         if self.score is not None:
             yield from _score_parts(self.score)
-            yield ""
-        if self.sensitivity is not None:
-            yield "Sensitivity to what was assumed, each row with one assumption changed:"
-            yield _sensitivity_grid(self.sensitivity)
             yield ""
         if self.skipped:
             yield f"skipped: {counted(len(self.skipped), 'HPA')} (why: on stderr)"
@@ -223,8 +210,6 @@ class ReplayReport(Report):
                 "classes": Rows(classes.with_columns(pl.col("class", "binding").cast(pl.String))),
                 "hpas": Rows(self.score.hpas),
             }
-        if self.sensitivity is not None:
-            found["sensitivity"] = Rows(self.sensitivity)
         return found
 
 
@@ -336,7 +321,7 @@ def _foreign_grid(summary: pl.DataFrame, many: bool) -> Grid:
     return Grid(_ATTENTION, rows, words, with_heads=False)
 
 
-# ---- score and sensitivity -----------------------------------------------------------------------
+# ---- score ---------------------------------------------------------------------------------------
 
 
 def _score_parts(score: Score) -> Iterator[str | Grid]:
@@ -404,18 +389,3 @@ def _score_grid(hpas: pl.DataFrame, scored: int) -> Grid:
     more = scored - SHOWN_HPAS
     words = f"… and {more} with fewer rescales: --output json has all" if more > 0 else ""
     return Grid(SCORE_HEADS, rows, words, frame=hpas, columns=SCORE.columns)
-
-
-def _sensitivity_grid(sensitivity: pl.DataFrame) -> Grid:
-    rows = [
-        (
-            row["setting"],
-            share(row["agreement_share"], 1),
-            points(row["agreement_change"]),
-            f"{row['rescales']:,}",
-            str(row["hpas_changed"]),
-            f"{row['most_changed']} {points(row['most_change'])}" if row["most_changed"] else "",
-        )
-        for row in sensitivity.iter_rows(named=True)
-    ]
-    return Grid(SENSITIVITY_HEADS, rows, frame=sensitivity, columns=SENSITIVITY.columns)

@@ -14,7 +14,6 @@ from polars.testing import assert_frame_equal
 
 import hpabatch
 from hpabatch.engine.replay import summary
-from hpabatch.engine.replay.sensitivity import COLUMNS as SENSITIVITY
 from hpabatch.engine.shards.observe import SCHEMA as OBSERVED
 from hpabatch.errors import HistoryError, RefusedError, UsageError
 from hpabatch.history.reader import open_history
@@ -239,16 +238,6 @@ def test_a_table_that_a_replay_needs(tmp_path: Path) -> None:
     (bare / "pods.parquet").unlink()
     with pytest.raises(HistoryError, match="the table pods"):
         hpabatch.open(bare).replay()
-
-
-def test_sensitivity(history: hpabatch.Recording) -> None:
-    found = history.sensitivity()
-    assert found.columns == list(SENSITIVITY)
-    assert found["setting"][0] == "as asked"
-    assert found["agreement_share"][0] == history.replay().totals.agreement_share
-
-
-# ---- observations -------------------------------------------------------------------------------
 
 
 def test_observations(history: hpabatch.Recording) -> None:

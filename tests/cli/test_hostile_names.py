@@ -175,7 +175,7 @@ def shape(text: str) -> int:
 COMMANDS: Commands = {
     "replay": (("replay", "history", "--out", "OUT/r.parquet"), (*FORMS, "parquet")),
     "replay --score": (
-        ("replay", "history", "--out", "OUT/s.parquet", "--score", "--sensitivity"),
+        ("replay", "history", "--out", "OUT/s.parquet", "--score"),
         ("table",),
     ),
     "replay --hpas": (

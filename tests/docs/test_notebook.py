@@ -42,4 +42,3 @@ def test_every_cell_runs_and_shows_something(notebook: Any, tmp_path: Path) -> N
     assert "minReplicas = maxReplicas = 4: it can never act" in shown[2]
     assert "forced" not in shown[3]
     assert "max_replicas" in shown[3]
-    assert "as asked" in shown[5]

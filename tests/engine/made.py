@@ -125,7 +125,9 @@ def _ticks(decisions: pl.DataFrame, hpas: pl.DataFrame) -> Ticks:
     )
     return Ticks(
         sizes,
-        *(rows[n].fill_null(0).to_numpy() for n in ("proposal", "min_replicas", "max_replicas")),
+        proposal=rows["proposal"].fill_null(0).to_numpy(),
+        min_replicas=rows["min_replicas"].to_numpy(),
+        max_replicas=rows["max_replicas"].to_numpy(),
         metric=metric.to_numpy(),
         names=known["metric"].to_list(),
         ratio=rows["ratio"].fill_null(np.nan).to_numpy(),

@@ -80,7 +80,7 @@ def swept(location: str | Path, out: Path, spread: Spread) -> dict[str, bytes]:
 
 def replayed(location: str | Path, out: Path, **more: Any) -> tuple[bytes, Any]:
     """Replay; return the bytes of the decisions, and the summary."""
-    request = ReplayToRequest(score=True, sensitivity=True, **more)
+    request = ReplayToRequest(score=True, **more)
     history = open_history(location, None if request.hpas else "replay")
     manifests = replay.given_hpas(history, request) if request.hpas else None
     job = ReplayJob(
@@ -88,7 +88,6 @@ def replayed(location: str | Path, out: Path, **more: Any) -> tuple[bytes, Any]:
         destination=Destination(out),
         manifests=manifests,
         score=True,
-        sensitivity=True,
         request=request,
     )
     done = replay_to_disk(job)

@@ -164,7 +164,7 @@ def test_progress(tmp_path: Path, history: Path) -> None:
 def test_without_a_destination_only_summaries_are_kept(
     tmp_path: Path, history: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept, _ = run(history, tmp_path / "d.parquet", score=True, sensitivity=True)
+    kept, _ = run(history, tmp_path / "d.parquet", score=True)
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
@@ -174,15 +174,12 @@ def test_without_a_destination_only_summaries_are_kept(
         seen.append(sorted({file.name for file in temporary.rglob("*.parquet")}))
         assert any(temporary.iterdir())
 
-    job = ReplayJob(plan(history), None, score=True, sensitivity=True)
+    job = ReplayJob(plan(history), None, score=True)
     done = replay_to_disk(job, look)
     assert_frame_equal(done.summary, kept.summary)
     assert done.score is not None
     assert kept.score is not None
     assert_frame_equal(done.score.hpas, kept.score.hpas)
-    assert done.sensitivity is not None
-    assert kept.sensitivity is not None
-    assert_frame_equal(done.sensitivity, kept.sensitivity)
     assert seen
     assert not any(seen)  # no decisions, at any time
     assert not any(temporary.iterdir())

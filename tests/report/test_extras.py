@@ -1,19 +1,14 @@
-"""The score and the sensitivity, as a report tells them."""
+"""The score, as a report tells it."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-import polars as pl
-import pytest
-
 from hpabatch.engine.replay.attention import rank_attention
 from hpabatch.engine.replay.score import COLUMNS as SCORE_COLUMNS
 from hpabatch.engine.replay.score import score
-from hpabatch.engine.replay.sensitivity import SCHEMA
 from hpabatch.engine.replay.summary import total
-from hpabatch.report.base import View
 from hpabatch.report.forms import json_text, table_text
 from hpabatch.report.replay import ReplayReport
 from tests.engine.made import decisions, hpas, summarize
@@ -84,48 +79,3 @@ def test_the_score_as_json() -> None:
     assert found["totals"]["matched_events"] == 1
     assert found["classes"][0]["class"] == "exact"
     assert list(found["hpas"][0]) == list(SCORE_COLUMNS)
-
-
-SENSITIVITY = pl.DataFrame(
-    [
-        {
-            "setting": "as asked",
-            "agreement_share": 0.9,
-            "agreement_change": 0.0,
-            "rescales": 10,
-            "hpas_changed": 0,
-        },
-        {
-            "setting": "delay 15 s",
-            "agreement_share": 0.85,
-            "agreement_change": -0.05,
-            "rescales": 1200,
-            "hpas_changed": 1,
-            "most_changed": "demo/shop/ca\x1brt",
-            "most_change": -0.25,
-        },
-        {"setting": "max age 5 s", "rescales": 0, "hpas_changed": 0},
-    ],
-    schema=SCHEMA,
-)
-
-
-@pytest.mark.parametrize("width", [None, 60])
-def test_the_sensitivity_is_told(width: int | None) -> None:
-    text = table_text(report(met(), "cart", sensitivity=SENSITIVITY), View(width))
-    lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert "as asked 90.0% +0.0 10 0" in lines
-    assert "max age 5 s 0 0" in lines
-    assert "\x1b" not in text
-    if width is None:
-        told = "delay 15 s 85.0% -5.0 1,200 1 demo/shop/ca\\x1brt -25.0"
-        assert told in lines
-    else:
-        assert max(map(len, text.splitlines())) <= width
-
-
-def test_the_sensitivity_as_json() -> None:
-    found = json.loads(json_text(report(met(), "cart", sensitivity=SENSITIVITY)))
-    assert [row["setting"] for row in found["sensitivity"]] == SENSITIVITY["setting"].to_list()
-    assert found["sensitivity"][2]["agreement_share"] is None
-    assert "sensitivity" not in json.loads(json_text(report(met(), "cart")))

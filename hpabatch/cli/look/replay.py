@@ -29,8 +29,7 @@ per HPA, and the HPAs most worth a look; --out keeps every decision, a row per H
 
 \b
 What had to be assumed stands in the result: --sync-period, --phase, --delay and --max-age are
-durations such as 500ms, 15s or 1m, and each is written down with where it came from. --sensitivity
-replays again with other delays, max ages and phases: does the agreement hang on them?
+durations such as 500ms, 15s or 1m, and each is written down with where it came from.
 --instants passes decides all HPAs of a cluster at the passes of the live loop that recorded it,
 with memory lost where the loop began: then the decisions are the loop's own.
 --where is a condition (see docs/expressions.md) on the columns cluster, namespace, hpa,
@@ -139,7 +138,6 @@ class _Run:
             destination=destination,
             manifests=manifests,
             score=request.score,
-            sensitivity=request.sensitivity,
             restart=request.restart,
             request=request,
         )
@@ -182,6 +180,5 @@ def _report(done: ReplayDone, history: str, out: str | None, top: int) -> Replay
         warnings=done.warnings,
         out=out,
         score=done.score,
-        sensitivity=done.sensitivity,
         history=history,
     )

@@ -1,4 +1,4 @@
-"""Columns of replays: decisions, summary, score, sensitivity."""
+"""Columns of replays: decisions, summary, score."""
 
 from __future__ import annotations
 
@@ -225,26 +225,5 @@ EVENTS: Final = table(
     decided_size integer: size that the rules decided at the tick that counts (see binding)
     binding string: the rule that made the decided size: of a missed rescale at its own tick,
         else at the decision's tick nearest to the recorded rescale
-    """,
-)
-
-SENSITIVITY: Final = table(
-    "a replay with one assumption changed",
-    "`replay --sensitivity`; `sensitivity` in JSON",
-    """
-    setting string: what differs from the replay that was asked for
-    delay_ms integer: from a sample's time until it is visible
-    max_age_ms integer: how long a sample counts without a newer one; null: until it is
-        withdrawn
-    phase_shift_ms integer: how much later every sync is
-    agreement_share number: ticks with a decision whose size is the recorded one; null: none has
-        one
-    agreement_change number: how much more than as asked
-    undecided_share number: ticks without a decision
-    decided_replica_hours number: decided size times time
-    rescales integer: ticks in which the rules would have written another size
-    hpas_changed integer: HPAs whose agreement changed by more than 0.01
-    most_changed string: the one whose agreement changed most; null: none changed
-    most_change number: by how much
     """,
 )

@@ -1,1 +1,1 @@
-"""Replay: decisions, their reasons, summary, score and sensitivity."""
+"""Replay: decisions, their reasons, summary and score."""

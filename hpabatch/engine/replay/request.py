@@ -35,9 +35,4 @@ class ReplayToRequest(Spread, ReplayRequest):
     """A replay whose decisions go to a file; an interrupted one goes on."""
 
     score: bool = option("flag", "Judge the decided rescales by the recorded ones.", False)
-    sensitivity: bool = option(
-        "flag",
-        "Replay under other delays, max ages and phases too, to see what depends on them.",
-        False,
-    )
     restart: bool = option("flag", "Discard what an interrupted run has left.", False)
