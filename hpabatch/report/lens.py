@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from hpabatch.engine.fidelity.lens import LensEstimate
-from hpabatch.engine.fidelity.lens_search import Interval
 from hpabatch.inputs.lenses import Lens
 from hpabatch.model.printable import counted, printable
 from hpabatch.model.times import show_duration
+
+if TYPE_CHECKING:  # what searches for lenses is large, and most commands have none
+    from hpabatch.engine.fidelity.lens import LensEstimate
+    from hpabatch.engine.fidelity.lens_search import Interval
 
 _TIMES: Final = ("lag_ms", "smoothing_ms")
 
