@@ -18,7 +18,7 @@ from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
 from hpabatch.jobs.folder import DIGEST
-from hpabatch.jobs.orders import Values, known_lenses
+from hpabatch.jobs.orders import known_lenses
 
 
 def trajectories(
@@ -36,7 +36,8 @@ def trajectories(
             that was given is not there.
         HistoryError: the history or a file cannot be read, or is not what it was.
     """
-    location, request = _asked(result.parameters["request"])
+    told = result.parameters["request"]
+    location, request = str(told["history"]), SweepRequest.from_json(told)
     _check_places([location] if history is None else [], request)
     history = open_history(location, "replay") if history is None else history
     sweep = plan_request(history, request, _seen_as(result))
@@ -61,20 +62,6 @@ def _seen_as(result: SweepResult) -> See:
     if "lens" not in result.evidence:
         return as_recorded
     return known_lenses([result.parameters[name] for name in ("lenses", "lens_ratios")])
-
-
-def _asked(values: Values) -> tuple[str, SweepRequest]:
-    """Return the history's location and the request that a sweep was made with.
-
-    Sweeps of hpabatch 0.1 name some options otherwise, and choose HPAs by a condition alone.
-    """
-    renamed = {"grids": "grid", "groups": "group", "plants": "plant"}
-    found = {renamed.get(name, name): value for name, value in values.items()}
-    if "keep_gaps" in found:
-        found["gaps"] = "keep" if found["keep_gaps"] else "fill"
-        found["noise"] = "resample" if found["noise"] else "off"
-    request = SweepRequest.from_json({"names": [], "namespace": [], **found})
-    return str(found["history"]), request
 
 
 def _check_places(places: Sequence[str], request: SweepRequest) -> None:

@@ -143,14 +143,3 @@ def test_a_sweep_of_relative_places_says_where_it_can_be_run_again(
     swept = open_history(result.parameters["request"]["history"])
     with pytest.raises(HistoryError, match=r"expected plant\.yaml as the sweep names"):
         trajectories(other, CHECKOUT, [0], swept)
-
-
-def test_a_sweep_of_an_earlier_version_is_run_again_too(result: SweepResult) -> None:
-    told = dict(result.parameters["request"])
-    for name in ("names", "namespace", "gaps", "noise"):
-        del told[name]
-    told |= {"keep_gaps": True, "noise": False}
-    for now, then in (("grid", "grids"), ("group", "groups"), ("plant", "plants")):
-        told[then] = told.pop(now)
-    older = replace(result, parameters={**result.parameters, "request": told})
-    assert_frame_equal(trajectories(older, CHECKOUT, [1]), trajectories(result, CHECKOUT, [1]))
