@@ -40,7 +40,7 @@ BAD: dict[str, tuple[bytes, type[HpabatchError], str]] = {
     "relative.csv": (b"second,pod,cpu\n0,a,1\n30,a,2\n", UsageError, "--start 2026-10-07T12"),
     "old.csv": (b"time,pod,cpu\n1,a,1\n2,a,2\n", UsageError, "expected a column of times"),
     "no_usage.csv": (b"time,pod\n2026-10-07 10:00,a\n", UsageError, "expected a column of usage"),
-    "winter.csv": (  # no zone that is known has CET in summer
+    "zone.csv": (  # its name alone does not say which one
         b"Zeitpunkt,pod,cpu\n2026-07-01 10:00:00 CET,a,1\n2026-07-01 10:01:00 CET,a,2\n",
         UsageError,
         "got '2026-07-01 10:00:00 CET' in column Zeitpunkt; export ISO 8601",
