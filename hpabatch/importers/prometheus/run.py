@@ -173,11 +173,6 @@ def _time(
     return _Time(start, end)
 
 
-def _keep(path: Path, time_of: _Time) -> None:
-    with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(asdict(time_of)))
-
-
 def _kept(path: Path) -> _Time | None:
     try:
         return decode_json(read_small(path), _Time)
@@ -219,7 +214,8 @@ class _Job:
         todo = {c: self._windows(c, result) for c in site.clusters}
         for cluster, theirs in todo.items():
             claim_windows(self.sink, self.request, cluster, theirs)
-        _keep(self.folder / _REQUEST, self.time)
+        with atomic_path(self.folder / _REQUEST) as temporary:
+            temporary.write_text(json.dumps(asdict(self.time)))
         work = [(c, w) for c, theirs in todo.items() for w in theirs]
         pieces = Pieces(self.folder / "pieces")
         most = self.request.max_samples
@@ -243,12 +239,12 @@ class _Job:
         covered = coverage(self.store.snapshot.parts, self.request.source(), cluster)
         result.earlier += len(covered.windows)
         found = windows(self.time.start_ms, self.time.end_ms, self.request.max_gap_ms, covered)
-        return [self._named(window, cluster) for window in found]
-
-    def _named(self, window: Window, cluster: str) -> Window:
-        """Return a window under another name, if another import took its place unfinished."""
-        base = window.name(self.request.source(), cluster)
-        return replace(window, again=import_name(base, self.store).removeprefix(base))
+        named = [(window, window.name(self.request.source(), cluster)) for window in found]
+        # A window has another name if another import took its place unfinished.
+        return [
+            replace(window, again=import_name(base, self.store).removeprefix(base))
+            for window, base in named
+        ]
 
     def _teller(
         self, fetcher: Fetcher, window: Window, number: int, total: int
