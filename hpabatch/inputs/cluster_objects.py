@@ -36,8 +36,7 @@ from hpabatch.cluster.objects.rows import workload_of
 from hpabatch.cluster.objects.types import HpaObject, PodKey, PodObject, PodTemplate, ScaleObject
 from hpabatch.cluster.objects.wanted import group_of
 from hpabatch.cluster.objects.workloads import BUILT_IN, REPLICATION_CONTROLLER, WorkloadDecoder
-from hpabatch.history.files import open_regular
-from hpabatch.inputs.documents import Mistakes, MistakesError, place_of, show
+from hpabatch.inputs.documents import Mistakes, MistakesError, place_of, read_text, show
 from hpabatch.inputs.manifest_documents import (
     DocumentError,
     expand,
@@ -45,7 +44,7 @@ from hpabatch.inputs.manifest_documents import (
     parse_json,
     split_documents,
 )
-from hpabatch.inputs.manifests import MAX_BYTES, decode_text
+from hpabatch.inputs.manifests import MAX_BYTES
 from hpabatch.model.availability import Availability, Spread
 from hpabatch.model.objects.decode import KIND as HPA_KIND
 from hpabatch.model.objects.hpa import HPA
@@ -304,7 +303,7 @@ class _Reader:
 
     def read_file(self, path: str | Path) -> None:
         source = f"objects {path}"
-        text = _read_text(path, source)
+        text = read_text(path, source, MAX_BYTES, pipes=True)
         self._digest.update(text.encode())
         for value, node, offset in _values(text, source):
             place = place_of(value, node, source, offset)
@@ -354,21 +353,6 @@ class _Reader:
         if before is not None and before != thing:
             self._repeated[f"{kind} {'/'.join(key)}"] = None
         self._found[what][place] = thing
-
-
-def _read_text(path: str | Path, source: str) -> str:
-    try:
-        with open_regular(path, pipes=True) as stream:
-            data = stream.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            size = MAX_BYTES >> 20
-            raise MistakesError(
-                [f"{source}: expected at most {size} MiB, got more; give a file per namespace"]
-            )
-        return decode_text(data)
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise MistakesError([f"{source} cannot be read: {reason}; name another file"]) from None
 
 
 def _values(

@@ -90,13 +90,14 @@ class ListOf:
 class MapOf:
     """A mapping whose keys are free names; reads as pairs in the order of the file.
 
-    `check` gets each key and raises a ValueError with a sentence.
+    `check` gets each key and raises a ValueError with a sentence. With `nulls`, null is absent.
     """
 
     item: Kind
     wants: str
     check: Callable[[str], None] | None = None
     may_be_empty: bool = False
+    nulls: bool = False
 
     def read(self, place: Place) -> tuple[tuple[str, Any], ...]:
         """Return (key, value) of each member."""
@@ -105,6 +106,8 @@ class MapOf:
         mistakes = Mistakes()
         found = []
         for name, part in place.members().items():
+            if self.nulls and part.value is None:
+                continue
             try:
                 if self.check is not None:
                     self.check(name)
@@ -171,6 +174,7 @@ class Record:
         some: whether one key must be there, whichever.
         nulls: whether a key with null is absent.
         without: keys of the dataclass that are unknown here.
+        others: whether other keys are left, as of objects of Kubernetes.
     """
 
     of: Callable[..., Any]
@@ -182,6 +186,7 @@ class Record:
     some: bool = False
     nulls: bool = False
     without: tuple[str, ...] = ()
+    others: bool = False
 
     @property
     def keys(self) -> tuple[Key, ...]:
@@ -197,6 +202,8 @@ class Record:
     @property
     def wants(self) -> str:
         """What is wanted."""
+        if self.nulls:
+            return "a mapping"
         mapping = f"a mapping with the keys {', '.join(self.names)}"
         return mapping if self.short is None else f"{self._short_key.kind.wants}, or {mapping}"
 
@@ -215,7 +222,7 @@ class Record:
         if self.some and not place.value:
             place.expected(f"one or more of {', '.join(self.names)}")
         members, mistakes, keys = place.members(), Mistakes(), self.keys
-        unknown = place.unknown(item.name for item in keys)
+        unknown = {} if self.others else place.unknown(item.name for item in keys)
         mistakes.add(*(sentence for sentence, _ in unknown.values()))
         misspelled = {nearest for _, nearest in unknown.values()}
         if self.nulls:
@@ -235,7 +242,7 @@ class Record:
 
     def _read_short(self, place: Place) -> Any:
         if self.short is None or place.value is None:
-            place.expected("a mapping" if self.nulls else self.wants)
+            place.expected(self.wants)
         item = self._short_key
         if isinstance(place.value, list) and not isinstance(item.kind, ListOf):
             place.expected(self.wants)
@@ -247,6 +254,17 @@ class Record:
         if isinstance(self.of, type) and is_dataclass(self.of):
             return _made(self.of, place, given)
         return self.of(**given)
+
+
+def record_of(
+    kinds: Mapping[str, Kind],
+    *required: str,
+    of: Callable[..., Any] = dict,
+    others: bool = False,
+) -> Record:
+    """Return the kind of a mapping by its keys, which are read by their names; null is absent."""
+    keys = (Key(name, kind, field=name, required=name in required) for name, kind in kinds.items())
+    return Record(of, more=tuple(keys), nulls=True, others=others)
 
 
 def _made(

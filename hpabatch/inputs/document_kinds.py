@@ -61,6 +61,9 @@ def text(wants: str = "a string") -> Scalar:
     return Scalar(wants, parse)
 
 
+STRING: Final = Scalar("a string", lambda value: value if value == "" else text().parse(value))
+
+
 def choice(values: Mapping[str, Any]) -> Scalar:
     """Return the kind of one of a few words, each of which stands for a value."""
     wants = f"one of {', '.join(values)}"

@@ -197,22 +197,42 @@ def read_document(path: Path | str, what: str) -> Place:
     return parse_document(read_text(path, source), source, Path(path).parent)
 
 
-def read_text(path: Path | str, source: str, most: int = MAX_BYTES) -> str:
+def read_text(path: Path | str, source: str, most: int = MAX_BYTES, *, pipes: bool = False) -> str:
     """Return the text of a regular file of at most so many bytes; `source` is its name in errors.
 
     Raises:
-        MistakesError: it cannot be read, is no UTF-8, or is larger.
+        MistakesError: it cannot be read, is no text, or is larger.
     """
     try:
-        with open_regular(path) as stream:
+        with open_regular(path, pipes=pipes) as stream:
             data = stream.read(most + 1)
-        text = data.decode("utf-8-sig")
+        text = decode_text(data) if len(data) <= most else ""
     except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or "not UTF-8 text"
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise MistakesError([f"{source} cannot be read: {reason}; name another file"]) from None
     if len(data) > most:
         raise MistakesError([f"{source}: expected at most {most >> 20} MiB, got more; split it"])
     return text
+
+
+def decode_text(data: bytes) -> str:
+    """Return the text of UTF-8, or of UTF-16 with a byte-order mark.
+
+    Raises:
+        ValueError: other bytes; the message says where.
+    """
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        encoding = "utf-16"
+    else:
+        encoding = "utf-8-sig"
+    if b"\0" in data[:4096] and encoding != "utf-16":
+        raise ValueError("not YAML: a binary file (it holds NUL bytes)")
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        byte = data[error.start]
+        raise ValueError(f"not UTF-8 text: byte 0x{byte:02x} in line {line}") from None
 
 
 def parse_document(text: str, source: str, folder: Path = Path()) -> Place:

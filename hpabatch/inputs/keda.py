@@ -237,18 +237,6 @@ def owner_of(selector: str) -> str | None:
     return found[1] if found else None
 
 
-def request_parameters(trigger: Trigger) -> tuple[tuple[str, str], ...]:
-    """Return the parameters of KEDA's request beside query and time."""
-    found = []
-    if trigger.metadata.get("namespace"):
-        found.append(("namespace", trigger.metadata["namespace"]))
-    for pair in trigger.metadata.get("queryParameters", "").split(","):
-        name, sign, value = pair.partition("=")
-        if sign:
-            found.append((name.strip(), value.strip()))
-    return tuple(found)
-
-
 def _resource_metric(trigger: Trigger) -> dict[str, object]:
     kind = trigger.metric_type
     value = trigger.metadata.get("value", "")

@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
+from hpabatch.inputs import document_kinds as kinds
+from hpabatch.inputs.document_keys import ListOf, MapOf, Scalar, record_of
 from hpabatch.inputs.documents import Mistakes, MistakesError, Place, show
-from hpabatch.inputs.fields import Fields
 from hpabatch.inputs.keda import GROUP, RESOURCES, Formula, ScaledObject, Trigger
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.decode_fields import Problem, Severity
@@ -57,12 +58,13 @@ _DEFAULT_TARGETS: Final = {
 def read_scaled_object(manifest: Place, mistakes: Mistakes) -> ScaledObject | None:
     """Return the ScaledObject of a manifest, None where it has mistakes, which are noted."""
     before = len(mistakes.found)
-    top = Fields(manifest, mistakes)
-    version = top.text("apiVersion", required=True)
+    version = mistakes.tried(kinds.text().read, manifest.at("apiVersion"))
     if version and not version.startswith(GROUP):
-        top.mistake("apiVersion", f"expected {GROUP}v1alpha1, got {show(version)}")
+        wrong = f"expected {GROUP}v1alpha1, got {show(version)}"
+        mistakes.add(manifest.at("apiVersion").problem(wrong))
         return None
-    found = _read(top)
+    given = mistakes.tried(_MANIFEST.read, manifest)
+    found = _read(manifest, given, mistakes) if given else None
     if found is None or len(mistakes.found) > before:
         return None
     for problem in decode_hpa(found.document())[1]:
@@ -144,89 +146,116 @@ def _names(value: object) -> tuple[str, str]:
     )
 
 
-def _read(top: Fields) -> ScaledObject | None:
-    metadata, spec = top.child("metadata"), top.child("spec")
-    if metadata is None or spec is None:
-        top.mistake("", "expected metadata and spec")
-        return None
-    advanced = spec.child("advanced")
-    config = None if advanced is None else advanced.child("horizontalPodAutoscalerConfig")
-    behavior = None if config is None else config.child("behavior")
-    raw_behavior = None if behavior is None else behavior.here.value
-    name = metadata.text("name", required=True)
-    given_name = "" if config is None else config.text("name")
-    listed = spec.children("triggers")
-    triggers = tuple(_trigger(item, place) for place, item in enumerate(listed))
-    if not triggers:
-        spec.mistake("triggers", "expected one or more triggers, got none")
-    formula = None if advanced is None else _formula(advanced.child("scalingModifiers"))
-    target = _target(spec.child("scaleTargetRef"), spec)
-    top.get_all(("kind", "status"))
-    spec.get_all(_NOT_READ)
-    if advanced is not None:
-        advanced.get("restoreToOriginalReplicaCount")
-    named = "/".join(filter(None, _names(top.here.value)))
-    parts = [part for part in (top, spec, advanced, config, *listed) if part is not None]
+_ANY: Final = Scalar("a value", lambda value: value)
+_MAPPING: Final = record_of({}, others=True)
+_TEXTS: Final = MapOf(kinds.STRING, "a mapping", may_be_empty=True, nulls=True)
+_COUNT: Final = kinds.whole(0, _INT32)
+_METRIC_TYPE: Final = kinds.word("AverageValue", "Value")
+_FORMULA: Final = record_of(
+    {"formula": kinds.text(), "target": kinds.text(), "metricType": _METRIC_TYPE},
+    "formula", "target", others=True,
+)  # fmt: skip
+_HPA_CONFIG: Final = record_of({"name": kinds.STRING, "behavior": _MAPPING}, others=True)
+_ADVANCED: Final = record_of({
+    "horizontalPodAutoscalerConfig": _HPA_CONFIG, "scalingModifiers": _MAPPING,
+    "restoreToOriginalReplicaCount": _ANY,
+}, others=True)  # fmt: skip
+_TARGET: Final = record_of(
+    {"name": kinds.text(), "kind": kinds.STRING, "apiVersion": kinds.STRING}, "name", others=True
+)
+_TRIGGER: Final = record_of({
+    "type": kinds.text(), "metadata": _TEXTS, "metricType": kinds.STRING,
+    **dict.fromkeys(("name", "authenticationRef", "useCachedMetrics"), _ANY),
+}, "type", "metadata", others=True)  # fmt: skip
+_SPEC: Final = record_of({
+    "scaleTargetRef": _TARGET,
+    "triggers": ListOf(_TRIGGER, "one or more triggers", 100_000, only_lists=True),
+    **dict.fromkeys(("minReplicaCount", "maxReplicaCount", "idleReplicaCount"), _COUNT),
+    "advanced": _ADVANCED, "fallback": _MAPPING, **dict.fromkeys(_NOT_READ, _ANY),
+}, "scaleTargetRef", "triggers", others=True)  # fmt: skip
+_METADATA: Final = record_of({
+    "name": kinds.text(), "namespace": kinds.STRING, "labels": _TEXTS, "annotations": _TEXTS,
+}, "name", others=True)  # fmt: skip
+_MANIFEST: Final = record_of({
+    "apiVersion": _ANY, "metadata": _METADATA, "spec": _SPEC, "kind": _ANY, "status": _ANY,
+}, "metadata", "spec", others=True)  # fmt: skip
+
+
+def _read(manifest: Place, given: Mapping[str, Any], mistakes: Mistakes) -> ScaledObject:
+    """Return the ScaledObject of what its keys have given."""
+    metadata, spec, at = given["metadata"], given["spec"], manifest.at("spec")
+    advanced, advanced_at = spec.get("advanced", {}), at.at("advanced")
+    config = advanced.get("horizontalPodAutoscalerConfig", {})
+    config_at = advanced_at.at("horizontalPodAutoscalerConfig")
+    behavior: Any = config_at.at("behavior").value
+    listed = at.at("triggers").items()
+    triggers = tuple(
+        mistakes.tried(_trigger, k, place, said)
+        for k, (place, said) in enumerate(zip(listed, spec["triggers"], strict=True))
+    )
+    formula, modifiers = None, advanced_at.at("scalingModifiers")
+    if any(modifiers.at(key).value is not None for key in ("formula", "target")):
+        formula = mistakes.tried(_formula, modifiers)
+    parts = [(manifest, _MANIFEST), (at, _SPEC), (advanced_at, _ADVANCED), (config_at, _HPA_CONFIG)]
+    parts += [(place, _TRIGGER) for place in listed]
+    namespace, name = metadata.get("namespace", ""), metadata["name"]
     return ScaledObject(
-        f"{top.here}: ScaledObject {named or 'without a name'}",
-        metadata.text("namespace"),
+        f"{manifest}: ScaledObject {'/'.join(filter(None, (namespace, name)))}",
+        namespace,
         name,
-        target,
+        {"apiVersion": "apps/v1", "kind": "Deployment"}
+        | {key: text for key, text in spec["scaleTargetRef"].items() if text},
         triggers,
-        given_name or f"keda-hpa-{name}",
-        min_replicas=spec.whole("minReplicaCount", 0, _INT32),
-        max_replicas=spec.whole("maxReplicaCount", 0, _INT32),
-        idle_replicas=spec.whole("idleReplicaCount", 0, _INT32),
-        behavior=raw_behavior if isinstance(raw_behavior, Mapping) else None,
+        config.get("name") or f"keda-hpa-{name}",
+        min_replicas=spec.get("minReplicaCount"),
+        max_replicas=spec.get("maxReplicaCount"),
+        idle_replicas=spec.get("idleReplicaCount"),
+        behavior=behavior,
         formula=formula,
-        fallback=spec.child("fallback") is not None,
-        labels=_texts(metadata.child("labels")),
-        annotations=_texts(metadata.child("annotations")),
-        unknown=tuple(key for part in parts for key in part.left()),
+        fallback="fallback" in spec,
+        labels=dict(metadata.get("labels", ())),
+        annotations=dict(metadata.get("annotations", ())),
+        unknown=tuple(
+            member.path
+            for place, record in parts
+            if place.value is not None
+            for key, member in place.members().items()
+            if key not in record.names
+        ),
     )
 
 
-def _texts(fields: Fields | None) -> dict[str, str]:
-    return {} if fields is None else fields.texts()
+def _formula(place: Place) -> Formula:
+    given = _FORMULA.read(place)
+    target = _milli(place.at("target"), given["target"].strip())
+    return Formula(given["formula"], target, given.get("metricType", ""))
 
 
-def _target(fields: Fields | None, spec: Fields) -> dict[str, str]:
-    if fields is None:
-        spec.missing("scaleTargetRef", "a mapping")
-        return {}
-    name = fields.text("name", required=True)
-    fields.get("envSourceContainerName")
-    return {
-        "apiVersion": fields.text("apiVersion") or "apps/v1",
-        "kind": fields.text("kind") or "Deployment",
-        "name": name,
-    }
-
-
-def _formula(fields: Fields | None) -> Formula | None:
-    if fields is None or not any(key in fields for key in ("formula", "target")):
-        return None
-    formula, target_text = (fields.text(key, required=True) for key in ("formula", "target"))
-    target = _milli(fields, "target", target_text.strip())
-    kind = fields.one_of("metricType", ("AverageValue", "Value"))
-    return Formula(formula, target, kind)
-
-
-def _trigger(fields: Fields, index: int) -> Trigger:
-    kind = fields.text("type", required=True)
-    fields.get_all(("name", "authenticationRef", "useCachedMetrics"))
-    inner = fields.child("metadata")
-    metadata = {} if inner is None else inner.texts()
-    if inner is None and kind:
-        fields.missing("metadata", "a mapping")
-    elif inner is not None and kind in RESOURCES:
-        metric_type = metadata.get("type") or fields.text("metricType")
+def _trigger(index: int, place: Place, given: Mapping[str, Any]) -> Trigger:
+    kind, metadata, metric_type = given["type"], dict(given["metadata"]), given.get("metricType")
+    inner = place.at("metadata")
+    if kind in RESOURCES:
+        metric_type = metadata.get("type") or metric_type or ""
         _check_resource(inner, metric_type, metadata.get("value", ""))
         return Trigger(index, kind, metric_type, metadata)
-    metric_type = fields.one_of("metricType", ("AverageValue", "Value"))
-    if inner is not None and kind == "prometheus":
-        return _prometheus(inner, Trigger(index, kind, metric_type, metadata))
-    return Trigger(index, kind, metric_type, metadata, _target_milli(kind, metadata))
+    if metric_type:
+        _METRIC_TYPE.read(place.at("metricType"))
+    if kind != "prometheus":
+        return Trigger(index, kind, metric_type or "", metadata, _target_milli(kind, metadata))
+    mistakes = Mistakes()
+    query, threshold = (
+        mistakes.tried(kinds.text().read, inner.at(key)) for key in ("query", "threshold")
+    )
+    if "{{" in (query or ""):
+        told = "expected PromQL, got an unrendered Helm template"
+        mistakes.add(inner.at("query").problem(told, "render it first"))
+    ignore = metadata.get("ignoreNullValues", "") or "true"
+    if ignore not in (*_TRUE, *_FALSE):
+        wrong = f"expected true or false, got {show(ignore)}"
+        mistakes.add(inner.at("ignoreNullValues").problem(wrong))
+    milli = mistakes.tried(_milli, inner.at("threshold"), (threshold or "0").strip())
+    mistakes.refuse()
+    return Trigger(index, kind, metric_type or "", metadata, milli, ignore in _TRUE)
 
 
 def _target_milli(kind: str, metadata: Mapping[str, str]) -> int:
@@ -238,35 +267,10 @@ def _target_milli(kind: str, metadata: Mapping[str, str]) -> int:
     return int(float(next(numbers, _DEFAULT_TARGETS.get(kind, 0))) * 1000)
 
 
-def _prometheus(inner: Fields, trigger: Trigger) -> Trigger:
-    metadata = trigger.metadata
-    query = _given(inner, metadata, "query")
-    if "{{" in query:
-        told = "expected PromQL, got an unrendered Helm template"
-        inner.mistake("query", told, "render it first")
-    ignore = metadata.get("ignoreNullValues", "") or "true"
-    if ignore not in (*_TRUE, *_FALSE):
-        inner.mistake("ignoreNullValues", f"expected true or false, got {show(ignore)}")
-    milli = _milli(inner, "threshold", _given(inner, metadata, "threshold"))
-    return replace(trigger, target_milli=milli, ignore_null=ignore in _TRUE)
-
-
-def _given(inner: Fields, metadata: Mapping[str, str], key: str) -> str:
-    """Return a string that must be there; a mistake of its type is noted already."""
-    text = metadata.get(key, "").strip()
-    if key in metadata and not text:
-        inner.mistake(key, "expected a string, got an empty string")
-    inner.missing(key, "a string")
-    return text
-
-
-def _milli(fields: Fields, key: str, text: str) -> int:
+def _milli(place: Place, text: str) -> int:
     """Return a number as KEDA makes thousandths of it: truncated."""
-    if not text:
-        return 0
     if not _is_number(text):
-        fields.mistake(key, f"expected a number such as 100 or 2.5, got {show(text)}")
-        return 0
+        place.refuse(f"expected a number such as 100 or 2.5, got {show(text)}")
     return int(float(text) * 1000)
 
 
@@ -274,14 +278,16 @@ def _is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None and abs(float(text)) < 1e15
 
 
-def _check_resource(inner: Fields, metric_type: str, value: str) -> None:
+def _check_resource(inner: Place, metric_type: str, value: str) -> None:
+    place = inner.at("value")
     if metric_type not in ("Utilization", "AverageValue"):
-        inner.mistake("type", f"expected Utilization or AverageValue, got {show(metric_type)}")
-    elif metric_type == "Utilization":
+        wrong = f"expected Utilization or AverageValue, got {show(metric_type)}"
+        inner.at("type").refuse(wrong)
+    if metric_type == "Utilization":
         if not re.fullmatch("[0-9]{1,9}", value, re.ASCII):
-            inner.mistake("value", f"expected a whole number of percent, got {show(value)}")
-    else:
-        try:
-            Quantity.parse(value)
-        except ValueError:
-            inner.mistake("value", f"expected a quantity such as 500m or 1Gi, got {show(value)}")
+            place.refuse(f"expected a whole number of percent, got {show(value)}")
+        return
+    try:
+        Quantity.parse(value)
+    except ValueError:
+        place.refuse(f"expected a quantity such as 500m or 1Gi, got {show(value)}")

@@ -11,14 +11,14 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 from hpabatch.history.files import open_regular
 from hpabatch.inputs import keda
-from hpabatch.inputs.documents import place_of
+from hpabatch.inputs.documents import decode_text, place_of
 from hpabatch.inputs.keda_file import hpa_of_scaled_object
 from hpabatch.inputs.kubernetes_yaml import end_line, start_line
 from hpabatch.inputs.manifest_documents import (
@@ -113,7 +113,11 @@ def _read_path(path: Path, tree: str, found: Manifests) -> None:
         _read_file(path, tree, found, required=True)
         return
     count = 0
-    for name in _walk(path, tree, found):
+
+    def refuse(error: OSError) -> None:
+        _fail(found, str(error.filename or path), tree, _os_error(error))
+
+    for name in manifest_files(path, refuse):
         count += 1
         _read_file(name, tree, found, required=False)
     if not count and not any(entry.tree == tree for entry in found.entries):
@@ -121,12 +125,11 @@ def _read_path(path: Path, tree: str, found: Manifests) -> None:
         _fail(found, tree, tree, f"this folder holds no manifest ({kinds}): name another")
 
 
-def _walk(folder: Path, tree: str, found: Manifests) -> Iterator[Path]:
-    """Yield manifest files in order; hidden files and folders are skipped."""
+def manifest_files(folder: Path, refuse: Callable[[OSError], None]) -> Iterator[Path]:
+    """Yield the manifests below a folder in order; hidden files and folders are skipped.
 
-    def refuse(error: OSError) -> None:
-        _fail(found, str(error.filename or folder), tree, _os_error(error))
-
+    `refuse` gets the error of a folder that cannot be read.
+    """
     for root, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
@@ -167,26 +170,6 @@ def _read_stream(
     if required and before == len(found.entries) + found.skipped.total():
         what = "standard input" if source == STDIN else "this file"
         _fail(found, source, tree, f"{what} holds no document: it is empty or all comments")
-
-
-def decode_text(data: bytes) -> str:
-    """Return the text of UTF-8, or of UTF-16 with a byte-order mark.
-
-    Raises:
-        ValueError: other bytes; the message says where.
-    """
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        encoding = "utf-16"
-    else:
-        encoding = "utf-8-sig"
-    if b"\0" in data[:4096] and encoding != "utf-16":
-        raise ValueError("not YAML: a binary file (it holds NUL bytes)")
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        byte = data[error.start]
-        raise ValueError(f"not UTF-8 text: byte 0x{byte:02x} in line {line}") from None
 
 
 def _read_text(text: str, source: str, tree: str, found: Manifests) -> Iterator[ManifestEntry]:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from hpabatch.errors import UsageError
+from hpabatch.inputs import document_kinds as kinds
+from hpabatch.inputs.document_keys import ListOf, MapOf, Scalar, record_of
 from hpabatch.inputs.documents import (
     Mistakes,
     MistakesError,
@@ -23,7 +25,6 @@ from hpabatch.inputs.documents import (
     read_text,
     show,
 )
-from hpabatch.inputs.fields import Fields
 from hpabatch.inputs.manifest_documents import (
     Document,
     DocumentError,
@@ -59,7 +60,8 @@ def read_quotas(paths: Sequence[str | Path], clusters: Sequence[str] = ()) -> Qu
     found = []
     for path in paths:
         cluster, file = file_of(path, clusters)
-        quotas = _read(file)
+        source = f"{WHAT} {file}"
+        quotas = quotas_of(read_text(file, source), source)
         own = tuple(replace(q, cluster=cluster) for q in quotas.quotas)
         found.append(replace(quotas, quotas=own))
     together = tuple(quota for part in found for quota in part.quotas)
@@ -71,11 +73,6 @@ def file_of(text: str | Path, clusters: Sequence[str]) -> tuple[str | None, Path
     """Return the cluster, None for any, and the file of `[CLUSTER=]FILE`."""
     cluster, _, rest = str(text).partition("=")
     return (cluster, Path(rest)) if rest and cluster in clusters else (None, Path(text))
-
-
-def _read(path: Path) -> Quotas:
-    source = f"{WHAT} {path}"
-    return quotas_of(read_text(path, source), source)
 
 
 def quotas_of(text: str, source: str = WHAT) -> Quotas:
@@ -144,21 +141,15 @@ def _check_twice(quotas: Sequence[Quota]) -> None:
 def _quota(place: Place, mistakes: Mistakes) -> tuple[Quota | None, list[str]]:
     """Return the quota of an object, None where nothing of it can be judged, and notes."""
     before = len(mistakes.found)
-    top = Fields(place, mistakes)
-    top.missing("metadata", "a mapping")
-    top.missing("spec", "a mapping")
-    metadata, spec = top.child("metadata"), top.child("spec")
-    if metadata is None or spec is None:
-        return None, []
-    namespace, name = (metadata.text(key, required=True) for key in ("namespace", "name"))
-    spec.missing("hard", "a mapping of limits")
-    hard = spec.child("hard")
-    scopes = _scopes(spec)
-    amounts = {} if hard is None else {
-        key: mistakes.tried(_amount, part, key) for key, part in hard.members().items()
-    }  # fmt: skip
+    given = mistakes.tried(_OBJECT.read, place)
+    selector = place.at("spec").at("scopeSelector") if given is not None else place
+    chosen = mistakes.tried(_SELECTOR.read, selector) if given and selector.value else {}
     if len(mistakes.found) > before:
         return None, []
+    namespace, name = given["metadata"]["namespace"], given["metadata"]["name"]
+    scopes = list(given["spec"].get("scopes", ()))
+    scopes += [one["scopeName"] for one in chosen.get("matchExpressions", ())]
+    amounts = {key: _amount(quantity, key) for key, quantity in given["spec"]["hard"]}
     title = f"{place}: quota {namespace}/{name}"
     apart = sorted(set(scopes) - MATCHING_SCOPES)
     if apart:
@@ -184,33 +175,43 @@ def _quota(place: Place, mistakes: Mistakes) -> tuple[Quota | None, list[str]]:
     return Quota(namespace, name, limits, place=str(place)), told
 
 
-def _scopes(spec: Fields) -> list[str]:
-    """Return the names of the scopes, those of the scopeSelector too."""
-    scopes = spec.get("scopes") or []
-    if not isinstance(scopes, list) or not all(isinstance(scope, str) for scope in scopes):
-        spec.mistake("scopes", f"expected a list of names, got {show(scopes)}")
-        scopes = []
-    selector = spec.child("scopeSelector")
-    expressions = selector.children("matchExpressions") if selector is not None else []
-    if selector is not None and selector.members():
-        selector.missing("matchExpressions", "a list with scopeNames")
-    return [*scopes, *(one.text("scopeName", required=True) for one in expressions)]
-
-
-def _amount(place: Place, key: str) -> int:
+def _amount(quantity: Quantity, key: str) -> int:
     """Return a limit: millicores or whole bytes and pods, rounded down; at most MOST."""
-    wanted = "a quantity of 0 or more, such as 20 or 64Gi"
-    if not isinstance(place.value, str | int | float) or isinstance(place.value, bool):
-        place.expected(wanted)
-    try:
-        quantity = Quantity.parse(place.value)
-    except ValueError:
-        place.expected(wanted)
-    if quantity.sign() < 0:
-        place.expected(wanted)
     if quantity.compare(_LARGEST) > 0:
         return MOST
     if quantity.sign() == 0:
         return 0  # whatever its exponent
     scale = 1000 if JUDGED.get(key) in MILLI_UNITS else 1
     return int(quantity.unscaled * Fraction(10) ** quantity.exponent * scale)
+
+
+def _hard(value: object) -> Quantity:
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise ValueError
+    try:
+        quantity = Quantity.parse(value)
+    except ValueError:  # with upstream's regular expression for a reason
+        raise ValueError from None
+    if quantity.sign() < 0:
+        raise ValueError
+    return quantity
+
+
+_HARD: Final = MapOf(
+    Scalar("a quantity of 0 or more, such as 20 or 64Gi", _hard), "a mapping of limits",
+    may_be_empty=True,
+)  # fmt: skip
+_SCOPES: Final = ListOf(kinds.text(), "a list of names", only_lists=True, least=0)
+_EXPRESSION: Final = record_of({"scopeName": kinds.text()}, "scopeName", others=True)
+_SELECTOR: Final = record_of(
+    {"matchExpressions": ListOf(_EXPRESSION, "a list with scopeNames", only_lists=True, least=0)},
+    "matchExpressions", others=True,
+)  # fmt: skip
+_NAMES: Final = {"name": kinds.text(), "namespace": kinds.text()}
+_OBJECT: Final = record_of(
+    {
+        "metadata": record_of(_NAMES, *_NAMES, others=True),
+        "spec": record_of({"hard": _HARD, "scopes": _SCOPES}, "hard", others=True),
+    },
+    "metadata", "spec", others=True,
+)  # fmt: skip

@@ -319,7 +319,7 @@ def test_a_file_that_is_too_large_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster_objects, "MAX_BYTES", 1 << 20)
-    with pytest.raises(UsageError, match="expected at most 1 MiB, got more; give a file per names"):
+    with pytest.raises(UsageError, match="expected at most 1 MiB, got more; split it"):
         read_objects([write(tmp_path, "# much\n" * 200_000)])
 
 

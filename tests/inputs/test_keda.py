@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hpabatch.errors import UsageError
 from hpabatch.inputs.documents import Mistakes, Place
-from hpabatch.inputs.keda import ScaledObject, owner_of, request_parameters
+from hpabatch.inputs.keda import ScaledObject, owner_of
 from hpabatch.inputs.keda_file import hpa_of_scaled_object, read_scaled_object
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.hpa import HPA
@@ -226,12 +226,6 @@ def test_fallback_and_unknown_fields_are_told() -> None:
     assert "fallback is not followed" in notes[1]
 
 
-def test_parameters_of_the_request() -> None:
-    extra = {"namespace": "shop", "queryParameters": "a=1, b = 2=3 ,c"}
-    found = read(document(trigger(metadata=extra))).triggers[0]
-    assert request_parameters(found) == (("namespace", "shop"), ("a", "1"), ("b", "2=3"))
-
-
 def test_whose_a_selector_is() -> None:
     assert owner_of("scaledobject.keda.sh/name=web") == "web"
     assert owner_of("scaledObjectName=web") == "web"
@@ -273,7 +267,7 @@ def test_whose_a_selector_is() -> None:
          "spec.advanced.horizontalPodAutoscalerConfig.behavior.scaleUp"),
         ({**document(), "apiVersion": "keda.k8s.io/v1alpha1"},
          "apiVersion: expected keda.sh/v1alpha1, got 'keda.k8s.io/v1alpha1'"),
-        ({**document(), "spec": None}, "expected metadata and spec"),
+        ({**document(), "spec": None}, "spec: expected a mapping, got nothing"),
     ],
 )  # fmt: skip
 def test_mistakes_name_the_place(value: dict[str, Any], mistake: str) -> None:

@@ -135,7 +135,7 @@ def test_scopes_that_hold_for_every_pod_are_judged_and_others_told() -> None:
             "kind: ResourceQuota\nmetadata: {name: a, namespace: a}\nspec: 3",
             "spec: expected a mapping, got 3",
         ),
-        (quota_text("[]"), "spec.hard: expected a mapping, got an empty list"),
+        (quota_text("[]"), "spec.hard: expected a mapping of limits, got an empty list"),
         (
             quota_text("{cpu: lots}"),
             "spec.hard.cpu: expected a quantity of 0 or more, such as 20 or 64Gi, got 'lots'",

@@ -25,8 +25,9 @@ from hpabatch.importers.prometheus.reading.window_pods import SPACES_AT_ONCE
 from hpabatch.importers.prometheus.reading.window_usage import steps_at_once
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.prometheus.site import Beside, read_beside
-from hpabatch.importers.prometheus.windows import Window, told, windows
+from hpabatch.importers.prometheus.windows import Window, check_order, windows
 from hpabatch.model.printable import counted
+from hpabatch.model.times import show_instant
 
 _SPACES = 20
 _REPLACED = 10
@@ -185,9 +186,9 @@ class Estimate:
             f"{counted(request.expect_hpas, 'HPA')} "
             f"(--expect-pods, --expect-hpas), 2 containers each, scraped every "
             f"{request.spacing_ms // 1000} s, a tenth of them replaced every day",
-            f"{told(self.start_ms)} to {told(self.end_ms)}: {counted(self.windows, 'window')}, "
-            f"{counted(requests, 'request')}, about {counted(samples, 'sample')}; "
-            f"the largest response has about {largest:,}",
+            f"{show_instant(self.start_ms)} to {show_instant(self.end_ms)}: "
+            f"{counted(self.windows, 'window')}, {counted(requests, 'request')}, about "
+            f"{counted(samples, 'sample')}; the largest response has about {largest:,}",
         ]
 
     def as_json(self) -> str:
@@ -216,10 +217,7 @@ def estimate(
     start_ms, end_ms = request.span_ms(now_ms())
     if start_ms is None or end_ms is None:
         raise UsageError("--dry-run needs --start and --end")
-    if end_ms <= start_ms:
-        raise UsageError(
-            f"there is no time from {told(start_ms)} to {told(end_ms)}: give a later --end"
-        )
+    check_order(start_ms, end_ms)
     request = replace(request, url=server_url(request.url))
     beside = read_beside(request)
     todo = windows(start_ms, end_ms, request.max_gap_ms, Coverage())

@@ -10,8 +10,8 @@ import polars as pl
 
 from hpabatch.importers.prometheus.client.samples import Findings
 from hpabatch.importers.prometheus.site import Site
-from hpabatch.importers.prometheus.windows import told
 from hpabatch.model.printable import counted
+from hpabatch.model.times import show_instant
 
 _SCHEMA = pl.Schema(
     {
@@ -181,8 +181,8 @@ class ImportResult:
         """Return everything as values of JSON."""
         site = self.site
         return {
-            "start": told(self.start_ms),
-            "end": told(self.end_ms),
+            "start": show_instant(self.start_ms),
+            "end": show_instant(self.end_ms),
             "server": dict(site.about) if site else {},
             "clusters": list(site.clusters) if site else [],
             "windows": self.windows,

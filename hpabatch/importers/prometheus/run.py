@@ -10,19 +10,29 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+
+import polars as pl
 
 from hpabatch._json import decode_json
 from hpabatch.errors import UsageError
 from hpabatch.history.atomic import atomic_path
 from hpabatch.history.files import read_small
 from hpabatch.history.store.append import StoreWriter, open_writer
-from hpabatch.importers.common.claims import PREFIX, coverage, import_name
+from hpabatch.history.store.replace import SAMPLES, rows_in_the_way
+from hpabatch.history.store.shards import StoreHistory
+from hpabatch.importers.common.claims import (
+    PREFIX,
+    Look,
+    claim,
+    coverage,
+    import_name,
+    windows_at_work,
+)
 from hpabatch.importers.common.sink import Progress, Sink
 from hpabatch.importers.common.work import check_work, locked, work_folder
-from hpabatch.importers.prometheus.claims import claim_windows
 from hpabatch.importers.prometheus.client.fetch import Fetcher, Pieces
 from hpabatch.importers.prometheus.client.http import Limits, Server
 from hpabatch.importers.prometheus.client.login import Login, server_url
@@ -33,11 +43,12 @@ from hpabatch.importers.prometheus.result import ImportResult
 from hpabatch.importers.prometheus.site import Beside, look_at, read_beside
 from hpabatch.importers.prometheus.windows import (
     Window,
+    check_order,
     first_start,
     has_begun,
-    told,
     windows,
 )
+from hpabatch.model.times import show_instant
 
 _REQUEST = "request.json"
 _NO_START = "expected --start, such as --start 2026-10-01, got none"
@@ -122,11 +133,11 @@ def _check_time(request: PrometheusRequest, span: _Span, now_ms: int) -> None:
         raise UsageError(_NO_START)
     if end is not None and end > _latest(request, now_ms):
         raise UsageError(
-            f"--end {told(end)} is too late: what was scraped after "
-            f"{told(_latest(request, now_ms))} may not all be there yet"
+            f"--end {show_instant(end)} is too late: what was scraped after "
+            f"{show_instant(_latest(request, now_ms))} may not all be there yet"
         )
-    if start is not None and end is not None and end <= start:
-        raise UsageError(f"there is no time from {told(start)} to {told(end)}: give a later --end")
+    if start is not None and end is not None:
+        check_order(start, end)
 
 
 def _time(
@@ -158,14 +169,8 @@ def _time(
         raise UsageError(_NO_START)
     if end is None:
         end = kept.end_ms if kept is not None else _latest(request, now_ms)
-    if end <= start:
-        raise UsageError(f"there is no time from {told(start)} to {told(end)}: give a later --end")
+    check_order(start, end)
     return _Time(start, end)
-
-
-def _keep(path: Path, time_of: _Time) -> None:
-    with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(asdict(time_of)))
 
 
 def _kept(path: Path) -> _Time | None:
@@ -209,7 +214,8 @@ class _Job:
         todo = {c: self._windows(c, result) for c in site.clusters}
         for cluster, theirs in todo.items():
             claim_windows(self.sink, self.request, cluster, theirs)
-        _keep(self.folder / _REQUEST, self.time)
+        with atomic_path(self.folder / _REQUEST) as temporary:
+            temporary.write_text(json.dumps(asdict(self.time)))
         work = [(c, w) for c, theirs in todo.items() for w in theirs]
         pieces = Pieces(self.folder / "pieces")
         most = self.request.max_samples
@@ -233,20 +239,69 @@ class _Job:
         covered = coverage(self.store.snapshot.parts, self.request.source(), cluster)
         result.earlier += len(covered.windows)
         found = windows(self.time.start_ms, self.time.end_ms, self.request.max_gap_ms, covered)
-        return [self._named(window, cluster) for window in found]
-
-    def _named(self, window: Window, cluster: str) -> Window:
-        """Return a window under another name, if another import took its place unfinished."""
-        base = window.name(self.request.source(), cluster)
-        return replace(window, again=import_name(base, self.store).removeprefix(base))
+        named = [(window, window.name(self.request.source(), cluster)) for window in found]
+        # A window has another name if another import took its place unfinished.
+        return [
+            replace(window, again=import_name(base, self.store).removeprefix(base))
+            for window, base in named
+        ]
 
     def _teller(
         self, fetcher: Fetcher, window: Window, number: int, total: int
     ) -> Callable[[float], None]:
         def tell(share: float) -> None:
             rate = fetcher.samples / max(time.monotonic() - self.began, 1e-3)
-            day = told(window.span.after_ms)[:10]
+            day = show_instant(window.span.after_ms)[:10]
             message = f"{day}: {fetcher.samples:,} samples, {rate:,.0f} samples/s"
             self.progress(message, (number + share) / total)
 
         return tell
+
+
+def claim_windows(
+    sink: Sink, request: PrometheusRequest, cluster: str, work: Sequence[Window]
+) -> None:
+    """Claim the windows of a cluster that are still to be imported, in order.
+
+    Raises:
+        RefusedError: another import has rows of the same workloads and time, or is at work on
+            that time; or they cannot be taken away alone.
+        UsageError: the store cannot be written.
+    """
+    store, source = sink.store, request.source()
+    if store is None:
+        return
+    parts = store.refresh().parts
+    begun = {part.rpartition("/")[0] for part in parts}
+    fresh = [window for window in work if window.name(source, cluster) not in begun]
+    if not fresh:
+        return
+
+    def looking(span: tuple[int, int]) -> Look:
+        def look(history: StoreHistory) -> tuple[pl.DataFrame, pl.DataFrame]:
+            spans = _stored(history, cluster, request.namespaces, span)
+            others = windows_at_work(history.snapshot.parts, cluster, span, source)
+            return spans, pl.concat([rows_in_the_way(history, spans), others])
+
+        return look
+
+    # The first claim is on all of the time: a pod of several days is taken away at once.
+    last_ms = fresh[-1].span.until_ms
+    for number, window in enumerate(fresh):
+        until_ms = window.span.until_ms if number else last_ms
+        look = looking((window.span.after_ms + 1, until_ms))
+        name = window.name(source, cluster)
+        claim(sink, name, look, request.replace, every_table=True)
+
+
+def _stored(
+    history: StoreHistory, cluster: str, namespaces: Collection[str], time_ms: tuple[int, int]
+) -> pl.DataFrame:
+    """Return a cluster's workloads in the store, with the time of the import as their span."""
+    sizes = pl.concat([history.sizes(table) for table in SAMPLES])
+    own = sizes.filter(pl.col("cluster") == cluster, pl.col("place").is_not_null())
+    if namespaces:
+        own = own.filter(pl.col("namespace").is_in(sorted(namespaces)))
+    names = own.select("cluster", "namespace", pl.col("place").alias("target")).unique()
+    first, last = (pl.lit(ms, pl.Int64()) for ms in time_ms)
+    return names.with_columns(first=first, last=last).sort("namespace", "target")

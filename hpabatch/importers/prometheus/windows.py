@@ -9,6 +9,7 @@ from hpabatch.errors import UsageError
 from hpabatch.history.store.catalog import quote
 from hpabatch.importers.common.claims import PREFIX, Coverage, span_of
 from hpabatch.importers.prometheus.client.samples import Span
+from hpabatch.model.times import show_instant
 
 DAY_MS = 86_400_000
 
@@ -35,6 +36,13 @@ class Window:
     def part(self, source: str, cluster: str, name: str) -> str:
         """Return the name of a part of the store."""
         return f"{self.name(source, cluster)}/{name}"
+
+
+def check_order(start_ms: int, end_ms: int) -> None:
+    """Refuse a time that ends before it begins (UsageError)."""
+    if end_ms <= start_ms:
+        told = f"from {show_instant(start_ms)} to {show_instant(end_ms)}"
+        raise UsageError(f"there is no time {told}: give a later --end")
 
 
 def has_begun(parts: Collection[str], source: str) -> bool:
@@ -64,29 +72,19 @@ def windows(start_ms: int, end_ms: int, lookback_ms: int, covered: Coverage) -> 
             continue
         if covered.end_ms is not None and covered.end_ms < at and not found:
             raise UsageError(
-                f"from {told(covered.end_ms)} to {told(at)} nothing was imported: a history has no "
-                "holes, as nobody would know what ended in them; begin where it ends (leave out "
-                "--start)"
+                f"from {show_instant(covered.end_ms)} to {show_instant(at)} nothing was imported: "
+                "a history has no holes, as nobody would know what ended in them; begin where it "
+                "ends (leave out --start)"
             )
         later = [after for after, _ in covered.windows if after > at]
         if later:
             raise UsageError(
-                f"from {told(at)} to {told(min(later))} nothing was imported, but what comes after "
-                "was: a history grows forward only. Import the earlier time into a history of its "
-                "own, or all of it into a new one"
+                f"from {show_instant(at)} to {show_instant(min(later))} nothing was imported, but "
+                "what comes after was: a history grows forward only. Import the earlier time into "
+                "a history of its own, or all of it into a new one"
             )
         until = min(end_ms, at - at % DAY_MS + DAY_MS)
         initial = not any(end == at for _, end in covered.windows) and not found
         found.append(Window(Span(at, until, lookback_ms), initial))
         at = until
     return found
-
-
-def told(ms: int) -> str:
-    """Return an instant for people, e.g. 2026-10-07T00:00:00Z."""
-    from datetime import UTC, datetime
-
-    moment = datetime.fromtimestamp(ms / 1000, UTC)
-    return moment.isoformat(timespec="seconds" if ms % 1000 == 0 else "milliseconds").replace(
-        "+00:00", "Z"
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +32,7 @@ from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.unpivot import Pivot, Unpivot
 from hpabatch.importers.table.values import EXPRESSION, Amount, Amounts, Source, Sources, Times
 from hpabatch.inputs import document_kinds as kinds
-from hpabatch.inputs.document_keys import Key, Kind, ListOf, MapOf, Record, keys_of, never
+from hpabatch.inputs.document_keys import Kind, ListOf, MapOf, Record, keys_of, never, record_of
 from hpabatch.inputs.documents import Mistakes, MistakesError, Place, read_document, show
 
 _TEXTS: Final = ("pod", "uid", "container", "namespace", "workload", "cluster", "kind")
@@ -108,42 +108,37 @@ def _level(place: Place) -> Level:
 
 
 def _map(level: Level, beside: bool, start_ms: int | None) -> Record:
-    sections = (
-        Key("level", kinds.text(), field="level"),
-        Key("columns", _columns(level, beside, start_ms), field="columns", required=True),
-        Key("window", kinds.duration(), field="window"),
-        *(
-            Key(name, _keys((resource, Amounts(units, share=name == "requests"))
-                            for resource, units in _RESOURCES.items()), field=name)
-            for name in ("limits", "requests")
-        ),
-        Key("lives", _lives(level), field="lives"),
-        Key("scales", _SCALES, field="scales"),
-        Key("hpas", HPAS, field="hpas"),
-        Key("where", EXPRESSION, field="where"),
-        Key("format", Record(Format, nulls=True), field="format"),
-        Key("rounding", _ROUNDING, field="rounding"),
-        Key("partial", kinds.YES_NO, field="partial"),
-        Key("unpivot", Record(Unpivot, nulls=True), field="unpivot"),
-        Key("pivot", Record(Pivot, nulls=True), field="pivot"),
-        Key("guessed", ListOf(kinds.choice(_SUBJECTS), "a list of requests and hpas", least=0),
-            field="guessed"),
-    )  # fmt: skip
-    return Record(dict, more=sections, nulls=True)
+    amounts = {
+        name: record_of({resource: Amounts(units, share=name == "requests")
+                         for resource, units in _RESOURCES.items()})
+        for name in ("limits", "requests")
+    }  # fmt: skip
+    sections: dict[str, Kind] = {
+        "level": kinds.text(),
+        "columns": _columns(level, beside, start_ms),
+        "window": kinds.duration(),
+        **amounts,
+        "lives": _lives(level),
+        "scales": _SCALES,
+        "hpas": HPAS,
+        "where": EXPRESSION,
+        "format": Record(Format, nulls=True),
+        "rounding": _ROUNDING,
+        "partial": kinds.YES_NO,
+        "unpivot": Record(Unpivot, nulls=True),
+        "pivot": Record(Pivot, nulls=True),
+        "guessed": ListOf(kinds.choice(_SUBJECTS), "a list of requests and hpas", least=0),
+    }
+    return record_of(sections, "columns")
 
 
-def _keys(pairs: Iterable[tuple[str, Kind]], *required: str) -> Record:
-    more = (Key(name, kind, field=name, required=name in required) for name, kind in pairs)
-    return Record(dict, more=tuple(more), nulls=True)
-
-
-_SCALES: Final = _keys([
-    ("from", kinds.word("replicas", "pods", "most_common")),
-    ("replicas", kinds.whole(0, MAX_REPLICAS)),
-    ("at_least", kinds.whole(0, MAX_REPLICAS)),
-])  # fmt: skip
-_ROUNDING: Final = _keys(
-    (name, kinds.choice({item.value: item for item in Rounding})) for name in _FRACTIONS
+_SCALES: Final = record_of({
+    "from": kinds.word("replicas", "pods", "most_common"),
+    "replicas": kinds.whole(0, MAX_REPLICAS),
+    "at_least": kinds.whole(0, MAX_REPLICAS),
+})  # fmt: skip
+_ROUNDING: Final = record_of(
+    dict.fromkeys(_FRACTIONS, kinds.choice({item.value: item for item in Rounding}))
 )
 
 
@@ -194,7 +189,7 @@ def _columns(level: Level, beside: bool, start_ms: int | None) -> _Columns:
         "metrics": MapOf(metric, "a mapping of metrics", may_be_empty=True),
         "window": _WINDOW,
     }
-    return _Columns(_keys(pairs.items(), *needed))
+    return _Columns(record_of(pairs, *needed))
 
 
 class _Decoder:

@@ -15,7 +15,7 @@ from hpabatch.history.columns import TIME
 from hpabatch.importers.common.objects import load_hpas
 from hpabatch.importers.table.objects import Beside
 from hpabatch.inputs import document_kinds as kinds
-from hpabatch.inputs.document_keys import Key, ListOf, MapOf, Record, Scalar
+from hpabatch.inputs.document_keys import ListOf, MapOf, Scalar, record_of
 from hpabatch.inputs.documents import Mistakes, Place, show
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.defaults import default_hpa
@@ -85,18 +85,14 @@ def _goal(resource: str) -> Scalar:
 
 _MAPPING = Scalar("an autoscaling/v2 metric", _mapping)
 _METRICS = ListOf(_MAPPING, "a list of autoscaling/v2 metrics", only_lists=True, least=0)
-_SETTINGS: Final = Record(
-    dict,
-    more=(
-        Key("min", kinds.whole(0, 2**31 - 1), field="min"),
-        Key("max", kinds.whole(1, 2**31 - 1), field="max"),
-        Key("cpu", _goal("cpu"), field="cpu"),
-        Key("memory", _goal("memory"), field="memory"),
-        Key("metrics", _METRICS, field="metrics"),
-        Key("behavior", Scalar("an autoscaling/v2 behavior", _mapping), field="behavior"),
-    ),
-    nulls=True,
-)  # fmt: skip
+_SETTINGS: Final = record_of({
+    "min": kinds.whole(0, 2**31 - 1),
+    "max": kinds.whole(1, 2**31 - 1),
+    "cpu": _goal("cpu"),
+    "memory": _goal("memory"),
+    "metrics": _METRICS,
+    "behavior": Scalar("an autoscaling/v2 behavior", _mapping),
+})  # fmt: skip
 
 
 class _Exception:
@@ -108,17 +104,11 @@ class _Exception:
         return None if place.value is None else _SETTINGS.read(place)
 
 
-HPAS: Final = Record(
-    dict,
-    more=(
-        Key("manifests", ListOf(kinds.text("a path"), "a path or a list of paths"),
-            field="manifests"),
-        Key("template", _SETTINGS, field="template"),
-        Key("workloads", MapOf(_Exception(), "a mapping of workloads", may_be_empty=True),
-            field="workloads"),
-    ),
-    nulls=True,
-)  # fmt: skip
+HPAS: Final = record_of({
+    "manifests": ListOf(kinds.text("a path"), "a path or a list of paths"),
+    "template": _SETTINGS,
+    "workloads": MapOf(_Exception(), "a mapping of workloads", may_be_empty=True),
+})  # fmt: skip
 
 
 def hpa_map(place: Place, given: Mapping[str, Any], assumed: list[str]) -> HpaMap:

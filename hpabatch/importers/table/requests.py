@@ -85,7 +85,10 @@ def _with_objects(rows: pl.DataFrame, table: TableMap, said: dict[str, Amount]) 
     if table.beside is None:
         return rows.with_columns(
             pl.lit(None, pl.String).alias("kind"),
-            *(pl.lit(None, pl.Int64).alias(name) for name in ("index", *_theirs())),
+            *(
+                pl.lit(None, pl.Int64).alias(name)
+                for name in ("index", *map("o.{}".format, AMOUNTS))
+            ),
         )
     place = rows.select("namespace", "target").unique()
     kind_of = table.beside.objects.kind_of
@@ -104,10 +107,6 @@ def _with_objects(rows: pl.DataFrame, table: TableMap, said: dict[str, Amount]) 
         other = other.join(known, on=["cluster", "uid"], how="semi")
         rows = rows.join(other, on=_CONTAINER, how="anti")
     return with_known(rows, known, _CONTAINER)
-
-
-def _theirs() -> list[str]:
-    return [f"o.{name}" for name in AMOUNTS]
 
 
 def _with_amount(

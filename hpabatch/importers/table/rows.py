@@ -26,7 +26,6 @@ from hpabatch.importers.table.files import TableFile
 from hpabatch.importers.table.map import MAX_REPLICAS, TIME_COLUMN, Level, TableMap
 from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.time import time_ms
-from hpabatch.importers.table.unpivot import Pivot
 from hpabatch.importers.table.values import Source
 from hpabatch.inputs.document_kinds import quantity_milli
 from hpabatch.inputs.documents import show
@@ -170,7 +169,9 @@ def clean_rows(
         tally.excluded = raw.height - kept.height
         raw = kept
     if table.pivot is not None:
-        kept = _with_metrics(raw, table, table.pivot, tally)
+        names = raw[table.pivot.name].cast(pl.String).drop_nulls().alias("")
+        tally.metrics.update(dict(names.value_counts(name="rows").rows()))
+        kept = table.pivot.apply(raw, table.pivot.metrics(table.value_columns(), raw.columns))
         tally.excluded += raw.height - kept.height
         raw = kept
     piece = _Piece(raw, table, piece.where)
@@ -203,13 +204,6 @@ def _without_faults(frame: pl.DataFrame, piece: _Piece, tally: Tally, name: str)
         said = f": {show(str(piece.raw[_SAID][row]))}" if text == _UNREAD_TIME else ""
         tally.first[text] = seq, place + said
     return frame.filter(reason.is_null())
-
-
-def _with_metrics(raw: pl.DataFrame, table: TableMap, pivot: Pivot, tally: Tally) -> pl.DataFrame:
-    """Return the rows of a long table with a column per metric of the map; count all metrics."""
-    names = raw[pivot.name].cast(pl.String).drop_nulls().alias("")
-    tally.metrics.update(dict(names.value_counts(name="rows").rows()))
-    return pivot.apply(raw, pivot.metrics(table.value_columns(), raw.columns))
 
 
 class _Piece:

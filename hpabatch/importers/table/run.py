@@ -12,22 +12,25 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import polars as pl
 
+from hpabatch._json import decode_json
 from hpabatch.errors import RefusedError
+from hpabatch.history.atomic import atomic_path
 from hpabatch.history.files import read_regular
 from hpabatch.history.store.replace import has_replaced
 from hpabatch.history.store.storage import temporary_root
 from hpabatch.importers.common.claims import claim_rows, import_name, while_unreplaced
 from hpabatch.importers.common.objects import Disagreements, context_rows, load_hpas
 from hpabatch.importers.common.sink import Progress, Sink
-from hpabatch.importers.common.work import check_work, locked, work_folder
+from hpabatch.importers.common.work import check_work, disk_errors, locked, work_folder
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.earlier import (
     joined_lives,
@@ -37,7 +40,6 @@ from hpabatch.importers.table.earlier import (
     with_next,
 )
 from hpabatch.importers.table.files import TableFile, digest_file, find_files, open_parts
-from hpabatch.importers.table.groups import import_group, keep_result, kept_result
 from hpabatch.importers.table.hpas import hpa_rows, in_store
 from hpabatch.importers.table.keyed import Keyed
 from hpabatch.importers.table.map import Level, TableMap
@@ -45,6 +47,7 @@ from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.pods import (
     Figures,
     GroupResult,
+    import_pods,
     metric_conflicts,
     without_duplicates,
 )
@@ -58,11 +61,19 @@ from hpabatch.importers.table.scales import (
     workload_sizes,
 )
 from hpabatch.importers.table.spill import GROUP_ROWS, Spill, ahead, read_spill
-from hpabatch.importers.table.strict import check_entries, check_metrics, told_lacking
-from hpabatch.importers.table.workloads import unsized_rows
+from hpabatch.importers.table.strict import (
+    check_entries,
+    check_metrics,
+    lacking_requests,
+    told_lacking,
+)
+from hpabatch.importers.table.workloads import import_workloads, unsized_rows
 from hpabatch.inputs.cluster_objects import read_objects
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.printable import counted
+
+if TYPE_CHECKING:
+    from hpabatch.history.store.append import Amend
 
 READER_VERSION = 4
 """Raise it when the same input and map give other rows: what was imported before is then redone."""
@@ -374,3 +385,61 @@ class _Job:
                 self.sink.add("provenance", guesses)
         self.figures.add(Figures(written=dict(written)))
         return summarize_workloads(lives, changes, named), unused
+
+
+def import_group(
+    rows: Keyed,
+    spans: pl.DataFrame,
+    table: TableMap,
+    sink: Sink,
+    part: str,
+    amend: Amend | None = None,
+    joined: Callable[[pl.DataFrame], pl.DataFrame] = lambda pods: pods,
+) -> GroupResult:
+    """Write a group's rows as a part.
+
+    `amend`: see `StoreWriter.part`. `joined` gives rows of `pods` the rest of their lives.
+    """
+    importer = import_pods if table.level is Level.pod else import_workloads
+    seen = Figures()
+
+    def add(name: str, frame: pl.DataFrame) -> None:
+        if name == "pod_requests":
+            seen.lacking |= lacking_requests(frame)
+        elif name == "pod_metrics":
+            largest = (frame["cpu_milli"].max(), frame["memory_bytes"].max())
+            cpu, memory = (value if isinstance(value, int) else 0 for value in largest)
+            seen.cpu_milli = max(seen.cpu_milli, cpu)
+            seen.memory_bytes = max(seen.memory_bytes, memory)
+        sink.add(name, joined(frame) if name == "pods" else frame)
+
+    with sink.part(part, amend) as written:
+        result = importer(rows, spans, table, add)
+        result.figures.add(seen)
+        result.figures.told = {} if table.beside is None else table.beside.told.take()
+    result.figures.written = dict(written)
+    return result
+
+
+def keep_result(folder: Path, number: int, result: GroupResult) -> None:
+    """Keep the result of a group; the file written last makes it valid."""
+    place = folder / f"group-{number:05d}.json"
+    with disk_errors(folder):
+        for name, frame in (("lives", result.lives), ("sizes", result.sizes)):
+            with atomic_path(place.with_suffix(f".{name}.parquet")) as temporary:
+                frame.write_parquet(temporary)
+        with atomic_path(place) as temporary:
+            temporary.write_bytes(msgspec.json.encode(result.figures, order="deterministic"))
+
+
+def kept_result(folder: Path, number: int) -> GroupResult | None:
+    """Return the result of a group from an earlier run; None: unknown, or damaged files."""
+    place = folder / f"group-{number:05d}.json"
+    try:
+        figures = decode_json(place.read_bytes(), Figures)
+        lives, sizes = (
+            pl.read_parquet(place.with_suffix(f".{name}.parquet")) for name in ("lives", "sizes")
+        )
+    except (OSError, ValueError, pl.exceptions.PolarsError):
+        return None
+    return GroupResult(lives, sizes, figures)

@@ -7,7 +7,8 @@ from typing import Any
 import polars as pl
 
 from hpabatch.importers.prometheus.client.samples import Findings
-from hpabatch.importers.prometheus.pods.lives import TABLE_COLUMNS, assign_pods
+from hpabatch.importers.prometheus.pods.lives import TABLE_COLUMNS
+from hpabatch.importers.prometheus.reading.assign import assign_pods
 from tests.importers.prometheus.ksm import found_pods, owned_by, pod, steady
 
 INFO = [

@@ -13,9 +13,9 @@ from hpabatch.history.reader import open_history
 from hpabatch.history.store.append import open_writer
 from hpabatch.importers.common.claims import DONE, Coverage, coverage, import_name, while_unreplaced
 from hpabatch.importers.common.sink import Sink
-from hpabatch.importers.prometheus.claims import claim_windows
 from hpabatch.importers.prometheus.reading.window import Place
 from hpabatch.importers.prometheus.request import PrometheusRequest
+from hpabatch.importers.prometheus.run import claim_windows
 from hpabatch.importers.prometheus.site import Site
 from hpabatch.importers.prometheus.windows import Window, windows
 from tests.history.frames import frame

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.importers.prometheus.client.gate import GOOD_ANSWERS, Gate
 from hpabatch.importers.prometheus.client.http import (
     Limits,
     RefusedQueryError,
@@ -28,6 +27,7 @@ from hpabatch.importers.prometheus.client.series_requests import (
     SeriesRequest,
     seconds,
 )
+from hpabatch.importers.prometheus.client.wire import GOOD_ANSWERS, Gate
 from tests.importers.prometheus.mock_server import (
     AT,
     ONE,

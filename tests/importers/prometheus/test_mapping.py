@@ -334,7 +334,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
         read_mappings([tmp_path / "none.yaml", binary])
     assert "none.yaml cannot be read: No such file" in str(refused.value)
-    assert "binary.yaml cannot be read: not UTF-8 text" in str(refused.value)
+    assert "binary.yaml cannot be read: not YAML: a binary file" in str(refused.value)
 
 
 def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpabatch.importers.prometheus.client.samples import Findings, empty_samples
-from hpabatch.importers.prometheus.pods.owners import OWNED, owned_pods
+from hpabatch.importers.prometheus.pods.lives import OWNED, owned_pods
 from tests.importers.prometheus.ksm import facts, owned_by, pod
 
 

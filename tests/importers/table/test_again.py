@@ -14,9 +14,9 @@ from hpabatch.errors import HistoryError, RefusedError, UnfinishedError, UsageEr
 from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.catalog import LogEntry
 from hpabatch.importers.common.work import locked, work_folder
-from hpabatch.importers.table.groups import keep_result
 from hpabatch.importers.table.hpas import in_store
 from hpabatch.importers.table.pods import Figures, GroupResult
+from hpabatch.importers.table.run import keep_result
 from tests.effort import effort
 from tests.importers.tables import (
     BEGIN_S,

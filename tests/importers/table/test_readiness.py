@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from hpabatch.history.columns import AFTER_MS
-from hpabatch.importers.table.readiness import ready_after
+from hpabatch.importers.table.pods import ready_after
 from tests.importers.cluster_made import spec_of, workload, write_objects
 from tests.importers.tables import BEGIN_S, POD_MAP, merged, run_import, seconds
 

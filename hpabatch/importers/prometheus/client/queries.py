@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from hpabatch.errors import UsageError
 from hpabatch.inputs import document_kinds as kinds
-from hpabatch.inputs.document_keys import ListOf, Scalar
+from hpabatch.inputs.document_keys import ListOf, MapOf, Scalar, record_of
 from hpabatch.inputs.documents import Mistakes, read_document
-from hpabatch.inputs.fields import Fields
 
 BUILT_IN = Path(__file__).with_name("queries.yaml")
 """The file with the usual names; `hpabatch import prometheus --print-queries` prints it."""
@@ -60,14 +59,6 @@ class Queries:
     queries: Mapping[str, Query]
     scalables: Mapping[str, Scalable]
 
-    def digest(self) -> str:
-        """Return a digest of everything that is said here."""
-        said = (
-            [(q.name, q.series, q.where, sorted(q.labels.items())) for q in self.queries.values()],
-            [(s.kind, s.label, s.spec, s.status) for s in self.scalables.values()],
-        )
-        return hashlib.sha256(repr(said).encode()).hexdigest()
-
     def names(self) -> list[str]:
         """Return all names of series."""
         found = [name for query in self.queries.values() for name in query.series]
@@ -103,66 +94,6 @@ def read_queries(path: Path | str | None = None) -> Queries:
     return known if path is None else _read(Path(path), known)
 
 
-def _read(path: Path, known: Queries | None) -> Queries:
-    mistakes = Mistakes()
-    top = Fields(read_document(path, "query file"), mistakes)
-    common = _labels(top)
-    queries = dict(known.queries) if known else {}
-    if common:
-        queries = {
-            name: replace(query, labels={**common, **query.labels})
-            for name, query in queries.items()
-        }
-    if known is not None and isinstance(top.value("queries"), Mapping):
-        mistakes.add(*top.at("queries").unknown_keys(known.queries))
-    for name, fields in top.mappings("queries").items():
-        queries[name] = _query(name, fields, queries.get(name), common)
-    scalables = dict(known.scalables) if known else {}
-    for kind, fields in top.mappings("scalables").items():
-        scalables[kind] = read_scalable(kind, fields)
-    top.close()
-    mistakes.refuse()
-    return Queries(queries, scalables)
-
-
-def _query(name: str, fields: Fields, before: Query | None, common: Mapping[str, str]) -> Query:
-    series = fields.read("series", _SERIES_LIST)
-    where: str | None = fields.read("where", kinds.text())
-    labels = {**common, **_labels(fields)}
-    fields.close()
-    if before is None:
-        fields.missing("series", _SERIES_LIST.wants)
-        before = Query(name, ())
-    elif series is not None:
-        before = replace(before, where="")  # what the usual series need may not fit others
-    return Query(
-        name,
-        before.series if series is None else series,
-        before.where if where is None else where,
-        {**before.labels, **labels},
-    )
-
-
-def _labels(fields: Fields) -> dict[str, str]:
-    inner = fields.child("labels")
-    if inner is None:
-        return {}
-    for name in inner.members():
-        inner.missing(name, LABEL_NAME.wants)
-    return {name: inner.read(name, LABEL_NAME) or "" for name in inner.members()}
-
-
-def read_scalable(kind: str, fields: Fields) -> Scalable:
-    """Return the series of a kind of scale target."""
-    fields.missing("label", LABEL_NAME.wants)
-    fields.missing("spec", _SERIES.wants)
-    label = fields.read("label", LABEL_NAME) or ""
-    spec = fields.read("spec", _SERIES) or ""
-    status = fields.read("status", _SERIES) or spec
-    fields.close()
-    return Scalable(kind, label, spec, status)
-
-
 def _name_of(what: str, form: str) -> Scalar:
     """Return the kind of a name of a form."""
 
@@ -177,6 +108,45 @@ def _name_of(what: str, form: str) -> Scalar:
 LABEL_NAME: Final = _name_of("label", "[a-zA-Z_][a-zA-Z0-9_]*")
 _SERIES: Final = _name_of("series", "[a-zA-Z_:][a-zA-Z0-9_:]*")
 _SERIES_LIST: Final = ListOf(_SERIES, f"{_SERIES.wants} or a list of names")
+
+
+_LABELS: Final = MapOf(LABEL_NAME, "a mapping of labels", may_be_empty=True)
+_QUERY: Final = record_of({"series": _SERIES_LIST, "where": kinds.text(), "labels": _LABELS})
+_SCALABLE: Final = record_of(
+    {"label": LABEL_NAME, "spec": _SERIES, "status": _SERIES}, "label", "spec",
+    of=partial(Scalable, "", status=""),
+)  # fmt: skip
+SCALABLES: Final = MapOf(_SCALABLE, "a mapping", may_be_empty=True)
+"""The kind of scale targets by kind of object, see `scalables_of`."""
+
+_FILE: Final = record_of({
+    "labels": _LABELS, "queries": MapOf(_QUERY, "a mapping", may_be_empty=True),
+    "scalables": SCALABLES,
+})  # fmt: skip
+
+
+def scalables_of(pairs: Iterable[tuple[str, Scalable]]) -> dict[str, Scalable]:
+    """Return scale targets by kind; without a series of its own the status has that of the spec."""
+    return {kind: replace(one, kind=kind, status=one.status or one.spec) for kind, one in pairs}
+
+
+def _read(path: Path, known: Queries | None) -> Queries:
+    mistakes, document = Mistakes(), read_document(path, "query file")
+    given = mistakes.tried(_FILE.read, document)
+    if known is not None and isinstance(document.at("queries").value, Mapping):
+        mistakes.add(*document.at("queries").unknown_keys(known.queries))
+    mistakes.refuse()
+    common = dict(given.get("labels", ()))
+    queries = dict(known.queries) if known else {}
+    queries = {name: replace(q, labels={**common, **q.labels}) for name, q in queries.items()}
+    for name, said in given.get("queries", ()):
+        before = queries.get(name, Query(name, ()))
+        if "series" in said:
+            before = replace(before, where="")  # what the usual series need may not fit others
+        labels = {**before.labels, **common, **dict(said.get("labels", ()))}
+        queries[name] = replace(before, **{**said, "labels": labels})
+    scalables = scalables_of(given.get("scalables", ()))
+    return Queries(queries, {**(known.scalables if known else {}), **scalables})
 
 
 def need(queries: Mapping[str, Query], all_queries: Queries, *names: str) -> None:

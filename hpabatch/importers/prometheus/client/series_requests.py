@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Literal, Protocol
+from typing import Literal
 
 from hpabatch.importers.prometheus.client.queries import Query
 from hpabatch.importers.prometheus.client.responses import Expected
@@ -28,42 +28,6 @@ LONG_CHARS = 4000
 
 _OVER_TIME = {"min": "min_over_time", "max": "max_over_time", "last": "last_over_time"}
 _SPECIAL = set("\\.+*?()[]{}|^$")
-
-
-class Request(Protocol):
-    """A request that can be divided."""
-
-    @property
-    def from_ms(self) -> int:
-        """Samples are after this time."""
-
-    @property
-    def until_ms(self) -> int:
-        """Samples are up to this time, inclusive."""
-
-    def promql(self) -> str:
-        """Return the request as PromQL."""
-
-    def kind(self) -> str:
-        """Return the kind, within which sizes are compared."""
-
-    def size(self) -> int:
-        """Return the size, to compare with others of its kind."""
-
-    def key(self) -> str:
-        """Return a name for the response's file."""
-
-    def form_fields(self) -> tuple[str, list[tuple[str, str]]]:
-        """Return the path after /api/v1/, and the names and values of the form."""
-
-    def expected(self) -> Expected:
-        """Return what the response must be, by the site's names."""
-
-    def halves(self) -> tuple[Request, Request] | None:
-        """Return two requests for the same samples, None where there is nothing to divide."""
-
-    def ours(self, response: Samples) -> Samples:
-        """Return a response with this package's names of labels, within the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +185,10 @@ class RangeRequest:
         return response
 
 
+Request = SeriesRequest | RangeRequest
+"""A request that can be divided, of samples after `from_ms` and up to `until_ms`."""
+
+
 def seconds(ms: int) -> str:
     """Return an instant or a length as servers read it, to the millisecond."""
     return f"{ms // 1000}.{ms % 1000:03d}"
@@ -234,16 +202,8 @@ def chunks(values: Sequence[str], size: int) -> list[tuple[str, ...]]:
 
 
 def _matcher(label: str, values: tuple[str, ...]) -> str:
-    if len(values) == 1:
-        return f"{label}={_quoted(values[0])}"
-    return f"{label}=~{_quoted('|'.join(_escaped(value) for value in values))}"
-
-
-def _escaped(value: str) -> str:
-    """Return a text as a regular expression (RE2) for just that text."""
-    return "".join("\\" + char if char in _SPECIAL else char for char in value)
-
-
-def _quoted(text: str) -> str:
+    # Each value is a regular expression (RE2) for just itself.
+    escaped = ("".join(f"\\{c}" if c in _SPECIAL else c for c in value) for value in values)
+    sign, text = ("=", values[0]) if len(values) == 1 else ("=~", "|".join(escaped))
     plain = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{plain}"'
+    return f'{label}{sign}"{plain}"'

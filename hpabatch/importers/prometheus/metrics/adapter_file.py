@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from hpabatch.inputs import document_kinds as kinds
+from hpabatch.inputs.document_keys import ListOf, MapOf, Scalar, record_of
 from hpabatch.inputs.documents import Mistakes, Place, show
-from hpabatch.inputs.fields import Fields
 
 TOP_KEYS: Final = ("rules", "externalRules", "resourceRules")
 """The keys by which a configuration is recognized."""
@@ -130,117 +130,141 @@ class AdapterConfig:
     window_ms: int = 0
 
 
+def _template(key: str, allowed: Collection[str]) -> Scalar:
+    """Return the kind of a template at a key, with these fields."""
+
+    def parse(value: object) -> Template:
+        text = kinds.STRING.parse(value)
+        # The adapter has values of labels in queries only.
+        by_name = allowed is _QUERY_FIELDS
+        known = _HOLE.sub(
+            lambda hole: "" if hole[1] in allowed or (hole[2] and by_name) else hole[0], text
+        )
+        if "<<" not in known:
+            return Template(text)
+        named = ", ".join(f"<<.{name}>>" for name in allowed)
+        action = known[known.index("<<") :].partition(">>")[0]
+        return Template(text, f"{key}: expected {named}, got {action}>>; {_WRITE}")
+
+    return Scalar("a string", parse)
+
+
+_QUERY: Final = _template("metricsQuery", _QUERY_FIELDS)
+_RESOURCES: Final = record_of({
+    "overrides": MapOf(
+        record_of({"group": kinds.STRING, "resource": kinds.text()}, "resource"),
+        "a mapping", may_be_empty=True,
+    ),
+    "template": _template("template", _LABEL_FIELDS),
+    "namespaced": kinds.YES_NO,
+})  # fmt: skip
+_FILTERS: Final = ListOf(
+    record_of({"is": kinds.STRING, "isNot": kinds.STRING}), "a list", 1_000_000, only_lists=True,
+    least=0,
+)  # fmt: skip
+_RULE: Final = record_of({
+    "seriesQuery": kinds.text(), "seriesFilters": _FILTERS, "resources": _RESOURCES,
+    "name": record_of({"matches": kinds.STRING, "as": kinds.STRING}), "metricsQuery": _QUERY,
+}, "seriesQuery")  # fmt: skip
+_RULES: Final = ListOf(_RULE, "a list", 1_000_000, only_lists=True, least=0)
+_RESOURCE: Final = record_of({
+    "containerQuery": _template("containerQuery", _QUERY_FIELDS), "nodeQuery": kinds.STRING,
+    "resources": _RESOURCES, "containerLabel": kinds.text(),
+}, "containerLabel")  # fmt: skip
+_DURATION: Final = kinds.duration()
+# ("" as the chart writes it where none is said)
+_WINDOW: Final = Scalar(_DURATION.wants, lambda value: 0 if value == "" else _DURATION.parse(value))
+_ADAPTER: Final = record_of({
+    "rules": _RULES, "externalRules": _RULES,
+    "resourceRules": record_of(
+        {"cpu": _RESOURCE, "memory": _RESOURCE, "window": _WINDOW}, "cpu", "memory"
+    ),
+})  # fmt: skip
+
+
 def read_adapter(document: Place, mistakes: Mistakes) -> AdapterConfig:
     """Return the configuration that a document is, with its mistakes noted."""
-    top, source = Fields(document, mistakes), document.source
-    if isinstance(top.value("rules"), Mapping):
-        top.mistake(
-            "rules",
-            "expected the adapter's configuration, got values of a Helm chart",
-            "give the ConfigMap that the chart makes of them (kubectl get configmap -o yaml)",
-        )
+    source, rules = document.source, document.at("rules")
+    if isinstance(rules.value, Mapping):
+        wrong = "expected the adapter's configuration, got values of a Helm chart"
+        fix = "give the ConfigMap that the chart makes of them (kubectl get configmap -o yaml)"
+        mistakes.add(rules.problem(wrong, fix))
         return AdapterConfig(source)
-    rules = tuple(_rule(item) for item in top.children("rules"))
-    external = tuple(_rule(item) for item in top.children("externalRules"))
-    resource_rules, window_ms = _resource_rules(top.child("resourceRules"))
-    top.close()
-    return AdapterConfig(source, rules, external, resource_rules, window_ms)
+    given = mistakes.tried(_ADAPTER.read, document)
+    if not given:
+        return AdapterConfig(source)
+
+    def rules_of(key: str) -> tuple[Rule, ...]:
+        places = document.at(key).items() if key in given else ()
+        pairs = zip(places, given.get(key, ()), strict=True)
+        return tuple(mistakes.tried(_rule, place, said) for place, said in pairs)
+
+    served, at = given.get("resourceRules", {}), document.at("resourceRules")
+    resource_rules = {
+        resource: ResourceRule(
+            str(at.at(resource)),
+            served[resource].get("containerQuery", Template("")),
+            _resources(served[resource].get("resources")),
+            served[resource]["containerLabel"],
+        )
+        for resource in ("cpu", "memory")
+        if resource in served
+    }
+    both = rules_of("rules"), rules_of("externalRules")
+    return AdapterConfig(source, *both, resource_rules, served.get("window", 0))
 
 
-def _rule(fields: Fields) -> Rule:
-    series_query = fields.text("seriesQuery", required=True).strip()
-    filters = [_filter(item) for item in fields.children("seriesFilters")]
-    resources, problems = _resources(fields.child("resources"))
-    name = fields.child("name")
-    matches = "" if name is None else name.text("matches")
-    name_as = "" if name is None else name.text("as")
+def _rule(place: Place, given: Mapping[str, Any]) -> Rule:
+    name, resources = given.get("name", {}), given.get("resources")
+    filters = given.get("seriesFilters", ())
+    at = place.at("seriesFilters").items() if filters else []
+    read = [_filter(item, said) for item, said in zip(at, filters, strict=True)]
     pattern = re.compile(".*", re.DOTALL)
-    if name is not None:
-        if matches:
-            pattern, problem = _regexp(name, "matches", matches)
-            filters.append((SeriesFilter(pattern, positive=True), problem))
-        name.close()
-    if not name_as and pattern.groups > 1:
-        place = fields.at("name")
+    if name.get("matches"):
+        pattern, problem = _regexp("matches", name["matches"])
+        read.append((SeriesFilter(pattern, positive=True), problem))
+    if not name.get("as") and pattern.groups > 1:
         mistake = f"expected the key as: name.matches has {pattern.groups} groups"
-        fields.mistakes.add(place.problem(mistake, "say which group is meant"))
-    query = _template(fields, "metricsQuery")
-    fields.close()
-    problems += [problem for _, problem in filters]
+        place.at("name").refuse(mistake, "say which group is meant")
+    query = given.get("metricsQuery", Template(""))
+    mapping = _resources(resources)
+    problems = [mapping.template.problem] if mapping.template is not None else []
+    problems += [problem for _, problem in read]
     problems += [query.problem if query.text else "the rule has no metricsQuery"]
     return Rule(
-        str(fields.here),
-        series_query,
-        tuple(one for one, _ in filters),
-        resources,
+        str(place),
+        given["seriesQuery"].strip(),
+        tuple(one for one, _ in read),
+        mapping,
         pattern,
-        name_as or ("$1" if pattern.groups else "$0"),
+        name.get("as") or ("$1" if pattern.groups else "$0"),
         query,
         next(filter(None, problems), ""),
     )
 
 
-def _filter(fields: Fields) -> tuple[SeriesFilter, str]:
-    wanted, unwanted = fields.text("is"), fields.text("isNot")
-    fields.close()
+def _filter(place: Place, given: Mapping[str, str]) -> tuple[SeriesFilter, str]:
+    wanted, unwanted = given.get("is"), given.get("isNot")
     if bool(wanted) == bool(unwanted):
         found = "both" if wanted else "none of them"
-        fields.mistake("", f"expected one of is and isNot, got {found}")
-    pattern, problem = _regexp(fields, "is" if wanted else "isNot", wanted or unwanted)
+        place.refuse(f"expected one of is and isNot, got {found}")
+    pattern, problem = _regexp("is" if wanted else "isNot", wanted or unwanted or "")
     return SeriesFilter(pattern, positive=bool(wanted)), problem
 
 
-def _resources(fields: Fields | None) -> tuple[ResourceMapping, list[str]]:
-    if fields is None:
-        return ResourceMapping(), []
-    overrides = []
-    for label, item in fields.mappings("overrides").items():
-        overrides.append(Override(label, item.text("group"), item.text("resource", required=True)))
-        item.close()
-    template = _template(fields, "template", _LABEL_FIELDS)
-    namespaced = fields.read("namespaced", kinds.YES_NO)
-    fields.close()
-    mapping = ResourceMapping(
-        tuple(overrides), template if template.text else None, namespaced is not False
+def _resources(given: Mapping[str, Any] | None) -> ResourceMapping:
+    if given is None:
+        return ResourceMapping()
+    overrides = (
+        Override(label, said.get("group", ""), said["resource"])
+        for label, said in given.get("overrides", ())
     )
-    return mapping, [template.problem]
+    template = given.get("template")
+    template = template if template is not None and template.text else None
+    return ResourceMapping(tuple(overrides), template, given.get("namespaced", True))
 
 
-def _template(fields: Fields, key: str, allowed: Collection[str] = _QUERY_FIELDS) -> Template:
-    text = fields.text(key)
-    # The adapter has values of labels in queries only.
-    by_name = allowed is _QUERY_FIELDS
-    known = _HOLE.sub(
-        lambda hole: "" if hole[1] in allowed or (hole[2] and by_name) else hole[0], text
-    )
-    if "<<" not in known:
-        return Template(text)
-    named = ", ".join(f"<<.{name}>>" for name in allowed)
-    action = known[known.index("<<") :].partition(">>")[0]
-    return Template(text, f"{key}: expected {named}, got {action}>>; {_WRITE}")
-
-
-def _resource_rules(fields: Fields | None) -> tuple[dict[str, ResourceRule], int]:
-    if fields is None:
-        return {}, 0
-    found = {}
-    for resource in ("cpu", "memory"):
-        inner = fields.child(resource)
-        if inner is None:
-            fields.missing(resource, "a mapping")
-            continue
-        query = _template(inner, "containerQuery")
-        inner.text("nodeQuery")
-        mapping, _ = _resources(inner.child("resources"))
-        label = inner.text("containerLabel", required=True)
-        inner.close()
-        found[resource] = ResourceRule(str(inner.here), query, mapping, label)
-    window_ms = fields.read("window", kinds.duration()) if fields.text("window") else 0
-    fields.close()
-    return found, window_ms or 0
-
-
-def _regexp(fields: Fields, key: str, text: str) -> tuple[re.Pattern[str], str]:
+def _regexp(key: str, text: str) -> tuple[re.Pattern[str], str]:
     """Return a regular expression that Go and Python share; the second is why it is none."""
     try:
         if "[:" in text:

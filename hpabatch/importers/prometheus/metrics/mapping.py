@@ -27,7 +27,7 @@ from hpabatch.importers.prometheus.metrics.mapping_documents import Mapped, read
 from hpabatch.importers.prometheus.metrics.mapping_file import Kind, MappedMetric
 from hpabatch.importers.prometheus.metrics.queries import PODS_HOLE, MetricQuery, ValueRule
 from hpabatch.inputs.documents import Mistakes
-from hpabatch.inputs.keda import ScaledObject, owner_of, request_parameters
+from hpabatch.inputs.keda import ScaledObject, owner_of
 from hpabatch.model.objects.hpa import HPA, LabelSelector, MetricSpec
 from hpabatch.model.selectors import selector_from_object
 
@@ -236,7 +236,6 @@ class Mappings:
             promql=trigger.metadata["query"],
             rule=ValueRule.keda if trigger.ignore_null else ValueRule.keda_strict,
             place=f"{scaled.place}: spec.triggers[{trigger.index}]",
-            parameters=request_parameters(trigger),
         )
 
     def _adapter_query(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -27,7 +27,7 @@ from hpabatch.inputs.manifest_documents import (
     parse_documents,
     split_documents,
 )
-from hpabatch.inputs.manifests import SUFFIXES
+from hpabatch.inputs.manifests import manifest_files
 
 MAX_BYTES: Final = 64 * 2**20
 _WHAT: Final = "mapping"
@@ -57,7 +57,11 @@ def read_path(path: Path, into: Mapped, mistakes: Mistakes) -> None:
     """Read a file, or all manifests below a folder."""
     before = into.count + len(mistakes.found)
     if os.path.isdir(path):
-        for one in _files(path, mistakes):
+
+        def refuse(error: OSError) -> None:
+            mistakes.add(f"{_WHAT} folder {error.filename} cannot be read: {error.strerror}")
+
+        for one in manifest_files(path, refuse):
             _read_file(one, into, mistakes, in_folder=True)
         if into.count + len(mistakes.found) == before:
             mistakes.add(f"{_WANTED}, got nothing of that ({_WHAT} folder {path})")
@@ -67,17 +71,6 @@ def read_path(path: Path, into: Mapped, mistakes: Mistakes) -> None:
     if into.count + len(mistakes.found) == before:
         kinds = ", ".join(sorted(into.others - others)) or "no document"
         mistakes.add(f"{_WANTED}, got {kinds} ({_WHAT} {path})")
-
-
-def _files(folder: Path, mistakes: Mistakes) -> Iterator[Path]:
-    def refuse(error: OSError) -> None:
-        mistakes.add(f"{_WHAT} folder {error.filename} cannot be read: {error.strerror}")
-
-    for root, folders, files in os.walk(folder, onerror=refuse):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
-            if name.lower().endswith(SUFFIXES) and not name.startswith("."):
-                yield Path(root, name)
 
 
 def _read_file(path: Path, into: Mapped, mistakes: Mistakes, in_folder: bool) -> None:

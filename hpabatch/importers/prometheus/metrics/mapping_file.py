@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from hpabatch.importers.prometheus.client.queries import LABEL_NAME, Scalable, read_scalable
+from hpabatch.importers.prometheus.client.queries import (
+    LABEL_NAME,
+    SCALABLES,
+    Scalable,
+    scalables_of,
+)
 from hpabatch.importers.prometheus.metrics.adapter import selector_matchers
 from hpabatch.importers.prometheus.metrics.queries import PODS_HOLE
-from hpabatch.inputs.document_keys import ListOf, Scalar
-from hpabatch.inputs.document_kinds import text
+from hpabatch.inputs import document_kinds as kinds
+from hpabatch.inputs.document_keys import ListOf, Record, Scalar, key
 from hpabatch.inputs.documents import Mistakes, Place, show
-from hpabatch.inputs.fields import Fields
 from hpabatch.model.selectors import parse_selector
 from hpabatch.model.suggestions import did_you_mean
 
 TOP_KEYS: Final = ("metrics", "scalables")
 """The keys by which a mapping file is recognized."""
 
+
+def _selector(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    try:
+        return str(parse_selector(value))
+    except ValueError as error:
+        raise ValueError(f"expected {_SELECTOR.wants}, got {show(value)}: {error}") from None
+
+
+_SELECTOR: Final = Scalar("a label selector such as queue=orders", _selector)
+_GLOBS: Final = ListOf(kinds.text("a name"), "a name or a list of names")
+
 Kind = Literal["pods", "object", "external"]
-_KINDS: Final[dict[str, Kind]] = {"pods": "pods", "object": "object", "external": "external"}
 _PLACEHOLDERS: Final = {
     "pods": ("namespace", "pods", "selector"),
     "object": ("namespace", "object", "selector"),
@@ -43,15 +60,35 @@ class MappedMetric:
         label: whose value is the pod's or object's name; "": the one series is the object's.
     """
 
-    place: str
-    kind: Kind
-    name: str
-    query: str
-    namespaces: tuple[str, ...] = ()
-    selector: str | None = None
-    object_kind: str = ""
-    object_name: str = ""
-    label: str = ""
+    kind: Kind = key("type", kinds.word("pods", "object", "external"))
+    name: str = key("name", kinds.text())
+    query: str = key("query", Scalar("a string", lambda value: kinds.text().parse(value).strip()))
+    namespaces: tuple[str, ...] = key("namespace", _GLOBS, "", ())
+    selector: str | None = key("selector", _SELECTOR, "", None)
+    object_kind: str = key("kind", kinds.STRING, "", "")
+    object_name: str = key("object", kinds.STRING, "", "")
+    label: str = key("label", LABEL_NAME, "", "")
+    place: str = ""
+
+    def checked(self, place: Place) -> MappedMetric:
+        """Return it with its usual label (MistakesError: of placeholders in the query)."""
+        allowed, at = _PLACEHOLDERS[self.kind], place.at("query")
+        used, mistakes = set(_HOLE.findall(self.query)), Mistakes()
+        for name in sorted(used - set(allowed)):
+            wanted = f"expected one of {', '.join(f'${n}' for n in allowed)}, got ${name}"
+            fix = did_you_mean(name, allowed)[2:] or "remove it"
+            group = f"(a group of label_replace is written ${{{name}}})"
+            mistakes.add(at.problem(wanted, f"{fix} {group}"))
+        missing = [f"${name}" for name in ("namespace", "pods") if name not in used]
+        if missing and self.kind == "pods":
+            wanted = f"expected {' and '.join(missing)} in a query for pods"
+            fix = 'put it among the matchers, such as pod=~"$pods"'
+            mistakes.add(at.problem(wanted, fix))
+        if "{{" in self.query:
+            told = "expected PromQL, got an unrendered Helm template"
+            mistakes.add(at.problem(told, "render it first"))
+        mistakes.refuse()
+        return replace(self, label=self.label or ("pod" if self.kind == "pods" else ""))
 
     def fits(self, kind: Kind, name: str, namespace: str, selector: str) -> bool:
         """Whether the entry is for a metric; `fits_object` checks the object."""
@@ -85,81 +122,34 @@ class MappedMetric:
         return _HOLE.sub(lambda found: fills.get(found[1], found[0]), self.query)
 
 
+class _Metric:
+    """The kind of an entry of `metrics`, whose keys depend on its type."""
+
+    wants = "a mapping"
+
+    def read(self, place: Place) -> Any:
+        kind = place.at("type").value if isinstance(place.value, Mapping) else None
+        unknown = {"pods": ("kind", "object"), "external": ("kind", "object", "label")}
+        without = unknown.get(kind, ()) if isinstance(kind, str) else ()
+        return Record(MappedMetric, nulls=True, without=without).read(place)
+
+
+_METRICS: Final = ListOf(_Metric(), "a list", 1_000_000, only_lists=True, least=0)
+
+
 @dataclass(frozen=True, slots=True)
 class MappingFile:
     """Content of a mapping file."""
 
-    metrics: tuple[MappedMetric, ...] = ()
-    scalables: tuple[Scalable, ...] = ()
+    metrics: tuple[MappedMetric, ...] = key("metrics", _METRICS, "", ())
+    scalables: tuple[Scalable, ...] = key("scalables", SCALABLES, "", ())
+
+    def checked(self, place: Place) -> MappingFile:
+        """Return it with the kinds of its scale targets."""
+        pairs: Any = self.scalables
+        return replace(self, scalables=tuple(scalables_of(pairs).values()))
 
 
 def read_mapping_file(document: Place, mistakes: Mistakes) -> MappingFile:
     """Return the mapping that a document is, with its mistakes noted."""
-    top = Fields(document, mistakes)
-    metrics = tuple(filter(None, (_metric(item) for item in top.children("metrics"))))
-    kinds = top.mappings("scalables")
-    scalables = tuple(read_scalable(kind, fields) for kind, fields in kinds.items())
-    top.close()
-    return MappingFile(metrics, scalables)
-
-
-def _metric(fields: Fields) -> MappedMetric | None:
-    kind = _KINDS.get(fields.one_of("type", _KINDS, required=True))
-    name = fields.text("name", required=True)
-    query = fields.text("query", required=True).strip()
-    namespaces: tuple[str, ...] = fields.read("namespace", _GLOBS) or ()
-    selector: str | None = fields.read("selector", _SELECTOR)
-    object_kind = fields.text("kind") if kind in (None, "object") else ""
-    object_name = fields.text("object") if kind in (None, "object") else ""
-    label = (fields.read("label", LABEL_NAME) or "") if kind != "external" else ""
-    fields.close()
-    if kind is None:
-        return None
-    if query:
-        _check_query(fields, kind, query)
-    return MappedMetric(
-        str(fields.here),
-        kind,
-        name,
-        query,
-        namespaces,
-        selector,
-        object_kind,
-        object_name,
-        label or ("pod" if kind == "pods" else ""),
-    )
-
-
-def _check_query(fields: Fields, kind: Kind, query: str) -> None:
-    allowed = _PLACEHOLDERS[kind]
-    used = set(_HOLE.findall(query))
-    for name in sorted(used - set(allowed)):
-        fields.mistake(
-            "query",
-            f"expected one of {', '.join(f'${n}' for n in allowed)}, got ${name}",
-            f"{did_you_mean(name, allowed)[2:] or 'remove it'} (a group of label_replace is "
-            f"written ${{{name}}})",
-        )
-    missing = [name for name in ("namespace", "pods") if kind == "pods" and name not in used]
-    if missing:
-        fields.mistake(
-            "query",
-            f"expected {' and '.join(f'${name}' for name in missing)} in a query for pods",
-            'put it among the matchers, such as pod=~"$pods"',
-        )
-    if "{{" in query:
-        told = "expected PromQL, got an unrendered Helm template"
-        fields.mistake("query", told, "render it first")
-
-
-def _selector(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError
-    try:
-        return str(parse_selector(value))
-    except ValueError as error:
-        raise ValueError(f"expected {_SELECTOR.wants}, got {show(value)}: {error}") from None
-
-
-_SELECTOR: Final = Scalar("a label selector such as queue=orders", _selector)
-_GLOBS: Final = ListOf(text("a name"), "a name or a list of names")
+    return mistakes.tried(Record(MappingFile, nulls=True).read, document) or MappingFile()

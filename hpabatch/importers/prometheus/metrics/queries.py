@@ -79,7 +79,6 @@ class MetricQuery:
         object_kind, object_name: of an Object metric, as in the history.
         hpas: names of the HPAs that have the metric.
         place: where the query is from, for messages.
-        parameters: more of the request that the metric's server makes, name and value.
     """
 
     kind: Literal["pods", "object", "external"]
@@ -93,7 +92,6 @@ class MetricQuery:
     object_name: str = ""
     hpas: tuple[str, ...] = ()
     place: str = ""
-    parameters: tuple[tuple[str, str], ...] = ()
 
     @property
     def table(self) -> str:

@@ -241,14 +241,10 @@ def only(samples: Samples, things: Things) -> Samples:
     if kept.height == found.series.height:
         return found
     points = found.points.join(kept.select("series"), on="series", how="semi")
-    return joined_samples([_renumbered(kept, points)])
-
-
-def _renumbered(series: pl.DataFrame, points: pl.DataFrame) -> Samples:
-    numbers = series.select("series").with_row_index("new")
+    numbers = kept.select("series").with_row_index("new")
     moved = points.join(numbers, on="series", how="left", maintain_order="left")
     renamed = moved.select(pl.col("new").alias("series"), "ts", "value")
-    return Samples(series.with_columns(series=numbers["new"]), renamed)
+    return joined_samples([Samples(kept.with_columns(series=numbers["new"]), renamed)])
 
 
 def _moving(

@@ -193,6 +193,8 @@ def read_hpas(
         namespaces: only these; empty: all.
         findings: gets what was noticed.
     """
+    own = () if beside.objects is None else {id(hpa) for hpa in beside.objects.hpas.values()}
+    of_objects = {(hpa.namespace, hpa.name): OBJECTS for hpa in beside.hpas if id(hpa) in own}
     scaled = _of_keda(beside.mappings.scaled_objects, fleet)
     given = {(hpa.namespace or "default", hpa.name) for hpa in beside.hpas}
     made = {place: hpa for place, hpa in scaled.items() if place not in given}
@@ -203,20 +205,12 @@ def read_hpas(
     ]
     found = spec_rows(
         fleet.gauges, window.span, fleet.heartbeats, cluster=cluster, findings=findings,
-        manifests=wanted, methods={**_of_objects(beside), **dict.fromkeys(made, KEDA)},
+        manifests=wanted, methods={**of_objects, **dict.fromkeys(made, KEDA)},
         events=beside.events, namespaces=namespaces,
     )  # fmt: skip
     rows = merge_specs(found, stored, namespaces=namespaces)
     known = [_uids(rows)] if stored is None else [_uids(stored), _uids(rows)]
     return WindowHpas(fleet, found, rows, _status(fleet, beside, found, pl.concat(known), window))
-
-
-def _of_objects(beside: Beside) -> dict[Place, str]:
-    """Return the method of each HPA that is one of the cluster's objects."""
-    if beside.objects is None:
-        return {}
-    own = {id(hpa) for hpa in beside.objects.hpas.values()}
-    return {(hpa.namespace, hpa.name): OBJECTS for hpa in beside.hpas if id(hpa) in own}
 
 
 def _uids(rows: pl.DataFrame) -> pl.DataFrame:

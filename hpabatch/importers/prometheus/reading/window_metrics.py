@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import polars as pl
 
-from hpabatch.importers.prometheus.client.samples import Samples
+from hpabatch.importers.prometheus.client.http import Server
 from hpabatch.importers.prometheus.client.series_requests import RangeRequest, chunks
 from hpabatch.importers.prometheus.metrics.mapping import Mappings, MetricPlan
 from hpabatch.importers.prometheus.metrics.queries import Instants, MetricQuery, metric_rows
@@ -16,18 +15,6 @@ from hpabatch.importers.prometheus.reading.reader import Reader
 from hpabatch.importers.prometheus.reading.sources_seen import SILENT_MS
 from hpabatch.importers.prometheus.reading.window_usage import ranged
 from hpabatch.model.objects.hpa import HPA
-
-
-class Catalogue(Protocol):
-    """Names and labels of a server's series: `http.Server`."""
-
-    def label_values(
-        self, label: str, matchers: Sequence[str], start_ms: int, end_ms: int
-    ) -> list[str]:
-        """Return the values of a label."""
-
-    def label_names(self, matchers: Sequence[str], start_ms: int, end_ms: int) -> list[str]:
-        """Return the names of labels."""
 
 
 @dataclass(slots=True)
@@ -38,7 +25,7 @@ class AdapterSeries:
     and labels.
     """
 
-    server: Catalogue
+    server: Server
     start_ms: int
     end_ms: int
     _names: dict[str, list[str]] = field(default_factory=dict)
@@ -86,24 +73,15 @@ def read_metrics(
         asked = query.within(reader.matchers())
         if query.kind != "pods":
             response = ranged(reader, query.title, asked.text(), step_ms, 1)
-            instants = _instants(reader, heartbeats, step_ms)
-            if instants is not None:
-                yield query.table, metric_rows(query, response, instants, reader.findings)
+            ask = RangeRequest("", "", reader.span.after_ms, reader.span.until_ms, step_ms)
+            if ask.last_ms >= ask.first_ms:
+                instants = Instants(ask.first_ms, ask.last_ms, step_ms)
+                scraped = instants.near(heartbeats, SILENT_MS)
+                yield query.table, metric_rows(query, response, scraped, reader.findings)
             continue
         for names in chunks(_pods_of(query, pods, targets), reader.at_once):
-            response = _of_pods(reader, asked, names, step_ms)
+            response = ranged(reader, query.title, asked.text(names), step_ms, len(names))
             yield query.table, metric_rows(query, response, None, reader.findings)
-
-
-def _of_pods(reader: Reader, query: MetricQuery, names: tuple[str, ...], step_ms: int) -> Samples:
-    return ranged(reader, query.title, query.text(names), step_ms, len(names))
-
-
-def _instants(reader: Reader, heartbeats: Sequence[int], step_ms: int) -> pl.Series | None:
-    ask = RangeRequest("", "", reader.span.after_ms, reader.span.until_ms, step_ms)
-    if ask.last_ms < ask.first_ms:
-        return None
-    return Instants(ask.first_ms, ask.last_ms, step_ms).near(heartbeats, SILENT_MS)
 
 
 def _pods_of(

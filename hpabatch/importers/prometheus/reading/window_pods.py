@@ -9,8 +9,7 @@ import polars as pl
 
 from hpabatch.importers.common.continued import continued_requests, in_ms, without_repeats
 from hpabatch.importers.prometheus.client.samples import Samples, joined_samples
-from hpabatch.importers.prometheus.pods.lives import continued_pods, pod_rows
-from hpabatch.importers.prometheus.pods.owners import owned_pods
+from hpabatch.importers.prometheus.pods.lives import continued_pods, owned_pods, pod_rows
 from hpabatch.importers.prometheus.pods.requests import (
     Requested,
     beside_objects,

@@ -51,14 +51,12 @@ class Built:
     Attributes:
         spec: None: it is not known.
         reason: of that, or "".
-        assumed: the types of its metrics are.
         edited: its numbers are as exported, not as in the document.
         contradicted: the exported scale target or metrics are others than the document's.
     """
 
     spec: HPASpec | None
     reason: str = ""
-    assumed: bool = False
     edited: bool = False
     contradicted: bool = False
 
@@ -107,7 +105,7 @@ def _from_gauges(recorded: Recorded) -> Built:
         max_replicas=recorded.most,
         metrics=metrics,
     )
-    return Built(spec, assumed=True)
+    return Built(spec)
 
 
 def _unknown(names: Sequence[str]) -> str:

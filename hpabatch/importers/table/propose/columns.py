@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -13,6 +13,9 @@ import polars as pl
 from hpabatch.importers.common.units import WRITTEN, quantities
 from hpabatch.importers.table.propose.sample import Sample
 
+MOSTLY: Final = 0.9
+"""Share of a column's values that must be of a form; a few may be faulty."""
+
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|%")
 # The window of a rate or mean: rate1m, usage_5m, usage:30s. Its letter is no unit of the values.
 _WINDOW = re.compile(r"(?<!\d)\d+(?:ms|s|sec|m|min|h|d)(?![A-Za-z])")
@@ -20,8 +23,6 @@ _UNIT = r"\s*(%|[A-Za-z]{1,5})?\s*$"
 _COMMA = r"^\s*[-+]?\d+,\d+" + _UNIT
 _MAYBE_COMMA = r"^\s*[-+]?\d+(,\d+)?" + _UNIT
 _PERCENT = r"\s*%$"
-_BOOLEAN: Final = {"true", "false"}
-_MOSTLY: Final = 0.9
 
 
 class Kind(StrEnum):
@@ -35,20 +36,34 @@ class Kind(StrEnum):
     empty = "empty"
 
 
+NUMBERS: Final = (Kind.number, Kind.quantity)
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the sample; `values` are raw, `numbers` are Float64 with nulls."""
+    """A column of the sample, or a label in it; `values` are raw, `numbers` Float64 with nulls.
+
+    `origin` is the column's name in the table; `label` is the beginning of the pattern that finds
+    the label in its values, "" for the whole column.
+    """
 
     name: str
     words: tuple[str, ...]
     kind: Kind
     values: pl.Series
     numbers: pl.Series
+    origin: str
+    label: str = ""
 
     @property
     def key(self) -> str:
         """The words of the name, joined by underscores."""
         return "_".join(self.words)
+
+    @property
+    def known(self) -> pl.Series:
+        """The numbers that are some."""
+        return self.numbers.drop_nulls().drop_nans()
 
     def has(self, *words: str) -> bool:
         """Whether the name has one of the words."""
@@ -58,45 +73,75 @@ class Column:
         """Whether the numbers are percentages such as 49.3%."""
         return self.values.dtype == pl.String() and self.share("%") > 0
 
-    def distinct(self) -> int:
-        """Return the number of different values."""
-        return self.values.drop_nulls().n_unique()
+    def distinct(self) -> pl.Series:
+        """Return the different values in the order of the rows."""
+        return self.values.drop_nulls().unique(maintain_order=True)
 
     def examples(self, most: int = 3) -> list[str]:
         """Return a few different values as strings."""
-        found = self.values.drop_nulls().unique(maintain_order=True).head(most)
-        return [str(value) for value in found.to_list()]
+        return [str(value) for value in self.distinct().head(most).to_list()]
 
     def share(self, pattern: str) -> float:
         """Return the share of the different values, as strings, in which a pattern is found."""
-        texts = self.values.drop_nulls().unique().cast(pl.String, strict=False)
-        return 0.0 if texts.is_empty() else float(texts.str.contains(pattern).mean() or 0.0)  # type: ignore[arg-type]
+        return mean(self.distinct().cast(pl.String, strict=False).str.contains(pattern))
 
     def quantile(self, share: float) -> float:
         """Return a quantile of the numbers that are not zero, 0 where there are none."""
-        known = self.numbers.drop_nulls().drop_nans()
-        found = known.filter(known != 0).quantile(share)
+        found = self.known.filter(self.known != 0).quantile(share)
         return 0.0 if found is None else float(found)
 
     def whole(self) -> bool:
         """Whether all numbers are whole."""
-        known = self.numbers.drop_nulls().drop_nans()
-        return bool((known == known.floor()).all())
+        return bool((self.known == self.known.floor()).all())
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What a column may be, by its name.
+
+    Attributes:
+        names: whole names, the likeliest first.
+        parts: words of other names, the likeliest first.
+        without: words of names that say something else than a part of them.
+        values: pattern of all values of a column that is known by a part of its name.
+    """
+
+    names: tuple[str, ...]
+    parts: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    values: str = ""
+
+    def rank(self, column: Column) -> int | None:
+        """Return the place of a column among the likely ones, None for one that is none."""
+        if column.key in self.names:
+            return self.names.index(column.key)
+        if column.has(*self.without):
+            return None
+        place = next((k for k, part in enumerate(self.parts) if column.has(part)), None)
+        if place is None or (self.values and column.share(self.values) < 1):
+            return None
+        return len(self.names) + place
+
+    def best(self, columns: Iterable[Column]) -> Column | None:
+        """Return the likeliest column, of equal ones the first."""
+        ranked = [(rank, item) for item in columns if (rank := self.rank(item)) is not None]
+        return min(ranked, key=lambda pair: pair[0])[1] if ranked else None
+
+
+def mean(mask: pl.Series) -> float:
+    """Return the share of a mask that is true, 0 of an empty one."""
+    return float(mask.mean() or 0.0)  # type: ignore[arg-type]
 
 
 def has_decimal_commas(sample: Sample) -> bool:
     """Return whether numbers such as 0,35 occur in a CSV."""
     if sample.file.parquet or sample.file.separator == ",":
         return False
+    columns = [values.drop_nulls() for values in sample.frame]
     return any(
-        bool(values.drop_nulls().str.contains(_COMMA).any()) and _is_comma_column(values)
-        for values in sample.frame
+        bool(known.str.contains(_COMMA).any()) and mean(known.str.contains(_MAYBE_COMMA)) >= MOSTLY
+        for known in columns
     )
-
-
-def _is_comma_column(values: pl.Series) -> bool:
-    share = values.drop_nulls().str.contains(_MAYBE_COMMA).mean()
-    return isinstance(share, float) and share >= _MOSTLY
 
 
 def words_of(name: str) -> tuple[str, ...]:
@@ -104,15 +149,16 @@ def words_of(name: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in _WORDS.findall(_WINDOW.sub(" ", name)))
 
 
-def profile(name: str, values: pl.Series, *, comma: bool = False) -> Column:
-    """Return the profile of a column."""
-    numbers = _numbers(values, comma=comma)
-    return Column(name, words_of(name), _kind(values, numbers, comma=comma), values, numbers)
+def profile(values: pl.Series, *, comma: bool = False, origin: str = "", label: str = "") -> Column:
+    """Return the profile of a column, or of a label in the column `origin`."""
+    name, numbers = values.name, _numbers(values, comma=comma)
+    kind = _kind(values, numbers, comma=comma)
+    return Column(name, words_of(name), kind, values, numbers, origin or name, label)
 
 
 def profiles(frame: pl.DataFrame, *, comma: bool = False) -> list[Column]:
     """Return the profiles of a frame's columns."""
-    return [profile(values.name, values, comma=comma) for values in frame]
+    return [profile(values, comma=comma) for values in frame]
 
 
 def _numbers(values: pl.Series, *, comma: bool) -> pl.Series:
@@ -134,20 +180,9 @@ def _kind(values: pl.Series, numbers: pl.Series, *, comma: bool) -> Kind:
         return Kind.time
     if values.dtype == pl.Boolean():
         return Kind.boolean
-    if values.dtype != pl.String():
+    if values.dtype != pl.String() or numbers.is_not_null().sum() >= MOSTLY * len(known):
         return Kind.number
-    if numbers.is_not_null().sum() >= _MOSTLY * len(known):
-        return Kind.number
-    few = set(known.str.to_lowercase().unique().head(3))
-    if few <= _BOOLEAN:
+    if set(known.str.to_lowercase().unique().head(3)) <= {"true", "false"}:
         return Kind.boolean
-    share = quantities(known, "," if comma else ".").str.contains(WRITTEN).mean()
-    if isinstance(share, float) and share >= _MOSTLY:
-        return Kind.quantity
-    return Kind.text
-
-
-def named(columns: Iterable[Column], names: Collection[str]) -> Column | None:
-    """Return the column whose name comes first in a list of names."""
-    by_key = {column.key: column for column in reversed(list(columns))}
-    return next((by_key[name] for name in names if name in by_key), None)
+    written = quantities(known, "," if comma else ".").str.contains(WRITTEN)
+    return Kind.quantity if mean(written) >= MOSTLY else Kind.text

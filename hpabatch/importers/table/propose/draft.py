@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -12,6 +12,7 @@ import polars as pl
 from hpabatch.errors import UsageError
 from hpabatch.importers.common.units import CPU_COUNTER
 from hpabatch.importers.table.propose.columns import (
+    NUMBERS,
     Column,
     Kind,
     has_decimal_commas,
@@ -43,10 +44,10 @@ from hpabatch.importers.table.propose.usage import (
 )
 from hpabatch.importers.table.propose.wide import (
     VALUE,
-    candidates,
     find_wide,
     long_metrics,
     series_ids,
+    with_labels,
 )
 from hpabatch.importers.table.unpivot import Unpivot
 from hpabatch.inputs.cluster_objects import ClusterObjects
@@ -71,10 +72,8 @@ class Found:
     names: Names
     amounts: list[Amount]
     metric: str
-    unpivot: Unpivot | None
-    time: str
     stated: Mapping[str, Column]
-    failed: str = ""
+    failed: str
 
 
 def draft_map(
@@ -82,9 +81,8 @@ def draft_map(
 ) -> Found:
     """Return a draft without requests and HPAs; `stem` is the name of the file.
 
-    Relative times begin at `start`.
-
-    Names of `objects` tell what columns are where their own names do not.
+    Relative times begin at `start`. Names of `objects` tell what columns are where their own names
+    do not.
 
     Raises:
         UsageError: no column holds times, or none holds usage.
@@ -109,33 +107,30 @@ def draft_map(
         columns = _turned(draft, sample, wide, comma=comma)
     rest = [column for column in columns if column.name != time.column.name]
     rest = _with_metrics(draft, rest, comma=comma)
-    names = find_names(candidates(rest), rest, objects)
+    names = find_names(list(with_labels(rest)), objects)
     draft.level = names.level
     draft.columns["time"] = _time_entry(time)
-    draft.columns |= name_entries(names, _object_name(stem))
+    object_name = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:50].strip("-")
+    draft.columns |= name_entries(names, object_name or "workload")
     _skip_pauses(draft, names)
-    ids = series_ids(rest, len(rest[0].values) if rest else 0)
-    hints = (*words_of(stem), *_header_words(rest))
-    amounts = _amounts(rest, ids, names, hints)
     stated = stated_settings(rest)
+    amounts = _amounts(rest, names, words_of(stem))
     amounts += _utilization(rest, amounts, names, stated)
     chosen = _usage(draft, amounts, names, comma=comma)
-    if names.replicas is not None:
-        draft.columns["replicas"] = Entry(scalar(names.replicas.name))
-        if not names.replicas.whole():
+    if (replicas := names.get("replicas")) is not None:
+        draft.columns["replicas"] = Entry(scalar(replicas.name))
+        if not replicas.whole():
             assumed = "the sizes are means over time, which are rounded"
             draft.top["rounding"] = Entry("{replicas: nearest}", assumed=assumed)
-    named = ""
-    if not chosen:
-        named = _metric(draft, rest, names, sample)
-    _limits(draft, amounts, names)
-    taken = [*(amount.column for amount in chosen), *stated.values()]
-    _unused(draft, rest, names, [column.name for column in taken], named)
-    failed = next((c for c in rest if c.key == "failed" and c.distinct() == 1), None)
+    metric = "" if chosen else _metric(draft, rest, names, sample)
+    _limits(draft, amounts)
+    taken = {*names.used(), *(a.column.name for a in chosen), *(c.name for c in stated.values())}
+    _unused(draft, [column for column in rest if column.name not in taken], metric)
+    failed = next((c for c in rest if c.key == "failed" and len(c.distinct()) == 1), None)
     goal = ""
     if failed is not None and not failed.values.null_count():
         goal = failed.examples(1)[0].removeprefix("<unknown>/")
-    return Found(draft, names, amounts, named, wide, time.column.name, stated, goal)
+    return Found(draft, names, amounts, metric, stated, goal)
 
 
 def _without_times(sample: Sample, columns: Sequence[Column]) -> str:
@@ -176,15 +171,15 @@ def _different_times(sample: Sample) -> str:
         time = find_time(profiles(sample.frame.slice(begin, rows)))
         if time is None:
             return ""
-        found.append((path, time))
+        found.append((path.name, time))
         begin += rows
-    (path, first) = found[0]
+    name, first = found[0]
     for other, time in found[1:]:
         if (time.unit, time.format, time.zone) != (first.unit, first.format, first.zone):
             return (
-                f"expected the same notation of time in all files, got {first.shown()} in "
-                f"{path.name} and {time.shown()} in {other.name}; import the files of each "
-                "notation by themselves, with a map of their own, into the same --out"
+                f"expected the same notation of time in all files, got {first.shown()} in {name} "
+                f"and {time.shown()} in {other}; import the files of each notation by themselves, "
+                "with a map of their own, into the same --out"
             )
     return ""
 
@@ -229,42 +224,30 @@ def _time_entry(time: TimeGuess) -> Entry:
 
 def _skip_pauses(draft: Draft, names: Names) -> None:
     """Leave out cadvisor's rows of whole pods and of pause containers."""
-    container = names.container
-    if container is None or container.label or "where" in draft.top:
-        return
-    if "POD" in container.column.values.drop_nulls().unique().to_list():
+    container = names.get("container")
+    if container is not None and not container.label and "POD" in container.distinct().to_list():
         condition = f"{quoted_column(container.origin)} <> 'POD'"
         draft.top["where"] = Entry(scalar(condition), ("without the pods' pause containers",))
 
 
-def _object_name(stem: str) -> str:
-    """Return a file's name as an object's."""
-    name = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")
-    return name[:50].strip("-") or "workload"
+def _amounts(columns: Sequence[Column], names: Names, hints: Sequence[str]) -> list[Amount]:
+    """Return the amounts of the table; a column called value is read by its size.
 
-
-def _header_words(columns: Sequence[Column]) -> tuple[str, ...]:
-    """Return the words of the first series of a wide table or of labels."""
-    texts = [column.examples(1) for column in columns if column.kind is Kind.text]
-    return tuple(word for text in texts for item in text for word in words_of(item.split("{")[0]))
-
-
-def _amounts(
-    columns: Sequence[Column], ids: pl.Series, names: Names, hints: Sequence[str]
-) -> list[Amount]:
-    """Return the amounts of the table; a column called value is read by its size."""
-    used = names.used()
-    left = [column for column in columns if column.name not in used]
+    `hints` are words of the file's name; those of a wide table's first series count, too.
+    """
+    ids = series_ids(columns, len(columns[0].values) if columns else 0)
+    left = [column for column in columns if column.name not in names.used()]
     found = read_amounts(left, ids)
     if any(amount.role == "usage" for amount in found):
         return found
+    texts = [item for c in columns if c.kind is Kind.text for item in c.examples(1)]
+    words = {*hints, *(word for item in texts for word in words_of(item.split("{")[0]))}
     for column in left:
-        if column.words[:1] == (VALUE,) and column.kind in (Kind.number, Kind.quantity):
-            resource = _resource(column, hints)
+        if column.words[:1] == (VALUE,) and column.kind in NUMBERS:
+            resource = _resource(column, words)
             amount = read_amount(column, resource, ids) if resource else None
             if amount is not None and all(resource != item.resource for item in found):
-                sure = {"cpu": "cpu", "memory": "memory"}[resource]
-                told = f"{sure}, {amount.assumed or amount.told}"
+                told = f"{resource}, {amount.assumed or amount.told}"
                 found.append(replace(amount, told="", assumed=told))
     return found
 
@@ -276,7 +259,7 @@ def _utilization(
     stated: Mapping[str, Column],
 ) -> list[Amount]:
     """Return the percentage of a workload that stands beside an HPA's target as usage of cpu."""
-    if names.level != "workload" or best(amounts, "cpu", ("usage",)) or "target" not in stated:
+    if names.level != "workload" or best(amounts, "cpu") or "target" not in stated:
         return []
     used = {*names.used(), *(column.name for column in stated.values())}
     for column in columns:
@@ -286,72 +269,64 @@ def _utilization(
     return []
 
 
-def _resource(column: Column, hints: Sequence[str]) -> str:
-    if {"cpu", "cores"} & set(hints):
+def _resource(column: Column, hints: Collection[str]) -> str:
+    if not {"cpu", "cores"}.isdisjoint(hints):
         return "cpu"
-    if {"mem", "memory", "rss"} & set(hints):
-        return "memory"
-    if column.quantile(0.5) >= 1e6:
+    if not {"mem", "memory", "rss"}.isdisjoint(hints) or column.quantile(0.5) >= 1e6:
         return "memory"
     is_small = column.quantile(0.99) < 1000 and not column.whole()
     return "cpu" if is_small or column.kind is Kind.quantity else ""
 
 
 def _usage(draft: Draft, amounts: Sequence[Amount], names: Names, *, comma: bool) -> list[Amount]:
-    """Add cpu and memory; return the amounts they are read from."""
-    chosen = []
-    if names.level == "workload":
-        _refuse_counter(best(amounts, "cpu", ("usage",)))
-    for resource in ("cpu", "memory"):
-        amount = best(amounts, resource, ("usage",))
-        if amount is not None:
-            draft.columns[resource] = _usage_entry(amount, names, comma=comma)
-            chosen.append(amount)
-    return chosen
+    """Add cpu and memory; return the amounts they are read from.
 
-
-def _refuse_counter(amount: Amount | None) -> None:
-    """Refuse the sum of counters: it falls when a pod goes, by what that one had used."""
-    if amount is not None and amount.unit == CPU_COUNTER:
+    The sum of counters is refused (UsageError): it falls when a pod goes, by what that one used.
+    """
+    cpu = best(amounts, "cpu")
+    if names.level == "workload" and cpu is not None and cpu.unit == CPU_COUNTER:
         raise UsageError(
-            f"column {show(amount.column.name)}: expected usage, got a counter of all pods "
+            f"column {show(cpu.column.name)}: expected usage, got a counter of all pods "
             "together, which falls when one of them goes; export its rate, as "
             "sum by (...) (rate(container_cpu_usage_seconds_total[1m])), or a row per pod"
         )
+    chosen = [amount for amount in (cpu, best(amounts, "memory")) if amount is not None]
+    for amount in chosen:
+        draft.columns[amount.resource] = _usage_entry(amount, names.level, comma=comma)
+    return chosen
 
 
-def _usage_entry(amount: Amount, names: Names, *, comma: bool) -> Entry:
+def _usage_entry(amount: Amount, level: str, *, comma: bool) -> Entry:
     of, assumed = "", [amount.assumed] if amount.assumed else []
-    if names.level == "workload":
+    if level == "workload":
         of = amount.statistic or "sum"
         if amount.percent_of and of == "sum":
             of = "mean"  # (a share of what the pods request is theirs on average)
         elif not amount.statistic:
-            other = "sum" if of == "mean" else "mean (per pod)"
-            assumed.append(f"the {of} over the pods of a workload; else of: {other}")
-    name = scalar(amount.column.name)
-    told = (amount.told,) if amount.told else ()
+            assumed.append("the sum over the pods of a workload; else of: mean (per pod)")
     number = quoted_column(amount.column.name)
     if comma:
         number = f"REPLACE({number}, ',', '.')"
     signs = amount.column.percent_signs()
     if signs:
         number = f"TRIM(REPLACE({number}, '%', ''))"
-    number = f"TRY_CAST({number} AS DOUBLE)"
+    unit, sql = amount.unit, f"TRY_CAST({number} AS DOUBLE)"
     if amount.percent_of:
         size, unit = _OF_PERCENT[amount.resource]
         hundred = "" if amount.column.quantile(0.99) <= _RATIO and not signs else " / 100"
         base = "limit" if amount.percent_of == "unknown" else amount.percent_of
-        sql = f"{number}{hundred} * {size}"
+        sql = f"{sql}{hundred} * {size}"
         assumed.append(
             f"a percentage of a {base} of {_ASSUMED_SIZE[amount.resource]}; write the right number "
             f"of {unit} here and the same {base} below"
         )
-        return Entry(flow(sql=scalar(sql), unit=unit, of=of), told, "; ".join(assumed))
-    if amount.per_second > 1:
-        sql = f"{number} / {amount.per_second:.0f}"
-        return Entry(flow(sql=scalar(sql), unit=amount.unit, of=of), told, "; ".join(assumed))
-    return Entry(flow(column=name, unit=amount.unit, of=of), told, "; ".join(assumed))
+    elif amount.per_second > 1:
+        sql = f"{sql} / {amount.per_second:.0f}"
+    else:
+        column = scalar(amount.column.name)
+        value = flow(column=column, unit=unit, of=of)
+        return Entry(value, amount.notes, "; ".join(assumed))
+    return Entry(flow(sql=scalar(sql), unit=unit, of=of), amount.notes, "; ".join(assumed))
 
 
 def _metric(draft: Draft, columns: Sequence[Column], names: Names, sample: Sample) -> str:
@@ -360,18 +335,15 @@ def _metric(draft: Draft, columns: Sequence[Column], names: Names, sample: Sampl
     Raises:
         UsageError: there is no number either.
     """
-    used = names.used()
-    numbers = [c for c in columns if c.kind is Kind.number and c.name not in used]
-    several = [c for c in numbers if c.distinct() > 1]
+    numbers = [c for c in columns if c.kind is Kind.number and c.name not in names.used()]
+    several = [c for c in numbers if len(c.distinct()) > 1]
     if not several:
         raise UsageError(
             f"{sample.file.path}: expected a column of usage (cpu, memory or a metric), found "
             "none; name it cpu, or write the map by hand (docs/import.md)"
         )
     column = min(several, key=lambda c: c.key != VALUE)
-    of = ""
-    if names.level == "workload":
-        of = _of_pods(column)
+    of = _of_pods(column) if names.level == "workload" else ""
     name = re.sub(r"[^a-z0-9]+", "_", column.name.lower()).strip("_") or "metric"
     value = f"{{{scalar(name)}: {flow(column=scalar(column.name), unit='one', of=of)}}}"
     assumed = f"{column.name} is a metric of the pods, in whole units; no column is cpu or memory"
@@ -386,32 +358,25 @@ def _of_pods(column: Column) -> str:
     return next((word for word in ("mean", "max") if column.has(word)), "sum")
 
 
-def _limits(draft: Draft, amounts: Sequence[Amount], names: Names) -> None:
+def _limits(draft: Draft, amounts: Sequence[Amount]) -> None:
     """Add limits and requests that the table has."""
     for resource in ("cpu", "memory"):
         for role, entries in (("limit", draft.limits), ("request", draft.requests)):
-            amount = best(amounts, resource, (role,))
-            if amount is not None:
-                entries[resource] = Entry(
-                    flow(column=scalar(amount.column.name), unit=amount.unit),
-                    (amount.told,) if amount.told else (),
-                    amount.assumed,
-                )
-        usage = best(amounts, resource, ("usage",))
-        if usage is not None and usage.percent_of and resource in draft.columns:
-            size = _ASSUMED_SIZE[resource]
+            if (amount := best(amounts, resource, role)) is not None:
+                value = flow(column=scalar(amount.column.name), unit=amount.unit)
+                entries[resource] = Entry(value, amount.notes, amount.assumed)
+        usage = best(amounts, resource)
+        if usage is not None and usage.percent_of:
             entries = draft.requests if usage.percent_of == "request" else draft.limits
-            entries[resource] = Entry(size, assumed=f"the same as in columns.{resource}")
+            told = f"the same as in columns.{resource}"
+            entries[resource] = Entry(_ASSUMED_SIZE[resource], assumed=told)
 
 
-def _unused(
-    draft: Draft, columns: Sequence[Column], names: Names, chosen: Sequence[str], metric: str
-) -> None:
+def _unused(draft: Draft, columns: Sequence[Column], metric: str) -> None:
     """Tell which columns nothing is read from, and how numbers become Pods metrics."""
     text = " ".join(entry.value for part in (draft.columns, draft.limits, draft.requests, draft.top)
                     for entry in part.values())  # fmt: skip
-    used = {*names.used(), *chosen}
-    left = [c for c in columns if c.name not in used and scalar(c.name) not in text]
+    left = [column for column in columns if scalar(column.name) not in text]
     if not left:
         return
     shown = ", ".join(column.name for column in left[:_SHOWN])
@@ -420,8 +385,8 @@ def _unused(
     numbers = [c for c in left if c.kind is Kind.number and not c.has("cpu", "mem", "memory")]
     if numbers and not metric:
         of = f", of: {_of_pods(numbers[0])}" if draft.level == "workload" else ""
-        name = numbers[0].name
+        name = scalar(numbers[0].name)
         draft.unused.append(
             "a number may be a Pods metric of an HPA: "
-            f"metrics: {{{scalar(name)}: {{column: {scalar(name)}, unit: one{of}}}}}"
+            f"metrics: {{{name}: {{column: {name}, unit: one{of}}}}}"
         )

@@ -2,342 +2,334 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
-from hpabatch.importers.table.propose.columns import Column, Kind, named
-from hpabatch.importers.table.propose.pods import PodNames, looks_like_pods, read_pod_names
+from hpabatch.importers.table.propose.columns import Column, Kind, Role, mean
 from hpabatch.importers.table.propose.text import Entry, flow, scalar
-from hpabatch.importers.table.propose.wide import SERIES, Candidate
+from hpabatch.importers.table.propose.wide import SERIES, label_pattern
 from hpabatch.inputs.cluster_objects import ClusterObjects
 
-_POD: Final = ("pod", "pod_name", "podname", "k8s_pod_name", "kubernetes_pod_name", "exported_pod")
-_CONTAINER: Final = ("container", "container_name", "k8s_container_name", "exported_container")
-_NAMESPACE: Final = ("namespace", "ns", "namespace_name", "kube_namespace", "k8s_namespace_name",
-                     "kubernetes_namespace", "exported_namespace")  # fmt: skip
-_GROUP: Final = ("project", "app", "application", "team", "tenant", "product", "system")
-# Names of what an HPA scales; those below may also name a product, a Service or a machine.
-_TARGET: Final = ("workload", "workload_name", "deployment", "deployment_name", "statefulset",
-                  "statefulset_name")  # fmt: skip
-_WORKLOAD: Final = (
-    "service", "service_name", "svc", "owner_name", "owner", "controller", "target", "target_name",
-    "microservice", "component", "function", "function_name", "app", "application", "app_name",
-    "name", "hpa", "vm", SERIES, "id",
-)  # fmt: skip
+_LABEL: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+_KIND_NAME: Final = r"^[A-Z][A-Za-z]+$"
+_NAMESPACES: Final = ("namespace", "ns")
+_TARGETS: Final = ("workload", "deployment", "statefulset")
+_WORKLOADS: Final = ("service", "svc", "microservice", "app", "application")
 _PLACES: Final = ("node", "nodename", "instance", "job", "host", "hostname", "server", "endpoint")
-_CLUSTER: Final = ("cluster", "cluster_name", "k8s_cluster_name")
-_KIND: Final = ("workload_kind", "workload_type", "owner_kind", "target_kind", "controller_kind",
-                "kind")  # fmt: skip
-_UID: Final = ("pod_uid", "uid", "k8s_pod_uid")
-_REPLICAS: Final = (
-    "replicas", "replica_count", "current_replicas", "status_replicas", "num_replicas", "pods",
-    "pod_count", "num_pods", "podcount", "instances", "instance_count", "size", "spec_replicas",
-    "ready_replicas", "available_replicas", "desired_replicas", "replica",
-)  # fmt: skip
-# Parts of names, as ns in team_ns or replicas in replicas_available.
-_POD_PARTS: Final = ("pod", "pods", "podname")
-_NAMESPACE_PARTS: Final = ("namespace", "ns")
-_TARGET_PARTS: Final = ("workload", "deployment", "statefulset")
-_WORKLOAD_PARTS: Final = ("service", "svc", "microservice", "app", "application")
-_REPLICAS_PARTS: Final = ("replicas", "replica", "podcount")
-_NO_PODS: Final = (*_NAMESPACE_PARTS, *_TARGET_PARTS, *_WORKLOAD_PARTS, *_PLACES, "owner")
 _ATTRIBUTES: Final = ("uid", "id", "ip", "kind", "type", "phase", "status", "version", "image",
                       "template", "hash", "label", "labels", "class")  # fmt: skip
-_NO_REPLICAS: Final = ("min", "max", "minimum", "maximum", "unavailable", "limit", "cpu", "mem",
-                       "memory", "restarts", "requests", "updated", "target", "per")  # fmt: skip
-_READY: Final = ("ready", "is_ready", "pod_ready")
+_POD: Final = Role(
+    ("pod", "pod_name", "podname", "k8s_pod_name", "kubernetes_pod_name", "exported_pod"),
+    ("pod", "pods", "podname"),
+    (*_NAMESPACES, *_TARGETS, *_WORKLOADS, *_PLACES, "owner", *_ATTRIBUTES),
+    _LABEL,
+)
+_NUMBERED_POD: Final = Role(_POD.names[:3])
+_CONTAINER: Final = Role(
+    ("container", "container_name", "k8s_container_name", "exported_container")
+)
+_NAMESPACE: Final = Role(
+    ("namespace", "ns", "namespace_name", "kube_namespace", "k8s_namespace_name",
+     "kubernetes_namespace", "exported_namespace"),
+    _NAMESPACES, _ATTRIBUTES, _LABEL,
+)  # fmt: skip
+_GROUP: Final = Role(("project", "app", "application", "team", "tenant", "product", "system"))
+# Names of what an HPA scales; those of `_WORKLOAD` may also name a product, a Service or a machine.
+_TARGET: Final = Role(
+    ("workload", "workload_name", "deployment", "deployment_name", "statefulset",
+     "statefulset_name"),
+    _TARGETS, _ATTRIBUTES, _LABEL,
+)  # fmt: skip
+_WORKLOAD: Final = Role(
+    ("service", "service_name", "svc", "owner_name", "owner", "controller", "target", "target_name",
+     "microservice", "component", "function", "function_name", "app", "application", "app_name",
+     "name", "hpa", "vm", SERIES, "id"),
+    _WORKLOADS, _ATTRIBUTES, _LABEL,
+)  # fmt: skip
+_NUMBERED_WORKLOAD: Final = Role((*_TARGET.names, *_WORKLOAD.names, *_PLACES))
+_CLUSTER: Final = Role(("cluster", "cluster_name", "k8s_cluster_name"))
+_KIND: Final = Role(
+    ("workload_kind", "workload_type", "owner_kind", "target_kind", "controller_kind", "kind")
+)
+_UID: Final = Role(("pod_uid", "uid", "k8s_pod_uid"))
+_REPLICAS: Final = Role(
+    ("replicas", "replica_count", "current_replicas", "status_replicas", "num_replicas", "pods",
+     "pod_count", "num_pods", "podcount", "instances", "instance_count", "size", "spec_replicas",
+     "ready_replicas", "available_replicas", "desired_replicas", "replica"),
+    ("replicas", "replica", "podcount"),
+    ("min", "max", "minimum", "maximum", "unavailable", "limit", "cpu", "mem", "memory", "restarts",
+     "requests", "updated", "target", "per"),
+)  # fmt: skip
+_READY: Final = Role(("ready", "is_ready", "pod_ready"))
 _OBJECT: Final = "abcdefghijklmnopqrstuvwxyz0123456789-."
 _MANY: Final = 10_000
 _MOST_LETTERS: Final = 20
-_KNOWN: Final = 0.8
+_MOSTLY: Final = 0.8
 _SHARED: Final = 0.2  # of the workloads; one such as an ingress gateway may be in each namespace
-_KIND_NAME: Final = r"^[A-Z][A-Za-z]+$"
-_LABEL: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+
+# apimachinery's util/rand.SafeEncodeString: no vowels, no 0, 1, 3; older hashes are decimal.
+_SAFE: Final = "[b-df-hj-np-tv-xz0-9]"
+_HASH: Final = f"-{_SAFE}{{6,10}}-{_SAFE}{{5}}"
+# Hashes that people made up: letters and digits, a digit at least in one of the two parts.
+_LOOSE: Final = "-[0-9a-z]{3,10}-[0-9a-z]{3,5}"
+_DIGITS: Final = r"-[a-z]*[0-9][0-9a-z]*(-[0-9a-z]{3,5})?$"
+# The order counts: a suffix also ends a hash with one.
+_FORMS: Final = (
+    ("Deployment", _HASH),
+    ("StatefulSet", "-[0-9]{1,4}"),
+    ("DaemonSet", f"-{_SAFE}{{5}}"),
+    ("Deployment", _LOOSE),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PodNames:
+    """The workload and kind in the names of pods, by the suffixes that controllers give.
+
+    `kinds` are kinds of workloads with the pattern of their pods' endings; the first that fits
+    counts. `ending` is the pattern of all; `examples` are workloads with a pod.
+    """
+
+    ending: str
+    kinds: tuple[tuple[str, str], ...]
+    examples: tuple[tuple[str, str], ...]
+
+    @property
+    def pattern(self) -> str:
+        """The pattern of a name, whose group is the workload."""
+        return f"^(.+?){self.ending}$"
+
+    @property
+    def hashed(self) -> bool:
+        """Whether a Deployment's hash is in names: what stands before it is surely its name."""
+        return any(ending == _HASH for _, ending in self.kinds)
+
+
+def _read_pod_names(column: Column) -> PodNames | None:
+    """Return how workloads are named in a column of pods; None: its names have no such suffix."""
+    names = left = column.values.drop_nulls().cast(pl.String, strict=False).unique().sort()
+    kinds: list[tuple[str, str]] = []
+    for kind, form in _FORMS:
+        mask = left.str.contains(f"^.+{form}$")
+        is_loose = form == _LOOSE
+        made_up = not kinds and mean(left.filter(mask).str.contains(_DIGITS)) >= _MOSTLY
+        if mask.any() and (not is_loose or made_up):
+            kinds.append((kind, form))
+            left = left.filter(~mask)
+    if not len(names) or len(left) > (1 - _MOSTLY) * len(names):
+        return None
+    ending = kinds[0][1]
+    if len(kinds) > 1 or len(left):
+        ending = f"(?:{'|'.join(form for _, form in kinds)}){'?' if len(left) else ''}"
+    named = pl.DataFrame({"workload": names.str.extract(f"^(.+?){ending}$", 1), "pod": names})
+    first = named.drop_nulls().unique("workload", keep="first", maintain_order=True).head(2)
+    return PodNames(ending, tuple(kinds), tuple(first.rows()))
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What names a row, as far as the table says it."""
+    """What names a row, as far as the table says it: `columns` by key of a map."""
 
     level: str
-    pod: Candidate | None
-    workload: Candidate | None
-    container: Candidate | None
-    namespace: Candidate | None
-    cluster: Candidate | None
-    kind: Candidate | None
-    uid: Candidate | None
-    replicas: Column | None
-    ready: Column | None
+    columns: Mapping[str, Column]
     pod_names: PodNames | None
     guessed_namespace: bool = False
 
+    def get(self, key: str) -> Column | None:
+        """Return the column of a key."""
+        return self.columns.get(key)
+
     def used(self) -> set[str]:
-        """Return the names of the columns that these are read from."""
-        found = (self.pod, self.workload, self.container, self.namespace, self.cluster, self.kind,
-                 self.uid)  # fmt: skip
-        names = {item.origin for item in found if item is not None}
-        return names | {item.name for item in (self.replicas, self.ready) if item is not None}
+        """Return the names of the table's columns that these are read from."""
+        return {item.origin for item in self.columns.values()}
 
 
-def find_names(
-    found: Sequence[Candidate], columns: Sequence[Column], objects: ClusterObjects | None = None
-) -> Names:
-    """Return which strings and columns name the rows; `columns` are those without the time.
+def find_names(found: Sequence[Column], objects: ClusterObjects | None = None) -> Names:
+    """Return which columns and labels name the rows; `found` are those without the time.
 
     Where no name of a column says it, strings that `objects` have as namespaces or workloads do.
     """
-    left = [item for item in found if item.column.kind is Kind.text]
-    pod = _take(left, _POD) or _take_part(left, _POD_PARTS, _NO_PODS)
-    if pod is None:
-        pod = next((item for item in left if looks_like_pods(item.column)), None)
-        left = [item for item in left if item is not pod]
-    container = _take(left, _CONTAINER)
-    namespace = _take(left, _NAMESPACE) or _take_part(left, _NAMESPACE_PARTS)
-    cluster = _take(left, _CLUSTER)
+    left = [item for item in found if item.kind is Kind.text]
+    numbered = [item for item in found if item.kind is Kind.number]
+
+    def take(item: Column | None) -> Column | None:
+        left[:] = [other for other in left if other is not item]
+        return item
+
+    pods = (item for item in left if item.share(f"^[a-z].*{_HASH}$") >= _MOSTLY)
+    pod = take(_POD.best(left) or next(pods, None))
+    container = take(_CONTAINER.best(left))
+    namespace = take(_NAMESPACE.best(left))
+    cluster = take(_CLUSTER.best(left))
     if namespace is None and objects is not None:
-        namespace = _take_known(left, {key[0] for key in (*objects.workloads, *objects.pods)})
-    kinds = [item for item in left if item.column.share(_KIND_NAME) == 1]
-    kind, uid = _take(kinds, _KIND), _take(left, _UID)
-    left = [item for item in left if item is not kind]
-    numbered = [item for item in found if item.column.kind is Kind.number]
-    if pod is None:
-        pod = _take(numbered, _POD[:3])
-    pod_names = read_pod_names(pod.column) if pod is not None else None
-    workload = _workload_of(left, pod, pod_names, objects)
+        spaces = {key[0] for key in (*objects.workloads, *objects.pods)}
+        namespace = take(_best_known(left, spaces))
+    kind = take(_KIND.best(item for item in left if item.share(_KIND_NAME) == 1))
+    uid = take(_UID.best(left))
+    pod = pod or _NUMBERED_POD.best(numbered)
+    pod_names = None if pod is None else _read_pod_names(pod)
+    workload = take(_workload_of(left, pod, pod_names, objects))
     if workload is None and pod is None:
-        workload = _take(numbered, (*_TARGET, *_WORKLOAD, *_PLACES))
-    replicas = _replicas([c for c in columns if c.kind is Kind.number])
-    ready = named([c for c in columns if _is_flag(c)], _READY)
+        workload = _NUMBERED_WORKLOAD.best(numbered)
+    sizes = [item for item in numbered if not item.label]
+    replicas = _REPLICAS.best(sorted(sizes, key=lambda item: item.has("desired", "spec")))
     level = "workload" if pod is None and replicas is not None else "pod"
-    if level == "pod" and pod is None and workload is not None and _are_pods(workload.column):
-        pod, workload = workload, None
-        pod_names = read_pod_names(pod.column)
+    if level == "pod" and pod is None and workload is not None and workload.name == SERIES:
+        # The series of a wide table may be pods; a suffix of letters alone may be a name's.
+        read = _read_pod_names(workload)
+        if read is not None and read.kinds[0][0] != "DaemonSet":
+            pod, workload, pod_names = workload, None, read
     guessed = namespace is None
     if guessed and workload is not None:
-        namespace = _group([item for item in left if item is not workload], workload.column)
-    return Names(
-        level=level,
-        pod=pod,
-        workload=workload,
-        container=container,
-        namespace=namespace,
-        cluster=cluster,
-        kind=kind,
-        uid=uid if level == "pod" else None,
-        replicas=replicas,
-        ready=ready if level == "pod" else None,
-        pod_names=pod_names,
-        guessed_namespace=guessed and namespace is not None,
-    )
+        namespace = _group(left, workload)
+    said = {
+        "pod": pod, "workload": workload, "container": container, "namespace": namespace,
+        "cluster": cluster, "kind": kind, "replicas": replicas,
+    }  # fmt: skip
+    if level == "pod":
+        said |= {"uid": uid, "ready": _READY.best(item for item in found if _is_flag(item))}
+    columns = {key: item for key, item in said.items() if item is not None}
+    return Names(level, columns, pod_names, guessed and namespace is not None)
 
 
 def _workload_of(
-    left: list[Candidate],
-    pod: Candidate | None,
+    left: Sequence[Column],
+    pod: Column | None,
     pod_names: PodNames | None,
     objects: ClusterObjects | None,
-) -> Candidate | None:
-    """Take the string that is a row's workload; None: the pods say it, or nothing does."""
-    places = [item for item in left if item.column.has(*_PLACES)]
-    own = [item for item in left if item not in places]
-    found = _take(own, _TARGET) or _take_part(own, _TARGET_PARTS)
+) -> Column | None:
+    """Return the string that is a row's workload; None: the pods say it, or nothing does."""
+    places = [item for item in left if item.has(*_PLACES)]
+    own = [item for item in left if not item.has(*_PLACES)]
+    found = _TARGET.best(own)
     if found is None and (pod_names is None or not pod_names.hashed):
         # (beside pods with a Deployment's hash in their names, an app may be several Deployments)
-        found = _take(own, _WORKLOAD) or _take_part(own, _WORKLOAD_PARTS)
+        found = _WORKLOAD.best(own)
     if found is None and pod is None and objects is not None:
-        found = _take_known(own, {key[2] for key in objects.workloads})
+        found = _best_known(own, {key[2] for key in objects.workloads})
     if found is None and pod is None:
         # The string that tells most rows apart, other than one value for each row.
-        several = [item for item in own if item.column.distinct() > 1] or places
-        found = max(several, key=lambda item: item.column.distinct(), default=None)
-    if found is not None:
-        left[:] = [item for item in left if item is not found]
+        several = [item for item in own if len(item.distinct()) > 1] or places
+        found = max(several, key=lambda item: len(item.distinct()), default=None)
     return found
 
 
-def _replicas(numbers: Sequence[Column]) -> Column | None:
-    """Return the column with a workload's size, as replicas or avg_replicas."""
-    found = named(numbers, _REPLICAS)
-    if found is None:
-        likely = (c for c in numbers if c.has(*_REPLICAS_PARTS) and not c.has(*_NO_REPLICAS))
-        found = min(likely, key=lambda c: c.has("desired", "spec"), default=None)
-    return found
-
-
-def _take_part(
-    left: list[Candidate], parts: Collection[str], without: Collection[str] = ()
-) -> Candidate | None:
-    """Take the candidate with a part in its name, as ns in k8s_ns, and names of objects in it."""
-    for part in parts:
-        for item in left:
-            is_other = item.column.has(*_ATTRIBUTES, *without)
-            if item.column.has(part) and not is_other and item.column.share(_LABEL) == 1:
-                left.remove(item)
-                return item
-    return None
-
-
-def _take_known(left: list[Candidate], names: Collection[str]) -> Candidate | None:
-    """Take the candidate most of whose values are names of objects."""
-
-    def share(item: Candidate) -> float:
-        known = item.column.values.drop_nulls().unique().cast(pl.String).is_in(list(names)).mean()
-        return known if isinstance(known, float) else 0.0
-
-    found = max(left, key=share, default=None)
-    if found is None or share(found) < _KNOWN:
-        return None
-    left.remove(found)
-    return found
-
-
-def _take(left: list[Candidate], names: Collection[str]) -> Candidate | None:
-    """Take the candidate whose name comes first in a list of names out of those that are left."""
-    chosen = named([item.column for item in left], names)
-    found = next((item for item in left if item.column is chosen), None)
-    if found is not None:
-        left.remove(found)
-    return found
-
-
-def _are_pods(column: Column) -> bool:
-    """Whether the series of a wide table are pods; a suffix of letters alone may be a name's."""
-    read = read_pod_names(column) if column.name == SERIES else None
-    return read is not None and read.kinds[0][0] != "DaemonSet"
+def _best_known(columns: Sequence[Column], names: Collection[str]) -> Column | None:
+    """Return the column most of whose values are names of objects."""
+    shares = [mean(c.distinct().cast(pl.String).is_in(list(names))) for c in columns]
+    most = max(shares, default=0.0)
+    return columns[shares.index(most)] if most >= _MOSTLY else None
 
 
 def _is_flag(column: Column) -> bool:
-    if column.kind is Kind.boolean:
-        return True
-    known = column.numbers.drop_nulls()
-    return column.kind is Kind.number and bool(known.is_in([0.0, 1.0]).all())
+    numbers = column.numbers.drop_nulls()
+    flags = column.kind is Kind.number and bool(numbers.is_in([0.0, 1.0]).all())
+    return not column.label and (column.kind is Kind.boolean or flags)
 
 
-def _group(left: list[Candidate], workload: Column) -> Candidate | None:
+def _group(left: Sequence[Column], workload: Column) -> Column | None:
     """Return what may stand for a namespace: most workloads have one value of it."""
-    for name in _GROUP:
-        for item in left:
-            if item.column.key != name or item.column.share(_LABEL) < 1:
-                continue
-            pairs = pl.DataFrame([workload.values.alias("w"), item.column.values.alias("n")])
-            several = pairs.drop_nulls().group_by("w").agg(pl.col("n").n_unique())["n"] > 1
-            if several.sum() <= _SHARED * len(several):
-                return item
+    groups = [item for item in left if item.key in _GROUP.names and item.share(_LABEL) == 1]
+    for item in sorted(groups, key=lambda group: _GROUP.names.index(group.key)):
+        pairs = pl.DataFrame([workload.values.alias("w"), item.values.alias("n")]).drop_nulls()
+        several = pairs.group_by("w").agg(pl.col("n").n_unique())["n"] > 1
+        if several.sum() <= _SHARED * len(several):
+            return item
     return None
-
-
-def source(item: Candidate) -> str:
-    """Return a source of a map as YAML."""
-    if item.label:
-        return flow(column=scalar(item.origin), pattern=scalar(item.pattern))
-    return scalar(item.origin)
-
-
-def _object_entry(item: Candidate) -> Entry:
-    """Return the entry of a workload: where its names are none of objects, they are made some."""
-    wrong = item.column.share(_LABEL) < 1
-    if not wrong or item.label or item.column.kind is not Kind.text:
-        return Entry(source(item))
-    values = item.column.values.drop_nulls().unique().cast(pl.String).str.to_lowercase()
-    others = sorted(set("".join(values.head(_MANY))) - set(_OBJECT))
-    sql = f"LOWER({quoted_column(item.origin)})"
-    for letter in others[:_MOST_LETTERS]:
-        sql = f"REPLACE({sql}, '{letter.replace(chr(39), chr(39) * 2)}', '-')"
-    told = f"as names of objects: small letters, digits and -; {item.column.examples(1)[0]} is none"
-    return Entry(flow(sql=scalar(sql)), (told,))
 
 
 def name_entries(names: Names, fallback: str) -> dict[str, Entry]:
     """Return the entries of `columns` that name a row; `fallback` is a workload's name."""
-    found = {"cluster": Entry(source(names.cluster))} if names.cluster is not None else {}
-    if names.namespace is None:
+    plain = {key: Entry(_source(item)) for key, item in names.columns.items()}
+    found = {"cluster": plain["cluster"]} if "cluster" in plain else {}
+    if (space := names.get("namespace")) is None:
         assumed = "no column is a namespace; write its name here"
         found["namespace"] = Entry("{value: default}", assumed=assumed)
     else:
-        guess = f"{names.namespace.origin} is the namespace; if not, write {{value: NAME}}"
+        guess = f"{space.origin} is the namespace; if not, write {{value: NAME}}"
         assumed = guess if names.guessed_namespace else ""
-        found["namespace"] = Entry(source(names.namespace), assumed=assumed)
+        found["namespace"] = Entry(_source(space), assumed=assumed)
     found["workload"] = _workload(names, fallback)
-    found |= _kind(names)
-    if names.level == "pod":
-        found |= _pod(names, fallback)
-    return found
+    kind = plain.get("kind") or _kind(names)
+    found |= {} if kind is None else {"kind": kind}
+    if names.level == "workload":
+        return found
+    alone = (
+        "each series is one pod; if it is the sum over several, a column with their number is "
+        "needed: level: workload, columns.replicas"
+    )
+    series = plain.get("workload", Entry(f"{{value: {scalar(fallback + '-0')}}}"))
+    found["pod"] = plain.get("pod") or Entry(series.value, assumed=alone)
+    return found | {key: plain[key] for key in ("uid", "container", "ready") if key in plain}
 
 
-def _pod(names: Names, fallback: str) -> dict[str, Entry]:
-    found: dict[str, Entry] = {}
-    alone = "each series is one pod; if it is the sum over several, a column with their number is"
-    if names.pod is not None:
-        found["pod"] = Entry(source(names.pod))
-    elif names.workload is not None:
-        assumed = f"{alone} needed: level: workload, columns.replicas"
-        found["pod"] = Entry(source(names.workload), assumed=assumed)
-    else:
-        found["pod"] = Entry(
-            f"{{value: {scalar(fallback + '-0')}}}",
-            assumed=f"{alone} needed: level: workload, columns.replicas",
-        )
-    if names.uid is not None:
-        found["uid"] = Entry(source(names.uid))
-    if names.container is not None:
-        found["container"] = Entry(source(names.container))
-    if names.ready is not None:
-        found["ready"] = Entry(scalar(names.ready.name))
-    return found
+def _source(item: Column) -> str:
+    """Return a source of a map as YAML."""
+    if not item.label:
+        return scalar(item.origin)
+    return flow(column=scalar(item.origin), pattern=scalar(label_pattern(item.label)))
+
+
+def _object_entry(item: Column) -> Entry:
+    """Return the entry of a workload; names that no object can have are changed to some."""
+    if item.share(_LABEL) == 1 or item.label or item.kind is not Kind.text:
+        return Entry(_source(item))
+    values = item.distinct().cast(pl.String).str.to_lowercase()
+    others = sorted(set("".join(values.head(_MANY))) - set(_OBJECT))
+    sql = f"LOWER({quoted_column(item.origin)})"
+    for letter in others[:_MOST_LETTERS]:
+        sql = f"REPLACE({sql}, '{letter.replace(chr(39), chr(39) * 2)}', '-')"
+    told = f"as names of objects: small letters, digits and -; {item.examples(1)[0]} is none"
+    return Entry(flow(sql=scalar(sql)), (told,))
 
 
 def _workload(names: Names, fallback: str) -> Entry:
-    if names.workload is not None:
-        return _object_entry(names.workload)
-    if names.pod is None:
+    pod, read = names.get("pod"), names.pod_names
+    if (workload := names.get("workload")) is not None:
+        return _object_entry(workload)
+    if pod is None:
         assumed = "all rows are of one workload, named as the file; write its name here"
         return Entry(f"{{value: {scalar(fallback)}}}", assumed=assumed)
-    read = names.pod_names
     if read is None:
-        assumed = "each pod is a workload of its own: no suffix of Kubernetes is in the names"
-        hint = r"a part of the name: pattern: '^(.*)-\d+$'"
-        found = _object_entry(names.pod)
-        return Entry(found.value, found.told, f"{assumed}; for {hint}")
-    ending = read.pattern.removeprefix("^(.+?)").removesuffix("$")
+        found = _object_entry(pod)
+        assumed = (
+            "each pod is a workload of its own: no suffix of Kubernetes is in the names; for a "
+            r"part of the name: pattern: '^(.*)-\d+$'"
+        )
+        return Entry(found.value, found.told, assumed)
     pattern = read.pattern
-    if names.pod.label:
-        pattern = f'{names.pod.label}([^",}}]+?){ending}(?:[",}}]|$)'
+    if pod.label:
+        pattern = f'{pod.label}([^",}}]+?){read.ending}(?:[",}}]|$)'
     told = ", ".join(f"{workload} of {pod}" for workload, pod in read.examples)
     return Entry(
-        flow(column=scalar(names.pod.origin), pattern=scalar(pattern)),
-        told=(f"the name of a pod without the suffixes that Kubernetes adds: {told}",),
+        flow(column=scalar(pod.origin), pattern=scalar(pattern)),
+        (f"the name of a pod without the suffixes that Kubernetes adds: {told}",),
     )
 
 
-def _kind(names: Names) -> dict[str, Entry]:
-    if names.kind is not None:
-        return {"kind": Entry(source(names.kind))}
-    read = names.pod_names
-    if names.workload is not None and names.workload.column.has("statefulset"):
-        return {"kind": Entry("{value: StatefulSet}")}
-    if read is None or names.pod is None:
-        return {}
+def _kind(names: Names) -> Entry | None:
+    """Return the entry of the kind where no column says it; None: all are Deployments."""
+    pod, workload, read = names.get("pod"), names.get("workload"), names.pod_names
+    if workload is not None and workload.has("statefulset"):
+        return Entry("{value: StatefulSet}")
+    if read is None or pod is None:
+        return None
     kinds = list(dict.fromkeys(kind for kind, _ in read.kinds))
-    if len(kinds) == 1 or names.workload is not None:
-        assumed = "" if len(kinds) == 1 else f"{kinds[0]}; some names look like {kinds[1]}'s"
-        told = () if kinds[0] == "Deployment" else ("by the suffixes of the pods",)
-        if not assumed and not told:
-            return {}
-        return {"kind": Entry(f"{{value: {kinds[0]}}}", told, assumed)}
-    column = quoted_column(names.pod.origin)
-    if names.pod.label:
-        begin, end = f'{names.pod.label}[^",}}]+', '(?:[",}]|$)'
-    else:
-        begin, end = "^.+", "$"
+    told = ("by the suffixes of the pods",)
+    if len(kinds) == 1:
+        return None if kinds == ["Deployment"] else Entry(f"{{value: {kinds[0]}}}", told)
+    if workload is not None:
+        assumed = f"{kinds[0]}; some names look like {kinds[1]}'s"
+        return Entry(f"{{value: {kinds[0]}}}", () if kinds[0] == "Deployment" else told, assumed)
+    begin, end = ("^.+", "$") if not pod.label else (f'{pod.label}[^",}}]+', '(?:[",}]|$)')
+    column = quoted_column(pod.origin)
     cases = " ".join(
         f"WHEN {column} ~ '{begin}{ending}{end}' THEN '{kind}'" for kind, ending in read.kinds
     )
-    sql = f"CASE {cases} ELSE '{kinds[0]}' END"
-    return {"kind": Entry(flow(sql=scalar(sql)), told=("by the suffixes of the pods",))}
+    return Entry(flow(sql=scalar(f"CASE {cases} ELSE '{kinds[0]}' END")), told)
 
 
 def quoted_column(name: str) -> str:

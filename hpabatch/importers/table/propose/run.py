@@ -15,7 +15,7 @@ from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.atomic import atomic_path
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.files import find_files
-from hpabatch.importers.table.map import Level, TableMap
+from hpabatch.importers.table.map import Level
 from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.pods import without_duplicates
 from hpabatch.importers.table.propose.draft import Found, draft_map
@@ -75,7 +75,9 @@ def propose_map(
     found = draft_map(sample, stem, None if beside is None else beside.objects, start or "")
     draft = found.draft
     part = "all" if sample.whole else f"{sample.frame.height:,} of about"
-    told = f"{part} {counted(sample.rows, 'row')} of {_named(paths)}"
+    told = f"{part} {counted(sample.rows, 'row')} of {paths[0].name}"
+    if len(paths) > 1:
+        told += f" and {counted(len(paths) - 1, 'more file')}"
     draft.title = [
         f"Proposed by hpabatch import table --init from {told}.",
         "It imports as it stands; check the lines marked `assumed`. All keys: docs/import.md.",
@@ -110,30 +112,16 @@ def propose(
     Raises:
         UsageError: the file exists or cannot be written; and as `propose_map`.
     """
-    if place is not None:
-        _refuse_existing(place)
+    if place is not None and os.path.lexists(place):
+        raise UsageError(
+            f"{place} exists, and --init replaces no map: name a new file with --map, or compare "
+            "with what --init prints without --map"
+        )
     found = propose_map(inputs, objects, start)
     if place is not None:
         with atomic_path(place) as temporary:
             temporary.write_text(found.text)
     return found
-
-
-def _refuse_existing(place: str) -> None:
-    """Refuse a map that is there (UsageError)."""
-    if os.path.lexists(place):
-        raise UsageError(
-            f"{place} exists, and --init replaces no map: name a new file with --map, or compare "
-            "with what --init prints without --map"
-        )
-
-
-def _named(paths: Sequence[Path]) -> str:
-    return (
-        paths[0].name
-        if len(paths) == 1
-        else f"{paths[0].name} and {counted(len(paths) - 1, 'more file')}"
-    )
 
 
 def _checked(found: Found, sample: Sample, beside: Beside | None) -> tuple[pl.DataFrame, Tally]:
@@ -146,7 +134,12 @@ def _checked(found: Found, sample: Sample, beside: Beside | None) -> tuple[pl.Da
         place = Path(folder, _NEW)
         place.write_text(found.draft.text())
         table = read_map(place, beside)
-    raw = _raw_rows(sample, table)
+    raw = sample.frame
+    if table.unpivot is None:
+        raw = raw.select(table.read_columns(raw.columns)).head(_CHECKED_ROWS)
+    else:
+        most = max(64, _CHECKED_ROWS // max(1, raw.width))
+        raw = table.unpivot.apply(raw.head(most)).select(table.used_columns())
     rows, tally = clean_rows(raw, 0, sample.file, table)
     if rows.is_empty():
         reasons = "; ".join(dropped_lines(tally.dropped, {}))
@@ -162,11 +155,3 @@ def _checked(found: Found, sample: Sample, beside: Beside | None) -> tuple[pl.Da
         keyed = rows.with_columns(key_rank(rows, names).alias(KEY)).sort(KEY, "ts", "seq")
         rows, _ = without_duplicates(keyed, table)
     return rows, tally
-
-
-def _raw_rows(sample: Sample, table: TableMap) -> pl.DataFrame:
-    used = table.used_columns()
-    if table.unpivot is None:
-        return sample.frame.select(table.read_columns(sample.frame.columns)).head(_CHECKED_ROWS)
-    most = max(64, _CHECKED_ROWS // max(1, sample.frame.width))
-    return table.unpivot.apply(sample.frame.head(most)).select(used)

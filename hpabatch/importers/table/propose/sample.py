@@ -66,21 +66,14 @@ def read_sample(paths: Sequence[Path]) -> Sample:
     """
     first = _is_parquet(paths[0])
     alike = [path for path in paths if _is_parquet(path) == first]
-    step = max(1, -(-len(alike) // _MOST_FILES))
-    chosen = alike[::step]
-    files: list[TableFile] = []
-    frames: list[pl.DataFrame] = []
-    for path in chosen:
-        file, frame = _read_file(path, rest=bool(frames))
-        files.append(file)
-        frames.append(frame)
+    chosen = alike[:: -(-len(alike) // _MOST_FILES)]
+    read = [_read_file(path, rest=path is not chosen[0]) for path in chosen]
+    files, frames = [file for file, _ in read], [frame for _, frame in read]
     frame = pl.concat(frames, how="diagonal_relaxed").select(files[0].columns)
     if frame.is_empty():
         raise HistoryError(f"{paths[0]} has column names, but no rows: name a file with data")
     sampled = sum(file.rows for file in files)
-    whole = len(chosen) == len(paths) and all(
-        file.rows == part.height for file, part in zip(files, frames, strict=True)
-    )
+    whole = len(chosen) == len(paths) and all(file.rows == part.height for file, part in read)
     rows = frame.height if whole else sampled * len(paths) // len(chosen)
     parts = tuple((path, part.height) for path, part in zip(chosen, frames, strict=True))
     return Sample(files[0], len(paths), frame, rows, whole, parts)
@@ -101,10 +94,6 @@ def _read_file(path: Path, *, rest: bool) -> tuple[TableFile, pl.DataFrame]:
         raise HistoryError(broken_file(path, error)) from None
 
 
-def _parquet_head(columns: int) -> int:
-    return max(64, min(1 << 18, _CELLS // max(1, columns)))
-
-
 def _read_parquet(path: Path) -> tuple[TableFile, pl.DataFrame]:
     check_parquet(path)
     lazy = pl.scan_parquet(path, glob=False, hive_partitioning=False)
@@ -116,7 +105,7 @@ def _read_parquet(path: Path) -> tuple[TableFile, pl.DataFrame]:
         raise HistoryError(_many_columns(path, len(kept)))
     check_size(path, len(kept))
     rows = int(lazy.select(pl.len()).collect().item())
-    head = _parquet_head(len(kept))
+    head = max(64, min(1 << 18, _CELLS // len(kept)))
     lazy = lazy.select(kept)
     parts = [lazy.head(head).collect()]
     left = rows - head
@@ -147,7 +136,11 @@ def _read_text(path: Path, *, rest: bool) -> tuple[TableFile, pl.DataFrame]:
         data = text.read(most + 1)
         whole = len(data) <= most
         if not whole:
-            data = _to_line_end(path, data)
+            end = data.rfind(b"\n") + 1
+            if data.find(b"\n") + 1 == end:
+                size = len(data) >> 10
+                raise HistoryError(f"{path}: a line is longer than {size} KiB; this is no table")
+            data = data[:end]
         data = data.split(b"\n", head.skip)[-1]
         parts = [_parse(data, head)]
         if not whole and not packed and not rest:
@@ -179,13 +172,6 @@ def _many_columns(path: Path, columns: int) -> str:
         f"{path}: expected at most {_MOST_COLUMNS:,} columns, got {columns:,}; propose the map "
         "from a file with some of them, and import the whole one with it"
     )
-
-
-def _to_line_end(path: Path, data: bytes) -> bytes:
-    end = data.rfind(b"\n") + 1
-    if data.find(b"\n") + 1 == end:
-        raise HistoryError(f"{path}: a line is longer than {len(data) >> 10} KiB; this is no table")
-    return data[:end]
 
 
 def _pieces(

@@ -39,7 +39,9 @@ def add_settings(found: Found, rows: pl.DataFrame) -> None:
         told = f"requests equal the limits, as where a manifest has no requests; {_STATE}"
         draft.requests[resource] = Entry("{of_limit: 1}", assumed=told)
         draft.guessed.append("requests")
-    stated = _stated(found)
+    # What columns say of the HPAs, as far as they say the same of all rows.
+    constant = {k: c for k, c in found.stated.items() if len(c.distinct()) == 1 and c.whole()}
+    stated = {key: int(column.numbers.drop_nulls()[0]) for key, column in constant.items()}
     least, most = _sizes(found, rows)
     least = stated.get("min", least)
     most = stated.get("max", max(most, _LEAST_MAX))
@@ -50,7 +52,10 @@ def add_settings(found: Found, rows: pl.DataFrame) -> None:
     else:
         keys.append(f"metrics: [{_pods_metric(found, rows)}]")
     if resource and found.failed:
-        keys.append(f"metrics: [{_failed_metric(found.failed)}]")
+        # A metric that never has a value, whatever its type was.
+        amount = "1" if found.failed.endswith("%") else found.failed
+        goal = f"target: {{type: AverageValue, averageValue: {amount}}}"
+        keys.append(f"metrics: [{{type: Pods, pods: {{metric: {{name: unknown}}, {goal}}}}}]")
     goal = f"at {target} of the {resource} request" if resource else f"by {found.metric}"
     told = f"every workload has an HPA, from {least} to {most} replicas {goal}"
     own = _stated_by_workload(found) if len(stated) < len(found.stated) else {}
@@ -66,19 +71,13 @@ def add_settings(found: Found, rows: pl.DataFrame) -> None:
         draft.hpas["workloads"] = Entry("", rows=tuple(f"{k}: {v}" for k, v in own.items()))
 
 
-def _stated(found: Found) -> dict[str, int]:
-    """Return what columns say of the HPAs, as far as they say the same of all rows."""
-    constant = {key: c for key, c in found.stated.items() if c.distinct() == 1 and c.whole()}
-    return {key: int(column.numbers.drop_nulls()[0]) for key, column in constant.items()}
-
-
 def _stated_by_workload(found: Found) -> dict[str, str]:
     """Return what columns say of each HPA last, by workload; none where one is unknown."""
-    if found.names.workload is None or len(found.stated) < 3 or found.draft.level != "workload":
+    workload = found.names.get("workload")
+    if workload is None or len(found.stated) < 3 or found.names.level != "workload":
         return {}
     columns = {key: column.numbers.cast(pl.Int64) for key, column in found.stated.items()}
-    names = found.names.workload.column.values.cast(pl.String)
-    rows = pl.DataFrame({"name": names, **columns}).drop_nulls()
+    rows = pl.DataFrame({"name": workload.values.cast(pl.String), **columns}).drop_nulls()
     rows = rows.unique("name", keep="last", maintain_order=True).sort("name")
     if rows.height > _MOST_LISTED:
         return {}
@@ -93,13 +92,14 @@ def leave_to_objects(found: Found, objects: ClusterObjects) -> None:
     """Take out of a draft what objects say: the owners of pods, and the namespace where none is."""
     names, columns = found.names, found.draft.columns
     found.draft.title.append("Requests, limits, owners and HPAs are those of --objects.")
-    if names.workload is None and names.pod is not None:
+    pod, workload = names.get("pod"), names.get("workload")
+    if workload is None and pod is not None:
         columns.pop("workload", None)
         columns.pop("kind", None)
     known: Counter[str] = Counter()
-    if (item := names.pod or names.workload) is not None and names.namespace is None:
-        there = set(item.column.values.drop_nulls().unique().cast(pl.String))
-        among = objects.pods if names.pod is not None else objects.workloads
+    if (item := pod or workload) is not None and names.get("namespace") is None:
+        there = set(item.distinct().cast(pl.String))
+        among = objects.workloads if pod is None else objects.pods
         known.update(key[0] for key in among if key[-1] in there)
     if known:
         namespace, count = known.most_common(1)[0]
@@ -110,23 +110,22 @@ def leave_to_objects(found: Found, objects: ClusterObjects) -> None:
 def told_unknown(found: Found, objects: ClusterObjects) -> str:
     """Return which workloads (of pods) table and objects have, where they have none in common."""
     names = found.names
-    item = names.pod or names.workload
+    item = names.get("pod") or names.get("workload")
     if item is None:
         return ""
-    pods = item.column.values.cast(pl.String)
-    if names.pod is not None and names.pod_names is not None:
+    pods = item.values.cast(pl.String)
+    if "pod" in names.columns and names.pod_names is not None:
         pods = pods.str.extract(names.pod_names.pattern, 1)
     known = sorted({key[2] for key in objects.workloads})
-    if names.namespace is not None:
-        pods = names.namespace.column.values.cast(pl.String) + "/" + pods
+    if (space := names.get("namespace")) is not None:
+        pods = space.values.cast(pl.String) + "/" + pods
         known = sorted({f"{key[0]}/{key[2]}" for key in objects.workloads})
     there = pods.drop_nulls().unique().sort()
     hints = ((name, near_path(name, known)) for name in there.head(_MOST_LISTED))
-    near = next((f"{name}{hint}" for name, hint in hints if hint), "")
+    near = next((f" ({name}{hint})" for name, hint in hints if hint), "")
     return (
-        f"the table has {_few(there.to_list())}, the objects have {_few(known)}"
-        + (f" ({near})" if near else "")
-        + "; give the objects of the cluster that the table is of, or state columns.namespace"
+        f"the table has {_few(there.to_list())}, the objects have {_few(known)}{near}; give the "
+        "objects of the cluster that the table is of, or state columns.namespace"
     )
 
 
@@ -139,13 +138,12 @@ def _request(found: Found, rows: pl.DataFrame, resource: str) -> Entry:
     """Return requests of twice the median usage of a container, by workload (and container)."""
     usage = _usage_per_pod(found, rows, resource)
     # Under an assumed namespace the keys must not name it: it is the first thing to be edited.
-    is_named = found.names.namespace is not None and found.draft.level == "pod"
+    is_named = "namespace" in found.names.columns and found.names.level == "pod"
     several = is_named and usage["container"].n_unique() > 1
     name = pl.concat_str(*_CONTAINER, separator="/") if several else pl.col("target")
     usage = usage.with_columns(name.alias("name"))
     by = usage.group_by("name").agg(pl.col("usage").median()).drop_nulls().sort("name")
-    whole = usage["usage"].median()
-    default = _quantity(float(whole) if isinstance(whole, int | float) else 0.0, resource)
+    default = _quantity(_median(usage["usage"]), resource)
     why = f"twice the median usage, so that a pod is at half of its request; {_STATE}"
     if by.height < 2 or by.height > _MOST_LISTED:
         return Entry(default, assumed=why)
@@ -161,30 +159,31 @@ def _usage_per_pod(found: Found, rows: pl.DataFrame, resource: str) -> pl.DataFr
         series = ["cluster", "namespace", "target", "pod", "container"]
         rows = rows.sort(*series, "ts")
         usage = pl.col(resource).diff().over(series) * 1e3 / pl.col("ts").diff().over(series)
-    elif found.draft.level == "workload" and "of: sum" in found.draft.columns[resource].value:
+    elif found.names.level == "workload" and "of: sum" in found.draft.columns[resource].value:
         usage = usage / pl.col("replicas").replace(0, None)
     names = [name for name in _CONTAINER if name in rows.columns]
     frame = rows.select(*names, usage.alias("usage"))
     return frame.filter(pl.col("usage") > 0, pl.col("usage").is_finite())
 
 
+def _median(values: pl.Series) -> float:
+    """Return the median, 0 where there is none."""
+    return float(values.median() or 0.0)  # type: ignore[arg-type]
+
+
 def _quantity(usage: float, resource: str) -> str:
     """Return twice a usage (millicores or bytes) with two digits, as a quantity."""
     wanted = max(usage, 0.0) * _HEADROOM
     if resource == "memory":
-        mebibytes = max(1, math.ceil(wanted / 2**20))
-        return f"{_two_digits(mebibytes)}Mi"
-    return f"{_two_digits(max(1, math.ceil(wanted)))}m"
-
-
-def _two_digits(number: int) -> int:
+        wanted /= 2**20
+    number = max(1, math.ceil(wanted))
     unit = int(10 ** max(0, len(str(number)) - 2))
-    return -(-number // unit) * unit
+    return f"{-(-number // unit) * unit}{'Mi' if resource == 'memory' else 'm'}"
 
 
 def _sizes(found: Found, rows: pl.DataFrame) -> tuple[int, int]:
     """Return the smallest and largest number of pods of a workload in the sample."""
-    if found.draft.level == "workload":
+    if found.names.level == "workload":
         sizes = rows["replicas"].drop_nulls()
         sizes = sizes.filter(sizes > 0)
     else:
@@ -196,21 +195,13 @@ def _sizes(found: Found, rows: pl.DataFrame) -> tuple[int, int]:
     if not isinstance(least, int) or not isinstance(most, int):
         return 1, 1
     # A pod-level minute may have pods that come and go: only a recorded size says a minimum.
-    return (least if found.draft.level == "workload" else 1), most
+    return (least if found.names.level == "workload" else 1), most
 
 
 def _pods_metric(found: Found, rows: pl.DataFrame) -> str:
     values = rows[METRIC + found.metric]
-    if found.draft.level == "workload":
+    if found.names.level == "workload":
         values = values / rows["replicas"].replace(0, None)
-    middle = values.filter(values > 0).median()
-    milli = max(1, round(float(middle) if isinstance(middle, int | float) else 1.0))
+    milli = max(1, round(_median(values.filter(values > 0))))
     target = f"target: {{type: AverageValue, averageValue: {milli}m}}"
     return f"{{type: Pods, pods: {{metric: {{name: {scalar(found.metric)}}}, {target}}}}}"
-
-
-def _failed_metric(target: str) -> str:
-    """Return a metric that never has a value, whatever its type was."""
-    amount = "1" if target.endswith("%") else target
-    goal = f"target: {{type: AverageValue, averageValue: {amount}}}"
-    return f"{{type: Pods, pods: {{metric: {{name: unknown}}, {goal}}}}}"

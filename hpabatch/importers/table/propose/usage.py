@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
 
 from hpabatch.importers.common.units import CPU_COUNTER, MEMORY_BYTES, QUANTITY
-from hpabatch.importers.table.propose.columns import Column, Kind
+from hpabatch.importers.table.propose.columns import NUMBERS, Column, Kind, Role, mean
 
 _RESOURCES: Final[Mapping[str, tuple[str, ...]]] = {
     "cpu": ("cpu", "cpus", "cores", "core", "millicores", "mcores", "vcpu", "vcpus", "millicpu",
@@ -20,8 +20,8 @@ _REQUEST: Final = ("request", "requests", "requested", "req", "reqs")
 _LIMIT: Final = ("limit", "limits", "lim")
 _PERCENT: Final = ("pct", "percent", "percentage", "util", "utilization", "utilisation", "%")
 _BOUNDS: Final = {
-    "min": ("min", "minpods", "min_pods", "minreplicas", "min_replicas"),
-    "max": ("max", "maxpods", "max_pods", "maxreplicas", "max_replicas"),
+    "min": Role(("min", "minpods", "min_pods", "minreplicas", "min_replicas")),
+    "max": Role(("max", "maxpods", "max_pods", "maxreplicas", "max_replicas")),
 }
 _OTHER: Final = (
     "capacity", "count", "allocatable", "node", "throttled", "throttling", "quota", "idle",
@@ -31,20 +31,22 @@ _STATISTICS: Final = {
     "sum": "sum", "total": "sum", "mean": "mean", "avg": "mean", "average": "mean",
     "max": "max", "maximum": "max", "peak": "max",
 }  # fmt: skip
-_CPU_WORDS: Final = {
-    "millicores": ("millicores", "millicore", "mcores", "mcpu", "mc", "millicpu", "milli", "m"),
-    "nanocores": ("nanocores", "nanocore", "nano", "nanos", "n"),
-    "microcores": ("microcores", "microcore", "micro", "u"),
-    "cores": ("cores", "core", "vcpu", "vcpus"),
-}
-_MEMORY_WORDS: Final = {
-    "bytes": ("bytes", "byte"),
-    "KiB": ("kib", "ki"),
-    "MiB": ("mib", "mi", "mebibytes"),
-    "GiB": ("gib", "gi", "gibibytes"),
-    "kB": ("kb", "kilobytes"),
-    "MB": ("mb", "megabytes"),
-    "GB": ("gb", "gigabytes"),
+_UNITS: Final = {
+    "cpu": {
+        "millicores": ("millicores", "millicore", "mcores", "mcpu", "mc", "millicpu", "milli", "m"),
+        "nanocores": ("nanocores", "nanocore", "nano", "nanos", "n"),
+        "microcores": ("microcores", "microcore", "micro", "u"),
+        "cores": ("cores", "core", "vcpu", "vcpus"),
+    },
+    "memory": {
+        "bytes": ("bytes", "byte"),
+        "KiB": ("kib", "ki"),
+        "MiB": ("mib", "mi", "mebibytes"),
+        "GiB": ("gib", "gi", "gibibytes"),
+        "kB": ("kb", "kilobytes"),
+        "MB": ("mb", "megabytes"),
+        "GB": ("gb", "gigabytes"),
+    },
 }
 _LEAST_BYTES: Final = 2**16  # of a container
 _BYTES: Final = 2**45  # of a workload, 32 TiB
@@ -80,6 +82,11 @@ class Amount:
     told: str = ""
     assumed: str = ""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How the unit is known, if anything is to be said of it."""
+        return (self.told,) if self.told else ()
+
 
 def read_amounts(columns: Iterable[Column], series: pl.Series) -> list[Amount]:
     """Return the amounts among columns; rows with the same value of `series` are one container's.
@@ -89,17 +96,18 @@ def read_amounts(columns: Iterable[Column], series: pl.Series) -> list[Amount]:
     found = []
     for column in columns:
         resource = next((name for name, words in _RESOURCES.items() if column.has(*words)), "")
-        if resource and column.kind in (Kind.number, Kind.quantity):
-            amount = read_amount(column, resource, series)
-            if amount is not None:
-                found.append(amount)
-    return sorted(found, key=_rank)
+        if resource and column.kind in NUMBERS:
+            found.append(read_amount(column, resource, series))
+    ranks = ("sum", "", "mean", "max")
+    return sorted(
+        (amount for amount in found if amount is not None),
+        key=lambda a: (bool(a.percent_of), ranks.index(a.statistic), len(a.column.words)),
+    )
 
 
 def read_amount(column: Column, resource: str, series: pl.Series) -> Amount | None:
     """Return a column as an amount of a resource; None: it is another figure of it."""
-    role = "usage"
-    percent = percent_of(column)
+    role, percent = "usage", percent_of(column)
     if column.has(*_REQUEST, *_LIMIT) and not percent:
         role = "request" if column.has(*_REQUEST) else "limit"
     elif column.has(*_OTHER):
@@ -109,17 +117,21 @@ def read_amount(column: Column, resource: str, series: pl.Series) -> Amount | No
     if percent:
         return found
     if resource == "cpu" and role == "usage" and _is_counter(column, series):
-        return _counter(found)
-    unit, told, assumed = unit_of(column, resource)
+        told = "a counter of CPU time: its rate between two samples of a container counts"
+        if column.has("ns", "nanoseconds") or column.quantile(0.5) > 1e9:
+            told = f"{told}, in nanoseconds"
+            return replace(found, unit=CPU_COUNTER, per_second=1e9, told=told)
+        assumed = "" if column.has("seconds") else "the counter's unit is seconds"
+        return replace(found, unit=CPU_COUNTER, per_second=1, told=told, assumed=assumed)
+    unit, told, assumed = _unit_of(column, resource)
     return replace(found, unit=unit, told=told, assumed=assumed)
 
 
-def unit_of(column: Column, resource: str) -> tuple[str, str, str]:
+def _unit_of(column: Column, resource: str) -> tuple[str, str, str]:
     """Return a column's unit, how it is known, and what to check."""
     if column.kind == Kind.quantity:
         return QUANTITY, "Kubernetes quantities", ""
-    words = _CPU_WORDS if resource == "cpu" else _MEMORY_WORDS
-    named = next((unit for unit, names in words.items() if column.has(*names)), "")
+    named = next((unit for unit, words in _UNITS[resource].items() if column.has(*words)), "")
     if named and _is_plausible(column, named):
         return named, f"{named}, by the column's name", ""
     unit, others = (_cpu_size if resource == "cpu" else _memory_size)(column)
@@ -158,9 +170,7 @@ def _memory_size(column: Column) -> tuple[str, str]:
         return "bytes", "KiB"
     if middle >= 65536:
         return "KiB", "kB or bytes"
-    if middle >= 2:
-        return "MiB", "MB or GiB"
-    return "GiB", "GB"
+    return ("MiB", "MB or GiB") if middle >= 2 else ("GiB", "GB")
 
 
 def percent_of(column: Column) -> str:
@@ -174,48 +184,27 @@ def percent_of(column: Column) -> str:
 
 def _is_counter(column: Column, series: pl.Series) -> bool:
     """Whether the values of a series only grow, as those of a counter do."""
-    if any(column.has(*words) for words in _CPU_WORDS.values()):
+    if any(column.has(*words) for words in _UNITS["cpu"].values()):
         return False  # cores are a rate already, even where they only rise
     named = column.has("seconds", "counter", "nanoseconds", "ns")
     frame = pl.DataFrame({"series": series, "value": column.numbers}).drop_nulls()
     steps = frame.select(pl.col("value").diff().over("series")).to_series().drop_nulls()
     if len(steps) < (_LEAST_STEPS if named else _MANY_STEPS):
         return named and column.has("total")
-    rising, moving = (steps >= 0).mean(), (steps > 0).mean()
-    assert isinstance(rising, float)
-    assert isinstance(moving, float)
-    return rising >= _RISING and moving >= _MOVING
-
-
-def _counter(found: Amount) -> Amount:
-    column = found.column
-    nanos = column.has("ns", "nanoseconds") or column.quantile(0.5) > 1e9
-    told = "a counter of CPU time: its rate between two samples of a container counts"
-    if nanos:
-        return replace(found, unit=CPU_COUNTER, per_second=1e9, told=f"{told}, in nanoseconds")
-    named = column.has("seconds")
-    assumed = "" if named else "the counter's unit is seconds"
-    return replace(found, unit=CPU_COUNTER, per_second=1, told=told, assumed=assumed)
-
-
-def _rank(amount: Amount) -> tuple[bool, int, int]:
-    of = ("sum", "", "mean", "max").index(amount.statistic)
-    return bool(amount.percent_of), of, len(amount.column.words)
+    return mean(steps >= 0) >= _RISING and mean(steps > 0) >= _MOVING
 
 
 def stated_settings(columns: Iterable[Column]) -> dict[str, Column]:
     """Return the columns that are an HPA's `min`, `max` and `target` (in percent), by name."""
     found: dict[str, Column] = {}
     for column in columns:
-        if column.kind is not Kind.number:
-            continue
-        bound = next((key for key, names in _BOUNDS.items() if column.key in names), "")
-        key = bound or ("target" if column.has("target") and percent_of(column) else "")
-        if key:
-            found.setdefault(key, column)
+        bounds = [key for key, role in _BOUNDS.items() if role.rank(column) is not None]
+        bounds += ["target"] if column.has("target") and percent_of(column) else []
+        if column.kind is Kind.number and bounds:
+            found.setdefault(bounds[0], column)
     return found
 
 
-def best(amounts: Iterable[Amount], resource: str, roles: Collection[str]) -> Amount | None:
-    """Return the best source of a resource with one of the roles."""
-    return next((a for a in amounts if a.resource == resource and a.role in roles), None)
+def best(amounts: Iterable[Amount], resource: str, role: str = "usage") -> Amount | None:
+    """Return the best source of a resource in a role."""
+    return next((a for a in amounts if a.resource == resource and a.role == role), None)

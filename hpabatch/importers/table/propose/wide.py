@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import polars as pl
 
-from hpabatch.importers.table.propose.columns import Column, Kind, profile, words_of
+from hpabatch.importers.table.propose.columns import (
+    NUMBERS,
+    Column,
+    Kind,
+    Role,
+    profile,
+    words_of,
+)
 from hpabatch.importers.table.unpivot import Pivot, Unpivot
 
 SERIES: Final = "series"
@@ -26,96 +32,77 @@ _MEASURES: Final = (
     "cpu_millicores", "memory_bytes", "mem_mib", "memory_mib", "cpu_sum", "cpu_mean", "cpu_avg",
     "mem_usage", "pod_count", "instances",
 )  # fmt: skip
-_NO_NAMES: Final = frozenset(
-    {"usage", "total", "avg", "mean", "max", "sum", "request", "limit", "container", "pod", "node",
-     "requests", "limits", "current"}
-)  # fmt: skip
+_NO_NAMES: Final = frozenset({
+    "usage", "total", "avg", "mean", "max", "sum", "request", "limit", "container", "pod", "node",
+    "requests", "limits", "current",
+})  # fmt: skip
+_PLAIN: Final = ("cpu", "mem", "memory", "replicas", "cores", "millicores", "rss", "bytes", "usage")
+_METRIC: Final = Role(("metric", "metric_name", "name", "measurement", "field", "measure",
+                       "variable", "resource"))  # fmt: skip
+_MEASURED: Final = frozenset({
+    "cpu", "memory", "mem", "rss", "replicas", "pods", "cores", "millicores", "bytes", "usage",
+    "requests", "limits", "rate", "rps", "qps", "latency", "seconds", "network", "disk", "errors",
+    "total", "count", "utilization",
+})  # fmt: skip
+_USAGE: Final = frozenset({"cpu", "memory", "mem"})
+_NO_USAGE: Final = frozenset({"request", "requests", "limit", "limits", "throttled", "quota"})
+_MOST_MEASURES: Final = 50
+_MOST_METRICS: Final = 200
+_MOST_COLUMNS: Final = 50
 _MOSTLY: Final = 0.8
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A string of each row that may name something, and its source in a map.
-
-    `label` is the beginning of the pattern that finds it among labels, "" for a whole column.
-    """
-
-    column: Column
-    origin: str
-    label: str = ""
-
-    @property
-    def pattern(self) -> str:
-        """The pattern of the source, "" for a whole column."""
-        return f'{self.label}([^",}}]+)' if self.label else ""
 
 
 def find_wide(time: Column, columns: Sequence[Column]) -> Unpivot | None:
     """Return how the columns become rows; None: the table is not a wide one."""
     others = [column for column in columns if column is not time]
-    texts = [column for column in others if column.kind is Kind.text]
-    numbers = [c for c in others if c.kind in (Kind.number, Kind.quantity, Kind.empty)]
-    if texts or not numbers:
+    numbers = [c for c in others if c.kind in (*NUMBERS, Kind.empty)]
+    if not numbers or any(c.kind is Kind.text for c in others):
         return None
-    keep = (time.name,)
-    if any("{" in column.name and has_labels(column.name) for column in numbers):
-        return Unpivot(keep, SERIES, VALUE)
-    pattern = _measured(numbers)
-    if pattern:
-        return Unpivot(keep, SERIES, pattern=pattern)
-    known = [c for c in numbers if set(c.words) & _PLAIN or c.key in _MEASURES]
-    if known or len(numbers) < 2:
+    if any("{" in c.name and re.search(_LABELED, c.name) for c in numbers):
+        return Unpivot((time.name,), SERIES, VALUE)
+    if pattern := _measured(numbers):
+        return Unpivot((time.name,), SERIES, pattern=pattern)
+    if len(numbers) < 2 or any(c.has(*_PLAIN) or c.key in _MEASURES for c in numbers):
         return None
-    return Unpivot(keep, SERIES, VALUE)
-
-
-_PLAIN: Final = frozenset(
-    {"cpu", "mem", "memory", "replicas", "cores", "millicores", "rss", "bytes", "usage"}
-)
+    return Unpivot((time.name,), SERIES, VALUE)
 
 
 def _measured(numbers: Sequence[Column]) -> str:
     """Return a pattern for columns such as web_cpu, web_replicas, api_cpu; "": there are none."""
     for separator in ("_", ".", ":", "/", " ", "-", " - "):
-        names: dict[str, set[str]] = {}
+        names: set[str] = set()
+        measures: set[str] = set()
         for column in numbers:
             for measure in _MEASURES:
-                if column.name.lower().endswith(separator + measure):
-                    name = column.name[: -len(separator + measure)]
-                    names.setdefault(name, set()).add(column.name[-len(measure) :])
-        names = {name: found for name, found in names.items() if words_of(name)
-                 and not set(words_of(name)) <= _NO_NAMES}  # fmt: skip
-        measures = {measure for found in names.values() for measure in found}
-        # Of cpu_usage and usage, the longer one is meant.
-        if len(names) < 2 or len(names) * len(measures) < _MOSTLY * len(numbers):
-            continue
-        ends = "|".join(sorted(map(re.escape, measures), key=lambda text: -len(text)))
-        return f"^(.+?){re.escape(separator)}({ends})$"
+                name = column.name[: -len(separator + measure)]
+                words = set(words_of(name))
+                if column.name.lower().endswith(separator + measure) and not words <= _NO_NAMES:
+                    names.add(name)
+                    measures.add(column.name[-len(measure) :])
+        if len(names) >= 2 and len(names) * len(measures) >= _MOSTLY * len(numbers):
+            # Of cpu_usage and usage, the longer one is meant.
+            ends = "|".join(map(re.escape, sorted(measures, key=lambda text: (-len(text), text))))
+            return f"^(.+?){re.escape(separator)}({ends})$"
     return ""
 
 
-def has_labels(text: str) -> bool:
-    """Whether a string holds labels, as {pod="web-0"} or {"pod": "web-0"}."""
-    return re.search(_LABELED, text) is not None
-
-
-def candidates(columns: Sequence[Column]) -> list[Candidate]:
-    """Return the strings of a table, those among a series' labels one by one."""
-    found: list[Candidate] = []
+def with_labels(columns: Sequence[Column]) -> Iterator[Column]:
+    """Yield the columns; in the place of one of series' labels those that may name something."""
     for column in columns:
         if column.kind is not Kind.text or column.share(_LABELED) < _MOSTLY:
-            found.append(Candidate(column, column.name))
+            yield column
             continue
-        keys: dict[str, None] = {}
-        for text in column.examples(20):
-            keys.update(dict.fromkeys(_LABELS.findall(text)))
-        for key in keys:
+        keys = [key for text in column.examples(20) for key in _LABELS.findall(text)]
+        for key in dict.fromkeys(keys):
             if key in _USED:
                 label = rf'\b{re.escape(key)}"*\s*[=:]\s*"*'
-                one = Candidate(column, column.name, label)
-                values = column.values.str.extract(one.pattern, 1).alias(key)
-                found.append(Candidate(profile(key, values), column.name, label))
-    return found
+                values = column.values.str.extract(label_pattern(label), 1).alias(key)
+                yield profile(values, origin=column.name, label=label)
+
+
+def label_pattern(label: str) -> str:
+    """Return the pattern of a label's value."""
+    return f'{label}([^",}}]+)'
 
 
 def long_metrics(columns: Sequence[Column]) -> tuple[Pivot, list[str]] | None:
@@ -123,58 +110,31 @@ def long_metrics(columns: Sequence[Column]) -> tuple[Pivot, list[str]] | None:
 
     The column of metrics is known by its name, or because its values say measures.
     """
-    value = _value_of_metrics(columns)
+    numbers = [c for c in columns if c.kind in NUMBERS and not c.has(*_USAGE)]
+    # (250m and 1210 in one column are text)
+    valued = [c for c in columns if c.key == VALUE and c.kind in (*NUMBERS, Kind.text)]
+    value = next(iter(valued or (numbers if len(numbers) == 1 else ())), None)
     if value is None:
         return None
     texts = [column for column in columns if column.kind is Kind.text and column is not value]
-    for column in sorted(texts, key=lambda item: item.key not in _METRIC_COLUMNS):
-        if column.key not in _METRIC_COLUMNS and not _are_measures(column):
+    for column in sorted(texts, key=lambda item: _METRIC.rank(item) is None):
+        names = column.distinct().sort().to_list()
+        if _METRIC.rank(column) is None and not _are_measures(names):
             continue
-        names = column.values.drop_nulls().unique().sort().to_list()
         if len(names) > _MOST_METRICS or any("{" in name for name in names[:5]):
             continue
-        usage = [name for name in names if _is_usage(words_of(name))]
+        words = {name: set(words_of(name)) for name in names}
+        usage = [name for name in names if words[name] & _USAGE and not words[name] & _NO_USAGE]
         if usage:
             others = [name for name in names if name not in usage]
             return Pivot(column.name, value.name), [*usage, *others][:_MOST_COLUMNS]
     return None
 
 
-def _value_of_metrics(columns: Sequence[Column]) -> Column | None:
-    """Return the column called value, else the only one of numbers."""
-    amounts = (Kind.number, Kind.quantity)
-    kinds = (*amounts, Kind.text)  # (250m and 1210 in one column are text)
-    value = next((c for c in columns if c.key == VALUE and c.kind in kinds), None)
-    numbers = [c for c in columns if c.kind in amounts]
-    numbers = [c for c in numbers if not c.has(*_USAGE)]
-    return numbers[0] if value is None and len(numbers) == 1 else value
-
-
-def _are_measures(column: Column) -> bool:
+def _are_measures(names: Sequence[str]) -> bool:
     """Whether there are a few values, and most of them say what is measured: cpu_cores_total."""
-    names = column.values.drop_nulls().unique()
-    if not 2 <= len(names) <= _MOST_MEASURES:
-        return False
     said = sum(not _MEASURED.isdisjoint(words_of(name)) for name in names)
-    return said >= _MOSTLY * len(names)
-
-
-def _is_usage(words: Collection[str]) -> bool:
-    return not _USAGE.isdisjoint(words) and _NO_USAGE.isdisjoint(words)
-
-
-_METRIC_COLUMNS: Final = ("metric", "metric_name", "name", "measurement", "field", "measure",
-                          "variable", "resource")  # fmt: skip
-_MEASURED: Final = frozenset({
-    "cpu", "memory", "mem", "rss", "replicas", "pods", "cores", "millicores", "bytes", "usage",
-    "requests", "limits", "rate", "rps", "qps", "latency", "seconds", "network", "disk", "errors",
-    "total", "count", "utilization",
-})  # fmt: skip
-_MOST_MEASURES: Final = 50
-_MOST_METRICS: Final = 200
-_MOST_COLUMNS: Final = 50
-_USAGE: Final = frozenset({"cpu", "memory", "mem"})
-_NO_USAGE: Final = frozenset({"request", "requests", "limit", "limits", "throttled", "quota"})
+    return 2 <= len(names) <= _MOST_MEASURES and said >= _MOSTLY * len(names)
 
 
 def series_ids(columns: Sequence[Column], height: int) -> pl.Series:

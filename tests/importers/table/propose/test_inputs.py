@@ -40,7 +40,7 @@ BAD: dict[str, tuple[bytes, type[HpabatchError], str]] = {
     "relative.csv": (b"second,pod,cpu\n0,a,1\n30,a,2\n", UsageError, "--start 2026-10-07T12"),
     "old.csv": (b"time,pod,cpu\n1,a,1\n2,a,2\n", UsageError, "expected a column of times"),
     "no_usage.csv": (b"time,pod\n2026-10-07 10:00,a\n", UsageError, "expected a column of usage"),
-    "winter.csv": (  # no zone that is known has CET in summer
+    "zone.csv": (  # its name alone does not say which one
         b"Zeitpunkt,pod,cpu\n2026-07-01 10:00:00 CET,a,1\n2026-07-01 10:01:00 CET,a,2\n",
         UsageError,
         "got '2026-07-01 10:00:00 CET' in column Zeitpunkt; export ISO 8601",
@@ -238,16 +238,6 @@ def test_statefulsets_of_a_column_and_pods_that_are_ready(tmp_path: Path) -> Non
             [f"2026-10-07 10:0{m}:00 +0000 UTC" for m in range(2)],
             "format: '%Y-%m-%d %H:%M:%S %z UTC'",
         ),
-        (
-            ["2026-10-24 23:00:00 CEST", "2026-10-25 12:00:00 CET"],
-            "format: '%Y-%m-%d %H:%M:%S %Z'}|the zone is Europe/Berlin, by CEST and CET",
-        ),
-        (
-            ["07.10.2026 10:00 Asia/Kolkata", "07.10.2026 10:01 Asia/Kolkata"],
-            "zone: Asia/Kolkata, format: '%d.%m.%Y %H:%M %Z'}",
-        ),
-        (["10/07/2026 10:00:00 AM PDT"] * 2, "zone: America/Los_Angeles, format: '%m/%d/%Y"),
-        (["07 Oct 2026 10:00:00 UTC"] * 2, "zone: UTC, format: '%d %b %Y %H:%M:%S %Z'}"),
         (["20261007T100000Z", "20261007T100100Z"], "zone: UTC, format: '%Y%m%dT%H%M%SZ'"),
         (["1790000000.5", "1790000060.5"], "unit: s}"),
         (["1790000000000000", "1790000060000000"], "unit: us}"),
