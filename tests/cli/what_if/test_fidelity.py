@@ -78,7 +78,7 @@ def test_the_table_has_both_scores_and_why_advice_is_not_sure() -> None:
     used, found = map(int, row[7].split("/"))
     assert 5 <= used <= found
     assert row[-1] == "high"
-    reasons = lines[next(k for k, line in enumerate(lines) if line.startswith("At most medi")) + 1 :]
+    reasons = lines[next(k for k, line in enumerate(lines) if line.startswith("At most")) + 1 :]
     assert reasons[0].startswith("  shop/cart: ")
     assert "; plant: not checked against the recording: only " in reasons[0]
 
@@ -97,7 +97,10 @@ def scored() -> Fidelity:
     ("score", "told"),
     [
         ({"controller_answer": "wrong"}, ["no advice on 2", "No advice (2):"]),
-        ({"plant_skill_high": -0.1, "plant_skill": -0.5}, ["no advice on 2", "worse than no model"]),
+        (
+            {"plant_skill_high": -0.1, "plant_skill": -0.5},
+            ["no advice on 2", "worse than no"],
+        ),
         ({}, ["medium confidence on 2", "At most medium confidence (2):"]),
         (
             {"controller_answer": "right", "plant_unscored": None, "plant_skill": 0.9},
@@ -191,7 +194,9 @@ def test_one_hpa_without_a_rescale_is_no_hurdle(tmp_path: Path) -> None:
         "Controller score: 0 of 1 HPA can be scored; held replays decide 0 of 0 " in result.stdout
     )
     assert "all changes" not in result.stdout
-    assert "plant: not checked against the recording: the number of ready pods never" in result.stdout
+    assert (
+        "plant: not checked against the recording: the number of ready pods never" in result.stdout
+    )
 
 
 @pytest.mark.parametrize(

@@ -417,7 +417,7 @@ def test_other_types_of_columns() -> None:
     assert values("m > 5", rows) == [True, False]
     assert values("c * 2", rows) == [3.0, None]
     assert values("c = 1.5", rows) == [True, None]
-    with pytest.raises(ExpressionError, match="expected a column of .*, got a list"):
+    with pytest.raises(ExpressionError, match=r"expected a column of .*, got a list"):
         compile_expression("l = 1", rows.schema)
     with pytest.raises(pl.exceptions.PolarsError):
         values("m + 1", rows)  # not silently wrapped
