@@ -23,6 +23,7 @@ from hpabatch.history.base import History
 from hpabatch.jobs.fidelity import fidelity_by_workers
 from hpabatch.jobs.fit import fit_by_workers
 from hpabatch.model.printable import counted
+from hpabatch.report.fidelity import FidelityReport
 from hpabatch.report.fit import fit_report
 
 
@@ -97,9 +98,8 @@ class FidelityScores(Result):
 
     @property
     def verdict(self) -> str:
-        """The number of HPAs whose scores are good enough for advice."""
-        hpas, advice = self.hpas.height, self.result.totals.advice
-        told = f"both scores are good enough for advice on {advice} of {counted(hpas, 'HPA')}"
+        """How sure advice can be, on how many HPAs."""
+        told = FidelityReport(self.result).verdict()
         return told + (f", {len(self.result.skipped)} left out" if self.result.skipped else "")
 
     @property

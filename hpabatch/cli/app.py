@@ -26,6 +26,14 @@ _ONE_PROCESS: Final = (
     "This command is computed by one process, with all cores (reasons: docs/scale.md); replay, "
     "sweep, advise, plan, fit, fidelity and history quality take --workers and --scheduler"
 )
+_INSTEAD: Final = {
+    "No such option: --workers": _ONE_PROCESS,
+    "No such option: --scheduler": _ONE_PROCESS,
+    "No such option: --lite": "--lite is gone, as its demand was off: leave it out",
+    "No such command 'synth'.": "synth is gone: in a checkout of the source, "
+    "`python -m benchmarks.fleet OUT` makes the same tables",
+}
+"""What is said in place of a message of typer's."""
 
 
 class _Commands(TyperGroup):
@@ -54,9 +62,10 @@ class _Commands(TyperGroup):
         except EOFError as error:
             raise RuntimeError(f"EOFError: {error}") from error
         except Exception as error:
-            if getattr(error, "option_name", "") in ("--workers", "--scheduler"):
-                vars(error).update(message=_ONE_PROCESS, possibilities=None)
             said = getattr(error, "message", None)
+            if said in _INSTEAD:
+                said = _INSTEAD[said]
+                vars(error).update(message=said, possibilities=None)
             if isinstance(said, str):  # typer passes on how Pydantic begins its messages
                 vars(error).update(message=said.removeprefix("Value error, "))
             raise

@@ -30,7 +30,14 @@ from hpabatch.cluster.objects.availability import (
     read_spreads,
 )
 from hpabatch.cluster.objects.hpas import HpaDecoder
-from hpabatch.cluster.objects.objects import UNREADABLE, BrokenObjectError, Meta, key_of, string_map
+from hpabatch.cluster.objects.objects import (
+    NOTHING,
+    UNREADABLE,
+    BrokenObjectError,
+    Meta,
+    key_of,
+    string_map,
+)
 from hpabatch.cluster.objects.pods import PodDecoder, owner_text, read_template
 from hpabatch.cluster.objects.rows import workload_of
 from hpabatch.cluster.objects.types import HpaObject, PodKey, PodObject, PodTemplate, ScaleObject
@@ -71,7 +78,8 @@ class WorkloadObject:
     """A workload: its owner as Kind/name, its scale (None: it has none), and its pod template.
 
     `labels`, `template` and `spreads` are those of its pods. `template_of` is the Kind/name whose
-    template a workload without an own one has, `created` an RFC 3339 time.
+    template a workload without an own one has, `created` an RFC 3339 time. `is_sized`: it states
+    its size, as one of a cluster does and the manifest of one with an HPA often does not.
     """
 
     namespace: str
@@ -84,6 +92,7 @@ class WorkloadObject:
     spreads: tuple[Spread, ...] = ()
     template_of: str | None = None
     created: str = ""
+    is_sized: bool = True
 
 
 @dataclass(frozen=True)
@@ -228,6 +237,7 @@ class _Reference(msgspec.Struct, gc=False):
 
 
 class _WorkloadSpec(msgspec.Struct, gc=False):
+    replicas: msgspec.Raw = msgspec.Raw()
     selector: msgspec.Raw = msgspec.Raw()
     template: _Template | None = None
     workloadRef: _Reference | None = None  # noqa: N815
@@ -413,6 +423,7 @@ def _workload(group: str, kind: str, raw: bytes) -> WorkloadObject:
         spreads=read_spreads(bytes(template.spec)),
         template_of=None if reference is None else f"{reference.kind}/{reference.name}",
         created=meta.creationTimestamp or "",
+        is_sized=bytes(spec.replicas) not in NOTHING,
     )
 
 

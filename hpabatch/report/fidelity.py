@@ -1,16 +1,21 @@
 """The result of `hpabatch fidelity`: controller score and plant score, one row per HPA.
 
+What the scores leave to `advise` is told in its words.
 JSON has besides every signal's score, and the totals.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from hpabatch.engine.advise.answer import NONE
+from hpabatch.engine.advise.confidence import CONFIDENCES, confidence_of
+from hpabatch.engine.advise.doubts import refusals, score_doubts
 from hpabatch.engine.columns.fidelity import FIDELITY_HPAS
 from hpabatch.engine.fidelity.answer import RIGHT, UNTOLD, WRONG
 from hpabatch.engine.fidelity.run import Fidelity
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
 SHOWN_HPAS: Final = 40
 SHOWN_REASONS: Final = 10
 
+NO: Final = "no"
 ANSWERS: Final = (RIGHT, WRONG, UNTOLD)
 _SETTINGS: Final = {UNTOLD: "?"}
 
@@ -53,7 +59,7 @@ HEADS: Final = (
     Head("95 %", "95 % interval of the skill", room=150),
     Head("MEDIAN", "median error of the predicted usage", room=100),
     Head("BIAS", "mean signed error of the predicted usage; + is too much"),
-    Head("ADVICE", "whether both scores are good enough for advice"),
+    Head("ADVICE", "the highest confidence that the scores leave to `advise`; no: it gives none"),
 )
 
 
@@ -64,15 +70,15 @@ class FidelityReport(Report):
     found: Fidelity
 
     def verdict(self) -> str:
-        """Return on how many HPAs advice can be given."""
-        totals = self.found.totals
-        return (
-            f"{counted(totals.hpas, 'HPA')}; both scores are good enough for advice on "
-            f"{totals.advice:,}"
-        )
+        """Return how sure advice can be, on how many HPAs."""
+        most = Counter(_most(row) for row in self.found.hpas.iter_rows(named=True))
+        told = [f"up to {c} confidence on {most[c]:,}" for c in CONFIDENCES if most[c]]
+        told += [f"{NONE} on {most[NO]:,}"] if most[NO] else []
+        hpas = counted(self.found.totals.hpas, "HPA")
+        return f"{hpas}; the scores allow advice of {', '.join(told)}" if told else hpas
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
-        """Generate sums, HPAs, and why there is no advice on some."""
+        """Generate sums, HPAs, and why advice on some is not sure, or not given."""
         hpas, skipped = self.found.hpas, self.found.skipped
         yield from ratio_lines(self.found.evidence)
         yield from _total_lines(self.found)
@@ -82,14 +88,7 @@ class FidelityReport(Report):
             yield _grid(hpas)
             yield ""
             yield from _answer_lines(hpas)
-        refused = hpas.filter(~pl.col("advice"))
-        if refused.height:
-            yield ""
-            first = ", the first of them" if refused.height > SHOWN_REASONS else ""
-            yield f"No advice ({refused.height}{first}):"
-            many = many_clusters(hpas)
-            for row in refused.head(SHOWN_REASONS).iter_rows(named=True):
-                yield f"  {printable(row_label(row, many))}: {row['why_not']}"
+        yield from _limit_lines(hpas)
         if skipped:
             yield ""
             yield f"skipped: {counted(len(skipped), 'HPA')} (why: on stderr)"
@@ -99,9 +98,10 @@ class FidelityReport(Report):
         p = self.found.parameters
         return [
             *evidence_lines(self.found.evidence),
-            f"advice asks for settings that the recording does not refute; for {p.fewest_changes} "
-            f"changes, skill {p.least_skill:g} with its interval above {p.least_skill_low:g}, "
-            f"median error up to {p.most_median_error_pct:g} %, bias up to {p.most_bias_pct:g} %",
+            "good are settings that the recording does not refute, and a plant with "
+            f"{p.fewest_changes} changes, skill {p.least_skill:g} with its interval above "
+            f"{p.least_skill_low:g}, median error up to {p.most_median_error_pct:g} %, bias up to "
+            f"{p.most_bias_pct:g} %",
         ]
 
     def frame(self) -> pl.DataFrame:
@@ -196,8 +196,29 @@ def _cells(row: Mapping[str, Any], many: bool) -> tuple[str, ...]:
         "-" if low is None else f"{_skill(low)} to {_skill(high)}",
         _error(row["plant_median_error_pct"], ""),
         _error(row["plant_bias_pct"], "+"),
-        "yes" if row["advice"] else "no",
+        _most(row),
     )
+
+
+def _most(row: Mapping[str, Any]) -> str:
+    """Return the highest confidence that `advise` can have in an HPA with these scores."""
+    return NO if any(refusals(row)) else confidence_of(score_doubts(row))
+
+
+def _limit_lines(hpas: pl.DataFrame) -> Iterator[str]:
+    """Yield why `advise` gives no advice on some HPAs, or has no high confidence."""
+    many = many_clusters(hpas)
+    reasons: dict[str, list[str]] = {}
+    for row in hpas.iter_rows(named=True):
+        told = [*refusals(row)] or [doubt.long for doubt in score_doubts(row)]
+        line = f"  {printable(row_label(row, many))}: {'; '.join(told)}"
+        reasons.setdefault(_most(row), []).append(line)
+    for most in (NO, *reversed(CONFIDENCES[1:])):
+        lines = reasons.get(most, [])
+        if lines:
+            first = ", the first of them" if len(lines) > SHOWN_REASONS else ""
+            words = "No advice" if most == NO else f"At most {most} confidence"
+            yield from ("", f"{words} ({len(lines)}{first}):", *lines[:SHOWN_REASONS])
 
 
 def _base(row: Mapping[str, Any]) -> str:

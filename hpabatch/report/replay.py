@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from hpabatch.engine.columns.replay import SCORE, SUMMARY
+from hpabatch.engine.fleet.parameters import MAX_AGE_SPACINGS, MIN_MAX_AGE_MS
 from hpabatch.engine.replay.score import Score, ScoreTotals, class_table, total
 from hpabatch.engine.replay.score_events import CLASSES
 from hpabatch.engine.replay.summary import FOREIGN_SHARE, KEY, FleetTotals
 from hpabatch.model.printable import counted, printable
-from hpabatch.model.times import show_instant
+from hpabatch.model.times import show_duration, show_instant
 from hpabatch.report.base import (
     HPA,
     Grid,
@@ -128,11 +129,15 @@ class ReplayReport(Report):
             & (pl.col("foreign_changes") >= FOREIGN_SHARE * pl.col("recorded_changes"))
         )
         if foreign.height:
-            yield f"Changes that no rule made ({foreign['foreign_changes'].sum()}):"
+            apart = coarse(self.evidence)
+            unshown = f", or whose samples do not show it ({apart})" if apart else ""
+            yield f"Changes that no rule made ({foreign['foreign_changes'].sum()}){unshown}:"
             yield _foreign_grid(foreign, many)
             yield ""
         if self.score is not None:
             yield from _score_parts(self.score)
+            if apart := coarse(self.evidence):
+                yield f"the score is limited by the recording: {apart}"
             yield ""
         if self.skipped:
             yield f"skipped: {counted(len(self.skipped), 'HPA')} (why: on stderr)"
@@ -243,6 +248,22 @@ def _parameters(evidence: Mapping[str, str]) -> str:
     )
     known += lens_told(evidence)
     return known if instants == "grid" else f"instants: {instants}; {known}"
+
+
+def coarse(evidence: Mapping[str, str]) -> str:
+    """Return that samples lie farther apart than the syncs, "" where that is not known.
+
+    An estimated max age says it: it is MAX_AGE_SPACINGS spacings, and MIN_MAX_AGE_MS at least.
+    """
+    names = ("max_age", "delay", "sync_period")
+    parts = [re.match(r"(\d+) ms\b", evidence.get(name, "")) for name in names]
+    if not all(parts) or "estimated" not in evidence["max_age"]:
+        return ""
+    age_ms, delay_ms, period_ms = (int(part[1]) for part in parts if part)
+    apart_ms = round((age_ms - delay_ms) / MAX_AGE_SPACINGS)
+    if age_ms - delay_ms <= MIN_MAX_AGE_MS or apart_ms <= period_ms:
+        return ""
+    return f"samples are {show_duration(apart_ms)} apart, syncs {show_duration(period_ms)}"
 
 
 def _in_seconds(text: str) -> str:

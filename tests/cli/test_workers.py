@@ -50,6 +50,7 @@ def test_a_replay_by_workers_is_that_of_this_process(
         ("fit", ["--workers", "2", "--scheduler", "tcp://x:1"], r"--workers and --scheduler: expe"),
         ("get", ["--workers", "2"], ONE),
         ("simulate", ["--scheduler", "tcp://127.0.0.1:8786"], ONE),
+        ("synth", ["--hpas", "3"], r"synth is gone: .* `python -m benchmarks.fleet OUT` makes"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from hpabatch.engine.replay.attention import rank_attention
@@ -51,6 +52,26 @@ def test_the_score_is_told() -> None:
     row = next(line for line in lines if line.startswith("shop/cart") and "100.0%" in line)
     assert row.split() == ["shop/cart", "1", "1", "100.0%", "100.0%", "0.00", "+1.00", "+1.00"]
     assert not [line for line in lines if line.startswith("not scorable")]
+
+
+@pytest.mark.parametrize(
+    ("max_age", "apart"),
+    [
+        ("150000 ms (estimated)", "samples are 1m apart, syncs 15s"),
+        ("60000 ms (estimated)", ""),
+        ("150000 ms (given)", ""),
+        ("none (recorded)", ""),
+    ],
+)
+def test_samples_farther_apart_than_the_syncs_are_told(max_age: str, apart: str) -> None:
+    """They limit the score, and may be why no rule seems to have made a change."""
+    back = [{"replicas": 5, "applied": 3, "desired": 5}, {"replicas": 3, "applied": 5, "desired": 5,
+             "rescaled": True}]  # fmt: skip
+    told = report([*met(), *back, *met()[-4:]], "cart")
+    known = {"max_age": max_age, "delay": "0 ms (given)", "sync_period": "15000 ms (assumed)"}
+    text = table_text(replace(told, evidence=known))
+    assert ("the score is limited by the recording: " in text) == bool(apart)
+    assert f"no rule made (1){apart and f', or whose samples do not show it ({apart})'}:" in text
 
 
 def test_what_cannot_be_scored_is_told() -> None:

@@ -82,7 +82,10 @@ def table(request: TableRequest, output: OutputOption = Output.table) -> None:
     if request.out is None:
         say("next: the same command with --out history/ instead of --dry-run")
     else:
-        say(f"next: hpabatch replay {shlex.quote(request.out)}")
+        replay = f"hpabatch replay {shlex.quote(request.out)}"
+        if result.written and "hpas" not in result.written:
+            replay = f"kubectl get hpa -A -o yaml > hpas.yaml; {replay} --hpas hpas.yaml"
+        say(f"next: {replay}")
     raise typer.Exit(EXIT_OK)
 
 

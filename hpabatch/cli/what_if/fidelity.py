@@ -34,8 +34,9 @@ plant       does the plant, fitted on the first part of the history, predict wha
 
 \b
 "Not scorable" is an answer: where nothing changed, or too little, and for an Object or External
-metric whose kind is not stated in a plant file. Advice on an HPA needs both scores; what it asks of
-them is shown. One row per HPA goes to stdout; --changes FILE gets every change that was judged.
+metric whose kind is not stated in a plant file. ADVICE is the highest confidence that both scores
+leave to `hpabatch advise`; when a score is good is shown. One row per HPA goes to stdout; --changes
+FILE gets every change that was judged.
 
 \b
 Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were left out (the others are scored),

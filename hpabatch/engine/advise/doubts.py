@@ -50,7 +50,7 @@ def refused(result: SweepResult, goal: Goal) -> Iterator[tuple[Key, tuple[str, .
     """Yield the HPAs that get no advice under any setting, and why."""
     swept = set(result.blocks.select(KEY).unique().iter_rows())
     for row in result.hpas.iter_rows(named=True):
-        key, reasons = key_of(row), [*_wrong(row), *ceiling_doubts(row, goal)]
+        key, reasons = key_of(row), [*refusals(row), *ceiling_doubts(row, goal)]
         if key not in swept:
             reasons.append("the sweep has nothing of it")
         if reasons:
@@ -105,7 +105,8 @@ def unit_doubts(
     return [*own, *lens_doubts(unit, today, told)]
 
 
-def _wrong(row: Mapping[str, Any]) -> Iterator[str]:
+def refusals(row: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why the scores of an HPA allow no advice, by its row of a sweep or of `fidelity`."""
     if row["controller_answer"] == WRONG:
         yield f"fidelity: {row['why_not']}"
     if row["plant_skill_high"] is not None and row["plant_skill_high"] < 0:
@@ -123,8 +124,7 @@ def doubts(row: Mapping[str, Any], options: RecommendOptions, *, scored: bool) -
     if not options.goal.slos:
         why = f"nothing limits what least {options.goal.minimize} does to users: there is no --slo"
         yield Doubt(LOW, why, "a limit that must hold (--slo 'saturated_minutes<10/week')")
-    yield from _controller(row, scored)
-    yield from _plant(row)
+    yield from score_doubts(row, scored=scored)
     yield from _history(row, options)
     if row["ceiling"] == OPEN and SATURATED in {slo.measure for slo in options.goal.slos}:
         yield Doubt(
@@ -133,6 +133,12 @@ def doubts(row: Mapping[str, Any], options: RecommendOptions, *, scored: bool) -
             "of ceilings",
             "limits of its pods recorded, or a ceiling stated in a plant file (--plant)",
         )
+
+
+def score_doubts(row: Mapping[str, Any], *, scored: bool = True) -> Iterator[Doubt]:
+    """Yield what the scores leave open of an HPA, by its row of a sweep or of `fidelity`."""
+    yield from _controller(row, scored)
+    yield from _plant(row)
 
 
 def _controller(row: Mapping[str, Any], scored: bool) -> Iterator[Doubt]:
@@ -156,7 +162,7 @@ def _controller(row: Mapping[str, Any], scored: bool) -> Iterator[Doubt]:
 
 
 def _plant(row: Mapping[str, Any]) -> Iterator[Doubt]:
-    if row["problems"]:
+    if row.get("problems"):  # (no column of `fidelity`)
         # (what that means for an answer hangs on the setting: see `answer`)
         most = MEDIUM if base_taken(row["problems"]) else LOW
         own = row["problems"].startswith("plant ")

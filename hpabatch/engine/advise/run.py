@@ -19,9 +19,20 @@ from hpabatch.engine.advise.doubts import refused, unit_doubts
 from hpabatch.engine.advise.facts import Facts, RecommendOptions
 from hpabatch.engine.advise.guard import source_of_change, withhold_owned
 from hpabatch.engine.advise.judge import TODAY, Judged, Judging, judge, resample, saves, split_of
+from hpabatch.engine.advise.objective import MINUTES_AN_HOUR
 from hpabatch.engine.advise.request import JudgeRules
 from hpabatch.engine.advise.specs import Apply, Specs, allowed_mask, misfits, profile_of, refusals
-from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, Mask, UnitBlocks, key_of, unit_blocks
+from hpabatch.engine.advise.unit import (
+    AT_MAX,
+    KEY,
+    MOST_AT_MAX,
+    TODAY_ID,
+    Key,
+    Mask,
+    UnitBlocks,
+    key_of,
+    unit_blocks,
+)
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.owners import Source
@@ -268,6 +279,18 @@ def _left_out(result: SweepResult, wrong: Collection[Key]) -> dict[str, int]:
     return counts
 
 
+def _short_at_max(found: Judged, member: int) -> Iterator[str]:
+    """Yield for how long the maxReplicas that stays held a member, if that is worth a note."""
+    judged = slice(found.split, None)
+    minutes, hours = found.unit.values.get(AT_MAX), float(found.unit.hours[member, judged].sum())
+    held = 0.0 if minutes is None else float(minutes[member, TODAY, judged].sum()) / MINUTES_AN_HOUR
+    if held > MOST_AT_MAX * hours:
+        yield (
+            f"it needs more than maxReplicas, too: its metrics asked for more there for {held:.1f} "
+            f"of the {hours:.0f} judged hours"
+        )
+
+
 def _item(key: Key, advice: UnitAdvice, specs: Specs, left_out: int) -> Recommendation:
     """Return a member's advice: its unit's, or "keep" where the change changes nothing of it."""
     told = list(advice.notes)
@@ -282,6 +305,8 @@ def _item(key: Key, advice: UnitAdvice, specs: Specs, left_out: int) -> Recommen
         patch = spec_patch(specs.written(key), wanted)
         if not patch:
             given, reasons = KEEP, ("its spec already says what is recommended",)
+        elif found is not None and wanted.max_replicas == specs.today(key).max_replicas:
+            told += _short_at_max(found, advice.unit.members.index(key))
     if given == KEEP:
         wanted = wanted or specs.today(key)
     chosen = {CHANGE: considered, KEEP: TODAY_ID, NONE: None}[given]

@@ -45,7 +45,7 @@ SWEEP_HPAS: Final = table(
         history's end
     availability string: PodDisruptionBudgets and topology spread of its target's pods, as JSON, at
         the history's end; null: not recorded
-    advice boolean: whether both scores are good enough for advice; null with the others below:
+    advice boolean: whether both scores are good; null with the others below:
         not measured
     why_not string: why they are not
     plant_unscored string: why its plant has no score; null: it has one
@@ -208,7 +208,7 @@ ADVICE: Final = table(
         not known, and ceilings are assumed
     currency string: of the cost
     days number: length of its history
-    advice boolean: whether both fidelity scores are good enough; null: not measured
+    advice boolean: whether both fidelity scores are good; null: not measured
     plant_skill number: plant score: skill of the predicted usage
     controller_answer string: whether the stated settings are those of the controller: right, wrong,
         or cannot be told at this resolution

@@ -415,7 +415,11 @@ class _Parser(Typed):
             if token.kind == "quoted" and not hint:
                 hint = "; a string stands in 'single quotes'"
             self.fail(f"unknown column {shown(name)}", token, hint)
-        return of_column(token.at, name, self.schema[name])
+        result = of_column(token.at, name, self.schema[name])
+        is_alone = self.words == 1 and self.peek().kind == "end"
+        if self.schema[name].is_nested() and not is_alone and self.peek().word != "IS":
+            raise unexpected("a column of numbers, strings or times", result)
+        return result
 
     def _case(self, token: Token) -> Operand:
         subject = None if self.peek().word == "WHEN" else self.expression()
@@ -436,7 +440,10 @@ class _Parser(Typed):
     def _call(self, token: Token) -> Operand:
         name = ALIASES.get(token.word, token.word)
         if name not in FUNCTIONS and name not in SYNTAX:
-            hint = did_you_mean(token.word, [*FUNCTIONS, *ALIASES, *SYNTAX])
+            known = [*FUNCTIONS, *ALIASES, *SYNTAX]
+            hint = did_you_mean(token.text, [*known, *self.lower.values()])
+            if token.text.lower() in self.lower:
+                hint = ": it is a column; write an operator such as IN before ("
             if name in _ACROSS:
                 hint = ": it looks at other rows; LEAST and GREATEST compare values of one row"
             self.fail(f"unknown function {token.show()}", token,

@@ -183,7 +183,9 @@ class Beside:
         for namespace, kind, target, size in last.select(*place, "replicas").rows():
             workload = self.objects.workloads.get((namespace, kind, target))
             scale = None if workload is None else workload.scale
-            if scale is not None and not scale.error and scale.replicas != size:
+            if workload is None or scale is None or scale.error or not workload.is_sized:
+                continue
+            if scale.replicas != size:
                 told = f"{size} at the table's end, {scale.replicas} in the objects"
                 examples.append(f"{namespace}/{target} ({told})")
         self.told.add("workloads have another size by now (the table's counts)", examples)

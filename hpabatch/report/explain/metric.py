@@ -46,7 +46,7 @@ _WHY: Final = {
     why.DELETING: "being deleted",
     "failed": "phase Failed",
     "succeeded": "phase Succeeded",
-    why.PENDING: "phase Pending",
+    why.PENDING: "not Ready yet (Pending in the history)",
     why.NO_SAMPLE: "no visible sample",
     why.NO_READY_CONDITION: "no Ready condition",
     why.NOT_STARTED: "no start time",

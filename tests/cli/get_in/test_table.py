@@ -49,6 +49,13 @@ def test_an_import_tells_what_it_did_and_assumed(
     assert lines[1].split()[:5] == ["default", "shop", "Deployment", "cart", "2"]
 
 
+def test_an_import_without_hpas_tells_how_to_replay_it(run: Run, tmp_path: Path) -> None:
+    source, path = write_csv(tmp_path, HEAD + ROWS), write_map(tmp_path, POD_MAP)
+    done = run("table", source, "--map", path, "--out", tmp_path / "h")
+    replay = f"hpabatch replay {tmp_path / 'h'} --hpas hpas.yaml"
+    assert done.stderr.endswith(f"next: kubectl get hpa -A -o yaml > hpas.yaml; {replay}\n")
+
+
 def test_every_form_of_output(run: Run, tmp_path: Path, table: tuple[str, Path]) -> None:
     source, path = table
     for form in ("json", "csv", "parquet"):

@@ -6,6 +6,7 @@ import csv
 import functools
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from typer.testing import CliRunner, Result
 from hpabatch.cli.app import app
 from hpabatch.cli.what_if import fidelity  # noqa: F401  (registers the command)
 from hpabatch.engine.fidelity.plant import CHANGE_COLUMNS, SIGNAL_COLUMNS
+from hpabatch.engine.fidelity.run import Fidelity
 from hpabatch.engine.fidelity.run import fidelity as score_history
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, HpabatchError, UsageError
@@ -58,11 +60,11 @@ def plant_file(folder: Path, text: str) -> str:
 
 
 @pytest.mark.compiled
-def test_the_table_has_both_scores_and_why_there_is_no_advice() -> None:
+def test_the_table_has_both_scores_and_why_advice_is_not_sure() -> None:
     result = run(*SHOP)
     assert result.exit_code == EXIT_OK
     lines = result.stdout.splitlines()
-    assert lines[0] == "3 HPAs; both scores are good enough for advice on 1"
+    assert lines[0].startswith("3 HPAs; the scores allow advice of up to ")
     assert lines[2].startswith("Controller score: 2 of 3 HPAs can be scored; ")
     assert lines[3].startswith("sizes: as recorded in ")
     assert "fitted on the first 50% of each HPA's ticks, judged on the rest: " in lines[4]
@@ -75,18 +77,47 @@ def test_the_table_has_both_scores_and_why_there_is_no_advice() -> None:
     assert row[5] == "resource/cpu"
     used, found = map(int, row[7].split("/"))
     assert 5 <= used <= found
-    assert row[-1] == "yes"
-    reasons = lines[next(k for k, line in enumerate(lines) if line.startswith("No advice")) + 1 :]
-    assert reasons[0].startswith("  shop/cart: plant ")
+    assert row[-1] == "high"
+    reasons = lines[next(k for k, line in enumerate(lines) if line.startswith("At most")) + 1 :]
+    assert reasons[0].startswith("  shop/cart: ")
+    assert "; plant: not checked against the recording: only " in reasons[0]
 
 
-@pytest.mark.compiled
-def test_a_narrow_terminal_gets_fewer_columns_and_no_cut_ones() -> None:
-    found = score_history(
+@functools.cache
+def scored() -> Fidelity:
+    return score_history(
         open_history(DEMO),
         ReplayParameters("1.38"),
         select=lambda frame: frame.filter(pl.col("hpa").is_in(["cart", "web-assets"])),
     )
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    ("score", "told"),
+    [
+        ({"controller_answer": "wrong"}, ["no advice on 2", "No advice (2):"]),
+        (
+            {"plant_skill_high": -0.1, "plant_skill": -0.5},
+            ["no advice on 2", "worse than no"],
+        ),
+        ({}, ["medium confidence on 2", "At most medium confidence (2):"]),
+        (
+            {"controller_answer": "right", "plant_unscored": None, "plant_skill": 0.9},
+            ["allow advice of up to high confidence on 2"],
+        ),
+    ],
+)
+def test_advice_is_as_sure_as_that_of_advise(score: dict[str, Any], told: list[str]) -> None:
+    rows = [row | {"plant_why_not": None} | score for row in scored().hpas.to_dicts()]
+    hpas = pl.DataFrame(rows, schema=scored().hpas.schema)
+    text = table_text(FidelityReport(replace(scored(), hpas=hpas)))
+    assert all(words in text for words in told), text
+
+
+@pytest.mark.compiled
+def test_a_narrow_terminal_gets_fewer_columns_and_no_cut_ones() -> None:
+    found = scored()
     for width, shown in ((80, 8), (100, 10), (120, 11), (150, 13)):
         lines = table_text(FidelityReport(found), View(width)).splitlines()
         head = next(k for k, line in enumerate(lines) if line.startswith("HPA "))
@@ -158,12 +189,14 @@ def test_one_hpa_without_a_rescale_is_no_hurdle(tmp_path: Path) -> None:
     history = small(tmp_path / "history", "shop", minutes=20)
     drop_rows(history, "hpas", pl.col("name") != "web-assets")
     result = run(str(history))
-    assert "1 HPA; both scores are good enough for advice on 0" in result.stdout
+    assert "1 HPA; the scores allow advice of up to medium confidence on 1" in result.stdout
     assert (
         "Controller score: 0 of 1 HPA can be scored; held replays decide 0 of 0 " in result.stdout
     )
     assert "all changes" not in result.stdout
-    assert "not scorable, the number of ready pods never changed after" in result.stdout
+    assert (
+        "plant: not checked against the recording: the number of ready pods never" in result.stdout
+    )
 
 
 @pytest.mark.parametrize(

@@ -142,11 +142,23 @@ def test_a_larger_maximum_takes_away_what_was_recorded_at_the_smaller_one() -> N
     (item,) = advise(maker).items
     assert (item.answer, item.setting_id, item.confidence) == ("change", 1, "medium")
     assert dict(item.patch) == {"maxReplicas": 20}
+    assert not any("more than maxReplicas" in note for note in item.notes)
     half = came_to | {1: at_max(1300, 3000, saturated_minutes=200)}  # half of 900 more stays
     maker = SweepMaker(grid).add("api", half, recorded={"saturated_minutes": [1300] * 6})
     (item,) = advise(maker).items
     assert (item.answer, item.considered_id) == ("no advice", 1)
     assert "650 minutes a week" in item.reasons[0]
+
+
+def test_a_change_that_leaves_a_maximum_that_binds_says_so() -> None:
+    calm = SweepMaker([{"target": "70"}]).add("api", {0: at_max(100, 90), 1: at_max(80, 90)})
+    bound = SweepMaker([{"target": "70"}]).add("api", {0: at_max(100, 3000), 1: at_max(80, 3000)})
+    told = "it needs more than maxReplicas, too: its metrics asked for more there for "
+    found = [advise(maker).items[0] for maker in (calm, bound)]
+    assert [(item.answer, item.confidence) for item in found] == [("change", "high")] * 2
+    assert [[n for n in item.notes if n.startswith(told)] for item in found] == [
+        [], [f"{told}100.0 of the 336 judged hours"]
+    ]  # fmt: skip
 
 
 def test_a_maximum_that_nothing_asks_for_is_not_raised() -> None:

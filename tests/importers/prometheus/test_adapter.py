@@ -252,6 +252,10 @@ def test_of_several_series_the_last_counts_and_that_is_told() -> None:
         ("Brand", "cheese.io/v1", {"brand": {"group": "cheese.io", "resource": "brand"}}, "brand"),
         ("Gateway", "x.io/v1", {"gw": {"resource": "gateways"}}, "gw"),
         ("Ingress", "networking.k8s.io/v1", {"i": {"group": "other", "resource": "ingress"}}, None),
+        ("Service", "serving.knative.dev/v1", {"svc": {"resource": "service"}}, None),
+        ("Service", "serving.knative.dev/v1",
+         {"svc": {"resource": "service"}, "ksvc": {"group": "serving", "resource": "services"}},
+         "ksvc"),
     ],
 )  # fmt: skip
 def test_labels_of_kinds(kind: str, api_version: str, overrides: Any, label: str | None) -> None:

@@ -203,6 +203,11 @@ def test_rows_per_workload_get_requests_selector_and_hpas(tmp_path: Path) -> Non
     assert tables["hpas"]["name"].to_list() == ["web-cpu"]
     told = "workloads have another size by now (the table's counts): 1, first shop/web "
     assert told + "(3 at the table's end, 2 in the objects)" in result.warnings
+    items = cluster()
+    del next(item for item in items if item["kind"] == "Deployment")["spec"]["replicas"]
+    (tmp_path / "unsized").mkdir()
+    result, _ = imported(tmp_path / "unsized", {}, data, items, SERVICES)
+    assert not any("another size" in text for text in result.warnings)
 
 
 def test_a_name_that_recurs_was_another_pod_before_its_creation(tmp_path: Path) -> None:

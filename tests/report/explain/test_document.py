@@ -212,7 +212,7 @@ def test_pods_say_why_they_are_in_their_group() -> None:
     assert lines(of_pods(resource(60), pods, 9), "pods") == [
         "9 pods: 1 ready, 6 unready, 2 ignored",
         "ready: p8 600m of 1",
-        "unready, phase Pending: p2",
+        "unready, not Ready yet (Pending in the history): p2",
         "unready, no Ready condition: p3",
         "unready, no start time: p4",
         "unready, inside the cpu initialization period and not Ready: p5 (started 40s ago)",

@@ -45,8 +45,13 @@ class Resource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def is_named(self, group: str, name: str) -> bool:
-        """Whether a group (its beginning, "": any) and a plural or singular name mean this."""
-        return name in (self.plural, self.singular) and self.group.startswith(group)
+        """Whether a group (its beginning) and a plural or singular name mean this.
+
+        Without a group a built-in kind goes before any other of its name (discovery's priorities).
+        """
+        home = next((one.group for one in TYPES if one.plural == self.plural), self.group)
+        is_group = self.group.startswith(group) if group else self.group in (home, "extensions")
+        return name in (self.plural, self.singular) and is_group
 
 
 PODS: Final = Resource("", "pods", "pod")

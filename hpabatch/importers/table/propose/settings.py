@@ -91,7 +91,10 @@ def _stated_by_workload(found: Found) -> dict[str, str]:
 def leave_to_objects(found: Found, objects: ClusterObjects) -> None:
     """Take out of a draft what objects say: the owners of pods, and the namespace where none is."""
     names, columns = found.names, found.draft.columns
-    found.draft.title.append("Requests, limits, owners and HPAs are those of --objects.")
+    told = "Requests, limits, owners and HPAs are those of --objects."
+    if not (objects.workloads or objects.pods):
+        told = "HPAs are those of --objects; it has no workloads and pods, so state requests here."
+    found.draft.title.append(told)
     pod, workload = names.get("pod"), names.get("workload")
     if workload is None and pod is not None:
         columns.pop("workload", None)

@@ -42,3 +42,8 @@ def test_a_namespace_that_no_column_has_is_that_of_the_objects(tmp_path: Path) -
 def test_objects_that_cannot_be_read_are_told_before_the_table_is(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"nowhere\.yaml"):
         propose_map([str(tmp_path / "no.csv")], ["nowhere.yaml"])
+
+
+def test_objects_of_hpas_alone_are_told() -> None:
+    found = propose_map([USAGE], [str(DATA / "demo-manifests" / "shop.yaml")])
+    assert "it has no workloads and pods, so state requests here" in found.text
