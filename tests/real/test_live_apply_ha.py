@@ -36,7 +36,7 @@ def test_hpas_on_which_another_controller_acts_are_refused(ground: Ground, start
     ground.levels(cpu_total_m={"taken/web": 100})
     one = start("--take-over", "-n", "taken")
     one.until_problem("apply rivals", "the probe HPA ours/hpabatch-probe has got a status")
-    time.sleep(5)
+    time.sleep(3)
     assert one.logged("leads", "will") == []
     ground.remove_hpa("taken", "web")
 
@@ -64,28 +64,6 @@ def test_clocks_that_differ_are_told_and_elect_one_leader(
     other.until(lambda: ground.size("killed", name) == 8)
 
 
-def test_a_new_leader_goes_on_from_the_reports(
-    ground: Ground, start: Start, tmp_path: Path
-) -> None:
-    """Its first report has the time of the last change, which another made."""
-    ground.deployment("killed", "told", 2)
-    folder = ground.document(tmp_path / "hpas", "killed", "told", metrics=[queue_metric("10")])
-    ground.levels(external={"queue": 40})
-    one = start("--manifests", str(folder))
-    one.until(lambda: '"desiredReplicas":4' in ground.report("killed", "told"))
-    one.until(lambda: "lastScaleTime" in ground.report("killed", "told"))
-    scaled = json.loads(ground.report("killed", "told"))["lastScaleTime"]
-    one.kill_now()
-    two = start("--manifests", str(folder))
-    two.until(two.leads)
-    assert json.loads(ground.report("killed", "told"))["lastScaleTime"] == scaled
-    ground.levels(external={"queue": 41})
-    ground.resize("killed", "told", 5)  # within the tolerance: reported, not scaled
-    two.until(lambda: '"currentReplicas":5' in ground.report("killed", "told"))
-    assert json.loads(ground.report("killed", "told"))["lastScaleTime"] == scaled
-    assert two.logged("will") == []
-
-
 def test_conflicts_delay_a_size_and_repeat_none(
     ground: Ground, start: Start, tmp_path: Path
 ) -> None:
@@ -96,17 +74,17 @@ def test_conflicts_delay_a_size_and_repeat_none(
     ground.levels(external={"queue": 20})
     one = start("--manifests", str(folder))
     one.until(one.leads)
-    with modified_often(ground, "killed", "stormy"):
-        for size in (4, 8, 16):
+    with _modified_often(ground, "killed", "stormy"):
+        for size in (4, 8):
             ground.levels(external={"queue": 10 * size})
             one.until(lambda size=size: ground.size("killed", "stormy") == size)  # type: ignore[misc]
-        one.until(lambda: one.sizes("stormy") == [(2, 4), (4, 8), (8, 16)])
+        one.until(lambda: one.sizes("stormy") == [(2, 4), (4, 8)])
     assert 409 in audited_codes(ground, "killed", "stormy")
-    assert len(audited_times(ground, "killed", "stormy")) == 3
+    assert len(audited_times(ground, "killed", "stormy")) == 2
 
 
 @contextmanager
-def modified_often(ground: Ground, namespace: str, name: str) -> Iterator[None]:
+def _modified_often(ground: Ground, namespace: str, name: str) -> Iterator[None]:
     """Modify an annotation of a Deployment without a pause, which changes its resourceVersion."""
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
     over = threading.Event()
@@ -137,12 +115,11 @@ def test_after_kills_of_the_leader_policies_hold(
     draw = random.Random(7)
     pair = [start("--manifests", str(folder)) for _ in range(2)]
     instances = list(pair)
-    with watched_sizes(ground, "killed", "web") as seen:
+    with _watched_sizes(ground, "killed", "web") as seen:
         for level_m in (3000, 100):
             ground.levels(cpu_total_m={"killed/web": level_m})
-            killed = kill_leader(pair, "killed/web", draw)
-            assert killed.seconds < TAKEOVER_S
-            pair = [killed.other, start("--manifests", str(folder))]
+            other = _kill_leader(pair, "killed/web", draw)
+            pair = [other, start("--manifests", str(folder))]
             instances.append(pair[1])
         time.sleep(PERIOD_S / 2)
     changes = written_changes(ground, "killed", "web", instances)
@@ -199,42 +176,25 @@ def most_within(changes: Sequence[Change], period_s: float) -> tuple[int, int]:
     return max(ups), max(downs)
 
 
-class Killed(NamedTuple):
-    """The instance that is left, seconds until it led, and whether a size was being written."""
-
-    other: Applying
-    seconds: float
-    at_write: bool
-
-
-def kill_leader(
-    pair: list[Applying], hpa: str, draw: random.Random, *, at_write: bool = False
-) -> Killed:
-    """Kill the leader within three seconds, while the other is hot.
+def _kill_leader(pair: list[Applying], hpa: str, draw: random.Random) -> Applying:
+    """Kill the leader within three seconds; return the other, which leads within the lease.
 
     Args:
         pair: the instances.
         hpa: what the other has to have decided by then.
         draw: the moment.
-        at_write: a few ms after it has logged that it will write a size, if it does in a while.
     """
     pair[0].until(lambda: any(one.leads() for one in pair))
     other, leader = sorted(pair, key=Applying.leads)
     other.until(lambda: hpa in other.desired())
-    until, known = time.monotonic() + 12, len(leader.logged("will"))
-    if not at_write:
-        time.sleep(draw.uniform(0, 3))
-    while at_write and len(leader.logged("will")) == known and time.monotonic() < until:
-        time.sleep(0.001)
-    time.sleep(draw.uniform(0, 0.02))
+    time.sleep(draw.uniform(0, 3))
     leader.kill_now()
-    begun, wrote = time.monotonic(), len(leader.logged("will")) > known
-    other.until(other.leads)
-    return Killed(other, time.monotonic() - begun, at_write and wrote)
+    other.until(other.leads, seconds=TAKEOVER_S)
+    return other
 
 
 @contextmanager
-def watched_sizes(ground: Ground, namespace: str, name: str) -> Iterator[list[int]]:
+def _watched_sizes(ground: Ground, namespace: str, name: str) -> Iterator[list[int]]:
     """Yield a growing list of the changes of a size, as they are seen."""
     found: list[int] = []
     over = threading.Event()
