@@ -103,13 +103,8 @@ def test_what_cannot_be_planned_is_told() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--growth", "much"), "--growth"),
         (("--growth", "1,1"), "stands twice"),
         (("--quota", "/nowhere.yaml"), "/nowhere.yaml"),
-        (("--scenario", "/nowhere.yaml"), "/nowhere.yaml"),
-        (("--prices", "/nowhere.yaml"), "/nowhere.yaml"),
-        (("--for", "soon"), "--for"),
-        (("--k8s", "1.2"), "1.2"),
         (("--out", str(ROOT / "data")), "is there already"),
         (("--totals", str(ROOT / "data")), "is a folder"),
         (("--totals", "sums.txt"), "ends with .csv or .parquet"),
