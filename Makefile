@@ -49,9 +49,10 @@ demo: $(VENV)/.core
 # others. What computes is `nice`, so that a server answers when it is asked. More parts at once make
 # tests that race with servers fail. A part begins when another one has ended; PARTS=test-cluster
 # adds one, which waits too. Nothing of the model and of packing is compiled, and no rule that Python
-# calls: their tests run once, where coverage is measured.
+# calls: their tests run once, where coverage is measured. The naive reference uses nothing of the
+# package, so no change of that makes its own tests fail: they run with `make long`.
 IMPORTS  := importers inputs
-APART    := cluster docs history jobs reference report
+APART    := cluster docs history jobs report
 PLAIN    := layout model packing rules
 COMMANDS := api cli live
 APPLY    := $(wildcard tests/real/test_live_apply*.py)
@@ -73,7 +74,7 @@ test: $(VENV)/.dev
 test-compiled test-commands test-interpreted test-imports test-apart: BUSY := nice env $(BUSY)
 
 test-compiled: kernels
-	$(call TESTED,$(patsubst %,--ignore=tests/%,$(APART) $(COMMANDS) $(IMPORTS) $(PLAIN) real))
+	$(call TESTED,$(patsubst %,--ignore=tests/%,$(APART) $(COMMANDS) $(IMPORTS) $(PLAIN) real reference))
 
 test-commands: kernels
 	$(call TESTED,$(COMMANDS:%=tests/%))
