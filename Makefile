@@ -49,14 +49,16 @@ demo: $(VENV)/.core
 # others. What computes is `nice`, so that a server answers when it is asked. More parts at once make
 # tests that race with servers fail. A part begins when another one has ended; PARTS=test-cluster
 # adds one, which waits too. Nothing of the model and of packing is compiled, and no rule that Python
-# calls: their tests run once, where coverage is measured. The naive reference uses nothing of the
-# package, so no change of that makes its own tests fail: they run with `make long`.
+# calls: their tests run once, where coverage is measured. The naive reference and the stand-in of the
+# benchmarks use nothing of the package, so no change of that makes their own tests fail: these run
+# with `make long`.
 IMPORTS  := importers inputs
 APART    := cluster docs history jobs report
 PLAIN    := layout model packing rules
 COMMANDS := api cli live
 APPLY    := $(wildcard tests/real/test_live_apply*.py)
 LIVE     := $(filter-out $(APPLY),$(wildcard tests/real/test_live_*.py))
+STANDIN  := tests/real/test_prometheus_standin.py
 PARTS   :=
 BUSY    := POLARS_MAX_THREADS=1
 
@@ -86,7 +88,7 @@ test-live: kernels
 	$(call TESTED,$(LIVE))
 
 test-real: kernels
-	$(call TESTED,tests/real $(patsubst %,--ignore=%,$(APPLY) $(LIVE)))
+	$(call TESTED,tests/real $(patsubst %,--ignore=%,$(APPLY) $(LIVE) $(STANDIN)))
 
 test-imports: kernels
 	$(call TESTED,$(IMPORTS:%=tests/%))
@@ -159,10 +161,11 @@ SEED ?=
 fuzz: $(VENV)/.dev
 	HPABATCH_FUZZ_DECISIONS=$(N) HPABATCH_FUZZ_SEED=$(SEED) $(BIN)/python -m pytest tests/fuzz -q -s
 
-# Every golden row (HPABATCH_GOLDEN names their folder), the reference against all of them too; ten
-# minutes of random levels on a real cluster, other ones with SEED=....
+# Every golden row (HPABATCH_GOLDEN names their folder), the reference against all of them too; the
+# stand-in against a real Prometheus; ten minutes of random levels on a real cluster, other ones with
+# SEED=....
 long: $(VENV)/.dev
-	$(BIN)/python -m pytest tests/conformance tests/reference -q
+	$(BIN)/python -m pytest tests/conformance tests/reference $(STANDIN) -q
 	$(BIN)/python -m tests.live_cluster --seed $(or $(SEED),1) --seconds 600
 
 clean:

@@ -74,7 +74,7 @@ def test_conflicts_delay_a_size_and_repeat_none(
     ground.levels(external={"queue": 20})
     one = start("--manifests", str(folder))
     one.until(one.leads)
-    with _modified_often(ground, "killed", "stormy"):
+    with modified_often(ground, "killed", "stormy"):
         for size in (4, 8):
             ground.levels(external={"queue": 10 * size})
             one.until(lambda size=size: ground.size("killed", "stormy") == size)  # type: ignore[misc]
@@ -84,7 +84,7 @@ def test_conflicts_delay_a_size_and_repeat_none(
 
 
 @contextmanager
-def _modified_often(ground: Ground, namespace: str, name: str) -> Iterator[None]:
+def modified_often(ground: Ground, namespace: str, name: str) -> Iterator[None]:
     """Modify an annotation of a Deployment without a pause, which changes its resourceVersion."""
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
     over = threading.Event()
@@ -115,11 +115,12 @@ def test_after_kills_of_the_leader_policies_hold(
     draw = random.Random(7)
     pair = [start("--manifests", str(folder)) for _ in range(2)]
     instances = list(pair)
-    with _watched_sizes(ground, "killed", "web") as seen:
+    with watched_sizes(ground, "killed", "web") as seen:
         for level_m in (3000, 100):
             ground.levels(cpu_total_m={"killed/web": level_m})
-            other = _kill_leader(pair, "killed/web", draw)
-            pair = [other, start("--manifests", str(folder))]
+            killed = kill_leader(pair, "killed/web", draw)
+            assert killed.seconds < TAKEOVER_S
+            pair = [killed.other, start("--manifests", str(folder))]
             instances.append(pair[1])
         time.sleep(PERIOD_S / 2)
     changes = written_changes(ground, "killed", "web", instances)
@@ -176,25 +177,42 @@ def most_within(changes: Sequence[Change], period_s: float) -> tuple[int, int]:
     return max(ups), max(downs)
 
 
-def _kill_leader(pair: list[Applying], hpa: str, draw: random.Random) -> Applying:
-    """Kill the leader within three seconds; return the other, which leads within the lease.
+class Killed(NamedTuple):
+    """The instance that is left, seconds until it led, and whether a size was being written."""
+
+    other: Applying
+    seconds: float
+    at_write: bool
+
+
+def kill_leader(
+    pair: list[Applying], hpa: str, draw: random.Random, *, at_write: bool = False
+) -> Killed:
+    """Kill the leader within three seconds, while the other is hot.
 
     Args:
         pair: the instances.
         hpa: what the other has to have decided by then.
         draw: the moment.
+        at_write: a few ms after it has logged that it will write a size, if it does in a while.
     """
     pair[0].until(lambda: any(one.leads() for one in pair))
     other, leader = sorted(pair, key=Applying.leads)
     other.until(lambda: hpa in other.desired())
-    time.sleep(draw.uniform(0, 3))
+    until, known = time.monotonic() + 12, len(leader.logged("will"))
+    if not at_write:
+        time.sleep(draw.uniform(0, 3))
+    while at_write and len(leader.logged("will")) == known and time.monotonic() < until:
+        time.sleep(0.001)
+    time.sleep(draw.uniform(0, 0.02))
     leader.kill_now()
-    other.until(other.leads, seconds=TAKEOVER_S)
-    return other
+    begun, wrote = time.monotonic(), len(leader.logged("will")) > known
+    other.until(other.leads)
+    return Killed(other, time.monotonic() - begun, at_write and wrote)
 
 
 @contextmanager
-def _watched_sizes(ground: Ground, namespace: str, name: str) -> Iterator[list[int]]:
+def watched_sizes(ground: Ground, namespace: str, name: str) -> Iterator[list[int]]:
     """Yield a growing list of the changes of a size, as they are seen."""
     found: list[int] = []
     over = threading.Event()

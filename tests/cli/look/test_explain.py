@@ -3,45 +3,23 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hpabatch.cli import main
 from hpabatch.report.base import View
+from tests.cli.commands import Done, Run, runner
 from tests.cli.histories import DEMO, ROOT, edit_spec, small, table
 
 HPA = "batch/worker"
 AT = "2026-10-07 00:05:45"
 
 
-@dataclass(frozen=True)
-class Done:
-    code: int
-    stdout: str
-    stderr: str
-
-
-Run = Callable[..., Done]
-
-
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return a function that runs the command in this process, as the program would."""
+def run(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr("hpabatch.cli.progress.tell_compiling", lambda kernel: None)
-
-    def call(*arguments: str | Path) -> Done:
-        monkeypatch.setattr(sys, "argv", ["hpabatch", "explain", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        told = capsys.readouterr()
-        return Done(int(left.value.code or 0), told.out, told.err)
-
-    return call
+    return runner("explain", capsysbinary, monkeypatch)
 
 
 @pytest.fixture(scope="module")

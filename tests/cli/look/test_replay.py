@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.cli import main
 from hpabatch.engine.replay.summary import COLUMNS
 from hpabatch.jobs.parquet import EVIDENCE_KEY
-from tests.cli.commands import runner
+from tests.cli.commands import Run, runner
 from tests.cli.histories import (
     DEMO,
     MANIFESTS,
@@ -40,28 +38,9 @@ from tests.cli.histories import (
 PROGRAM = [sys.executable, "-c", "from hpabatch.cli import main; main()", "replay"]
 
 
-@dataclass(frozen=True)
-class Done:
-    code: int
-    stdout: str
-    stderr: str
-
-
-Run = Callable[..., Done]
-
-
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return a function that runs the command in this process, as the program would."""
-
-    def call(*arguments: str | Path) -> Done:
-        monkeypatch.setattr(sys, "argv", ["hpabatch", "replay", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        told = capsys.readouterr()
-        return Done(int(left.value.code or 0), told.out, told.err)
-
-    return call
+def run(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
+    return runner("replay", capsysbinary, monkeypatch)
 
 
 @pytest.fixture
@@ -154,13 +133,8 @@ def test_csv(run: Run, history: Path, out: Path) -> None:
     assert found["ticks"].to_list() == [79] * 5
 
 
-def test_parquet(
-    history: Path,
-    out: Path,
-    capsysbinary: pytest.CaptureFixture[bytes],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    done = runner("replay", capsysbinary, monkeypatch)(history, "--out", out, "-o", "parquet")
+def test_parquet(run: Run, history: Path, out: Path) -> None:
+    done = run(history, "--out", out, "-o", "parquet")
     assert done.code == 0, done.stderr
     assert pl.read_parquet(io.BytesIO(done.data)).columns == list(COLUMNS)
 
@@ -557,7 +531,7 @@ def test_feature_gates(run: Run, history: Path, out: Path) -> None:
 
 def test_clusters_of_different_versions(
     run: Run, history: Path, out: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsysbinary: pytest.CaptureFixture[bytes],
 ) -> None:  # fmt: skip
     for file in history.glob("*.parquet"):
         rows = pl.read_parquet(file)
@@ -580,10 +554,8 @@ def test_clusters_of_different_versions(
     refused = run(history, "--hpas", MANIFESTS / "batch.yaml", "--out", out)
     assert refused.code == 2
     assert sentence in refused.stderr
-    monkeypatch.setattr(sys, "argv", ["hpabatch", "simulate", str(history)])
-    with pytest.raises(SystemExit) as left:
-        main()
-    assert (left.value.code, sentence in capsys.readouterr().err) == (2, True)
+    refused = runner("simulate", capsysbinary, monkeypatch)(history)
+    assert (refused.code, sentence in refused.stderr) == (2, True)
 
 
 def test_why_adds_columns_and_changes_nothing(run: Run, history: Path, out: Path) -> None:
