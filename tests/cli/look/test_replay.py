@@ -19,7 +19,6 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.engine.replay.summary import COLUMNS
 from hpabatch.jobs.parquet import EVIDENCE_KEY
 from tests.cli.commands import Run, runner
 from tests.cli.histories import (
@@ -124,19 +123,6 @@ def test_json(run: Run, history: Path, out: Path) -> None:
     assert found["totals"]["ticks"] == pl.read_parquet(out).height == 5 * 79
     assert found["out"] == str(out)
     assert len(found["attention"]) == 1
-
-
-def test_csv(run: Run, history: Path, out: Path) -> None:
-    done = run(history, "--out", out, "--output", "csv")
-    found = pl.read_csv(io.StringIO(done.stdout))
-    assert found.columns == list(COLUMNS)
-    assert found["ticks"].to_list() == [79] * 5
-
-
-def test_parquet(run: Run, history: Path, out: Path) -> None:
-    done = run(history, "--out", out, "-o", "parquet")
-    assert done.code == 0, done.stderr
-    assert pl.read_parquet(io.BytesIO(done.data)).columns == list(COLUMNS)
 
 
 @pytest.mark.compiled

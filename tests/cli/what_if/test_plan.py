@@ -120,9 +120,3 @@ def test_a_scenario_that_edits_bounds_is_refused(tmp_path: Path) -> None:
     scenario.write_text("- set: {maxReplicas: 40}\n")
     with pytest.raises(UsageError, match=r"steps\[0\].set: a plan is about today's bounds"):
         run(DEMO, "--scenario", str(scenario))
-
-
-def test_the_help_names_the_examples() -> None:
-    result = run("--help")
-    assert result.exit_code == EXIT_OK
-    assert "hpabatch plan history/ --growth 1.0,1.5,2.0 --quota quotas.yaml" in result.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from pathlib import Path
@@ -11,7 +10,6 @@ import polars as pl
 import pytest
 import yaml
 
-from hpabatch.engine.sweep.result import COLUMNS
 from hpabatch.jobs.sweep_files import read_sweep
 from hpabatch.model.settings.fields import FIELDS
 from hpabatch.model.settings.policy_sets import SHIPPED
@@ -82,23 +80,6 @@ def test_the_table_tells_what_was_swept_and_how_to_go_on(run: Run, history: Path
     ]  # fmt: skip
     assert found.hpas["advice"].null_count() == 0
     assert found.hpas["controller_answer"].null_count() == 0
-
-
-@compiled
-def test_forms_hold_the_same(run: Run, history: Path) -> None:
-    given = (history, "--grid", "max=+1", *SHOP, *QUICK, "--out", "sweep", "-o")
-    as_json = json.loads(run(*given, "json").stdout)
-    assert list(as_json) == ["out", "evidence", "parameters", "settings", "hpas"]
-    assert list(as_json["hpas"][0]) == list(COLUMNS)
-    assert [s["max"] for s in as_json["settings"]] == [None, "+1"]
-    as_csv = pl.read_csv(run(*given, "csv").data)
-    assert as_csv.columns == list(COLUMNS)
-    as_parquet = pl.read_parquet(io.BytesIO(run(*given, "parquet").data))
-    for frame in (as_csv, as_parquet):
-        assert frame["hpa"].to_list() == ["cart", "catalog", "checkout", "recommendations"]
-        assert frame["pod_hours_per_week"].to_list() == pytest.approx(
-            [h["pod_hours_per_week"] for h in as_json["hpas"]]
-        )
 
 
 def test_help_names_every_field_and_set_and_gives_examples(run: Run) -> None:
