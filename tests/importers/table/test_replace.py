@@ -227,7 +227,7 @@ def test_a_replacement_killed_in_the_middle_goes_on(tmp_path: Path, at: int) -> 
 def test_an_import_that_is_replaced_while_it_runs_ends(tmp_path: Path, at: int) -> None:
     """Calls: the claim, four groups, the end."""
     out, new = str(tmp_path / "store"), usage([0, 1], cpu=0.4)
-    replacing = partial(load, tmp_path / "new", new, out=out, replace=True)
+    replacing = partial(load, tmp_path / "new", new, out=out, replace=True, rows=50)
     with (
         at_part(at, replacing) as calls,
         pytest.raises(RefusedError, match="took the place of this one"),
