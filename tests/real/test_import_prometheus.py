@@ -84,7 +84,7 @@ def calm_import(calm: Bench, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def first_hours(calm: Bench) -> dict[str, Any]:
     """What is imported, again and again, where it only matters that it stays the same."""
     assert calm.site.start_ms is not None
-    end_ms = calm.site.start_ms + 2 * HOUR_MS
+    end_ms = calm.site.start_ms + 3 * HOUR_MS
     return {"cluster_label": "cluster", "hpas": (str(calm.manifests),), "end_ms": end_ms}
 
 
@@ -95,7 +95,7 @@ def first_import(
     out = tmp_path_factory.mktemp("hours") / "history"
     bring(calm.url, calm.site, out, **first_hours)
     found = content(out)
-    assert found["pod_metrics"].height > 3_000
+    assert found["pod_metrics"].height > 5_000
     return found
 
 
@@ -154,7 +154,7 @@ def test_two_windows_and_an_appended_one_are_as_one(
     begin, end = calm.site.start_ms, calm.site.end_ms
     assert begin is not None
     assert end is not None
-    middle = begin + 3 * HOUR_MS + 123_456
+    middle = begin + 5 * HOUR_MS + 123_456
     options: dict[str, Any] = {"cluster_label": "cluster", "hpas": (str(calm.manifests),)}
     parts = tmp_path / "parts"
     bring(calm.url, calm.site, parts, end_ms=middle, **options)
@@ -236,7 +236,7 @@ def run(url: str, bench: Bench, out: Path, *more: str) -> subprocess.Popen[bytes
     """Start an import as its users do."""
     command = [
         sys.executable, "-c", "from hpabatch.cli import main; main()", "import", "prometheus",
-        "--url", url, "--start", "2026-10-05", "--end", "2026-10-05 02:00",
+        "--url", url, "--start", "2026-10-05", "--end", "2026-10-05 03:00",
         "--cluster-label", "cluster",
         "--hpas", str(bench.manifests), "--out", str(out), *more,
     ]  # fmt: skip
