@@ -76,15 +76,9 @@ def usage(hours: Sequence[int], apps: str = "ab", cpu: float = 0.1, level: str =
 
 
 def load(
-    folder: Path,
-    text: str,
-    *,
-    level: str = "pod",
-    out: str | None = None,
-    replace: bool = False,
+    folder: Path, text: str, *, level: str = "pod", out: str | None = None, replace: bool = False,
     rows: int = 500,
-) -> ImportResult:
-    """Import a table, `rows` of it at once."""
+) -> ImportResult:  # fmt: skip
     folder.mkdir(exist_ok=True)
     place = folder / "history" if out is None else out
     source = write_map(folder, PODS if level == "pod" else WORKLOADS)
@@ -122,10 +116,8 @@ def test_other_content_is_refused_and_changes_nothing(tmp_path: Path, level: str
     assert told.endswith("replace them with --replace")
     assert state(tmp_path / "history") == before
     # The same again is there already; what is later, or of others, is appended.
-    assert (
-        "imported with this map before"
-        in load(tmp_path, usage([0, 1], level=level), level=level).warnings[0]
-    )
+    again = load(tmp_path, usage([0, 1], level=level), level=level)
+    assert "imported with this map before" in again.warnings[0]
     assert state(tmp_path / "history") == before
     load(tmp_path, usage([2], level=level), level=level)
     load(tmp_path, usage([0], apps="c", level=level), level=level)
@@ -329,15 +321,14 @@ def test_a_killed_import_goes_on_without_its_work_folder(tmp_path: Path) -> None
         for hour in range(3)
     }
     texts[1] += usage([1], apps="a").replace("ts,app,pod,cpu,mem\n", "").replace("a-1", "a-9")
-    whole = tmp_path / "whole"
-    whole.mkdir()
+    base = tmp_path / "base"
+    base.mkdir()
     for hour in (0, 2):
-        append(whole, texts[hour])
-    for at in (3, 5):
-        shutil.copytree(whole, tmp_path / str(at))
+        append(base, texts[hour])
+    whole = shutil.copytree(base, tmp_path / "whole")
     append(whole, texts[1])
     for at in (3, 5):
-        killed = tmp_path / str(at)
+        killed = shutil.copytree(base, tmp_path / str(at))
         with at_part(at, kill), pytest.raises(KilledError):
             append(killed, texts[1])
         (work,) = killed.glob(".history.import-*")
