@@ -27,9 +27,22 @@ def small(
     folder: Path, namespace: str = "batch", minutes: int = 20, since: datetime = START
 ) -> Path:
     """Write one namespace's tables with some minutes of its samples; return the folder."""
+    shutil.copytree(_cut_small(namespace, minutes, since), folder, dirs_exist_ok=True)
+    return folder
+
+
+@cache
+def _cut_small(namespace: str, minutes: int, since: datetime) -> Path:
+    """Return a folder for `small` to copy: to read the demo takes longer."""
     end = since + timedelta(minutes=minutes)
     of_namespace = pl.col("namespace") == namespace
-    return cut_day(folder, lambda rows: rows.filter(of_namespace), since, end)
+    return cut_day(_own_folder(), lambda rows: rows.filter(of_namespace), since, end)
+
+
+def _own_folder() -> Path:
+    """Return a new folder that lasts as long as the process."""
+    _FOLDERS.append(tempfile.TemporaryDirectory(prefix="demo-"))
+    return Path(_FOLDERS[-1].name) / "demo"
 
 
 def day(folder: Path) -> Path:
@@ -43,8 +56,7 @@ _FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
 @cache
 def last_day() -> Path:
     """Return the last day of the demo, one for all tests of a process: weeks take their time."""
-    _FOLDERS.append(tempfile.TemporaryDirectory(prefix="demo-day-"))
-    return day(Path(_FOLDERS[0].name) / "demo")
+    return day(_own_folder())
 
 
 def data_of_a_day(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Places to write to, as the command line checks them."""
+"""Places to write to, and options that many commands have, as the command line checks them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import os
 from pathlib import Path
 
 import pytest
+import typer.main
 
+from hpabatch.cli.app import app
 from hpabatch.cli.arguments import check_out
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import History, open_history
 from hpabatch.jobs.parquet import EVIDENCE_KEY
+from tests.cli.commands import runner
 from tests.cli.histories import small
 
 
@@ -114,3 +117,65 @@ def test_the_decisions_do_not_go_to_stdout(history: History) -> None:
         UsageError, match="--out: expected a local file or folder for the decisions, got s3://a/b"
     ):
         check_out("s3://a/b", history, ())
+
+
+COMMANDS = {
+    "advise": ("--out", "out"),
+    "compare": ("--feature-gates-to", "HPAScaleToZero=false"),
+    "describe": (),
+    "explain": ("batch/etl",),
+    "fidelity": (),
+    "fit": (),
+    "get": (),
+    "plan": (),
+    "replay": (),
+    "simulate": (),
+    "sweep": ("--grid", "max=+1", "--out", "out"),
+}
+"""Commands that read a history, and what else they need."""
+WRONG = {
+    "--k8s": ("1.2", "--k8s 1.2: older than 1.20"),
+    "--feature-gates": ("Up=true", "--feature-gates Up=true: expected a gate"),
+    "--where": ("nope = 1", "--where 'nope = 1': "),
+    "--delay": ("soon", "--delay: expected a duration (whole"),
+    "--sync-period": ("1ms", "--sync-period: expected a duration of at least 1s, got 1ms"),
+    "--phase": ("soon", "--phase: expected a duration (whole"),
+    "--max-age": ("0s", "--max-age: expected a duration of at least 1ms"),
+    "--for": ("soon", "--for: expected a duration (whole"),
+    "--growth": ("much", "--growth"),
+    "--scenario": ("/nowhere.yaml", "/nowhere.yaml"),
+    "--plant": ("/nowhere.yaml", "/nowhere.yaml"),
+    "--prices": ("/nowhere.yaml", "/nowhere.yaml"),
+    "--lens": ("/nowhere.yaml", "/nowhere.yaml"),
+    "--instants": ("recorded", "no decision instants were recorded"),
+}
+OTHERWISE = {
+    "compare": {"--k8s", "--plant"},
+    "simulate": {"--instants"},
+}
+"""Options that are checked together with others first."""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_wrong_values_of_common_options_are_sentences(
+    command: str,
+    tmp_path: Path,
+    capsysbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small(Path("history"), minutes=1)
+    run = runner(command, capsysbinary, monkeypatch)
+    missing = run("nowhere", *COMMANDS[command])
+    assert (missing.code, missing.data) == (2, b"")
+    assert "nowhere" in missing.stderr
+    parameters = typer.main.get_command(app).commands[command].params  # type: ignore[attr-defined]
+    options = {name for parameter in parameters for name in parameter.opts} & WRONG.keys()
+    assert options >= {"--k8s", "--sync-period"}
+    for option in sorted(options - OTHERWISE.get(command, set())):
+        value, told = WRONG[option]
+        done = run("history", *COMMANDS[command], option, value)
+        assert (done.code, done.data) == (2, b""), (option, done.stderr)
+        assert done.stderr.startswith("error: ")
+        assert told in done.stderr, (option, done.stderr)
+    assert [path.name for path in Path().iterdir()] == ["history"]

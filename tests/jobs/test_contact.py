@@ -131,32 +131,29 @@ def test_a_port_that_nothing_listens_at_is_told(tmp_path: Path) -> None:
     )
 
 
-def test_one_that_speaks_tls_and_one_that_does_not(tmp_path: Path, certificates: Path) -> None:
-    for name, protocol, more in (("a", "tls", options(certificates)), ("b", "tcp", [])):
-        (tmp_path / name).mkdir()
-        cluster = Cluster(tmp_path / name, 0, options=more, protocol=protocol)
-        there = cluster.address.partition("://")[2]
-        try:
-            if protocol == "tls":
-                told = refusal(tmp_path, f"tcp://{there}")
-                assert "speaks TLS: expected a tls:// address, with --scheduler-tls" in told
-                others = write_certificates(tmp_path / "others")
-                told = refusal(tmp_path, f"tls://{there}", others)
-                assert "is not to be trusted: its certificate is not one of ca.crt's auth" in told
-                (others / "ca.crt").write_bytes((certificates / "ca.crt").read_bytes())
-                told = refusal(tmp_path, f"tls://{there}", others)
-                assert "refuses the certificate tls.crt (" in told
-            else:
-                told = refusal(tmp_path, f"tls://{there}", certificates)
-                assert "speaks no TLS: start the scheduler with certificates" in told
-        finally:
-            cluster.close()
+def test_one_that_speaks_tls(tmp_path: Path, certificates: Path) -> None:
+    (tmp_path / "dask").mkdir()
+    cluster = Cluster(tmp_path / "dask", 0, options=options(certificates), protocol="tls")
+    there = cluster.address.partition("://")[2]
+    try:
+        told = refusal(tmp_path, f"tcp://{there}")
+        assert "speaks TLS: expected a tls:// address, with --scheduler-tls" in told
+        others = write_certificates(tmp_path / "others")
+        told = refusal(tmp_path, f"tls://{there}", others)
+        assert "is not to be trusted: its certificate is not one of ca.crt's auth" in told
+        (others / "ca.crt").write_bytes((certificates / "ca.crt").read_bytes())
+        told = refusal(tmp_path, f"tls://{there}", others)
+        assert "refuses the certificate tls.crt (" in told
+    finally:
+        cluster.close()
 
 
-def test_a_worker_is_no_scheduler(tmp_path: Path) -> None:
+def test_one_without_tls_and_a_worker(tmp_path: Path, certificates: Path) -> None:
     (tmp_path / "dask").mkdir()
     cluster = Cluster(tmp_path / "dask", 1)
     try:
+        told = refusal(tmp_path, cluster.address.replace("tcp:", "tls:"), certificates)
+        assert "speaks no TLS: start the scheduler with certificates" in told
         log = (tmp_path / "dask" / "dask.log").read_text()
         found = re.search(r"Start worker at: *(\S+)", log)
         assert found is not None

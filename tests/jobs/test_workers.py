@@ -267,6 +267,7 @@ def test_a_part_that_cannot_be_fetched_is_done_again(
     assert tries.count("000004") == 2
 
 
+@shared
 @pytest.mark.parametrize("method", ["names", "create", "read"])
 def test_a_place_for_parts_at_fault_leaves_finished_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
@@ -474,6 +475,7 @@ def test_what_is_known_of_a_task_ends_with_it() -> None:
     assert not queue._had
 
 
+@shared
 def test_a_worker_that_compiles_first_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -524,6 +526,7 @@ def test_a_queue_holds_no_tasks() -> None:
     assert (taken, peak < 50_000) == (20_000, True)
 
 
+@shared
 def test_a_job_that_is_another_one_there_is_refused(tmp_path: Path) -> None:
     values = {"count": 3, "differs": os.getpid()}
     with pytest.raises(UsageError, match=r"plans another job .*expected the same history"):
@@ -647,6 +650,7 @@ def test_an_answer_that_cannot_be_read_costs_one_worker(
     assert not broken_ones
 
 
+@shared
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
@@ -680,6 +684,7 @@ def test_a_worker_without_the_extra_for_a_place_says_so(monkeypatch: pytest.Monk
     assert re.search(r"worker on .*: s3://.* install hpabatch\[s3\]", answer["lines"][0])
 
 
+@shared
 def test_versions_are_compared_before_any_work(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(dispatch, "describe", lambda: describe() | {"polars": "0.1"})
     with pytest.raises(UsageError, match=r"worker \d has polars .*, this command has 0\.1: inst"):

@@ -13,24 +13,19 @@ HOUR_MS = 3_600_000
 START_MS, END_MS = DAY_MS + 6 * HOUR_MS, DAY_MS + 11 * HOUR_MS
 
 
-def source(seed: int = 3, cluster: str = "a", by_pod: bool = False) -> Tables:
+def _source(seed: int, cluster: str) -> Tables:
     """Return a day of three small workloads, sampled once a minute at odd times."""
     settings = FleetRequest(
         hpas=3, pods=3, step_ms=60_000, containers=2, metrics="mix", seed=seed,
         start="2026-10-05", cluster=cluster,
     )  # fmt: skip
-    return jittered(synthetic(settings), 40_000, 900, seed, by_pod=by_pod)
+    return jittered(synthetic(settings), 40_000, 900, seed)
 
 
-def hard_case(by_pod: bool = False, replica_shift_ms: int = 7_000) -> tuple[Tables, Site]:
-    """Return two clusters of which everything went wrong that can, and how they were scraped.
-
-    Args:
-        by_pod: all containers of a pod are looked at together.
-        replica_shift_ms: by how much the second server scrapes later; 0: both hold the same.
-    """
-    first = edited(source(by_pod=by_pod), "app-00001", START_MS + HOUR_MS, {"maxReplicas": 77})
-    tables = both(first, source(8, "b", by_pod))
+def hard_case() -> tuple[Tables, Site]:
+    """Return two clusters of which everything went wrong that can, and how they were scraped."""
+    first = edited(_source(3, "a"), "app-00001", START_MS + HOUR_MS, {"maxReplicas": 77})
+    tables = both(first, _source(8, "b"))
     alive = tables["pods"].filter(pl.col("created") < START_MS, pl.col("gone").is_null())
     tables = resized(tables, alive["uid"][0], "app", START_MS + 2 * HOUR_MS + 1_234, 777)
     tables = renamed_container(tables, "app", "main", START_MS + HOUR_MS)
@@ -40,7 +35,7 @@ def hard_case(by_pod: bool = False, replica_shift_ms: int = 7_000) -> tuple[Tabl
         end_ms=END_MS,
         old_job="cadvisor-old",
         replicas=("p-0", "p-1"),
-        replica_shift_ms=replica_shift_ms,
+        replica_shift_ms=7_000,
         outages=(
             Outage(START_MS + HOUR_MS, START_MS + HOUR_MS + 600_000),
             Outage(START_MS + 2 * HOUR_MS, START_MS + 2 * HOUR_MS + 900_000, node=alive["node"][0]),

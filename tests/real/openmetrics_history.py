@@ -26,7 +26,6 @@ def quantized(
     *,
     first_transition: Literal["started", "created", "seen"] = "started",
     longest_window_ms: int = 300_000,
-    memory_alone: bool = True,
     known_labels: Collection[str] = ("pod-template-hash",),
 ) -> Tables:
     """Return the tables as the server of a site tells them.
@@ -47,15 +46,14 @@ def quantized(
         known_labels: keys of the pods' labels that an import knows by their exported names;
             others with other characters than letters, digits and _ keep the exported name.
         longest_window_ms: a difference over more than this gives no cpu.
-        memory_alone: samples without cpu (the first of a counter, the one after a gap) are rows.
     """
     grid = site.placed(tables).grid()
     told = {name: frame for name, frame in tables.items() if name != "controller"}
     told["pods"] = pods = _pods(tables["pods"], grid, known_labels)
     visible = pods.select(*_POD)
-    told["pod_metrics"] = _usage(
-        counters(tables, site), tables, longest_window_ms, memory_alone
-    ).join(visible, on=_POD, how="semi", maintain_order="left")
+    told["pod_metrics"] = _usage(counters(tables, site), tables, longest_window_ms).join(
+        visible, on=_POD, how="semi", maintain_order="left"
+    )
     if "pod_states" in tables:
         told["pod_states"] = _states(tables["pod_states"], pods, grid, site, first_transition)
     if "pod_requests" in tables:
@@ -71,39 +69,6 @@ def quantized(
         values = ["current_replicas", "desired_replicas", "current_metrics", "conditions"]
         told["hpa_status"] = _changes(tables["hpa_status"], keys, "ts", grid, values)
     return told
-
-
-def comparable(tables: Tables) -> Tables:
-    """Return the tables without what no site tells, for a comparison of an import with `quantized`.
-
-    JSON has its keys in order; an HPA's uid is its name; its labels, annotations and creation, and
-    a status' observed generation and last scale time, are null; a status without metrics is null.
-    Rows are in the order of all their columns.
-    """
-    found = dict(tables)
-    text = pl.lit(None, pl.String)
-    time = pl.lit(None, pl.Int64)
-    if "hpas" in tables:
-        found["hpas"] = tables["hpas"].with_columns(
-            uid=pl.col("name"), spec=_in_order("spec"), labels=text, annotations=text, created=time
-        )
-    if "hpa_status" in tables:
-        metrics = pl.col("current_metrics").replace("[]", None)
-        status = tables["hpa_status"].with_columns(
-            uid=pl.col("name"), current_metrics=metrics, last_scale_time=time,
-            observed_generation=time,
-        )  # fmt: skip
-        found["hpa_status"] = status.with_columns(
-            current_metrics=_in_order("current_metrics"), conditions=_in_order("conditions")
-        )
-    return {name: frame.sort(pl.all()) for name, frame in found.items()}
-
-
-def _in_order(column: str) -> pl.Expr:
-    def ordered(text: str) -> str:
-        return json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
-
-    return pl.col(column).map_elements(ordered, return_dtype=pl.String)
 
 
 def next_scrape(times: pl.Series, grid: Ints) -> pl.Series:
@@ -156,9 +121,7 @@ def _told_labels(text: str, known: Collection[str]) -> str:
     return json.dumps(dict(sorted(told.items())), separators=(",", ":"))
 
 
-def _usage(
-    samples: pl.DataFrame, tables: Tables, longest_window_ms: int, memory_alone: bool
-) -> pl.DataFrame:
+def _usage(samples: pl.DataFrame, tables: Tables, longest_window_ms: int) -> pl.DataFrame:
     """Return rows of pod_metrics: the differences of neighbouring samples of a counter."""
     run = [*CONTAINER, "life"]
     gap = (pl.col("ts") - pl.col("ts").shift(1)).over(run)
@@ -171,7 +134,7 @@ def _usage(
         cpu_milli=pl.when("known").then(-(-pl.col("rise") // pl.col("gap"))),
         fetched_at=pl.lit(None, pl.Int64),
     )
-    rows = rows.filter(pl.col("known") | (memory_alone & pl.col("memory_bytes").is_not_null()))
+    rows = rows.filter(pl.col("known") | pl.col("memory_bytes").is_not_null())
     rows = rows.join(owner, on=_POD, how="left", maintain_order="left")
     return rows.select(tables["pod_metrics"].columns)
 
@@ -267,11 +230,6 @@ def renamed_container(tables: Tables, old: str, new: str, since_ms: int) -> Tabl
         name_now = pl.when(hit).then(pl.lit(new)).otherwise("container").alias("container")
         found[name] = rows.with_columns(name_now).drop("_new")
     return found
-
-
-def of_cluster(tables: Tables, name: str) -> Tables:
-    """Return the tables as of another cluster; uids stay, as nobody compares them."""
-    return {key: frame.with_columns(cluster=pl.lit(name)) for key, frame in tables.items()}
 
 
 def both(*sources: Tables) -> Tables:

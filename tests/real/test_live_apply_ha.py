@@ -36,7 +36,7 @@ def test_hpas_on_which_another_controller_acts_are_refused(ground: Ground, start
     ground.levels(cpu_total_m={"taken/web": 100})
     one = start("--take-over", "-n", "taken")
     one.until_problem("apply rivals", "the probe HPA ours/hpabatch-probe has got a status")
-    time.sleep(5)
+    time.sleep(3)
     assert one.logged("leads", "will") == []
     ground.remove_hpa("taken", "web")
 
@@ -64,28 +64,6 @@ def test_clocks_that_differ_are_told_and_elect_one_leader(
     other.until(lambda: ground.size("killed", name) == 8)
 
 
-def test_a_new_leader_goes_on_from_the_reports(
-    ground: Ground, start: Start, tmp_path: Path
-) -> None:
-    """Its first report has the time of the last change, which another made."""
-    ground.deployment("killed", "told", 2)
-    folder = ground.document(tmp_path / "hpas", "killed", "told", metrics=[queue_metric("10")])
-    ground.levels(external={"queue": 40})
-    one = start("--manifests", str(folder))
-    one.until(lambda: '"desiredReplicas":4' in ground.report("killed", "told"))
-    one.until(lambda: "lastScaleTime" in ground.report("killed", "told"))
-    scaled = json.loads(ground.report("killed", "told"))["lastScaleTime"]
-    one.kill_now()
-    two = start("--manifests", str(folder))
-    two.until(two.leads)
-    assert json.loads(ground.report("killed", "told"))["lastScaleTime"] == scaled
-    ground.levels(external={"queue": 41})
-    ground.resize("killed", "told", 5)  # within the tolerance: reported, not scaled
-    two.until(lambda: '"currentReplicas":5' in ground.report("killed", "told"))
-    assert json.loads(ground.report("killed", "told"))["lastScaleTime"] == scaled
-    assert two.logged("will") == []
-
-
 def test_conflicts_delay_a_size_and_repeat_none(
     ground: Ground, start: Start, tmp_path: Path
 ) -> None:
@@ -97,12 +75,12 @@ def test_conflicts_delay_a_size_and_repeat_none(
     one = start("--manifests", str(folder))
     one.until(one.leads)
     with modified_often(ground, "killed", "stormy"):
-        for size in (4, 8, 16):
+        for size in (4, 8):
             ground.levels(external={"queue": 10 * size})
             one.until(lambda size=size: ground.size("killed", "stormy") == size)  # type: ignore[misc]
-        one.until(lambda: one.sizes("stormy") == [(2, 4), (4, 8), (8, 16)])
+        one.until(lambda: one.sizes("stormy") == [(2, 4), (4, 8)])
     assert 409 in audited_codes(ground, "killed", "stormy")
-    assert len(audited_times(ground, "killed", "stormy")) == 3
+    assert len(audited_times(ground, "killed", "stormy")) == 2
 
 
 @contextmanager

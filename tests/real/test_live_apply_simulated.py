@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
 SPACE = "load"
 EVERY_MS = 2000
-LEVELS = (40, 95, 300, 290, 120, 180, 20, 61, 400, 10, 150)
+LEVELS = (40, 300, 290, 120, 400, 10)
 PASSES_A_LEVEL = 3
 PODS = 3
 """Of every target at first: what the first level asks for."""
@@ -141,7 +141,7 @@ def test_each_size_is_that_of_a_simulation(run: Run, tmp_path: Path) -> None:
         # Ticks are even. If the last pass was late, there is no work of its tick.
         assert len(simulated) in (len(sizes) - 1, len(sizes)), name
         assert simulated == sizes[: len(simulated)], name
-    assert sum(len(set(sizes.values())) for sizes in run.sizes.values()) > 30
+    assert sum(len(set(sizes.values())) for sizes in run.sizes.values()) > 15
 
 
 def _with_work_of_steps(store: Path, folder: Path) -> Path:

@@ -50,7 +50,7 @@ def test_an_emptied_storage_is_survived(ground: Ground, start: Start, tmp_path: 
     for one in everyone:
         one.until_problem("apply switch", "the kill switch does not exist")
     written = [len(one.logged("will")) for one in everyone]
-    time.sleep(5)
+    time.sleep(3)
     assert [len(one.logged("will")) for one in everyone] == written
     for path, document in zip(STUB, kept, strict=True):
         document["metadata"] = {"name": document["metadata"]["name"]}

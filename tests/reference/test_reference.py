@@ -1,7 +1,6 @@
 """The naive reference agrees with all golden data, and its generators are deterministic.
 
-``HPABATCH_GOLDEN`` names the folder with the golden files (default: the committed part). Of the big
-timeline files a seeded sample is replayed; ``HPABATCH_REFERENCE_ALL=1`` replays everything.
+``HPABATCH_GOLDEN`` names the folder with the golden files (default: the committed part).
 """
 
 from __future__ import annotations
@@ -27,9 +26,6 @@ Json = dict[str, Any]
 
 _COMMITTED = Path(__file__).parents[1] / "conformance" / "golden"
 _FOLDER = Path(os.environ.get("HPABATCH_GOLDEN") or _COMMITTED)
-_EVERYTHING = os.environ.get("HPABATCH_REFERENCE_ALL") == "1"
-_BIG_FILE_BYTES = 400_000
-_SAMPLED_SHARE = 0.2
 _SHOWN = 5
 
 
@@ -48,17 +44,6 @@ def _lines(path: Path) -> Iterator[str]:
     else:
         with path.open(encoding="utf-8") as file:
             yield from file
-
-
-def _sampled_lines(path: Path) -> Iterator[str]:
-    """Read a seeded sample of a big file (always its first line), all of a small one."""
-    share = 1.0
-    if not _EVERYTHING and path.stat().st_size > _BIG_FILE_BYTES:
-        share = _SAMPLED_SHARE
-    rng = random.Random(path.name)
-    for index, line in enumerate(_lines(path)):
-        if rng.random() < share or index == 0:
-            yield line
 
 
 def _differences(actual: Json, expected: Json) -> list[str]:
@@ -127,7 +112,7 @@ def _expected_tick(expected: Json, k8s: str) -> Json:
 def test_timelines_agree_with_golden(path: Path, k8s: str) -> None:
     """Every tick of the sampled timelines; 1.36 only where it is known to be the same."""
     wrong, count = [], 0
-    for line in _sampled_lines(path):
+    for line in _lines(path):
         golden = json.loads(line)
         if k8s == "1.36" and not golden["v1_36_identical"]:
             continue

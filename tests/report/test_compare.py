@@ -185,13 +185,6 @@ def test_clusters_are_named_where_there_are_several() -> None:
     assert "| demo/shop/web |" in text
 
 
-def test_control_characters_never_reach_a_terminal() -> None:
-    evil = FOUND.with_columns(hpa=pl.lit("a\x1b[2Jb"), rule=pl.lit("x\x07y"))
-    text = table_text(CompareReport(replace(COMPARISON, differences=evil)))
-    assert "\x1b" not in text
-    assert "\x07" not in text
-
-
 def test_json_csv_and_parquet_hold_all_of_it() -> None:
     found = json.loads(json_text(REPORT))
     assert found["totals"] == {

@@ -235,17 +235,6 @@ def test_plain_whatever_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
     assert "\x1b" not in table_text(report("cart", binding="max"))
 
 
-def test_control_characters_do_not_reach_the_terminal() -> None:
-    text = table_text(report("ca\x1b]0;rt", binding="invalid_metric", invalid_metrics=1,
-                                 error="bad \x1b[2J"))  # fmt: skip
-    assert "\x1b" not in text
-    assert "\\x1b]0;rt" in text
-
-
-def test_markup_in_names_is_text() -> None:
-    assert "shop/[bold]x[/bold]" in table_text(report("[bold]x[/bold]", binding="max"))
-
-
 def test_several_clusters_are_named() -> None:
     frame = decisions([{"cluster": c} for c in ("a", "b")])
     both = pl.concat([hpas("cart", cluster=c) for c in ("a", "b")])

@@ -73,7 +73,6 @@ def test_nonsense_is_refused(
     assert done.code == 2
     assert said in done.stderr
     assert done.data == b""
-    assert "Traceback" not in done.stderr
     assert "Value error" not in done.stderr, "words of Pydantic"
 
 

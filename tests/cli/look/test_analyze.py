@@ -126,12 +126,6 @@ def test_long_names_and_strange_cells() -> None:
     assert " 4,5 +2" in near
 
 
-def test_control_characters_do_not_reach_the_terminal() -> None:
-    text = QUEUE.replace("name: jobs", 'name: "jo\\e[31mbs"')
-    for arguments in ([], ["--hpa", "worker"]):
-        assert "\x1b" not in run(*arguments, stdin=text).stdout
-
-
 # ---- one HPA -------------------------------------------------------------------------------------
 
 
@@ -383,21 +377,6 @@ def test_a_name_that_two_have() -> None:
     with pytest.raises(UsageError, match=r"2 are called so \(stdin:1, stdin:11\); name namespace"):
         run("--hpa", "web", stdin=f"{WEB}---\n{WEB.replace('shop', 'other')}")
     assert run("--hpa", "other/web", stdin=f"{WEB}---\n{WEB.replace('shop', 'other')}").stdout
-
-
-@pytest.mark.parametrize("output", ["table", "json", "csv", "parquet"])
-def test_text_that_no_encoding_takes(tmp_path: Path, output: str) -> None:
-    name = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.yaml")
-    Path(name).write_text(WEB)
-    arguments = ["analyze", "-o", output, "--hpa", "web", name]
-    assert CliRunner().invoke(app, arguments).exit_code == 0
-
-
-def test_help_has_examples() -> None:
-    result = run("--help")
-    assert result.exit_code == 0
-    assert "hpabatch analyze manifests/ --hpa shop/cart" in result.stdout
-    assert "2 wins over 3" in result.stdout
 
 
 # ---- real manifests ------------------------------------------------------------------------------

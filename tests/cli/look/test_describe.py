@@ -199,9 +199,7 @@ def test_the_words_of_old_versions(run: Run, history: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["on"], "on: there is no such HPA; did you mean shop/one"),
         (["one", "pay/one"], "pay/one: there is no such HPA; did you mean shop/one"),
-        (["one", "-n", "pay"], "-n pay: there is no HPA of that namespace; namespaces: shop"),
         (["one", "--events-for", "soon"], "--events-for: expected a duration (whole"),
         (
             ["one", "--at", "2026-10-06 24:61"],

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import polars as pl
@@ -59,6 +60,24 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     request = FleetRequest(hpas=2, pods=3, days=2, step_ms=60_000, seed=5)
     write_fleet(request, open_writer(str(place)))
     return place
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kept") / "advice"
+
+
+@pytest.fixture
+def given(run: Run, history: Path, kept: Path) -> tuple[str | Path, ...]:
+    """Return a command that has been run: its folder is here. It runs once for all tests."""
+    command = (history, *SEEN, *GRID, "--accept", "low", "--out", "advice")
+    if kept.exists():
+        copytree(kept, "advice")
+    else:
+        done = run(*command)
+        assert done.code == 0, done.stderr
+        copytree("advice", kept)
+    return command
 
 
 @compiled
@@ -157,9 +176,9 @@ def test_a_table_is_imported_into_the_folder_first(run: Run) -> None:
 
 
 @compiled
-def test_what_a_user_put_beside_the_patches_is_not_removed(run: Run, history: Path) -> None:
-    given = (history, *SEEN, *GRID, "--out", "advice")
-    assert run(*given).code == 0
+def test_what_a_user_put_beside_the_patches_is_not_removed(
+    run: Run, given: tuple[str | Path, ...]
+) -> None:
     mine = Path("advice/patches/kustomization.yaml")
     mine.write_text("mine")
     done = run(*given)
@@ -170,10 +189,8 @@ def test_what_a_user_put_beside_the_patches_is_not_removed(run: Run, history: Pa
 
 @compiled
 def test_parts_of_another_sweep_go_before_new_ones_are_made(
-    run: Run, history: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, history: Path, given: tuple[str | Path, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = (history, *SEEN, *GRID, "--accept", "low", "--out", "advice")
-    assert run(*given).code == 0
     former = Path("advice/trajectories.parquet").read_bytes()
 
     def stop(*_: object) -> None:
@@ -202,12 +219,10 @@ def test_an_interrupt_before_anything_was_done_says_so(
 
 @compiled
 def test_trajectories_of_an_answer_that_was_interrupted_are_not_those_of_another(
-    run: Run, history: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, given: tuple[str | Path, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = (history, *SEEN, *GRID, "--accept", "low", "--out", "advice")
-    assert run(*given).code == 0
-    kept = Path("advice/trajectories.parquet")
-    first = kept.read_bytes()
+    trajectories = Path("advice/trajectories.parquet")
+    first = trajectories.read_bytes()
 
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -216,7 +231,7 @@ def test_trajectories_of_an_answer_that_was_interrupted_are_not_those_of_another
         patch.setattr("hpabatch.cli.what_if.recommend_files.write_files", stop)
         assert run(*given, "--bound", "target=same", "--bound", "min=same").code == 130
     assert run(*given).code == 0
-    assert kept.read_bytes() == first
+    assert trajectories.read_bytes() == first
 
 
 @compiled

@@ -207,10 +207,6 @@ def test_one_hpa_without_a_rescale_is_no_hurdle(tmp_path: Path) -> None:
         (("--split", "nan"), "--split: expected a finite number, got nan"),
         (("--horizon", "30s"), "--horizon: expected a duration of at least 1m, got 30s"),
         (("--horizon", "5"), "--horizon: expected a duration"),
-        (("--phase", "soon"), "--phase"),
-        (("--k8s", "1.2"), "1.2"),
-        (("--where", "pods > 3"), "pods"),
-        (("--plant", "/nowhere.yaml"), "/nowhere.yaml"),
         (("--changes", str(ROOT / "data")), "is a folder; name a file in it"),
     ],
 )
@@ -246,8 +242,3 @@ def test_too_few_changes_are_no_lens() -> None:
     if row["lag_ms_low"] is None:
         assert row["why"].startswith("fewer than ")
     assert "Lens of demo: resource/cpu: none is used; " in run(*SHOP, "--lens", "auto").stdout
-
-
-def test_a_lens_that_is_no_file_is_refused() -> None:
-    with pytest.raises(UsageError, match="no-such"):
-        run(*SHOP, "--lens", "no-such.yaml")

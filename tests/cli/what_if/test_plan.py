@@ -103,13 +103,8 @@ def test_what_cannot_be_planned_is_told() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--growth", "much"), "--growth"),
         (("--growth", "1,1"), "stands twice"),
         (("--quota", "/nowhere.yaml"), "/nowhere.yaml"),
-        (("--scenario", "/nowhere.yaml"), "/nowhere.yaml"),
-        (("--prices", "/nowhere.yaml"), "/nowhere.yaml"),
-        (("--for", "soon"), "--for"),
-        (("--k8s", "1.2"), "1.2"),
         (("--out", str(ROOT / "data")), "is there already"),
         (("--totals", str(ROOT / "data")), "is a folder"),
         (("--totals", "sums.txt"), "ends with .csv or .parquet"),
@@ -125,9 +120,3 @@ def test_a_scenario_that_edits_bounds_is_refused(tmp_path: Path) -> None:
     scenario.write_text("- set: {maxReplicas: 40}\n")
     with pytest.raises(UsageError, match=r"steps\[0\].set: a plan is about today's bounds"):
         run(DEMO, "--scenario", str(scenario))
-
-
-def test_the_help_names_the_examples() -> None:
-    result = run("--help")
-    assert result.exit_code == EXIT_OK
-    assert "hpabatch plan history/ --growth 1.0,1.5,2.0 --quota quotas.yaml" in result.stdout

@@ -139,10 +139,6 @@ def test_what_cannot_be_simulated_is_told() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--growth", "much"), "--growth"),
-        (("--scenario", "/nowhere.yaml"), "/nowhere.yaml"),
-        (("--for", "soon"), "--for"),
-        (("--k8s", "1.2"), "1.2"),
         (("--export", str(ROOT / "data")), "is there already"),
         (("--trajectories", str(ROOT / "data")), "is a folder"),
     ],

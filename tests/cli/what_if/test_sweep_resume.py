@@ -111,7 +111,7 @@ def test_killed_at_random_moments(
 ) -> None:
     """Once while tasks are done, then within whatever a run happens to be doing, in two threads."""
     rng, kills = random.Random(11), 0
-    for _ in range(3):
+    for _ in range(2):
         process = begin(tmp_path, history, NUMBA_NUM_THREADS="2")
         until = time.monotonic() + 60
         tasks = tmp_path / JOB / "tasks"
