@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -24,7 +23,6 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay
 from hpabatch.engine.shards import pack as engine_lanes
 from hpabatch.history.reader import open_history
-from hpabatch.kernels.usage import HALF_MS
 from hpabatch.model.plant import signal_name
 from tests.effort import effort
 from tests.engine import naive_align as naive
@@ -289,8 +287,3 @@ def text_of(usage: Usage) -> str:
         columns += [signal.pods[n].tolist() for n in signal.pods.dtype.names or ()]
     columns += [usage.lives.step_ms.tolist(), usage.lives.step_ready.tolist()]
     return repr(columns)
-
-
-def test_half_hours_are_dealt_in_turn() -> None:
-    assert HALF_MS * 48 == 24 * 3_600_000
-    assert np.array_equal(np.array([0, HALF_MS - 1, HALF_MS]) // HALF_MS % 2, [0, 0, 1])
