@@ -1,4 +1,4 @@
-"""Number of draws of a test: a quarter of its own in `make test`; HPABATCH_EFFORT=10 is ten times it.
+"""Number of draws of a test: a quarter of its own in `make test`; HPABATCH_EFFORT=10: ten times it.
 
 `make test` draws the same in every run, so that more would mostly take longer;
 HYPOTHESIS_PROFILE=search looks for what was never drawn. Interpreted it is a fifth: as plain Python
