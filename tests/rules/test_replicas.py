@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from hpabatch.layout import codes
 from hpabatch.model.versions import PROFILES
 from hpabatch.rules.numbers import INT64_MAX
 from hpabatch.rules.replicas import (
+    Proposal,
     Tolerance,
+    failed_metric,
     is_within_tolerance,
     propose_by_utilization,
     replicas_after_substitution,
@@ -31,6 +34,11 @@ INT32_MAX, INT32_MIN = 2**31 - 1, -(2**31)
 
 def statistics(**sums: int) -> PodStatistics:
     return PodStatistics(*[0] * 12)._replace(**sums)
+
+
+def plain(proposal: Proposal) -> Proposal:
+    values: Any = [float(v) if isinstance(v, float) else int(v) for v in proposal]
+    return Proposal(*values)
 
 
 @given(st.floats(0, 3), st.floats(0, 1), st.floats(0, 1))
@@ -95,6 +103,28 @@ def test_where_every_pod_counts_the_ratio_times_ready_pods(
 
 
 # ---- utilization ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pods", "code"),
+    [
+        (statistics(unready=3, missing=2), codes.METRIC_NO_SAMPLES),
+        (statistics(missing=2, without_request=2), codes.METRIC_NO_SAMPLES),
+        (statistics(ready=1, request_milli=100, without_request=1), codes.METRIC_NO_REQUEST),
+        (statistics(stray=1, without_request=1), codes.METRIC_NO_REQUEST),
+        (statistics(stray=1, missing=1, missing_request_milli=100), codes.METRIC_NO_MATCH),
+        (statistics(ready=1), codes.METRIC_NO_MATCH),
+        # a request that wrapped to -1000 and one of 1000 make nothing of the second sum
+        (
+            statistics(ready=1, missing=1, request_milli=-1000, missing_request_milli=1000),
+            codes.METRIC_NO_MATCH,
+        ),
+    ],
+)
+def test_what_fails_a_utilization_metric_in_order(pods: PodStatistics, code: int) -> None:
+    assert plain(propose_by_utilization(pods, 60, 3, TEN_PERCENT, NEWEST)) == plain(
+        failed_metric(code)
+    )
 
 
 @given(

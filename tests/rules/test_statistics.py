@@ -8,11 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpabatch.layout import codes
+from hpabatch.rules.controller import controller_of
 from hpabatch.rules.statistics import (
     PodStatistics,
     accumulate,
     accumulate_stray,
+    collect_statistics,
+    count_pods,
     no_pods,
+)
+from tests.rules.helpers import (
+    Pod,
+    hpa_spec,
+    lane,
+    pods_metric,
+    resource,
+    some,
+    tick,
+    usages,
 )
 
 GROUPS = [codes.GROUP_READY, codes.GROUP_UNREADY, codes.GROUP_MISSING, codes.GROUP_IGNORED]
@@ -59,3 +72,49 @@ def test_the_order_of_pods_does_not_matter(
     assert collect(shuffled) == total
     counted = total.ready + total.unready + total.missing + total.ignored
     assert (counted, total.stray) == (len(pods), len(strays))
+
+
+# ---- from a fleet --------------------------------------------------------------------------------
+
+
+def collected(pods: list[Pod], strays: tuple[int, ...] = (), is_cpu: bool = True) -> PodStatistics:
+    fleet = lane(hpa_spec(resource(60)), [tick(0, 3, pods, [usages(pods, strays)])]).fleet
+    return as_ints(collect_statistics(fleet, 0, 0, is_cpu, 60, controller_of(fleet, 0)))
+
+
+MIXED = [
+    Pod(100, request=200),
+    Pod(50, request=400, start_s=-10, transition_s=-5, sample_s=0, window_s=30),
+    Pod(70, request=300, phase="Pending"),
+    Pod(None, request=500),
+    Pod(900, request=700, phase="Failed"),
+    Pod(30, request=None, start_s=-100, transition_s=-90, sample_s=-1, window_s=30),
+]
+
+
+def test_a_fleet_row_per_pod_and_stray() -> None:
+    total = collected(MIXED, strays=(11, 22))
+    assert (total.ready, total.unready, total.missing, total.ignored) == (2, 2, 1, 1)
+    assert (total.stray, total.stray_milli) == (2, 33)
+    # The last pod's request is the number of the text that says that there is none.
+    assert (total.usage_milli, total.request_milli) == (130, 200 + 1)
+    assert (total.unready_request_milli, total.missing_request_milli) == (700, 500)
+    assert (total.charge_milli, total.without_request) == (500, 1)
+
+
+def test_a_stray_of_another_metric_has_no_sample_here() -> None:
+    spec = hpa_spec(resource(60), pods_metric("1"))
+    pods = some(1, 100)
+    ticks = [tick(0, 3, pods, [usages(pods), usages(pods, [5])])]
+    fleet = lane(spec, ticks).fleet
+    controller = controller_of(fleet, 0)
+    first = as_ints(collect_statistics(fleet, 0, 0, True, 60, controller))
+    second = as_ints(collect_statistics(fleet, 0, 1, False, 60, controller))
+    assert (first.stray, second.stray, second.stray_milli) == (0, 1, 5)
+
+
+def test_counting_pods_for_totals() -> None:
+    pods = [Pod(), Pod(ready="False"), Pod(deleting=True), Pod(phase="Pending"), Pod(ready=None)]
+    fleet = lane(hpa_spec(resource(60)), [tick(0, 3, pods, [usages(pods, [1])])]).fleet
+    known, ready = count_pods(fleet, 0)
+    assert (int(known), int(ready)) == (5, 2)

@@ -140,6 +140,19 @@ def test_when_zero_is_left(metric: Json, minimum: int, gate: bool, goes_on: bool
     assert ("ScaledToZero" in result["conditions"]) == gate
 
 
+def test_old_versions_leave_zero_whenever_the_minimum_is_zero() -> None:
+    for minimum, desired in ((0, 3), (1, 0)):
+        spec = hpa_spec(EXACT_WISH, low=minimum)
+        assert decided(spec, wish(0, 0, 3), k8s="1.35", gate=True)["desired"] == desired
+
+
+def test_lifting_from_zero_keeps_a_reason_that_there_is() -> None:
+    spec = hpa_spec(EXACT_WISH, low=7, behavior={})
+    result = decided(spec, wish(0, 0, 2), status=status_with(SCALED_TO_ZERO))
+    assert (result["stabilized"], result["limited"], result["desired"]) == (2, 7, 7)
+    assert (result["reason"], result["binding"]) == ("{metric} above target", "min")
+
+
 # ---- which rule bound ----------------------------------------------------------------------------
 
 
@@ -244,3 +257,23 @@ def test_what_every_tick_keeps(
             assert limited == (result["limited"] != result["stabilized"])
         else:
             assert result["binding"] in ("forced_min", "forced_max")
+
+
+def test_foreign_conditions_keep_their_place_until_they_are_set() -> None:
+    status = status_with(
+        ("ScalingLimited", "True", "ByHand"),
+        ("AbleToScale", "False", "ByHand"),
+        ("Paused", "True", "ByHand"),
+    )
+    ticks = [tick(0, 5, answers=[FETCH_FAILED]), wish(15, 5, 5)]
+    first, second = replay(hpa_spec(EXACT_WISH), ticks, flags=NO_TOLERANCE, status=status)
+    assert list(first["conditions"].items()) == [
+        ("ScalingLimited", "True"),
+        ("AbleToScale", "True SucceededGetScale"),
+        ("ScalingActive", "False FailedGetExternalMetric"),
+    ]
+    assert list(second["conditions"].items()) == [
+        ("ScalingLimited", "False DesiredWithinRange"),
+        ("AbleToScale", "True ReadyForNewScale"),
+        ("ScalingActive", "True ValidMetricFound"),
+    ]
