@@ -106,10 +106,12 @@ wheel: $(VENV)/.dev
 # Rules and kernels again as plain Python: the same results, no access outside of an array, and
 # branch coverage, which cannot see inside compiled code. It takes a hundred times as long, so it
 # decides the committed part of the golden data only, draws less (tests/effort.py), and leaves out
-# what only reads, writes, shows or sums up: nothing in that is compiled. Of the engine it takes one
-# file for each way in which it hands arrays of its own to a kernel.
-ENGINE := shards/test_ambiguity shards/test_ways replay/test_run simulate/test_loop \
-  sweep/test_blocks fidelity/test_walk
+# what only reads, writes, shows or sums up: nothing in that is compiled. Of the engine it takes what
+# hands arrays of its own to a kernel.
+ENGINE := shards/test_align shards/test_ambiguity simulate/test_export fit/test_histories_told \
+  fleet/test_membership explain/test_moment fit/test_overrides shards/test_ways replay/test_run \
+  simulate/test_scenario simulate/test_loop explain/test_status \
+  sweep/test_blocks fleet/test_versions fidelity/test_walk
 INTERPRETED := tests/layout tests/packing tests/conformance tests/fuzz tests/kernels tests/rules \
   tests/model \
   $(ENGINE:%=tests/engine/%.py) \
