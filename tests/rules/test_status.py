@@ -26,6 +26,7 @@ from hpabatch.packing.memory import make_memory, seed_status
 from hpabatch.packing.pack import LaneView, TickView, pack_fleet
 from hpabatch.packing.status import empty_statuses, make_status_memory, seed_status_memory
 from hpabatch.packing.texts import Texts
+from hpabatch.rules.status import is_true
 from tests.rules.helpers import (
     EXACT_WISH,
     NO_TOLERANCE,
@@ -96,6 +97,14 @@ SPEC = hpa_spec(EXACT_WISH, low=2, high=9)
 
 
 # ---- conditions ----------------------------------------------------------------------------------
+
+
+def test_the_status_of_every_condition() -> None:
+    for code, words in codes.CONDITIONS.items():
+        assert bool(is_true(code)) is (words.status == "True"), words
+    for kind in codes.CONDITION_TYPES.values():
+        assert is_true((kind << 4) + codes.OTHER_TRUE)
+        assert not is_true((kind << 4) + codes.OTHER_FALSE)
 
 
 def test_an_unknown_scale_changes_nothing_at_all() -> None:

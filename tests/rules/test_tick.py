@@ -146,11 +146,15 @@ def test_old_versions_leave_zero_whenever_the_minimum_is_zero() -> None:
         assert decided(spec, wish(0, 0, 3), k8s="1.35", gate=True)["desired"] == desired
 
 
-def test_lifting_from_zero_keeps_a_reason_that_there_is() -> None:
+def test_lifting_from_zero_keeps_a_reason_that_there_is_or_has_its_own() -> None:
     spec = hpa_spec(EXACT_WISH, low=7, behavior={})
-    result = decided(spec, wish(0, 0, 2), status=status_with(SCALED_TO_ZERO))
+    at_zero = status_with(SCALED_TO_ZERO)
+    result = decided(spec, wish(0, 0, 2), status=at_zero)
     assert (result["stabilized"], result["limited"], result["desired"]) == (2, 7, 7)
     assert (result["reason"], result["binding"]) == ("{metric} above target", "min")
+    without = decided(hpa_spec(EXACT_WISH, low=2, behavior={}), wish(0, 0, 0), status=at_zero)
+    assert (without["desired"], without["rescaled"]) == (2, True)
+    assert without["reason"] == "Current number of replicas below Spec.MinReplicas"
 
 
 # ---- which rule bound ----------------------------------------------------------------------------
