@@ -1,4 +1,4 @@
-"""Number of draws of a test: a quarter of its own in `make test`; HPABATCH_EFFORT=10: ten times it.
+"""Number of draws of a test: half of its own in `make test`; HPABATCH_EFFORT=10 is ten times it.
 
 `make test` draws the same in every run, so that more would mostly take longer;
 HYPOTHESIS_PROFILE=search looks for what was never drawn. Interpreted it is a fifth: as plain Python
@@ -19,7 +19,7 @@ INTERPRETED = _jit.INTERPRETED
 MOST_THREADS: int = _jit.THREADS
 """Threads that a test may give to kernels; it begins with one (tests/conftest.py)."""
 
-_FACTOR = float(os.environ.get("HPABATCH_EFFORT") or (0.2 if INTERPRETED else 0.25))
+_FACTOR = float(os.environ.get("HPABATCH_EFFORT") or (0.2 if INTERPRETED else 0.5))
 _FEWEST = 3
 
 

@@ -44,7 +44,7 @@ from tests.engine.simulated import (
     with_max_age,
 )
 
-SEEDS = range(effort(24))
+SEEDS = range(effort(12))
 HPAS = 5
 KEYS = ["cluster", "namespace", "hpa", "ts"]
 COMPARED = ("replicas", "proposal", "stabilized", "desired", "binding")
