@@ -21,7 +21,7 @@ help:
 	@echo "make wheel  a wheel with compiled kernels for this machine, in build/"
 	@echo "make bench  benchmarks (writes build/bench.json, docs/speed.md and the README's extract)"
 	@echo "make fuzz   the long comparison with the naive reference (N=1000000 SEED=7)"
-	@echo "make long   every golden row instead of the committed part (needs HPABATCH_GOLDEN),"
+	@echo "make long   every golden row instead of a tenth and the committed part (needs HPABATCH_GOLDEN),"
 	@echo "            ten minutes of random levels on a real cluster"
 
 $(BIN)/python:

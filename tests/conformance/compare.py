@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from hpabatch._jit import INTERPRETED
-from tests.conformance.golden import Json, golden_files, read_rows
+from tests.conformance.golden import COMMITTED, Json, golden_files, read_rows
 
 SHOWN = 5  # differences in a failing test's message
 VERSIONS = ("1.38", "1.36")
 INTERPRETED_TICKS = 40
+_ALL = os.environ.get("HPABATCH_REFERENCE_ALL") == "1"
+_SHARE = 0.1  # of the rows of HPABATCH_GOLDEN; the committed part shows every property of them
 
 _CONDITION = ("type", "status", "reason", "message", "last_transition_time")
 _DECISION = {
@@ -90,22 +93,16 @@ def assert_no_differences(wrong: list[str], compared_count: int) -> None:
 
 
 def file_parameters(kind: str) -> list[object]:
-    """Return the golden files of one kind as test parameters, named by their file names."""
-    files = golden_files(kind)
-    assert files, f"no {kind} files in the folder of golden data"
-    return [pytest.param(path, id=path.name) for path in files]
+    """Return the golden files of one kind as test parameters: the committed part, and the full."""
+    files = {path.name: path for path in (*COMMITTED.glob(f"{kind}*"), *golden_files(kind))}
+    return [pytest.param(path, id=name) for name, path in sorted(files.items())]
 
 
-def selected_rows(path: Path, interpreted_rows: int) -> Iterator[Json]:
-    """Yield a file's rows: all compiled, a seeded sample of about the given number interpreted."""
-    if not INTERPRETED:
-        yield from read_rows(path)
-        return
-    total = sum(1 for _ in read_rows(path))
-    kept = set(range(total))
-    if total > interpreted_rows:
-        kept = set(random.Random(path.name).sample(range(total), interpreted_rows))
-    yield from (row for index, row in enumerate(read_rows(path)) if index in kept)
+def selected_rows(path: Path) -> Iterator[Json]:
+    """Yield a file's rows: all of the committed part and in `make long`, else a seeded sample."""
+    share = 1.0 if _ALL or path.parent == COMMITTED else _SHARE
+    rng = random.Random(path.name)
+    yield from (row for k, row in enumerate(read_rows(path)) if rng.random() < share or k == 0)
 
 
 def cut_timeline(timeline: Json) -> Json:

@@ -36,7 +36,7 @@ from hpabatch.packing.pack import LaneView, MetricAnswer, PodResources, PodSampl
 
 Json = dict[str, Any]
 
-_COMMITTED = Path(__file__).parent / "golden"
+COMMITTED = Path(__file__).parent / "golden"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _USUAL_SELECTOR = "app=web"
 _NEWEST = PROFILES[NEWEST_K8S]
@@ -59,7 +59,7 @@ _KNOWN_TARGETS = {
 
 def golden_folder() -> Path:
     """Return the folder of golden files: HPABATCH_GOLDEN, else the committed part."""
-    return Path(os.environ.get("HPABATCH_GOLDEN") or _COMMITTED)
+    return Path(os.environ.get("HPABATCH_GOLDEN") or COMMITTED)
 
 
 def golden_files(kind: str) -> list[Path]:

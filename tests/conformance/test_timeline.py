@@ -1,4 +1,4 @@
-"""Every tick of every golden timeline; under 1.36 those that are known to be the same there."""
+"""Every tick of golden timelines; under 1.36 those that are known to be the same there."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from tests.conformance.compare import (
 )
 from tests.conformance.decide import decide_timeline, replay_timeline, unwritten_statuses
 from tests.conformance.golden import Json, decode
-
-_INTERPRETED_TIMELINES = 20
 
 
 def _defaulting_difference(timeline: Json) -> list[str]:
@@ -77,7 +75,7 @@ def test_versions_store_and_read_alike() -> None:
 @pytest.mark.parametrize("path", file_parameters("timeline"))
 def test_timelines(path: Path) -> None:
     wrong, count = [], 0
-    for whole in selected_rows(path, _INTERPRETED_TIMELINES):  # to read them takes as long again
+    for whole in selected_rows(path):  # to read them takes as long again
         timeline = cut_timeline(whole)
         wrong += _defaulting_difference(timeline) + _wrong_ticks(timeline)
         count += len(timeline["expected"])

@@ -1,26 +1,13 @@
-"""Runs of every kernel in processes of their own: interpreted, and on a number of threads."""
+"""Code that runs in a process of its own."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SETTINGS = {
-    "interpreted": {"NUMBA_DISABLE_JIT": "1"},
-    "two threads": {"NUMBA_NUM_THREADS": "2"},
-}
-_DIGESTS = """
-import importlib, json
-print(json.dumps({
-    name: importlib.import_module(f"tests.kernels.test_{name}").digests()
-    for name in ("align", "replay", "simulate", "status", "usage")
-}))
-"""
 
 
 def in_process(code: str, **environment: str) -> str:
@@ -35,15 +22,3 @@ def in_process(code: str, **environment: str) -> str:
     )
     assert run.returncode == 0, run.stderr[-2000:]
     return run.stdout.strip()
-
-
-@cache
-def _digests(setting: str) -> dict[str, list[str]]:
-    # One process for the kernels of all files: starting it takes as long as its runs.
-    found: dict[str, list[str]] = json.loads(in_process(_DIGESTS, **SETTINGS[setting]))
-    return found
-
-
-def digests_in_process(kernel: str, setting: str) -> list[str]:
-    """Return what `digests` of a kernel's test file gives in one of the settings."""
-    return _digests(setting)[kernel]

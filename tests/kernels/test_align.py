@@ -1,22 +1,19 @@
-"""The alignment kernel: loads, blocks, lanes and threads change nothing; compiled or not."""
+"""The alignment kernel: loads, blocks, lanes and threads change nothing."""
 
 from __future__ import annotations
-
-import hashlib
-from functools import cache
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpabatch import _jit
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.parameters import STANDING_MS
 from hpabatch.kernels.align import block_length, pods_in_view, replay_observations
 from hpabatch.layout import codes
 from tests.effort import effort
 from tests.engine.small_history import STEP, T0
-from tests.kernels.processes import SETTINGS, digests_in_process
 from tests.kernels.shards import LAST, Run, made_load, made_plan, made_tables, run
 
 SEEDS = (1, 2, 3)
@@ -117,27 +114,15 @@ def test_a_block_has_room_for_the_pods_of_all_its_ticks(
             assert times.size * pods <= lane.row_capacity
 
 
-# ---- compiled and interpreted --------------------------------------------------------------------
-
-
-@cache
-def digests() -> list[str]:
-    """Return digests of some replays: one load, many loads, and small blocks."""
-    found = []
-    for seed in SEEDS[:2]:
-        max_age_ms = STANDING_MS if seed == 2 else 45_000
-        plan = made_plan(made_tables(seed), "decided" if seed == 1 else "recorded", max_age_ms)
-        for done in (run(plan), run(plan, [T0 + 7 * STEP], block=3)):
-            memory = b"".join(np.ascontiguousarray(part).tobytes() for part in done.memory)
-            text = repr(sorted(done.decided.items())).encode()
-            found.append(hashlib.sha256(text + memory).hexdigest())
-    return found
-
-
 @pytest.mark.compiled
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_compiled_equals_interpreted_on_any_number_of_threads(setting: str) -> None:
-    assert digests_in_process("align", setting) == digests()
+@pytest.mark.parametrize("events", ["recorded", "decided"])
+def test_the_number_of_threads_does_not_matter(
+    events: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = made_plan(made_tables(1), events)
+    one = run(plan)
+    monkeypatch.setattr(_jit, "THREADS", 2)
+    assert_same(one, run(plan))
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,9 @@
-"""The replay kernel: chunks, lanes and threads change nothing; compiled equals interpreted."""
+"""The replay kernel: chunks, lanes and threads change nothing."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpabatch import _jit
 from hpabatch.kernels.replay import spend_recorded_changes
 from hpabatch.layout.records import CHANGE, records
 from hpabatch.layout.results import Results
@@ -25,7 +25,6 @@ from tests.kernels.fleets import (
     assert_equal_memory,
     assert_equal_results,
     columns,
-    digest,
     pack,
     poisoned,
     random_fleet,
@@ -34,7 +33,6 @@ from tests.kernels.fleets import (
     replayed_live,
     with_own_changes,
 )
-from tests.kernels.processes import SETTINGS, digests_in_process
 from tests.rules.helpers import (
     EXACT_WISH,
     Json,
@@ -149,26 +147,14 @@ def test_an_empty_fleet_and_lanes_without_ticks() -> None:
         assert memory.head.shape[0] == len(lanes)
 
 
-# ---- compiled and interpreted --------------------------------------------------------------------
-
-
-@cache
-def digests() -> list[str]:
-    """Return digests of replays (decided, recorded, live) of random fleets."""
-    found = []
-    for seed in SEEDS[:1]:
-        fleet = random_fleet(seed)
-        results, memory = replayed(fleet)
-        found.append(digest(results, memory))
-        found.append(digest(*replayed(with_own_changes(fleet, results), recorded=True)))
-        found.append(digest(*replayed_live(fleet)))
-    return found
-
-
 @pytest.mark.compiled
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_compiled_equals_interpreted_on_any_number_of_threads(setting: str) -> None:
-    assert digests_in_process("replay", setting) == digests()
+def test_the_number_of_threads_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = random_fleet(1)
+    one = replayed(fleet)
+    monkeypatch.setattr(_jit, "THREADS", 2)
+    for results, memory in (replayed(fleet), replayed_live(fleet)):
+        assert_equal_results(one[0], results)
+        assert_equal_memory(one[1], memory)
 
 
 def test_fleets_without_lanes_are_of_the_types_that_kernels_take() -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 from functools import cache
 
 import numpy as np
 import pytest
 
+from hpabatch import _jit
 from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.layout.plant import LANE_FULL, LANE_OK, NEVER_MS
 from hpabatch.model.versions import profile_for
 from hpabatch.packing.simulation import FEWEST_COHORTS, SimulatedFleet, groups_pods, pack_simulation
 from tests.effort import effort
-from tests.kernels.processes import SETTINGS, digests_in_process
 from tests.kernels.simulations import (
     MEASURES,
     Json,
@@ -263,14 +262,9 @@ def test_a_metric_that_is_refused_needs_no_signal() -> None:
     assert fleet.simulation.stream_signal.tolist() == [-1]
 
 
-@cache
-def digests() -> list[str]:
-    """Return digests of some random runs."""
-    texts = [repr((rows_of(fleet), measures_of(fleet))) for fleet in map(ran, range(6))]
-    return [hashlib.sha256(text.encode()).hexdigest() for text in texts]
-
-
 @pytest.mark.compiled
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_compiled_equals_interpreted_and_threads_do_not_matter(setting: str) -> None:
-    assert digests_in_process("simulate", setting) == digests()
+def test_the_number_of_threads_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases, order = [seeded_case(seed) for seed in FEW], list(FEW)
+    one = _several(cases, order)
+    monkeypatch.setattr(_jit, "THREADS", 2)
+    assert _several(cases, order) == one

@@ -1,10 +1,9 @@
-"""The status kernel: chunks, lanes and threads change nothing; compiled equals interpreted."""
+"""The status kernel: chunks, lanes and threads change nothing."""
 
 from __future__ import annotations
 
-import hashlib
 import random
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from hpabatch import _jit
 from hpabatch.kernels.replay import replay_fleet
 from hpabatch.kernels.status import status_fleet
 from hpabatch.layout.records import Fleet, Records, records_from
@@ -31,7 +31,6 @@ from hpabatch.packing.status import make_status_memory
 from tests.compiled import status_lane
 from tests.effort import effort
 from tests.kernels.fleets import random_lanes
-from tests.kernels.processes import SETTINGS, digests_in_process
 
 # One seed under each version whose statuses differ.
 SEEDS = {1: "1.38", 2: "1.36", 3: "1.26"}
@@ -184,28 +183,14 @@ def test_words_are_of_the_tick_that_said_them() -> None:
         assert memory.head[h, STATUS_SETS] < last
 
 
-# ---- compiled and interpreted --------------------------------------------------------------------
-
-
-@cache
-def digests() -> list[str]:
-    """Return digests of the statuses of random fleets."""
-    found = []
-    for seed, k8s in SEEDS.items():
-        statuses, memory = noted(*replayed(seed, k8s))
-        summary = hashlib.sha256()
-        for name in STATUS.names or ():
-            summary.update(np.ascontiguousarray(statuses[name]).tobytes())
-        for array in memory:
-            summary.update(np.ascontiguousarray(array).tobytes())
-        found.append(summary.hexdigest())
-    return found
-
-
 @pytest.mark.compiled
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_compiled_equals_interpreted_on_any_number_of_threads(setting: str) -> None:
-    assert digests_in_process("status", setting) == digests()
+def test_the_number_of_threads_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet, results = replayed(1, "1.38")
+    one, one_memory = noted(fleet, results)
+    monkeypatch.setattr(_jit, "THREADS", 2)
+    two, two_memory = noted(fleet, results)
+    assert_equal(one, two)
+    assert_equal_memory(one_memory, two_memory)
 
 
 def test_no_lanes_are_of_the_types_that_the_kernel_takes() -> None:

@@ -6,24 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.layout import codes
-from hpabatch.packing.pack import MetricAnswer
 from tests.rules.helpers import (
     FETCH_FAILED,
     NO_TOLERANCE,
     Json,
     external,
     hpa_spec,
-    object_metric,
-    pods_metric,
     replay,
-    resource,
-    some,
     status_with,
     tick,
     total,
-    usages,
-    wanted,
 )
 
 
@@ -57,69 +49,6 @@ def test_the_largest_valid_proposal_wins(
     result = queues(*wishes)
     assert (result["metric"], result["proposal"]) == (winner, proposal)
     assert result["invalid"] == wishes.count(None)
-
-
-def test_zero_gives_way_even_to_a_negative_proposal() -> None:
-    spec = hpa_spec(external(average="1"), object_metric(average="1"))
-    ticks = [tick(0, 5, answers=[total(0), total(-3000)])]
-    result = replay(spec, ticks, flags=NO_TOLERANCE)[0]
-    assert [m["proposal"] for m in result["metrics"]] == [0, -3]
-    assert (result["metric"], result["proposal"]) == (1, 0)
-
-
-def test_all_metrics_failed_keeps_the_desired_number() -> None:
-    result = queues(None, None)
-    assert (result["current"], result["desired"], result["rescaled"]) == (5, 42, False)
-    assert (result["metric"], result["invalid"]) == (-1, 2)
-    assert (result["proposal"], result["stabilized"], result["limited"]) == (5, 5, 5)
-    assert result["conditions"]["ScalingActive"] == "False FailedGetExternalMetric"
-    assert "ScalingLimited" not in result["conditions"]
-
-
-def test_the_condition_is_that_of_the_first_failed_metric() -> None:
-    spec = hpa_spec(object_metric(average="1"), resource(50), external(value="1"))
-    ticks = [tick(0, 5, answers=[total(1000), FETCH_FAILED, FETCH_FAILED])]
-    result = replay(spec, ticks)[0]
-    assert result["conditions"]["ScalingActive"] == "False FailedGetResourceMetric"
-    assert result["invalid"] == 2
-
-
-@pytest.mark.parametrize(
-    ("metric", "reason"),
-    [
-        (object_metric(value="1"), "FailedGetObjectMetric"),
-        (pods_metric("1"), "FailedGetPodsMetric"),
-        (resource(50), "FailedGetResourceMetric"),
-        (resource(50, container="app"), "FailedGetContainerResourceMetric"),
-        (external(value="1"), "FailedGetExternalMetric"),
-        ({"type": "Odd"}, "InvalidMetricSourceType"),
-    ],
-)
-def test_each_kind_fails_with_its_own_reason(metric: Json, reason: str) -> None:
-    result = replay(hpa_spec(metric), [tick(0, 5, answers=[FETCH_FAILED])])[0]
-    assert result["conditions"]["ScalingActive"] == f"False {reason}"
-
-
-@pytest.mark.parametrize(
-    ("metric", "answer", "pods", "code"),
-    [
-        (resource(50), FETCH_FAILED, 0, codes.METRIC_FETCH_FAILED),
-        (resource(50), MetricAnswer(codes.METRIC_ANSWER_EMPTY), 0, codes.METRIC_ANSWER_EMPTY),
-        (resource(50), usages([], [7]), 0, codes.METRIC_NO_PODS),
-        (resource(50), MetricAnswer(), 2, codes.METRIC_NO_SAMPLES),
-        (pods_metric("1"), usages([], [7]), 0, codes.METRIC_NO_PODS),
-        (external(value="1"), total(5000), 0, codes.METRIC_NO_PODS),
-    ],
-)
-def test_why_a_metric_fails(metric: Json, answer: MetricAnswer, pods: int, code: int) -> None:
-    result = replay(hpa_spec(metric), [tick(0, 5, some(pods), [answer])])[0]
-    assert result["metrics"][0]["code"] == code
-    assert result["metrics"][0]["proposal"] == 0
-
-
-def test_object_averages_read_status_replicas() -> None:
-    assert wanted(object_metric(average="10"), [], 5, 52_000, status=2) == 6
-    assert wanted(object_metric(average="10"), [], 5, 52_000, status=5) == 5
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 20)), min_size=1, max_size=5))

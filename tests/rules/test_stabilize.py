@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +20,6 @@ from hpabatch.layout.records import (
 from hpabatch.packing.memory import make_memory, seed_recommendations
 from hpabatch.rules.stabilize import (
     forget_recommendations,
-    recommend_within_windows,
     record_recommendation,
     stabilize_legacy,
     stabilize_with_windows,
@@ -82,113 +80,12 @@ def windows(room: int = 40) -> Windows:
 # ---- the two paths -------------------------------------------------------------------------------
 
 
-def test_a_legacy_sample_exactly_at_the_cutoff_still_counts() -> None:
-    one = windows()
-    assert one.legacy(9, 0, 300) == 9
-    assert one.legacy(2, 300, 300) == 9
-    assert one.legacy(2, 300.001, 300) == 2
-
-
-def test_a_windowed_sample_exactly_at_the_cutoff_is_out_but_not_overwritten() -> None:
-    one = windows()
-    assert one.both(9, 9, 0, 0, 300) == 9
-    assert one.both(9, 2, 299.999, 0, 300) == 9
-    assert one.both(9, 2, 300, 0, 300) == 2
-    assert one.slots() == [(9, at(0)), (2, at(299.999)), (2, at(300))]
-    assert one.both(9, 3, 300.001, 0, 300) == 3
-    assert one.slots()[0] == (3, at(300.001))
-
-
 def test_until_1_20_the_window_of_the_own_direction_counts_alone() -> None:
     one = windows()
     for value, seconds in ((4, 0), (8, 10), (6, 20)):
         one.record(value, seconds)
     assert one.own_direction(5, 7, 30, 60) == 4  # a wish to grow makes it smaller
     assert one.own_direction(5, 3, 31, 60) == 8
-
-
-def test_each_direction_has_its_window_and_the_current_size_is_pulled_between() -> None:
-    one = windows()
-    for value, seconds in ((4, 0), (8, 10), (6, 20)):
-        one.record(value, seconds)
-    assert one.both(5, 7, 30, 60, 60) == 5  # between 4 and 8
-    assert one.both(2, 7, 31, 60, 60) == 4
-    assert one.both(9, 7, 32, 60, 60) == 8
-    assert one.both(9, 7, 33, 60, 0) == 7
-    assert one.both(2, 7, 34, 0, 60) == 7
-    assert one.both(2, 7, 35, 15, 60) == 7
-
-
-def test_the_raw_wish_is_recorded_zero_included() -> None:
-    one = windows()
-    assert one.legacy(5, 0, 300) == 5
-    assert one.legacy(0, 15, 300) == 5
-    assert one.slots() == [(5, at(0)), (0, at(15))]
-
-
-def test_the_last_replaceable_slot_is_overwritten_one_per_sync() -> None:
-    one = windows()
-    for k in range(4):
-        one.legacy(k, 10 * k, 300)
-    one.legacy(7, 325, 300)  # 0, 10 and 20 s are older: the one of 20 s goes
-    assert one.slots() == [(0, at(0)), (1, at(10)), (7, at(325)), (3, at(30))]
-    one.legacy(8, 326, 300)
-    assert one.slots() == [(0, at(0)), (8, at(326)), (7, at(325)), (3, at(30))]
-
-
-def test_the_list_settles_and_never_shrinks() -> None:
-    one = windows()
-    for k in range(100):
-        one.both(5, k, 15 * k, 0, 300)
-    # before a sync 19 samples are newer than the cutoff and one lies exactly on it
-    assert len(one.slots()) == 21
-    one.both(5, 5, 100_000, 0, 300)
-    assert len(one.slots()) == 21
-
-
-def test_a_restart_forgets_recommendations() -> None:
-    one = windows()
-    one.legacy(9, 0, 300)
-    one.legacy(9, 1000, 300)
-    forget_recommendations(one.memory.head[1])
-    assert one.slots() == []
-    assert one.legacy(2, 1001, 300) == 2
-    assert one.slots() == [(2, at(1001))]
-
-
-def test_a_window_that_grows_brings_old_samples_back() -> None:
-    one = windows()
-    one.both(9, 9, 0, 0, 10)
-    assert one.both(9, 4, 20, 0, 10) == 4  # overwrites nothing: 9 is at 0 s and is replaced
-    one.both(9, 3, 25, 0, 10)
-    assert one.both(9, 2, 60, 0, 600) == 4
-    assert one.legacy(1, 61, 600) == 4
-
-
-# ---- the parts -----------------------------------------------------------------------------------
-
-
-@given(st.permutations(range(12)), st.integers(0, 12))
-def test_replaceable_slots_are_taken_last_first(times: list[int], old: int) -> None:
-    # Slot k holds the sample of second times[k]; the `old` earliest ones may be overwritten.
-    one = windows()
-    seed_recommendations(one.memory, 1, [(50 + k, at(s)) for k, s in enumerate(times)])
-    slots = sorted((k for k, s in enumerate(times) if s < old), reverse=True)
-    for value, slot in enumerate(slots):
-        one.legacy(value, 100 + old, 100)
-        assert one.slots()[slot] == (value, at(100 + old))
-    one.legacy(99, 100 + old, 100)
-    assert one.slots()[12:] == [(99, at(100 + old))]
-
-
-def test_minimum_and_maximum_since_different_times() -> None:
-    one = windows()
-    for value, seconds in ((3, 0), (9, 10), (5, 20)):
-        one.record(value, seconds)
-    low, high = recommend_within_windows(*one.parts, 6, at(30), at(10), at(11), at(0))
-    assert (int(low), int(high)) == (5, 6)
-    low, high = recommend_within_windows(*one.parts, 6, at(31), at(0), at(0), at(0))
-    assert (int(low), int(high)) == (3, 9)  # the cutoffs moved back
 
 
 # ---- against the naive reference -----------------------------------------------------------------
@@ -242,17 +139,3 @@ def test_stabilized_lies_between_current_and_wish(history: list[tuple[int, int]]
         stabilized = one.both(current, value, seconds, 60, 300)
         assert min(current, value) <= stabilized <= max(current, value)
         current = stabilized
-
-
-@pytest.mark.parametrize("count", [1, 61, 62, 63, 130])
-def test_many_slots(count: int) -> None:
-    one = windows(count + 2)
-    recs: list[naive.Recommendation] = []
-    for k in range(count):
-        one.legacy(k % 7, k, 10_000)
-        naive.stabilize_legacy(recs, k % 7, 1000 * at(k), 10**10)
-    for k in range(count + 1):
-        now = 20_000 + k
-        expected = naive.stabilize_legacy(recs, 3, 1000 * at(now), 10**10)
-        assert one.legacy(3, now, 10_000) == expected
-    assert one.slots() == [(r.value, r.time // 1000) for r in recs]

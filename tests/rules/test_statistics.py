@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hpabatch.layout import codes
-from hpabatch.layout.records import Fleet
 from hpabatch.rules.controller import controller_of
 from hpabatch.rules.statistics import (
     PodStatistics,
@@ -17,13 +15,10 @@ from hpabatch.rules.statistics import (
     accumulate_stray,
     collect_statistics,
     count_pods,
-    missing_pod_charge,
     no_pods,
-    pod_group,
 )
 from tests.rules.helpers import (
     Pod,
-    calculate,
     hpa_spec,
     lane,
     pods_metric,
@@ -31,7 +26,6 @@ from tests.rules.helpers import (
     some,
     tick,
     usages,
-    wanted,
 )
 
 GROUPS = [codes.GROUP_READY, codes.GROUP_UNREADY, codes.GROUP_MISSING, codes.GROUP_IGNORED]
@@ -46,38 +40,6 @@ def as_ints(statistics: PodStatistics) -> PodStatistics:
 def add(total: PodStatistics, *cohort: int, target: int = 60, weight: int = 1) -> PodStatistics:
     group, value, request, known = cohort
     return as_ints(accumulate(total, group, value, request, known, target, weight))
-
-
-def test_no_pods_are_all_zero() -> None:
-    assert as_ints(no_pods()) == PodStatistics(*[0] * 12)
-
-
-@pytest.mark.parametrize(
-    ("request_milli", "target", "charge"),
-    [(500, 150, 750), (500, 50, 500), (500, 100, 500), (333, 101, 336), (-333, 101, -336)],
-)
-def test_missing_pods_are_charged_their_request_or_target_percent_of_it(
-    request_milli: int, target: int, charge: int
-) -> None:
-    assert missing_pod_charge(request_milli, target) == charge
-
-
-def test_each_group_adds_to_its_own_sums() -> None:
-    ready = add(no_pods(), codes.GROUP_READY, 300, 1000, 1)
-    assert ready == as_ints(no_pods())._replace(ready=1, usage_milli=300, request_milli=1000)
-    unready = add(no_pods(), codes.GROUP_UNREADY, 300, 1000, 1)
-    assert unready == as_ints(no_pods())._replace(unready=1, unready_request_milli=1000)
-    missing = add(no_pods(), codes.GROUP_MISSING, 300, 1000, 1, target=150)
-    assert missing == as_ints(no_pods())._replace(
-        missing=1, missing_request_milli=1000, charge_milli=1500
-    )
-    ignored = add(no_pods(), codes.GROUP_IGNORED, 300, 1000, 0)
-    assert ignored == as_ints(no_pods())._replace(ignored=1, without_request=1)
-
-
-def test_strays_have_no_group_and_no_request() -> None:
-    total = as_ints(accumulate_stray(accumulate_stray(no_pods(), 7), 2**63 - 1))
-    assert total == as_ints(no_pods())._replace(stray=2, stray_milli=-(2**63) + 6)
 
 
 @given(cohorts, st.integers(0, 20), st.sampled_from([1, 60, 150]))
@@ -140,18 +102,6 @@ def test_a_fleet_row_per_pod_and_stray() -> None:
     assert (total.charge_milli, total.without_request) == (500, 1)
 
 
-def test_other_resources_do_not_look_at_readiness() -> None:
-    total = collected(MIXED, is_cpu=False)
-    assert (total.ready, total.unready, total.missing, total.ignored) == (3, 1, 1, 1)
-
-
-def test_plain_averages_do_not_look_at_requests() -> None:
-    pods = some(2, 200, request=None) + some(1, None, request=0)
-    for metric in (pods_metric("200m"), resource(average="200m")):
-        assert wanted(metric, pods, 3) == 3
-    assert calculate(resource(60), pods, 3)["code"] == codes.METRIC_NO_REQUEST
-
-
 def test_a_stray_of_another_metric_has_no_sample_here() -> None:
     spec = hpa_spec(resource(60), pods_metric("1"))
     pods = some(1, 100)
@@ -161,40 +111,6 @@ def test_a_stray_of_another_metric_has_no_sample_here() -> None:
     first = as_ints(collect_statistics(fleet, 0, 0, True, 60, controller))
     second = as_ints(collect_statistics(fleet, 0, 1, False, 60, controller))
     assert (first.stray, second.stray, second.stray_milli) == (0, 1, 5)
-
-
-pod_strategy = st.builds(
-    Pod,
-    usage=st.one_of(st.none(), st.integers(0, 2000)),
-    request=st.one_of(st.none(), st.integers(1, 2000)),
-    phase=st.sampled_from(["Running", "Running", "Running", "Pending", "Failed", "Succeeded"]),
-    ready=st.sampled_from(["True", "True", "False", "Unknown", None]),
-    deleting=st.sampled_from([False, False, True]),
-    start_s=st.sampled_from([None, -1000, -301, -300, -299, -10]),
-    transition_s=st.sampled_from([-1000, -290, -280, -270, -30, -29, 0]),
-    sample_s=st.sampled_from([-60, -1, 0]),
-    window_s=st.sampled_from([0, 30]),
-)
-
-
-def regrouped(fleet: Fleet, pods: list[Pod], is_cpu: bool) -> PodStatistics:
-    """Return the statistics by `pod_group` alone, without the shortcut for settled pods."""
-    total, controller = as_ints(no_pods()), controller_of(fleet, 0)
-    for row, pod in enumerate(pods):
-        state = int(fleet.row_state[row])
-        group = pod_group(fleet, state, row, is_cpu, int(fleet.ticks.now_ms[0]), controller)
-        request = fleet.requests[state]
-        assert request.known == (pod.request is not None)
-        total = add(total, int(group), pod.usage or 0, int(request.milli), int(request.known))
-    return total
-
-
-@given(st.lists(pod_strategy, min_size=1, max_size=8), st.booleans())
-def test_collecting_is_grouping_and_accumulating(pods: list[Pod], is_cpu: bool) -> None:
-    metric = resource(60) if is_cpu else resource(60, name="memory")
-    fleet = lane(hpa_spec(metric), [tick(0, 3, pods)]).fleet
-    total = collect_statistics(fleet, 0, 0, is_cpu, 60, controller_of(fleet, 0))
-    assert as_ints(total) == regrouped(fleet, pods, is_cpu)
 
 
 def test_counting_pods_for_totals() -> None:

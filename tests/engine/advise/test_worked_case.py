@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from pathlib import Path
 
 import polars as pl
 import pytest
 
-from benchmarks.worked_case import commands, main, section, target_only, told_of
-from benchmarks.worked_case_input import FROM, SERIES, UNTIL, Stated, default_spec, read_series
+from benchmarks.worked_case import section, target_only, told_of
+from benchmarks.worked_case_input import FROM, UNTIL, Stated
 from hpabatch.engine.sweep.result import SweepResult
 
 MINUTES = 14 * 1440
@@ -24,39 +23,6 @@ def series(missing: bool = False) -> pl.DataFrame:
     first = pl.col("ts") == FROM
     unknown = pl.when(first).then(None).otherwise("value").alias("value")
     return frame.with_columns(unknown) if missing else frame
-
-
-def written(folder: Path, frame: pl.DataFrame) -> str:
-    frame.with_columns(series=pl.lit(SERIES)).write_parquet(folder / "demand.parquet")
-    return str(folder)
-
-
-def test_a_minute_that_was_not_logged_had_no_requests(tmp_path: Path) -> None:
-    found = read_series(written(tmp_path, series(missing=True)))
-    assert found.columns == ["ts", "value"]
-    assert found["value"].to_list()[:3] == [0, 2001, 2002]
-    assert found.height == MINUTES
-
-
-def test_a_folder_without_the_series_is_told(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match=r"HPABATCH_TRACES=.* has no demand\.parquet"):
-        read_series(str(tmp_path))
-    with pytest.raises(SystemExit, match="has 5 minutes there, not 20160"):
-        read_series(written(tmp_path, series().head(5)))
-
-
-def test_without_traces_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HPABATCH_TRACES", raising=False)
-    with pytest.raises(SystemExit, match="HPABATCH_TRACES does not name the folder"):
-        main(str(tmp_path / "worked-case.md"))
-
-
-def test_the_default_hpa_is_what_kubectl_makes() -> None:
-    spec = default_spec(Stated())
-    assert (spec.min_replicas, spec.max_replicas, spec.behavior) == (2, 120, None)
-    (metric,) = spec.metrics
-    assert metric.resource is not None
-    assert metric.resource.target.average_utilization == 80
 
 
 def swept() -> SweepResult:
@@ -117,21 +83,3 @@ def test_the_section_has_the_numbers_of_the_files() -> None:
     # The stated pods have work all day: today's setting runs as many as hold 80 % of it.
     assert told.true[0]["hours"] == 96
     assert 96 * 2 < told.true[0]["pod_hours"] < 96 * 4
-
-
-def test_without_a_change_there_is_nothing_to_tell() -> None:
-    advice = ADVICE | {"answer": "keep", "reasons": "nothing saves"}
-    with pytest.raises(SystemExit, match="nothing to tell: keep, because nothing saves"):
-        told_of(series(), Stated(), swept(), advice, advice)
-
-
-def test_commands_name_the_goal_alike() -> None:
-    words = commands()
-    for name in ("recommend", "plot"):
-        at = words[name].index("--slo")
-        assert words[name][at : at + 4] == [
-            "--slo",
-            "under_minutes<10/week",
-            "--minimize",
-            "pod_hours",
-        ]

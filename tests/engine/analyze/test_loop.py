@@ -49,62 +49,12 @@ def seconds(found: Ramp) -> list[float]:
 # ---- ramps ---------------------------------------------------------------------------------------
 
 
-def test_without_behavior_at_most_double_or_four() -> None:
-    up = ramp(1, 100, None)
-    assert sizes(up) == [1, 4, 8, 16, 32, 64, 100]
-    assert seconds(up) == [0, 15, 30, 45, 60, 75]
-    assert (up.hold_ms, up.reached_ms, up.ended) == (0, 75_000, "reached")
-
-
-def test_default_behavior_from_one_pod() -> None:
-    up = ramp(1, 80, {})
-    assert sizes(up) == [1, 5, 10, 20, 40, 80]
-    assert seconds(up) == [0, 15, 30, 45, 60]
-
-
-def test_80_to_10_loses_10_percent_or_four_pods_a_minute() -> None:
-    slow = policies(("Pods", 4, 60), ("Percent", 10, 60), stabilizationWindowSeconds=0)
-    down = ramp(10, 80, {"scaleDown": slow}, down=True)
-    assert sizes(down) == [80, 72, 64, 57, 51, 45, 40, 36, 32, 28, 24, 20, 16, 12, 10]
-    assert seconds(down) == [60 * k for k in range(14)]
-
-
-def test_select_min_takes_the_smallest_change() -> None:
-    rules = policies(
-        ("Percent", 10, 60), ("Pods", 5, 60), selectPolicy="Min", stabilizationWindowSeconds=0
-    )
-    down = ramp(10, 100, {"scaleDown": rules}, down=True)
-    assert sizes(down)[:11] == list(range(100, 49, -5))
-    assert sizes(down)[11:] == [45, 40, 36, 32, 28, 25, 22, 19, 17, 15, 13, 11, 10]
-
-
 def test_story_2_one_pod_per_ten_minutes_after_the_window() -> None:
     down = ramp(996, 1000, {"scaleDown": policies(("Pods", 1, 600))}, down=True)
     # the last sync that asked for 1000 was 15 s before the first that asks for less
     assert down.hold_ms == 285_000
     assert seconds(down) == [285, 885, 1485, 2085]
     assert sizes(down) == [1000, 999, 998, 997, 996]
-
-
-def test_the_window_without_behavior_counts_its_edge() -> None:
-    assert ramp(1, 10, None, down=True).steps == ((300_000, 1),)
-    assert ramp(1, 10, {}, down=True).steps == ((285_000, 1),)
-
-
-def test_an_up_window_holds_the_first_step() -> None:
-    up = ramp(1, 10, {"scaleUp": {"stabilizationWindowSeconds": 60}})
-    assert (up.hold_ms, up.reached_ms) == (45_000, 60_000)
-    assert sizes(up) == [1, 5, 10]
-
-
-def test_a_period_shorter_than_the_sync_gives_its_whole_budget_each_time() -> None:
-    up = ramp(1, 10, {"scaleUp": policies(("Pods", 3, 5))})
-    assert seconds(up) == [0, 15, 30]
-
-
-def test_a_long_period_is_one_budget_for_many_syncs() -> None:
-    up = ramp(1, 7, {"scaleUp": policies(("Pods", 3, 60))}, sync_s=20)
-    assert (sizes(up), seconds(up)) == ([1, 4, 7], [0, 60])
 
 
 def test_disabled_is_stuck() -> None:

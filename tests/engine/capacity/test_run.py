@@ -25,7 +25,6 @@ from hpabatch.engine.capacity.runs import (
     run_all,
 )
 from hpabatch.engine.capacity.sums import percentile
-from hpabatch.engine.columns.capacity import PLAN_HPAS, PLAN_TOTALS
 from hpabatch.engine.fleet.candidates import Skipped, SpecPeriod
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.requested import Requested
@@ -433,12 +432,6 @@ def test_changes_are_the_sizes(values: list[int]) -> None:
     sizes, ticks = changes_of(np.array(values, np.int64))
     assert np.repeat(sizes, ticks).tolist() == values
     assert not (np.diff(sizes) == 0).any()
-
-
-def test_columns_are_the_documented_ones() -> None:
-    plan = planned(BURST)
-    assert plan.hpas.columns == list(PLAN_HPAS.names)
-    assert plan.totals.columns == list(PLAN_TOTALS.names)
 
 
 def test_scale_to_zero_keeps_its_zero() -> None:

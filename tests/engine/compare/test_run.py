@@ -20,11 +20,8 @@ from hpabatch.engine.compare.changes import (
     with_part,
 )
 from hpabatch.engine.compare.frames import (
-    COLUMNS,
     DECIDES,
     EXPLAINS,
-    SCHEMA,
-    TOLD,
     find_differences,
     side_by_side,
 )
@@ -394,8 +391,3 @@ def test_neighbors_differ_in_what_the_newer_one_brought() -> None:
         brought |= {gate.field for gate in GATES.values() if gate.on == after.minor}
         assert set(changed_switches(before, after)) == brought, name
     assert changed_switches(PROFILES["1.30"], PROFILES["1.31"]) == ()
-
-
-def test_every_column_has_a_meaning() -> None:
-    pairs = [f"{name}{which}" for name in TOLD for which in ("_from", "_to")]
-    assert [name for name in SCHEMA if name not in pairs] == list(COLUMNS)

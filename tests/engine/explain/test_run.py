@@ -79,41 +79,11 @@ def test_e1_missing_pods_are_charged_their_request() -> None:
     assert [p.pod for p in found.pods if p.group == facts.MISSING] == ["p8", "p9"]
 
 
-def test_e2_for_pods_metrics_missing_pods_are_charged_the_target() -> None:
-    found = metric(pods_metric("60m"), some(8, 20) + missing(2), 10)
-    assert found.first == facts.Ratio(160, None, 8, None, 20, 20 / 60)
-    assert found.substitution == facts.Substitution(2, 120, 0)
-    assert found.second == facts.Ratio(280, None, 10, None, 28, 28 / 60)
-    assert (found.wanted, found.proposal) == (5, 5)
-
-
-def test_e3_missing_pods_turn_the_direction() -> None:
-    found = metric(resource(50), some(3, 300) + missing(2), 5)
-    assert found.second == facts.Ratio(2900, 5000, 5, 58, None, 1.16)
-    assert (found.step, found.proposal) == (codes.STEPS[codes.STEP_DIRECTION_GUARD], 5)
-
-
 def test_e4_a_target_above_100_charges_missing_pods_the_target() -> None:
     found = metric(resource(150), some(3, 500) + missing(2), 5)
     assert found.substitution == facts.Substitution(2, 3000, 0)
     old = metric(resource(150), some(3, 500) + missing(2), 5, k8s="1.20")
     assert old.substitution == facts.Substitution(2, 2000, 0)
-
-
-def test_e5_unready_pods_do_not_count_on_the_way_down() -> None:
-    found = metric(resource(60), some(5, 300) + unready(5), 10)
-    assert found.counts == facts.Counts(5, 5, 0, 0, 0)
-    assert (found.substitution, found.second, found.multiplier) == (None, None, 5)
-    assert (found.wanted, found.proposal) == (3, 3)
-
-
-def test_e6_e7_unready_pods_count_with_nothing_on_the_way_up() -> None:
-    turned = metric(resource(60), some(3, 900) + unready(3), 6)
-    assert turned.second == facts.Ratio(2700, 6000, 6, 45, None, 0.75)
-    assert (turned.wanted, turned.proposal) == (5, 6)
-    damped = metric(resource(60), some(3, 1200) + unready(1), 4)
-    assert damped.substitution == facts.Substitution(0, 0, 1)
-    assert (damped.second, damped.proposal) == (facts.Ratio(3600, 4000, 4, 90, None, 1.5), 6)
 
 
 def test_e8_the_test_of_the_tolerance_hangs_on_the_version() -> None:
@@ -123,11 +93,6 @@ def test_e8_the_test_of_the_tolerance_hangs_on_the_version() -> None:
     assert old.tolerance is not None
     assert old.tolerance.deviation == 0.10000000000000009
     assert (old.tolerance.within, old.proposal) == (False, 4)
-
-
-def test_e10_utilization_is_a_truncated_percent() -> None:
-    found = metric(resource(60), some(3, 199, request=300), 3)
-    assert found.first == facts.Ratio(597, 900, 3, 66, 199, 1.1)
 
 
 @pytest.mark.parametrize(("k8s", "entries"), [("1.38", 3), ("1.20", 5)])
@@ -145,18 +110,6 @@ def test_samples_of_unknown_pods_count_in_an_average() -> None:
     assert found.counts == facts.Counts(3, 0, 0, 0, 1)
     assert found.first == facts.Ratio(220, None, 4, None, 55, 55 / 60)
     assert [(p.pod, p.group, p.value_milli) for p in found.pods][-1] == ("stray0", "stray", 70)
-
-
-def test_the_kloia_example() -> None:
-    # 10 pods at 85 %, 2 failed, 2 without metrics: ceil(70/60 x 12) = 14, so nothing changes.
-    spec = hpa_spec(resource(60), low=12, high=16)
-    pods = some(10, 850) + missing(2, phase="Failed") + missing(2)
-    explanation = last(spec, tick(0, 14, pods))
-    found = explanation.metrics[0]
-    assert found.counts == facts.Counts(10, 0, 2, 2, 0)
-    assert found.first == facts.Ratio(8500, 10_000, 10, 85, 850, 85 / 60)
-    assert found.second == facts.Ratio(8500, 12_000, 12, 70, None, 70 / 60)
-    assert (found.proposal, explanation.decision.desired) == (14, 14)
 
 
 GROUPED = [
@@ -211,13 +164,6 @@ def test_metrics_that_fail_say_why(
     assert explanation.outcome.error.endswith(explanation.combination.error or "?")
 
 
-def test_a_failed_fetch_shows_no_pods() -> None:
-    found = last(hpa_spec(resource(60)), tick(0, 2, some(2, 1), [FETCH_FAILED])).metrics[0]
-    assert (found.pods, found.counts) == ((), None)
-    assert found.failure is not None
-    assert found.failure.reason == "FailedGetResourceMetric"
-
-
 def test_a_metric_of_unknown_type_is_refused_before_it_is_fetched() -> None:
     spec = hpa_spec(resource(60))
     spec = replace(spec, metrics=(replace(spec.metrics[0], type="X"),))
@@ -241,44 +187,12 @@ def test_a_value_is_multiplied_by_the_ready_pods() -> None:
     assert (found.multiplier, found.wanted, found.proposal) == (2, 10, 10)
 
 
-def test_a_value_within_the_tolerance_looks_at_no_pod() -> None:
-    found = last(hpa_spec(object_metric(value="1")), tick(0, 3, [], [total(1050)])).metrics[0]
-    assert found.tolerance is not None
-    assert found.tolerance.within
-    assert (found.counts, found.multiplier, found.wanted, found.proposal) == (None, None, None, 3)
-
-
 def test_a_value_without_any_pod_fails_after_its_ratio() -> None:
     found = last(hpa_spec(object_metric(value="1")), tick(0, 3, [], [total(5000)])).metrics[0]
     assert found.first is not None
     assert found.first.ratio == 5.0
     assert found.failure is not None
     assert found.failure.event.startswith("unable to calculate ready pods")
-
-
-def test_e13_from_zero_a_value_counts_no_pods_and_no_tolerance() -> None:
-    spec = hpa_spec(external(value="100"), low=0)
-    explanation = last(spec, tick(0, 0, [], [total(150_000)]), status=status_with(SCALED_TO_ZERO))
-    found = explanation.metrics[0]
-    assert (found.tolerance, found.multiplier, found.wanted) == (None, None, 2)
-    assert (explanation.from_zero, explanation.path) == (True, "metrics")
-
-
-def test_e15_e41_capped_totals_and_products() -> None:
-    found = last(hpa_spec(external(average="1")), tick(0, 1, [], [total(-5000, 10_000)])).metrics[0]
-    assert (found.total_milli, found.wanted) == (2**63 - 1, 2**31 - 1)
-    spec = hpa_spec(object_metric(value="1m"))
-    found = last(spec, tick(0, 3, some(3, 1), [total(2**62)])).metrics[0]
-    assert (found.multiplier, found.wanted) == (3, 2**31 - 1)
-
-
-def test_11_1_18_an_average_divides_by_the_replicas_of_the_status() -> None:
-    spec = hpa_spec(external(average="30"))
-    found = last(spec, tick(0, 2, [], [total(90_000)])).metrics[0]
-    assert found.first == facts.Ratio(90_000, None, 2, None, 45_000, 1.5)
-    assert (found.status_replicas, found.wanted, found.proposal) == (2, 3, 3)
-    stays = last(spec, tick(0, 2, [], [total(62_000)])).metrics[0]
-    assert (stays.wanted, stays.proposal) == (None, 2)
 
 
 # ---- metrics together ----------------------------------------------------------------------------
@@ -428,15 +342,6 @@ def test_e26_a_percentage_up_is_computed_in_floats() -> None:
     assert limits.policies[0].limit == 111
 
 
-def test_disabled_directions_have_no_policies() -> None:
-    spec = hpa_spec(EXACT_WISH, behavior={"scaleUp": {"selectPolicy": "Disabled"}})
-    explanation = last(spec, wish(0, 3, 9), flags=NO_TOLERANCE)
-    limits = explanation.limits
-    assert limits is not None
-    assert (limits.select, limits.policies, limits.limit, limits.limited) == ("Disabled", (), 3, 3)
-    assert explanation.decision.binding == "disabled_up"
-
-
 def test_without_a_change_no_policy_is_asked() -> None:
     limits = last(UP_4, wish(0, 3, 3), flags=NO_TOLERANCE).limits
     assert limits == facts.Limits(
@@ -444,27 +349,7 @@ def test_without_a_change_no_policy_is_asked() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("current", "wished", "high", "expected"),
-    [(1, 9, 20, (4, 4, 4)), (3, 9, 20, (6, 6, 6)), (3, 9, 5, (6, 5, 5)), (3, 4, 20, (6, 6, 4))],
-)
-def test_without_behavior_at_most_double_or_4(
-    current: int, wished: int, high: int, expected: tuple[int, int, int]
-) -> None:
-    spec = hpa_spec(EXACT_WISH, high=high)
-    limits = last(spec, wish(0, current, wished), flags=NO_TOLERANCE).limits
-    assert limits is not None
-    assert (limits.limit, limits.bound, limits.limited) == expected
-
-
 # ---- other paths ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("current", "desired"), [(12, 10), (1, 2)])
-def test_sizes_outside_the_bounds_are_moved_at_once(current: int, desired: int) -> None:
-    explanation = last(hpa_spec(resource(60), low=2, high=10), tick(0, current, some(3, 1)))
-    assert (explanation.path, explanation.decision.desired) == ("forced", desired)
-    assert (explanation.metrics, explanation.combination, explanation.windows) == ((), None, None)
 
 
 @pytest.mark.parametrize(

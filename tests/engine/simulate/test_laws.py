@@ -1,4 +1,4 @@
-"""Laws of simulated runs, and laws that sound true and are not."""
+"""Laws of simulated runs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ from tests.engine.simulated import (
     hpa_spec,
     random_fleet,
     run_points,
-    sizes,
     small_case,
 )
 from tests.kernels.simulations import measures_of, rows_of, run, seeded_case
@@ -52,7 +51,6 @@ NO_WAITING = ControllerFlags(
     downscale_stabilization_ms=0, cpu_initialization_period_ms=0, initial_readiness_delay_ms=0
 )
 PROFILE = profile_for("1.38")
-KEYS = ["cluster", "namespace", "hpa"]
 
 
 def many(number: int) -> range:
@@ -489,41 +487,3 @@ def test_counting_equal_pods_together_changes_nothing(seed: int) -> None:
     together, apart = run(case), run(case, individual=True)
     assert rows_of(together) == rows_of(apart)
     assert measures_of(together) == measures_of(apart)
-
-
-# ---- laws that sound true and are not
-
-
-def test_more_min_replicas_may_end_in_fewer_replicas() -> None:
-    """Two pods share the work at 52 %, within the tolerance around 50 %: they are enough. One pod
-    alone shows 105 %, and ceil(1 × 2.1) asks for three; at 35 % ceil(3 × 0.7) keeps them.
-    """
-    work = [1050] * 6
-    one, two = (small_case(hpa_spec(50, low, 9), work) for low in (1, 2))
-    assert sizes(one) == [1, 3, 3, 3, 3, 3, 3]
-    assert sizes(two) == [1, 2, 2, 2, 2, 2, 2]
-
-
-def test_twice_the_demand_may_have_fewer_replicas_at_a_moment() -> None:
-    """Without a window. The doubled work keeps its pods within the tolerance for one tick longer
-    (2400 on 3 pods: 80 %), so the quiet moment shows at a size that it still has to give up, when
-    the other workload has done so and is on its way back.
-    """
-    work = [1200, 1200, 300, 900, 900, 900]
-    plain, doubled = (
-        small_case(hpa_spec(80, 1, 20), [k * w for w in work], initial=4) for k in (1, 2)
-    )
-    assert sizes(plain) == [4, 4, 2, 1, 1, 2, 2]
-    assert sizes(doubled) == [4, 4, 3, 3, 1, 1, 3]
-
-
-def test_no_tolerance_need_not_reach_what_the_demand_asks_for() -> None:
-    """1009 at 500 a pod asks for ceil(2.018) = 3. Two pods use 504 each, in whole percent 50, and
-    50 / 50 is no reason to grow: percentages are truncated before they are compared.
-    """
-    none = {way: {"tolerance": "0", "stabilizationWindowSeconds": 0} for way in
-            ("scaleUp", "scaleDown")}  # fmt: skip
-    for initial in (1, 2, 5):
-        case = small_case(hpa_spec(50, 1, 9, none), [1009] * 8, initial=initial)
-        assert sizes(case)[-1] == 2
-    assert fixed_points(case.periods[0].spec, 1009, 1000) == (2,)

@@ -15,8 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.engine.columns.recorded import RECORDED_MEASURES, recorded_name
-from hpabatch.engine.columns.simulate import MEASURES, POINTS
 from hpabatch.engine.fleet.requested import Requested
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import elastic_speedup, simulate
@@ -39,10 +37,6 @@ from tests.engine.simulated import (
 PROFILE = profile_for("1.38")
 HOUR_MS = 3_600_000
 LONGEST_BOUND = 100_000  # pods at once that a test counts one by one
-ADDED_LATER = {
-    *("elastic_speedup", "cost", "currency", "censored_pct", "usable", "why_not"),
-    *map(recorded_name, RECORDED_MEASURES),
-}
 
 
 def measured(*cases: SimulationCase) -> pl.DataFrame:
@@ -76,13 +70,6 @@ BURST = small_case(
 
 
 # ---- columns
-
-
-def test_columns_are_the_documented_ones() -> None:
-    result = simulate([BURST], PROFILE, keep_points=True)
-    assert result.points is not None
-    assert result.points.columns == list(POINTS.names)
-    assert result.measures.columns == [name for name in MEASURES.names if name not in ADDED_LATER]
 
 
 def test_trajectories_are_kept_only_where_asked_for() -> None:

@@ -31,7 +31,6 @@ from hpabatch.model.plant import BACKLOG, DIVISIBLE, EXTERNAL, Signal
 from hpabatch.model.versions import profile_for
 from tests.engine.simulated import START_MS, SYNC_MS, hpa_spec, random_fleet, small_case
 
-PROFILE = profile_for("1.38")
 HOUR_MS = 3_600_000
 KEY = ["cluster", "namespace", "hpa", "setting"]
 SEEDS = range(4)
@@ -230,14 +229,6 @@ def test_a_backlog_waits_without_any_ceiling() -> None:
     case = small_case(hpa_spec(50, 1, 4), [3000] * 40, signal=signal)
     assert knows_waiting(case)
     assert not knows_waiting(small_case(hpa_spec(50, 1, 4), [3000] * 40))
-
-
-def test_columns_are_the_documented_ones() -> None:
-    blocks = random_run(0)[3]
-    assert blocks.columns == [*KEY, "block", "start", *COLUMNS]
-    counts = ["rescales", "rescales_up", "rescales_down", "reversals"]
-    assert {blocks.schema[name] for name in counts} == {pl.Int64()}
-    assert {blocks.schema[name] for name in COLUMNS if name not in counts} == {pl.Float64()}
 
 
 def test_perfect_forecasts_of_blocks_never_exceed_that_of_the_run() -> None:
