@@ -130,16 +130,7 @@ def replay_to(history: History, request: ReplayToRequest, out: Path | str) -> Re
     if Path(out).resolve().is_relative_to(history.path.resolve()):
         raise UsageError(f"{out} is inside the history that is replayed; name another place")
     is_folder = str(out).endswith("/") or (Path(out).is_dir() and is_result_folder(Path(out)))
-    return replay_to_disk(
-        ReplayJob(
-            plan=plan,
-            destination=Destination(Path(out), is_folder),
-            manifests=manifests,
-            score=request.score,
-            restart=request.restart,
-            request=request,
-        )
-    )
+    return replay_to_disk(ReplayJob(plan, Destination(Path(out), is_folder), manifests, request))
 
 
 def observations(history: History, request: ReplayRequest) -> pl.DataFrame:

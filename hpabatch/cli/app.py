@@ -22,13 +22,12 @@ _GROUPS: Final = {
 """Headings of --help, by the folder that a command's module is in."""
 
 
-_ONE_PROCESS: Final = (
-    "This command is computed by one process, with all cores (reasons: docs/scale.md); replay, "
-    "sweep, advise, plan, fit, fidelity and history quality take --workers and --scheduler"
-)
 _INSTEAD: Final = {
-    "No such option: --workers": _ONE_PROCESS,
-    "No such option: --scheduler": _ONE_PROCESS,
+    **dict.fromkeys(
+        ("No such option: --workers", "No such option: --scheduler"),
+        "This command is computed by one process, with all cores (reasons: docs/scale.md); replay, "
+        "sweep, advise, plan, fit, fidelity and history quality take --workers and --scheduler",
+    ),
     "No such option: --lite": "--lite is gone, as its demand was off: leave it out",
     "No such command 'synth'.": "synth is gone: in a checkout of the source, "
     "`python -m benchmarks.fleet OUT` makes the same tables",

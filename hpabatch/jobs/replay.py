@@ -9,7 +9,7 @@ import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ from hpabatch.inputs.manifests import load_manifests
 from hpabatch.inputs.workers import Spread
 from hpabatch.jobs.executor import executor_of
 from hpabatch.jobs.folder import Identity, JobFolder, finishing, made_by, open_job
-from hpabatch.jobs.loop import Executor, Report, Task, Tasks, in_this_process, run_job
+from hpabatch.jobs.loop import Report, Task, Tasks, run_job
 from hpabatch.jobs.orders import Order, PlannedJob, Values, known_lenses, lenses_of, options_of
 from hpabatch.jobs.publish import Destination, publish
 from hpabatch.jobs.replay_parts import (
@@ -53,18 +53,16 @@ LEAST_BYTES_PER_DECISION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class ReplayJob:
-    """A replay: its plan, manifests in place of the recorded HPAs, optional results.
+    """A replay: its plan, manifests in place of the recorded HPAs, and what was asked for.
 
-    Without a destination no decision is kept, only what is summed up of them. `request` has the
-    options, and who computes the parts; None: this process does.
+    Without a destination no decision is kept, only what is summed up of them. `request` says who
+    computes the parts, too.
     """
 
     plan: ReplayPlan
     destination: Destination | None
     manifests: Sequence[HPA] | None = None
-    score: bool = False
-    restart: bool = False
-    request: ReplayToRequest | None = None
+    request: ReplayToRequest = field(default_factory=ReplayToRequest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +95,8 @@ def replay_to_disk(job: ReplayJob, report: Report = lambda status: None) -> Repl
     """
     planned = _planned(job)
     tasks = planned.tasks
-    execute: Executor = in_this_process
-    if job.request is not None:
-        values = _values(job, job.request)
-        order = Order(PLAN_JOB, values, planned.identity, "replay_observations")
-        execute = executor_of(Spread.part_of(job.request), order)
+    order = Order(PLAN_JOB, _values(job), planned.identity, "replay_observations")
+    execute = executor_of(Spread.part_of(job.request), order)
     with _job_folder(job, planned.identity, tasks) as folder:
         records = run_job(tasks, planned.work, folder, report, execute)
         return _finish(job, tasks, records, folder)
@@ -109,23 +104,23 @@ def replay_to_disk(job: ReplayJob, report: Report = lambda status: None) -> Repl
 
 def _planned(job: ReplayJob) -> PlannedJob[ReplayWork]:
     """Return the tasks of a replay, what does them, and on what they depend."""
-    extra = {"score": str(job.score), "why": str(job.plan.whole)}
+    extra = {"score": str(job.request.score), "why": str(job.plan.whole)}
     return PlannedJob(
         _tasks(job.plan),
-        ReplayWork(job.plan, job.score, keep=job.destination is not None),
+        ReplayWork(job.plan, job.request.score, keep=job.destination is not None),
         _identity(job.plan, job.manifests, extra),
         job.plan.history,
     )
 
 
-def _values(job: ReplayJob, request: ReplayToRequest) -> Values:
+def _values(job: ReplayJob) -> Values:
     """Return what a worker plans the same replay from."""
     return {
         "history": job.plan.history.location,
         "keep": job.destination is not None,
         "lenses": lenses_of(job.plan),
-        **options_of(request),
-        "score": job.score,
+        **options_of(job.request),
+        "score": job.request.score,
     }
 
 
@@ -139,7 +134,7 @@ def plan_job(values: Values) -> PlannedJob[ReplayWork]:
         plan=plan,
         destination=Destination(Path(DECISIONS)) if values["keep"] else None,
         manifests=manifests,
-        score=request.score,
+        request=request,
     )
     return _planned(job)
 
@@ -188,7 +183,7 @@ def _job_folder(job: ReplayJob, identity: Identity, tasks: Sequence[Task]) -> It
             yield folder
         return
     place = job.destination.job_path
-    with open_job(place, identity, restart=job.restart) as folder:
+    with open_job(place, identity, restart=job.request.restart) as folder:
         _check_room(place, sum(task.weight for task in tasks), folder)
         with finishing(folder, len(tasks)):
             yield folder
@@ -270,7 +265,7 @@ def _finish(
         notes.warnings,
         notes.evidence,
         summary=read_summary(folder, tasks),
-        score=read_scores(folder, tasks) if job.score else None,
+        score=read_scores(folder, tasks) if job.request.score else None,
     )
     if job.destination is not None:
         parts = (folder.place(task.key) / DECISIONS for task in tasks)

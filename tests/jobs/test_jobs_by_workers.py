@@ -87,7 +87,6 @@ def replayed(location: str | Path, out: Path, **more: Any) -> tuple[bytes, Any]:
         plan=plan_of(history, request, manifests),
         destination=Destination(out),
         manifests=manifests,
-        score=True,
         request=request,
     )
     done = replay_to_disk(job)

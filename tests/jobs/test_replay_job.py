@@ -17,6 +17,7 @@ from polars.testing import assert_frame_equal
 from hpabatch.engine.fleet import plan as planning
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
+from hpabatch.engine.replay.request import ReplayToRequest
 from hpabatch.engine.replay.run import replay_history
 from hpabatch.engine.replay.score import score
 from hpabatch.errors import HistoryError, UsageError
@@ -56,7 +57,8 @@ def plan(history: Path, where: Callable[[pl.DataFrame], pl.DataFrame] | None = N
 def run(history: Path, out: Path, *, folder: bool = False, **more: Any) -> tuple[ReplayDone, int]:
     """Replay; return what it came to and how many tasks were resumed."""
     seen: list[Status] = []
-    job = ReplayJob(plan(history), Destination(out, folder), **more)
+    request = ReplayToRequest(**more)
+    job = ReplayJob(plan(history), Destination(out, folder), request=request)
     return replay_to_disk(job, seen.append), seen[0].resumed
 
 
@@ -174,7 +176,7 @@ def test_without_a_destination_only_summaries_are_kept(
         seen.append(sorted({file.name for file in temporary.rglob("*.parquet")}))
         assert any(temporary.iterdir())
 
-    job = ReplayJob(plan(history), None, score=True)
+    job = ReplayJob(plan(history), None, request=ReplayToRequest(score=True))
     done = replay_to_disk(job, look)
     assert_frame_equal(done.summary, kept.summary)
     assert done.score is not None
@@ -212,7 +214,9 @@ def test_another_replay_does_not_resume(
         replay_to_disk(job)
     assert (tmp_path / JOB).exists()
     seen: list[Status] = []
-    replay_to_disk(ReplayJob(job.plan, Destination(out), restart=True), seen.append)
+    replay_to_disk(
+        ReplayJob(job.plan, Destination(out), request=ReplayToRequest(restart=True)), seen.append
+    )
     assert seen[0].resumed == 0
     assert os.listdir(tmp_path) == [out.name]
 

@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from hpabatch.engine.replay.attention import rank_attention
 from hpabatch.engine.replay.score import COLUMNS as SCORE_COLUMNS
 from hpabatch.engine.replay.score import score

@@ -133,15 +133,7 @@ class _Run:
             manifests, code = load_hpas(request.hpas, profile)
         progress("planning", 0.0)
         plan = plan_of(history, request, manifests)
-        job = ReplayJob(
-            plan=plan,
-            destination=destination,
-            manifests=manifests,
-            score=request.score,
-            restart=request.restart,
-            request=request,
-        )
-        return job, code
+        return ReplayJob(plan, destination, manifests, request), code
 
     def left(self) -> str:
         """Return what there is after an interruption."""

@@ -440,8 +440,8 @@ class _Parser(Typed):
     def _call(self, token: Token) -> Operand:
         name = ALIASES.get(token.word, token.word)
         if name not in FUNCTIONS and name not in SYNTAX:
-            known = [*FUNCTIONS, *ALIASES, *SYNTAX]
-            hint = did_you_mean(token.text, [*known, *self.lower.values()])
+            known = [*FUNCTIONS, *ALIASES, *SYNTAX, *self.lower.values()]
+            hint = did_you_mean(token.text, known)
             if token.text.lower() in self.lower:
                 hint = ": it is a column; write an operator such as IN before ("
             if name in _ACROSS:
