@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from typing import Any
 
@@ -75,6 +76,18 @@ def assert_equal_results(one: Results, other: Results) -> None:
 def assert_equal_memory(one: Memory, other: Memory) -> None:
     for name, mine, theirs in zip(Memory._fields, one, other, strict=True):
         np.testing.assert_array_equal(mine, theirs, err_msg=name)
+
+
+def digest(results: Results, memory: Memory) -> str:
+    """Return a digest of everything a replay wrote; NaN has one form."""
+    summary = hashlib.sha256()
+    for column in columns(results).values():
+        if column.dtype.kind == "f":
+            column = np.where(np.isnan(column), np.nan, column)
+        summary.update(np.ascontiguousarray(column).tobytes())
+    for array in memory:
+        summary.update(np.ascontiguousarray(array).tobytes())
+    return summary.hexdigest()
 
 
 def with_own_changes(fleet: Fleet, results: Results) -> Fleet:

@@ -1,6 +1,9 @@
-"""The alignment kernel: loads, blocks, lanes and threads change nothing."""
+"""The alignment kernel: loads, blocks, lanes and threads change nothing; compiled or not."""
 
 from __future__ import annotations
+
+import hashlib
+from functools import cache
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ from hpabatch.kernels.align import block_length, pods_in_view, replay_observatio
 from hpabatch.layout import codes
 from tests.effort import effort
 from tests.engine.small_history import STEP, T0
+from tests.kernels.processes import digests_interpreted
 from tests.kernels.shards import LAST, Run, made_load, made_plan, made_tables, run
 
 SEEDS = (1, 2, 3)
@@ -114,15 +118,26 @@ def test_a_block_has_room_for_the_pods_of_all_its_ticks(
             assert times.size * pods <= lane.row_capacity
 
 
+# ---- compiled and interpreted --------------------------------------------------------------------
+
+
+@cache
+def digests() -> list[str]:
+    """Return digests of some replays: one load, many loads, and small blocks."""
+    found = []
+    for seed in SEEDS[:2]:
+        max_age_ms = STANDING_MS if seed == 2 else 45_000
+        plan = made_plan(made_tables(seed), "decided" if seed == 1 else "recorded", max_age_ms)
+        for done in (run(plan), run(plan, [T0 + 7 * STEP], block=3)):
+            memory = b"".join(np.ascontiguousarray(part).tobytes() for part in done.memory)
+            text = repr(sorted(done.decided.items())).encode()
+            found.append(hashlib.sha256(text + memory).hexdigest())
+    return found
+
+
 @pytest.mark.compiled
-@pytest.mark.parametrize("events", ["recorded", "decided"])
-def test_the_number_of_threads_does_not_matter(
-    events: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = made_plan(made_tables(1), events)
-    one = run(plan)
-    monkeypatch.setattr(_jit, "THREADS", 2)
-    assert_same(one, run(plan))
+def test_compiled_equals_interpreted() -> None:
+    assert digests_interpreted("align") == digests()
 
 
 @pytest.mark.parametrize(
@@ -136,3 +151,14 @@ def test_tables_without_rows_and_columns_without_values_are_of_the_types_that_ke
         row["fetched_at"] = None
     tables[name] = []
     run(made_plan(tables))
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("events", ["recorded", "decided"])
+def test_the_number_of_threads_does_not_matter(
+    events: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = made_plan(made_tables(1), events)
+    one = run(plan)
+    monkeypatch.setattr(_jit, "THREADS", 2)
+    assert_same(one, run(plan))

@@ -1,9 +1,10 @@
-"""The replay kernel: chunks, lanes and threads change nothing."""
+"""The replay kernel: chunks, lanes and threads change nothing; compiled equals interpreted."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tests.kernels.fleets import (
     assert_equal_memory,
     assert_equal_results,
     columns,
+    digest,
     pack,
     poisoned,
     random_fleet,
@@ -33,6 +35,7 @@ from tests.kernels.fleets import (
     replayed_live,
     with_own_changes,
 )
+from tests.kernels.processes import digests_interpreted
 from tests.rules.helpers import (
     EXACT_WISH,
     Json,
@@ -147,14 +150,25 @@ def test_an_empty_fleet_and_lanes_without_ticks() -> None:
         assert memory.head.shape[0] == len(lanes)
 
 
+# ---- compiled and interpreted --------------------------------------------------------------------
+
+
+@cache
+def digests() -> list[str]:
+    """Return digests of replays (decided, recorded, live) of random fleets."""
+    found = []
+    for seed in SEEDS[:1]:
+        fleet = random_fleet(seed)
+        results, memory = replayed(fleet)
+        found.append(digest(results, memory))
+        found.append(digest(*replayed(with_own_changes(fleet, results), recorded=True)))
+        found.append(digest(*replayed_live(fleet)))
+    return found
+
+
 @pytest.mark.compiled
-def test_the_number_of_threads_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    fleet = random_fleet(1)
-    one = replayed(fleet)
-    monkeypatch.setattr(_jit, "THREADS", 2)
-    for results, memory in (replayed(fleet), replayed_live(fleet)):
-        assert_equal_results(one[0], results)
-        assert_equal_memory(one[1], memory)
+def test_compiled_equals_interpreted() -> None:
+    assert digests_interpreted("replay") == digests()
 
 
 def test_fleets_without_lanes_are_of_the_types_that_kernels_take() -> None:
@@ -266,3 +280,13 @@ def test_spending_twice_spends_once() -> None:
     for _ in range(2):
         spend_recorded_changes(fleet, memory, 0, 0)
     assert memory.events.change.tolist() == [4, 0, 0, 0]
+
+
+@pytest.mark.compiled
+def test_the_number_of_threads_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = random_fleet(1)
+    one = replayed(fleet)
+    monkeypatch.setattr(_jit, "THREADS", 2)
+    for results, memory in (replayed(fleet), replayed_live(fleet)):
+        assert_equal_results(one[0], results)
+        assert_equal_memory(one[1], memory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from functools import cache
 
@@ -14,6 +15,7 @@ from hpabatch.layout.plant import LANE_FULL, LANE_OK, NEVER_MS
 from hpabatch.model.versions import profile_for
 from hpabatch.packing.simulation import FEWEST_COHORTS, SimulatedFleet, groups_pods, pack_simulation
 from tests.effort import effort
+from tests.kernels.processes import digests_interpreted
 from tests.kernels.simulations import (
     MEASURES,
     Json,
@@ -260,6 +262,18 @@ def test_a_metric_that_is_refused_needs_no_signal() -> None:
     fleet = run(case)
     assert fleet.simulation.measures.invalid_steps[0] > 0
     assert fleet.simulation.stream_signal.tolist() == [-1]
+
+
+@cache
+def digests() -> list[str]:
+    """Return digests of some random runs."""
+    texts = [repr((rows_of(fleet), measures_of(fleet))) for fleet in map(ran, range(6))]
+    return [hashlib.sha256(text.encode()).hexdigest() for text in texts]
+
+
+@pytest.mark.compiled
+def test_compiled_equals_interpreted() -> None:
+    assert digests_interpreted("simulate") == digests()
 
 
 @pytest.mark.compiled

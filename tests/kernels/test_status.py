@@ -1,9 +1,10 @@
-"""The status kernel: chunks, lanes and threads change nothing."""
+"""The status kernel: chunks, lanes and threads change nothing; compiled equals interpreted."""
 
 from __future__ import annotations
 
+import hashlib
 import random
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from hpabatch.packing.status import make_status_memory
 from tests.compiled import status_lane
 from tests.effort import effort
 from tests.kernels.fleets import random_lanes
+from tests.kernels.processes import digests_interpreted
 
 # One seed under each version whose statuses differ.
 SEEDS = {1: "1.38", 2: "1.36", 3: "1.26"}
@@ -183,6 +185,33 @@ def test_words_are_of_the_tick_that_said_them() -> None:
         assert memory.head[h, STATUS_SETS] < last
 
 
+# ---- compiled and interpreted --------------------------------------------------------------------
+
+
+@cache
+def digests() -> list[str]:
+    """Return digests of the statuses of random fleets."""
+    found = []
+    for seed, k8s in SEEDS.items():
+        statuses, memory = noted(*replayed(seed, k8s))
+        summary = hashlib.sha256()
+        for name in STATUS.names or ():
+            summary.update(np.ascontiguousarray(statuses[name]).tobytes())
+        for array in memory:
+            summary.update(np.ascontiguousarray(array).tobytes())
+        found.append(summary.hexdigest())
+    return found
+
+
+@pytest.mark.compiled
+def test_compiled_equals_interpreted() -> None:
+    assert digests_interpreted("status") == digests()
+
+
+def test_no_lanes_are_of_the_types_that_the_kernel_takes() -> None:
+    assert not noted(*decided([], "1.38"))[0].size
+
+
 @pytest.mark.compiled
 def test_the_number_of_threads_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet, results = replayed(1, "1.38")
@@ -191,7 +220,3 @@ def test_the_number_of_threads_does_not_matter(monkeypatch: pytest.MonkeyPatch) 
     two, two_memory = noted(fleet, results)
     assert_equal(one, two)
     assert_equal_memory(one_memory, two_memory)
-
-
-def test_no_lanes_are_of_the_types_that_the_kernel_takes() -> None:
-    assert not noted(*decided([], "1.38"))[0].size
