@@ -10,14 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpabatch import _jit
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.parameters import STANDING_MS
 from hpabatch.kernels.align import block_length, pods_in_view, replay_observations
 from hpabatch.layout import codes
 from tests.effort import effort
 from tests.engine.small_history import STEP, T0
-from tests.kernels.processes import digests_interpreted
 from tests.kernels.shards import LAST, Run, made_load, made_plan, made_tables, run
 
 SEEDS = (1, 2, 3)
@@ -135,11 +133,6 @@ def digests() -> list[str]:
     return found
 
 
-@pytest.mark.compiled
-def test_compiled_equals_interpreted() -> None:
-    assert digests_interpreted("align") == digests()
-
-
 @pytest.mark.parametrize(
     "name", ["pod_custom_metrics", "external_metrics", "metric_fetches", "controller"]
 )
@@ -151,14 +144,3 @@ def test_tables_without_rows_and_columns_without_values_are_of_the_types_that_ke
         row["fetched_at"] = None
     tables[name] = []
     run(made_plan(tables))
-
-
-@pytest.mark.compiled
-@pytest.mark.parametrize("events", ["recorded", "decided"])
-def test_the_number_of_threads_does_not_matter(
-    events: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = made_plan(made_tables(1), events)
-    one = run(plan)
-    monkeypatch.setattr(_jit, "THREADS", 2)
-    assert_same(one, run(plan))

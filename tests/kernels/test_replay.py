@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpabatch import _jit
 from hpabatch.kernels.replay import spend_recorded_changes
 from hpabatch.layout.records import CHANGE, records
 from hpabatch.layout.results import Results
@@ -35,7 +34,6 @@ from tests.kernels.fleets import (
     replayed_live,
     with_own_changes,
 )
-from tests.kernels.processes import digests_interpreted
 from tests.rules.helpers import (
     EXACT_WISH,
     Json,
@@ -166,11 +164,6 @@ def digests() -> list[str]:
     return found
 
 
-@pytest.mark.compiled
-def test_compiled_equals_interpreted() -> None:
-    assert digests_interpreted("replay") == digests()
-
-
 def test_fleets_without_lanes_are_of_the_types_that_kernels_take() -> None:
     replayed(pack([]))
 
@@ -280,13 +273,3 @@ def test_spending_twice_spends_once() -> None:
     for _ in range(2):
         spend_recorded_changes(fleet, memory, 0, 0)
     assert memory.events.change.tolist() == [4, 0, 0, 0]
-
-
-@pytest.mark.compiled
-def test_the_number_of_threads_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    fleet = random_fleet(1)
-    one = replayed(fleet)
-    monkeypatch.setattr(_jit, "THREADS", 2)
-    for results, memory in (replayed(fleet), replayed_live(fleet)):
-        assert_equal_results(one[0], results)
-        assert_equal_memory(one[1], memory)

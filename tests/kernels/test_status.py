@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hpabatch import _jit
 from hpabatch.kernels.replay import replay_fleet
 from hpabatch.kernels.status import status_fleet
 from hpabatch.layout.records import Fleet, Records, records_from
@@ -32,7 +31,6 @@ from hpabatch.packing.status import make_status_memory
 from tests.compiled import status_lane
 from tests.effort import effort
 from tests.kernels.fleets import random_lanes
-from tests.kernels.processes import digests_interpreted
 
 # One seed under each version whose statuses differ.
 SEEDS = {1: "1.38", 2: "1.36", 3: "1.26"}
@@ -203,20 +201,5 @@ def digests() -> list[str]:
     return found
 
 
-@pytest.mark.compiled
-def test_compiled_equals_interpreted() -> None:
-    assert digests_interpreted("status") == digests()
-
-
 def test_no_lanes_are_of_the_types_that_the_kernel_takes() -> None:
     assert not noted(*decided([], "1.38"))[0].size
-
-
-@pytest.mark.compiled
-def test_the_number_of_threads_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    fleet, results = replayed(1, "1.38")
-    one, one_memory = noted(fleet, results)
-    monkeypatch.setattr(_jit, "THREADS", 2)
-    two, two_memory = noted(fleet, results)
-    assert_equal(one, two)
-    assert_equal_memory(one_memory, two_memory)

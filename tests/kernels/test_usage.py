@@ -14,11 +14,9 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hpabatch import _jit
 from hpabatch.engine.fit import usage as engine_usage
 from hpabatch.engine.fit.usage import SignalUsage, Usage, observed_usage
 from hpabatch.engine.fleet.candidates import Candidate
@@ -45,7 +43,6 @@ from tests.engine.small_history import (
     usage_row,
     write_pieces,
 )
-from tests.kernels.processes import digests_interpreted
 from tests.kernels.shards import made_tables
 
 SETTLE_MS = 15_000
@@ -294,19 +291,6 @@ def text_of(usage: Usage) -> str:
         columns += [signal.pods[n].tolist() for n in signal.pods.dtype.names or ()]
     columns += [usage.lives.step_ms.tolist(), usage.lives.step_ready.tolist()]
     return repr(columns)
-
-
-@pytest.mark.compiled
-def test_compiled_equals_interpreted() -> None:
-    assert digests_interpreted("usage") == digests()
-
-
-@pytest.mark.compiled
-def test_the_number_of_threads_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = digests()
-    monkeypatch.setattr(_jit, "THREADS", 2)
-    digests.cache_clear()
-    assert digests() == one
 
 
 def test_half_hours_are_dealt_in_turn() -> None:
