@@ -18,7 +18,15 @@ from hpabatch.engine.advise.confidence import HIGH, LOW, MEDIUM, Doubt, confiden
 from hpabatch.engine.advise.facts import RecommendOptions, base_taken
 from hpabatch.engine.advise.judged_doubts import STATED_BASE
 from hpabatch.engine.advise.objective import SATURATED, Goal, short_number
-from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, UnitBlocks, key_of, unit_blocks
+from hpabatch.engine.advise.unit import (
+    AT_MAX,
+    KEY,
+    TODAY_ID,
+    Key,
+    UnitBlocks,
+    key_of,
+    unit_blocks,
+)
 from hpabatch.engine.fidelity.answer import UNTOLD, WRONG
 from hpabatch.engine.fit.pods import STARTS, TOTALS
 from hpabatch.engine.fit.workload import OPEN
@@ -93,7 +101,8 @@ def unit_doubts(
         today: the specs of its HPAs, defaults filled in.
         told: parameters of the sweep.
         options: what is asked for.
-        lifts: the answer lifts maxReplicas, so more work than is known speaks for it, too.
+        lifts: the answer lifts maxReplicas, so more work than is known speaks for it, too, and
+            time at maxReplicas.
     """
     scored = bool((told.get("request") or {}).get("fidelity"))
     own = [
@@ -102,6 +111,9 @@ def unit_doubts(
         for doubt in (*doubts(rows[key], options, scored=scored), *_censored(rows[key], lifts))
     ]
     own += [*rescales_off(unit), *contradictions(unit, options.goal)]
+    if not lifts and AT_MAX in unit.values and unit.stood_at_max and unit.is_open.any():
+        why = "at maxReplicas its metrics asked for more, and nobody knows how much its pods can do"
+        own.append(Doubt(LOW, why, "limits of its pods recorded, or a larger maxReplicas"))
     return [*own, *lens_doubts(unit, today, told)]
 
 

@@ -19,7 +19,8 @@ from hpabatch.engine.advise.doubts import (
 from hpabatch.engine.advise.facts import RecommendOptions
 from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.advise.run import recommend
-from hpabatch.engine.advise.unit import UnitBlocks, unit_blocks
+from hpabatch.engine.advise.unit import UnitBlocks, key_of, unit_blocks
+from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.model.objects.decode import hpa_from_json
 from tests.sweeps import SPEC, SweepMaker, put, weeks
 
@@ -93,6 +94,29 @@ def test_what_is_not_known_contradicts_nothing() -> None:
     assert not list(contradictions(unit_of(None, 50), goal))
     assert not list(contradictions(unit_of(50, None), goal))
     assert not list(contradictions(unit_of(50, 0), parse_goal(["under_minutes<10/week"])))
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "minutes", "lifts", "most"),
+    [
+        ("open", 300, False, ["low"]),
+        ("open", 300, True, []),
+        ("open", 90, False, []),  # less than 1 % of a week
+        ("recorded", 300, False, []),
+    ],
+)
+def test_who_stood_at_max_without_a_known_ceiling_may_need_more(
+    ceiling: str, minutes: float, lifts: bool, most: list[str]
+) -> None:
+    above = {name: [0.0, 0.0] for name in ABOVE_MINUTES} if ceiling == "open" else {}
+    today = weeks([100, 100], at_max_minutes=[minutes] * 2, **above)
+    result = SweepMaker([]).add("api", {0: today}, ceiling=ceiling).result()
+    ((_, unit),) = unit_blocks(result)
+    rows = {key_of(row): row for row in result.hpas.iter_rows(named=True)}
+    today_specs = dict.fromkeys(unit.members, hpa_from_json(json.dumps(SPEC))[0].spec)
+    options = RecommendOptions(parse_goal(["saturated_minutes<10/week"], "pod_hours"))
+    told = unit_doubts(unit, rows, today_specs, result.parameters, options, lifts=lifts)
+    assert [doubt.most for doubt in told if "asked for more" in doubt.why] == most
 
 
 def test_a_lens_and_an_untold_scale_are_doubts_of_the_hpas_that_read_their_signal() -> None:
