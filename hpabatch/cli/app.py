@@ -28,7 +28,9 @@ _INSTEAD: Final = {
         "This command is computed by one process, with all cores (reasons: docs/scale.md); replay, "
         "sweep, advise, plan, fit, fidelity and history quality take --workers and --scheduler",
     ),
-    "No such option: --lite": "--lite is gone, as its demand was off: leave it out",
+    "No such option: --lite": "import prometheus --lite is gone (demand was wrong by up to 6 %)",
+    "No such option: --sensitivity": "replay --sensitivity is gone: replay with another --delay, "
+    "--max-age or --phase, and compare --score",
     "No such command 'synth'.": "synth is gone: in a checkout of the source, "
     "`python -m benchmarks.fleet OUT` makes the same tables",
 }

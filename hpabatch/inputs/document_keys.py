@@ -78,8 +78,11 @@ class ListOf:
             if self.only_lists:
                 place.expected(self.wants)
             return (self.item.read(place),)
-        if not self.least <= len(place.value) <= self.most:
-            place.refuse(f"expected from {self.least} to {self.most} items, got {len(place.value)}")
+        if not place.value and self.least:
+            place.expected(self.wants)
+        count = len(place.value)
+        if not self.least <= count <= self.most:
+            place.refuse(f"expected from {self.least} to {self.most:,} items, got {count:,}")
         mistakes = Mistakes()
         found = tuple(mistakes.tried(self.item.read, item) for item in place.items())
         mistakes.refuse()

@@ -143,7 +143,11 @@ def _quota(place: Place, mistakes: Mistakes) -> tuple[Quota | None, list[str]]:
     before = len(mistakes.found)
     given = mistakes.tried(_OBJECT.read, place)
     selector = place.at("spec").at("scopeSelector") if given is not None else place
-    chosen = mistakes.tried(_SELECTOR.read, selector) if given and selector.value else {}
+    chosen = (
+        mistakes.tried(_SELECTOR.read, selector)
+        if given and selector.value not in (None, {})
+        else {}
+    )
     if len(mistakes.found) > before:
         return None, []
     namespace, name = given["metadata"]["namespace"], given["metadata"]["name"]

@@ -120,7 +120,6 @@ def _values(job: ReplayJob) -> Values:
         "keep": job.destination is not None,
         "lenses": lenses_of(job.plan),
         **options_of(job.request),
-        "score": job.request.score,
     }
 
 

@@ -1,7 +1,7 @@
 """The result of `hpabatch fidelity`: controller score and plant score, one row per HPA.
 
-What the scores leave to `advise` is told in its words.
-JSON has besides every signal's score, and the totals.
+What the scores leave to `advise` is told in the words of `advise`. JSON also has every signal's
+score, and the totals.
 """
 
 from __future__ import annotations
@@ -72,10 +72,12 @@ class FidelityReport(Report):
     def verdict(self) -> str:
         """Return how sure advice can be, on how many HPAs."""
         most = Counter(_most(row) for row in self.found.hpas.iter_rows(named=True))
-        told = [f"up to {c} confidence on {most[c]:,}" for c in CONFIDENCES if most[c]]
-        told += [f"{NONE} on {most[NO]:,}"] if most[NO] else []
+        told = [f"{c} for {most[c]:,}" for c in CONFIDENCES if most[c]]
+        told += [f"{NONE} for {most[NO]:,}"] if most[NO] else []
         hpas = counted(self.found.totals.hpas, "HPA")
-        return f"{hpas}; the scores allow advice of {', '.join(told)}" if told else hpas
+        return (
+            f"{hpas}; highest confidence that the scores allow: {', '.join(told)}" if told else hpas
+        )
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate sums, HPAs, and why advice on some is not sure, or not given."""
@@ -210,7 +212,9 @@ def _limit_lines(hpas: pl.DataFrame) -> Iterator[str]:
     many = many_clusters(hpas)
     reasons: dict[str, list[str]] = {}
     for row in hpas.iter_rows(named=True):
-        told = [*refusals(row)] or [doubt.long for doubt in score_doubts(row)]
+        told = [text.removeprefix("fidelity: ") for text in refusals(row)] or [
+            doubt.long for doubt in score_doubts(row)
+        ]
         line = f"  {printable(row_label(row, many))}: {'; '.join(told)}"
         reasons.setdefault(_most(row), []).append(line)
     for most in (NO, *reversed(CONFIDENCES[1:])):

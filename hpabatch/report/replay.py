@@ -129,9 +129,10 @@ class ReplayReport(Report):
             & (pl.col("foreign_changes") >= FOREIGN_SHARE * pl.col("recorded_changes"))
         )
         if foreign.height:
+            count = f"{foreign['foreign_changes'].sum()}"
             apart = coarse(self.evidence)
-            unshown = f", or whose samples do not show it ({apart})" if apart else ""
-            yield f"Changes that no rule made ({foreign['foreign_changes'].sum()}){unshown}:"
+            shown = f", as far as samples show ({count}; {apart})" if apart else f" ({count})"
+            yield f"Changes that no rule made{shown}:"
             yield _foreign_grid(foreign, many)
             yield ""
         if self.score is not None:

@@ -41,7 +41,7 @@ def test_fit(history: History, tmp_path: Path) -> None:
 @pytest.mark.compiled
 def test_fidelity(history: History) -> None:
     found = fidelity(history, FidelityRequest(names=("etl",), horizon_ms=120_000))
-    assert found.verdict == "1 HPA; the scores allow advice of up to medium confidence on 1"
+    assert found.verdict == "1 HPA; highest confidence that the scores allow: medium for 1"
     assert found.evidence["fidelity_horizon_ms"] == "120000"
     assert found.frame["hpa"].to_list() == ["etl"]
     assert set(found.signals["hpa"]) == {"etl"}

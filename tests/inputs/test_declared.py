@@ -96,7 +96,7 @@ SENTENCES: dict[Callable[[str, str], object], dict[str, str]] = {
         "5": "expected a list of steps, each after a dash, got 5",
         "": "file f.yaml: expected one document, got 0",
         "- growth: 1\n---\n- growth: 2": "file f.yaml: expected one document, got 2",
-        "[]": "steps: expected from 1 to 10000 items, got 0",
+        "[]": "steps: expected a list of steps, each after a dash, got an empty",
         "- spike: {at: 1h, for: -20m, factor: 2}": "steps[0].spike.for: expected a duration such",
         "- spike: {at: 1h, for: 20m, factor: 2, ramp: 11m}": "steps[0].spike.ramp: expected at mo",
         "- spike: {at: 1h, for: 20m, factor: 2, every: 10m}": "steps[0].spike.every: expected at ",

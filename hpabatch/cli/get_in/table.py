@@ -82,8 +82,10 @@ def table(request: TableRequest, output: OutputOption = Output.table) -> None:
     if request.out is None:
         say("next: the same command with --out history/ instead of --dry-run")
     else:
+        from hpabatch.history.reader import open_history
+
         replay = f"hpabatch replay {shlex.quote(request.out)}"
-        if result.written and "hpas" not in result.written:
+        if open_history(request.out).sizes("hpas").is_empty():
             replay = f"kubectl get hpa -A -o yaml > hpas.yaml; {replay} --hpas hpas.yaml"
         say(f"next: {replay}")
     raise typer.Exit(EXIT_OK)

@@ -286,8 +286,8 @@ def _short_at_max(found: Judged, member: int) -> Iterator[str]:
     held = 0.0 if minutes is None else float(minutes[member, TODAY, judged].sum()) / MINUTES_AN_HOUR
     if held > MOST_AT_MAX * hours:
         yield (
-            f"it needs more than maxReplicas, too: its metrics asked for more there for {held:.1f} "
-            f"of the {hours:.0f} judged hours"
+            f"maxReplicas stays as it is: in {held:.1f} of the {hours:.0f} judged hours the "
+            "metrics asked for more"
         )
 
 

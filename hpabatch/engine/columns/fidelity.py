@@ -58,8 +58,8 @@ FIDELITY_HPAS: Final = table(
     plant_persistence_error_pct number: plant score of the worst signal: mean absolute error of
         persistence
     plant_why_not string: why the plant score is not good enough, or why there is none; null: it is
-    advice boolean: whether both scores are good; where not, `advise` gives no advice, or has medium
-        confidence at most
+    advice boolean: whether both scores are good, which does not promise high confidence; where
+        not, `advise` gives no advice, or has medium confidence at most
     why_not string: if not, why
     """,
 )

@@ -320,8 +320,8 @@ RULES: Final[tuple[Rule, ...]] = (
             _C("recorded_changes"),
             " changes of size were not by the rules, such as ",
             _C("foreign_told").str.extract("^([^:]+:[^:]+:[^:]+):"),
-            ": does something else write spec.replicas, or are its samples too far apart to show "
-            "why?",
+            ": does something else write spec.replicas, or are its samples too far apart to "
+            "show the rule?",
         ),
     ),
     Rule(

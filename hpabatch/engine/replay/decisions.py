@@ -1,4 +1,4 @@
-"""A replay's results as one frame: codes become words here, once per distinct code."""
+"""Decided ticks of a shard as arrays, and as a frame: codes become words here, once each."""
 
 from __future__ import annotations
 

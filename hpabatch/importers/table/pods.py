@@ -367,6 +367,9 @@ _WORKLOAD: Final = ["cluster", "namespace", "target", "kind"]
 def ready_after(rows: pl.DataFrame, lives: pl.DataFrame, owner: str) -> pl.Series:
     """Return from a pod's creation until it is ready, ms, one value per life; 0: nothing tells.
 
+    A pod that is not ready does no work, so it uses something else than the pods beside it; from
+    when on it uses as much, it is ready. A start that uses as much as work does cannot be told.
+
     Args:
         rows: `owner`, `life`, `ts` (ms) and `cpu` by container.
         lives: `owner`, `life`, the workload's names, `created` and `begin` (ms; of the first row)

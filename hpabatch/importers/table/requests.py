@@ -85,10 +85,8 @@ def _with_objects(rows: pl.DataFrame, table: TableMap, said: dict[str, Amount]) 
     if table.beside is None:
         return rows.with_columns(
             pl.lit(None, pl.String).alias("kind"),
-            *(
-                pl.lit(None, pl.Int64).alias(name)
-                for name in ("index", *map("o.{}".format, AMOUNTS))
-            ),
+            pl.lit(None, pl.Int64).alias("index"),
+            *(pl.lit(None, pl.Int64).alias(f"o.{name}") for name in AMOUNTS),
         )
     place = rows.select("namespace", "target").unique()
     kind_of = table.beside.objects.kind_of

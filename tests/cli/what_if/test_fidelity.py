@@ -64,7 +64,7 @@ def test_the_table_has_both_scores_and_why_advice_is_not_sure() -> None:
     result = run(*SHOP)
     assert result.exit_code == EXIT_OK
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("3 HPAs; the scores allow advice of up to ")
+    assert lines[0].startswith("3 HPAs; highest confidence that the scores allow: ")
     assert lines[2].startswith("Controller score: 2 of 3 HPAs can be scored; ")
     assert lines[3].startswith("sizes: as recorded in ")
     assert "fitted on the first 50% of each HPA's ticks, judged on the rest: " in lines[4]
@@ -96,15 +96,15 @@ def scored() -> Fidelity:
 @pytest.mark.parametrize(
     ("score", "told"),
     [
-        ({"controller_answer": "wrong"}, ["no advice on 2", "No advice (2):"]),
+        ({"controller_answer": "wrong"}, ["no advice for 2", "No advice (2):"]),
         (
             {"plant_skill_high": -0.1, "plant_skill": -0.5},
-            ["no advice on 2", "worse than no"],
+            ["no advice for 2", "worse than no"],
         ),
-        ({}, ["medium confidence on 2", "At most medium confidence (2):"]),
+        ({}, ["allow: medium for 2", "At most medium confidence (2):"]),
         (
             {"controller_answer": "right", "plant_unscored": None, "plant_skill": 0.9},
-            ["allow advice of up to high confidence on 2"],
+            ["the scores allow: high for 2"],
         ),
     ],
 )
@@ -189,7 +189,7 @@ def test_one_hpa_without_a_rescale_is_no_hurdle(tmp_path: Path) -> None:
     history = small(tmp_path / "history", "shop", minutes=20)
     drop_rows(history, "hpas", pl.col("name") != "web-assets")
     result = run(str(history))
-    assert "1 HPA; the scores allow advice of up to medium confidence on 1" in result.stdout
+    assert "1 HPA; highest confidence that the scores allow: medium for 1" in result.stdout
     assert (
         "Controller score: 0 of 1 HPA can be scored; held replays decide 0 of 0 " in result.stdout
     )

@@ -153,11 +153,11 @@ def test_a_larger_maximum_takes_away_what_was_recorded_at_the_smaller_one() -> N
 def test_a_change_that_leaves_a_maximum_that_binds_says_so() -> None:
     calm = SweepMaker([{"target": "70"}]).add("api", {0: at_max(100, 90), 1: at_max(80, 90)})
     bound = SweepMaker([{"target": "70"}]).add("api", {0: at_max(100, 3000), 1: at_max(80, 3000)})
-    told = "it needs more than maxReplicas, too: its metrics asked for more there for "
+    told = "maxReplicas stays as it is: in "
     found = [advise(maker).items[0] for maker in (calm, bound)]
     assert [(item.answer, item.confidence) for item in found] == [("change", "high")] * 2
     assert [[n for n in item.notes if n.startswith(told)] for item in found] == [
-        [], [f"{told}100.0 of the 336 judged hours"]
+        [], [f"{told}100.0 of the 336 judged hours the metrics asked for more"]
     ]  # fmt: skip
 
 

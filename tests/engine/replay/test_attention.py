@@ -46,7 +46,8 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
             "foreign_told": "5 -> 1 at 2026-01-01T12:15:00Z: not by the rules, which kept 5; …",
         },
         "2 of its 7 changes of size were not by the rules, such as 5 -> 1 at 2026-01-01T12:15:00Z: "
-        "does something else write spec.replicas, or are its samples too far apart to show why?",
+        "does something else write spec.replicas, or are its samples too far apart to show "
+        "the rule?",
     ),
     (
         "invalid_metrics",

@@ -218,14 +218,16 @@ def _rule(place: Place, given: Mapping[str, Any]) -> Rule:
     name, resources = given.get("name", {}), given.get("resources")
     filters = given.get("seriesFilters", ())
     at = place.at("seriesFilters").items() if filters else []
-    read = [_filter(item, said) for item, said in zip(at, filters, strict=True)]
+    mistakes = Mistakes()
+    read = [mistakes.tried(_filter, item, said) for item, said in zip(at, filters, strict=True)]
     pattern = re.compile(".*", re.DOTALL)
     if name.get("matches"):
         pattern, problem = _regexp("matches", name["matches"])
         read.append((SeriesFilter(pattern, positive=True), problem))
     if not name.get("as") and pattern.groups > 1:
         mistake = f"expected the key as: name.matches has {pattern.groups} groups"
-        place.at("name").refuse(mistake, "say which group is meant")
+        mistakes.tried(place.at("name").refuse, mistake, "say which group is meant")
+    mistakes.refuse()
     query = given.get("metricsQuery", Template(""))
     mapping = _resources(resources)
     problems = [mapping.template.problem] if mapping.template is not None else []

@@ -155,7 +155,8 @@ def _without_times(sample: Sample, columns: Sequence[Column]) -> str:
             f"{path}: expected times in a known notation, got {show(unread.examples(1)[0])} in "
             f"column {unread.name}; export ISO 8601 or seconds since 1970, or write the map by "
             f"hand with columns.time: {{column: {scalar(unread.name)}, format: "
-            "'%Y-%m-%d %H:%M:%S', zone: Europe/Berlin} (docs/import.md)"
+            "'%Y-%m-%d %H:%M:%S %Z', zone: Europe/Berlin} (%Z only where the name of a zone is "
+            "behind them; docs/import.md)"
         )
     shown = ", ".join(column.name for column in columns[:_SHOWN])
     return (

@@ -93,7 +93,8 @@ def leave_to_objects(found: Found, objects: ClusterObjects) -> None:
     names, columns = found.names, found.draft.columns
     told = "Requests, limits, owners and HPAs are those of --objects."
     if not (objects.workloads or objects.pods):
-        told = "HPAs are those of --objects; it has no workloads and pods, so state requests here."
+        told = "HPAs are those of --objects, which has neither workloads nor pods: state the "
+        told += "requests, as in `requests: {cpu: 250m}`."
     found.draft.title.append(told)
     pod, workload = names.get("pod"), names.get("workload")
     if workload is None and pod is not None:

@@ -48,7 +48,7 @@ BAD: dict[str, tuple[bytes, type[HpabatchError], str]] = {
     "odd.csv": (
         b"time,pod,cpu\n3rd of May 10h00,a,1\n3rd of May 10h01,a,2\n",
         UsageError,
-        "columns.time: {column: time, format: '%Y-%m-%d %H:%M:%S', zone: Europe/Berlin}",
+        "columns.time: {column: time, format: '%Y-%m-%d %H:%M:%S %Z', zone: Europe/Berlin}",
     ),
     "notes.txt.csv": (b"hello\nworld\n", UsageError, "expected a column of times"),
 }

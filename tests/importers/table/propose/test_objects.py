@@ -46,4 +46,4 @@ def test_objects_that_cannot_be_read_are_told_before_the_table_is(tmp_path: Path
 
 def test_objects_of_hpas_alone_are_told() -> None:
     found = propose_map([USAGE], [str(DATA / "demo-manifests" / "shop.yaml")])
-    assert "it has no workloads and pods, so state requests here" in found.text
+    assert "which has neither workloads nor pods: state the requests, as in " in found.text
