@@ -28,9 +28,9 @@ from hpabatch.model.versions import profile_for
 from hpabatch.report.recommend_files import recommendation_files
 from tests.cli.histories import DEMO
 from tests.importers.cluster_made import spec_of, workload
-from tests.real.cluster import Cluster, missing
+from tests.real.cluster import Cluster, missing, running_cluster
 from tests.real.kubectl_objects import Json
-from tests.real.server_hpas import GATES, NAMESPACE, as_list, read_item
+from tests.real.server_hpas import GATES, as_list, read_item
 
 pytestmark = [
     pytest.mark.skipif(bool(missing()), reason=missing()),
@@ -60,12 +60,12 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
 
 
 @pytest.fixture(scope="module")
-def cluster(sweep: Sweep, empty_cluster: Cluster) -> Iterator[Cluster]:
-    for namespace in {*sweep.hpas["namespace"]} - {NAMESPACE}:
-        empty_cluster.kubectl("create", "namespace", namespace)
-    yield empty_cluster
-    for namespace in {*sweep.hpas["namespace"]} - {NAMESPACE}:
-        empty_cluster.kubectl("delete", "hpa", "--all", "-n", namespace)
+def cluster(sweep: Sweep, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    flags = f"--feature-gates={GATES}"
+    with running_cluster(tmp_path_factory.mktemp("cluster"), flags) as running:
+        for namespace in sweep.hpas["namespace"].unique():
+            running.kubectl("create", "namespace", namespace)
+        yield running
 
 
 def advise(sweep: Sweep, **options: Any) -> Recommendations:
