@@ -87,7 +87,7 @@ def test_what_is_wrong_is_said_when_it_changes(storm: dict[str, Case], name: str
         events = [one[0] for one in spoken if one[1] == about]
         assert events[0] == "problem"
         assert events[-1] == "fine"
-        assert len(events) <= 6, spoken
+        assert len(events) <= 10, spoken  # (a broken answer has several texts)
     for expected in case.fault.said:
         assert any(is_said(expected, about, text) for _, about, text in problems)
     assert not any(one["event"] == "note" for one in case.live.lines)
