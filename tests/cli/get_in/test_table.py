@@ -41,6 +41,9 @@ def test_an_import_tells_what_it_did_and_assumed(
     assert "left out: 1 row: no such time (the first is row " in talk
     assert "2 pods, " in talk
     assert talk.endswith(f"\nnext: hpabatch replay {tmp_path / 'h'}\n")
+    Path(source).write_text(HEAD + f"{BEGIN_S + 300},cart,cart-0,0.25,1000\n")
+    again = run("table", source, "--map", path, "--out", tmp_path / "h")  # with no new HPA
+    assert again.stderr.endswith(f"\nnext: hpabatch replay {tmp_path / 'h'}\n")
     lines = done.lines
     assert lines[0].split() == [
         "CLUSTER", "NAMESPACE", "KIND", "TARGET", "PODS", "REPLICAS_MIN", "REPLICAS_MAX",
