@@ -45,7 +45,7 @@ HEADS: Final = (
     Head("SAVES", "saving of the objective on the judged blocks, which it was not chosen on"),
     Head(
         "MISSING",
-        "pod-hours that the work asked for and no pod served, in the judged blocks, today -> "
+        "pod-hours short of today's target or a stated capacity, in the judged blocks, today -> "
         "recommended",
     ),
     Head("RESCALES", "rescales in the judged blocks, today -> recommended"),

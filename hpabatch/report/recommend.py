@@ -70,7 +70,7 @@ HEADS: Final = (
     Head("POD-HOURS", "pods over time in the judged blocks, today -> recommended"),
     Head("COST", "money for the requested hours in the judged blocks, today -> recommended"),
     Head("SATURATED", "minutes with a pod at its ceiling in the judged blocks; open: not known"),
-    Head("MISSING", "pod-hours that the work asked for and no pod served, in the judged blocks"),
+    Head("MISSING", "pod-hours short of today's target or a stated capacity, in judged blocks"),
     Head("RESCALES", "number of rescales in the judged blocks"),
     Head("SAVES", "saving of the objective on the judged blocks, not used for the choice"),
     Head("TRAINING", "saving on the training blocks, with its interval over resampled blocks"),

@@ -53,7 +53,7 @@ HEADS: Final = (
     Head("RESCALES", "a week's rescales under today's settings"),
     Head(
         "MISSING",
-        "a week's pod-hours that the work asked for and no pod served, today -> under CHEAPEST",
+        "a week's pod-hours short of today's target or a stated capacity, today -> under CHEAPEST",
     ),
     Head("SAVES", "what CHEAPEST saves of the cost; without prices, of the pod-hours"),
     Head(
