@@ -166,7 +166,7 @@ def _scored(sizes: Sizes) -> dict[str, Any]:
     numbers = {"replicas": sizes.replicas, "desired": sizes.desired, "applied": sizes.applied}
     return {
         "ts": pl.Series(_i64(sizes.ts_ms)).cast(SCHEMA["ts"]),
-        **{name: _masked(values, sizes.known) for name, values in numbers.items()},
+        **{name: why.masked(values, sizes.known) for name, values in numbers.items()},
         "rescaled": sizes.rescaled,
         "binding": _words(sizes.binding, _BINDINGS, SCHEMA["binding"]),
     }
@@ -186,7 +186,7 @@ def _others(shard: Shard, ticks: Ticks) -> dict[str, Any]:
     return {
         "min_replicas": ticks.min_replicas,
         "max_replicas": ticks.max_replicas,
-        **{name: _masked(d[name][at], known) for name in ("proposal", "stabilized", "limited")},
+        **{name: why.masked(d[name][at], known) for name in ("proposal", "stabilized", "limited")},
         "reason": _words((ticks.metric + 1) * kinds + d.reason[at], reasons, pl.String()),
         "metric": _words(ticks.metric, names, pl.String()),
         "ratio": pl.Series(ticks.ratio).fill_nan(None),
@@ -214,14 +214,6 @@ def _names(shard: Shard, lane: I64) -> pl.DataFrame:
 def _i64(values: Any) -> I64:
     # Always a copy: a frame keeps an array's memory, and a shard's is used again.
     return np.array(values, np.int64)
-
-
-def _masked(values: Any, known: Any) -> pl.Series:
-    """Return numbers that are null where the target's size is not known."""
-    series = pl.Series(_i64(values))
-    if known.all():
-        return series
-    return pl.select(pl.when(pl.Series(known)).then(series)).to_series()
 
 
 def _words(values: Any, words: Mapping[int, str], dtype: pl.DataType) -> pl.Series:

@@ -16,6 +16,7 @@ import polars as pl
 
 from hpabatch.engine.columns.replay import SUMMARY
 from hpabatch.engine.replay.decisions import SCHEMA, Sizes, Ticks
+from hpabatch.engine.replay.why import masked
 from hpabatch.engine.shards.ambiguity import Mask
 from hpabatch.history.columns import TIME
 from hpabatch.layout import codes
@@ -147,13 +148,13 @@ class _Lanes:
         limits = np.finfo if values.dtype.kind == "f" else np.iinfo
         none = limits(values.dtype).max if of is np.minimum else limits(values.dtype).min
         found = of.reduceat(np.where(among, values, none), self.first)
-        found = found.astype(np.float64 if values.dtype.kind == "f" else np.int64)
-        return _where(self.sum(among) > 0, found)
+        return masked(
+            found, self.sum(among) > 0, np.float64 if found.dtype.kind == "f" else np.int64
+        )
 
 
-def _where(known: Any, values: Any) -> pl.Series:
-    """Return values that are null where not known."""
-    return pl.select(pl.when(pl.Series(known)).then(pl.Series(values))).to_series()
+def _ratio(part: I64, whole: I64) -> pl.Series:
+    return masked(part / np.maximum(whole, 1), whole > 0, np.float64)
 
 
 def _bound_by(binding: Any, some: Sequence[int]) -> Mask:
@@ -197,15 +198,13 @@ def _measures(ticks: Ticks) -> pl.DataFrame:
             "last_ts": pl.Series(s.ts_ms[last]).cast(TIME),
             "first_mismatch_ts": lanes.extreme(low, s.ts_ms, differs).cast(TIME),
             "step_ms": lanes.extreme(low, step_ms, inside),
-            "applied_first": _where(s.known[lanes.first], s.applied[lanes.first]).cast(pl.Int64),
-            "applied_last": _where(s.known[last], s.applied[last]).cast(pl.Int64),
+            "applied_first": masked(s.applied[lanes.first], s.known[lanes.first]),
+            "applied_last": masked(s.applied[last], s.known[last]),
             "applied_sum": applied_sum,
             "decided_sum": decided_sum,
-            "applied_mean": _where(known > 0, applied_sum / np.maximum(known, 1)),
-            "decided_mean": _where(known > 0, decided_sum / np.maximum(known, 1)),
-            "agreement_share": _where(
-                decided > 0, (decided - lanes.sum(differs)) / np.maximum(decided, 1)
-            ),
+            "applied_mean": _ratio(applied_sum, known),
+            "decided_mean": _ratio(decided_sum, known),
+            "agreement_share": _ratio(decided - lanes.sum(differs), decided),
             "recorded_changes": lanes.sum(s.known & (s.applied != s.replicas)),
             "rescales": lanes.sum(s.rescaled),
             "reversals": lanes.sum(_reversed(s)),

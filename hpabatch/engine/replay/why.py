@@ -109,16 +109,16 @@ def _rows(shard: Shard, tick: I64, metric: I64) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "metric": names.gather(pl.Series(metric)),
-            "proposal": _where(said.proposal, fine),
-            "ratio": _where(said.ratio, fine, np.float64).fill_nan(None),  # 0 of a target of 0
-            "utilization_pct": _where(
+            "proposal": masked(said.proposal, fine),
+            "ratio": masked(said.ratio, fine, np.float64).fill_nan(None),  # 0 of a target of 0
+            "utilization_pct": masked(
                 said.utilization_pct, fine & (kind == codes.RESOURCE_UTILIZATION)
             ),
-            "average_milli": _where(said.average_milli, fine & np.isin(kind, _WITH_AVERAGE)),
-            "value_milli": _where(said.value_milli, fine & np.isin(kind, _WITH_VALUE)),
+            "average_milli": masked(said.average_milli, fine & np.isin(kind, _WITH_AVERAGE)),
+            "value_milli": masked(said.value_milli, fine & np.isin(kind, _WITH_VALUE)),
             "step": _words(said.step, _STEPS, fine),
             "error": _words(said.code, _ERRORS, asked & ~fine),
-            **{name: _where(detail[name], grouped) for name in _GROUPS},
+            **{name: masked(detail[name], grouped) for name in _GROUPS},
         }
     )
 
@@ -138,8 +138,12 @@ def metric_names(shard: Shard) -> list[str]:
     return found
 
 
-def _where(values: Any, known: Any, dtype: Any = np.int64) -> pl.Series:
+def masked(values: Any, known: Any, dtype: Any = np.int64) -> pl.Series:
+    """Return values that are null where not known."""
+    # Always a copy: a frame keeps an array's memory, and a shard's is used again.
     series = pl.Series(np.array(values, dtype))
+    if known.all():
+        return series
     return pl.select(pl.when(pl.Series(known)).then(series)).to_series()
 
 
