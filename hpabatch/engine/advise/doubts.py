@@ -112,7 +112,7 @@ def unit_doubts(
     ]
     own += [*rescales_off(unit), *contradictions(unit, options.goal)]
     if not lifts and AT_MAX in unit.values and unit.stood_at_max and unit.is_open.any():
-        why = "at maxReplicas its metrics asked for more, and nobody knows how much its pods can do"
+        why = "at maxReplicas its metrics asked for more, and how much its pods can do is not known"
         own.append(Doubt(LOW, why, "limits of its pods recorded, or a larger maxReplicas"))
     return [*own, *lens_doubts(unit, today, told)]
 
