@@ -48,7 +48,8 @@ demo: $(VENV)/.core
 # thread is enough for polars), and two that mostly wait for real servers: those of scaling and all
 # others. What computes is `nice`, so that a server answers when it is asked. More parts at once make
 # tests that race with servers fail. A part begins when another one has ended; PARTS=test-cluster
-# adds one, which waits too. Nothing of the model and of packing is compiled, and no rule that Python
+# adds one, which waits too. The kernels come first: a part that needs none would take the place of one
+# that is listed before it. Nothing of the model and of packing is compiled, and no rule that Python
 # calls: their tests run once, where coverage is measured. The naive reference and the stand-in of the
 # benchmarks use nothing of the package, so no change of that makes their own tests fail: these run
 # with `make long`.
@@ -69,8 +70,8 @@ PYTEST   = $(BUSY) $(BIN)/python -m pytest -o cache_dir=$(CURDIR)/.pytest_cache/
 TESTED   = $(PYTEST) $(1) || \
   { [ $$? = 1 ] && $(PYTEST) $(1) --last-failed --last-failed-no-failures none; }
 
-test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory -j4 test-apply test-real test-compiled test-commands test-live \
+test: $(VENV)/.dev kernels
+	@$(MAKE) --no-print-directory -j4 -o kernels test-apply test-real test-compiled test-commands test-live \
 	  test-apart test-interpreted test-imports $(PARTS)
 
 test-compiled test-commands test-interpreted test-imports test-apart: BUSY := nice env $(BUSY)
