@@ -73,7 +73,8 @@ def run(ground: Ground, tmp_path_factory: pytest.TempPathFactory) -> Run:
     ground.levels(external={"queue": 10 * PODS})
     one = Applying(
         folder / "one", ground.writer.folder / "kubeconfig", "--manifests", str(folder / "hpas"),
-        "--flag=downscale-stabilization=5s", every=f"{EVERY_MS}ms", store=folder / "store",
+        "--flag=downscale-stabilization=5s", "--lease=30s",  # (nobody else wants it)
+        every=f"{EVERY_MS}ms", store=folder / "store",
     )  # fmt: skip
     try:
         one.until(one.leads)
