@@ -109,16 +109,11 @@ def _startup(lives: Lives, first_ms: int) -> tuple[tuple[tuple[int, int], ...], 
         f"{order.size} pods; scheduling {np.median(scheduling) / 1000:g} s, "
         f"starting {np.median(starting) / 1000:g} s (medians)"
     )
-    fact = Fact(
-        "pods.startup",
-        float(seconds.mean()),
-        "s",
-        float(seconds.min()),
-        float(seconds.max()),
-        RECORDED,
-        note,
-    )
-    return pairs, fact
+    low, mean, high = (float(value) for value in (seconds.min(), seconds.mean(), seconds.max()))
+    if low == high and order.size > 1:
+        # No two pods start equally fast to the millisecond: a map or an importer said so.
+        return pairs, _assumed("startup", mean, f"{note}; alike: stated or inferred, not measured")
+    return pairs, Fact("pods.startup", mean, "s", low, high, RECORDED, note)
 
 
 def _termination(lives: Lives) -> tuple[int, Fact]:

@@ -70,6 +70,12 @@ def test_start_up_times_are_those_of_pods() -> None:
     assert (fact.low, fact.high, fact.source) == (15, 110, RECORDED)
 
 
+def test_pods_that_start_alike_to_the_millisecond_were_not_measured() -> None:
+    pods, facts = fitted(usage_with(born(*[(0, 30_000)] * 3)))
+    assert pods.startup_ms == ((0, 30_000),) * 3
+    assert (facts["pods.startup"].value, facts["pods.startup"].source) == (30, ASSUMED)
+
+
 def test_many_start_up_times_become_eight_of_them() -> None:
     times = [(1000, 1000 * k) for k in range(1, 81)]
     pods, _ = fitted(usage_with(born(*times)))
