@@ -101,7 +101,7 @@ class SweepReport(Report):
         yield from _edges(self.result, frame)
         yield from confidence_told(self.result)
         if frame.height:
-            yield "MISSING is no condition of CHEAPEST: look at it, too"
+            yield "CHEAPEST does not limit MISSING; check that column as well"
         if self.result.parameters["skipped"]:
             skipped = len(self.result.parameters["skipped"])
             yield ""
