@@ -26,7 +26,8 @@ DIFFERENCES: Final = table(
         for side, words in (("_from", "first side"), ("_to", "second side"))
     ),
     """
-    most integer: the largest difference of the decided size, second side minus first; null: not known
+    most integer: the largest difference of the decided size, second side minus first; null:
+        not known
     most_ts timestamp: when that was first
     replica_hours number: sum of the differences of the decided size over time; null: none is
         known
