@@ -22,7 +22,6 @@ from hpabatch.model.times import show_api_time
 from hpabatch.model.versions import Profile
 from hpabatch.packing.memory import condition_code
 from hpabatch.packing.status import empty_statuses, make_status_memory, seed_status_memory
-from hpabatch.packing.texts import Texts
 
 _KINDS = {kind: name for name, kind in codes.CONDITION_TYPES.items()}
 _FAILED = (codes.BOUND_BY_SCALE_READ, codes.BOUND_BY_SELECTOR, codes.BOUND_BY_INVALID_METRIC)
@@ -39,7 +38,6 @@ class PassWords:
         self,
         fleet: Fleet,
         structure: Structure,
-        texts: Texts,
         profile: Profile,
         head_before: I64,
     ) -> None:
@@ -47,7 +45,6 @@ class PassWords:
         self.current_before: I64 = head_before[:, HEAD_STATUS_CURRENT].copy()
         self._fleet = fleet
         self._structure = structure
-        self._texts = texts
         self._profile = profile
 
     def why(self, h: int) -> str:
@@ -97,7 +94,12 @@ class PassWords:
     def _reader_with(self, statuses: Records) -> StatusReader:
         structure = self._structure
         return StatusReader(
-            self._fleet, structure.results, statuses, structure.specs, self._texts, self._profile
+            self._fleet,
+            structure.results,
+            statuses,
+            structure.specs,
+            structure.texts,
+            self._profile,
         )
 
     @cached_property

@@ -242,7 +242,7 @@ def first_status(case: Case, answers: Responses, now_ms: int) -> tuple[HPAStatus
     memory.head[0, STATUS_NEXT] = 1
     status_fleet(fleet, structure.results, memory, np.array([2]), statuses)
     reader = StatusReader(
-        fleet, structure.results, statuses, structure.specs, decider.lanes.texts, decider.profile
+        fleet, structure.results, statuses, structure.specs, structure.texts, decider.profile
     )
     words = LaneWords("shop", before, "web", {0: case.hpa.generation or 0})
     return result.document(0).status, reader.status(words, 1)
