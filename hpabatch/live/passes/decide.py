@@ -49,12 +49,7 @@ from hpabatch.live.passes.memory import (
 )
 from hpabatch.live.passes.pods import PodColumns
 from hpabatch.live.passes.responses import ResponseColumns
-from hpabatch.live.passes.result import (
-    NO_STATUS,
-    PassResult,
-    reconcile_actions,
-    reconcile_errors,
-)
+from hpabatch.live.passes.result import ERRORS, NO_STATUS, PassResult, reconcile_actions
 from hpabatch.live.passes.words import PassWords
 from hpabatch.model.objects.hpa import HPAStatus
 from hpabatch.model.versions import ControllerFlags, Profile
@@ -412,7 +407,6 @@ class Decider:
         structure, lanes = self._structure, self._structure.lanes
         rows = structure.tick_rows()
         decisions = structure.results.decisions[rows].view(np.recarray)
-        metrics = metric_columns(structure)
         scale = np.array(structure.ticks.scale[rows], np.int64)
         unwritten = [lane.status.is_unwritten for lane in lanes]
         desired = [
@@ -435,8 +429,10 @@ class Decider:
             theirs_current=np.array(current, np.int64),
             current_before=words.current_before,
             action=reconcile_actions(decisions),
-            error=reconcile_errors(decisions, scale, metrics, self.profile),
-            metrics=metrics,
+            error=np.array(
+                [ERRORS.index(words.error_label(h)) for h in range(len(lanes))], np.int8
+            ),
+            metrics=metric_columns(structure),
             why=words.why,
             document=words.document,
             events=words.events,

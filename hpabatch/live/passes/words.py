@@ -63,6 +63,21 @@ class PassWords:
             parts.append(f"{decision.stabilized} after the windows")
         return f"{', '.join(parts)}: {sentence}" if parts else sentence
 
+    def error_label(self, h: int) -> str:
+        """Return the label of lane h's error in the controller's own metrics, "none" without one.
+
+        Most lanes have no error, which their decision says without words.
+        """
+        t = TICKS * h + 1
+        decision = self._structure.results.decisions[t]
+        if (
+            decision["binding"] not in (*_FAILED, codes.BOUND_BY_SCALE_WRITE)
+            and not (decision["invalid_metrics"])
+        ):
+            return "none"
+        lane = self._structure.lanes[h]
+        return self._reader.outcome(LaneWords(lane.key[0], name=lane.key[1]), t).error_label
+
     def events(self, h: int) -> list[Event]:
         """Return the events of lane h in the controller's words."""
         return self._reader.events(self._lane_words(h), TICKS * h + 1)
