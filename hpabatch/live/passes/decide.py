@@ -408,14 +408,9 @@ class Decider:
         rows = structure.tick_rows()
         decisions = structure.results.decisions[rows].view(np.recarray)
         scale = np.array(structure.ticks.scale[rows], np.int64)
-        unwritten = [lane.status.is_unwritten for lane in lanes]
         desired = [
-            NO_STATUS if no else lane.status.desired_replicas
-            for lane, no in zip(lanes, unwritten, strict=True)
-        ]
-        current = [
-            NO_STATUS if no else lane.status.current_replicas
-            for lane, no in zip(lanes, unwritten, strict=True)
+            NO_STATUS if lane.status.is_unwritten else lane.status.desired_replicas
+            for lane in lanes
         ]
         return PassResult(
             now_ms=now_ms,
@@ -426,7 +421,6 @@ class Decider:
             decisions=decisions,
             spec_replicas=np.array(structure.ticks.replicas[rows] * np.isin(scale, _READ)),
             theirs_desired=np.array(desired, np.int64),
-            theirs_current=np.array(current, np.int64),
             current_before=words.current_before,
             action=reconcile_actions(decisions),
             error=np.array(

@@ -19,7 +19,7 @@ from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.versions import Profile
 
 NO_STATUS: Final = -1
-"""In `theirs_desired` and `theirs_current`: the HPA's status was never written."""
+"""In `theirs_desired`: the HPA's status was never written."""
 
 ACTION_NONE: Final = 0
 ACTION_UP: Final = 1
@@ -110,7 +110,7 @@ class PassResult:
         targets: `Kind/name` of the lanes' targets.
         decisions: (H,) DECISION.
         spec_replicas: (H,) the target's size as its scale said; 0 where that was not readable.
-        theirs_desired, theirs_current: (H,) status as the cluster's own controller last wrote it,
+        theirs_desired: (H,) status.desiredReplicas as the cluster's own controller last wrote it,
             NO_STATUS where none did.
         current_before: (H,) status.currentReplicas as it was before this pass, which upstream
             compares a metric's proposal with for its own metrics.
@@ -134,7 +134,6 @@ class PassResult:
     decisions: Records
     spec_replicas: I64
     theirs_desired: I64
-    theirs_current: I64
     current_before: I64
     action: I8
     error: I8

@@ -68,8 +68,6 @@ class Figures:
         rows_written, parts_written: in the store.
         rows_lost: never written, for lack of memory; each gap has a row in `provenance`.
         rows_refused: refused by the registry, which is a bug.
-        values_bent: outside a table's range, and written as the nearest value within.
-        strays: samples of unknown pods in the last pass.
         trouble: why nothing can be written now; "": no problem.
     """
 
@@ -79,8 +77,6 @@ class Figures:
     parts_written: int
     rows_lost: int
     rows_refused: int
-    values_bent: int
-    strays: int
     trouble: str
 
 
@@ -274,8 +270,6 @@ class Recorder:
             parts_written=writer.parts,
             rows_lost=self._lost + self._lost_here,
             rows_refused=writer.refused,
-            values_bent=self._samples.bent,
-            strays=self._samples.strays,
             trouble=writer.trouble,
         )
 

@@ -62,14 +62,11 @@ class SampleRows:
     """Last written samples of every pod and series.
 
     Attributes:
-        strays: samples of unknown pods in the last pass.
-        bent: values outside a table's range, written as the nearest value within.
         floor_ms: upper bound of the `ts` of rows of unknown streams.
     """
 
     def __init__(self, floor_ms: int = 0) -> None:
         """Begin without streams."""
-        self.strays = self.bent = 0
         self.floor_ms = floor_ms
         self._mark = 0
         self._recorded: dict[Request, _Recorded] = {}
@@ -83,7 +80,6 @@ class SampleRows:
         into: Segment,
     ) -> None:
         """Write the new samples of a pass's responses."""
-        self.strays = 0
         self._mark += 1
         self._usage(responses.usage, lives, within, into)
         for pods, response in responses.pods.items():
@@ -146,7 +142,6 @@ class SampleRows:
         for sample in samples:
             life = lives.get(sample[:2])
             if life is None:
-                self.strays += 1
                 continue
             stream = life.usage
             if stream.sample == sample:
@@ -173,14 +168,12 @@ class SampleRows:
                 if milli is None:
                     cpu(NULL)
                 else:
-                    cpu(milli if 0 <= milli <= CPU_MILLI_MAX else self._bend(milli, CPU_MILLI_MAX))
+                    cpu(min(max(milli, 0), CPU_MILLI_MAX))
                 if memory_milli is None:
                     memory(NULL)
                 else:
                     size = -(-memory_milli // 1000)
-                    self.bent += memory_milli != 1000 * size
-                    fits = 0 <= size <= MEMORY_BYTES_MAX
-                    memory(size if fits else self._bend(size, MEMORY_BYTES_MAX))
+                    memory(min(max(size, 0), MEMORY_BYTES_MAX))
                 fetched(fetched_ms)
 
     def _withdraw_usage(self, life: Life, fetched_ms: int, into: Segment) -> None:
@@ -210,7 +203,6 @@ class SampleRows:
             else:
                 life = lives.get((request[1], sample.pod))
                 if life is None:
-                    self.strays += 1
                     continue
                 name = life.uid
             stream = streams.get(name)
@@ -247,7 +239,7 @@ class SampleRows:
         if isinstance(sample, PodSample) and 0 <= (sample.window_ms or 0) <= _INT64_MAX:
             row["window_ms"] = sample.window_ms
         if isinstance(sample, PodSample | SeriesSample):
-            row["value_milli"] = self._value(sample.value_milli)
+            row["value_milli"] = min(max(sample.value_milli, NULL + 1), _INT64_MAX)
         into.table(table).add(**row, ts=ts, fetched_at=fetched_ms)  # type: ignore[arg-type]
 
     def _withdraw(
@@ -277,11 +269,7 @@ class SampleRows:
 
     def _next_ts(self, stream: Stream, ts_ms: int, latest_ms: int) -> int:
         """Return the `ts` of a stream's next row, and keep it."""
-        if not YEAR_2000_MS <= ts_ms <= latest_ms:
-            self.bent += 1
-            ts_ms = min(max(ts_ms, YEAR_2000_MS), latest_ms)
-        if ts_ms <= stream.last_ms:
-            ts_ms = stream.last_ms + 1
+        ts_ms = max(min(max(ts_ms, YEAR_2000_MS), latest_ms), stream.last_ms + 1)
         stream.last_ms = ts_ms
         return ts_ms
 
@@ -290,13 +278,6 @@ class SampleRows:
         stream.last_ms = max(stream.last_ms, self.floor_ms, YEAR_2000_MS) + 1
         stream.sample, stream.shown = None, False
         return stream.last_ms
-
-    def _value(self, milli: int) -> int:
-        return milli if NULL < milli <= _INT64_MAX else self._bend(milli, _INT64_MAX, NULL + 1)
-
-    def _bend(self, value: int, most: int, least: int = 0) -> int:
-        self.bent += 1
-        return min(max(value, least), most)
 
     def _forget(self, lives: Lives, within: Window, into: Segment) -> None:
         """Withdraw and forget streams that were not requested for a long time."""
