@@ -64,7 +64,6 @@ def pass_of(
         decisions=decisions,
         spec_replicas=sizes,
         theirs_desired=np.array(theirs, np.int64),
-        theirs_current=np.array(theirs, np.int64),
         current_before=sizes,
         action=reconcile_actions(decisions),
         error=np.full(len(ours), ACTION_NONE, np.int8),

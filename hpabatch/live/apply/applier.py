@@ -2,36 +2,50 @@
 
 The decisions are those of every pass (`passes.decide`). A write that fails, or has to wait for a
 limit of the pass, is decided once more as one that fails: the rule for that exists once.
+
+Before a size is written, log and ledger name it. Its outcome goes into the log, into the memory of
+the rules, and into the ledger of other instances.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
+from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.connection.errors import ApiError
 from hpabatch.cluster.connection.writes import WriteClient
+from hpabatch.cluster.objects.types import ScaleKey
 from hpabatch.layout import codes
-from hpabatch.live.apply.gate import Gate, Hindrance
-from hpabatch.live.apply.guards import Change, Limits, Switch, Vanished, lease_refusal, read_switch
-from hpabatch.live.apply.journal import Journal
+from hpabatch.live.apply.guards import (
+    Change,
+    Gate,
+    Hindrance,
+    Limits,
+    Queue,
+    Removals,
+    Selection,
+    Vanished,
+    first_of_each,
+    lease_refusal,
+    read_switch,
+)
+from hpabatch.live.apply.journal import Journal, Waits, outcomes
 from hpabatch.live.apply.lease import Election
-from hpabatch.live.apply.ledger import Ledger
+from hpabatch.live.apply.ledger import Entry, Ledger, kept_ms
 from hpabatch.live.apply.origins import Origins
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.rivals import PROBE, Rivals
 from hpabatch.live.apply.scales import Outcome, ScaleWriter, Written
-from hpabatch.live.apply.selection import Selection
-from hpabatch.live.apply.sizes import Sizes, Tools
 from hpabatch.live.apply.statuses import StatusSink, as_stored_status, differ
 from hpabatch.live.passes.decide import Decider
-from hpabatch.live.passes.lanes import ForeignChange, LaneKey
+from hpabatch.live.passes.lanes import ForeignChange, Lane, LaneKey
 from hpabatch.live.passes.result import (
     SIZE_ACCEPTED,
     SIZE_FAILED,
@@ -44,8 +58,8 @@ from hpabatch.live.passes.result import (
 )
 from hpabatch.model.printable import counted
 
+_WORKERS: Final = 8
 _OUTCOMES: Final = {
-    Outcome.DONE: SIZE_WRITTEN,
     Outcome.FAILED: SIZE_FAILED,
     Outcome.WAITS: SIZE_WAITS,
     Outcome.MOVED: SIZE_VOID,
@@ -122,7 +136,7 @@ class Applier:
         self._term = 0
         self._unread = ""  # why the last attempt to recall failed
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="guards")
-        self._ahead: Future[tuple[Switch, str]] | None = None
+        self._ahead: Future[tuple[str, bool, str]] | None = None
         self._hindrance = Hindrance(parts.journal, parts.gate.period_s)
         parts.election.hindrance = self._hindrance
         decider.lanes.attributed = not parts.dry_run
@@ -130,11 +144,9 @@ class Applier:
         self._origins = Origins(
             parts.ledger, decider, self._tell_foreign, reads_status=not decider.owns
         )
-        tools = Tools(
-            parts.scales, parts.gate, parts.journal, parts.ledger, self._origins, parts.limits,
-            parts.dry_run,
-        )  # fmt: skip
-        self._sizes = Sizes(tools, decider.lanes)
+        self._queue, self._waits = Queue(parts.limits), Waits()
+        self._writers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="write")
+        self._count = 0  # of lines about sizes: their ids
 
     def start(self) -> None:
         """Begin to apply for the lease."""
@@ -146,7 +158,7 @@ class Applier:
     def stop(self) -> None:
         """Write the waiting statuses, then release the lease."""
         self._reader.shutdown()
-        self._sizes.stop()
+        self._writers.shutdown()
         statuses = self._parts.statuses
         self._parts.election.stop(releases=statuses is None or statuses.stop())
         self._parts.journal.add([{"event": "stop", "text": "ended"}])
@@ -173,17 +185,17 @@ class Applier:
         """Begin to read the kill switch and the probe, beside the requests for metrics."""
         self._ahead = self._submit()
 
-    def _submit(self) -> Future[tuple[Switch, str]]:
+    def _submit(self) -> Future[tuple[str, bool, str]]:
         return self._reader.submit(self._read, self._parts.election.leads)
 
-    def _read(self, leads: bool) -> tuple[Switch, str]:
-        """Return the kill switch, and why the probe could not be read, "" if it could."""
-        switch, probe = read_switch(self._parts.client, self._parts.namespace), ""
-        if switch.refusal:
-            self._parts.gate.close(switch.refusal)  # statuses of the last pass, too
+    def _read(self, leads: bool) -> tuple[str, bool, str]:
+        """Return `read_switch`, and why the probe could not be read, "" if it could."""
+        (refusal, is_read), probe = read_switch(self._parts.client, self._parts.namespace), ""
+        if refusal:
+            self._parts.gate.close(refusal)  # statuses of the last pass, too
         if self._parts.rivals.probe is not None:
-            probe = self._parts.rivals.probe.look(leads and not switch.refusal)
-        return switch, probe
+            probe = self._parts.rivals.probe.look(leads and not refusal)
+        return refusal, is_read, probe
 
     def begin(self) -> None:
         """Determine whether this process may write in the coming pass.
@@ -196,8 +208,8 @@ class Applier:
         ahead, self._ahead = self._ahead or self._submit(), None
         refusals = {"ledger": self._origins.settle(leads and self._term == parts.election.term)}
         self._begin_term(leads)
-        switch, probe = ahead.result()
-        refusals["switch"] = switch.refusal
+        switch, is_read, probe = ahead.result()
+        refusals["switch"] = switch
         refusals["rivals"] = self._look_for_rivals(leads, probe)
         if not leads:
             refusals["lease"] = lease_refusal(parts.election)
@@ -210,8 +222,8 @@ class Applier:
             if self._unread:
                 self._refusals["ledger"] = self._unread
         unread = [parts.rivals.blind, self._refusals.get("ledger", "")]
-        if not switch.is_read:
-            unread.append(switch.refusal)
+        if not is_read:
+            unread.append(switch)
         self._hindrance.note_unread("; ".join(filter(None, unread)), leads)
         self._tell_who()
         self._may = not self._refusals
@@ -284,33 +296,132 @@ class Applier:
         ]
         if not self._may:
             if self._parts.election.leads:
-                self._sizes.hold(result, changes, self._why or "")
-            self._tell_pass(len(result), len(changes), {})
-            return replace(result, sizes=self._sizes_of(result, {}))
+                why = dict.fromkeys((c.h for c in changes), f"hpabatch: waits: {self._why}")
+                self._log_waits(result, changes, why)
+            self._tell_pass(len(result), len(changes), Counter())
+            return replace(result, sizes=self._sizes_of(result, {}, {}))
         present = int(result.spec_replicas[ours].sum())
-        fate = self._sizes.write(result, changes, self._began_s, vanished, present)
-        if fate.held_back:
-            self._refusals["scale-downs"] = fate.held_back
-        self._count(fate.counts)
-        for about, text in fate.unsaid.items():
-            self._refusals[about] = f"no size is written: {text}"
-        for target in fate.off:
-            self._parts.selection.note_off(target)
-        self._tell_pass(len(result), len(changes), fate.counts)
-        sizes = self._sizes_of(result, fate.written, fate.parts)
+        written, parts = self._write_sizes(result, changes, vanished, present)
+        self._tell_pass(len(result), len(changes), Counter(one.outcome for one in written.values()))
+        sizes = self._sizes_of(result, written, parts)
         if self._parts.dry_run:  # it stores nothing, so no decision is changed
             return replace(result, sizes=sizes)
-        parts = {h: c.after for h, c in fate.parts.items() if h not in fate.failed}
-        if fate.failed or parts:
-            result = self._decider.redecide(fate.failed, parts)
-        void = {h for h, one in fate.written.items() if one.is_void}
+        failed = {h: one.error for h, one in written.items() if one.error}
+        partly = {h: c.after for h, c in parts.items() if h not in failed}
+        if failed or partly:
+            result = self._decider.redecide(failed, partly)
+        void = {h for h, one in written.items() if one.is_void}
         self._write_statuses(result, [h for h in ours if h not in void])
         return replace(result, sizes=sizes)
 
+    def _write_sizes(
+        self, result: PassResult, changes: Sequence[Change], vanished: str, present: int
+    ) -> tuple[dict[int, Written], dict[int, Change]]:
+        """Write the sizes of a pass.
+
+        Args:
+            result: of the pass.
+            changes: of its sizes.
+            vanished: why all have to wait, "" if they do not.
+            present: the sum of the sizes of all targets that are acted on.
+
+        Returns:
+            The outcomes by lane, and by lane the changes that are only a part of what was decided.
+        """
+        ledger = self._parts.ledger
+        now_ms = result.now_ms + ledger.skew_ms
+        taken: list[Change] = []
+        why = {c.h: f"hpabatch: waits: {vanished}" for c in changes}
+        if not vanished:
+            removals = Removals(self._parts.limits, ledger.removed(now_ms), present)
+            single, shared = first_of_each(changes, self._target_of)
+            taken, why = self._queue.admit(single, removals)
+            why |= shared
+            if self._queue.problem:
+                self._refusals["scale-downs"] = self._queue.problem
+        self._log_waits(result, changes, why)
+        written = {h: Written(Outcome.WAITS, text) for h, text in why.items()}
+        if taken:
+            written |= self._write_taken(result, taken, now_ms)
+        return written, {c.h: c for c in taken if c.part}
+
+    def _write_taken(
+        self, result: PassResult, taken: Sequence[Change], now_ms: int
+    ) -> dict[int, Written]:
+        """Write the sizes that no limit holds back; return the outcomes by lane."""
+        parts = self._parts
+        lines = [self._line(result, change, "will") for change in taken]
+        entries = [Entry(now_ms, *c.key, c.before, c.after) for c in taken]
+        unsaid = self._announce(entries, lines)
+        if unsaid:
+            told = [Written(Outcome.FAILED, unsaid)] * len(lines)
+            parts.journal.record(outcomes(lines, told), is_durable=True)
+            return {c.h: Written(Outcome.FAILED, f"hpabatch: {unsaid}") for c in taken}
+        written = parts.gate.carry(self._writers, self._write, taken)
+        parts.journal.record(outcomes(lines, written), is_durable=True)
+        # As in the controller, where a scale event has the time of the response.
+        times = [result.now_ms + round(1000 * (one.ended_s - self._began_s)) for one in written]
+        pairs = list(zip(taken, written, strict=True))
+        self._queue.put_back(c for c, one in pairs if one.outcome is Outcome.WAITS)
+        for (change, one), at_ms in zip(pairs, times, strict=True):
+            if one.outcome is Outcome.OFF:
+                parts.selection.note_off(self._target_of(change))
+            if not parts.dry_run and (not one.error or one.uncertain):
+                self._decider.lanes.note_write(
+                    change.key, at_ms, change.before, change.after, not one.error
+                )
+        if not parts.dry_run:
+            self._origins.wrote(list(zip(entries, times, written, strict=True)))
+            parts.ledger.store(self._kept_ms)
+        return {change.h: one for change, one in pairs}
+
+    def _announce(self, entries: Sequence[Entry], lines: Sequence[Mapping[str, object]]) -> str:
+        """Name in log and ledger what will be written; return why one of them cannot, or ""."""
+        about, unsaid = "log", self._parts.journal.add(lines)
+        if not unsaid and not self._parts.dry_run:
+            about, unsaid = "ledger", self._parts.ledger.add(entries, self._kept_ms)
+        if unsaid:
+            self._refusals[about] = f"no size is written: {unsaid}"
+        return unsaid
+
+    def _write(self, change: Change) -> Written:
+        scale = self._lane(change).scale
+        return self._parts.scales.write(self._target_of(change), change.before, change.after, scale)
+
+    def _lane(self, change: Change) -> Lane:
+        lane = self._decider.lanes.get(change.key)
+        if lane is None:
+            raise AssertionError("a decided HPA has a lane until the next pass")
+        return lane
+
+    def _target_of(self, change: Change) -> ScaleKey:
+        return target_key(change.key[0], self._lane(change).spec.scale_target_ref)
+
+    def _kept_ms(self, key: LaneKey) -> int:
+        lane = self._decider.lanes.get(key)
+        return kept_ms(None if lane is None else lane.spec)
+
+    def _log_waits(
+        self, result: PassResult, changes: Sequence[Change], why: Mapping[int, str]
+    ) -> None:
+        waiting = [self._line(result, c, "waits", why[c.h]) for c in changes if c.h in why]
+        self._parts.journal.add(self._waits.lines(waiting))
+
+    def _line(
+        self, result: PassResult, change: Change, event: str, error: str = ""
+    ) -> dict[str, object]:
+        self._count += 1
+        return {
+            "id": f"{result.now_ms}-{self._count}",
+            "namespace": change.key[0], "hpa": change.key[1], "target": result.targets[change.h],
+            "from": change.before, "to": change.after,
+            "why": result.why(change.h), "part": change.part,
+            "dry_run": self._parts.dry_run, "event": event, "error": error,
+        }  # fmt: skip
+
     def _sizes_of(
-        self, result: PassResult, written: Mapping[int, Written],
-        parts: Mapping[int, Change] = MappingProxyType({}),
-    ) -> dict[int, Size]:  # fmt: skip
+        self, result: PassResult, written: Mapping[int, Written], parts: Mapping[int, Change]
+    ) -> dict[int, Size]:
         """Return the sizes that a pass decided; `written`: outcomes of those that it may write."""
         found = {}
         for h in np.flatnonzero(result.decided & (result.decisions.rescaled != 0)).tolist():
@@ -318,13 +429,11 @@ class Applier:
             after = int(result.ours_desired[h]) if part is None else part.after
             sizes = int(result.decisions.current[h]), after
             one = written.get(h)
-            outcome, text = SIZE_HELD, ""
             if one is None:
-                text = self._held(_key(result, h))
-            elif one.outcome is Outcome.DONE and self._parts.dry_run:
-                outcome, text = SIZE_ACCEPTED, "" if part is None else part.part
-            elif one.outcome is Outcome.DONE and part is not None:
-                outcome, text = SIZE_WRITTEN, part.part
+                outcome, text = SIZE_HELD, self._held(_key(result, h))
+            elif one.outcome is Outcome.DONE:
+                outcome = SIZE_ACCEPTED if self._parts.dry_run else SIZE_WRITTEN
+                text = "" if part is None else part.part
             else:
                 outcome, text = _OUTCOMES[one.outcome], one.error.removeprefix("hpabatch: ")
             found[h] = Size(*sizes, outcome, result.why(h), text)
@@ -352,16 +461,14 @@ class Applier:
             return key != probe.key
         return self._parts.selection.is_acted_on(key)
 
-    def _count(self, counts: Mapping[Outcome, int]) -> None:
+    def _tell_pass(self, hpas: int, changes: int, counts: Counter[Outcome]) -> None:
+        """Count the outcomes of a pass; log them and the leader."""
         figures = self.figures
-        figures.written += counts.get(Outcome.DONE, 0)
-        figures.failed += counts.get(Outcome.FAILED, 0)
-        figures.held += counts.get(Outcome.WAITS, 0)
-        figures.void += counts.get(Outcome.MOVED, 0) + counts.get(Outcome.OFF, 0)
-
-    def _tell_pass(self, hpas: int, changes: int, counts: Mapping[Outcome, int]) -> None:
-        """Log the leader and the outcomes of a pass."""
-        said = "".join(f", {count} {outcome}" for outcome, count in counts.items() if count)
+        figures.written += counts[Outcome.DONE]
+        figures.failed += counts[Outcome.FAILED]
+        figures.held += counts[Outcome.WAITS]
+        figures.void += counts[Outcome.MOVED] + counts[Outcome.OFF]
+        said = "".join(f", {count} {outcome}" for outcome, count in counts.items())
         text = f"{counted(hpas, 'HPA')} decided, {counted(changes, 'size')} to change{said}"
         self._parts.journal.note([{"event": "pass", "leader": self._leader, "text": text}])
 

@@ -1,18 +1,31 @@
-"""Limits of writes: kill switch, number of changes, removed replicas, vanished metrics."""
+"""Guards of writes: selection of HPAs, kill switch, gate, limits, vanished metrics.
+
+An HPA that is left alone is decided as in the shadow: no size, status or event is written. The log
+of writes says when that begins, and when it ends.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, Future, wait
+from contextlib import suppress
+from math import ceil
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import WriteClient
 from hpabatch.cluster.objects.types import ScaleKey
+from hpabatch.cluster.objects.workloads import ANNOTATION
 from hpabatch.layout import codes
+from hpabatch.live.apply.journal import Fields, Journal
 from hpabatch.live.apply.lease import Election, elapsed_s
-from hpabatch.live.passes.lanes import LaneKey
+from hpabatch.live.apply.scales import Outcome, Term, Written, is_off, off_text
+from hpabatch.live.passes.lanes import Lane, LaneKey
 from hpabatch.live.passes.result import PassResult
 from hpabatch.model.objects.decode_fields import show_value
 from hpabatch.model.printable import counted
@@ -23,6 +36,16 @@ _GO: Final = ("", "false", "no", "off", "0")
 _TIMEOUT_S: Final = 3.0
 _REMEMBERED_S: Final = 300.0
 _NO_MORE: Final = "no more replicas are removed within ten minutes"
+_MOST_S: Final = 20.0
+"""With the requests that go on then, statuses and lease, a stop ends within a pod's 60 s."""
+_LOOK_S: Final = 3.0
+_HUNG_PERIODS: Final = 6
+_LEAST_HUNG_S: Final = 90.0
+_UNREAD_PASSES: Final = 4
+_LEAST_UNREAD_S: Final = 60.0
+_AGAIN_S: Final = 60.0
+_MOST_READINGS: Final = 10  # of a pass: the loop waits for them
+_MOST_NAMED: Final = 20
 
 
 class Limits(NamedTuple):
@@ -43,53 +66,36 @@ class Limits(NamedTuple):
     most_removed_fleet_pct: int = 25
 
 
-class Switch(NamedTuple):
-    """The kill switch as last read.
+def read_switch(client: WriteClient, namespace: str) -> tuple[str, bool]:
+    """Return why the kill switch forbids writes, "" if it does not, and whether it could be read.
 
-    Attributes:
-        refusal: why it forbids writes, "" if it does not.
-        is_read: whether it could be read.
-    """
-
-    refusal: str
-    is_read: bool = True
-
-
-def read_switch(client: WriteClient, namespace: str) -> Switch:
-    """Return the kill switch: the key `stop` of the ConfigMap hpabatch-apply.
-
-    One that cannot be read forbids writes, and one that does not exist or has anything else in it:
-    a misspelled key was meant to stop them.
+    It is the key `stop` of the ConfigMap hpabatch-apply. One that cannot be read forbids writes,
+    and one that does not exist or has anything else in it: a misspelled key was meant to stop them.
     """
     place = f"ConfigMap {namespace}/{SWITCH}"
     path = f"/api/v1/namespaces/{namespace}/configmaps/{SWITCH}"
     try:
         found = client.read(path, _TIMEOUT_S)
     except NotFound:
-        return Switch(
+        return (
             f"the kill switch does not exist: kubectl create configmap {SWITCH} -n {namespace} "
             f"--from-literal={KEY}=false"
-        )
+        ), True
     except ApiError as error:
-        return Switch(f"the kill switch ({place}) cannot be read: {error.text}", is_read=False)
+        return f"the kill switch ({place}) cannot be read: {error.text}", False
     data = found.get("data") or {}
     others = sorted(data.keys() - {KEY}) + [
         f"binaryData.{k}" for k in found.get("binaryData") or ()
     ]
     if others:
-        return Switch(
+        return (
             f"the kill switch is on: expected only the key {KEY} in data of {place}, got "
             f"{show_value(', '.join(others))}; remove it"
-        )
+        ), True
     value = str(data.get(KEY, "")).strip()
     if value.lower() in _GO:
-        return Switch("")
-    return Switch(f"the kill switch is on: {KEY} of {place} is {show_value(value)}")
-
-
-def switch_refusal(client: WriteClient, namespace: str) -> str:
-    """Return why the kill switch forbids writes, "" if it does not."""
-    return read_switch(client, namespace).refusal
+        return "", True
+    return f"the kill switch is on: {KEY} of {place} is {show_value(value)}", True
 
 
 def lease_refusal(election: Election) -> str:
@@ -115,6 +121,143 @@ class Change(NamedTuple):
     before: int
     after: int
     part: str = ""
+
+
+class Gate:
+    """Lets writes of a pass begin until its time is over or the switch forbids them.
+
+    One thread calls `begin` and `carry`; several may ask `refusal`.
+    """
+
+    def __init__(
+        self,
+        period_s: float,
+        fence: Term,
+        switch: Callable[[], str],
+        *,
+        log: Callable[[], str] = lambda: "",
+        look_s: float = _LOOK_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            period_s: of the passes: no write of one begins later, nor after 20 s.
+            fence: of the lease.
+            switch: returns why the kill switch forbids writes, "" if it does not.
+            log: returns why the log of writes cannot be written, "" if it can be.
+            look_s: between two readings of the switch.
+            clock: monotonic seconds.
+        """
+        self.period_s = period_s
+        self._longest_s, self._look_s = min(period_s, _MOST_S), look_s
+        self._fence, self._switch, self._log, self._clock = fence, switch, log, clock
+        self._until = 0.0
+        self._closed, self._term = "no pass was made yet", 0
+
+    def begin(self, refusal: str) -> None:
+        """Begin a pass, in which writes are forbidden for that reason, "": they may begin."""
+        self._closed, self._term = refusal, self._fence.term
+
+    def close(self, refusal: str) -> None:
+        """Forbid further writes until the next pass begins; any thread may call."""
+        self._closed = refusal
+
+    @property
+    def term(self) -> int:
+        """Count of the times that this process took the lease."""
+        return self._fence.term
+
+    def refusal(self, longest_s: float) -> str:
+        """Return why a writing request of at most `longest_s` may not begin, "" if it may."""
+        if not self._closed and self._fence.term != self._term:
+            return "this process has lost the lease since the pass began"
+        return self._closed or self._log() or self._fence.refusal(longest_s)
+
+    def carry(
+        self, pool: Executor, write: Callable[[Change], Written], changes: Sequence[Change]
+    ) -> list[Written]:
+        """Make the writes of a pass; those that cannot begin in time wait for the next pass."""
+        self._until = self._clock() + self._longest_s
+        writes = [pool.submit(self._one, write, change) for change in changes]
+        pending: set[Future[Written]] = set(writes)
+        while pending:
+            if not self._closed:
+                self._closed = self._look()  # it was read before the decisions, beside the metrics
+            pending = wait(pending, self._look_s)[1]
+        return [one.result() for one in writes]
+
+    def _look(self) -> str:
+        try:
+            return self._switch()
+        except Exception as error:  # noqa: BLE001 - what was written must be booked
+            return f"the kill switch: {type(error).__name__}: {error}"
+
+    def _one(self, write: Callable[[Change], Written], change: Change) -> Written:
+        why = self._closed
+        if not why and self._clock() >= self._until:
+            why = f"writes of a pass begin within {self._longest_s:g} s, and others came first"
+        if why:
+            return Written(Outcome.WAITS, f"hpabatch: waits: {why}", ended_s=time.monotonic())
+        return write(change)
+
+
+class Hindrance:
+    """Reasons to leave the lease to others.
+
+    There are three: the loop hangs; the log cannot be written; in four passes (at least a minute)
+    a leader could not read what each pass needs. The third reason holds until a pass can read it.
+    So if no instance can, each one leads at most once and then nobody holds the lease: it does not
+    change hands again and again.
+
+    Another controller is no reason: another instance, which has not seen it, would write. The
+    loop's thread notes the reasons, the lease's thread reads them.
+    """
+
+    def __init__(
+        self, journal: Journal, period_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Begin without a pass.
+
+        Args:
+            journal: the log of writes.
+            period_s: of the passes.
+            clock: monotonic seconds.
+        """
+        self._journal, self._clock = journal, clock
+        self._hung_s = max(_HUNG_PERIODS * period_s, _LEAST_HUNG_S)
+        self._began_s: float | None = None
+        self._unread, self._unread_passes = "", 0
+        self._most_unread = max(_UNREAD_PASSES, ceil(_LEAST_UNREAD_S / period_s))
+
+    def begin(self) -> str:
+        """Begin a pass; return why the log forbids writes, "" if it does not."""
+        if self._journal.problem:
+            self._journal.add([{"event": "note", "text": "the log can be written again"}])
+        self._began_s = self._clock()
+        return self._journal.problem
+
+    def note_unread(self, text: str, leads: bool) -> None:
+        """Note what a pass could not read, "" if it could read everything, and if it is a leader's.
+
+        Passes of others do not count: while the API server is down nobody leads.
+        """
+        if not text:
+            self._unread_passes = 0
+        elif leads:
+            self._unread_passes += 1
+        self._unread = text
+
+    def __call__(self) -> str:
+        """Return why this process could not write now, "" if it could."""
+        if self._began_s is None:
+            return "no pass was made yet"
+        since_s = self._clock() - self._began_s
+        if since_s > self._hung_s:
+            return f"the last pass began {since_s:.0f} s ago"
+        return self._journal.problem or (
+            self._unread if self._unread_passes >= self._most_unread else ""
+        )
 
 
 class Removals:
@@ -170,7 +313,7 @@ class Queue:
     """Changes that wait because of a limit; in the next pass the longest wait goes first.
 
     Attributes:
-        problem: why scale-downs were held back in the last pass, "" if none was.
+        problem: why scale-downs were held back by the last call of `admit`, "" if none was.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -179,25 +322,6 @@ class Queue:
         self._waited: dict[LaneKey, int] = {}
         self._before: dict[LaneKey, int] = {}
         self.problem = ""
-
-    def of_pass(
-        self, changes: Iterable[Change], target: Callable[[Change], ScaleKey], vanished: str,
-        removals: Removals,
-    ) -> tuple[list[Change], dict[int, str]]:  # fmt: skip
-        """Return the changes of this pass, and of the others by lane why they wait.
-
-        Args:
-            changes: what was decided.
-            target: of a change.
-            vanished: why no size may change in this pass, "" if sizes may.
-            removals: of ten minutes.
-        """
-        self.problem = ""
-        if vanished:
-            return [], {c.h: f"hpabatch: waits: {vanished}" for c in changes}
-        single, shared = first_of_each(changes, target)
-        taken, waits = self.admit(single, removals)
-        return taken, waits | shared
 
     def admit(
         self, changes: Iterable[Change], removals: Removals
@@ -329,3 +453,131 @@ def _names(result: PassResult) -> Sequence[tuple[str, str, str, int]]:
         for h in range(len(result))
         for m in range(int(start[h]), int(start[h + 1]))
     ]
+
+
+class Selection:
+    """The HPAs of a pass. For one thread.
+
+    Attributes:
+        reasons: why HPAs are left alone. Those beyond the canary share are not among them.
+    """
+
+    def __init__(
+        self,
+        canary_pct: int,
+        *,
+        reads_target: bool,
+        annotation: Callable[[ScaleKey], str | None],
+        log: Callable[[Iterable[Fields]], object],
+        say: Callable[[str, str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin with no HPA.
+
+        Args:
+            canary_pct: share of the HPAs that are acted on.
+            reads_target: the target's own annotation counts, too.
+            annotation: reads that of a target (ApiError: it cannot).
+            log: gets the lines of the log of writes.
+            say: gets event and text of notes.
+            clock: monotonic seconds.
+        """
+        self.reasons: dict[LaneKey, str] = {}
+        self._canary_pct, self._reads_target, self._annotation = (
+            canary_pct, reads_target, annotation
+        )  # fmt: skip
+        self._log, self._say, self._clock = log, say, clock
+        self._found: dict[ScaleKey, tuple[str, float]] = {}  # by a write: value, when read
+        self._readings = 0  # in this pass
+        self._share: frozenset[LaneKey] | None = None
+
+    def begin(self, lanes: Iterable[Lane], barred: Mapping[LaneKey, str]) -> None:
+        """Begin a pass over these HPAs, of which some are barred for a reason."""
+        lanes, before = list(lanes), self.reasons
+        self.reasons, self._readings = {}, 0
+        for lane in lanes:
+            why = barred.get(lane.key) or self._opted_out(lane)
+            if why:
+                self.reasons[lane.key] = why
+        self._log(_changes(lanes, before, self.reasons))
+        self._tell_share(lane.key for lane in lanes)
+
+    def is_acted_on(self, key: LaneKey) -> bool:
+        """Return whether an HPA is acted on in this pass."""
+        return key not in self.reasons and is_canary(key, self._canary_pct)
+
+    def note_off(self, target: ScaleKey) -> None:
+        """Note that a write found that the target's annotation forbids it."""
+        self._found[target] = ("off", self._clock())
+
+    def _opted_out(self, lane: Lane) -> str:
+        value = dict(lane.item.hpa.annotations).get(ANNOTATION)
+        if is_off(value):
+            return off_text("its", value)
+        if not self._reads_target:
+            return ""
+        if lane.scale is not None and lane.scale.version:
+            value = lane.scale.apply
+        else:
+            value = self._found_off(target_key(lane.key[0], lane.spec.scale_target_ref))
+        return off_text("the target's", value) if is_off(value) else ""
+
+    def _found_off(self, target: ScaleKey) -> str | None:
+        """Return the annotation of a target that no watch shows, once a write has found it.
+
+        It is read again every minute.
+        """
+        known = self._found.get(target)
+        if known is None:
+            return None
+        value: str | None = known[0]
+        if self._clock() - known[1] >= _AGAIN_S and self._readings < _MOST_READINGS:
+            self._readings += 1
+            with suppress(ApiError):  # then it stays what it was
+                value = self._annotation(target)
+            if is_off(value):
+                self._found[target] = (str(value), self._clock())
+            else:
+                del self._found[target]
+        return value
+
+    def _tell_share(self, keys: Iterable[LaneKey]) -> None:
+        """Name the HPAs of the canary share when it is another than before."""
+        if self._canary_pct >= 100:
+            return
+        every = list(keys)
+        share = frozenset(key for key in every if is_canary(key, self._canary_pct))
+        if share == self._share:
+            return
+        self._share = share
+        names = sorted("/".join(key) for key in share)
+        text = f"--canary {self._canary_pct}: {len(share)} of {len(every)} HPAs are acted on"
+        self._log([{"event": "share", "text": text, "hpas": names}])
+        more = f", and {len(names) - _MOST_NAMED} more" if names[_MOST_NAMED:] else ""
+        named = f": {', '.join(names[:_MOST_NAMED])}{more}" if names else ""
+        self._say("note", f"{text}{named}")
+
+
+def is_canary(key: LaneKey, share_pct: int) -> bool:
+    """Return whether an HPA belongs to the share: by its name, so always the same ones.
+
+    A larger share contains a smaller one.
+    """
+    digest = hashlib.sha256(f"{key[0]}/{key[1]}".encode()).digest()
+    return int.from_bytes(digest[:8]) < share_pct * 2**64 // 100
+
+
+def _changes(
+    lanes: Iterable[Lane], before: Mapping[LaneKey, str], after: Mapping[LaneKey, str]
+) -> list[Fields]:
+    """Return the lines about HPAs that are left alone from now on, or acted on again."""
+    found: list[Fields] = []
+    for lane in lanes:
+        why = after.get(lane.key, "")
+        if why != before.get(lane.key, ""):
+            namespace, name = lane.key
+            found.append({
+                "event": "leaves" if why else "resumes", "namespace": namespace, "hpa": name,
+                "target": lane.target, "text": why or before[lane.key],
+            })  # fmt: skip
+    return found

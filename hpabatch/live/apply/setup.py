@@ -23,8 +23,7 @@ from hpabatch.inputs.keda import GROUP
 from hpabatch.inputs.manifest_checks import check_manifests
 from hpabatch.inputs.manifests import load_manifests
 from hpabatch.live.apply.applier import Applier, Parts
-from hpabatch.live.apply.gate import Gate
-from hpabatch.live.apply.guards import Limits, switch_refusal
+from hpabatch.live.apply.guards import Gate, Limits, Selection, read_switch
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import DRY_NAME, NAME, Candidate, Election
 from hpabatch.live.apply.ledger import Ledger
@@ -32,7 +31,6 @@ from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.live.apply.rivals import ClusterHpas, OwnDocuments, Probe, Rivals, Silence, silence_s
 from hpabatch.live.apply.scales import ScaleWriter
-from hpabatch.live.apply.selection import Selection
 from hpabatch.live.apply.statuses import HpaStatuses, StatusSink
 from hpabatch.live.passes.decide import Decider
 from hpabatch.model.objects.validate import undecidable
@@ -162,7 +160,7 @@ def make_applier(
     # A client of its own: a stop ends the loop's, while a pass that has begun is still written.
     own = Discovery(stack.enter_context(ApiClient(place.connect())))
     gate = Gate(
-        place.period_s, election, lambda: switch_refusal(control, place.namespace),
+        place.period_s, election, lambda: read_switch(control, place.namespace)[0],
         log=lambda: journal.problem,
     )  # fmt: skip
     is_own = documents is not None

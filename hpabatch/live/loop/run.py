@@ -263,8 +263,9 @@ class Loop:
         for namespace in sorted(self._namespaces - had):
             # Pods that were known before are recorded in their current state.
             found += [
-                Change(Kind.pod, (namespace, pod.name), pod, now_ms - 1, listed=True)
-                for pod in self._decider.lanes.pods.pods_of(namespace)
+                Change(Kind.pod, key, pod, now_ms - 1, listed=True)
+                for key, pod in sorted(self._decider.lanes.pods.items())
+                if key[0] == namespace
             ]
         return found
 

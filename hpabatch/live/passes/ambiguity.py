@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from hpabatch.layout.records import I64
 from hpabatch.live.passes.lanes import Lane, LaneKey
-from hpabatch.live.passes.pods import PodTable
-from hpabatch.live.passes.selections import Selections
+from hpabatch.live.passes.pods import PodColumns
 from hpabatch.model.messages import ambiguous_selector
 from hpabatch.model.selectors import parse_selector, selector_words
 from hpabatch.model.versions import Profile
@@ -35,7 +35,11 @@ class Registry:
         self._known[key] = selector
 
     def check(
-        self, lanes: Sequence[Lane], reached: Sequence[bool], pods: PodTable
+        self,
+        lanes: Sequence[Lane],
+        reached: Sequence[bool],
+        pods: PodColumns,
+        members: Sequence[I64],
     ) -> dict[int, str]:
         """Return the controller's message for each lane with an ambiguous selector.
 
@@ -43,6 +47,7 @@ class Registry:
             lanes: all, in the order of their names.
             reached: which of them compute their metrics in this pass.
             pods: as in the cluster's cache.
+            members: by lane the slots of the pods that its selector matches.
         """
         if not self._profile.ambiguity_checked:
             return {}
@@ -51,21 +56,23 @@ class Registry:
         for key in [key for key in self._known if key not in present]:
             del self._known[key]
         current = {lane.key: _selector(lane) for lane in lanes}
-        moved, moved_on = self._moved(current, pods.selections)
-        suspects = pods.selections.sharing().union(*map(pods.selections.owners, moved_on))
+        moved, moved_on = self._moved(current, pods)
+        owners: dict[int, set[LaneKey]] = {}
+        for lane, slots in zip(lanes, members, strict=True):
+            for slot in slots.tolist():
+                owners.setdefault(slot, set()).add(lane.key)
         found: dict[int, str] = {}
         for h, lane in enumerate(lanes):
             if not reached[h]:
                 continue
             self._known[lane.key] = current[lane.key]
             moved.discard(lane.key)
-            if lane.key not in suspects:
-                continue
             others: set[LaneKey] = set()
-            for slot in pods.selections.members(lane.key):
-                owners: set[LaneKey] = pods.selections.owners(slot)  # type: ignore[assignment]
-                others |= {o for o in owners if self._known.get(o) == current[o]}
-                others |= moved_on.get(slot, set()) & moved
+            for slot in members[h].tolist():
+                if len(owners[slot]) > 1:
+                    others |= {o for o in owners[slot] if self._known.get(o) == current[o]}
+                if slot in moved_on:
+                    others |= moved_on[slot] & moved
             others.discard(lane.key)
             if others:
                 names = sorted(f"{namespace}/{name}" for namespace, name in (lane.key, *others))
@@ -73,7 +80,7 @@ class Registry:
         return found
 
     def _moved(
-        self, current: Mapping[LaneKey, str], selections: Selections
+        self, current: Mapping[LaneKey, str], pods: PodColumns
     ) -> tuple[set[LaneKey], dict[int, set[LaneKey]]]:
         """Return the HPAs whose selector changed since their last sync, and these by matched pod.
 
@@ -83,7 +90,7 @@ class Registry:
         on: dict[int, set[LaneKey]] = {}
         for key in moved:
             selector = parse_selector(self._known[key], selector_words(self._profile))
-            for slot in selections.matching(key[0], selector):
+            for slot in pods.matching(key[0], selector).tolist():
                 on.setdefault(slot, set()).add(key)
         return moved, on
 

@@ -7,7 +7,6 @@ changes actually made in the cluster.
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
@@ -28,13 +27,12 @@ from hpabatch.engine.shards.ambiguity import least_of, metrics_reached
 from hpabatch.engine.shards.initial import take_zero, takes_zero, zero_of
 from hpabatch.kernels.replay import replay_newest
 from hpabatch.layout import codes
-from hpabatch.layout.records import HEAD_NEXT_CHANGE, HEAD_STATUS_DESIRED, I64, Fleet, Memory
+from hpabatch.layout.records import HEAD_STATUS_DESIRED, I64, Fleet, Memory, Records
 from hpabatch.live.passes.ambiguity import Registry
 from hpabatch.live.passes.fleet import (
     Layout,
     Structure,
     join_fleet,
-    members_of,
     metric_columns,
     size_changes,
 )
@@ -45,18 +43,13 @@ from hpabatch.live.passes.memory import (
     SavedLane,
     copied,
     follow_rescale,
-    is_full,
     moved,
     new_memory,
     save,
 )
+from hpabatch.live.passes.pods import PodColumns
 from hpabatch.live.passes.responses import ResponseColumns
-from hpabatch.live.passes.result import (
-    NO_STATUS,
-    PassResult,
-    reconcile_actions,
-    reconcile_errors,
-)
+from hpabatch.live.passes.result import ERRORS, NO_STATUS, PassResult, reconcile_actions
 from hpabatch.live.passes.words import PassWords
 from hpabatch.model.objects.hpa import HPAStatus
 from hpabatch.model.versions import ControllerFlags, Profile
@@ -65,7 +58,6 @@ from hpabatch.packing.memory import seed_status
 _READ = (codes.SCALE_OK, codes.SCALE_UPDATE_FAILED)
 _NAMED_MS = 60_000  # within which a status names the size of its controller's rescale
 _NEAR_PERIODS = 2  # before another's rescale: own recommendations that stand beside its own
-_MOST_TEXTS = 10_000  # unused error messages: those with numbers are new in every pass
 
 
 class Decider:
@@ -107,14 +99,11 @@ class Decider:
         self._last: PassResult | None = None
         self._replicas: list[int] = []
         self._zeros: list[str] = []
-        self._most_texts = _MOST_TEXTS
         self._registry = Registry(profile)
         self._book = WantedBook()
         self._structure = Structure([], flags, profile)
-        self._layout = Layout(self._structure, self.lanes.pods, [])
         self._memory: Memory = new_memory(0)
-        self._members: dict[LaneKey, I64] = {}
-        self._columns = ResponseColumns(self.lanes)
+        self._columns: ResponseColumns | None = None
         self._fleet: Fleet | None = None
         self._undo: Memory | None = None
         self._unapplied: dict[tuple[Kind, tuple[str, ...]], Change] = {}
@@ -123,11 +112,6 @@ class Decider:
     def has_passed(self) -> bool:
         """Whether there was a pass."""
         return self._last is not None
-
-    @property
-    def strays(self) -> int:
-        """Samples of pods that the cluster does not show, in the last pass."""
-        return self._columns.strays
 
     def apply(self, changes: Iterable[Change]) -> None:
         """Apply changes of the cluster, in their order."""
@@ -180,14 +164,11 @@ class Decider:
         """
         if self._undo is not None:  # what was done to the memory by the rules
             self._memory, self._undo = self._undo, None
-        self._members.clear()
-        self.lanes.restructured = True
         suspects = [lane.key for lane in self.lanes]
 
         def failure(keys: Sequence[LaneKey]) -> Exception | None:
             trial = copy.copy(self)
             trial.lanes, trial._registry = self.lanes.part(keys), copy.deepcopy(self._registry)
-            trial._members, trial._most_texts = {}, sys.maxsize
             try:
                 trial._attempt(now_ms, responses)
             except Exception as failed:  # noqa: BLE001 - is returned
@@ -225,24 +206,57 @@ class Decider:
     def _attempt(self, now_ms: int, responses: Responses) -> PassResult:
         self._now_ms, self._undo = now_ms, None
         self.lanes.settle_times(now_ms)
-        self._arrange()
-        structure, lanes = self._structure, self._structure.lanes
-        values = self._columns.fill(structure, self._layout, responses)
-        changes = size_changes(lanes, structure.lane_table)
-        counts = np.array(structure.lane_table.last_change - structure.lane_table.first_change)
-        if is_full(self._memory, counts):
-            self._memory = moved(self._memory, np.arange(len(lanes), dtype=np.int64), counts)
+        self.lanes.drop_gone()
+        changes = self._arrange()
+        structure = self._structure
+        layout = Layout(structure, PodColumns(self.lanes.pods), self.profile)
+        self._columns = ResponseColumns(structure, layout, responses, self.profile)
         self._follow(now_ms)
-        self._fill_ticks(now_ms)
+        self._fill_ticks(now_ms, layout)
         if takes_zero(self.profile) and not self.owns:
             self._take_zero()
-        self._fleet = join_fleet(structure, self._layout, self.lanes.pods, values, changes)
-        self._memory.head[:, HEAD_NEXT_CHANGE] = 0
+        self._fleet = join_fleet(structure, layout, self._columns.values, changes)
         self._undo = copied(self._memory)
         result = self._run(self._memory.head.copy())
         if not self.lanes.leads:
             self._undo = None
         return result
+
+    def _arrange(self) -> Records:
+        """Build the structure, and give its lanes their memory; return the changes of sizes."""
+        lanes, memory = list(self.lanes), self._memory
+        at = {lane.key: h for h, lane in enumerate(self._structure.lanes)}
+        structure = Structure(lanes, self.flags, self.profile)
+        if self._saved is not None:
+            memory = self._saved.memory
+            at = self._take_up(self._saved, lanes)
+            self._saved = None
+        source = [-1 if lane.fresh else at.get(lane.key, -1) for lane in lanes]
+        changes = size_changes(lanes, structure.lane_table)
+        counts = np.array(structure.lane_table.last_change - structure.lane_table.first_change)
+        self._memory = moved(memory, np.array(source, np.int64), counts)
+        self._structure = structure
+        for h, lane in enumerate(lanes):
+            if lane.fresh:
+                seed_status(self._memory, h, lane.status)
+        return changes
+
+    def _take_up(self, saved: Saved, lanes: Sequence[Lane]) -> dict[LaneKey, int]:
+        """Take up the lanes of an earlier loop; return their places in its controller memory.
+
+        An HPA recreated meanwhile keeps what it would have kept between two passes.
+        """
+        at = {(before.namespace, before.name): k for k, before in enumerate(saved.lanes)}
+        for lane in lanes:
+            if lane.key not in at:
+                continue
+            before, lane.fresh = saved.lanes[at[lane.key]], False
+            lane.recreated, lane.zero = before.uid != lane.uid, before.zero
+            if before.selector is not None:
+                self._registry.restore(lane.key, before.selector)
+            if before.replicas >= 0 and before.target == lane.target:
+                self.lanes.recall_size(lane, before.replicas)
+        return at
 
     def put_status(self, key: LaneKey, status: HPAStatus) -> None:
         """Give an own document the status that another instance of hpabatch wrote."""
@@ -279,7 +293,7 @@ class Decider:
         rows = self._structure.tick_rows()
         for h, text in failed.items():
             ticks.scale[rows[h]] = codes.SCALE_UPDATE_FAILED
-            ticks.scale_text[rows[h]] = self.lanes.texts.number(text)
+            ticks.scale_text[rows[h]] = self._structure.texts.number(text)
         self._memory, self._undo = self._undo, None
         result = replace(self._run(self._memory.head.copy(), parts), start=last.start)
         self._last = result
@@ -294,14 +308,13 @@ class Decider:
         for h, size in parts.items():
             decisions["desired"][rows[h]] = decisions["limited"][rows[h]] = size
             self._memory.head[h, HEAD_STATUS_DESIRED] = size
-        texts = self.lanes.texts
-        words = PassWords(fleet, self._structure, texts, self.profile, head_before)
+        words = PassWords(fleet, self._structure, self.profile, head_before)
         self._last = result = self._result(self._now_ms, words)
         return result
 
     def outcomes(self) -> dict[LaneKey, list[Outcome]]:
         """Return the outcome of the last pass for each metric of every HPA's spec as read."""
-        return self._columns.outcomes(self._structure)
+        return self._columns.outcomes() if self._columns is not None else {}
 
     def save(self, path: Path, what: str) -> None:
         """Write the controller memory to a file (UsageError: it cannot be written)."""
@@ -318,72 +331,16 @@ class Decider:
             for texts, size, zero in zip(columns, self._replicas, self._zeros, strict=True)
         ]
 
-    # ---- structure and layout
-
-    def _arrange(self) -> None:
-        """Update structure, memory and layout where they changed."""
-        lanes, pods = self.lanes, self.lanes.pods
-        lanes.drop_gone()
-        rebuilt = lanes.restructured
-        if rebuilt:
-            self._restructure()
-        dirty = pods.selections.dirty
-        if rebuilt or dirty or self._layout.room != pods.room:
-            for lane in self._structure.lanes:
-                if lane.key in dirty or lane.key not in self._members:
-                    self._members[lane.key] = members_of(pods, lane.key)
-            dirty.clear()
-            members = [self._members[lane.key] for lane in self._structure.lanes]
-            self._layout = Layout(self._structure, pods, members)
-        if len(lanes.texts) > self._most_texts:
-            lanes.retell()
-            self._most_texts = len(lanes.texts) + _MOST_TEXTS
-
-    def _restructure(self) -> None:
-        before = {lane.key: h for h, lane in enumerate(self._structure.lanes)}
-        lanes = list(self.lanes)
-        self._structure = Structure(lanes, self.flags, self.profile)
-        self.lanes.restructured = False
-        source = [-1 if lane.fresh else before.get(lane.key, -1) for lane in lanes]
-        self._memory = moved(self._memory, np.array(source, np.int64))
-        present = {lane.key for lane in lanes}
-        self._members = {key: part for key, part in self._members.items() if key in present}
-        fresh = [h for h, lane in enumerate(lanes) if lane.fresh]
-        for h in fresh:
-            seed_status(self._memory, h, lanes[h].status)
-        if self._saved is not None:
-            self._take_up(self._saved, lanes)
-            self._saved = None
-
-    def _take_up(self, saved: Saved, lanes: Sequence[Lane]) -> None:
-        """Give the lanes the controller memory of an earlier loop.
-
-        An HPA recreated meanwhile keeps what it would have kept between two passes.
-        """
-        known = {lane[:2]: k for k, lane in enumerate(saved.lanes)}
-        source = np.array([known.get(lane.key, -1) for lane in lanes], np.int64)
-        self._memory = moved(saved.memory, source)
-        for h, lane in enumerate(lanes):
-            if source[h] < 0:
-                seed_status(self._memory, h, lane.status)
-                continue
-            before, lane.fresh = saved.lanes[int(source[h])], False
-            lane.recreated, lane.zero = before.uid != lane.uid, before.zero
-            if before.selector is not None:
-                self._registry.restore(lane.key, before.selector)
-            if before.replicas >= 0 and before.target == lane.target:
-                self.lanes.recall_size(lane, before.replicas)
-
     # ---- ticks
 
-    def _fill_ticks(self, now_ms: int) -> None:
+    def _fill_ticks(self, now_ms: int, layout: Layout) -> None:
         """Write the TICK records of this pass; those of the last pass only need their spec."""
-        structure, lanes, layout = self._structure, self._structure.lanes, self._layout
+        structure, lanes = self._structure, self._structure.lanes
         ticks, rows = structure.ticks, structure.tick_rows()
         ticks.spec[rows - 1], ticks.spec[rows] = structure.spec_before, structure.spec_now
         ticks.now_ms[rows] = now_ms
         ticks.first_row[rows], ticks.last_row[rows] = layout.first_row[:-1], layout.first_row[1:]
-        number = self.lanes.texts.number
+        number = structure.texts.number
         scale = [_scale_code(lane) for lane in lanes]
         size = [lane.replicas or 0 for lane in lanes]
         selector = [lane.selector for lane in lanes]
@@ -395,14 +352,14 @@ class Decider:
             np.array(scale, np.int64) == codes.SCALE_OK,
             np.array(selector, np.int64) == codes.SELECTOR_OK,
         )
-        for h, text in self._registry.check(lanes, reached.tolist(), self.lanes.pods).items():
+        ambiguous = self._registry.check(lanes, reached.tolist(), layout.pods, layout.members)
+        for h, text in ambiguous.items():
             selector[h], said[h] = codes.SELECTOR_AMBIGUOUS, number(text)
         ticks.scale[rows], ticks.replicas[rows] = scale, size
         ticks.status_replicas[rows] = [lane.status_replicas for lane in lanes]
         ticks.scale_text[rows] = [number(lane.scale.error if lane.scale else "") for lane in lanes]
         ticks.selector[rows], ticks.selector_text[rows] = selector, said
         ticks.recreated[rows] = [lane.recreated for lane in lanes]
-        ticks.restart[rows] = 0
 
     def _follow(self, now_ms: int) -> None:
         """Take over the rescales of the controller that acts, as its recommendations.
@@ -450,16 +407,10 @@ class Decider:
         structure, lanes = self._structure, self._structure.lanes
         rows = structure.tick_rows()
         decisions = structure.results.decisions[rows].view(np.recarray)
-        metrics = metric_columns(structure)
         scale = np.array(structure.ticks.scale[rows], np.int64)
-        unwritten = [lane.status.is_unwritten for lane in lanes]
         desired = [
-            NO_STATUS if no else lane.status.desired_replicas
-            for lane, no in zip(lanes, unwritten, strict=True)
-        ]
-        current = [
-            NO_STATUS if no else lane.status.current_replicas
-            for lane, no in zip(lanes, unwritten, strict=True)
+            NO_STATUS if lane.status.is_unwritten else lane.status.desired_replicas
+            for lane in lanes
         ]
         return PassResult(
             now_ms=now_ms,
@@ -470,11 +421,12 @@ class Decider:
             decisions=decisions,
             spec_replicas=np.array(structure.ticks.replicas[rows] * np.isin(scale, _READ)),
             theirs_desired=np.array(desired, np.int64),
-            theirs_current=np.array(current, np.int64),
             current_before=words.current_before,
             action=reconcile_actions(decisions),
-            error=reconcile_errors(decisions, scale, metrics, self.profile),
-            metrics=metrics,
+            error=np.array(
+                [ERRORS.index(words.error_label(h)) for h in range(len(lanes))], np.int8
+            ),
+            metrics=metric_columns(structure),
             why=words.why,
             document=words.document,
             events=words.events,

@@ -1,6 +1,6 @@
 """HPAs of a cluster with their specs, scales, selectors and size changes.
 
-Changes of the cluster are applied one by one; the decider reads lanes, pods and what is dirty.
+Changes of the cluster are applied one by one; the decider reads lanes and pods.
 """
 
 from __future__ import annotations
@@ -11,18 +11,23 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from hpabatch.cluster.apis.scales import target_key
-from hpabatch.cluster.objects.types import Change, HpaObject, Kind, PodObject, ScaleKey, ScaleObject
+from hpabatch.cluster.objects.types import (
+    Change,
+    HpaObject,
+    Kind,
+    PodKey,
+    PodObject,
+    ScaleKey,
+    ScaleObject,
+)
 from hpabatch.layout import codes
 from hpabatch.live.passes.left_out import LeftOut
-from hpabatch.live.passes.pods import PodTable
 from hpabatch.live.passes.result import Problem
 from hpabatch.model.objects.hpa import HPASpec, HPAStatus
 from hpabatch.model.objects.stored import as_stored
 from hpabatch.model.objects.validate import drop_disabled_fields
-from hpabatch.model.requests import request_rules
-from hpabatch.model.selectors import parse_selector, selector_words
+from hpabatch.model.selectors import Selector, parse_selector, selector_words
 from hpabatch.model.versions import Profile
-from hpabatch.packing.texts import Texts
 
 LaneKey = tuple[str, str]
 """Namespace and name of an HPA."""
@@ -61,6 +66,7 @@ class Lane:
         scale: the target's, None where it was never seen.
         replicas, status_replicas: the sizes as last read; None: never read.
         selector: SELECTOR_* of the scale's selector; `selector_error` is its error.
+        selects: that selector; None: it is missing or invalid.
         changes: (ms, before, after) of the size since the last pass that use up policies' budgets.
         rescales: those of them that a watch showed as they happened, until they are followed.
         own: hpabatch's own writes of the size that no watch has shown yet.
@@ -80,6 +86,7 @@ class Lane:
     status_replicas: int = 0
     selector: int = codes.SELECTOR_MISSING
     selector_error: str = ""
+    selects: Selector | None = None
     changes: list[tuple[int, int, int]] = field(default_factory=list)
     rescales: list[tuple[int, int, int]] = field(default_factory=list)
     own: list[OwnWrite] = field(default_factory=list)
@@ -111,9 +118,7 @@ class Lanes:
 
     Attributes:
         profile: the rules of the cluster's version.
-        pods: the pods as columns.
-        texts: error messages by number.
-        restructured: lanes were added, removed or got another spec since this was set to False.
+        pods: all pods, by namespace and name.
         leads: this process writes the sizes in the coming pass.
         attributed: instances of hpabatch write the sizes. As in the controller, only their writes
             use up budgets; otherwise all changes do, since they are those of whoever writes.
@@ -125,9 +130,7 @@ class Lanes:
     def __init__(self, profile: Profile) -> None:
         """Begin empty."""
         self.profile = profile
-        self.texts = Texts()
-        self.pods = PodTable(request_rules(profile), self.texts)
-        self.restructured = True
+        self.pods: dict[PodKey, PodObject] = {}
         self.leads = self.attributed = False
         self.foreign: list[ForeignChange] = []
         self.left_out = LeftOut()
@@ -150,7 +153,6 @@ class Lanes:
             lane.key: replace(lane, changes=[*lane.changes], rescales=[*lane.rescales])
             for lane in lanes
         }
-        found.restructured = True
         return found
 
     def get(self, key: LaneKey) -> Lane | None:
@@ -166,13 +168,12 @@ class Lanes:
     def leave_out(self, key: LaneKey, error: Exception) -> None:
         """Leave an HPA out of some passes. Then it is decided as one that was not seen before."""
         self.left_out.add(key, error)
-        self.restructured = True
 
     def retry(self) -> set[LaneKey]:
         """Begin a pass; return the HPAs that were left out until now."""
         found = self.left_out.begin()
         for key in found & self._lanes.keys():
-            self._lanes[key].fresh = self.restructured = True
+            self._lanes[key].fresh = True
         return found
 
     def affected_by(self, change: Change) -> set[LaneKey]:
@@ -188,9 +189,9 @@ class Lanes:
         thing = change.thing
         if change.kind is Kind.pod:
             if isinstance(thing, PodObject):
-                self.pods.put(thing)
+                self.pods[thing.namespace, thing.name] = thing
             else:
-                self.pods.remove(change.key[0], change.key[1])
+                self.pods.pop((change.key[0], change.key[1]), None)
         elif change.kind is Kind.hpa:
             key = (change.key[0], change.key[1])
             if isinstance(thing, HpaObject):
@@ -207,11 +208,6 @@ class Lanes:
             if lane.changes and lane.changes[-1][0] >= now_ms:
                 lane.changes = [(min(ms, now_ms - 1), a, b) for ms, a, b in lane.changes]
 
-    def retell(self) -> None:
-        """Rebuild the table of error messages, without unused ones."""
-        self.texts = Texts()
-        self.pods.retell(self.texts)
-
     def forget_writes(self) -> None:
         """Forget the own writes that no watch has shown: another writes the sizes now."""
         for lane in self._lanes.values():
@@ -224,9 +220,7 @@ class Lanes:
             if lane.own:  # one that was not made, or that a list has skipped
                 lane.own = [write for write in lane.own if write.ms > now_ms - SHOWN_MS]
             lane.fresh = lane.recreated = False
-            if lane.before is not None:
-                lane.before = None
-                self.restructured = True
+            lane.before = None
 
     def note_write(self, key: LaneKey, ms: int, before: int, after: int, certain: bool) -> None:
         """Note a size that hpabatch wrote.
@@ -285,7 +279,6 @@ class Lanes:
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = Lane(key, item, self._stored(item))
-            self.restructured = True
             self._join_scale(lane)
             return
         known = lane.item.hpa
@@ -297,7 +290,6 @@ class Lanes:
                 lane.before = lane.spec
             self._leave_scale(lane)
             lane.spec = self._stored(item)
-            self.restructured = True
             self._join_scale(lane)
         lane.item = item
 
@@ -316,7 +308,6 @@ class Lanes:
             self._drop(lane)
         else:
             lane.gone = True  # if recreated before the next pass, it keeps its memory
-        self.restructured = True
 
     def drop_gone(self) -> None:
         """Remove the HPAs that were deleted since the last pass."""
@@ -325,9 +316,7 @@ class Lanes:
 
     def _drop(self, lane: Lane) -> None:
         self._leave_scale(lane)
-        self.pods.selections.remove_selector(lane.key)
         del self._lanes[lane.key]
-        self.restructured = True
 
     def _join_scale(self, lane: Lane) -> None:
         at = target_key(lane.key[0], lane.spec.scale_target_ref)
@@ -392,19 +381,14 @@ class Lanes:
         lane.scale = scale
         if scale is None or scale.error or scale.selector == had:
             return
-        selections = self.pods.selections
-        lane.selector, lane.selector_error = codes.SELECTOR_OK, ""
+        lane.selector, lane.selector_error, lane.selects = codes.SELECTOR_OK, "", None
         if not scale.selector:
             lane.selector = codes.SELECTOR_MISSING
-            selections.remove_selector(lane.key)
             return
         try:
-            selector = parse_selector(scale.selector, selector_words(self.profile))
+            lane.selects = parse_selector(scale.selector, selector_words(self.profile))
         except ValueError as error:
             lane.selector, lane.selector_error = codes.SELECTOR_INVALID, str(error)
-            selections.remove_selector(lane.key)
-            return
-        selections.put_selector(lane.key, lane.key[0], selector)
 
 
 def _note_change(

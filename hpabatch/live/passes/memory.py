@@ -60,12 +60,6 @@ _CODES: Final = [
 ]
 
 
-def lane_room(memory: Memory) -> tuple[I64, I64]:
-    """Return the room of each lane for recommendations, and for events per direction (H,)."""
-    head = memory.head
-    return head[:, HEAD_REC_SIZE].copy(), head[:, HEAD_DOWN_START] - head[:, HEAD_UP_START]
-
-
 def new_memory(lanes: int) -> Memory:
     """Return the empty memory of lanes."""
     return make_sized_memory(
@@ -78,50 +72,33 @@ def copied(memory: Memory) -> Memory:
     return Memory(memory.head.copy(), memory.recs.copy(), memory.events.copy())
 
 
-def moved(memory: Memory, source: I64, more: I64 | None = None) -> Memory:
-    """Return the memory of other lanes: lane h has that of lane source[h], -1: an empty one.
+def moved(memory: Memory, source: I64, changes: I64) -> Memory:
+    """Return the memory of a pass's lanes: lane h has that of lane source[h], -1: an empty one.
 
     Args:
         memory: of the lanes before.
         source: (H,) lanes of `memory`, or -1.
-        more: (H,) additional room for events in each list; None: none.
+        changes: (H,) size changes since the last pass: each may become an event.
     """
-    known = source >= 0
-    at = source[known]
+    to = np.flatnonzero(source >= 0)
+    head = memory.head[source[to]]
+    # Beside a pass's own recommendation there is room for one that is followed.
     recommendations = np.full(source.size, _FEW_RECOMMENDATIONS, np.int64)
-    events = np.full(source.size, _FEW_EVENTS, np.int64)
-    if more is not None:
-        events = np.maximum(events, more + 1)
-    had_recommendations, had_events = lane_room(memory)
-    counts = memory.head[at, HEAD_REC_COUNT]
-    recommendations[known] = _room(had_recommendations[at], counts + 3)
-    needed = np.maximum(memory.head[at, HEAD_UP_COUNT], memory.head[at, HEAD_DOWN_COUNT])
-    needed = needed + 1 if more is None else needed + more[known] + 1
-    events[known] = _room(had_events[at], needed)
-    found = make_sized_memory(recommendations, events)
-    to = np.flatnonzero(known)
+    recommendations[to] = np.maximum(head[:, HEAD_REC_COUNT] + 3, _FEW_RECOMMENDATIONS)
+    events = np.zeros(source.size, np.int64)
+    events[to] = np.maximum(head[:, HEAD_UP_COUNT], head[:, HEAD_DOWN_COUNT])
+    found = make_sized_memory(recommendations, np.maximum(events + changes + 1, _FEW_EVENTS))
     for k in _KEPT:
-        found.head[to, k] = memory.head[at, k]
+        found.head[to, k] = head[:, k]
     # The rings beside the list are rebuilt at its next use.
     found.head[to, HEAD_UNSORTED] = 1
-    _copy(
-        memory.recs,
-        memory.head[at, HEAD_REC_START],
-        found.recs,
-        found.head[to, HEAD_REC_START],
-        counts,
-    )
-    for start, count in ((HEAD_UP_START, HEAD_UP_COUNT), (HEAD_DOWN_START, HEAD_DOWN_COUNT)):
-        _copy(
-            memory.events, memory.head[at, start],
-            found.events, found.head[to, start], memory.head[at, count],
-        )  # fmt: skip
+    for start, count, before, after in (
+        (HEAD_REC_START, HEAD_REC_COUNT, memory.recs, found.recs),
+        (HEAD_UP_START, HEAD_UP_COUNT, memory.events, found.events),
+        (HEAD_DOWN_START, HEAD_DOWN_COUNT, memory.events, found.events),
+    ):
+        _copy(before, head[:, start], after, found.head[to, start], head[:, count])
     return found
-
-
-def _room(had: I64, needed: I64) -> I64:
-    """Return the old room where it suffices, else twice the needed one."""
-    return np.where(needed <= had, had, 2 * needed).astype(np.int64)
 
 
 def _copy(source: Any, first: I64, target: Any, to: I64, counts: I64) -> None:
@@ -138,11 +115,12 @@ def _stretches(first: I64, counts: I64) -> I64:
 def follow_rescale(memory: Memory, h: int, ms: int, before: int, after: int, since_ms: int) -> None:
     """Let lane h recommend what another controller has scaled its target to.
 
-    Its recommendations in the windows until then were at most, for a scale-down, and at least, for
-    a scale-up, that size: otherwise a window would have held it. So higher ones are cut to it, or
-    it is added; newer ones stay. A policy or a bound may have kept the size below what was
-    recommended: own recommendations since `since_ms` say how far, or else what is added would hold
-    back the next scale-up for a window. There is room for one addition before a tick (`is_full`).
+    After a scale-down no recommendation in that controller's windows was higher than the new size,
+    and after a scale-up none was lower: it would have held the size back. So a scale-down cuts
+    higher recommendations until then to the new size, and a scale-up adds a recommendation.
+    Recommendations after the rescale stay. A policy or a bound may have kept the new size below
+    what was recommended: then the highest own recommendation since `since_ms` is added, since the
+    new size would hold back the next scale-down for a window. `moved` leaves room for one addition.
     """
     head = memory.head[h]
     start, count = int(head[HEAD_REC_START]), int(head[HEAD_REC_COUNT])
@@ -157,14 +135,6 @@ def follow_rescale(memory: Memory, h: int, ms: int, before: int, after: int, sin
         memory.recs.ms[start + count] = ms
         head[HEAD_REC_COUNT] = count + 1
     head[HEAD_UNSORTED] = 1  # the rings are rebuilt at the next use
-
-
-def is_full(memory: Memory, changes: I64) -> bool:
-    """Whether another tick, after that number of changes (H,), may exceed the room of a lane."""
-    head = memory.head
-    recommendations, events = lane_room(memory)
-    used = np.maximum(head[:, HEAD_UP_COUNT], head[:, HEAD_DOWN_COUNT]) + changes
-    return bool(np.any(head[:, HEAD_REC_COUNT] + 2 > recommendations) or np.any(used > events))
 
 
 class SavedLane(NamedTuple):

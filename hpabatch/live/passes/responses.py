@@ -14,11 +14,12 @@ from hpabatch.cluster.objects.types import (
 )
 from hpabatch.layout import codes
 from hpabatch.layout.records import I64
-from hpabatch.live.passes.fleet import Layout, Source, Stream, Structure
-from hpabatch.live.passes.lanes import LaneKey, Lanes
+from hpabatch.live.passes.fleet import Layout, Stream, Structure
+from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.live.passes.pods import Samples, fill_custom, fill_usage
 from hpabatch.model.messages import lacking_container
 from hpabatch.model.objects.stored import stored_order
+from hpabatch.model.versions import Profile
 
 _WORDS = {
     codes.METRIC_OK: "ok",
@@ -29,28 +30,25 @@ NOT_FETCHED = "not asked in this pass: the HPA had only just appeared"
 
 
 class ResponseColumns:
-    """Writes responses to the columns of a pass.
+    """The responses of a pass, written to its columns.
 
     Attributes:
-        strays: samples of pods that the cluster does not show, in the last pass.
+        values: of totals, end to end.
     """
 
-    def __init__(self, lanes: Lanes) -> None:
-        """Begin without samples."""
-        self.strays = 0
-        self._lanes, self._pods = lanes, lanes.pods
-        self._usage: dict[tuple[str, str], Samples] = {}
-        self._custom: dict[Source, Samples] = {}
-        self._lacking: dict[str, list[int]] = {}
-        self._fetched_ms: list[int | None] = []
+    def __init__(
+        self, structure: Structure, layout: Layout, responses: Responses, profile: Profile
+    ) -> None:
+        """Write the responses."""
+        self._structure, self._layout, self._profile = structure, layout, profile
+        self._lacking: dict[str, set[int]] = {}
+        self._fetched_ms: list[int | None] = [None] * len(structure.streams)
+        self._fill_samples(responses)
+        self.values = self._fill_streams(responses)
 
-    def fill(self, structure: Structure, layout: Layout, responses: Responses) -> I64:
-        """Write responses to the columns; return the values of totals, end to end."""
-        self._fill_samples(structure, layout, responses)
-        return self._fill_streams(structure, layout, responses)
-
-    def outcomes(self, structure: Structure) -> dict[LaneKey, list[Outcome]]:
-        """Return the outcome of the last pass for each metric of every HPA's spec as read."""
+    def outcomes(self) -> dict[LaneKey, list[Outcome]]:
+        """Return the outcome of the pass for each metric of every HPA's spec as read."""
+        structure = self._structure
         rows = structure.answer_rows()
         codes_of, texts_of = (
             structure.answers.code[rows].tolist(),
@@ -63,42 +61,35 @@ class ResponseColumns:
         for h, lane in enumerate(structure.lanes):
             spec = lane.item.hpa.spec
             own = [Outcome("ok")] * len(spec.metrics)
-            for j, k in enumerate(stored_order(spec, self._lanes.profile)):
+            for j, k in enumerate(stored_order(spec, self._profile)):
                 if k is not None:
                     g = streams[first[h] + j]
                     word = _WORDS.get(codes_of[g], "ok")
-                    text = self._lanes.texts[texts_of[g]] if word == "error" else ""
+                    text = structure.texts[texts_of[g]] if word == "error" else ""
                     own[k] = Outcome(word, text, self._fetched_ms[g])
             found[lane.key] = own
         return found
 
-    def _fill_samples(self, structure: Structure, layout: Layout, responses: Responses) -> None:
+    def _fill_samples(self, responses: Responses) -> None:
         """Write samples to columns by pod."""
-        room, streams = self._pods.room, structure.streams
-        sources = {stream.source for stream in streams if stream.of_pods}
-        usage = {(s[1], s[2]) for s in sources if s[0] == "usage"}
-        self._usage = {key: _cleared(self._usage.get(key), room) for key in sorted(usage)}
-        self.strays = 0
-        self._lacking = {}
+        pods = self._layout.pods
+        sources = sorted({s.source for s in self._structure.streams if s.of_pods})
+        samples = {source: Samples(len(pods.pods)) for source in sources}
+        usage = {(s[1], s[2]): column for s, column in samples.items() if s[0] == "usage"}
         for response in {id(a): a for a in responses.usage.values()}.values():
-            if response.error:
-                continue
-            lacking, strays = fill_usage(self._usage, response.samples, self._pods)  # type: ignore[arg-type]
-            self.strays += strays
-            for container, slots in lacking.items():
-                self._lacking.setdefault(container, []).extend(slots)
-        custom = sorted(s for s in sources if s[0] == "pods")
-        self._custom = {source: _cleared(self._custom.get(source), room) for source in custom}
+            if not response.error:
+                lacking = fill_usage(usage, response.samples, pods)  # type: ignore[arg-type]
+                for container, slots in lacking.items():
+                    self._lacking.setdefault(container, set()).update(slots)
         for key, response in responses.pods.items():
-            column = self._custom.get(("pods", *key))
+            column = samples.get(("pods", *key))
             if column is not None and not response.error:
-                self.strays += fill_custom(column, key.namespace, response.samples, self._pods)  # type: ignore[arg-type]
-        samples: dict[Source, Samples] = dict(self._custom)
-        samples |= {("usage", *key): column for key, column in self._usage.items()}
-        layout.gather(samples)
+                fill_custom(column, key.namespace, response.samples, pods)  # type: ignore[arg-type]
+        self._layout.gather(samples)
 
-    def _fill_streams(self, structure: Structure, layout: Layout, responses: Responses) -> I64:
+    def _fill_streams(self, responses: Responses) -> I64:
         """Write the code of every stream's response; return the values of totals, end to end."""
+        structure, layout = self._structure, self._layout
         table = structure.answers
         rows = structure.answer_rows()
         listed = layout.listed_of_streams()
@@ -106,37 +97,36 @@ class ResponseColumns:
         code = np.where(listed > 0, codes.METRIC_OK, codes.METRIC_ANSWER_EMPTY)
         first, last = np.zeros(rows.size, np.int64), np.zeros(rows.size, np.int64)
         text = np.zeros(rows.size, np.int64)
-        self._fetched_ms = [None] * rows.size
         for g, stream in enumerate(structure.streams):
             response = _response_of(stream, structure, responses)
             self._fetched_ms[g] = response.fetched_ms if response else None
             if response is None or response.error:
                 code[g] = codes.METRIC_FETCH_FAILED
-                text[g] = self._lanes.texts.number(response.error if response else NOT_FETCHED)
+                text[g] = structure.texts.number(response.error if response else NOT_FETCHED)
             elif not stream.of_pods:
                 first[g] = len(values)
                 values += [sample.value_milli for sample in response.samples]  # type: ignore[union-attr]
                 last[g] = len(values)
                 code[g] = codes.METRIC_OK if response.samples else codes.METRIC_ANSWER_EMPTY
-        if not self._lanes.profile.container_may_lack and any(self._lacking.values()):
-            self._refuse_lacking(structure, layout, code, text)
+        if not self._profile.container_may_lack and any(self._lacking.values()):
+            self._refuse_lacking(code, text)
         table.code[rows], table.text[rows] = code, text
         table.first_value[rows], table.last_value[rows] = first, last
         return np.array(values, np.int64)
 
-    def _refuse_lacking(self, structure: Structure, layout: Layout, code: I64, text: I64) -> None:
+    def _refuse_lacking(self, code: I64, text: I64) -> None:
         """In old versions a sample that lacks the metric's container fails the whole metric."""
-        sets = {container: set(slots) for container, slots in self._lacking.items()}
+        structure, layout = self._structure, self._layout
         for g, stream in enumerate(structure.streams):
             container = stream.key.container
-            if code[g] != codes.METRIC_OK or container not in sets or not stream.of_pods:
+            if code[g] != codes.METRIC_OK or container not in self._lacking or not stream.of_pods:
                 continue
-            lane = structure.lanes[stream.lane]
             for slot in layout.members[stream.lane].tolist():
-                if slot in sets[container]:
-                    said = lacking_container(container, lane.key[0], self._pods.names[slot])
+                if slot in self._lacking[container]:
+                    pod = layout.pods.pods[slot]
+                    said = lacking_container(container, pod.namespace, pod.name)
                     code[g] = codes.METRIC_CONTAINER_LACKS
-                    text[g] = self._lanes.texts.number(said)
+                    text[g] = structure.texts.number(said)
                     break
 
 
@@ -152,10 +142,3 @@ def _response_of(stream: Stream, structure: Structure, responses: Responses) -> 
     if kind == "external":
         return responses.external.get(ExternalMetricKey(*key))
     return None
-
-
-def _cleared(samples: Samples | None, room: int) -> Samples:
-    if samples is None or samples.present.size != room:
-        return Samples(room)
-    samples.clear()
-    return samples

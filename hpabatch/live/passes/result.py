@@ -19,7 +19,7 @@ from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.versions import Profile
 
 NO_STATUS: Final = -1
-"""In `theirs_desired` and `theirs_current`: the HPA's status was never written."""
+"""In `theirs_desired`: the HPA's status was never written."""
 
 ACTION_NONE: Final = 0
 ACTION_UP: Final = 1
@@ -51,8 +51,8 @@ class Size(NamedTuple):
         outcome: SIZE_WRITTEN. SIZE_ACCEPTED: by a server that stores nothing (dry run). SIZE_HELD:
             this process may not write it. SIZE_WAITS: a limit or rule of the pass forbids it.
             SIZE_FAILED: the server refused it. SIZE_VOID: the target has changed meanwhile.
-        why: the reason of the decision: one that is made again, as of a write that fails, has
-            another.
+        why: the reason of the decision that was made first. A write that fails is followed by
+            another decision, whose reason is the failure.
         text: why it is not written, or is only a part of what was decided; "" if neither.
     """
 
@@ -110,7 +110,7 @@ class PassResult:
         targets: `Kind/name` of the lanes' targets.
         decisions: (H,) DECISION.
         spec_replicas: (H,) the target's size as its scale said; 0 where that was not readable.
-        theirs_desired, theirs_current: (H,) status as the cluster's own controller last wrote it,
+        theirs_desired: (H,) status.desiredReplicas as the cluster's own controller last wrote it,
             NO_STATUS where none did.
         current_before: (H,) status.currentReplicas as it was before this pass, which upstream
             compares a metric's proposal with for its own metrics.
@@ -134,7 +134,6 @@ class PassResult:
     decisions: Records
     spec_replicas: I64
     theirs_desired: I64
-    theirs_current: I64
     current_before: I64
     action: I8
     error: I8
@@ -175,35 +174,6 @@ def reconcile_actions(decisions: Records) -> I8:
     return np.where(decisions.rescaled != 0, action, ACTION_NONE).astype(np.int8)
 
 
-def reconcile_errors(
-    decisions: Records, scale: I64, metrics: MetricColumns, profile: Profile
-) -> I8:
-    """Return (H,) ERROR_*, as upstream labels a reconciliation (`engine.explain.status`,
-    `outcome`).
-
-    Args:
-        decisions: (H,) DECISION.
-        scale: (H,) SCALE_* as read for the pass.
-        metrics: their codes tell a mistake in the spec from any other.
-        profile: the rules of the cluster's version.
-    """
-    binding = decisions.binding
-    failed = np.isin(binding, (codes.BOUND_BY_SELECTOR, codes.BOUND_BY_INVALID_METRIC))
-    unread = binding == codes.BOUND_BY_SCALE_READ
-    partly = (decisions.invalid_metrics > 0) & (binding != codes.BOUND_BY_SCALE_WRITE) & ~unread
-    if not profile.partial_failure_returned:
-        partly = np.zeros(len(partly), np.bool_)
-    error = np.where(
-        failed | unread | partly | (binding == codes.BOUND_BY_SCALE_WRITE),
-        ERROR_INTERNAL,
-        ERROR_NONE,
-    )
-    error[unread & (scale == codes.SCALE_BAD_VERSION)] = ERROR_SPEC
-    if profile.unknown_type_is_spec_error:
-        error[(failed | partly) & _first_is_unknown(metrics)] = ERROR_SPEC
-    return error.astype(np.int8)
-
-
 def metric_actions(result: PassResult) -> I8:
     """Return (M,) ACTION_*, as upstream labels the computation of a metric."""
     rows, before = result.metrics, result.current_before[result.metrics.lanes()]
@@ -220,14 +190,3 @@ def metric_errors(result: PassResult, profile: Profile) -> I8:
     if profile.unknown_type_is_spec_error:
         error[code == codes.METRIC_UNKNOWN_TYPE] = ERROR_SPEC
     return error.astype(np.int8)
-
-
-def _first_is_unknown(metrics: MetricColumns) -> NDArray[np.bool_]:
-    """Return (H,) whether the first metric that failed is of a type that does not exist."""
-    lanes = metrics.lanes()
-    failed = (metrics.code != codes.METRIC_OK) & (metrics.code != codes.METRIC_NOT_COMPUTED)
-    rows = np.flatnonzero(failed)
-    with_failure, first = np.unique(lanes[rows], return_index=True)
-    unknown = np.zeros(len(metrics.start) - 1, np.bool_)
-    unknown[with_failure] = metrics.code[rows[first]] == codes.METRIC_UNKNOWN_TYPE
-    return unknown

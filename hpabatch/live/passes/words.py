@@ -22,7 +22,6 @@ from hpabatch.model.times import show_api_time
 from hpabatch.model.versions import Profile
 from hpabatch.packing.memory import condition_code
 from hpabatch.packing.status import empty_statuses, make_status_memory, seed_status_memory
-from hpabatch.packing.texts import Texts
 
 _KINDS = {kind: name for name, kind in codes.CONDITION_TYPES.items()}
 _FAILED = (codes.BOUND_BY_SCALE_READ, codes.BOUND_BY_SELECTOR, codes.BOUND_BY_INVALID_METRIC)
@@ -39,7 +38,6 @@ class PassWords:
         self,
         fleet: Fleet,
         structure: Structure,
-        texts: Texts,
         profile: Profile,
         head_before: I64,
     ) -> None:
@@ -47,7 +45,6 @@ class PassWords:
         self.current_before: I64 = head_before[:, HEAD_STATUS_CURRENT].copy()
         self._fleet = fleet
         self._structure = structure
-        self._texts = texts
         self._profile = profile
 
     def why(self, h: int) -> str:
@@ -65,6 +62,21 @@ class PassWords:
         if decision.stabilized != decision.proposal:
             parts.append(f"{decision.stabilized} after the windows")
         return f"{', '.join(parts)}: {sentence}" if parts else sentence
+
+    def error_label(self, h: int) -> str:
+        """Return the label of lane h's error in the controller's own metrics, "none" without one.
+
+        Most lanes have no error, which their decision says without words.
+        """
+        t = TICKS * h + 1
+        decision = self._structure.results.decisions[t]
+        if (
+            decision["binding"] not in (*_FAILED, codes.BOUND_BY_SCALE_WRITE)
+            and not (decision["invalid_metrics"])
+        ):
+            return "none"
+        lane = self._structure.lanes[h]
+        return self._reader.outcome(LaneWords(lane.key[0], name=lane.key[1]), t).error_label
 
     def events(self, h: int) -> list[Event]:
         """Return the events of lane h in the controller's words."""
@@ -97,7 +109,12 @@ class PassWords:
     def _reader_with(self, statuses: Records) -> StatusReader:
         structure = self._structure
         return StatusReader(
-            self._fleet, structure.results, statuses, structure.specs, self._texts, self._profile
+            self._fleet,
+            structure.results,
+            statuses,
+            structure.specs,
+            structure.texts,
+            self._profile,
         )
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 from hpabatch.cluster.objects.rows import (
     Outcome,
@@ -27,23 +27,22 @@ _NO_STATUS = HPAStatus()
 
 @dataclass(slots=True)
 class Period:
-    """A row of `hpas` that is still open."""
+    """A row of `hpas` that is still open: the table's columns but `valid_to`."""
 
     namespace: str
     name: str
     uid: str
-    from_ms: int
+    valid_from: int
     spec: str
     labels: str
     annotations: str
-    created_ms: int | None
+    created: int | None
     generation: int | None
 
     def says(self, other: Period) -> bool:
         """Whether both state the same about the same object."""
-        return (self.uid, self.spec, self.labels, self.annotations, self.generation) == (
-            *(other.uid, other.spec, other.labels, other.annotations, other.generation),
-        )
+        since = {"valid_from": 0, "created": None}
+        return replace(self, **since) == replace(other, **since)  # type: ignore[arg-type]
 
 
 @dataclass(slots=True)
@@ -124,13 +123,16 @@ class HpaRows:
                 continue
             self._outcomes[key] = said
             period = self.periods.get(key)
-            least_ms = max(earliest_ms, period.from_ms if period is not None else 0)
+            least_ms = max(earliest_ms, period.valid_from if period is not None else 0)
             for index, one in enumerate(outcomes):
                 if index < len(before) and before[index] == said[index]:
                     continue
                 fetched_ms = now_ms if one.fetched_ms is None else one.fetched_ms
                 ts = min(max(fetched_ms, least_ms), now_ms)
-                add(*key, index, ts, one.answer, one.error or None, text_bytes=len(one.error))
+                add(
+                    namespace=key[0], name=key[1], metric_index=index, ts=ts, answer=one.answer,
+                    error=one.error or None, text_bytes=len(one.error),
+                )  # fmt: skip
 
     def write_all(self, at_ms: int, into: Segment) -> None:
         """Write the state of every HPA, as if nothing had been written before."""
@@ -141,19 +143,18 @@ class HpaRows:
             if known.hpa.owner:
                 add_owner(key, known.hpa, at_ms, into)
             if known.problem:
-                row = (*key, SPEC, known.since_ms, None, ABSENT, known.problem)
-                into.table("provenance").add(*row)
+                _add_problem(key, known, None, into)
         self._outcomes.clear()
 
     def _open(self, key: PodKey, hpa: HPA, at_ms: int, into: Segment) -> Period | None:
         period = Period(
             *key,
             uid=hpa.uid,
-            from_ms=max(at_ms, self._late.pop(key, at_ms)),
+            valid_from=max(at_ms, self._late.pop(key, at_ms)),
             spec=spec_to_json(hpa),
             labels=compact_json(dict(hpa.labels)),
             annotations=compact_json(dict(hpa.annotations)),
-            created_ms=instant_or_none(hpa.creation_timestamp),
+            created=instant_or_none(hpa.creation_timestamp),
             generation=hpa.generation,
         )
         before = self.periods.get(key)
@@ -162,9 +163,9 @@ class HpaRows:
         if before is None or (before.uid, before.spec) != (period.uid, period.spec):
             self._outcomes.pop(key, None)  # outcomes are keyed by the metric's place in the spec
         ended = None
-        if before is not None and (before.uid != period.uid or before.from_ms < at_ms):
+        if before is not None and (before.uid != period.uid or before.valid_from < at_ms):
             ended = self._close(key, at_ms, into)
-            period.from_ms = max(at_ms, before.from_ms + 1)
+            period.valid_from = max(at_ms, before.valid_from + 1)
         self.periods[key] = period
         add_period(period, None, into)
         return ended
@@ -173,7 +174,7 @@ class HpaRows:
         self._outcomes.pop(key, None)
         period = self.periods.pop(key, None)
         if period is not None:
-            until_ms = max(at_ms, period.from_ms + 1)
+            until_ms = max(at_ms, period.valid_from + 1)
             if until_ms > at_ms:
                 self._late[key] = until_ms
             add_period(period, until_ms, into)
@@ -184,23 +185,30 @@ class HpaRows:
     ) -> None:
         if known.problem == problem:
             return
-        add = into.table("provenance").add
         if known.problem:
-            until_ms = max(at_ms, known.since_ms + 1)
-            add(*key, SPEC, known.since_ms, until_ms, ABSENT, known.problem)
+            _add_problem(key, known, max(at_ms, known.since_ms + 1), into)
         known.problem, known.since_ms = problem, at_ms if problem else 0
         if problem:
-            add(*key, SPEC, at_ms, None, ABSENT, problem, text_bytes=len(problem))
+            _add_problem(key, known, None, into)
 
     def _add_status(self, key: PodKey, hpa: HPA, at_ms: int, into: Segment) -> None:
         shown: ShownStatus | None = shown_status(hpa.status)
         if shown is None:
             return
         into.table("hpa_status").add(
-            *(*key, hpa.uid, at_ms, shown.current, shown.desired, shown.metrics, shown.conditions),
-            *(shown.last_scale_ms, shown.generation),
+            namespace=key[0], name=key[1], uid=hpa.uid, ts=at_ms,
+            current_replicas=shown.current, desired_replicas=shown.desired,
+            current_metrics=shown.metrics, conditions=shown.conditions,
+            last_scale_time=shown.last_scale_ms, observed_generation=shown.generation,
             text_bytes=len(shown.metrics or "") + len(shown.conditions),
-        )
+        )  # fmt: skip
+
+
+def _add_problem(key: PodKey, known: _Known, until_ms: int | None, into: Segment) -> None:
+    into.table("provenance").add(
+        namespace=key[0], name=key[1], subject=SPEC, valid_from=known.since_ms,
+        valid_to=until_ms, method=ABSENT, detail=known.problem, text_bytes=len(known.problem),
+    )  # fmt: skip
 
 
 def _same_object(before: HPA, after: HPA) -> bool:
@@ -215,16 +223,14 @@ def _same_object(before: HPA, after: HPA) -> bool:
 
 def add_period(period: Period, until_ms: int | None, into: Segment) -> None:
     """Write the row of a spec; `until_ms` None: it is still in force."""
-    into.table("hpas").add(
-        *(period.namespace, period.name, period.uid, period.from_ms, until_ms, period.spec),
-        *(period.labels, period.annotations, period.created_ms, period.generation),
-        text_bytes=len(period.spec) + len(period.labels) + len(period.annotations),
-    )
+    text_bytes = len(period.spec) + len(period.labels) + len(period.annotations)
+    into.table("hpas").add(**asdict(period), valid_to=until_ms, text_bytes=text_bytes)
 
 
 def add_owner(key: PodKey, hpa: HPA, at_ms: int, into: Segment) -> None:
     """Write the owner that an HPA has from then on; what its target's pods need is not watched."""
-    into.table("hpa_context").add(*key, at_ms, hpa.owner or None, None, None)
+    row = into.table("hpa_context").add
+    row(namespace=key[0], name=key[1], ts=at_ms, owner=hpa.owner or None)
 
 
 NOT_THERE = "the scale is no longer there"
@@ -262,7 +268,7 @@ class ScaleRows:
         row = _row_of(groups, before)
         self._written[place] = row
         if row != before:
-            into.table("scales").add(*place, at_ms, *row, text_bytes=len(row[3] or ""))
+            _add_scale(place, row, at_ms, into)
         if not groups:
             # A scale that comes back is written again.
             del self._groups[place], self._written[place]
@@ -270,7 +276,14 @@ class ScaleRows:
     def write_all(self, at_ms: int, into: Segment) -> None:
         """Write the state of every scale."""
         for place, row in self._written.items():
-            into.table("scales").add(*place, at_ms, *row)
+            _add_scale(place, row, at_ms, into)
+
+
+def _add_scale(place: Target, row: ScaleRow, at_ms: int, into: Segment) -> None:
+    into.table("scales").add(
+        namespace=place[0], target_kind=place[1], target=place[2], ts=at_ms, spec_replicas=row[0],
+        status_replicas=row[1], selector=row[2], error=row[3], text_bytes=len(row[3] or ""),
+    )  # fmt: skip
 
 
 def _row_of(groups: dict[str, ScaleObject], before: ScaleRow | None) -> ScaleRow:

@@ -7,9 +7,9 @@ that comes back after it was gone, continues as another one: its uid gets `#2` b
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from hpabatch.cluster.objects.rows import (
     PodState,
@@ -66,21 +66,8 @@ class Life:
     usage: Stream = field(default_factory=Stream)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredLife:
-    """A row of `pods` without an end, with the `ts` of its last usage sample, if known."""
-
-    uid: str
-    namespace: str
-    name: str
-    target: str | None
-    labels: str
-    owner: str | None
-    created_ms: int
-    started_ms: int | None
-    deletion_ms: int | None
-    node: str | None
-    usage_ms: int | None = None
+Row = Mapping[str, Any]
+"""A row of `pods` without an end, by column."""
 
 
 class PodRows:
@@ -91,11 +78,20 @@ class PodRows:
         floor_ms: upper bound of the `ts` of sample rows of unknown pods.
     """
 
-    def __init__(self, stored: Iterable[StoredLife] = (), floor_ms: int = 0) -> None:
-        """Begin with the pods of the store that have no end."""
+    def __init__(
+        self,
+        stored: Iterable[Row] = (),
+        usage: Mapping[str, int] | None = None,
+        floor_ms: int = 0,
+    ) -> None:
+        """Begin with the pods of the store that have no end.
+
+        `usage`: by uid the `ts` of the last usage sample, if known.
+        """
         self.lives: dict[PodKey, Life] = {}
         self.floor_ms = floor_ms
-        self._stored = {_base(life.uid): life for life in stored}
+        self._stored = {_base(row["uid"]): row for row in stored}
+        self._usage = dict(usage or {})
         self._gone: OrderedDict[str, int] = OrderedDict()
         self._templates: dict[int, tuple[PodTemplate, tuple[RequestRow, ...]]] = {}
 
@@ -125,8 +121,7 @@ class PodRows:
         """End the pods of the store that were not seen; return their number."""
         count = len(self._stored)
         for stored in self._stored.values():
-            _add_stored(stored, at_ms, into)
-            self._remember_gone(stored.uid)
+            self._end_stored(stored, at_ms, into)
         self._stored.clear()
         return count
 
@@ -141,19 +136,19 @@ class PodRows:
         self, pod: PodObject, target: str | None, at_ms: int, earliest_ms: int, into: Segment
     ) -> Life:
         labels, known = labels_text(pod.labels), self._stored.pop(pod.uid, None)
-        if known is not None and (
-            (known.labels, known.target, known.owner) != (labels, target, pod.owner)
-            or (known.namespace, known.name) != (pod.namespace, pod.name)
-        ):
-            _add_stored(known, at_ms, into)
-            self._remember_gone(known.uid)
+        identity = {
+            "namespace": pod.namespace, "target": target, "pod": pod.name, "labels": labels,
+            "owner": pod.owner,
+        }  # fmt: skip
+        if known is not None and any(known[name] != value for name, value in identity.items()):
+            self._end_stored(known, at_ms, into)
             known, earliest_ms = None, at_ms
         created = max(pod.created_ms, earliest_ms, YEAR_2000_MS)
         uid, usage = self._name(pod.uid), Stream(self.floor_ms)
         if known is not None:
-            uid, created = known.uid, known.created_ms
-            usage = Stream(known.usage_ms or self.floor_ms, shown=True)
-        deletion = known.deletion_ms if known is not None else None
+            uid, created = known["uid"], known["created"]
+            usage = Stream(self._usage.get(uid, self.floor_ms), shown=True)
+        deletion = known["deletion_requested"] if known is not None else None
         if deletion is None and pod.deletion_ms is not None:
             deletion = at_ms
         life = Life(
@@ -202,6 +197,11 @@ class PodRows:
         self._remember_gone(life.uid)
         return life
 
+    def _end_stored(self, row: Row, at_ms: int, into: Segment) -> None:
+        gone_ms, text_bytes = max(at_ms, row["created"]), len(row["labels"])
+        into.table("pods").add(**row, gone=gone_ms, origin="recorded", text_bytes=text_bytes)
+        self._remember_gone(row["uid"])
+
     def _name(self, uid: str) -> str:
         """Return the uid of a pod's rows: another one if earlier rows of it have ended."""
         ended = self._gone.get(uid)
@@ -241,30 +241,23 @@ def add_life(life: Life, gone_ms: int | None, into: Segment) -> None:
     """Write the row of a pod; `gone_ms` None: it is still present."""
     pod = life.pod
     into.table("pods").add(
-        *(life.namespace, life.target, life.uid, life.name, life.labels, pod.owner),
-        *(life.created_ms, time_or_none(pod.started_ms)),
-        *(_after(life, life.deletion_ms), _after(life, gone_ms)),
-        *(pod.node, "recorded"),
-        text_bytes=len(life.labels),
-    )
+        namespace=life.namespace, target=life.target, uid=life.uid, pod=life.name,
+        labels=life.labels, owner=pod.owner, created=life.created_ms,
+        started=time_or_none(pod.started_ms), deletion_requested=_after(life, life.deletion_ms),
+        gone=_after(life, gone_ms), node=pod.node, origin="recorded", text_bytes=len(life.labels),
+    )  # fmt: skip
 
 
-def _add_stored(life: StoredLife, gone_ms: int, into: Segment) -> None:
-    into.table("pods").add(
-        *(life.namespace, life.target, life.uid, life.name, life.labels, life.owner),
-        *(life.created_ms, life.started_ms, life.deletion_ms, _after(life, gone_ms)),
-        *(life.node, "recorded"),
-        text_bytes=len(life.labels),
-    )
-
-
-def _after(life: Life | StoredLife, ms: int | None) -> int | None:
+def _after(life: Life, ms: int | None) -> int | None:
     """Return a time of a life, at least its creation: clocks may be set back."""
     return None if ms is None else max(ms, life.created_ms)
 
 
 def _add_state(life: Life, at_ms: int, into: Segment) -> None:
-    into.table("pod_states").add(life.namespace, life.target or "", life.uid, at_ms, *life.state)
+    into.table("pod_states").add(
+        namespace=life.namespace, target=life.target or "", uid=life.uid, ts=at_ms,
+        phase=life.state.phase, ready=life.state.ready, last_transition=life.state.transition_ms,
+    )  # fmt: skip
 
 
 def _all_of(rows: tuple[RequestRow, ...]) -> tuple[RequestRow, ...]:
@@ -278,8 +271,10 @@ def _all_of(rows: tuple[RequestRow, ...]) -> tuple[RequestRow, ...]:
 
 def _add_requests(life: Life, rows: Iterable[RequestRow], from_ms: int, into: Segment) -> None:
     add = into.table("pod_requests").add
-    for container, kind, index, *amounts in rows:
+    for row in rows:
         add(
-            *(life.namespace, life.target or "", life.uid, container, kind, index, from_ms),
-            *amounts,
-        )
+            namespace=life.namespace, target=life.target or "", uid=life.uid,
+            container=row.container, kind=row.kind, index=row.place, valid_from=from_ms,
+            cpu_milli=row.cpu_milli, memory_milli=row.memory_milli,
+            cpu_limit_milli=row.cpu_limit_milli, memory_limit_milli=row.memory_limit_milli,
+        )  # fmt: skip

@@ -68,8 +68,6 @@ class Figures:
         rows_written, parts_written: in the store.
         rows_lost: never written, for lack of memory; each gap has a row in `provenance`.
         rows_refused: refused by the registry, which is a bug.
-        values_bent: outside a table's range, and written as the nearest value within.
-        strays: samples of unknown pods in the last pass.
         trouble: why nothing can be written now; "": no problem.
     """
 
@@ -79,8 +77,6 @@ class Figures:
     parts_written: int
     rows_lost: int
     rows_refused: int
-    values_bent: int
-    strays: int
     trouble: str
 
 
@@ -143,12 +139,11 @@ class Recorder:
         self.resumed_ms = before.pass_ms
         self._now_ms = before.last_ms
         self._began = self._complete = self._closed = False
-        self._pods = PodRows(before.lives, before.floor_ms)
+        self._pods = PodRows(before.pods, before.usage, before.floor_ms)
         self._hpas = HpaRows(before.periods, before.owners)
         self._scales = ScaleRows(before.scales)
         self._samples = SampleRows(before.floor_ms)
-        self._samples.resumed_pods = before.pods
-        self._samples.resumed_series = before.series
+        self._samples.resumed = before.samples
         self._segment = Segment(cluster)
         self._opened_s = monotonic_s()
         self._kept: Segment | None = None
@@ -215,7 +210,9 @@ class Recorder:
         if not self._complete:
             self._close_stored(now_ms)
         if now_ms > self._now_ms:
-            self._segment.table("passes").add(now_ms, started, k8s, hpas, duration_ms)
+            self._segment.table("passes").add(
+                ts=now_ms, start=started, k8s=k8s, hpas=hpas, duration_ms=duration_ms
+            )
         self._now_ms = max(self._now_ms, now_ms)
         self._keep_bounds()
         self.tick()
@@ -229,7 +226,7 @@ class Recorder:
     ) -> None:
         """Record facts about the cluster's own controller; `event` is start or observed."""
         text = None if flags is None else json.dumps(flags, separators=(",", ":"), sort_keys=True)
-        self._segment.table("controller").add(now_ms, event, version, text)
+        self._segment.table("controller").add(ts=now_ms, event=event, version=version, flags=text)
 
     # ---- segments
 
@@ -273,8 +270,6 @@ class Recorder:
             parts_written=writer.parts,
             rows_lost=self._lost + self._lost_here,
             rows_refused=writer.refused,
-            values_bent=self._samples.bent,
-            strays=self._samples.strays,
             trouble=writer.trouble,
         )
 
@@ -300,8 +295,8 @@ class Recorder:
         else:
             assert isinstance(change.thing, HpaObject)
             ended = self._hpas.put(change.thing, at_ms, self._segment)
-        if ended is not None and self._kept is not None and ended.from_ms < self._gap_ms:
-            add_period(ended, max(at_ms, ended.from_ms + 1), self._kept)
+        if ended is not None and self._kept is not None and ended.valid_from < self._gap_ms:
+            add_period(ended, max(at_ms, ended.valid_from + 1), self._kept)
 
     def _keep_end(self, ended: Life | None, at_ms: int) -> None:
         """While rows are lost: keep the end of a pod whose beginning was written."""
@@ -322,7 +317,10 @@ class Recorder:
         self, subjects: Sequence[str], from_ms: int, to_ms: int | None, method: str, why: str | None
     ) -> None:
         for subject in subjects:
-            self._segment.table("provenance").add("", "", subject, from_ms, to_ms, method, why)
+            self._segment.table("provenance").add(
+                namespace="", name="", subject=subject, valid_from=from_ms, valid_to=to_ms,
+                method=method, detail=why,
+            )  # fmt: skip
 
     def _close_stored(self, now_ms: int) -> None:
         """End objects that vanished before the recording; once, at the first pass."""

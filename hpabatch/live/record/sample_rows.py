@@ -9,13 +9,11 @@ The window of such a sample of usage is longer by as much: it begins when it did
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from hpabatch.cluster.objects.types import (
-    ExternalMetricKey,
     ObjectMetricKey,
-    PodMetricKey,
     PodSample,
     Response,
     Responses,
@@ -42,15 +40,21 @@ Window = tuple[int, int]
 Lives = Mapping[tuple[str, str], Life]
 """Pods by namespace and name."""
 
-SeriesKey = tuple[str, ...]
-"""The identifying columns of a row of object_metrics or external_metrics."""
+Request = tuple[str, ...]
+"""Table of a custom, object or external metric, and the request's own columns of its rows."""
+
+_COLUMNS: Final = {
+    "pod_custom_metrics": ("namespace", "metric", "selector"),
+    "object_metrics": ("namespace", "kind", "name", "metric", "selector"),
+    "external_metrics": ("namespace", "metric", "selector"),
+}
 
 
 @dataclass(slots=True)
 class _Recorded:
-    """The streams of one request, by pod or series."""
+    """The streams of one request: by uid of pods, by series of the others."""
 
-    streams: dict[Any, Stream] = field(default_factory=dict)
+    streams: dict[str, Stream]
     requested_ms: int = 0
 
 
@@ -58,21 +62,15 @@ class SampleRows:
     """Last written samples of every pod and series.
 
     Attributes:
-        strays: samples of unknown pods in the last pass.
-        bent: values outside a table's range, written as the nearest value within.
         floor_ms: upper bound of the `ts` of rows of unknown streams.
     """
 
     def __init__(self, floor_ms: int = 0) -> None:
         """Begin without streams."""
-        self.strays = self.bent = 0
         self.floor_ms = floor_ms
         self._mark = 0
-        self._pods: dict[PodMetricKey, _Recorded] = {}
-        self._objects: dict[ObjectMetricKey, _Recorded] = {}
-        self._external: dict[ExternalMetricKey, _Recorded] = {}
-        self.resumed_pods: dict[tuple[str, str, str], dict[str, int]] = {}
-        self.resumed_series: dict[SeriesKey, dict[str, int]] = {}
+        self._recorded: dict[Request, _Recorded] = {}
+        self.resumed: dict[Request, dict[str, int]] = {}
 
     def add(
         self,
@@ -82,25 +80,22 @@ class SampleRows:
         into: Segment,
     ) -> None:
         """Write the new samples of a pass's responses."""
-        self.strays = 0
         self._mark += 1
         self._usage(responses.usage, lives, within, into)
-        for key, response in responses.pods.items():
-            self._custom(key, response, lives, within, into)
+        for pods, response in responses.pods.items():
+            self._add(("pod_custom_metrics", *pods), response, lives, within, into)
         for thing, response in responses.objects.items():
-            name = _name_of(thing)
-            row = (thing.namespace, thing.kind, name, thing.metric, thing.selector)
-            self._series("object_metrics", row, self._objects, thing, response, within, into)
-        for item, response in responses.external.items():
-            self._series("external_metrics", item, self._external, item, response, within, into)
+            request = (thing.namespace, thing.kind, _name_of(thing), thing.metric, thing.selector)
+            self._add(("object_metrics", *request), response, lives, within, into)
+        for series, response in responses.external.items():
+            self._add(("external_metrics", *series), response, lives, within, into)
         if self._mark % _FORGET_EVERY == 0:
-            self._forget(within, into)
+            self._forget(lives, within, into)
 
     def lose(self, lives: Lives) -> None:
         """Handle lost rows: the next sample of each stream is written, or its end."""
         streams = [life.usage for life in lives.values()]
-        for group in (self._pods, self._objects, self._external):
-            streams += [s for recorded in group.values() for s in recorded.streams.values()]
+        streams += [s for one in self._recorded.values() for s in one.streams.values()]
         for stream in streams:
             stream.sample = None
             stream.shown = stream.shown or stream.last_ms > 0
@@ -147,7 +142,6 @@ class SampleRows:
         for sample in samples:
             life = lives.get(sample[:2])
             if life is None:
-                self.strays += 1
                 continue
             stream = life.usage
             if stream.sample == sample:
@@ -174,152 +168,108 @@ class SampleRows:
                 if milli is None:
                     cpu(NULL)
                 else:
-                    cpu(milli if 0 <= milli <= CPU_MILLI_MAX else self._bend(milli, CPU_MILLI_MAX))
+                    cpu(min(max(milli, 0), CPU_MILLI_MAX))
                 if memory_milli is None:
                     memory(NULL)
                 else:
                     size = -(-memory_milli // 1000)
-                    self.bent += memory_milli != 1000 * size
-                    fits = 0 <= size <= MEMORY_BYTES_MAX
-                    memory(size if fits else self._bend(size, MEMORY_BYTES_MAX))
+                    memory(min(max(size, 0), MEMORY_BYTES_MAX))
                 fetched(fetched_ms)
 
     def _withdraw_usage(self, life: Life, fetched_ms: int, into: Segment) -> None:
-        ts = self._withdrawn(life.usage)
         into.table("pod_metrics").add(
-            life.namespace, life.target, life.uid, life.name, "", ts, None, None, None, fetched_ms
-        )
+            namespace=life.namespace, target=life.target, uid=life.uid, pod=life.name,
+            container="", ts=self._withdrawn(life.usage), fetched_at=fetched_ms,
+        )  # fmt: skip
 
-    # ---- custom metrics of pods
+    # ---- custom metrics of pods, metrics of objects, external series
 
-    def _custom(
-        self,
-        key: PodMetricKey,
-        response: Response,
-        lives: Lives,
-        within: Window,
-        into: Segment,
+    def _add(
+        self, request: Request, response: Response, lives: Lives, within: Window, into: Segment
     ) -> None:
-        recorded = self._pods.get(key)
+        """Write the new samples of one request's response."""
+        recorded = self._recorded.get(request)
         if recorded is None:
-            resumed = self.resumed_pods.pop((key.namespace, key.metric, key.selector), {})
-            recorded = self._pods[key] = _Recorded(_resumed_streams(key.namespace, resumed, lives))
+            recorded = self._recorded[request] = _Recorded(self._resumed(request, lives))
         recorded.requested_ms = within[1]
         if response.error:
             return
-        fetched_ms, mark, streams = _fetched(response, within), self._mark, recorded.streams
-        add = into.table("pod_custom_metrics").add
-        samples: tuple[PodSample, ...] = response.samples  # type: ignore[assignment]
+        fetched_ms, streams = _fetched(response, within), recorded.streams
+        samples: tuple[PodSample | SeriesSample, ...] = response.samples  # type: ignore[assignment]
         for sample in samples:
-            life = lives.get((key.namespace, sample.pod))
-            if life is None:
-                self.strays += 1
-                continue
-            stream = streams.get(life.uid)
+            life = None
+            if isinstance(sample, SeriesSample):
+                name = sample.series
+            else:
+                life = lives.get((request[1], sample.pod))
+                if life is None:
+                    continue
+                name = life.uid
+            stream = streams.get(name)
             if stream is None:
-                stream = streams[life.uid] = Stream(self.floor_ms, life)
-            stream.mark = mark
+                stream = streams[name] = Stream(self.floor_ms, life)
+            stream.mark = self._mark
             if stream.sample == sample:
                 continue
             ts = self._next_ts(stream, sample.ts_ms, fetched_ms + AHEAD_MS)
             stream.sample, stream.shown = sample, True
-            window = sample.window_ms
-            if window is not None and not 0 <= window <= _INT64_MAX:
-                window = None
-            add(
-                *(life.namespace, life.target, life.uid, life.name, key.metric, key.selector),
-                *(ts, window, self._value(sample.value_milli), fetched_ms),
-            )
-        self._withdraw_pods(key, streams, fetched_ms, lives, into)
+            self._add_row(request, name, stream, ts, fetched_ms, into)
+        self._withdraw(request, streams, fetched_ms, lives, into)
 
-    def _withdraw_pods(
+    def _resumed(self, request: Request, lives: Lives) -> dict[str, Stream]:
+        """Return the streams of a request that the store has."""
+        known = self.resumed.pop(request, {})
+        if request[0] != "pod_custom_metrics":
+            return {series: Stream(ms, shown=True) for series, ms in known.items()}
+        own = [life for life in lives.values() if life.namespace == request[1]] if known else []
+        return {
+            life.uid: Stream(known[life.uid], life, shown=True) for life in own if life.uid in known
+        }
+
+    def _add_row(
+        self, request: Request, name: str, stream: Stream, ts: int, fetched_ms: int, into: Segment
+    ) -> None:
+        """Write a row of a stream's sample; without one it ends the last row."""
+        table, life, sample = request[0], stream.life, stream.sample
+        row: dict[str, object] = dict(zip(_COLUMNS[table], request[1:], strict=True))
+        if life is not None:
+            row |= {"target": life.target, "uid": life.uid, "pod": life.name}
+        elif table == "external_metrics":
+            row["series"] = name
+        if isinstance(sample, PodSample) and 0 <= (sample.window_ms or 0) <= _INT64_MAX:
+            row["window_ms"] = sample.window_ms
+        if isinstance(sample, PodSample | SeriesSample):
+            row["value_milli"] = min(max(sample.value_milli, NULL + 1), _INT64_MAX)
+        into.table(table).add(**row, ts=ts, fetched_at=fetched_ms)  # type: ignore[arg-type]
+
+    def _withdraw(
         self,
-        key: PodMetricKey,
+        request: Request,
         streams: dict[str, Stream],
         fetched_ms: int,
         lives: Lives,
         into: Segment,
         every: bool = False,
     ) -> None:
-        """Write the end of samples of pods that are no longer listed; forget deleted pods."""
-        add = into.table("pod_custom_metrics").add
-        for uid, stream in list(streams.items()):
+        """Write the end of samples that are no longer listed; forget deleted pods, old series."""
+        for name, stream in list(streams.items()):
             life = stream.life
-            if life is None or lives.get((life.namespace, life.name)) is not life:
-                del streams[uid]
-            elif stream.shown and (every or stream.mark != self._mark):
-                add(
-                    *(life.namespace, life.target, uid, life.name, key.metric, key.selector),
-                    *(self._withdrawn(stream), None, None, fetched_ms),
-                )
-
-    # ---- objects and external series
-
-    def _series(
-        self,
-        table: str,
-        row: SeriesKey,
-        group: dict[Any, _Recorded],
-        key: ObjectMetricKey | ExternalMetricKey,
-        response: Response,
-        within: Window,
-        into: Segment,
-    ) -> None:
-        """Write the new values of an object's metric, or of an external metric's series."""
-        recorded = group.get(key)
-        if recorded is None:
-            known = self.resumed_series.pop((table, *row), {})
-            streams = {name: Stream(ms, shown=True) for name, ms in known.items()}
-            recorded = group[key] = _Recorded(streams)
-        recorded.requested_ms = within[1]
-        if response.error:
-            return
-        fetched_ms, mark = _fetched(response, within), self._mark
-        add = into.table(table).add
-        samples: tuple[SeriesSample, ...] = response.samples  # type: ignore[assignment]
-        for sample in samples:
-            stream = recorded.streams.get(sample.series)
-            if stream is None:
-                stream = recorded.streams[sample.series] = Stream(self.floor_ms)
-            stream.mark = mark
-            if stream.sample == sample:
+            if life is not None and lives.get((life.namespace, life.name)) is not life:
+                del streams[name]
+            elif stream.mark == self._mark and not every:
                 continue
-            ts = self._next_ts(stream, sample.ts_ms, fetched_ms + AHEAD_MS)
-            stream.sample, stream.shown = sample, True
-            whose = row if table == "object_metrics" else (*row, sample.series)
-            add(*whose, ts, self._value(sample.value_milli), fetched_ms)
-        self._withdraw_series(table, row, recorded, fetched_ms, into)
-
-    def _withdraw_series(
-        self,
-        table: str,
-        row: SeriesKey,
-        recorded: _Recorded,
-        fetched_ms: int,
-        into: Segment,
-        every: bool = False,
-    ) -> None:
-        add = into.table(table).add
-        for series, stream in list(recorded.streams.items()):
-            if stream.mark == self._mark and not every:
-                continue
-            if stream.shown:
-                whose = row if table == "object_metrics" else (*row, series)
-                add(*whose, self._withdrawn(stream), None, fetched_ms)
+            elif stream.shown:
+                self._add_row(request, name, stream, self._withdrawn(stream), fetched_ms, into)
                 stream.gone_ms = fetched_ms
-            elif fetched_ms - stream.gone_ms > FORGET_MS:
+            elif life is None and fetched_ms - stream.gone_ms > FORGET_MS:
                 self.floor_ms = max(self.floor_ms, stream.last_ms)
-                del recorded.streams[series]
+                del streams[name]
 
     # ---- common
 
     def _next_ts(self, stream: Stream, ts_ms: int, latest_ms: int) -> int:
         """Return the `ts` of a stream's next row, and keep it."""
-        if not YEAR_2000_MS <= ts_ms <= latest_ms:
-            self.bent += 1
-            ts_ms = min(max(ts_ms, YEAR_2000_MS), latest_ms)
-        if ts_ms <= stream.last_ms:
-            ts_ms = stream.last_ms + 1
+        ts_ms = max(min(max(ts_ms, YEAR_2000_MS), latest_ms), stream.last_ms + 1)
         stream.last_ms = ts_ms
         return ts_ms
 
@@ -329,32 +279,13 @@ class SampleRows:
         stream.sample, stream.shown = None, False
         return stream.last_ms
 
-    def _value(self, milli: int) -> int:
-        return milli if NULL < milli <= _INT64_MAX else self._bend(milli, _INT64_MAX, NULL + 1)
-
-    def _bend(self, value: int, most: int, least: int = 0) -> int:
-        self.bent += 1
-        return min(max(value, least), most)
-
-    def _forget(self, within: Window, into: Segment) -> None:
+    def _forget(self, lives: Lives, within: Window, into: Segment) -> None:
         """Withdraw and forget streams that were not requested for a long time."""
         since = within[1] - FORGET_MS
-        for key in [k for k, recorded in self._pods.items() if recorded.requested_ms < since]:
-            streams = self._pods.pop(key).streams
-            self._withdraw_pods(key, streams, within[1], _lives_of(streams), into, every=True)
-            self._raise_floor(streams)
-        for thing in [k for k, recorded in self._objects.items() if recorded.requested_ms < since]:
-            row = (thing.namespace, thing.kind, _name_of(thing), thing.metric, thing.selector)
-            recorded = self._objects.pop(thing)
-            self._withdraw_series("object_metrics", row, recorded, within[1], into, every=True)
-            self._raise_floor(recorded.streams)
-        for item in [k for k, recorded in self._external.items() if recorded.requested_ms < since]:
-            recorded = self._external.pop(item)
-            self._withdraw_series("external_metrics", item, recorded, within[1], into, every=True)
-            self._raise_floor(recorded.streams)
-
-    def _raise_floor(self, streams: Mapping[Any, Stream]) -> None:
-        self.floor_ms = max([self.floor_ms, *(s.last_ms for s in streams.values())])
+        for request in [k for k, one in self._recorded.items() if one.requested_ms < since]:
+            streams = self._recorded.pop(request).streams
+            self._withdraw(request, streams, within[1], lives, into, every=True)
+            self.floor_ms = max([self.floor_ms, *(s.last_ms for s in streams.values())])
 
 
 def _fetched(response: Response, within: Window) -> int:
@@ -364,17 +295,3 @@ def _fetched(response: Response, within: Window) -> int:
 def _name_of(key: ObjectMetricKey) -> str:
     """Return the object's name in the table; a Namespace metric has the HPA's own namespace."""
     return key.namespace if key.kind == "Namespace" and not key.group else key.name
-
-
-def _resumed_streams(namespace: str, resumed: Mapping[str, int], lives: Lives) -> dict[str, Stream]:
-    if not resumed:
-        return {}
-    return {
-        life.uid: Stream(resumed[life.uid], life, shown=True)
-        for life in lives.values()
-        if life.namespace == namespace and life.uid in resumed
-    }
-
-
-def _lives_of(streams: Mapping[str, Stream]) -> dict[tuple[str, str], Life]:
-    return {(s.life.namespace, s.life.name): s.life for s in streams.values() if s.life}

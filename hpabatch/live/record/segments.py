@@ -39,7 +39,7 @@ _CELL_BYTES: Final = 8
 class Columns:
     """Rows of one table by column, without the cluster: strings as lists, numbers as arrays."""
 
-    __slots__ = ("_columns", "_numeric", "buffers", "table", "text_bytes")
+    __slots__ = ("buffers", "table", "text_bytes")
 
     def __init__(self, table: Table) -> None:
         """Begin empty."""
@@ -49,26 +49,26 @@ class Columns:
             for column in table.columns
             if column.name != "cluster"
         }
-        self._columns = list(self.buffers.values())
-        self._numeric = [isinstance(buffer, array) for buffer in self._columns]
         self.text_bytes = 0
 
     def __len__(self) -> int:
         """Return the number of rows."""
-        return len(self._columns[0])
+        return len(next(iter(self.buffers.values())))
 
     @property
     def bytes(self) -> int:
         """Approximate memory of the rows, without strings that rows share."""
-        return len(self) * len(self._columns) * _CELL_BYTES + self.text_bytes
+        return len(self) * len(self.buffers) * _CELL_BYTES + self.text_bytes
 
-    def add(self, *values: object, text_bytes: int = 0) -> None:
-        """Add a row, in the order of the table's columns.
+    def add(self, *, text_bytes: int = 0, **values: object) -> None:
+        """Add a row, by the table's columns; those that are left out are null.
 
         `text_bytes`: length of its strings that no other row shares.
         """
-        for buffer, numeric, value in zip(self._columns, self._numeric, values, strict=True):
-            buffer.append(NULL if value is None and numeric else value)
+        for name, buffer in self.buffers.items():
+            value = values.pop(name, None)
+            buffer.append(NULL if value is None and isinstance(buffer, array) else value)
+        assert not values, f"{self.table.name} has no {', '.join(values)}"
         self.text_bytes += text_bytes
 
     def frame(self, cluster: str) -> pl.DataFrame:

@@ -6,7 +6,10 @@ that its dashboards work. The help texts differ: a batch cannot tell the time of
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 UPSTREAM_PREFIX: Final = "horizontal_pod_autoscaler_controller_"
 PREFIX: Final = "hpabatch_"
@@ -28,6 +31,14 @@ class MetricName(NamedTuple):
     def exposed(self) -> str:
         """Return the name as a query has it."""
         return f"{self.name}_total" if self.kind == COUNTER else self.name
+
+    def family(self, samples: Iterable[tuple[Sequence[str], float]]) -> Metric:
+        """Return the family of a counter or gauge with samples of (labels, value)."""
+        kind = CounterMetricFamily if self.kind == COUNTER else GaugeMetricFamily
+        family = kind(self.name, self.help, labels=self.labels)
+        for labels, value in samples:
+            family.add_metric(labels, value)
+        return family
 
 
 _LABELS = "action is scale_up, scale_down or none, error is none, spec or internal"

@@ -22,15 +22,13 @@ from hpabatch.layout.records import (
     HEAD_UP_START,
 )
 from hpabatch.live.apply.applier import Applier, Parts
-from hpabatch.live.apply.gate import Gate
-from hpabatch.live.apply.guards import Limits, switch_refusal
+from hpabatch.live.apply.guards import Gate, Limits, Selection, is_canary, read_switch
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Candidate, Election
 from hpabatch.live.apply.ledger import Entry, Ledger
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.rivals import Probe, Rivals, Silence
 from hpabatch.live.apply.scales import ScaleWriter
-from hpabatch.live.apply.selection import Selection, is_canary
 from hpabatch.live.apply.statuses import as_stored_status
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import LaneKey
@@ -130,7 +128,7 @@ class Bench:
         self.client.dry_run = dry_run
         self.journal = journal = Journal(self.log, {})
         gate = Gate(
-            15.0, self.election, lambda: switch_refusal(self.client, space),
+            15.0, self.election, lambda: read_switch(self.client, space)[0],
             log=lambda: journal.problem, look_s=0.01,
         )  # fmt: skip
         self.told: list[str] = []

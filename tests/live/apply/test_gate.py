@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpabatch.cluster.connection.writes import Budget
-from hpabatch.live.apply.gate import Gate, Hindrance
-from hpabatch.live.apply.guards import Change, Limits, Queue, Removals
+from hpabatch.live.apply.guards import Change, Gate, Hindrance, Limits, Queue, Removals
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Candidate, Election
 from hpabatch.live.apply.reports import Reports

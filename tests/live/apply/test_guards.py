@@ -26,7 +26,7 @@ from hpabatch.live.apply.guards import (
     Removals,
     Vanished,
     lease_refusal,
-    switch_refusal,
+    read_switch,
 )
 from hpabatch.live.apply.journal import Fields, Journal, Waits
 from hpabatch.live.apply.lease import Candidate, Election, show_identity
@@ -53,7 +53,7 @@ PROBE = "/apis/autoscaling/v2/namespaces/ours/horizontalpodautoscalers/hpabatch-
 def test_the_switch(data: dict[str, str] | None, stops: bool) -> None:
     client = FakeClient()
     client.put(SWITCH, data=data)
-    assert bool(switch_refusal(client, "ours")) is stops
+    assert bool(read_switch(client, "ours")[0]) is stops
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_switch_with_anything_but_its_key_stops(
 ) -> None:
     client = FakeClient()
     client.put(SWITCH, **fields)
-    assert switch_refusal(client, "ours") == (
+    assert read_switch(client, "ours")[0] == (
         "the kill switch is on: expected only the key stop in data of ConfigMap "
         f'ours/hpabatch-apply, got "{named}"; remove it'
     )
@@ -80,7 +80,7 @@ LONG = "x" * 900_000
 def test_what_a_cluster_says_at_length_is_cut(data: dict[str, str]) -> None:
     client = FakeClient()
     client.put(SWITCH, data=data)
-    refusal = switch_refusal(client, "ours")
+    refusal = read_switch(client, "ours")[0]
     assert ("the kill switch is on" in refusal, len(refusal) < 300) == (True, True)
     assert len(off_text("its", LONG)) < 200
     assert len(show_identity(LONG)) < 200
@@ -88,10 +88,10 @@ def test_what_a_cluster_says_at_length_is_cut(data: dict[str, str]) -> None:
 
 def test_a_switch_that_cannot_be_read_stops_and_a_missing_one_says_how_to_make_it() -> None:
     client = FakeClient()
-    assert "kubectl create configmap hpabatch-apply -n ours" in switch_refusal(client, "ours")
+    assert "kubectl create configmap hpabatch-apply -n ours" in read_switch(client, "ours")[0]
     for error in (Unreachable("gone"), Refused("forbidden", 403)):
         client.before = lambda method, path, error=error: error  # type: ignore[misc]
-        assert "cannot be read" in switch_refusal(client, "ours")
+        assert "cannot be read" in read_switch(client, "ours")[0]
 
 
 class Fleet:

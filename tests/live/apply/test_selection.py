@@ -10,8 +10,8 @@ import pytest
 
 from hpabatch.cluster.connection.errors import Unreachable
 from hpabatch.cluster.objects.types import HpaObject, ScaleKey, ScaleObject
+from hpabatch.live.apply.guards import Selection, is_canary
 from hpabatch.live.apply.journal import Fields
-from hpabatch.live.apply.selection import Selection, is_canary
 from hpabatch.live.passes.lanes import Lane
 from hpabatch.model.objects.hpa import HPA, CrossVersionObjectReference, HPASpec
 from tests.live.apply.fake_writes import Clock

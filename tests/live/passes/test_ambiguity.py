@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, PodKey, ScaleKey, ScaleObject
 from hpabatch.layout import codes
 from hpabatch.live.passes.ambiguity import Registry
-from hpabatch.live.passes.lanes import Lanes
+from hpabatch.live.passes.lanes import Lane, Lanes
+from hpabatch.live.passes.pods import PodColumns
 from hpabatch.model.versions import Profile, profile_for
 from tests.conformance.selector_store import SelectorStore
 from tests.effort import effort
@@ -66,6 +68,11 @@ class Both:
             scale = ScaleObject(at, error="no", code=codes.SCALE_GET_FAILED)
         self.lanes.apply(Change(Kind.scale, at, scale, 1))
 
+    def found(self, lanes: Sequence[Lane], reached: Sequence[bool]) -> dict[int, str]:
+        pods = PodColumns(self.lanes.pods)
+        members = [pods.matching(lane.key[0], lane.selects) for lane in lanes]
+        return self.registry.check(lanes, reached, pods, members)
+
     def check(self, asked: dict[PodKey, bool]) -> None:
         """Make a pass in which some HPAs ask their metrics, and compare."""
         self.lanes.drop_gone()
@@ -76,7 +83,7 @@ class Both:
             for lane in lanes
         ]
         reached = [fine and asked[lane.key] for fine, lane in zip(usable, lanes, strict=True)]
-        found = self.registry.check(lanes, reached, self.lanes.pods)
+        found = self.found(lanes, reached)
         for h, lane in enumerate(lanes):
             if reached[h]:
                 own = [labels for key, labels in self.pods.items() if key[0] == lane.key[0]]
@@ -127,7 +134,7 @@ def two_on_one_pod() -> Both:
 
 def checked(both: Both) -> list[str]:
     lanes = list(both.lanes)
-    found = both.registry.check(lanes, [True] * len(lanes), both.lanes.pods)
+    found = both.found(lanes, [True] * len(lanes))
     both.lanes.close_pass()
     return [lanes[h].key[1] for h in sorted(found)]
 
@@ -151,7 +158,7 @@ def test_one_whose_scale_fails_stands_in_the_way_with_what_it_had() -> None:
     checked(both)
     both.put_scale(("shop", "b"), None)
     lanes = list(both.lanes)
-    assert list(both.registry.check(lanes, [True, False], both.lanes.pods)) == [0]
+    assert list(both.found(lanes, [True, False])) == [0]
 
 
 def test_what_was_registered_can_be_restored() -> None:

@@ -19,6 +19,7 @@ from hpabatch.layout.records import (
     HEAD_DOWN_COUNT,
     HEAD_DOWN_START,
     HEAD_REC_COUNT,
+    HEAD_REC_SIZE,
     HEAD_REC_START,
     HEAD_SEEN,
     HEAD_STATUS_CURRENT,
@@ -30,8 +31,6 @@ from hpabatch.layout.records import (
 from hpabatch.live.passes.memory import (
     Saved,
     SavedLane,
-    is_full,
-    lane_room,
     load,
     moved,
     new_memory,
@@ -97,36 +96,15 @@ def test_moved_lanes_remember_what_they_did(seed: int) -> None:
     count = rng.randint(0, 6)
     memory = random_memory(rng, count)
     source = np.array([rng.randint(-1, count - 1) for _ in range(rng.randint(0, 8))], np.int64)
-    more = np.array([rng.randint(0, 30) for _ in source], np.int64)
-    found = moved(memory, source, more if seed % 2 else None)
+    changes = np.array([rng.randint(0, 30) for _ in source], np.int64)
+    found = moved(memory, source, changes)
     nothing = remembered(new_memory(1), 0)
     for h, k in enumerate(source.tolist()):
         assert remembered(found, h) == (nothing if k < 0 else remembered(memory, k))
-    assert not is_full(found, more if seed % 2 else np.zeros(source.size, np.int64))
-
-
-def test_a_list_without_room_for_one_more_tick_is_full() -> None:
-    memory, none = new_memory(2), np.zeros(2, np.int64)
-    recommendations, events = (int(room[0]) for room in lane_room(memory))
-    memory.head[1, HEAD_REC_COUNT] = recommendations - 2
-    assert not is_full(memory, none)
-    memory.head[1, HEAD_REC_COUNT] += 1
-    assert is_full(memory, none)
-    memory.head[1, HEAD_REC_COUNT] = 0
-    memory.head[0, HEAD_DOWN_COUNT] = events - 3
-    assert not is_full(memory, np.array([3, 0]))
-    assert is_full(memory, np.array([4, 0]))
-    larger = moved(memory, np.arange(2), np.array([50, 0]))
-    assert not is_full(larger, np.array([50, 0]))
-
-
-def test_moving_again_and_again_does_not_make_it_larger() -> None:
-    memory = random_memory(random.Random(1), 4)
-    memory = moved(memory, np.arange(4))
-    size = memory.recs.size, memory.events.size
-    for _ in range(100):
-        memory = moved(memory, np.arange(4))
-    assert (memory.recs.size, memory.events.size) == size
+    head = found.head
+    assert np.all(head[:, HEAD_REC_COUNT] + 2 < head[:, HEAD_REC_SIZE])
+    used = np.maximum(head[:, HEAD_UP_COUNT], head[:, HEAD_DOWN_COUNT]) + changes
+    assert np.all(used < head[:, HEAD_DOWN_START] - head[:, HEAD_UP_START])
 
 
 # ---- the file ------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Pods as columns in place, and what the metrics APIs say of them."""
+"""Pods of a pass as columns, and what the metrics APIs say of them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import random
 import numpy as np
 import pytest
 
-from hpabatch.cluster.objects.types import ContainerUsage, PodKey, PodObject, PodSample, UsageSample
+from hpabatch.cluster.objects.types import ContainerUsage, PodObject, PodSample, UsageSample
 from hpabatch.engine.fleet.sources import CUSTOM_WINDOW_MS
-from hpabatch.live.passes.pods import PodTable, Samples, fill_custom, fill_usage
+from hpabatch.live.passes.pods import PodColumns, Samples, fill_custom, fill_usage
 from hpabatch.model.requests import pod_request, request_rules
+from hpabatch.model.selectors import Selector, parse_selector, selector_from_object
 from hpabatch.model.versions import profile_for
 from hpabatch.packing.pack import pod_flags
 from hpabatch.packing.texts import Texts
@@ -18,14 +19,31 @@ from tests.effort import effort
 from tests.live.cases import NAMESPACES, World
 from tests.live.documents import pod_object
 
-KEYS = [("cpu", ""), ("memory", "app"), ("cpu", "side"), ("", "")]
+
+@pytest.mark.parametrize("k8s", ["1.20", "1.37"])
+@pytest.mark.parametrize("key", [("cpu", ""), ("memory", "app"), ("cpu", "side"), ("", "")])
+def test_states_and_requests_of_random_pods(key: tuple[str, str], k8s: str) -> None:
+    world, rules, texts = World(random.Random(1)), request_rules(profile_for(k8s)), Texts()
+    for _ in range(effort(60)):
+        world.draw_pod()
+    pods = {at: pod_object(at[0], pod) for at, pod in world.pods.items()}
+    columns = PodColumns(pods)
+    assert columns.pods == [pods[at] for at in sorted(pods)]
+    requests = columns.requests(*key, rules, texts)
+    for slot, pod in enumerate(columns.pods):
+        assert columns.slot(pod.namespace, pod.name) == slot
+        flags = pod_flags(
+            pod.phase, pod.deletion_ms is not None, pod.started_ms is not None, pod.ready
+        )
+        state = (flags, pod.started_ms or 0, pod.transition_ms or 0)
+        assert tuple(columns.states[slot].tolist()) == state
+        known, value = requests[slot]
+        said = value if known else texts[value]
+        assert (known, said) == _expected_request(pod, key, k8s)
+    assert columns.slot("shop", "nobody") is None
 
 
-def table(k8s: str = "1.37") -> PodTable:
-    return PodTable(request_rules(profile_for(k8s)), Texts())
-
-
-def expected_request(pods: PodTable, pod: PodObject, key: tuple[str, str]) -> tuple[int, int | str]:
+def _expected_request(pod: PodObject, key: tuple[str, str], k8s: str) -> tuple[int, int | str]:
     if not key[0]:
         return 1, 0
     template = pod.template
@@ -37,106 +55,55 @@ def expected_request(pods: PodTable, pod: PodObject, key: tuple[str, str]) -> tu
         template.overhead,
         container=key[1],
         resource=key[0],
-        rules=pods.rules,
+        rules=request_rules(profile_for(k8s)),
     )
     return (1, found.milli) if found.error is None else (0, found.error)
 
 
-def check(pods: PodTable, known: dict[PodKey, PodObject], keys: list[tuple[str, str]]) -> None:
-    assert len(pods) == len(known)
-    slots = [pods.slot(*key) for key in known]
-    assert len(set(slots)) == len(known)
-    joined, begin = pods.requests(keys)
-    for (key, pod), slot in zip(known.items(), slots, strict=True):
-        assert slot is not None
-        assert pods.names[slot] == key[1]
-        assert pods.labels(slot) == pod.labels
-        flags = pod_flags(
-            pod.phase, pod.deletion_ms is not None, pod.started_ms is not None, pod.ready
+KEYS = ("app", "tier", "level")
+VALUES = ("a", "b", "1", "7", "")
+
+
+def random_selector(rng: random.Random) -> Selector:
+    if rng.random() < 0.05:
+        return selector_from_object(None)
+    parts = []
+    for _ in range(rng.choice([0, 1, 1, 2, 3])):
+        key, value = rng.choice(KEYS), rng.choice(VALUES)
+        other = rng.choice(VALUES)
+        forms = [f"{key}={value}", f"{key}=={value}", f"{key}!={value}", key, f"!{key}"]
+        forms += [f"{key} in ({value},{other})", f"{key} notin ({value},{other})"]
+        forms += [f"{key}>3", f"{key}<5"]
+        parts.append(rng.choice(forms))
+    return parse_selector(",".join(parts))
+
+
+@pytest.mark.parametrize("seed", range(effort(12)))
+def test_the_pods_that_a_selector_matches(seed: int) -> None:
+    rng, world = random.Random(seed), World(random.Random(seed))
+    pods = {}
+    for k in range(20):
+        namespace = rng.choice(NAMESPACES)
+        labels = {key: rng.choice(VALUES) for key in KEYS if rng.random() < 0.6}
+        pods[namespace, f"p{k}"] = pod_object(
+            namespace, world.new_pod(f"p{k}") | {"labels": labels}
         )
-        state = (flags, pod.started_ms or 0, pod.transition_ms or 0)
-        assert tuple(pods.states[slot].tolist()) == state
-        for of in keys:
-            row = joined[begin[of] + slot]
-            said = row.milli if row.known else pods.texts[int(row.milli)]
-            assert (row.known, said) == expected_request(pods, pod, of)
-    for namespace in NAMESPACES:
-        own = sorted((p for p in known.values() if p.namespace == namespace), key=lambda p: p.name)
-        assert pods.pods_of(namespace) == own
-
-
-@pytest.mark.parametrize("k8s", ["1.20", "1.37"])
-@pytest.mark.parametrize("seed", range(effort(10)))
-def test_a_life_of_pods_is_what_it_is_at_its_end(seed: int, k8s: str) -> None:
-    world, pods = World(random.Random(seed)), table(k8s)
-    known: dict[PodKey, PodObject] = {}
-    rng = world.rng
+    columns = PodColumns(pods)
     for _ in range(60):
-        for _ in range(rng.randint(0, 6)):
-            (world.draw_pod if rng.random() < 0.5 else world.draw_pod_change)()
-        for change, _ in world.take():
-            key = (change.key[0], change.key[1])
-            if isinstance(change.thing, PodObject):
-                known[key] = change.thing
-                pods.put(change.thing)
-            else:
-                known.pop(key, None)
-                pods.remove(*key)
-        if rng.random() < 0.2:
-            pods.retell(Texts())
-        check(pods, known, rng.sample(KEYS, rng.randint(1, len(KEYS))))
-
-
-def test_requests_are_updated_where_the_kernels_read_them() -> None:
-    world, pods = World(random.Random(1)), table()
-    pod = world.new_pod("p") | {"containers": [{"name": "app", "requests": {"cpu": "100m"}}]}
-    pod = {k: v for k, v in pod.items() if k not in ("init_containers", "pod_requests")}
-    pods.put(pod_object("shop", pod))
-    joined, begin = pods.requests([("cpu", "")])
-    slot = pods.slot("shop", "p")
-    assert slot is not None
-    assert joined[begin["cpu", ""] + slot].tolist() == (1, 100)
-    pod["containers"] = [{"name": "app", "requests": {"cpu": "300m"}}]
-    pods.put(pod_object("shop", pod))
-    assert joined[begin["cpu", ""] + slot].tolist() == (1, 300)
-    pod["containers"] = [{"name": "app"}]
-    pods.put(pod_object("shop", pod))
-    known, text = joined[begin["cpu", ""] + slot].tolist()
-    assert (known, pods.texts[text]) == (0, "missing request for cpu in container app of Pod p")
-
-
-def test_the_table_grows_and_keeps_everything() -> None:
-    world, pods = World(random.Random(2)), table()
-    known = {}
-    for k in range(1500):
-        thing = pod_object("shop", world.new_pod(f"p-{k}"))
-        known["shop", thing.name] = thing
-        pods.put(thing)
-        if k % 400 == 0:
-            pods.requests(KEYS)
-    assert pods.room == 2048
-    check(pods, known, KEYS)
-    for k in range(1500):
-        pods.remove("shop", f"p-{k}")
-    assert len(pods) == 0
-    check(pods, {}, KEYS)
-
-
-def test_removing_a_pod_that_is_not_there_does_nothing() -> None:
-    pods = table()
-    pods.remove("shop", "nobody")
-    assert len(pods) == 0
-    assert pods.slot("shop", "nobody") is None
+        selector, namespace = random_selector(rng), rng.choice(NAMESPACES)
+        assert columns.matching(namespace, selector).tolist() == [
+            slot for slot, pod in enumerate(columns.pods)
+            if pod.namespace == namespace and selector.matches(pod.labels)
+        ]  # fmt: skip
+    assert columns.matching("shop", None).size == 0
 
 
 # ---- samples -------------------------------------------------------------------------------------
 
 
-def two_pods() -> PodTable:
-    world, pods = World(random.Random(3)), table()
-    for name in ("a", "b"):
-        pods.put(pod_object("shop", world.new_pod(name)))
-    return pods
+def two_pods() -> PodColumns:
+    world = World(random.Random(3))
+    return PodColumns({("shop", name): pod_object("shop", world.new_pod(name)) for name in "ab"})
 
 
 def usage(pod: str, *containers: tuple[str, int | None, int | None]) -> UsageSample:
@@ -146,8 +113,8 @@ def usage(pod: str, *containers: tuple[str, int | None, int | None]) -> UsageSam
 def filled(item: UsageSample, key: tuple[str, str]) -> tuple[int, int | None, list[int]]:
     """Return (listed, value, slots that lack the container) of pod a."""
     pods = two_pods()
-    column = Samples(pods.room)
-    lacking, _ = fill_usage({key: column}, [item], pods)
+    column = Samples(2)
+    lacking = fill_usage({key: column}, [item], pods)
     slot = pods.slot("shop", "a")
     assert slot is not None
     value = int(column.value_milli[slot]) if column.present[slot] else None
@@ -182,25 +149,22 @@ def test_the_usage_of_a_pod(
     assert bool(lacking) == (bool(key[1]) and key[1] not in [c[0] for c in containers])
 
 
-def test_items_of_unknown_pods_are_counted_and_a_missing_window_is_none() -> None:
+def test_items_of_unknown_pods_are_left_out_and_a_missing_window_is_none() -> None:
     pods = two_pods()
-    column = Samples(pods.room)
+    column = Samples(2)
     items = [usage("a", ("app", 1, 1)), usage("x", ("app", 1, 1))]
-    assert fill_usage({("cpu", ""): column}, items, pods) == ({}, 1)
+    assert fill_usage({("cpu", ""): column}, items, pods) == {}
     slot = pods.slot("shop", "a")
     assert column.timing[slot].tolist() == (1000, 0)
-    column.clear()
-    assert not column.listed.any()
-    assert not column.present.any()
+    assert column.listed.tolist() == [1, 0]
 
 
 def test_custom_metrics_have_a_window_and_the_last_of_several_counts() -> None:
     pods = two_pods()
-    column = Samples(pods.room)
+    column = Samples(2)
     items = [PodSample("a", 1, None, 5), PodSample("a", 2, 0, 6), PodSample("b", 3, None, 7)]
-    strays = fill_custom(column, "shop", [*items, PodSample("x", 1, None, 5)], pods)
+    fill_custom(column, "shop", [*items, PodSample("x", 1, None, 5)], pods)
     a, b = (pods.slot("shop", name) or 0 for name in "ab")
-    assert strays == 1
     assert column.value_milli[[a, b]].tolist() == [6, 7]
     assert column.timing[a].tolist() == (2, 0)
     assert column.timing[b].tolist() == (3, CUSTOM_WINDOW_MS)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
-
 from hpabatch.layout import codes
 from hpabatch.live.passes.result import (
     ACTIONS,
@@ -12,7 +9,6 @@ from hpabatch.live.passes.result import (
     metric_actions,
     metric_errors,
     reconcile_actions,
-    reconcile_errors,
 )
 from hpabatch.model.versions import profile_for
 from tests.live.made_passes import decisions_of, metrics_of, pass_of
@@ -31,34 +27,6 @@ def test_only_a_written_scale_is_an_action() -> None:
     assert [ACTIONS[a] for a in reconcile_actions(decisions)] == [
         "scale_up", "scale_down", "none", "none",
     ]  # fmt: skip
-
-
-CASES = [
-    # binding, scale, metrics, invalid metrics, label of 1.37, of 1.20
-    (codes.BOUND_BY_METRIC, codes.SCALE_OK, [FINE], 0, "none", "none"),
-    (codes.BOUND_BY_SCALE_READ, codes.SCALE_GET_FAILED, [SKIPPED], 0, "internal", "internal"),
-    (codes.BOUND_BY_SCALE_READ, codes.SCALE_NO_RESOURCE, [SKIPPED], 0, "internal", "internal"),
-    (codes.BOUND_BY_SCALE_READ, codes.SCALE_BAD_VERSION, [SKIPPED], 0, "spec", "spec"),
-    (codes.BOUND_BY_SELECTOR, codes.SCALE_OK, [SKIPPED], 0, "internal", "internal"),
-    (codes.BOUND_BY_INVALID_METRIC, codes.SCALE_OK, [FAILED, NO_TYPE], 2, "internal", "internal"),
-    (codes.BOUND_BY_INVALID_METRIC, codes.SCALE_OK, [NO_TYPE, FAILED], 2, "spec", "internal"),
-    (codes.BOUND_BY_SCALE_WRITE, codes.SCALE_UPDATE_FAILED, [FINE], 0, "internal", "internal"),
-    (codes.BOUND_BY_METRIC, codes.SCALE_OK, [FINE, FAILED], 1, "internal", "none"),
-    (codes.BOUND_BY_MAX, codes.SCALE_OK, [FINE, NO_TYPE], 1, "spec", "none"),
-    (codes.BOUND_BY_FORCED_MAX, codes.SCALE_OK, [], 0, "none", "none"),
-    (codes.BOUND_BY_NO_SCALE, codes.SCALE_UNKNOWN, [], 0, "none", "none"),
-]
-
-
-@pytest.mark.parametrize(("profile", "column"), [(NEWEST, 4), (OLD, 5)])
-def test_errors_of_reconciliations(profile, column) -> None:  # type: ignore[no-untyped-def]
-    decisions = decisions_of([3] * len(CASES))
-    decisions.binding = [case[0] for case in CASES]
-    decisions.invalid_metrics = [case[3] for case in CASES]
-    scale = np.array([case[1] for case in CASES])
-    metrics = metrics_of([case[2] for case in CASES])
-    found = [ERRORS[e] for e in reconcile_errors(decisions, scale, metrics, profile)]
-    assert found == [case[column] for case in CASES]
 
 
 def test_labels_of_metrics_compare_with_the_replicas_before() -> None:

@@ -215,8 +215,9 @@ def test_a_row_that_is_refused_does_not_hold_up_the_others(tmp_path: Path) -> No
     game.stir(10)
     game.play(recorder, started=True)
     add = recorder._segment.table("scales").add
-    add("shop", "Deployment", "web", START_MS, -5, 0, "", None)
-    add("shop", "Deployment", "web", START_MS + 1, 5, 0, "", None)
+    scale = {"namespace": "shop", "target_kind": "Deployment", "target": "web", "selector": ""}
+    add(**scale, ts=START_MS, spec_replicas=-5, status_replicas=0)
+    add(**scale, ts=START_MS + 1, spec_replicas=5, status_replicas=0)
     assert recorder.close()
     assert recorder.figures.rows_refused == 1
     assert len(said) == 1
@@ -274,8 +275,8 @@ def test_memory_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_columns_know_null_from_numbers() -> None:
     segment = Segment("c")
     columns: Columns = segment.table("passes")
-    columns.add(START_MS, True, None, None, 0)
-    columns.add(START_MS + 1, False, "1.36", 3, None)
+    columns.add(ts=START_MS, start=True, duration_ms=0)
+    columns.add(ts=START_MS + 1, start=False, k8s="1.36", hpas=3)
     ((_, frame),) = segment.frames()
     assert frame["hpas"].to_list() == [None, 3]
     assert frame["duration_ms"].to_list() == [0, None]
