@@ -65,13 +65,12 @@ def conform(frame: pl.DataFrame, table: Table, where: str, *, texts: bool = True
             allowed; a timestamp out of range, or before one that it must follow.
     """
     columns = [c for c in table.columns if c.name in frame.columns]
-    converted = pl.DataFrame(
-        [_filled(convert_series(frame[c.name], c, where), c).alias(c.name) for c in columns]
+    series = [convert_series(frame[c.name], c, where).alias(c.name) for c in columns]
+    converted = pl.DataFrame(series).with_columns(
+        pl.col(c.name).fill_null(c.fill) for c in columns if c.fill is not None
     )
     for column in columns:
         _check_values(converted, column, where, texts)
-        if column.not_before in converted.columns:
-            _check_order(converted, column, where)
     return converted
 
 
@@ -132,7 +131,7 @@ def check_validity(hpas: pl.DataFrame, where: str) -> None:
     )
     refuse_rows(
         ordered,
-        overlaps.to_series().fill_null(value=False),
+        overlaps.to_series(),
         where,
         "the next spec of the same HPA begins before this one ends",
         "set valid_to to the next valid_from",
@@ -150,10 +149,9 @@ def refuse_rows(
     numbered: bool = True,
 ) -> None:
     """Raise a HistoryError with count and first example if any row of the mask is true."""
-    count = int(bad.sum())
-    if not count:
+    if not bad.any():  # (a null is not true)
         return
-    row = bad.arg_true()[0]
+    count, row = int(bad.sum()), bad.arg_true()[0]
     place = f"row {row} (counting from 0): " if numbered else ""
     described = describe_row(frame, row)
     raise HistoryError(f"{where}: {what} in {_rows(count)}, first {place}{described}; {remedy}")
@@ -179,85 +177,50 @@ def describe_row(frame: pl.DataFrame, row: int) -> str:
     return ", ".join(parts)
 
 
-def _filled(series: pl.Series, column: Column) -> pl.Series:
-    return series if column.fill is None else series.fill_null(column.fill)
-
-
 def _check_values(frame: pl.DataFrame, column: Column, where: str, texts: bool) -> None:
     series = frame[column.name]
     at = f"{where}: column {column.name}"
-    if not column.holds_nulls and series.null_count():
-        refuse_rows(
-            frame, series.is_null(), at, "null", f"it must hold a value ({column.doc}) in every row"
-        )
+    if not column.holds_nulls:
+        must = f"it must hold a value ({column.doc}) in every row"
+        refuse_rows(frame, series.is_null(), at, "null", must)
     if column.dtype == INT:
         _check_bounds(frame, series, column, at)
     elif column.dtype == TIME:
         _check_times(frame, series, at)
+    if column.not_before in frame.columns:
+        what = f"a time before {column.not_before}"
+        remedy = f"correct it, or write null where {column.name} is not known"
+        refuse_rows(frame, series < frame[column.not_before], at, what, remedy)
     if texts and column.values:
         allowed = ", ".join(repr(value) for value in column.values)
         unknown = ~series.is_in(list(column.values))
-        refuse_rows(
-            frame,
-            unknown.fill_null(value=False),
-            at,
-            "an unknown text",
-            f"allowed are {allowed}",
-        )
+        refuse_rows(frame, unknown, at, "an unknown text", f"allowed are {allowed}")
     if texts and column.json:
         _check_json(frame, series, column, at)
 
 
 def _check_bounds(frame: pl.DataFrame, series: pl.Series, column: Column, at: str) -> None:
-    low, high = series.min(), series.max()
-    if column.minimum is not None and isinstance(low, int) and low < column.minimum:
-        refuse_rows(
-            frame,
-            (series < column.minimum).fill_null(value=False),
-            at,
-            f"a number below {column.minimum} (the lowest is {low})",
-            "such a value is a fault of its source: correct it, or write null where nothing was "
-            "measured"
-            if column.holds_nulls
-            else "such a value is a fault of its source",
-        )
-    if column.maximum is not None and isinstance(high, int) and high > column.maximum:
-        refuse_rows(
-            frame,
-            (series > column.maximum).fill_null(value=False),
-            at,
-            f"a number above {column.maximum} (the highest is {high})",
-            f"the unit is {column.unit}: check the factor",
-        )
+    if column.minimum is not None:
+        remedy = "such a value is a fault of its source"
+        if column.holds_nulls:
+            remedy += ": correct it, or write null where nothing was measured"
+        what = f"a number below {column.minimum} (the lowest is {series.min()})"
+        refuse_rows(frame, series < column.minimum, at, what, remedy)
+    if column.maximum is not None:
+        what = f"a number above {column.maximum} (the highest is {series.max()})"
+        remedy = f"the unit is {column.unit}: check the factor"
+        refuse_rows(frame, series > column.maximum, at, what, remedy)
 
 
 def _check_times(frame: pl.DataFrame, series: pl.Series, at: str) -> None:
     ms = series.to_physical()
-    low, high = ms.min(), ms.max()
-    if not isinstance(low, int) or not isinstance(high, int):
-        return
-    if low >= YEAR_2000_MS and high < YEAR_2100_MS:
-        return
-    value = low if low < YEAR_2000_MS else high
-    bad = ((ms < YEAR_2000_MS) | (ms >= YEAR_2100_MS)).fill_null(value=False)
-    refuse_rows(
-        frame,
-        bad,
-        at,
-        f"a time before 2000 or after 2100 ({value} ms since 1970)",
-        _likely_unit(value),
-    )
-
-
-def _check_order(frame: pl.DataFrame, column: Column, where: str) -> None:
-    early = (frame[column.name] < frame[column.not_before]).fill_null(value=False)
-    refuse_rows(
-        frame,
-        early,
-        f"{where}: column {column.name}",
-        f"a time before {column.not_before}",
-        f"correct it, or write null where {column.name} is not known",
-    )
+    bad = (ms < YEAR_2000_MS) | (ms >= YEAR_2100_MS)
+    if bad.any():
+        low, high = ms.min(), ms.max()
+        value = low if isinstance(low, int) and low < YEAR_2000_MS else high
+        assert isinstance(value, int)
+        what = f"a time before 2000 or after 2100 ({value} ms since 1970)"
+        refuse_rows(frame, bad, at, what, _likely_unit(value))
 
 
 def _likely_unit(value: int) -> str:
@@ -294,13 +257,8 @@ def _check_json(frame: pl.DataFrame, series: pl.Series, column: Column, at: str)
         except ValueError:
             broken.append(text)
     if broken:
-        refuse_rows(
-            frame,
-            series.is_in(broken).fill_null(value=False),
-            at,
-            f"a text that is not a JSON {column.json}",
-            f"write {column.doc}",
-        )
+        what = f"a text that is not a JSON {column.json}"
+        refuse_rows(frame, series.is_in(broken), at, what, f"write {column.doc}")
 
 
 def _strictly_increasing(frame: pl.DataFrame, key: Sequence[str]) -> bool:

@@ -11,6 +11,13 @@ from hpabatch.history.columns import BOOL, INT, TEXT, TIME, Column
 _SMALL_BYTES = 1 << 30
 _MOST_LENGTH = 1000
 
+# What is wanted of a type, and its name in Polars.
+_WANTED = {
+    INT: ("whole numbers", "Int64"),
+    TEXT: ("text", "String"),
+    BOOL: ("true or false", "Boolean"),
+}
+
 
 def convert_series(series: pl.Series, column: Column, where: str) -> pl.Series:
     """Return the series with the registered type, if no value changes by that.
@@ -19,52 +26,45 @@ def convert_series(series: pl.Series, column: Column, where: str) -> pl.Series:
         HistoryError: another type, or a value that the registered type cannot hold; the message
             names file and column and how to convert.
     """
-    if series.dtype == column.dtype:
+    dtype = series.dtype
+    if dtype == column.dtype:
         return series
-    if series.dtype == pl.Null():
+    if dtype == pl.Null():
         return series.cast(column.dtype)
     at = f"{where}: column {column.name}"
-    if column.dtype == INT:
-        return _to_integers(series, column, at)
     if column.dtype == TIME:
         return _to_times(series, at)
-    if column.dtype == BOOL:
+    if column.dtype == INT and dtype.is_float():
+        raise HistoryError(f"{at} {_why_not_float(series, column)}")
+    if column.dtype == INT and dtype.is_integer():
+        return _to_integers(series, column, at)
+    if column.dtype == TEXT and isinstance(dtype, pl.Categorical | pl.Enum):
+        return _to_texts(series, at)
+    if column.json and dtype.is_nested():
         raise HistoryError(
-            f"{at} is {series.dtype}; true or false is wanted: "
-            f'convert it with pl.col("{column.name}").cast(pl.Boolean)'
-        )
-    return _to_texts(series, column, at)
-
-
-def _to_texts(series: pl.Series, column: Column, at: str) -> pl.Series:
-    if isinstance(series.dtype, pl.Categorical | pl.Enum):
-        total = int(series.cat.len_bytes().cast(INT).sum())
-        if total > max(_SMALL_BYTES, _MOST_LENGTH * len(series)):
-            raise HistoryError(
-                f"{at}: expected strings of at most {_MOST_LENGTH} bytes on average, got "
-                f"{total / 2**30:,.1f} GiB in {len(series):,} rows; write it again with what was "
-                "measured"
-            )
-        return series.cast(TEXT)
-    if column.json and series.dtype.is_nested():
-        raise HistoryError(
-            f"{at} is {series.dtype}; a JSON {column.json} as text is wanted: write it with "
+            f"{at} is {dtype}; a JSON {column.json} as text is wanted: write it with "
             f'pl.col("{column.name}").struct.json_encode(), or json.dumps of each value'
         )
+    what, name = _WANTED[column.dtype]
+    unit = f" ({column.unit or 'Int64'}) are" if column.dtype == INT else " is"
     raise HistoryError(
-        f"{at} is {series.dtype}; text is wanted: "
-        f'convert it with pl.col("{column.name}").cast(pl.String)'
+        f'{at} is {dtype}; {what}{unit} wanted: convert it with pl.col("{column.name}")'
+        f".cast(pl.{name})"
     )
 
 
-def _to_integers(series: pl.Series, column: Column, at: str) -> pl.Series:
-    if series.dtype.is_float():
-        raise HistoryError(f"{at} {_why_not_float(series, column)}")
-    if not series.dtype.is_integer():
+def _to_texts(series: pl.Series, at: str) -> pl.Series:
+    total = int(series.cat.len_bytes().cast(INT).sum())
+    if total > max(_SMALL_BYTES, _MOST_LENGTH * len(series)):
         raise HistoryError(
-            f"{at} is {series.dtype}; whole numbers ({column.unit or 'Int64'}) are wanted: "
-            f'convert it with pl.col("{column.name}").cast(pl.Int64)'
+            f"{at}: expected strings of at most {_MOST_LENGTH} bytes on average, got "
+            f"{total / 2**30:,.1f} GiB in {len(series):,} rows; write it again with what was "
+            "measured"
         )
+    return series.cast(TEXT)
+
+
+def _to_integers(series: pl.Series, column: Column, at: str) -> pl.Series:
     cast = series.cast(INT, strict=False)
     lost = cast.is_null() & series.is_not_null()
     if lost.any():

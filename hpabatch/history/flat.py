@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from hpabatch.history.base import SIZES, Days, History, Wanted
+from hpabatch.history.base import SIZES, SPANS, Days, History, Wanted
 from hpabatch.history.checks import OWNED, check_columns, conform, order_rows, run_starts
 from hpabatch.history.columns import TEXT, TIME, Table
 from hpabatch.history.files import open_regular
@@ -25,33 +25,28 @@ KEEP_BYTES = 1 << 29
 _CELL_BYTES = 16
 _PIECE_ROWS = 1 << 20
 _FILES = 256
-_BUT_ROWS = [name for name in SIZES if name != "rows"]
 _PLACE = ["cluster", "namespace", "place"]
-# A file is read in as many spans of rows at most, else whole: each span is a scan of its own.
-_MOST_SPANS = 8
 
 Span = tuple[int, int]
 """First row and number of rows."""
 
 
 class _Survey(NamedTuple):
-    """What one reading of a table tells: `SIZES`, `SPANS`, and where each place's rows lie.
+    """What one reading of a table tells: `SIZES`, `SPANS`, and which files hold a place's rows.
 
-    `extents`: cluster, namespace, place, file (its number), first (row), last (behind it), rows
-    (fewer than from first to last if others lie between), of each piece of a file.
+    `files`: cluster, namespace, place, file (its number).
     """
 
     sizes: pl.DataFrame
     spans: pl.DataFrame
-    extents: pl.DataFrame
+    files: pl.DataFrame
 
 
 class FlatHistory(History):
     """A folder of tables by any writer, with rows in any order.
 
     Small tables are kept in memory after the first selection. Of large ones a selection reads the
-    rows of its places where those lie together, else whole files: such histories should be migrated
-    to a store.
+    files that hold rows of its places: such histories should be migrated to a store.
     """
 
     def __init__(self, path: Path, files: dict[str, tuple[Path, ...]], warnings: list[str]) -> None:
@@ -116,26 +111,24 @@ class FlatHistory(History):
             piece.select(
                 pl.col(spec.day).min().alias("first"), pl.col(spec.day).max().alias("last")
             )
-            for _, _, piece in self._pieces(spec, [spec.day])
+            for _, piece in self._pieces(spec, [spec.day])
         ]
         if not ends:
             return None, None
         first, last = pl.concat(ends).select(pl.col("first").min(), pl.col("last").max()).row(0)
         return first, last
 
-    def _pieces(
-        self, spec: Table, needed: Sequence[str]
-    ) -> Iterator[tuple[int, int, pl.DataFrame]]:
-        """Yield a file's number, a first row, and checked rows, one piece at a time in memory.
+    def _pieces(self, spec: Table, needed: Sequence[str]) -> Iterator[tuple[int, pl.DataFrame]]:
+        """Yield a file's number and checked rows, one piece at a time in memory.
 
         A small table is one piece.
         """
         if self._is_small(spec):
-            yield 0, 0, self._kept_table(spec)[0]
+            yield 0, self._kept_table(spec)[0]
             return
         for number, file in enumerate(self.files[spec.name]):
             for start in range(0, row_count(file), _PIECE_ROWS):
-                yield number, start, self._file(spec, file, needed, None, (start, _PIECE_ROWS))
+                yield number, self._file(spec, file, needed, None, (start, _PIECE_ROWS))
 
     def _table(
         self, spec: Table, wanted: Sequence[str], namespaces: Collection[str] | None
@@ -200,24 +193,22 @@ class FlatHistory(History):
         wanted: Sequence[str],
     ) -> pl.DataFrame:
         """Return selected rows of a table that is too large to keep."""
-        self._survey(spec)  # checks cluster, place and day of all rows, so that none is missed
         needed = [name for name in spec.names if name in wanted or name in spec.key]
         # Whether a row without target counts depends on those with one: see `order_rows`.
         bare = spec.name in OWNED and any(name == "" for _, name in places or ())
         among = None if bare else places
+        holding = self._survey(spec).files.filter(pl.col("cluster") == cluster)
+        if among is not None:
+            holding = _of_places(holding, "place", among)
         parts = [empty_frame(spec.name).select(needed)]
-        for number, spans in self._spans(spec, cluster, among):
-            file = self.files[spec.name][number]
-            for span in spans:
-                rows = self._file(
-                    spec, file, needed, lambda found: _filters(spec, found, None, None, days), span
-                )
-                parts.append(rows)
-            if not spans:
-                rows = self._file(
-                    spec, file, needed, lambda found: _filters(spec, found, cluster, among, days)
-                )
-                parts.append(rows if among is None else _of_places(rows, spec.place, among))
+        for number in holding["file"].unique().sort():
+            rows = self._file(
+                spec,
+                self.files[spec.name][number],
+                needed,
+                lambda found: _filters(spec, found, cluster, among, days),
+            )
+            parts.append(rows if among is None else _of_places(rows, spec.place, among))
         frame = pl.concat(parts)
         if bare and places is not None:
             frame, dropped = order_rows(frame, spec)
@@ -226,28 +217,6 @@ class FlatHistory(History):
         ordered, dropped = order_rows(frame, spec)
         self._warn_of_dropped(spec, dropped)
         return ordered.select(wanted)
-
-    def _spans(
-        self, spec: Table, cluster: str, places: set[Wanted] | None
-    ) -> Iterator[tuple[int, list[Span]]]:
-        """Yield the files that hold rows of some places, and the spans that hold nothing else.
-
-        Without a span the places' rows lie among those of others.
-        """
-        extents = self._survey(spec).extents.filter(pl.col("cluster") == cluster)
-        if places is not None:
-            extents = _of_places(extents, "place", places)
-        columns = extents.sort("file", "first").select("file", "first", "last", "rows")
-        for (number,), theirs in columns.group_by("file", maintain_order=True):
-            spans: list[tuple[int, int, int]] = []
-            for _, first, last, rows in theirs.iter_rows():
-                if spans and first <= spans[-1][1]:
-                    start, end, before = spans.pop()
-                    first, last, rows = start, max(end, last), before + rows
-                spans.append((first, last, rows))
-            among_others = any(last - first > rows for first, last, rows in spans)
-            whole = places is None or among_others or len(spans) > _MOST_SPANS
-            yield int(str(number)), [] if whole else [(first, rows) for first, _, rows in spans]
 
     def forget_warnings(self, known: int) -> None:
         """Keep the first `known` warnings only; what is in memory is read again, to tell them."""
@@ -279,27 +248,16 @@ class FlatHistory(History):
         if spec.name not in self._surveys:
             key = {"cluster", "fetched_at", *_of_day(spec), *place_columns(spec)}
             needed = [n for n in spec.names if n in key]
-            total, extents, spans = pl.DataFrame(schema=SIZES), [], []
-            for number, start, piece in self._pieces(spec, needed):
+            sizes, spans, files = [pl.DataFrame(schema=SIZES)], [pl.DataFrame(schema=SPANS)], []
+            for number, piece in self._pieces(spec, needed):
                 runs = _runs(piece, spec)
-                total = _summed(pl.concat([total, runs.select(SIZES.names())]))
-                lie = runs.group_by(_PLACE).agg(
-                    pl.lit(number).alias("file"),
-                    pl.col("first").min() + start,
-                    (pl.col("first") + pl.col("rows")).max().alias("last") + start,
-                    pl.col("rows").sum(),
-                )
-                extents.append(lie)
+                sizes.append(runs)
                 spans.append(_spans(piece, spec))
-                if len(extents) == _FILES:  # (see `_table`)
-                    extents = [pl.concat(extents, rechunk=True)]
-                    spans = [pl.concat(spans, rechunk=True)]
-            least, most = pl.col("^.*_first$").min(), pl.col("^.*_last$").max()
-            self._surveys[spec.name] = _Survey(
-                sizes=total,
-                spans=pl.concat(spans).group_by("cluster").agg(least, most),
-                extents=pl.concat(extents, rechunk=True),
-            )
+                files.append(runs.select(_PLACE).unique().with_columns(file=pl.lit(number)))
+                if len(sizes) > _FILES:  # (see `_table`)
+                    sizes, spans = [_summed(sizes)], [_joined(spans)]
+                    files = [pl.concat(files, rechunk=True)]
+            self._surveys[spec.name] = _Survey(_summed(sizes), _joined(spans), pl.concat(files))
         return self._surveys[spec.name]
 
     def _span(self, spec: Table) -> pl.DataFrame:
@@ -404,7 +362,7 @@ def _as_text(spec: Table, found: pl.Schema, name: str) -> pl.Expr:
 
 
 def _runs(frame: pl.DataFrame, spec: Table) -> pl.DataFrame:
-    """Return the runs of rows of one place and day: `SIZES`, and the first row of each."""
+    """Return the runs of rows of one place and day, as `SIZES`."""
     none = pl.lit(None, dtype=TEXT)
     places = frame.select(
         "cluster",
@@ -414,12 +372,19 @@ def _runs(frame: pl.DataFrame, spec: Table) -> pl.DataFrame:
     )
     starts = run_starts(places)
     rows = np.diff(np.append(starts, frame.height))
-    return places[starts].with_columns(first=starts, rows=rows)
+    return places[starts].with_columns(rows=rows).select(SIZES.names()).cast(SIZES)
 
 
-def _summed(sizes: pl.DataFrame) -> pl.DataFrame:
+def _summed(sizes: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Return sizes with each place and day once, as `SIZES`."""
-    return sizes.group_by(_BUT_ROWS).agg(pl.col("rows").sum()).select(SIZES.names()).cast(SIZES)
+    names = [name for name in SIZES if name != "rows"]
+    return pl.concat(sizes).group_by(names).agg(pl.col("rows").sum()).select(SIZES.names())
+
+
+def _joined(spans: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Return spans with each cluster once."""
+    least, most = pl.col("^.*_first$").min(), pl.col("^.*_last$").max()
+    return pl.concat(spans).group_by("cluster").agg(least, most).select(SPANS.names())
 
 
 def _spans(frame: pl.DataFrame, spec: Table) -> pl.DataFrame:

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from hpabatch.cluster.apis.scales import Resource
+from hpabatch.cluster.apis.discovery import Discovery, Resource
+from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.errors import ApiError, InvalidResponse, NotFound
 from hpabatch.cluster.connection.wire import RequestCounter
 from hpabatch.cluster.watch.watch import Watcher
@@ -15,7 +16,7 @@ Reply = bytes | Exception | Callable[[float], bytes]
 
 
 @dataclass
-class Asked:
+class Asked(ApiClient):
     """Responses by path and query; what it was asked for is kept, in the order of the replies."""
 
     replies: Mapping[str, Reply] = field(default_factory=dict)
@@ -52,7 +53,7 @@ class Asked:
 
 
 @dataclass
-class Kinds:
+class Kinds(Discovery):
     """What discovery says."""
 
     version: str = "v1beta1"

@@ -14,8 +14,8 @@ from hpabatch.cluster.connection import client as client_module
 from hpabatch.cluster.connection import errors
 from hpabatch.cluster.connection import stream as stream_module
 from hpabatch.cluster.connection.client import ApiClient
-from hpabatch.cluster.watch import part as part_module
-from hpabatch.cluster.watch.part import WatchLimits
+from hpabatch.cluster.watch import watch as watch_module
+from hpabatch.cluster.watch.watch import WatchLimits
 from hpabatch.importers.prometheus.client.http import GaveUpError, Limits, Server, TooMuchError
 from tests.cluster.connection.test_client import PODS, asking, in_turn, refused
 from tests.cluster.fake_api import Got, Wire, connected, serving, status
@@ -152,7 +152,7 @@ def test_a_list_without_an_end_is_not_asked_for_at_once_again(tmp_path: Path) ->
 def test_watches_that_end_after_an_event_are_not_begun_at_once_for_ever(
     tmp_path: Path, expires: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(part_module, "_SHORT_S", 1000.0)  # a slow machine is no patient server
+    monkeypatch.setattr(watch_module, "_SHORT_S", 1000.0)  # a slow machine is no patient server
 
     def script(got: Got, wire: Wire) -> None:
         if not got.is_watch:

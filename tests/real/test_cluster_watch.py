@@ -9,8 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from hpabatch.cluster.apis.discovery import Discovery
-from hpabatch.cluster.apis.scales import Resource
+from hpabatch.cluster.apis.discovery import Discovery, Resource
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import connect
 from hpabatch.cluster.connection.errors import Expired, NotFound

@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from hpabatch.cluster.apis.scales import Resource
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.errors import ApiError, InvalidResponse, NotFound
 from hpabatch.cluster.objects.objects import UNREADABLE
@@ -37,6 +36,14 @@ class ServerVersion(NamedTuple):
     text: str
     major: int
     minor: int
+
+
+class Resource(NamedTuple):
+    """The resource of a kind: `/apis/GROUP/VERSION/…/RESOURCE`."""
+
+    group: str
+    version: str
+    name: str
 
 
 class Mapping(NamedTuple):

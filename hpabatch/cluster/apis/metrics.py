@@ -7,17 +7,19 @@ is the error of the responses that it affects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import quote
 
+from hpabatch.cluster.apis.discovery import Discovery
 from hpabatch.cluster.apis.metrics_wire import (
     read_external_values,
     read_object_value,
     read_pod_values,
     read_usage,
 )
+from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.errors import ApiError, Refused
 from hpabatch.cluster.connection.pool import RequestPool, Turns
 from hpabatch.cluster.objects.inbox import clock_ms
@@ -45,37 +47,6 @@ _SLOW_SHARE: Final = 0.9
 _FEW_NAMESPACES: Final = 2
 _SAFE: Final = ":@!$&'()*+,;=~"  # what may stand in a path's segment unquoted
 
-KeyT = TypeVar("KeyT", bound=Hashable)
-
-
-class Gets(Protocol):
-    """The part of `client.ApiClient` that is used here."""
-
-    def get(
-        self,
-        path: str,
-        params: Mapping[str, str] | None = None,
-        *,
-        limit_bytes: int = ...,
-        timeout: float = ...,
-        attempts: int | None = ...,
-        verb: str = ...,
-    ) -> bytes:
-        """Return the body of a good response (ApiError: there was none)."""
-
-    def hide(self, text: str) -> str:
-        """Return a server's message without the secrets of requests."""
-
-
-class MetricApis(Protocol):
-    """The part of `discovery.Discovery` that is used here."""
-
-    def custom_metrics_version(self) -> str:
-        """Return the version of custom.metrics.k8s.io to use (ApiError: there is none)."""
-
-    def metric_resource(self, group: str, kind: str) -> str:
-        """Return a kind's resource as `resource.group` (ApiError: it cannot be mapped)."""
-
 
 class _Reply(NamedTuple):
     """A response with notes on broken items; `slow`: it failed after all of its time."""
@@ -98,8 +69,8 @@ class Fetcher:
 
     def __init__(
         self,
-        client: Gets,
-        apis: MetricApis,
+        client: ApiClient,
+        apis: Discovery,
         *,
         workers: int = 8,
         deadline_s: float = 10.0,

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 from urllib.parse import quote
 
-from hpabatch.cluster.apis.metrics import Gets
+from hpabatch.cluster.apis.discovery import Discovery
+from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.errors import ApiError
 from hpabatch.cluster.connection.pool import NeverBegunError, RequestPool, Turns
 from hpabatch.cluster.objects.objects import BrokenObjectError
@@ -32,21 +33,6 @@ _NOT_FOUND: Final = {
     REPLICATION_CONTROLLER: "replicationcontrollers/scale.autoscaling",
 }
 _SAFE: Final = ":@!$&'()*+,;=~"
-
-
-class Resource(NamedTuple):
-    """The resource of a kind: `/apis/GROUP/VERSION/…/RESOURCE`."""
-
-    group: str
-    version: str
-    name: str
-
-
-class ScaleApis(Protocol):
-    """The part of `discovery.Discovery` that is used here."""
-
-    def scale_resource(self, group: str, kind: str) -> Resource:
-        """Return a kind's resource in its preferred version (ApiError: no such kind)."""
 
 
 def target_key(namespace: str, target: CrossVersionObjectReference) -> ScaleKey:
@@ -79,7 +65,7 @@ def missing_scale(key: ScaleKey) -> ScaleObject:
     return ScaleObject(key, error=text, code=codes.SCALE_GET_FAILED)
 
 
-def scale_path(apis: ScaleApis, key: ScaleKey) -> str:
+def scale_path(apis: Discovery, key: ScaleKey) -> str:
     """Return the path of a target's scale (ApiError: its kind is not served)."""
     at = apis.scale_resource(key.group, key.kind)
     root = f"/apis/{at.group}/{at.version}" if at.group else f"/api/{at.version}"
@@ -87,7 +73,9 @@ def scale_path(apis: ScaleApis, key: ScaleKey) -> str:
     return f"{root}/namespaces/{namespace}/{at.name}/{name}/scale"
 
 
-def read_scale_from(client: Gets, apis: ScaleApis, key: ScaleKey, timeout: float) -> ScaleObject:
+def read_scale_from(
+    client: ApiClient, apis: Discovery, key: ScaleKey, timeout: float
+) -> ScaleObject:
     """Request a target's scale; a failure becomes its error."""
     try:
         path = scale_path(apis, key)
@@ -110,8 +98,8 @@ class ScaleBook:
 
     def __init__(
         self,
-        client: Gets,
-        apis: ScaleApis,
+        client: ApiClient,
+        apis: Discovery,
         *,
         watched: Callable[[ScaleKey], bool] | None = None,
         workers: int = 8,

@@ -1,7 +1,7 @@
 """Kubernetes API client, read-only: gets, paged lists, watches.
 
 Only GET requests are sent. Gets and lists are retried within one deadline; a watch is one attempt,
-because only its caller knows where to resume (`cluster.watch.part`).
+because only its caller knows where to resume (`cluster.watch.watch`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,10 @@ from hpabatch.cluster.connection.errors import (
     TooLarge,
     Unreachable,
 )
-from hpabatch.cluster.connection.skew import Dated
 from hpabatch.cluster.connection.stream import LINE_BYTES, WatchStream
 from hpabatch.cluster.connection.wire import RequestCounter, Wire
 from hpabatch.cluster.objects.objects import UNREADABLE
 from hpabatch.web.bounded import read_body
-
-__all__ = ["ApiClient", "Page"]
 
 T = TypeVar("T")
 
@@ -55,6 +52,14 @@ class Page(NamedTuple):
     items: list[msgspec.Raw]
     resource_version: str
     first: bool
+
+
+class Dated(NamedTuple):
+    """A response's Date, and the local times of request and response (UTC s)."""
+
+    date: str
+    asked_s: float
+    came_s: float
 
 
 class _ListMeta(msgspec.Struct, gc=False):

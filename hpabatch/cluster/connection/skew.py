@@ -9,7 +9,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
-from typing import Final, NamedTuple, Protocol
+from typing import Final
+
+from hpabatch.cluster.connection.client import ApiClient, Dated
 
 MOST_S: Final = 2.0
 """Accepted clock skew."""
@@ -20,28 +22,13 @@ _SAME_SHARE: Final = 0.25  # a smaller change of the skew is not reported again
 _SAME_S: Final = 2.0
 
 
-class Dated(NamedTuple):
-    """A response's Date, and the local times of request and response (UTC s)."""
-
-    date: str
-    asked_s: float
-    came_s: float
-
-
-class Dates(Protocol):
-    """The part of `client.ApiClient` that is used here."""
-
-    def dated(self, timeout: float) -> Dated:
-        """Return the Date of a response of the API server itself (ApiError: there was none)."""
-
-
 class ClockSkew:
     """Measures the API server's clock on request, in a thread of its own.
 
     One thread calls it; any other may read `seconds`.
     """
 
-    def __init__(self, client: Dates, ahead_s: Callable[[], float] = lambda: 0.0) -> None:
+    def __init__(self, client: ApiClient, ahead_s: Callable[[], float] = lambda: 0.0) -> None:
         """Prepare; nothing is sent yet.
 
         Args:

@@ -7,43 +7,18 @@ passed on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from hpabatch.cluster.apis.scales import ScaleBook, target_key
 from hpabatch.cluster.objects.inbox import Inbox
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, PodKey, ScaleKey
 from hpabatch.cluster.objects.workloads import BUILT_IN
-from hpabatch.cluster.watch.watch import WatchState
+from hpabatch.cluster.watch.watch import Watcher, WatchState
 
 HPAS: Final = "horizontalpodautoscalers"
 PODS: Final = "pods"
 FAILED_OFTEN: Final = 3
 """Failed lists after which a watch of workloads is no longer waited for."""
-
-
-class Watching(Protocol):
-    """A watch that runs in threads of its own: `watch.Watcher`."""
-
-    @property
-    def state(self) -> WatchState:
-        """The state as a whole."""
-
-    @property
-    def states(self) -> tuple[WatchState, ...]:
-        """The states by namespace ("": all)."""
-
-    @property
-    def wrong(self) -> dict[str, str]:
-        """Errors of objects that cannot be decoded now, by `namespace/name`."""
-
-    def start(self) -> None:
-        """Begin."""
-
-    def hurry(self) -> None:
-        """Retry at once where the server was unreachable: it was reached."""
-
-    def stop(self) -> bool:
-        """End it; return whether its threads ended."""
 
 
 class Cut(NamedTuple):
@@ -60,7 +35,7 @@ class Feed:
         self,
         inbox: Inbox,
         scales: Callable[[Callable[[ScaleKey], bool]], ScaleBook],
-        watch: Callable[[str, str], Watching],
+        watch: Callable[[str, str], Watcher],
     ) -> None:
         """Prepare; `start` begins.
 
@@ -69,7 +44,7 @@ class Feed:
             scales: makes the book of scales, given which of them a watch covers.
             watch: makes the watch of a group ("" the core group) and resource.
         """
-        self.watches: dict[str, Watching] = {}
+        self.watches: dict[str, Watcher] = {}
         self._inbox = inbox
         self._watch = watch
         self._scales = scales(self._shows)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import polars as pl
+from msgspec.structs import replace
 
 from hpabatch.errors import UsageError
 from hpabatch.history.checks import OWNED, order_rows

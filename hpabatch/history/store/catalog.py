@@ -13,12 +13,14 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
 
 from hpabatch.errors import HistoryError
 from hpabatch.history import schema
@@ -29,17 +31,15 @@ LOG = "_log"
 _DIGITS = 20
 _AT_ONCE = 16
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
-# Early versions wrote `replaces` into a checkpoint; nothing reads it.
-_FIELDS = {"schema", "part", "add", "remove", "checkpoint", "parts", "replaces", "digest"}
 
-T = TypeVar("T")
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Moment: TypeAlias = Annotated[int, msgspec.Meta(ge=YEAR_2000_MS, lt=YEAR_2100_MS)]
 
 Place = tuple[str | None, str | None]
 """Namespace and place of a row; both None in a table without namespaces."""
 
 
-@dataclass(frozen=True)
-class FileEntry:
+class FileEntry(msgspec.Struct, frozen=True, dict=True):
     """One data file in the log.
 
     Attributes:
@@ -61,17 +61,17 @@ class FileEntry:
     table: str
     cluster: str
     day: str | None
-    run: int
-    rows: int
-    bytes: int
+    run: Count
+    rows: Count
+    bytes: Count
     sha256: str
-    footer: tuple[int, str]
-    groups: tuple[tuple[int, int, int], ...]
-    places: tuple[tuple[str | None, tuple[str | None, ...], tuple[int, ...]], ...]
-    first: int | None = None
-    last: int | None = None
-    fetched: tuple[int, int] | None = None
-    unfetched: tuple[int, int] | None = None
+    footer: tuple[Count, str]
+    groups: tuple[tuple[Count, Count, Count], ...]
+    places: tuple[tuple[str | None, tuple[str | None, ...], tuple[Count, ...]], ...]
+    first: Moment | None = None
+    last: Moment | None = None
+    fetched: tuple[Moment, Moment] | None = None
+    unfetched: tuple[Moment, Moment] | None = None
     commit: int = 0
 
     @property
@@ -113,8 +113,7 @@ class FileEntry:
         return range(first, bisect_left(starts, stop, first))
 
 
-@dataclass(frozen=True)
-class LogEntry:
+class LogEntry(msgspec.Struct, frozen=True):
     """One commit.
 
     Attributes:
@@ -130,6 +129,18 @@ class LogEntry:
     remove: tuple[str, ...] = ()
     checkpoint: bool = False
     parts: tuple[str, ...] = ()
+
+
+class _Written(LogEntry, frozen=True, forbid_unknown_fields=True):
+    """A commit as its file has it; early versions wrote no digest, and `replaces`."""
+
+    schema: Count = 0
+    replaces: msgspec.Raw = msgspec.Raw()
+    digest: str | None = None
+
+
+class _Version(msgspec.Struct):
+    schema: Count
 
 
 @dataclass(frozen=True)
@@ -164,7 +175,7 @@ class Snapshot:
 
     def after(self, number: int, entry: LogEntry) -> Snapshot:
         """Return the state after one more commit."""
-        added = tuple(replace(file, commit=number) for file in entry.add)
+        added = tuple(msgspec.structs.replace(file, commit=number) for file in entry.add)
         gone = {file.path for file in added}.union(entry.remove)
         kept = () if entry.checkpoint else tuple(f for f in self.files if f.path not in gone)
         parts = self.parts.union(entry.parts, [entry.part] if entry.part else [])
@@ -177,7 +188,7 @@ def encode_entry(entry: LogEntry) -> bytes:
     document: dict[str, Any] = {"schema": schema.SCHEMA_VERSION, "part": entry.part}
     if entry.checkpoint:
         document |= {"checkpoint": True, "parts": sorted(entry.parts)}
-    names = [item.name for item in fields(FileEntry) if item.name != "commit"]
+    names = [name for name in FileEntry.__struct_fields__ if name != "commit"]
     files = [{name: getattr(file, name) for name in names} for file in entry.add]
     document |= {"add": files, "remove": sorted(entry.remove)}
     document["digest"] = hashlib.sha256(_canonical(document)).hexdigest()
@@ -206,40 +217,45 @@ def decode_entry(data: bytes, where: str) -> LogEntry:
         HistoryError: it is not a log entry, or of a newer schema.
     """
     try:
-        document = json.loads(data)
-        version = _number(document["schema"])
+        version = msgspec.json.decode(data, type=_Version).schema
         if version > schema.SCHEMA_VERSION:
             raise HistoryError(
                 f"{where} has schema version {version}; this hpabatch reads up to "
                 f"{schema.SCHEMA_VERSION}: use a newer hpabatch"
             )
-        _check_digest(document)
-        return LogEntry(
-            part=_typed(document["part"], str),
-            add=tuple(_file(item) for item in _typed(document["add"], list)),
-            remove=tuple(_typed(path, str) for path in _typed(document["remove"], list)),
-            checkpoint=bool(document.get("checkpoint", False)),
-            parts=tuple(_typed(part, str) for part in document.get("parts", ())),
-        )
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        found = msgspec.json.decode(data, type=_Written)
+        signed = data.rpartition(b',"digest":')[0] + b"}"
+        if found.digest is not None and found.digest != hashlib.sha256(signed).hexdigest():
+            raise ValueError("its digest is not that of what it says: it was changed")
+        for file in found.add:
+            _check_file(file)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise HistoryError(
             f"{where} is a broken log entry ({type(error).__name__}: {error}); restore it from a "
             "copy of the store"
         ) from error
+    return LogEntry(found.part, found.add, found.remove, found.checkpoint, found.parts)
 
 
 def _canonical(document: Mapping[str, Any]) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _check_digest(document: dict[str, Any]) -> None:
-    """Refuse a changed entry; one without a digest is of an early version."""
-    unknown = set(document) - _FIELDS
-    if unknown:
-        raise ValueError(f"unknown field {min(unknown)}")
-    digest = document.pop("digest", None)
-    if digest is not None and hashlib.sha256(_canonical(document)).hexdigest() != digest:
-        raise ValueError("its digest is not that of what it says: it was changed")
+def _check_file(file: FileEntry) -> None:
+    """Refuse a file whose numbers do not add up, or that is not in its place (ValueError)."""
+    if file.table not in schema.TABLES:
+        raise ValueError(f"there is no table {file.table!r}")
+    counted = sum(sum(rows) for _, _, rows in file.places)
+    if any(len(names) != len(rows) for _, names, rows in file.places):
+        raise ValueError(f"places of {file.path} do not add up")
+    if file.group_offsets[-1] + file.footer[0] != file.bytes:
+        raise ValueError(f"bytes of {file.path} do not add up")
+    if file.rows != counted or file.rows != file.group_starts[-1]:
+        raise ValueError(f"rows of {file.path} do not add up")
+    day = None if file.date is None else file.date.isoformat()
+    folder, _, name = file.path.rpartition("/")
+    if folder != folder_of(file.table, file.cluster, day) or not name.endswith(".parquet"):
+        raise ValueError(f"{file.path} is not where rows of its table, cluster and day belong")
 
 
 def entry_name(number: int) -> str:
@@ -307,78 +323,3 @@ def log_numbers(storage: Storage) -> list[int]:
         if len(name) == _DIGITS and name.isascii() and name.isdigit():
             found.append(int(name))
     return sorted(found)
-
-
-def _file(item: Any) -> FileEntry:
-    entry = FileEntry(
-        path=_path(item["path"]),
-        table=_table(item["table"]),
-        cluster=_typed(item["cluster"], str),
-        day=None if item["day"] is None else date.fromisoformat(item["day"]).isoformat(),
-        run=_number(item["run"]),
-        rows=_number(item["rows"]),
-        bytes=_number(item["bytes"]),
-        sha256=_typed(item["sha256"], str),
-        footer=(_number(item["footer"][0]), _typed(item["footer"][1], str)),
-        groups=tuple((_number(r), _number(b), _number(c)) for r, b, c in item["groups"]),
-        places=tuple(
-            (_name(namespace), tuple(map(_name, names)), tuple(map(_number, rows)))
-            for namespace, names, rows in item["places"]
-        ),
-        first=_optional(item["first"], _moment),
-        last=_optional(item["last"], _moment),
-        fetched=_optional(item["fetched"], _span),
-        unfetched=_optional(item["unfetched"], _span),
-    )
-    counted = sum(sum(rows) for _, _, rows in entry.places)
-    if entry.group_offsets[-1] + entry.footer[0] != entry.bytes:
-        raise ValueError(f"bytes of {entry.path} do not add up")
-    if entry.rows != counted or entry.rows != sum(rows for rows, _, _ in entry.groups):
-        raise ValueError(f"rows of {entry.path} do not add up")
-    if entry.path.rpartition("/")[0] != folder_of(entry.table, entry.cluster, entry.day):
-        raise ValueError(f"{entry.path} is not where rows of its table, cluster and day belong")
-    return entry
-
-
-def _path(value: Any) -> str:
-    text = _typed(value, str)
-    if text.startswith(("/", "_")) or ".." in text.split("/"):
-        raise ValueError(f"{text!r} is no data file's path")
-    return text
-
-
-def _table(value: Any) -> str:
-    if value not in schema.TABLES:
-        raise ValueError(f"there is no table {value!r}")
-    return str(value)
-
-
-def _typed(value: Any, kind: type[T]) -> T:
-    if not isinstance(value, kind):
-        raise TypeError(f"expected {kind.__name__}, got {value!r}")
-    return value
-
-
-def _name(value: Any) -> str | None:
-    return None if value is None else _typed(value, str)
-
-
-def _number(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 2**63:
-        raise TypeError(f"expected a count, got {value!r}")
-    return value
-
-
-def _optional(value: Any, read: Callable[[Any], T]) -> T | None:
-    return None if value is None else read(value)
-
-
-def _moment(value: Any) -> int:
-    if type(value) is not int or not YEAR_2000_MS <= value < YEAR_2100_MS:
-        raise TypeError(f"expected a time between 2000 and 2100 in ms, got {value!r}")
-    return value
-
-
-def _span(value: Any) -> tuple[int, int]:
-    low, high = map(_moment, value)
-    return low, high

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.schema import TABLES
@@ -19,24 +21,12 @@ from hpabatch.history.store.catalog import (
     log_numbers,
     newest_first,
 )
-from hpabatch.history.store.datafiles import (
-    MAX_FILE_ROWS,
-    Limits,
-    Partition,
-    Piece,
-    split_places,
-    write_run,
-)
+from hpabatch.history.store.datafiles import Limits, Partition, Piece, split_places, write_run
 from hpabatch.history.store.shards import StoreHistory, order_of_place
-from hpabatch.history.store.storage import WORK, LocalStorage, Storage, open_storage
+from hpabatch.history.store.storage import WORK, Storage, open_storage
 
 # Places are merged in batches of about this many rows: that bounds memory, with the largest place.
 BATCH_ROWS = 1 << 18
-
-# For each batch whole row groups are read, from many small files nearly all rows. If that could
-# exceed this number of rows, files are merged in two steps: this many rows at a time to a run with
-# small row groups, and then the runs.
-LOADED_ROWS = 1 << 20
 
 # So long an unnamed file may be of a running writer, and what a checkpoint replaces may be read.
 GRACE_S = 86_400.0
@@ -143,7 +133,7 @@ def _merge(
             merged = list(files)
             if len({(file.commit, file.run) for file in files}) > 1:
                 partition = Partition(TABLES[key[0]], key[1], key[2])
-                pieces = bounded_pieces(history, partition, files, folder)
+                pieces = merged_pieces(history, partition, files)
                 merged = write_run(pieces, partition, 0, storage, folder, limits)
             done[key] = (files, merged)
         run = result[-1].run + 1 if result else 0
@@ -158,48 +148,10 @@ def _partitions(snapshot: Snapshot) -> Iterator[tuple[_Key, tuple[FileEntry, ...
                 yield (table, cluster, day), tuple(days[day])
 
 
-def bounded_pieces(
-    history: StoreHistory, partition: Partition, files: Sequence[FileEntry], folder: Path
-) -> Iterator[Piece]:
-    """Yield the merged rows of every place, in order, with bounded memory however many files."""
-    if sum(_largest_group(file) for file in files) <= LOADED_ROWS:
-        yield from _pieces(history, partition, files)
-        return
-    chunks = list(_chunks(files))
-    limits = Limits(max(1, BATCH_ROWS // len(chunks)), BATCH_ROWS, MAX_FILE_ROWS)
-    local = LocalStorage(folder / "runs")
-    runs: list[FileEntry] = []
-    for number, chunk in enumerate(chunks, 1):
-        some = StoreHistory(history.storage, Snapshot(files=tuple(chunk)))
-        pieces = _pieces(some, partition, chunk)
-        written = write_run(pieces, partition, number, local, folder, limits)
-        runs += [replace(file, commit=number) for file in written]
-    yield from _pieces(StoreHistory(local, Snapshot(files=tuple(runs))), partition, runs)
-    local.delete([file.path for file in runs])
-
-
-def _largest_group(file: FileEntry) -> int:
-    return max((rows for rows, _, _ in file.groups), default=0)
-
-
-def _chunks(files: Sequence[FileEntry]) -> Iterator[list[FileEntry]]:
-    """Yield consecutive files of at most LOADED_ROWS together, or one larger file."""
-    chunk: list[FileEntry] = []
-    rows = 0
-    for file in files:
-        if chunk and rows + file.rows > LOADED_ROWS:
-            yield chunk
-            chunk, rows = [], 0
-        chunk.append(file)
-        rows += file.rows
-    if chunk:
-        yield chunk
-
-
-def _pieces(
+def merged_pieces(
     history: StoreHistory, partition: Partition, files: Sequence[FileEntry]
 ) -> Iterator[Piece]:
-    """Yield the merged rows of every place, in order."""
+    """Yield the merged rows of every place, in order; a batch of places at a time in memory."""
     counts: dict[tuple[str | None, str | None], int] = {}
     for file in files:
         for place, (start, stop) in file.spans.items():
@@ -242,7 +194,6 @@ def _remove(storage: Storage, grace_s: float) -> int:
             unnamed.append(item.name)
     found = [*replaced, *unnamed]
     storage.delete(found)
-    storage.tidy(grace_s)
     return len(found)
 
 

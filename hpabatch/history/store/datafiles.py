@@ -158,7 +158,7 @@ class _Building:
     rows: int = 0
     group_rows: list[int] = field(default_factory=list)
     places: list[tuple[Place, int]] = field(default_factory=list)
-    times: list[dict[str, int | None]] = field(default_factory=list)
+    times: list[pl.DataFrame] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.writer = open_parquet(self.path, self.partition.spec, LEVEL)
@@ -184,6 +184,13 @@ class _Building:
         sha, sums = _digests(self.path, [*starts, size - footer])
         footer_sha = hashlib.sha256(_tail(self.path, footer)).hexdigest()[:16]
         ends = [*starts[1:], size - footer]
+        first = last = fetched = unfetched = None
+        if self.times:
+            times = pl.concat(self.times)
+            (first, *low), (last, *high) = times.min().row(0), times.max().row(0)
+            fetched, unfetched = (
+                None if pair[0] is None else pair for pair in zip(low, high, strict=True)
+            )
         entry = FileEntry(
             path=f"{self.partition.folder}/{sha[:16]}.parquet",
             table=self.partition.spec.name,
@@ -201,41 +208,22 @@ class _Building:
                 )
             ),
             places=_nested(self.places),
-            first=_least(self.times, "first"),
-            last=_most(self.times, "last"),
-            fetched=_range(self.times, "fetched"),
-            unfetched=_range(self.times, "unfetched"),
+            first=first,
+            last=last,
+            fetched=fetched,
+            unfetched=unfetched,
         )
         storage.put(self.path, entry.path)
         return entry
 
 
-def _times(frame: pl.DataFrame, spec: Table) -> dict[str, int | None]:
-    """Return lowest and highest times of rows, in ms."""
-    day = pl.col(spec.day).to_physical()
-    wanted = [day.min().alias("first"), day.max().alias("last")]
+def _times(frame: pl.DataFrame, spec: Table) -> pl.DataFrame:
+    """Return the lowest and the highest times of rows, in ms: of all, when fetched, of others."""
+    day = pl.col(spec.day)
     fetched = pl.col("fetched_at") if "fetched_at" in spec.names else pl.lit(None, dtype=TIME)
-    bare = day.filter(fetched.is_null()) if "fetched_at" in spec.names else day
-    wanted += [
-        fetched.to_physical().min().alias("fetched_least"),
-        fetched.to_physical().max().alias("fetched_most"),
-        bare.min().alias("unfetched_least"),
-        bare.max().alias("unfetched_most"),
-    ]
-    return frame.select(wanted).row(0, named=True)
-
-
-def _least(times: Sequence[dict[str, int | None]], name: str) -> int | None:
-    return min((t[name] for t in times if t[name] is not None), default=None)  # type: ignore[type-var]
-
-
-def _most(times: Sequence[dict[str, int | None]], name: str) -> int | None:
-    return max((t[name] for t in times if t[name] is not None), default=None)  # type: ignore[type-var]
-
-
-def _range(times: Sequence[dict[str, int | None]], name: str) -> tuple[int, int] | None:
-    low, high = _least(times, f"{name}_least"), _most(times, f"{name}_most")
-    return None if low is None or high is None else (low, high)
+    times = frame.select(day=day, fetched=fetched, bare=pl.when(fetched.is_null()).then(day))
+    times = times.select(pl.all().to_physical())
+    return pl.concat([times.min(), times.max()])
 
 
 def _nested(places: Sequence[tuple[Place, int]]) -> Any:

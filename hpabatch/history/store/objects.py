@@ -113,12 +113,6 @@ class ObjectStorage:
             except (NotFoundError, FileNotFoundError):
                 return None
 
-    def chunks(self, name: str) -> Iterator[bytes]:
-        """Yield an object's bytes."""
-        with self._reading(name):
-            for part in obstore.get(self._store, name).stream(min_chunk_size=1 << 20):
-                yield bytes(part)
-
     def checksum(self, name: str, start: int, stop: int) -> int:
         """Unused: the service and the connection have checksums of their own."""
         raise NotImplementedError(name, start, stop)
@@ -155,9 +149,6 @@ class ObjectStorage:
     def workspace(self) -> AbstractContextManager[Path]:
         """Yield a temporary local folder."""
         return _temporary()
-
-    def tidy(self, grace_s: float) -> None:
-        """Do nothing: there are no folders."""
 
     def url(self, name: str) -> str:
         """Return the object's URL."""

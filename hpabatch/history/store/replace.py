@@ -8,19 +8,20 @@ in the way.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final
 
 import polars as pl
+from msgspec.structs import replace
 
 from hpabatch.errors import RefusedError
 from hpabatch.history.columns import TIME
 from hpabatch.history.provenance import GUESSED, ROWS, TABLE, TARGET_ROWS
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store.catalog import FileEntry, Snapshot
-from hpabatch.history.store.compact import bounded_pieces
+from hpabatch.history.store.compact import merged_pieces
 from hpabatch.history.store.datafiles import Limits, Partition, Piece, write_run
 from hpabatch.history.store.shards import StoreHistory
 from hpabatch.history.store.storage import Storage
@@ -178,7 +179,7 @@ def without_rows(
                 if not any(cut.has(table, place) for file in files for place in file.spans):
                     continue
                 partition = Partition(TABLES[table], str(cluster), day)
-                pieces = cut.pieces(partition, bounded_pieces(history, partition, files, folder))
+                pieces = cut.pieces(partition, merged_pieces(history, partition, files))
                 written = write_run(pieces, partition, len(add), storage, folder, limits)
                 run = add[-1].run + 1 if add else _FIRST_RUN
                 add += [replace(file, run=run) for file in written]

@@ -65,9 +65,6 @@ class Storage(Protocol):
     def tail(self, name: str, count: int) -> tuple[int, bytes] | None:
         """Return an object's size and its last `count` bytes, None if there is no such object."""
 
-    def chunks(self, name: str) -> Iterator[bytes]:
-        """Yield an object's bytes in pieces (HistoryError: there is no such object)."""
-
     @property
     def checksums(self) -> bool:
         """Whether bytes are checked at every first reading: object stores have their own sums."""
@@ -89,9 +86,6 @@ class Storage(Protocol):
 
     def workspace(self) -> Any:
         """Return a context manager that yields a local folder for files to `put`."""
-
-    def tidy(self, grace_s: float) -> None:
-        """Remove empty folders of killed writers that are older than that."""
 
     def url(self, name: str) -> str:
         """Return the path or URL for polars."""
@@ -150,15 +144,6 @@ class LocalStorage:
                 return size, stream.read(count)
         except FileNotFoundError:
             return None
-        except OSError as error:
-            raise self._unreadable(name, error) from error
-
-    def chunks(self, name: str) -> Iterator[bytes]:
-        """Yield a file's bytes."""
-        try:
-            with open_regular(self.root / name) as stream:
-                while part := stream.read(1 << 20):
-                    yield part
         except OSError as error:
             raise self._unreadable(name, error) from error
 
@@ -241,16 +226,6 @@ class LocalStorage:
         with remove_new_folders(self.root), self.workspace() as folder, self._writing(WORK):
             (folder / "probe").touch()
             os.link(folder / "probe", folder / "link")
-
-    def tidy(self, grace_s: float) -> None:
-        """Remove empty workspaces."""
-        top = self.root / WORK
-        with suppress(OSError):
-            for folder in top.iterdir():
-                if time.time() - folder.stat().st_mtime > grace_s:
-                    with suppress(OSError):
-                        folder.rmdir()
-            top.rmdir()
 
     def url(self, name: str) -> str:
         """Return a path."""

@@ -69,10 +69,7 @@ def _check_store(history: StoreHistory, progress: Progress) -> Iterator[Finding]
 
 def _check_digest(history: StoreHistory, file: FileEntry) -> None:
     history.verify(file)
-    digest = hashlib.sha256()
-    for part in history.storage.chunks(file.path):
-        digest.update(part)
-    if digest.hexdigest() != file.sha256:
+    if hashlib.sha256(history.storage.read(file.path) or b"").hexdigest() != file.sha256:
         raise HistoryError(
             f"{history.storage.url(file.path)} was changed after it was written: its sha256 is not "
             "the one that the log names; restore it from a copy"

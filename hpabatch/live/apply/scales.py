@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
-from hpabatch.cluster.apis.scales import ScaleApis, scale_path
+from hpabatch.cluster.apis.discovery import Discovery
+from hpabatch.cluster.apis.scales import scale_path
 from hpabatch.cluster.connection.errors import ApiError, Busy, Withheld
 from hpabatch.cluster.connection.writes import Budget, Json, WriteClient, is_uncertain
 from hpabatch.cluster.objects.types import ScaleKey, ScaleObject
@@ -97,7 +98,7 @@ class ScaleWriter:
     def __init__(
         self,
         client: WriteClient,
-        apis: ScaleApis,
+        apis: Discovery,
         budget: Budget,
         fence: Fence,
         *,

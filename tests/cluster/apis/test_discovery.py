@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpabatch.cluster.apis.discovery import Discovery, ServerVersion
-from hpabatch.cluster.apis.scales import Resource
+from hpabatch.cluster.apis.discovery import Discovery, Resource, ServerVersion
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.errors import Busy, InvalidResponse, NotFound, Refused
 from tests.cluster.fake_api import FakeApi, Got, Wire, connected, serving

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from hpabatch.cluster.apis.discovery import Resource
 from hpabatch.cluster.apis.metrics import Fetcher
-from hpabatch.cluster.apis.scales import Resource
 from hpabatch.cluster.connection.errors import ApiError, Busy, Refused
 from hpabatch.cluster.connection.pool import DEADLINE_ERROR
 from hpabatch.cluster.objects.types import (

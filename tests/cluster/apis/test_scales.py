@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from hpabatch.cluster.apis.scales import Resource, ScaleBook, target_key
+from hpabatch.cluster.apis.discovery import Resource
+from hpabatch.cluster.apis.scales import ScaleBook, target_key
 from hpabatch.cluster.connection.errors import Busy, NotFound
 from hpabatch.cluster.objects.types import Change, Kind, ScaleKey, ScaleObject
 from hpabatch.layout import codes

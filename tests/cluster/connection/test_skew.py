@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hpabatch.cluster.connection.client import ApiClient
+from hpabatch.cluster.connection.client import ApiClient, Dated
 from hpabatch.cluster.connection.errors import Refused
-from hpabatch.cluster.connection.skew import ClockSkew, Dated, bounds_of
+from hpabatch.cluster.connection.skew import ClockSkew, bounds_of
 from tests.cluster.fake_api import Got, Wire, connected, serving
 
 
@@ -19,7 +19,7 @@ def _dated(at_s: float, asked_s: float, came_s: float) -> Dated:
     return Dated(formatdate(at_s, usegmt=True), asked_s, came_s)
 
 
-class Clock:
+class Clock(ApiClient):
     """A server whose clock is ahead of ours; a reply takes `takes_s`."""
 
     def __init__(self) -> None:

@@ -6,19 +6,22 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from hpabatch.cluster.apis.scales import Resource, ScaleBook
+from hpabatch.cluster.apis.discovery import Resource
+from hpabatch.cluster.apis.scales import ScaleBook
+from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.objects.inbox import Inbox
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, ScaleKey, ScaleObject
 from hpabatch.cluster.watch.feed import Feed
-from hpabatch.cluster.watch.watch import WatchState
+from hpabatch.cluster.watch.watch import Watcher, WatchState
 from hpabatch.layout import codes
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.defaults import default_hpa
+from tests.cluster.asked import Kinds
 
 WEB = ScaleKey("apps", "Deployment", "shop", "web")
 
 
-class Watch:
+class Watch(Watcher):
     """A watch that lists when it is told to."""
 
     def __init__(self, name: str, began: list[str]) -> None:
@@ -26,25 +29,25 @@ class Watch:
         self.synced = False
 
     @property
-    def state(self) -> WatchState:
-        return WatchState(Kind.scale, "", synced=self.synced)
-
-    @property
     def states(self) -> tuple[WatchState, ...]:
-        return (self.state,)
-
-    @property
-    def wrong(self) -> dict[str, str]:
-        return {}
+        return (WatchState(Kind.scale, "", synced=self.synced),)
 
     def start(self) -> None:
         pass
 
-    def hurry(self) -> None:
-        pass
-
-    def stop(self) -> bool:
+    def stop(self, wait_s: float = 1.0) -> bool:
         return True
+
+
+class Asked(ApiClient):
+    """Answers every request for a scale, and notes it."""
+
+    def __init__(self, asked: list[str]) -> None:
+        self.asked = asked
+
+    def get(self, path: str, *args: object, **kwargs: object) -> bytes:
+        self.asked.append(path)
+        return b'{"spec":{"replicas":3},"status":{"replicas":2,"selector":"app=web"}}'
 
 
 class Case:
@@ -59,20 +62,11 @@ class Case:
         self.feed.start()
 
     def _book(self, watched: Callable[[ScaleKey], bool]) -> ScaleBook:
-        return ScaleBook(self, self, watched=watched)
+        kinds = Kinds(resources={("apps", "Rollout"): Resource("apps", "v1", "rollouts")})
+        return ScaleBook(Asked(self.asked), kinds, watched=watched)
 
     def _watch(self, group: str, resource: str) -> Watch:
         return Watch(f"{resource}.{group}" if group else resource, self.began)
-
-    def hide(self, text: str) -> str:
-        return text
-
-    def get(self, path: str, *args: object, **kwargs: object) -> bytes:
-        self.asked.append(path)
-        return b'{"spec":{"replicas":3},"status":{"replicas":2,"selector":"app=web"}}'
-
-    def scale_resource(self, group: str, kind: str) -> Resource:
-        return Resource(group, "v1", f"{kind.lower()}s")
 
     def hpa(self, name: str = "web", kind: str = "Deployment", target: str = "web") -> None:
         ref = {"apiVersion": "apps/v1", "kind": kind, "name": target}

@@ -503,7 +503,7 @@ def test_a_server_that_takes_its_time_to_refuse_a_watch_is_listed_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long an answer took: a watch that never began does not count as one that lasted."""
-    monkeypatch.setattr("hpabatch.cluster.watch.part._SETTLED_S", 0.01)
+    monkeypatch.setattr("hpabatch.cluster.watch.watch._SETTLED_S", 0.01)
     store = Store()
 
     def script(got: Got, wire: Wire) -> None:

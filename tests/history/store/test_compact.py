@@ -87,22 +87,8 @@ def test_progress_is_told(tmp_path: Path) -> None:
 
 
 def test_places_are_merged_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer = open_writer(tmp_path)
-    many = pl.concat(frame("scales").with_columns(target=pl.lit(f"t{n:02}")) for n in range(20))
-    for start in (0, 5):
-        with writer.part() as part:
-            part.add("scales", many[start::2])
-    before = open_history(tmp_path).read("scales")
-    monkeypatch.setattr(module, "BATCH_ROWS", 3)
-    compact(tmp_path)
-    assert_frame_equal(open_history(tmp_path).read("scales"), before)
-
-
-def test_many_small_files_are_merged_in_passes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     base, loaded = frame("scales"), []
-    for folder in ("passes", "whole"):
+    for folder in ("batches", "whole"):
         writer = open_writer(tmp_path / folder)
         for number in range(6):
             rows = pl.concat(
@@ -116,7 +102,7 @@ def test_many_small_files_are_merged_in_passes(
             )
             with writer.part() as part:
                 part.add("scales", rows)
-    before = open_history(tmp_path / "passes").read("scales")
+    before = open_history(tmp_path / "batches").read("scales")
     assert before.height == 20 * 8
     compact(tmp_path / "whole", grace_s=-1)
     load = DataFiles._load
@@ -127,14 +113,12 @@ def test_many_small_files_are_merged_in_passes(
         return found
 
     monkeypatch.setattr(module, "BATCH_ROWS", 60)
-    monkeypatch.setattr(module, "LOADED_ROWS", 200)
     monkeypatch.setattr(DataFiles, "_load", spy)
-    compact(tmp_path / "passes", grace_s=-1)
-    assert max(loaded) <= 200
-    assert_frame_equal(open_history(tmp_path / "passes").read("scales"), before)
-    data = [[n for n in names(tmp_path / f) if n[0] != "_"] for f in ("passes", "whole")]
+    compact(tmp_path / "batches", grace_s=-1)
+    assert max(loaded) <= 60 + 6 * 3
+    assert_frame_equal(open_history(tmp_path / "batches").read("scales"), before)
+    data = [[n for n in names(tmp_path / f) if n[0] != "_"] for f in ("batches", "whole")]
     assert data[0] == data[1]
-    assert not (tmp_path / "passes" / "_work").exists()
 
 
 def test_only_a_store_is_compacted(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A server in memory that responses requests for raw samples, for tests of who asks."""
+"""A server in memory that answers requests for raw samples, for tests of who asks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from hpabatch.importers.prometheus.client.errors import TooMuchError
+from hpabatch.importers.prometheus.client.http import Server
 from hpabatch.importers.prometheus.client.samples import POINTS, Samples, make_samples
 from hpabatch.importers.prometheus.client.series_requests import (
     RangeRequest,
@@ -25,7 +26,7 @@ def samples_of(series: Sequence[Series]) -> Samples:
     )
 
 
-class Memory:
+class Memory(Server):
     """Responses from a list of series; no response has more than `most` samples."""
 
     def __init__(self, series: Sequence[Series], most: int = 1 << 30) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hpabatch.cluster.apis.scales import Resource
+from hpabatch.cluster.apis.discovery import Discovery, Resource
 from hpabatch.cluster.connection.errors import ApiError, Busy, Refused, Unreachable, Withheld
 from hpabatch.cluster.connection.writes import Budget
 from hpabatch.cluster.objects.types import ScaleKey, ScaleObject
@@ -22,7 +22,10 @@ OTHER = ScaleKey("example.com", "Web", "shop", "web")
 """Of a kind that no watch covers; `Apis` gives it the same path."""
 
 
-class Apis:
+class Apis(Discovery):
+    def __init__(self) -> None:
+        """Ask nobody."""
+
     def scale_resource(self, group: str, kind: str) -> Resource:
         return Resource("apps", "v1", "deployments")
 

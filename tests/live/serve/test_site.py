@@ -16,7 +16,7 @@ from hpabatch.cluster.objects.types import (
     Responses,
     Wanted,
 )
-from hpabatch.cluster.watch.part import WatchState
+from hpabatch.cluster.watch.watch import Watcher, WatchState
 from hpabatch.live.serve.site import Site, _failing
 from hpabatch.model.versions import profile_for
 from tests.cluster.fake_api import connected, serving
@@ -99,12 +99,13 @@ def test_hpas_that_cannot_be_decoded(own: bool, tmp_path: Path) -> None:
         site.stop()
 
 
-class _Watch:
+class _Watch(Watcher):
     """A watch whose objects could be read, but for some."""
+
+    wrong: dict[str, str] = {}  # type: ignore[assignment]  # noqa: RUF012
 
     def __init__(self, wrong: dict[str, str]) -> None:
         self.wrong = wrong
-        self.kind = Kind.hpa
 
     @property
     def state(self) -> WatchState:
@@ -117,8 +118,5 @@ class _Watch:
     def start(self) -> None:
         pass
 
-    def stop(self) -> bool:
+    def stop(self, wait_s: float = 1.0) -> bool:
         return True
-
-    def hurry(self) -> None:
-        pass

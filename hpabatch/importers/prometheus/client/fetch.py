@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import polars as pl
 import pyarrow as pa
@@ -21,6 +20,7 @@ from hpabatch.errors import UsageError
 from hpabatch.history.atomic import atomic_path
 from hpabatch.importers.common.work import disk_errors
 from hpabatch.importers.prometheus.client.errors import TooMuchError
+from hpabatch.importers.prometheus.client.http import Server
 from hpabatch.importers.prometheus.client.samples import POINTS, Samples, joined_samples
 from hpabatch.importers.prometheus.client.series_requests import Request
 
@@ -88,21 +88,6 @@ def _read(path: Path) -> Samples:
     return Samples(pl.DataFrame([numbers, *columns]), points.cast(POINTS))
 
 
-class Responder(Protocol):
-    """What responds to a request: `http.Server`, or a test."""
-
-    def fetch(self, request: Request, /) -> Samples:
-        """Return the response.
-
-        Raises:
-            TooMuchError: it is too large.
-            UsageError: there is none, after all attempts.
-        """
-
-    def stop(self) -> None:
-        """Begin no further request, and wait for none."""
-
-
 class Fetcher:
     """Gets responses, from the pieces that are there already or from the server.
 
@@ -113,7 +98,7 @@ class Fetcher:
 
     def __init__(
         self,
-        server: Responder,
+        server: Server,
         pieces: Pieces,
         concurrency: int,
         most: int = 1 << 40,
