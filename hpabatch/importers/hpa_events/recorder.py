@@ -10,10 +10,10 @@ import polars as pl
 
 from hpabatch.errors import UnreadableError
 from hpabatch.importers.hpa_events.documents import Document, DocumentReader, Remarks
-from hpabatch.importers.hpa_events.instants import Instants, Times
 from hpabatch.importers.hpa_events.lives import Deletion, Life, Moment, spec_rows, state_of
 from hpabatch.importers.hpa_events.seen import (
     Act,
+    Json,
     Sighting,
     instant_ms,
     is_audit,
@@ -24,7 +24,7 @@ from hpabatch.importers.hpa_events.seen import (
 from hpabatch.importers.hpa_events.status import StatusStore, shown
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.decode_fields import Severity
-from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.objects.hpa import HPA, HPAStatus
 
 SPECS: Final = pl.Schema(
     {
@@ -76,7 +76,7 @@ class Recorder:
             UnreadableError: it cannot be read, or is neither an audit log nor a watch.
             UsageError: there is no room for intermediate files.
         """
-        reader, instants = DocumentReader(path, self.remarks), Instants()
+        reader, seen = DocumentReader(path, self.remarks), set[str]()
         kind, told = "", 0
         for document in reader.documents():
             for sighting in self._sightings(document, first=not kind):
@@ -84,7 +84,7 @@ class Recorder:
                 if isinstance(sighting, int):
                     self._span(sighting)
                 else:
-                    self._see(sighting, instants)
+                    self._see(sighting, seen)
             kind = kind or ("audit log" if is_audit(document.value) else "watch")
             if kind == "audit log":
                 reader.wanted = worth_decoding
@@ -131,12 +131,16 @@ class Recorder:
             self.remarks.add("documents of other kinds", f"{error}")
             return []
 
-    def _see(self, sighting: Sighting, instants: Instants) -> None:
+    def _see(self, sighting: Sighting, seen: set[str]) -> None:
+        """Take in a sighting; `seen`: uids of the HPAs that its file has shown before."""
         if sighting.act is Act.deleted:
-            self._gone(sighting, instants)
+            self._span(sighting.at_ms)
+            self._deletions.setdefault((sighting.namespace, sighting.name), []).append(
+                Deletion(sighting.at_ms, sighting.uid)
+            )
             return
         if sighting.object is None:
-            if sighting.act is not Act.reported and sighting.at_ms is not None:
+            if sighting.act is not Act.reported:
                 self._span(sighting.at_ms)
                 row = (sighting.namespace, sighting.name, sighting.at_ms, sighting.act.value)
                 if row not in self._edits:
@@ -148,37 +152,38 @@ class Recorder:
             return
         life = self._life(sighting)
         first = not life.moments
-        times = instants.of(sighting, first=first)
-        self._span(times.spec_ms if times.status_ms is None else times.status_ms)
+        since_ms, is_exact = sighting.at_ms, True
+        if sighting.act not in (Act.created, Act.edited) and (first or sighting.uid not in seen):
+            since_ms, is_exact = _spec_since(sighting.object, sighting.at_ms)
+        seen.add(sighting.uid)
+        self._span(sighting.at_ms)
         life.created_ms = instant_ms(hpa.creation_timestamp) or life.created_ms
         if first:
-            life.since_known = times.spec_exact and sighting.act is not Act.edited
-        self._add_spec(life, sighting, hpa, times)
-        self._add_status(life, sighting, hpa, times)
+            life.since_known = is_exact and sighting.act is not Act.edited
+        self._add_spec(life, sighting, hpa, since_ms, is_exact)
+        self._add_status(life, sighting, hpa.status)
 
-    def _add_spec(self, life: Life, sighting: Sighting, hpa: HPA, times: Times) -> None:
+    def _add_spec(
+        self, life: Life, sighting: Sighting, hpa: HPA, since_ms: int, is_exact: bool
+    ) -> None:
         # A writer of a status sends along the spec that it read, which may be old.
         if sighting.act is Act.reported and not sighting.stored and life.moments:
             return
         version = _version(sighting) if sighting.stored else 0
         state = state_of(hpa, defaulted=sighting.stored)
-        if life.moments and not times.spec_exact and not life.moments[-1].state.same(state):
-            self.remarks.count("edits of HPAs that may have been later than recorded here")
+        if life.moments and not is_exact and not life.moments[-1].state.same(state):
+            self.remarks.count("edits of HPAs that may have been earlier than recorded here")
         written = sighting.act is not Act.seen
-        life.add(Moment(times.spec_ms, version, state, written))
+        life.add(Moment(since_ms, version, state, written))
 
-    def _add_status(self, life: Life, sighting: Sighting, hpa: HPA, times: Times) -> None:
-        status = hpa.status
+    def _add_status(self, life: Life, sighting: Sighting, status: HPAStatus) -> None:
         if sighting.act not in (Act.reported, Act.seen):
             return
         if not (status.conditions or status.current_replicas or status.desired_replicas):
             return  # No controller has looked at it yet.
         key = (sighting.namespace, sighting.name, life.uid)
-        if times.status_ms is not None:
-            written = sighting.act is Act.reported
-            self.statuses.add(key, times.status_ms, _version(sighting), shown(status), written)
-        elif self.statuses.pass_over(key, shown(status)):
-            self.remarks.count("statuses without a known time, which are left out")
+        written = sighting.act is Act.reported
+        self.statuses.add(key, sighting.at_ms, _version(sighting), shown(status), written)
 
     def _decoded(self, sighting: Sighting) -> HPA | None:
         hpa, problems = decode_hpa(sighting.object or {})
@@ -203,20 +208,43 @@ class Recorder:
         newest.uid = newest.uid or uid
         return newest
 
-    def _gone(self, sighting: Sighting, instants: Instants) -> None:
-        at_ms = instants.gone(sighting)
-        self._span(at_ms)
-        place = (sighting.namespace, sighting.name)
-        self._deletions.setdefault(place, []).append(
-            Deletion(at_ms, sighting.uid, told=sighting.at_ms is not None)
-        )
-
     def _deleted(self, place: Place) -> list[Deletion]:
         everything = self._deletions.get((place[0], ""), [])
         return [*self._deletions.get(place, []), *everything]
 
     def _span(self, at_ms: int) -> None:
         self.last_ms = at_ms if self.last_ms is None else max(self.last_ms, at_ms)
+
+
+def _spec_since(item: Json, seen_ms: int) -> tuple[int, bool]:
+    """Return since when an HPA that was first seen at a time has its spec, and whether it is known.
+
+    `managedFields` names the writes of the spec in whole seconds, rounded down.
+    """
+    metadata = object_of(item, "metadata")
+    created = instant_ms(metadata.get("creationTimestamp")) or 0
+    entries = metadata.get("managedFields")
+    written = 0
+    for entry in entries if isinstance(entries, list) else ():
+        fields = object_of(entry, "fieldsV1") if isinstance(entry, dict) else {}
+        of_status = "f:status" in fields and "f:spec" not in fields
+        if isinstance(entry, dict) and not of_status and entry.get("subresource") != "status":
+            written = max(written, instant_ms(entry.get("time")) or 0)
+    if _is_new(item) or 0 < written <= created:
+        return min(created or seen_ms, seen_ms), True
+    return min(written or seen_ms, seen_ms), False
+
+
+def _is_new(item: Json) -> bool:
+    """Whether no controller has looked at an object yet."""
+    status = item.get("status")
+    if not isinstance(status, dict):
+        return True
+    names = ("conditions", "currentReplicas", "desiredReplicas", "lastScaleTime")
+    annotations = object_of(item, "metadata").get("annotations") or {}
+    return not any(status.get(name) for name in names) and not any(
+        str(name).endswith("/conditions") for name in annotations
+    )
 
 
 def _version(sighting: Sighting) -> int:

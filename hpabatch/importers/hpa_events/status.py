@@ -101,12 +101,6 @@ class StatusStore:
         if len(self._rows) >= self._chunk_rows:
             self._close()
 
-    def pass_over(self, key: tuple[str, str, str], status: Shown) -> bool:
-        """Take note of a status that gets no row; return whether it was another than before."""
-        last = self._last.get(key)
-        self._last[key] = (hash(status), False)
-        return last is None or last[0] != hash(status)
-
     def rows(self, after_ms: int | None = None, until_ms: int | None = None) -> pl.DataFrame:
         """Return the rows of after_ms < ts <= until_ms, sorted; None: without that bound.
 
