@@ -472,7 +472,7 @@ def test_many_statuses_go_to_disk(tmp_path: Path) -> None:
     from hpabatch.importers.hpa_events.status import STATUS, StatusStore, shown
     from hpabatch.model.objects.hpa import HPAStatus
 
-    small, large = StatusStore(chunk_rows=7, kept_chunks=3), StatusStore()
+    small, large = StatusStore(chunk_rows=7), StatusStore()
     for k in range(200):
         seen = shown(HPAStatus(current_replicas=k % 5, desired_replicas=k // 3))
         for store in (small, large):
