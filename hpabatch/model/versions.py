@@ -7,30 +7,11 @@ Sources: pkg/controller/podautoscaler, pkg/features/kube_features.go.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from hpabatch.errors import UsageError
-from hpabatch.layout.switches import (
-    AVERAGES_CLAMPED,
-    BOTH_EVENT_LISTS,
-    CONTAINER_MAY_LACK,
-    FAILURE_SHOWS_METRICS,
-    GENERATION_OBSERVED,
-    MISSING_CHARGED_BY_TARGET,
-    PARTIAL_FAILURE_GUARD,
-    PER_POD_AVERAGE_GUARDED,
-    PLAIN_DIRECTION_GUARD,
-    RATIO_ONE_ADDS_NOTHING,
-    REQUESTS_AFTER_EMPTINESS,
-    SCALE_TO_ZERO,
-    STATUS_ROUND_TRIPS,
-    SUCCEEDED_PODS_IGNORED,
-    TOLERANCE_BY_BOUNDS,
-    TOTALS_CLAMPED,
-    WINDOWS_CLAMP_CURRENT,
-    ZERO_NEEDS_CONDITION,
-)
+from hpabatch.layout import switches
 from hpabatch.model.suggestions import did_you_mean
 from hpabatch.model.version_table import GATES, GRADES, NEWEST, OLDEST, SINCE, Gate
 
@@ -171,25 +152,15 @@ class Profile:
         return sum(bit for name, bit in _BITS.items() if getattr(self, name))
 
 
-_BITS: Final[dict[str, int]] = {
-    "succeeded_pods_ignored": SUCCEEDED_PODS_IGNORED,
-    "per_pod_average_guarded": PER_POD_AVERAGE_GUARDED,
-    "gate_scale_to_zero": SCALE_TO_ZERO,
-    "tolerance_by_bounds": TOLERANCE_BY_BOUNDS,
-    "zero_needs_condition": ZERO_NEEDS_CONDITION,
-    "partial_failure_guard": PARTIAL_FAILURE_GUARD,
-    "missing_charged_by_target": MISSING_CHARGED_BY_TARGET,
-    "ratio_one_adds_nothing": RATIO_ONE_ADDS_NOTHING,
-    "plain_direction_guard": PLAIN_DIRECTION_GUARD,
-    "requests_after_emptiness": REQUESTS_AFTER_EMPTINESS,
-    "windows_clamp_current": WINDOWS_CLAMP_CURRENT,
-    "both_event_lists": BOTH_EVENT_LISTS,
-    "averages_clamped": AVERAGES_CLAMPED,
-    "totals_clamped": TOTALS_CLAMPED,
-    "container_may_lack": CONTAINER_MAY_LACK,
-    "failure_shows_metrics": FAILURE_SHOWS_METRICS,
-    "status_round_trips": STATUS_ROUND_TRIPS,
-    "gate_generation": GENERATION_OBSERVED,
+_GATE_BITS: Final = {
+    "gate_scale_to_zero": switches.SCALE_TO_ZERO,
+    "gate_generation": switches.GENERATION_OBSERVED,
+}
+# A bit has the name of its switch.
+_BITS: Final[dict[str, int]] = _GATE_BITS | {
+    item.name: bit
+    for item in fields(Profile)
+    if isinstance(bit := getattr(switches, item.name.upper(), None), int)
 }
 
 

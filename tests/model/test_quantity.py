@@ -266,13 +266,6 @@ def test_printing_round_trips_and_canonical_is_idempotent(text: str) -> None:
 
 
 @settings(deadline=None)
-@given(st.integers(-(10**15), 10**15), st.integers(-(10**15), 10**15))
-def test_milli_is_monotone_within_range(left: int, right: int) -> None:
-    low, high = sorted((left, right))
-    assert parse(f"{low}u").milli() <= parse(f"{high}u").milli()
-
-
-@settings(deadline=None)
 @given(st.integers(-(2**63), 2**63 - 1), st.booleans())
 def test_a_status_quantity_keeps_its_milli(milli: int, binary: bool) -> None:
     quantity = Quantity.from_milli(milli, binary)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -95,13 +96,21 @@ def until(what: Callable[[], bool]) -> None:
     raise AssertionError("it did not happen in half a minute")
 
 
-def watch(cluster: Cluster, file: Path, *more: str) -> subprocess.Popen[bytes]:
-    """Record as docs/hpa-events.md says."""
+def watch(cluster: Cluster, file: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Record as docs/hpa-events.md says; a document begins with a brace at the start of a line."""
+    stamp = (
+        "import sys, time\nfor line in sys.stdin:\n"
+        "    first = '{\"received\": %f, ' % time.time()\n"
+        "    print(first + line[1:] if line[0] == '{' else line, end='', flush=True)"
+    )
+    told = subprocess.Popen(
+        ["kubectl", "get", "hpa.v2.autoscaling", "-A", "-w", "-o", "json", "--output-watch-events",
+         "--show-managed-fields"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=cluster.environment,
+    )  # fmt: skip
+    yield told
     with file.open("wb") as stream:
-        return subprocess.Popen(
-            ["kubectl", "get", "hpa.v2.autoscaling", "-A", "-w", "-o", "json", *more],
-            stdout=stream, stderr=subprocess.DEVNULL, env=cluster.environment,
-        )  # fmt: skip
+        yield subprocess.Popen([sys.executable, "-c", stamp], stdin=told.stdout, stdout=stream)
 
 
 @pytest.fixture(scope="module")
@@ -113,10 +122,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recording]:
     with running_cluster(
         folder, f"{api} --audit-log-mode=blocking", FLAGS, {"KCM_ARGS": CONTROLLER}
     ) as cluster:
-        watches = [
-            watch(cluster, folder / "watch.json", "--output-watch-events"),
-            watch(cluster, folder / "bare.json"),
-        ]
+        watches = list(watch(cluster, folder / "watch.json"))
         try:
             yield Recording(folder, run(cluster))
         finally:
@@ -147,7 +153,6 @@ def run(cluster: Cluster) -> list[tuple[str, dict[str, str]]]:
     note(sized(4))
     cluster.kubectl("label", "hpa", "web", "-n", "shop", "team=b", "--overwrite")
     note()
-    time.sleep(1.1)  # A watch knows seconds.
     assert cluster.try_kubectl(*patch, '{"spec":{"maxReplicas":0}}').returncode
     cluster.kubectl(*patch, '{"spec":{"maxReplicas":99}}', "--dry-run=server")
     cluster.kubectl("delete", "hpa", "web", "-n", "shop")
@@ -161,7 +166,7 @@ def told(events: Events) -> list[tuple[str, dict[str, str]]]:
     return [(spec, json.loads(labels)) for spec, labels in rows.select("spec", "labels").rows()]
 
 
-@pytest.mark.parametrize("name", ["audit.log", "watch.json", "bare.json"])
+@pytest.mark.parametrize("name", ["audit.log", "watch.json"])
 def test_specs_are_what_the_api_said_after_each_edit(recording: Recording, name: str) -> None:
     events = recording.read(name)
     until(lambda: len(told(recording.read(name))) >= len(recording.said))
@@ -176,8 +181,8 @@ def test_specs_are_what_the_api_said_after_each_edit(recording: Recording, name:
     assert not [text for text in events.warnings if "statuses" not in text]
 
 
-def test_a_watch_knows_the_seconds_of_edits(recording: Recording) -> None:
-    """managedFields tells them, rounded down; the log tells when requests came in and ended."""
+def test_a_watch_sees_edits_after_they_were_made(recording: Recording) -> None:
+    """The first by managedFields, rounded down; the log tells when requests came in and ended."""
     log, seen = recording.read("audit.log"), recording.read("watch.json")
     ours, theirs = (one.hpas.sort("valid_from")["valid_from"].to_list() for one in (seen, log))
     ends: dict[int, int] = {}
@@ -186,7 +191,7 @@ def test_a_watch_knows_the_seconds_of_edits(recording: Recording) -> None:
         came = _instant_ms(event["requestReceivedTimestamp"])
         ends[came] = max(_instant_ms(event["stageTimestamp"]), ends.get(came, 0))
     for stamp, came in zip(ours, theirs, strict=True):
-        assert came - 1000 < stamp <= ends[came]
+        assert came - 1000 < stamp <= ends[came] + 5000
 
 
 def _instant_ms(text: str) -> int:
@@ -206,7 +211,7 @@ def test_statuses_are_those_of_the_controller(recording: Recording) -> None:
 
 def test_log_and_watch_together_say_what_the_log_says(recording: Recording) -> None:
     events = recording.read("audit.log")
-    both = recording.read("watch.json", "audit.log", "bare.json")
+    both = recording.read("watch.json", "audit.log")
     assert both.hpas.equals(events.hpas)
     assert both.hpa_status.equals(events.hpa_status)
 

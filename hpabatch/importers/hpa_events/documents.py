@@ -1,4 +1,4 @@
-"""Reader of files of JSON documents: audit logs, output of `kubectl get -w -o json`.
+"""Reader of files of JSON documents: audit logs, recorded watches.
 
 A document stands on one line or over several lines. A new document begins with a brace at the start
 of a line, so a document that was cut short (its writer was killed, or is still writing) costs only
@@ -147,9 +147,8 @@ class DocumentReader:
         shown = text.strip()[:60].decode("utf-8", "replace")
         if not self._found:
             raise UnreadableError(
-                f"{self.path}:{number}: {shown!r} is not the beginning of a JSON object; an audit "
-                "log of the API server (a JSON object a line), or what `kubectl get hpa -A -w "
-                "--output-watch-events -o json` printed, is wanted"
+                f"{self.path}:{number}: expected a JSON object, got {shown!r}; see "
+                "docs/hpa-events.md for how to record an audit log or a watch"
             )
         self.remarks.add("lines that are not JSON", f"{self.path}:{number}: not JSON, ignored")
 

@@ -80,11 +80,10 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """The end of an HPA; `uid`: "" where it is not recorded; `told`: the time is recorded."""
+    """The end of an HPA; `uid`: "" where it is not recorded."""
 
     at_ms: int
     uid: str = ""
-    told: bool = True
 
 
 @dataclass(slots=True)
@@ -116,12 +115,12 @@ class Life:
         """
         first = min(one.at_ms for one in self.moments)
         ends = [
-            (not one.told, one.at_ms)
+            one.at_ms
             for one in deletions
             if (one.uid == self.uid if one.uid else first <= one.at_ms < until_ms)
             and one.at_ms >= self.written_ms
         ]
-        return min(ends)[1] if ends else None
+        return min(ends, default=None)
 
     def add(self, moment: Moment) -> None:
         """Add a state; of a run of equal ones the first and the last are kept."""

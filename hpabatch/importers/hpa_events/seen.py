@@ -4,9 +4,8 @@ Audit logs: audit.k8s.io Event of the stage ResponseComplete (k8s.io/apiserver a
 level RequestResponse an event holds the object as the server stored it, at Request what was
 written, at Metadata the timestamp only. Requests that failed, or were dry runs, change nothing.
 
-Watches: {"type", "object"} as in the API and in `kubectl get -w --output-watch-events -o json`, or
-bare objects, or lists. They have no timestamp. One that the recorder adds (`received`: RFC 3339, or
-seconds since 1970) counts; otherwise one that the object names for what is new in it.
+Watches: {"type", "object"} as in the API and in `kubectl get -w --output-watch-events -o json`.
+They have no timestamp: the recorder adds `received` (RFC 3339, or seconds since 1970).
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ _WRITES = ("create", "update", "patch")
 _AUDIT = "audit.k8s.io/"
 _DONE = "ResponseComplete"
 _WATCHED = ("ADDED", "MODIFIED", "DELETED")
+_RECORD: Final = "see docs/hpa-events.md for how to record them"
 _SCALED: Final = ("deployments", "statefulsets", "replicasets", "replicationcontrollers")
 
 Json = dict[str, Any]
@@ -50,7 +50,7 @@ class Sighting:
         place: file and line.
         act: what was done to it.
         namespace, name: of the HPA; a name of "": every HPA of the namespace.
-        at_ms: when; None: the document does not say.
+        at_ms: when.
         object: the object afterwards; None: not recorded.
         stored: whether `object` is what the server stored, rather than what was asked for.
         uid: where known, else "".
@@ -60,7 +60,7 @@ class Sighting:
     act: Act
     namespace: str
     name: str
-    at_ms: int | None
+    at_ms: int
     object: Json | None = None
     stored: bool = True
     uid: str = ""
@@ -91,14 +91,11 @@ def sightings(document: Document) -> Iterator[Sighting | int]:
         return
     if isinstance(value.get("object"), dict) and isinstance(value.get("type"), str):
         yield from _watched(value, document.place)
-    elif value.get("kind") in (KIND, "List", f"{KIND}List"):
-        received = _instant(value.get(RECEIVED))
-        yield from (_bare(item, received, document.place) for item in _hpas(value))
     else:
         kind = value.get("kind") or "JSON object"
         raise UnreadableError(
-            f"{document.place}: a {kind} is no event of an audit log (audit.k8s.io) and no HPA of "
-            "a recorded watch; see docs/hpa-events.md for how to record them"
+            f"{document.place}: expected an event of an audit log (audit.k8s.io) or of a watch, "
+            f"got a {kind}; {_RECORD}"
         )
 
 
@@ -107,20 +104,19 @@ def _watched(value: Json, place: str) -> Iterator[Sighting]:
     if kind not in _WATCHED:  # BOOKMARK and ERROR are of the watch itself.
         return
     received = _instant(value.get(RECEIVED))
-    for item in _hpas(found):
-        sighting = _bare(item, received, place)
-        if kind == "DELETED":
-            yield Sighting(place, Act.deleted, sighting.namespace, sighting.name,
-                           received, item, uid=sighting.uid)  # fmt: skip
-        else:
-            yield sighting
+    if received is None:
+        raise UnreadableError(
+            f"{place}: expected the time of a watch event in {RECEIVED}, got none; {_RECORD}"
+        )
+    act = Act.deleted if kind == "DELETED" else Act.seen
+    yield from (_shown(act, item, received, place) for item in _hpas(found))
 
 
-def _bare(item: Json, received: int | None, place: str) -> Sighting:
+def _shown(act: Act, item: Json, at_ms: int, place: str) -> Sighting:
     metadata = object_of(item, "metadata")
     return Sighting(
-        place, Act.seen, str(metadata.get("namespace") or "default"),
-        str(metadata.get("name") or ""), received, item, uid=str(metadata.get("uid") or ""),
+        place, act, str(metadata.get("namespace") or "default"),
+        str(metadata.get("name") or ""), at_ms, item, uid=str(metadata.get("uid") or ""),
     )  # fmt: skip
 
 
@@ -157,7 +153,7 @@ def _audited_hpa(event: Json, about: Json, at_ms: int, place: str) -> Iterator[S
             uid = str(metadata.get("uid") or about.get("uid") or "")
             yield Sighting(place, act, namespace, name, at_ms, found, stored, uid)
     elif verb in ("get", "list"):
-        yield from (_bare(item, at_ms, place) for item in _hpas(response))
+        yield from (_shown(Act.seen, item, at_ms, place) for item in _hpas(response))
 
 
 def _deleted(event: Json, namespace: str, name: str, at_ms: int, place: str) -> Iterator[Sighting]:
@@ -165,9 +161,7 @@ def _deleted(event: Json, namespace: str, name: str, at_ms: int, place: str) -> 
     response = object_of(event, "responseObject")
     items = list(_hpas(response))
     if items and not name:
-        for item in items:
-            found = _bare(item, at_ms, place)
-            yield Sighting(place, Act.deleted, found.namespace, found.name, at_ms, uid=found.uid)
+        yield from (_shown(Act.deleted, item, at_ms, place) for item in items)
     elif name or "elector=" not in str(event.get("requestURI", "")):
         uid = (
             object_of(response, "details").get("uid")

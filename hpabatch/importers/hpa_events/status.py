@@ -18,10 +18,7 @@ from hpabatch.model.objects.encode_status import encode_status
 from hpabatch.model.objects.hpa import HPAStatus
 
 CHUNK_ROWS: Final = 1 << 16
-"""So many rows are held as Python objects, some 100 MB."""
-
-KEPT_CHUNKS: Final = 4
-"""So many chunks stay in memory before they go to disk."""
+"""So many rows are held as Python objects, some 100 MB, before they go to disk."""
 
 STATUS: Final = pl.Schema(
     {
@@ -64,11 +61,10 @@ def shown(status: HPAStatus) -> Shown:
 class StatusStore:
     """Rows of `hpa_status`, in any order; the files of many rows go with the object."""
 
-    def __init__(self, chunk_rows: int = CHUNK_ROWS, kept_chunks: int = KEPT_CHUNKS) -> None:
+    def __init__(self, chunk_rows: int = CHUNK_ROWS) -> None:
         """Begin without rows."""
-        self._chunk_rows, self._kept_chunks = chunk_rows, kept_chunks
+        self._chunk_rows = chunk_rows
         self._rows: list[tuple[Any, ...]] = []
-        self._chunks: list[pl.DataFrame] = []
         self._files: list[Path] = []
         self._folder: Path | None = None
         self._last: dict[tuple[str, str, str], tuple[int, bool]] = {}
@@ -101,12 +97,6 @@ class StatusStore:
         if len(self._rows) >= self._chunk_rows:
             self._close()
 
-    def pass_over(self, key: tuple[str, str, str], status: Shown) -> bool:
-        """Take note of a status that gets no row; return whether it was another than before."""
-        last = self._last.get(key)
-        self._last[key] = (hash(status), False)
-        return last is None or last[0] != hash(status)
-
     def rows(self, after_ms: int | None = None, until_ms: int | None = None) -> pl.DataFrame:
         """Return the rows of after_ms < ts <= until_ms, sorted; None: without that bound.
 
@@ -121,7 +111,7 @@ class StatusStore:
             inside &= pl.col("ts") > after_ms
         if until_ms is not None:
             inside &= pl.col("ts") <= until_ms
-        parts = [chunk.filter(inside) for chunk in (*self._chunks, self._frame())]
+        parts = [self._frame().filter(inside)]
         for file in self._files:
             with disk_errors(file.parent):
                 parts.append(pl.scan_parquet(file, glob=False).filter(inside).collect())
@@ -136,16 +126,12 @@ class StatusStore:
         return pl.DataFrame(self._rows, schema=_STORED, orient="row")
 
     def _close(self) -> None:
-        self._chunks.append(self._frame())
-        self._rows = []
-        if len(self._chunks) < self._kept_chunks:
-            return
         root = temporary_root()
         with disk_errors(Path(root)):
             if self._folder is None:
                 self._folder = Path(tempfile.mkdtemp(prefix="hpabatch-", dir=root))
                 weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
             file = self._folder / f"{len(self._files)}.parquet"
-            pl.concat(self._chunks).sort("ts").write_parquet(file)
+            self._frame().sort("ts").write_parquet(file)
         self._files.append(file)
-        self._chunks = []
+        self._rows = []

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
+from hpabatch.model.objects.codec import read_as, read_part
 from hpabatch.model.objects.decode_fields import INT64, Fields, Problem, load_json
 from hpabatch.model.objects.decode_legacy import (
     BEHAVIOR_ANNOTATION,
@@ -24,24 +25,19 @@ from hpabatch.model.objects.decode_legacy import (
     restore_metrics,
     restore_tolerances,
 )
-from hpabatch.model.objects.decode_parts import (
-    read_behavior,
+from hpabatch.model.objects.decode_status import (
+    cpu_metric_statuses,
     read_condition,
-    read_identifier,
-    read_reference,
+    read_metric_statuses,
 )
-from hpabatch.model.objects.decode_status import cpu_metric_statuses, read_metric_statuses
 from hpabatch.model.objects.hpa import (
     HPA,
     Behavior,
-    ContainerResourceMetricSource,
-    ExternalMetricSource,
+    CrossVersionObjectReference,
     HPASpec,
     HPAStatus,
     MetricSpec,
     MetricTarget,
-    ObjectMetricSource,
-    PodsMetricSource,
     ResourceMetricSource,
 )
 
@@ -157,7 +153,7 @@ def _unknown_version(version: str) -> Problem:
 def _read_spec(fields: Fields, version: str) -> HPASpec:
     """Read `spec`; what a version does not have is an unknown field of it."""
     return HPASpec(
-        scale_target_ref=read_reference(fields, "scaleTargetRef"),
+        scale_target_ref=read_part(CrossVersionObjectReference, fields, "scaleTargetRef"),
         min_replicas=fields.integer("minReplicas"),
         max_replicas=fields.integer("maxReplicas") or 0,
         metrics=_read_metrics(fields, version),
@@ -169,16 +165,17 @@ def _read_metrics(fields: Fields, version: str) -> tuple[MetricSpec, ...]:
     if version == V1:
         utilization = fields.integer("targetCPUUtilizationPercentage")
         return () if utilization is None else (cpu_utilization(utilization),)
-    read = _read_metric
     if version in (V2ALPHA1, V2BETA1):
-        read = partial(read_metric_v2beta1, alpha=version == V2ALPHA1)
-    return fields.read_all("metrics", read) or ()
+        read = partial(read_metric_v2beta1, is_alpha=version == V2ALPHA1)
+        return fields.read_all("metrics", read) or ()
+    return fields.read_all("metrics", partial(read_as, MetricSpec)) or ()
 
 
 def _read_behavior(fields: Fields, version: str) -> Behavior | None:
     if version not in (V2, V2BETA2):
         return None
-    return fields.read("behavior", partial(read_behavior, tolerance=version == V2))
+    without = () if version == V2 else ("tolerance",)
+    return fields.read("behavior", partial(read_as, Behavior, without=without))
 
 
 def cpu_utilization(percent: int) -> MetricSpec:
@@ -201,45 +198,4 @@ def _read_status(fields: Fields, version: str) -> HPAStatus:
         observed_generation=fields.integer("observedGeneration", INT64),
         conditions=() if version == V1 else fields.read_all("conditions", read_condition) or (),
         current_metrics=metrics,
-    )
-
-
-def _read_metric(fields: Fields) -> MetricSpec:
-    """Read one entry of `spec.metrics` of v2 or v2beta2, with every member that is present."""
-    return MetricSpec(
-        type=fields.string("type"),
-        object=fields.read("object", _read_object),
-        pods=fields.read("pods", lambda f: PodsMetricSource(read_identifier(f), _target(f))),
-        resource=fields.read(
-            "resource", lambda f: ResourceMetricSource(f.string("name"), _target(f))
-        ),
-        container_resource=fields.read("containerResource", _read_container),
-        external=fields.read(
-            "external", lambda f: ExternalMetricSource(read_identifier(f), _target(f))
-        ),
-    )
-
-
-def _read_object(fields: Fields) -> ObjectMetricSource:
-    described = read_reference(fields, "describedObject")
-    return ObjectMetricSource(described, read_identifier(fields), _target(fields))
-
-
-def _read_container(fields: Fields) -> ContainerResourceMetricSource:
-    return ContainerResourceMetricSource(
-        fields.string("name"), fields.string("container"), _target(fields)
-    )
-
-
-def _target(fields: Fields) -> MetricTarget:
-    """Read `target` of a metric; absent is empty."""
-    return fields.read("target", _read_target) or MetricTarget()
-
-
-def _read_target(fields: Fields) -> MetricTarget:
-    return MetricTarget(
-        fields.string("type"),
-        fields.quantity("value"),
-        fields.quantity("averageValue"),
-        fields.integer("averageUtilization"),
     )

@@ -7,32 +7,30 @@ deliberate difference: upstream's v2beta1 conversion forgets `containerResource.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import fields as fields_of
 from dataclasses import replace
 from functools import partial
+from typing import Any, Final
 
+from hpabatch.model.objects.codec import read_as
 from hpabatch.model.objects.decode_fields import Fields, Problem, Severity, load_json, show_value
-from hpabatch.model.objects.decode_parts import (
-    read_behavior,
+from hpabatch.model.objects.decode_status import (
+    MEMBERS,
     read_condition,
-    read_reference,
-    read_selector,
+    read_flat,
+    read_metric_statuses,
 )
-from hpabatch.model.objects.decode_status import read_metric_statuses
 from hpabatch.model.objects.hpa import (
     HPA,
+    SOURCES,
     Behavior,
-    ContainerResourceMetricSource,
-    ExternalMetricSource,
-    MetricIdentifier,
     MetricSpec,
     MetricTarget,
-    ObjectMetricSource,
-    PodsMetricSource,
-    ResourceMetricSource,
     ScalingRules,
 )
 from hpabatch.model.quantity import Quantity
 
+_ZERO: Final = Quantity()
 _PREFIX = "autoscaling.alpha.kubernetes.io/"
 METRICS_ANNOTATION = _PREFIX + "metrics"
 CURRENT_METRICS_ANNOTATION = _PREFIX + "current-metrics"
@@ -105,7 +103,7 @@ def restore_behavior(hpa: HPA, problems: list[Problem]) -> HPA:
     behavior = None
     if isinstance(value, dict):
         fields = Fields(value, "", found, fold=True)
-        behavior = fields.built(partial(read_behavior, tolerance=True))
+        behavior = fields.built(partial(read_as, Behavior))
     elif value is not None:
         found.append(Problem("", "not an object"))
     if not _sound(found, BEHAVIOR_ANNOTATION, problems):
@@ -182,64 +180,36 @@ def _annotation_path(name: str) -> str:
     return f"metadata.annotations[{name}]"
 
 
-def read_metric_v2beta1(fields: Fields, alpha: bool = False) -> MetricSpec:
-    """Read a metric of v2beta1, of v2alpha1 (`alpha`), or of v1's annotation, as one of v2."""
-    return MetricSpec(
-        type=fields.string("type"),
-        object=fields.read("object", partial(_read_object, alpha=alpha)),
-        pods=fields.read("pods", partial(_read_pods, alpha=alpha)),
-        resource=fields.read("resource", _read_resource),
-        container_resource=None if alpha else fields.read("containerResource", _read_container),
-        external=None if alpha else fields.read("external", _read_external),
-    )
+def read_metric_v2beta1(fields: Fields, is_alpha: bool = False) -> MetricSpec:
+    """Read a metric of v2beta1, of v2alpha1, or of v1's annotation, as one of v2."""
+    members = dict(zip(MEMBERS.items(), SOURCES.items(), strict=True))
+    kind = fields.string("type")
+    sources = {
+        name: fields.read(key, partial(_read_source, kind=of, source=source, is_alpha=is_alpha))
+        for (of, key), (name, source) in members.items()
+        if not (is_alpha and of in ("ContainerResource", "External"))
+    }
+    return MetricSpec(kind, **sources)
 
 
-def _read_identifier(fields: Fields, selector: str | None) -> MetricIdentifier:
-    name = fields.string("metricName")
-    return MetricIdentifier(name, read_selector(fields, selector) if selector else None)
+def _read_source(fields: Fields, kind: str, source: type, is_alpha: bool) -> Any:
+    member = read_flat(fields, kind, "target", is_alpha)
+    current = member.current
+    target = MetricTarget("", current.value, current.average_value, current.average_utilization)
+    own = {item.name for item in fields_of(source)} - {"target"}
+    return source(**{name: getattr(member, name) for name in own}, target=typed(kind, target))
 
 
-def _read_object(fields: Fields, alpha: bool) -> ObjectMetricSource:
-    """Read an Object metric: its value target is always set, averageValue decides the type."""
-    average = None if alpha else fields.quantity("averageValue")
-    kind = "Value" if average is None else "AverageValue"
-    value = fields.quantity("targetValue") or Quantity()
-    return ObjectMetricSource(
-        read_reference(fields, "target"),
-        _read_identifier(fields, None if alpha else "selector"),
-        MetricTarget(kind, value=value, average_value=average),
-    )
+def typed(kind: str, target: MetricTarget) -> MetricTarget:
+    """Return a target as versions before v2 have it, of a metric of some type.
 
-
-def _read_pods(fields: Fields, alpha: bool) -> PodsMetricSource:
-    average = fields.quantity("targetAverageValue") or Quantity()
-    return PodsMetricSource(
-        _read_identifier(fields, None if alpha else "selector"),
-        MetricTarget("AverageValue", average_value=average),
-    )
-
-
-def _read_resource(fields: Fields) -> ResourceMetricSource:
-    return ResourceMetricSource(fields.string("name"), _read_usage_target(fields))
-
-
-def _read_container(fields: Fields) -> ContainerResourceMetricSource:
-    return ContainerResourceMetricSource(
-        fields.string("name"), fields.string("container"), _read_usage_target(fields)
-    )
-
-
-def _read_usage_target(fields: Fields) -> MetricTarget:
-    utilization = fields.integer("targetAverageUtilization")
-    average = fields.quantity("targetAverageValue")
-    kind = "AverageValue" if utilization is None else "Utilization"
-    return MetricTarget(kind, average_value=average, average_utilization=utilization)
-
-
-def _read_external(fields: Fields) -> ExternalMetricSource:
-    value = fields.quantity("targetValue")
-    average = fields.quantity("targetAverageValue")
-    kind = "AverageValue" if value is None else "Value"
-    return ExternalMetricSource(
-        _read_identifier(fields, "metricSelector"), MetricTarget(kind, value, average)
-    )
+    Its type follows from its values; a value that they cannot leave out is zero.
+    """
+    value, average, share = target.value, target.average_value, target.average_utilization
+    if kind == "Object":
+        return MetricTarget("Value" if average is None else "AverageValue", value or _ZERO, average)
+    if kind == "External":
+        return MetricTarget("AverageValue" if value is None else "Value", value, average)
+    if kind == "Pods":
+        return MetricTarget("AverageValue", average_value=average or _ZERO)
+    return MetricTarget("AverageValue" if share is None else "Utilization", None, average, share)

@@ -8,12 +8,20 @@ number out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from hpabatch.model.objects.codec import read_as, read_part
 from hpabatch.model.objects.decode_fields import Fields
-from hpabatch.model.objects.decode_parts import read_identifier, read_reference, read_selector
-from hpabatch.model.objects.hpa import MetricIdentifier, MetricStatus, MetricValueStatus
+from hpabatch.model.objects.hpa import (
+    Condition,
+    CrossVersionObjectReference,
+    LabelSelector,
+    MetricIdentifier,
+    MetricStatus,
+    MetricValueStatus,
+)
 from hpabatch.model.quantity import Quantity
 
 # The member that each type of metric has, in the order of the API.
@@ -24,6 +32,7 @@ MEMBERS: Final[dict[str, str]] = {
     "ContainerResource": "containerResource",
     "External": "external",
 }
+_RESOURCES = ("Resource", "ContainerResource")
 _NESTED_VERSIONS = ("autoscaling/v2", "autoscaling/v2beta2")
 
 
@@ -49,6 +58,18 @@ def cpu_metric_statuses(utilization: int | None) -> tuple[MetricStatus, ...] | N
     return (MetricStatus("Resource", name="cpu", current=current),)
 
 
+def read_condition(fields: Fields) -> Condition:
+    """Read an entry of `status.conditions`, of a document or of v1's annotation."""
+    fields.ignore("observedGeneration")
+    return Condition(
+        type=fields.string("type"),
+        status=fields.string("status"),
+        reason=fields.string("reason"),
+        message=fields.string("message"),
+        last_transition_time=fields.time("lastTransitionTime"),
+    )
+
+
 def _read_entry(fields: Fields, nested: bool) -> MetricStatus:
     kind = fields.string("type")
     read = _read_nested if nested else _read_flat
@@ -64,67 +85,54 @@ def _read_entry(fields: Fields, nested: bool) -> MetricStatus:
 
 def _read_nested(fields: Fields, kind: str) -> MetricStatus:
     """Read a member of v2 or v2beta2, which has its numbers in `current`."""
-    of_resource = kind in ("Resource", "ContainerResource")
+    of_resource = kind in _RESOURCES
+    described = CrossVersionObjectReference
     return MetricStatus(
         kind,
-        described_object=read_reference(fields, "describedObject") if kind == "Object" else None,
+        described_object=read_part(described, fields, "describedObject")
+        if kind == "Object"
+        else None,
         name=fields.string("name") if of_resource else "",
         container=fields.string("container") if kind == "ContainerResource" else "",
-        metric=None if of_resource else read_identifier(fields),
-        current=fields.read("current", _read_current) or MetricValueStatus(),
-    )
-
-
-def _read_current(fields: Fields) -> MetricValueStatus:
-    return MetricValueStatus(
-        fields.quantity("value"),
-        fields.quantity("averageValue"),
-        fields.integer("averageUtilization"),
+        metric=None if of_resource else read_part(MetricIdentifier, fields, "metric"),
+        current=read_part(MetricValueStatus, fields, "current"),
     )
 
 
 def _read_flat(fields: Fields, kind: str) -> MetricStatus:
-    """Read a member of v2beta1, v2alpha1 (which has some of its fields) or v1's annotation."""
-    match kind:
-        case "Object":
-            return MetricStatus(
-                kind,
-                metric=_flat_identifier(fields, "selector"),
-                described_object=read_reference(fields, "target"),
-                current=MetricValueStatus(
-                    _number(fields, "currentValue"), fields.quantity("averageValue")
-                ),
-            )
-        case "Pods":
-            average = _number(fields, "currentAverageValue")
-            return MetricStatus(
-                kind,
-                metric=_flat_identifier(fields, "selector"),
-                current=MetricValueStatus(average_value=average),
-            )
-        case "External":
-            return MetricStatus(
-                kind,
-                metric=_flat_identifier(fields, "metricSelector"),
-                current=MetricValueStatus(
-                    _number(fields, "currentValue"), fields.quantity("currentAverageValue")
-                ),
-            )
+    """Read a member of an older version; a number that is no pointer in Go is zero if absent."""
+    member = read_flat(fields, kind, "current")
+    name = "value" if kind in ("Object", "External") else "average_value"
+    if getattr(member.current, name) is not None:
+        return member
+    return replace(member, current=replace(member.current, **{name: Quantity()}))
+
+
+def read_flat(fields: Fields, kind: str, of: str, is_alpha: bool = False) -> MetricStatus:
+    """Read a member of v2beta1, v2alpha1 (which has some of its fields) or v1's annotation.
+
+    They name the numbers after what they are `of` ("target" or "current") in the member itself.
+    """
+    of_resource, is_object = kind in _RESOURCES, kind == "Object"
+    metric = described = None
+    if not of_resource:
+        key = "metricSelector" if kind == "External" else "selector"
+        selector = None if is_alpha else fields.read(key, partial(read_as, LabelSelector))
+        metric = MetricIdentifier(fields.string("metricName"), selector)
+    if is_object:
+        described = read_part(CrossVersionObjectReference, fields, "target")
+    average = None
+    if not (is_object and is_alpha):
+        average = fields.quantity("averageValue" if is_object else f"{of}AverageValue")
     return MetricStatus(
         kind,
-        name=fields.string("name"),
+        name=fields.string("name") if of_resource else "",
         container=fields.string("container") if kind == "ContainerResource" else "",
+        metric=metric,
+        described_object=described,
         current=MetricValueStatus(
-            average_value=_number(fields, "currentAverageValue"),
-            average_utilization=fields.integer("currentAverageUtilization"),
+            fields.quantity(f"{of}Value") if kind in ("Object", "External") else None,
+            average,
+            fields.integer(f"{of}AverageUtilization") if of_resource else None,
         ),
     )
-
-
-def _flat_identifier(fields: Fields, selector: str) -> MetricIdentifier:
-    return MetricIdentifier(fields.string("metricName"), read_selector(fields, selector))
-
-
-def _number(fields: Fields, key: str) -> Quantity:
-    """Read a quantity that is no pointer in Go: absent, it is zero."""
-    return fields.quantity(key) or Quantity()

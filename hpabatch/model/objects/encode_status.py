@@ -6,15 +6,14 @@ they are empty.
 
 from __future__ import annotations
 
+from hpabatch.model.objects.codec import encode
 from hpabatch.model.objects.decode_status import MEMBERS
-from hpabatch.model.objects.encode import compact, identifier, reference
 from hpabatch.model.objects.hpa import (
     Condition,
     CrossVersionObjectReference,
     HPAStatus,
     MetricIdentifier,
     MetricStatus,
-    MetricValueStatus,
 )
 
 
@@ -25,14 +24,13 @@ def encode_status(status: HPAStatus) -> dict[str, object]:
     when it is unset.
     """
     metrics = status.current_metrics
-    fields: dict[str, object] = compact(
-        {
-            "observedGeneration": status.observed_generation,
-            "lastScaleTime": status.last_scale_time,
-            "currentReplicas": status.current_replicas or None,
-            "desiredReplicas": status.desired_replicas,
-        }
-    )
+    fields: dict[str, object] = {
+        "observedGeneration": status.observed_generation,
+        "lastScaleTime": status.last_scale_time,
+        "currentReplicas": status.current_replicas or None,
+        "desiredReplicas": status.desired_replicas,
+    }
+    fields = {key: value for key, value in fields.items() if value is not None}
     fields["currentMetrics"] = None if metrics is None else [encode_metric(m) for m in metrics]
     if status.conditions:
         fields["conditions"] = [_condition(condition) for condition in status.conditions]
@@ -48,26 +46,14 @@ def encode_metric(status: MetricStatus) -> dict[str, object]:
     if status.type in ("Resource", "ContainerResource"):
         member["name"] = status.name
     else:
-        member["metric"] = identifier(status.metric or MetricIdentifier())
-    member["current"] = _current(status.current)
+        member["metric"] = encode(status.metric or MetricIdentifier())
+    member["current"] = encode(status.current)
     if status.type == "ContainerResource":
         member["container"] = status.container
     if status.type == "Object":
-        member["describedObject"] = reference(
-            status.described_object or CrossVersionObjectReference()
-        )
+        member["describedObject"] = encode(status.described_object or CrossVersionObjectReference())
     fields[MEMBERS[status.type]] = member
     return fields
-
-
-def _current(current: MetricValueStatus) -> dict[str, object]:
-    return compact(
-        {
-            "value": current.value,
-            "averageValue": current.average_value,
-            "averageUtilization": current.average_utilization,
-        }
-    )
 
 
 def _condition(condition: Condition) -> dict[str, object]:

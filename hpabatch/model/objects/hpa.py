@@ -7,7 +7,9 @@ autoscaling/v2.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from hpabatch.model.quantity import Quantity
 
@@ -98,6 +100,16 @@ class ExternalMetricSource:
 
     metric: MetricIdentifier = field(default_factory=MetricIdentifier)
     target: MetricTarget = field(default_factory=MetricTarget)
+
+
+SOURCES: Final[Mapping[str, type]] = {
+    "object": ObjectMetricSource,
+    "pods": PodsMetricSource,
+    "resource": ResourceMetricSource,
+    "container_resource": ContainerResourceMetricSource,
+    "external": ExternalMetricSource,
+}
+"""The fields of a `MetricSpec` that hold its source."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hpabatch.model.objects.decode import cpu_utilization
-from hpabatch.model.objects.hpa import HPASpec, MetricSpec, MetricTarget
-from hpabatch.model.quantity import Quantity
+from hpabatch.model.objects.decode_legacy import typed
+from hpabatch.model.objects.hpa import HPASpec, MetricSpec
 from hpabatch.model.versions import Profile
 
 _DEFAULT_UTILIZATION = 80
-_ZERO = Quantity.from_milli(0)
+# Fields of a metric in the order in which the first one that is set counts.
+_KINDS = {
+    "object": "Object",
+    "external": "External",
+    "pods": "Pods",
+    "container_resource": "ContainerResource",
+    "resource": "Resource",
+}
 
 
 def as_stored(spec: HPASpec, profile: Profile) -> HPASpec:
@@ -69,46 +76,11 @@ def _as_stored(metric: MetricSpec | None) -> MetricSpec:
     """Return a metric with what v1 has of its target, whose type follows from the rest."""
     if metric is None:
         return cpu_utilization(_DEFAULT_UTILIZATION)
-    if metric.object is not None:
-        target = _of_object(metric.object.target)
-        return replace(metric, object=replace(metric.object, target=target))
-    if metric.external is not None:
-        target = _of_external(metric.external.target)
-        return replace(metric, external=replace(metric.external, target=target))
-    if metric.pods is not None:
-        average = metric.pods.target.average_value
-        target = MetricTarget("AverageValue", average_value=_ZERO if average is None else average)
-        return replace(metric, pods=replace(metric.pods, target=target))
-    if metric.container_resource is not None:
-        target = _of_resource(metric.container_resource.target)
-        return replace(metric, container_resource=replace(metric.container_resource, target=target))
-    if metric.resource is not None:
-        target = _of_resource(metric.resource.target)
-        if target.average_utilization is not None and _is_cpu(metric):
-            return cpu_utilization(target.average_utilization)
-        return replace(metric, resource=replace(metric.resource, target=target))
+    for name, kind in _KINDS.items():
+        source = getattr(metric, name)
+        if source is not None:
+            target = typed(kind, source.target)
+            if target.average_utilization is not None and kind == "Resource" and _is_cpu(metric):
+                return cpu_utilization(target.average_utilization)
+            return replace(metric, **{name: replace(source, target=target)})
     return metric
-
-
-def _of_object(target: MetricTarget) -> MetricTarget:
-    return MetricTarget(
-        type="Value" if target.average_value is None else "AverageValue",
-        value=_ZERO if target.value is None else target.value,
-        average_value=target.average_value,
-    )
-
-
-def _of_external(target: MetricTarget) -> MetricTarget:
-    return MetricTarget(
-        type="AverageValue" if target.value is None else "Value",
-        value=target.value,
-        average_value=target.average_value,
-    )
-
-
-def _of_resource(target: MetricTarget) -> MetricTarget:
-    return MetricTarget(
-        type="AverageValue" if target.average_utilization is None else "Utilization",
-        average_value=target.average_value,
-        average_utilization=target.average_utilization,
-    )

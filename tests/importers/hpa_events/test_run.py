@@ -48,6 +48,10 @@ DAY = [
 REPORTED = [(15_020, 2, 4), (30_020, 4, 4), (45_020, 4, 5)]
 
 
+def received(ms: int) -> Json:
+    return {"received": (START_MS + ms) / 1000}
+
+
 # -- audit logs
 
 
@@ -239,21 +243,30 @@ def test_a_finalizer_holds_an_object_that_was_deleted(tmp_path: Path) -> None:
     assert spans(read(tmp_path, lines(stale))) == [("u1", 0, 10_000, 10)]
 
 
-def test_what_was_there_before_the_log(tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["log", "watch"])
+def test_what_was_there_before_the_first_sighting(tmp_path: Path, source: str) -> None:
     """A status tells the spec of an HPA that was made before; who wrote it, since when."""
+
+    def shown(item: Json) -> Json:
+        return (
+            status_write(15_000, item)
+            if source == "log"
+            else watched("ADDED", item, **received(15_000))
+        )
+
     written = [{"manager": "apply", "time": second(START_MS - 60_000), "fieldsV1": {"f:spec": {}}}]
     created = {"creationTimestamp": second(START_MS - 3_600_000)}
     first = hpa(7, metadata=created, status=status(2, 2))
-    found = read(tmp_path, lines([status_write(15_000, first)]))
+    found = read(tmp_path, lines([shown(first)]))
     assert spans(found) == [("u1", 15_000, None, 10)]
     assert found.seen_first == {("shop", "web")}
     first = hpa(7, metadata={**created, "managedFields": written}, status=status(2, 2))
-    found = read(tmp_path, lines([status_write(15_000, first)]))
+    found = read(tmp_path, lines([shown(first)]))
     assert spans(found) == [("u1", -60_000, None, 10)]
     assert found.seen_first == {("shop", "web")}
     since = [dict(written[0], time=created["creationTimestamp"])]
     first = hpa(7, metadata={**created, "managedFields": since}, status=status(2, 2))
-    found = read(tmp_path, lines([status_write(15_000, first)]))
+    found = read(tmp_path, lines([shown(first)]))
     assert spans(found) == [("u1", -3_600_000, None, 10)]
     assert found.seen_first == frozenset()
     edited = read(tmp_path, lines([audit(5, "patch", first)]))
@@ -280,10 +293,6 @@ def test_lists_of_audit_events(tmp_path: Path) -> None:
 # -- watches
 
 
-def received(ms: int) -> Json:
-    return {"received": (START_MS + ms) / 1000}
-
-
 def test_a_watch_with_its_instants_is_as_good_as_a_log(tmp_path: Path) -> None:
     scaled = START_MS + 15_000
     events = [
@@ -306,55 +315,6 @@ def test_a_watch_with_its_instants_is_as_good_as_a_log(tmp_path: Path) -> None:
         assert found.warnings == ()
 
 
-def test_a_watch_without_instants_goes_by_what_the_objects_say(tmp_path: Path) -> None:
-    def managed(spec_ms: int) -> Json:
-        entry = {"manager": "m", "operation": "Update", "fieldsType": "FieldsV1"}
-        of_status: Json = {"f:status": {}, "f:metadata": {"f:annotations": {}}}
-        return {
-            "managedFields": [
-                {**entry, "time": second(START_MS + spec_ms), "fieldsV1": {"f:spec": {}}},
-                {**entry, "time": second(START_MS + 15_000), "fieldsV1": of_status},
-            ]
-        }
-
-    events = [
-        watched("ADDED", hpa(1)),
-        watched("MODIFIED", hpa(2, metadata=managed(0), status=status(2, 4, START_MS + 15_000))),
-        watched("MODIFIED", hpa(3, metadata=managed(0), status=status(4, 4, START_MS + 15_000))),
-        watched("MODIFIED", hpa(4, metadata=managed(40_000), spec={"maxReplicas": 12},
-                                status=status(4, 4, START_MS + 15_000))),
-        watched("MODIFIED", hpa(5, metadata=managed(40_000), spec={"maxReplicas": 13},
-                                status=status(4, 4, START_MS + 15_000))),
-        watched("DELETED", hpa(6, metadata=managed(40_000), spec={"maxReplicas": 13})),
-    ]  # fmt: skip
-    found = read(tmp_path, lines(events[:4]))
-    assert spans(found) == [("u1", 0, 40_000, 10), ("u1", 40_000, None, 12)]
-    assert statuses(found) == [(15_000, 2, 4)]
-    assert found.warnings == ("1 statuses without a known time, which are left out",)
-    found = read(tmp_path, lines(events))
-    assert "1 edits of HPAs that may have been later than recorded here" in found.warnings
-    # The same without a word about events, as kubectl prints it by default.
-    bare = read(tmp_path, pretty([one["object"] for one in events[:4]]))
-    assert spans(bare) == [("u1", 0, 40_000, 10), ("u1", 40_000, None, 12)]
-
-
-def test_a_list_may_come_first(tmp_path: Path) -> None:
-    item = hpa(3, status=status(2, 2, START_MS + 15_000))
-    short = {name: value for name, value in item.items() if name not in ("kind", "apiVersion")}
-    kinds = {
-        "List": {"apiVersion": "v1", "kind": "List", "items": [item, {"kind": "Pod"}, "odd"]},
-        "of the API": {
-            "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscalerList",
-            "items": [short],
-        },
-    }  # fmt: skip
-    for first in kinds.values():
-        edited = hpa(5, spec={"maxReplicas": 11}, status=item["status"])
-        found = read(tmp_path, pretty([first, watched("MODIFIED", edited, **received(90_000))]))
-        assert spans(found) == [("u1", 15_000, 90_000, 10), ("u1", 90_000, None, 11)]
-        assert found.seen_first == {("shop", "web")}
-
-
 def test_a_watch_that_was_begun_again_says_the_same(tmp_path: Path) -> None:
     first = [watched("ADDED", hpa(1), **received(100)),
              watched("MODIFIED", hpa(2, status=status(2, 4)), **received(15_020))]  # fmt: skip
@@ -367,9 +327,9 @@ def test_a_watch_that_was_begun_again_says_the_same(tmp_path: Path) -> None:
 def test_a_log_beside_a_watch_counts(tmp_path: Path) -> None:
     """The log knows the instants; the watch adds nothing but bounds."""
     seen = [
-        watched("ADDED", hpa(1)),
-        watched("MODIFIED", hpa(2, status=status(2, 4, START_MS + 15_000))),
-        watched("MODIFIED", hpa(3, status=status(4, 4, START_MS + 15_000))),
+        watched("ADDED", hpa(1), **received(120)),
+        watched("MODIFIED", hpa(2, status=status(2, 4, START_MS + 15_000)), **received(15_030)),
+        watched("MODIFIED", hpa(3, status=status(4, 4, START_MS + 15_000)), **received(30_030)),
     ]
     expected = read(tmp_path, lines(day()))
     for texts in ((lines(seen), lines(day())), (lines(day()), lines(seen))):
@@ -436,22 +396,24 @@ def test_a_compressed_file_that_is_cut_short(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("kind: List\nitems: []\n", "0.log:1: 'kind: List' is not the beginning of a JSON object"),
-        ("[1]\n", "is not the beginning of a JSON object"),
-        ('{"a": }\n', "is not the beginning of a JSON object"),
+        ("kind: List\nitems: []\n", "0.log:1: expected a JSON object, got 'kind: List'"),
+        ("[1]\n", "expected a JSON object, got '[1]'"),
+        ('{"a": }\n', "expected a JSON object, got"),
         (
             "\n\n" + '{"kind": "Pod", "apiVersion": "v1"}\n',
-            "0.log:3: a Pod is no event of an",
+            "0.log:3: expected an event of an audit",
         ),
-        ('{"level": "info"}\n', "a JSON object is no event of an audit log"),
-        ("\x00\x01\x02", "is not the beginning"),
+        (pretty([{"kind": "List", "items": [hpa(1)]}]), "or of a watch, got a List; see"),
+        ('{"level": "info"}\n', "got a JSON object; see"),
+        (lines([watched("ADDED", hpa(1))]), "expected the time of a watch event in received"),
+        ("\x00\x01\x02", "expected a JSON object"),
     ],
 )
 def test_what_is_neither_is_refused_with_its_place(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(UnreadableError) as refused:
         read(tmp_path, text)
     assert words in str(refused.value)
-    assert "wanted" in str(refused.value) or "docs/hpa-events.md" in str(refused.value)
+    assert "see docs/hpa-events.md for how to record" in str(refused.value)
 
 
 def test_strange_lines_after_a_good_beginning_are_told(tmp_path: Path) -> None:
@@ -460,15 +422,19 @@ def test_strange_lines_after_a_good_beginning_are_told(tmp_path: Path) -> None:
     # A log's lines that cannot be about an HPA are not looked at.
     assert found.warnings == (f"{tmp_path / '0.log'}:2: not JSON, ignored",)
     assert spans(found) == DAY
-    watch = lines([watched("ADDED", hpa(1))]) + '{"kind": "Pod"}\n{"kind":\n"x", ]}\n'
-    warnings = read(tmp_path, watch).warnings
-    assert ":2: a Pod is no event" in warnings[0]
-    assert ":3: not JSON" in warnings[1]
+    watch = lines([watched("ADDED", hpa(1), **received(1)), watched("MODIFIED", hpa(2))])
+    warnings = read(tmp_path, watch + '{"kind": "Pod"}\n{"kind":\n"x", ]}\n').warnings
+    assert ":2: expected the time of a watch event in received, got none" in warnings[0]
+    assert (
+        ":3: expected an event of an audit log (audit.k8s.io) or of a watch, got a Pod"
+        in warnings[1]
+    )
+    assert ":4: not JSON" in warnings[2]
 
 
 def test_files_without_hpas_are_told(tmp_path: Path) -> None:
     pods = audit(0, "create", about={"resource": "pods"})
-    found = read(tmp_path, lines([pods] * 3), "", pretty([{"kind": "List", "items": []}]))
+    found = read(tmp_path, lines([pods] * 3), "", lines([watched("BOOKMARK", {})]))
     assert "0.log: nothing about an HPA; does the audit policy log" in found.warnings[0]
     assert [text.endswith("nothing about an HPA") for text in found.warnings[1:]] == [True, True]
     assert (found.last_ms, found.hpas.height) == (None, 0)
@@ -488,14 +454,14 @@ def test_a_document_that_is_too_large_is_refused(
     big = hpa(1, metadata={"annotations": {"a": "x" * 3000}})
     with pytest.raises(UnreadableError, match=":2: a document of more than"):
         read(tmp_path, lines([audit(0, "create", hpa(1)), audit(1, "update", big)]))
-    many = pretty([hpa(1), hpa(1, spec={"metrics": [CPU] * 30})])
+    many = pretty([watched("ADDED", hpa(1, spec={"metrics": [CPU] * 30}), **received(1))])
     with pytest.raises(UnreadableError, match="a document of more than"):
         read(tmp_path, many)
 
 
 def test_a_document_may_begin_like_a_whole_one(tmp_path: Path) -> None:
     item = json.dumps(hpa(1))
-    broken = '{"extra": {}\n,"type": "ADDED", "object": ' + item + "\n}\n"
+    broken = '{"extra": {}\n,"received": 1e9, "type": "ADDED", "object": ' + item + "\n}\n"
     assert spans(read(tmp_path, broken)) == [("u1", 0, None, 10)]
 
 
@@ -506,7 +472,7 @@ def test_many_statuses_go_to_disk(tmp_path: Path) -> None:
     from hpabatch.importers.hpa_events.status import STATUS, StatusStore, shown
     from hpabatch.model.objects.hpa import HPAStatus
 
-    small, large = StatusStore(chunk_rows=7, kept_chunks=3), StatusStore()
+    small, large = StatusStore(chunk_rows=7), StatusStore()
     for k in range(200):
         seen = shown(HPAStatus(current_replicas=k % 5, desired_replicas=k // 3))
         for store in (small, large):

@@ -9,14 +9,11 @@ from typing import Any
 import pytest
 
 from hpabatch.model.objects.decode_fields import Fields, Problem
-from hpabatch.model.objects.decode_status import cpu_metric_statuses, read_metric_statuses
+from hpabatch.model.objects.decode_status import read_metric_statuses
 from hpabatch.model.objects.encode_status import encode_metric, encode_status
 from hpabatch.model.objects.hpa import (
     Condition,
-    CrossVersionObjectReference,
     HPAStatus,
-    LabelSelector,
-    MetricIdentifier,
     MetricStatus,
     MetricValueStatus,
 )
@@ -101,23 +98,6 @@ def read(items: list[Json], version: str = "v2") -> tuple[tuple[MetricStatus, ..
     return statuses, [str(problem) for problem in problems]
 
 
-def test_read() -> None:
-    statuses, problems = read(NESTED)
-    assert not problems
-    assert statuses[0] == MetricStatus(
-        "Resource", name="cpu", current=MetricValueStatus(None, Quantity.parse("44m"), 44)
-    )
-    assert statuses[1].container == "app"
-    described = CrossVersionObjectReference("Ingress", "main", "networking.k8s.io/v1")
-    assert statuses[3] == MetricStatus(
-        "Object",
-        metric=MetricIdentifier("hits", LabelSelector((("a", "b"),))),
-        described_object=described,
-        current=MetricValueStatus(Quantity(), Quantity.parse("17187m")),
-    )
-    assert statuses[5] == MetricStatus()
-
-
 @pytest.mark.parametrize("version", ["v2", "v2beta2"])
 def test_written_as_read(version: str) -> None:
     statuses, _ = read(NESTED, version)
@@ -177,15 +157,6 @@ def test_problems_are_collected() -> None:
         "status.currentMetrics[0].resource.more",
         "status.currentMetrics[1].pods.current.averageValue",
         "status.currentMetrics[2].external",
-    ]
-
-
-def test_cpu_of_v1() -> None:
-    assert cpu_metric_statuses(None) is None
-    statuses = cpu_metric_statuses(45)
-    assert statuses is not None
-    assert [encode_metric(status) for status in statuses] == [
-        {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 45}}}
     ]
 
 

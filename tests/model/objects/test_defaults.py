@@ -69,8 +69,3 @@ def test_an_empty_list_of_policies_is_not_replaced() -> None:
     assert behavior is not None
     assert behavior.scale_up is not None
     assert behavior.scale_up.policies == ()
-
-
-def test_defaulting_twice_changes_nothing_more() -> None:
-    once = default_hpa(HPA(spec=HPASpec(behavior=Behavior())))
-    assert default_hpa(once) == once

@@ -34,11 +34,9 @@ from tests.model.settings_made import (
     QUEUE,
     average,
     of_object,
-    resource,
     settings,
     spec,
     specs,
-    utilization,
 )
 
 NEWEST = profile_for("1.37")
@@ -322,10 +320,3 @@ def test_only_what_is_named_changes(setting: Setting, today: HPASpec) -> None:
 
 
 _BOTH = ("tolerance", "policies")
-
-
-def test_all_kinds_of_targets_are_there() -> None:
-    """The example of the contract: relative values keep units."""
-    today = spec(resource("cpu", average("500m")))
-    assert under("target=x1.2", today) == spec(resource("cpu", average("600m")))
-    assert under("target=65", spec(CPU)) == spec(resource("cpu", utilization(65)))

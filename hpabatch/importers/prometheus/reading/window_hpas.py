@@ -9,7 +9,7 @@ from typing import Any, Final
 import polars as pl
 
 from hpabatch.history.columns import TIME
-from hpabatch.importers.hpa_events.recorder import SPECS
+from hpabatch.importers.hpa_events.run import SPECS
 from hpabatch.importers.prometheus.client.samples import Findings
 from hpabatch.importers.prometheus.reading.window_fleet import Fleet, Target
 from hpabatch.importers.prometheus.result import Source
