@@ -17,8 +17,7 @@ import numpy as np
 import polars as pl
 
 from benchmarks.lens_truth import Tables, write
-from hpabatch.engine.fidelity.answer import sign_p
-from hpabatch.engine.fidelity.evidence import evidence_of
+from hpabatch.engine.fidelity.answer import evidence_of, sign_p
 from hpabatch.engine.fidelity.lens import found_on
 from hpabatch.engine.fidelity.lens_search import Setting, Tried, parts_of
 from hpabatch.engine.fidelity.trials import recordings_of

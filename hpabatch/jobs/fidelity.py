@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from hpabatch.engine.fidelity.lens import through_lens
-from hpabatch.engine.fidelity.parameters import FidelityParameters
-from hpabatch.engine.fidelity.request import FidelityRequest
+from hpabatch.engine.fidelity.request import FidelityParameters, FidelityRequest
 from hpabatch.engine.fidelity.run import Fidelity, ScoredPart, Scoring
 from hpabatch.engine.fit.overrides import read_plants
 from hpabatch.engine.fleet.parameters import replay_parameters

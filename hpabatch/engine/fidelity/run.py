@@ -11,28 +11,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from hpabatch.engine.fidelity.advice import advise
-from hpabatch.engine.fidelity.answer import ANSWER_SCHEMA, UNTOLD, answers
+from hpabatch.engine.fidelity.answer import ANSWER_SCHEMA, UNTOLD, WRONG, answers
 from hpabatch.engine.fidelity.lens import LensEstimate, through_lens
-from hpabatch.engine.fidelity.parameters import FidelityParameters
-from hpabatch.engine.fidelity.part import first_part, first_parts_read, split_ms
-from hpabatch.engine.fidelity.plant import CHANGE_COLUMNS, SIGNAL_COLUMNS, score_plant
-from hpabatch.engine.fidelity.skill import Skill, skill_of
+from hpabatch.engine.fidelity.plant import (
+    CHANGE_COLUMNS,
+    SIGNAL_COLUMNS,
+    Skill,
+    score_plant,
+    skill_of,
+)
+from hpabatch.engine.fidelity.request import FidelityParameters
 from hpabatch.engine.fidelity.walk import Walk, walk_shards
 from hpabatch.engine.fit.kinds import has_age
 from hpabatch.engine.fit.overrides import plan_overrides, signal_statement
 from hpabatch.engine.fit.pipeline import recording_of
 from hpabatch.engine.fit.run import fit
-from hpabatch.engine.fit.usage import Usage
+from hpabatch.engine.fit.usage import (
+    POD_COUNTS,
+    TICK_COLUMNS,
+    Lives,
+    Probes,
+    SignalUsage,
+    Usage,
+    observed_usage,
+)
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
+from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.fleet.plan import ReplayPlan, Select, as_used, plan_replay
+from hpabatch.engine.fleet.plan import ReplayPlan, Select, as_used, narrow_plan, plan_replay
 from hpabatch.engine.fleet.request import NO_LENS
 from hpabatch.engine.replay.decisions import SCHEMA
 from hpabatch.engine.replay.run import GatheredNotes, ReplayNotes, ShardNotes
@@ -42,7 +54,190 @@ from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.engine.simulate.work import key_of
 from hpabatch.history.reader import History
 from hpabatch.inputs.plants import PlantOverride
-from hpabatch.model.plant import DIVISIBLE, signal_name
+from hpabatch.model.plant import AGE, DIVISIBLE, signal_name
+
+
+def split_ms(usage: Usage, share: float) -> int:
+    """Return the instant before which the first `share` of an HPA's ticks lies, in ms.
+
+    The first part has at least one tick, and is all of it only if there is no other.
+    """
+    ticks = usage.now_ms.size
+    if ticks == 1:
+        return int(usage.now_ms[0]) + 1
+    return int(usage.now_ms[min(max(int(share * ticks), 1), ticks - 1)])
+
+
+def first_part(usage: Usage, until_ms: int) -> Usage:
+    """Return what had been observed before an instant, as if the recording had ended there.
+
+    Two exceptions: limits are those at the end, and the sums over each pod's samples
+    (`SignalUsage.pods`) are those of no sample, since they cannot be divided. Growth with the age
+    of pods is fitted on these sums: for it use `first_parts_read`.
+    """
+    emptied = {}
+    for name, signal in usage.signals.items():
+        pods = signal.pods.copy()
+        pods.even, pods.odd, pods.settled = 0, 0, 0
+        emptied[name] = replace(signal, pods=pods)
+    return _until(replace(usage, signals=emptied), until_ms)
+
+
+def _until(usage: Usage, until_ms: int) -> Usage:
+    ticks = int(np.searchsorted(usage.now_ms, until_ms))
+    by_tick = ("now_ms", "period", "replicas", *POD_COUNTS)
+    return replace(
+        usage,
+        signals={n: _signal_until(s, ticks, until_ms) for n, s in usage.signals.items()},
+        lives=_lives_until(usage.lives, until_ms),
+        **{name: getattr(usage, name)[:ticks] for name in by_tick},
+    )
+
+
+def _signal_until(signal: SignalUsage, ticks: int, until_ms: int) -> SignalUsage:
+    rows = int(np.searchsorted(signal.tick, ticks))
+    probes, pods = signal.probes, signal.pods.copy()
+    early = probes.ts_ms < until_ms
+    pods.first_ms[pods.first_ms >= until_ms] = -1
+    return replace(
+        signal,
+        probes=Probes(*(getattr(probes, field.name)[early] for field in fields(probes))),
+        pods=pods,
+        **{name: getattr(signal, name)[:rows] for name in ("tick", *TICK_COLUMNS)},
+    )
+
+
+def _lives_until(lives: Lives, until_ms: int) -> Lives:
+    """Return lives of which nothing from an instant on has happened yet."""
+    moments = ("created_ms", "started_ms", "ready_ms", "deleted_ms", "gone_ms", "again_ms")
+    known: dict[str, Any] = {}
+    for name in moments:
+        at_ms = getattr(lives, name)
+        known[name] = np.where(at_ms < until_ms, at_ms, NEVER_MS)
+    steps, lost = int(np.searchsorted(lives.step_ms, until_ms)), lives.lost_ms < until_ms
+    known |= {"step_ms": lives.step_ms[:steps], "step_ready": lives.step_ready[:steps]}
+    known |= {"lost_pod": lives.lost_pod[lost], "lost_ms": lives.lost_ms[lost]}
+    return replace(lives, **known | {"again_ms": known["again_ms"][lost]})
+
+
+def first_parts_read(
+    plan: ReplayPlan, usages: Sequence[Usage], until_ms: Sequence[int]
+) -> Iterator[Usage]:
+    """Yield the first part of each of some usages of one cluster, their pods' sums included.
+
+    The samples are read again, once for every different instant, by a plan that ends there.
+
+    Raises:
+        HistoryError: a table is broken.
+    """
+    place = {id(candidate): k for k, candidate in enumerate(plan.chosen)}
+    found: dict[int, Usage] = {}
+    for end_ms in sorted(set(until_ms)):
+        theirs = [u for u, ms in zip(usages, until_ms, strict=True) if ms == end_ms]
+        part = narrow_plan(plan, [place[id(usage.candidate)] for usage in theirs])
+        clocks = replace(plan.clocks, to_ms=end_ms - 1)
+        part = replace(part, shards=((0, len(theirs)),), clocks=clocks)
+        for usage in observed_usage(part, shards=[0]):
+            found[id(usage.candidate)] = _until(usage, end_ms)
+    for usage, end_ms in zip(usages, until_ms, strict=True):
+        yield found.get(id(usage.candidate), first_part(usage, end_ms))
+
+
+Row = Mapping[str, Any]
+Key = tuple[str, ...]
+
+NEVER_IN_FORCE: Final = "none of its specs was in force while samples were recorded"
+
+
+def advise(
+    keys: Sequence[str],
+    controller: pl.DataFrame,
+    signals: pl.DataFrame,
+    relevant: Mapping[Key, frozenset[str]],
+    parameters: FidelityParameters,
+) -> Iterator[dict[str, Any]]:
+    """Yield for each HPA of `controller` its keys and `plant_signal`, whether there is advice.
+
+    `advice`, `why_not`, and of that `plant_why_not`, the plant's part.
+
+    Args:
+        keys: the columns that name an HPA.
+        controller: controller scores with their answers, one row per HPA.
+        signals: plant scores, one row per HPA and signal.
+        relevant: the signals that each HPA's spec reads, by its key.
+        parameters: the thresholds.
+    """
+    rows: dict[Key, list[Row]] = {}
+    for row in signals.iter_rows(named=True):
+        rows.setdefault(tuple(row[k] for k in keys), []).append(row)
+    for row in controller.iter_rows(named=True):
+        key = tuple(row[k] for k in keys)
+        theirs = [s for s in rows.get(key, []) if s["signal"] in relevant[key]]
+        worst = worst_signal(theirs, parameters)
+        why = why_not(row, worst, parameters)
+        yield {k: row[k] for k in keys} | {
+            "plant_signal": worst["signal"] if worst is not None else None,
+            "plant_why_not": plant_why_not(worst, parameters),
+            "advice": why is None,
+            "why_not": why,
+        }
+
+
+def worst_signal(signals: Sequence[Row], parameters: FidelityParameters) -> Row | None:
+    """Return the worst signal of an HPA, by which its plant is scored.
+
+    One without a score, else one that is not good enough, else the one with the lowest skill; of
+    equal ones the first. None if there is no signal.
+    """
+
+    def rank(row: Row) -> tuple[bool, bool, float]:
+        scored = row["unscored"] is None
+        good = not any(plant_reasons(row, parameters))
+        return scored, good, row["skill"] if scored else 0.0
+
+    return min(signals, key=rank, default=None)
+
+
+def why_not(controller: Row, plant: Row | None, parameters: FidelityParameters) -> str | None:
+    """Return why there is no advice on an HPA, all reasons in one text; None: there is."""
+    of_controller = ", ".join(controller_reasons(controller))
+    of_plant = plant_why_not(plant, parameters)
+    # Why there is no plant at all says which signal is at fault.
+    name = "" if plant is None or plant["kind"] is None else f" ({plant['signal']})"
+    told = [f"controller: {of_controller}" if of_controller else ""]
+    told.append(f"plant{name}: {of_plant}" if of_plant else "")
+    return "; ".join(filter(None, told)) or None
+
+
+def plant_why_not(plant: Row | None, parameters: FidelityParameters) -> str | None:
+    """Return why a plant score is not good enough, all reasons in one text; None: it is."""
+    return NEVER_IN_FORCE if plant is None else ", ".join(plant_reasons(plant, parameters)) or None
+
+
+def controller_reasons(row: Row) -> Iterator[str]:
+    """Yield why a controller score refuses advice: only an answer of "wrong" does."""
+    if row["answer"] == WRONG:
+        yield f"the stated settings are wrong, {row['answer_why']}"
+
+
+def plant_reasons(row: Row, parameters: FidelityParameters) -> Iterator[str]:
+    """Yield why a signal's plant score (a row of SIGNAL_COLUMNS) is not good enough."""
+    if row["unscored"] is not None:
+        yield f"not scorable, {row['unscored']}"
+        return
+    p = parameters
+    if row["kind"] != AGE or row["mean_error_pct"] > p.small_error_pct:
+        if row["skill"] < p.least_skill:
+            yield f"skill {row['skill']:.2f} is below {p.least_skill:g}"
+        elif row["skill_low"] <= p.least_skill_low:
+            low = f"{row['skill_low']:.2f}"
+            yield f"the skill's interval begins at {low}, not above {p.least_skill_low:g}"
+    if row["median_error_pct"] > p.most_median_error_pct:
+        most = f"{p.most_median_error_pct:g} %"
+        yield f"the median error of {row['median_error_pct']:.0f} % is above {most}"
+    if abs(row["bias_pct"]) > p.most_bias_pct:
+        yield f"the bias of {row['bias_pct']:+.0f} % is beyond {p.most_bias_pct:g} %"
+
 
 CONTROLLER_COLUMNS: Final = (
     "unscored", "recorded_events", "agreement_share", "within_1_share", "mae", "constant_skill",
@@ -61,8 +256,6 @@ PLANT_COLUMNS: Final = (
 
 FRAMES_AT_ONCE: Final = 256
 """Frames of some HPAs each that are kept before they become one."""
-
-Key = tuple[str, ...]
 
 
 class FidelityTotals(NamedTuple):

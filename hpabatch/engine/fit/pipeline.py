@@ -8,9 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from hpabatch.engine.fit.series import spacing_ms, window_ms
 from hpabatch.engine.fit.stats import F64, int_median
-from hpabatch.engine.fit.usage import SignalUsage, Usage
+from hpabatch.engine.fit.usage import SignalUsage, Usage, spacing_ms, window_ms
 from hpabatch.engine.fit.workload import ASSUMED, FITTED, GIVEN, RECORDED, Fact
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.frames import NEVER_MS

@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.engine.fidelity.advice import advise, why_not, worst_signal
-from hpabatch.engine.fidelity.parameters import FidelityParameters
+from hpabatch.engine.fidelity.request import FidelityParameters
+from hpabatch.engine.fidelity.run import advise, why_not, worst_signal
 from hpabatch.model.plant import (
     AGE,
     DIVISIBLE,

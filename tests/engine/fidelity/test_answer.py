@@ -11,11 +11,26 @@ import pytest
 
 from benchmarks.answers_record import Source, import_source, record
 from benchmarks.answers_truth import answered
-from hpabatch.engine.fidelity.answer import _unexplained, sign_p
-from hpabatch.engine.fidelity.deviations import STATED, _leave_out
-from hpabatch.engine.fidelity.episodes import Episodes, Window, episodes_of, passes_of, window_of
-from hpabatch.engine.fidelity.evidence import Evidence, _decided, evidence_of, standing_wishes
-from hpabatch.engine.fidelity.trials import Recording, Sizes, Trial
+from hpabatch.engine.fidelity.answer import (
+    Evidence,
+    _decided,
+    _unexplained,
+    evidence_of,
+    sign_p,
+    standing_wishes,
+)
+from hpabatch.engine.fidelity.trials import (
+    STATED,
+    Episodes,
+    Recording,
+    Sizes,
+    Trial,
+    Window,
+    _leave_out,
+    episodes_of,
+    passes_of,
+    window_of,
+)
 from hpabatch.engine.fidelity.walk import _Ends, _put_off
 from hpabatch.engine.shards.shard import ScaleColumns
 from hpabatch.layout import codes
