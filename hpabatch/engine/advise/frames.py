@@ -17,6 +17,7 @@ from hpabatch.engine.advise.doubts import remedies
 from hpabatch.engine.advise.judge import TODAY, Judged, front_of, saving_pct
 from hpabatch.engine.advise.run import Recommendation, Recommendations, UnitAdvice
 from hpabatch.engine.advise.unit import KEY, Array, UnitBlocks
+from hpabatch.engine.columns.column import Table
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES, recorded_name
 from hpabatch.engine.columns.sweep import ADVICE, CANDIDATES, FOLDS
 from hpabatch.model.objects.encode import encode_spec
@@ -82,7 +83,7 @@ def advice_frame(found: Recommendations) -> pl.DataFrame:
                 row |= _judged(item.advice.judged, found.options.rules.robust)
                 row |= _own(item.advice.judged, item.member)
         rows.append(row)
-    return pl.DataFrame(rows, schema=_schema(COLUMNS))
+    return pl.DataFrame(rows, schema=_schema(ADVICE))
 
 
 def _currencies(found: Recommendations) -> dict[tuple[str, ...], str]:
@@ -166,7 +167,7 @@ def _known(value: float) -> float | None:
 def candidates_frame(found: Recommendations) -> pl.DataFrame:
     """Return one row per unit and setting with the columns of `CANDIDATE_COLUMNS`."""
     rows = [row for advice in found.units for row in _candidates(found, advice)]
-    return pl.DataFrame(rows, schema=_schema(CANDIDATE_COLUMNS), infer_schema_length=None)
+    return pl.DataFrame(rows, schema=_schema(CANDIDATES), infer_schema_length=None)
 
 
 def _candidates(found: Recommendations, advice: UnitAdvice) -> Iterator[Row]:
@@ -214,7 +215,7 @@ def folds_frame(found: Recommendations) -> pl.DataFrame:
         if advice.judged is not None
         for row in fold_rows(advice.judged, found.specs.names)
     ]
-    return pl.DataFrame(rows, schema=_schema(FOLD_COLUMNS))
+    return pl.DataFrame(rows, schema=_schema(FOLDS))
 
 
 def fold_rows(judged: Judged, names: Mapping[int, str]) -> Iterator[Row]:
@@ -238,22 +239,10 @@ def fold_rows(judged: Judged, names: Mapping[int, str]) -> Iterator[Row]:
         }
 
 
-_TYPES: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(("cluster", "namespace", "hpa", "unit", "answer", "setting", "considered",
-                     "reasons", "notes", "goal", "currency", "patch", "source", "withheld",
-                     "why_not", "controller_answer", "ceiling", "confidence", "doubts",
-                     "surer"), pl.String),
-    **dict.fromkeys(("advice", "candidate", "on_front", "better"), pl.Boolean),
-    **dict.fromkeys(("setting_id", "members", "training_blocks", "judged_blocks", "block", "folds",
-                     "folds_changed", "folds_better", "folds_held"), pl.Int32),
-    **dict.fromkeys(("start", "judged_from"), pl.Datetime("ms", "UTC")),
-}  # fmt: skip
-
-
-def _schema(columns: Mapping[str, str]) -> dict[str, Any]:
-    """Return the type of every column."""
-    slos = {name: pl.Boolean for name in columns if name.startswith("slo_")}
-    return {name: slos.get(name) or _TYPES.get(name, pl.Float64) for name in columns}
+def _schema(columns: Table) -> dict[str, Any]:
+    """Return the type of every column; integers are small."""
+    types = columns.schema.items()
+    return {name: pl.Int32() if kind == pl.Int64() else kind for name, kind in types}
 
 
 FORMAT: Final = 2

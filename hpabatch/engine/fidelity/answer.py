@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from hpabatch.engine.columns.fidelity import FIDELITY_HPAS
 from hpabatch.engine.fidelity.trials import (
     METRIC,
     WINDOW,
@@ -80,11 +81,6 @@ class _Wishes(NamedTuple):
     first: I64
     end: I64
     way: I64
-
-
-def evidence_of(recording: Recording, trial: Trial) -> Evidence:
-    """Return what a trial's setting makes of its recording."""
-    return Judge(recording).evidence(trial)
 
 
 class Judge:
@@ -228,13 +224,11 @@ longer windows too few of a right setting's changes can be found to say so."""
 
 _Z: Final = 1.645
 
+_FIRST: Final = FIDELITY_HPAS.names.index("controller_answer")
+_LAST: Final = FIDELITY_HPAS.names.index("controller_standing_wishes")
 ANSWER_SCHEMA: Final = {
-    **dict.fromkeys(KEY, pl.String()),
-    **dict.fromkeys(("answer", "answer_why", "told_apart"), pl.String()),
-    "window_s": pl.Float64(),
-    **dict.fromkeys(("episodes", "held", "explained", "sized"), pl.Int64()),
-    **dict.fromkeys(("by_chance", "explained_share"), pl.Float64()),
-    "standing_wishes": pl.Int64(),
+    name.removeprefix("controller_"): FIDELITY_HPAS.schema[name]
+    for name in (*KEY, *FIDELITY_HPAS.names[_FIRST : _LAST + 1])
 }
 """Columns of the answers; `fidelity` has them with `controller_` before them."""
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
+from hpabatch.engine.columns.column import KEY
+from hpabatch.engine.columns.fidelity import CHANGES, SIGNALS
 from hpabatch.engine.fidelity.request import FidelityParameters
 from hpabatch.engine.fit.overrides import signal_statement
 from hpabatch.engine.fit.run import Fit
@@ -352,29 +354,14 @@ def _queues(m: Measured, signal: Signal, changes: Changes) -> F64:
 
 _TIME: Final = pl.Datetime("ms", "UTC")
 
-SIGNAL_COLUMNS: Final[dict[str, Any]] = {
-    "signal": pl.String, "kind": pl.String, "base": pl.Float64, "base_source": pl.String,
-    "ceiling": pl.Float64, "unscored": pl.String, "split": _TIME,
-    "skill": pl.Float64, "skill_low": pl.Float64, "skill_high": pl.Float64,
-    "changes": pl.Int64, "used": pl.Int64, "median_error_pct": pl.Float64,
-    "bias_pct": pl.Float64, "mean_error_pct": pl.Float64, "persistence_error_pct": pl.Float64,
-    "same": pl.Int64, "same_used": pl.Int64, "same_median_error_pct": pl.Float64,
-    "same_bias_pct": pl.Float64, **{f"{name}_changes": pl.Int64 for name in KINDS},
-    **{f"left_out_{name}": pl.Int64 for name in LEFT_OUT}, "saturated_share": pl.Float64,
-}  # fmt: skip
+SIGNAL_COLUMNS: Final = {c.name: SIGNALS.schema[c.name] for c in SIGNALS if c not in KEY}
 """Columns of a signal's score. `same` are changes on which plant and persistence agree."""
 
-CHANGE_COLUMNS: Final[dict[str, Any]] = {
-    "signal": pl.String, "ts": _TIME, "kind": pl.String, "counts": pl.Boolean,
-    "left_out": pl.String, "pods_before": pl.Int64, "pods_after": pl.Int64,
-    "before_milli": pl.Float64, "predicted_milli": pl.Float64, "observed_milli": pl.Float64,
-    "error": pl.Float64, "persistence_error": pl.Float64, "samples": pl.Int64,
-}  # fmt: skip
+CHANGE_COLUMNS: Final = {c.name: CHANGES.schema[c.name] for c in CHANGES if c not in KEY}
 """Columns of the judged changes; `counts`: of those in the skill; errors are signed shares."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlantScore:
+class PlantScore(NamedTuple):
     """One row per signal of an HPA (SIGNAL_COLUMNS), one per judged change (CHANGE_COLUMNS)."""
 
     signals: pl.DataFrame

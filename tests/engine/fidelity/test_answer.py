@@ -15,7 +15,7 @@ from hpabatch.engine.fidelity.answer import (
     Evidence,
     _decided,
     _unexplained,
-    evidence_of,
+    Judge,
     sign_p,
     standing_wishes,
 )
@@ -89,7 +89,7 @@ def test_a_wish_may_stand_to_the_end(ticks: int) -> None:
     episodes = Episodes(none, none, none, none, none)
     recording = Recording(nobody, (), now_ms, window, 0, 300_000, episodes, ())
     wish = Trial(STATED, Sizes(now_ms, now_ms * 0 + 4, now_ms * 0 + 5), ())
-    found = evidence_of(recording, wish)
+    found = Judge(recording).evidence(wish)
     assert (found.standing, found.held) == (int(ticks > 2), 0)
     assert found.errors.sum() == (12 if ticks > 2 else 0)  # anew every two hours
 
