@@ -14,7 +14,6 @@ from hpabatch.engine.fit.kinds import Question
 from hpabatch.engine.fit.overrides import Draws, override, plan_overrides, signal_statement, unit_of
 from hpabatch.engine.fit.pipeline import (
     Recording,
-    api_of,
     fit_pipelines,
     gap_facts,
     recording_of,
@@ -23,11 +22,18 @@ from hpabatch.engine.fit.pipeline import (
 from hpabatch.engine.fit.pods import fit_pods
 from hpabatch.engine.fit.signals import Measured, SignalFit, fit_signal, measure
 from hpabatch.engine.fit.stats import F64, Mask, seed_of
-from hpabatch.engine.fit.usage import MINUTE_MS, Cells, Usage, cells_of, observed_usage, window_ms
+from hpabatch.engine.fit.usage import (
+    MINUTE_MS,
+    Cells,
+    Usage,
+    cells_of,
+    gaps_of,
+    observed_usage,
+    window_ms,
+)
 from hpabatch.engine.fit.workload import (
     ASSUMED,
     FITTED,
-    GIVEN,
     NOT_IDENTIFIED,
     RECORDED,
     Fact,
@@ -39,15 +45,12 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, See, Select, as_recorded, as_used, plan_replay
 from hpabatch.errors import RefusedError
 from hpabatch.history.reader import History
-from hpabatch.inputs.lenses import Lens, lens_of_metric
 from hpabatch.inputs.plants import PlantOverride
 from hpabatch.layout.records import I64
 from hpabatch.model.plant import (
     BACKLOG,
     DIVISIBLE,
-    EXTERNAL,
     SCALE_ONE,
-    Pipeline,
     Plant,
     Signal,
     signal_name,
@@ -120,11 +123,8 @@ def recorded_of(usage: Usage, m: Measured | None, signal: Signal | None) -> Reco
     highest = np.nan_to_num(m.series.most, nan=-1.0)
     ceiling, levels = signal.ceiling_milli, np.array(signal.levels_milli, np.float64)
     above = np.searchsorted(levels, highest, side="left").astype(np.int8)
-    return Recorded(
-        whole.size_ms,
-        whole.size,
-        until_ms,
-        whole.pods_ms,
+    return replace(
+        whole,
         starts_ms=m.cells.starts_ms,
         piece_ms=m.cells.resolution_ms,
         saturated=None if ceiling is None else highest >= SATURATED_AT * ceiling,
@@ -132,72 +132,10 @@ def recorded_of(usage: Usage, m: Measured | None, signal: Signal | None) -> Reco
     )
 
 
-def lens_of_signal(usage: Usage, recording: Recording, name: str) -> Lens:
-    """Return the lens of a workload's signal; one that changes nothing where there is none."""
-    return lens_of_metric(recording.lenses or (), usage.candidate.cluster, name)
-
-
-def with_sights(
-    fits: Mapping[str, SignalFit], usage: Usage, recording: Recording
-) -> dict[str, SignalFit]:
-    """Return fitted signals as the controller sees them, each with its lens as facts."""
-    found = {}
-    for name, fitted in fits.items():
-        lens = lens_of_signal(usage, recording, name)
-        signal = replace(fitted.signal, sight=lens.sight)
-        found[name] = replace(fitted, signal=signal, facts=(*fitted.facts, *_facts(name, lens)))
-    return found
-
-
-def _facts(name: str, lens: Lens) -> Iterator[Fact]:
-    source = GIVEN if lens.place else FITTED
-
-    def fact(what: str, value: float, unit: str, note: str) -> Fact:
-        return Fact(f"signals.{name}.lens.{what}", value, unit, None, None, source, note)
-
-    if lens.lag_ms > 0:
-        yield fact("lag", lens.lag_ms / 1000, "s", "seen so much later, beside the pipeline's lag")
-    if lens.lag_ms < 0:
-        note = "recorded late: usage was so much earlier, and is seen with the pipeline's lag alone"
-        yield fact("lag", lens.lag_ms / 1000, "s", note)
-    if lens.smoothing_ms:
-        note = "seen as the mean of the samples over so long"
-        yield fact("smoothing", lens.smoothing_ms / 1000, "s", note)
-    if lens.scale != 1:
-        yield fact("scale", lens.scale, "", "seen times this; the plant is as recorded")
-
-
-def windows_told(
-    facts: list[Fact], pipelines: Mapping[str, Pipeline], usage: Usage, recording: Recording
-) -> list[Fact]:
-    """Return facts of pipelines, with those windows not identified that a recording hides.
-
-    Of means that are longer than a sync nobody knows what the controller saw within them, but
-    where its own samples were recorded, or where it is known to have seen longer means.
-    """
-    if recording.lenses is None or recording.fetched:
-        return facts
-    sync_ms = int(usage.now_ms[1] - usage.now_ms[0]) if usage.now_ms.size > 1 else 0
-    smoothed = {
-        api_of(signal)
-        for name, signal in usage.signals.items()
-        if lens_of_signal(usage, recording, name).smoothing_ms > 0
-    }
-    hidden = {
-        f"pipelines.{api}.window"
-        for api, pipeline in pipelines.items()
-        if api not in (EXTERNAL, *smoothed) and pipeline.window_ms > sync_ms > 0
-    }
-    note = "recorded; jumps within it are hidden, so the controller's own may be shorter"
-    return [
-        replace(fact, source=NOT_IDENTIFIED, note=note) if fact.name in hidden else fact
-        for fact in facts
-    ]
-
-
 CAPACITY_SHARE: Final = 0.8
-OWN_TARGET: Final = "at the HPA's own target"
 """Of what a pod can do up to its limit, a pod is meant to do this much."""
+
+OWN_TARGET: Final = "at the HPA's own target"
 
 FACTORS: Final = 64
 FEWEST_CELLS: Final = 20
@@ -281,16 +219,14 @@ def fit(usage: Usage, recording: Recording, entries: Sequence[PlantOverride] = (
         )
         return Fit(usage.candidate, None, tuple(facts), (reason,))
     statements = {name: signal_statement(entries, name) for name in usage.signals}
-    measured, problems, questions = measure(usage, cells, statements)
-    measured = {
-        name: replace(m, scale=lens_of_signal(usage, recording, name).scale)
-        for name, m in measured.items()
-    }
-    plain = {name: fit_signal(m, measured) for name, m in measured.items()}
-    fits = with_sights(plain, usage, recording)
+    lenses = recording.lenses or ()
+    measured, problems, questions = measure(usage, cells, statements, lenses)
+    fits = {name: fit_signal(m, measured) for name, m in measured.items()}
+    gaps = {name: gaps_of(m.series, m.signal, cells) for name, m in measured.items()}
     problems += [s.problem for s in fits.values() if s.problem]
     plant, more = _plant(usage, recording, measured, fits)
     facts += [*_grid_facts(cells), *(f for s in fits.values() for f in s.facts), *more]
+    facts += gap_facts(gaps)
     known = np.flatnonzero(usage.replicas >= 0)
     if not known.size:
         problems.append("the size of its target was not recorded while samples were; record scales")
@@ -314,8 +250,12 @@ def fit(usage: Usage, recording: Recording, entries: Sequence[PlantOverride] = (
         workload=workload,
         facts=(*facts, of_noise),
         problems=tuple(problems),
-        gaps={name: s.gaps for name, s in fits.items()},
-        censored={name: s.censored for name, s in fits.items() if s.work is not None},
+        gaps=gaps,
+        censored={
+            name: np.zeros(cells.count, bool) if s.censored is None else s.censored
+            for name, s in fits.items()
+            if s.work is not None
+        },
         noise=noise,
         recorded=recorded_of(usage, *known_of),
         sync_period_ms=period,
@@ -344,7 +284,6 @@ def _plant(
     signal = usage.signals[compared] if compared else None
     pods, of_pods = fit_pods(usage, signal, fits[compared].work_share if compared else 1.0)
     pipelines, of_pipelines = fit_pipelines(usage, recording)
-    of_pipelines = windows_told(of_pipelines, pipelines, usage, recording)
     capacity, of_capacity = _capacity(measured, fits)
     candidate = usage.candidate
     plant = Plant(
@@ -354,8 +293,7 @@ def _plant(
         capacity_milli=capacity,
         first_draw=first_draw(candidate.cluster, candidate.namespace, candidate.name),
     )
-    gaps = gap_facts({name: s.gaps for name, s in fits.items()})
-    return plant, [of_capacity, *of_pods, *of_pipelines, *gaps]
+    return plant, [of_capacity, *of_pods, *of_pipelines]
 
 
 def first_draw(cluster: str, namespace: str, hpa: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -29,7 +29,6 @@ from hpabatch.engine.fit.usage import (
     SignalUsage,
     Usage,
     filled,
-    gaps_of,
     minute_means,
     series_of,
 )
@@ -45,6 +44,7 @@ from hpabatch.engine.fit.workload import (
     Fact,
 )
 from hpabatch.engine.fleet.frames import NEVER_MS
+from hpabatch.inputs.lenses import Lens, Lenses, lens_of_metric
 from hpabatch.inputs.plants import SignalOverride
 from hpabatch.layout.records import I64
 from hpabatch.model.plant import AGE, BACKLOG, CEILINGS_PCT, DIVISIBLE, PER_POD, TOTAL, Signal
@@ -56,12 +56,14 @@ AT_CEILING: Final = 0.95
 OBSERVED: Final = (0.005, 0.995)
 """Quantiles of usage per pod, minute by minute, between which it counts as observed."""
 
+_AS_RECORDED: Final = Lens("")
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     """A signal as it was measured: its samples, its kind, and what is stated and known of it.
 
-    `scale`: what the controller saw is that times what was recorded.
+    `lens` says how the controller saw what was recorded.
     """
 
     name: str
@@ -72,7 +74,7 @@ class Measured:
     kind: str
     stated: SignalOverride
     known: Kind = UNASKED
-    scale: float = 1.0
+    lens: Lens = _AS_RECORDED
 
     def fact(
         self,
@@ -100,21 +102,21 @@ class Measured:
 class SignalFit:
     """A fitted signal: its parameters, its work by cell, and where that is only a lower bound.
 
-    `work` is None of a signal that does not depend on work. `work_share` is how much of the usage
-    is work. `problem` says why it cannot be simulated.
+    `work` is None of a signal that does not depend on work; `censored` None: no cell of it is a
+    lower bound. `work_share` is how much of the usage is work. `problem` says why it cannot be
+    simulated.
     """
 
     signal: Signal
     work: I64 | None
-    censored: Mask
-    gaps: tuple[tuple[int, int], ...]
     facts: tuple[Fact, ...]
     work_share: float
+    censored: Mask | None = None
     problem: str = ""
 
 
 def measure(
-    usage: Usage, cells: Cells, statements: Mapping[str, SignalOverride]
+    usage: Usage, cells: Cells, statements: Mapping[str, SignalOverride], lenses: Lenses = ()
 ) -> tuple[dict[str, Measured], list[str], list[Question]]:
     """Return every signal of a workload that can be fitted, sentences about the others, questions.
 
@@ -133,7 +135,10 @@ def measure(
         if kind.problem or not sampled:
             problems.append(kind.problem or _unsampled(name, signal))
         else:
-            found[name] = Measured(name, usage, signal, cells, series, kind.kind, stated, kind)
+            lens = lens_of_metric(lenses, usage.candidate.cluster, name)
+            found[name] = Measured(
+                name, usage, signal, cells, series, kind.kind, stated, kind, lens
+            )
     return found, problems, questions
 
 
@@ -173,10 +178,10 @@ def ceiling_of(m: Measured) -> tuple[int | None, Fact]:
     limits = limits_of(m)
     if limits is not None and int(limits[-1]) > 0:
         note = "limit of the youngest pod" if limits.min() < limits.max() else "limit"
-        if m.scale != 1:
+        if m.lens.scale != 1:
             # Limits are of what the controller saw, which is that times what was recorded.
-            limits = np.floor(limits / m.scale).astype(np.int64)
-            note = f"{note} / {m.scale:g}, the lens's scale"
+            limits = np.floor(limits / m.lens.scale).astype(np.int64)
+            note = f"{note} / {m.lens.scale:g}, the lens's scale"
         limit, low, high = int(limits[-1]), int(limits.min()), int(limits.max())
         return limit, m.fact("ceiling", limit, RECORDED, note, (low, high))
     return None, m.fact("ceiling", None, OPEN, "no limit of its pods is known")
@@ -272,7 +277,7 @@ def fit_work(m: Measured, others: Mapping[str, Measured]) -> SignalFit:
     share = float(np.isfinite(usage[censored]).sum() / np.isfinite(usage).sum())
     told = "of the cells with samples: usage was at the ceiling, so work there is a lower bound"
     of_censored = Fact(f"signals.{m.name}.censored", share, "", None, None, FITTED, told)
-    facts = (*kind_facts(m), of_base, of_ceiling, of_startup, *of_request, of_observed)
+    facts = (of_base, of_ceiling, of_startup, *of_request, of_observed)
     if ceiling is None:
         facts += (of_highest,)
     return SignalFit(
@@ -288,7 +293,6 @@ def fit_work(m: Measured, others: Mapping[str, Measured]) -> SignalFit:
         ),
         work=work,
         censored=censored,
-        gaps=gaps_of(m.series, m.signal, m.cells),
         facts=(*facts, work_fact(m, work), of_censored),
         work_share=max(mean - base, 0.0) / mean if mean > 0 else 1.0,
         problem=_below_ceiling(m, base, ceiling),
@@ -444,12 +448,42 @@ _HOUR_MS: Final = 3_600_000
 
 
 def fit_signal(measured: Measured, others: Mapping[str, Measured]) -> SignalFit:
-    """Return the fit of one signal; `others` are all of the workload, for their work rates."""
+    """Return the fit of one signal, with its kind and lens as facts.
+
+    `others` are all of the workload, for their work rates.
+    """
     if measured.kind in OF_TOTALS:
-        return fit_total(measured)
-    if measured.kind == AGE:
-        return fit_age(measured)
-    return fit_work(measured, others)
+        found = fit_total(measured)
+    elif measured.kind == AGE:
+        found = fit_age(measured)
+    else:
+        found = fit_work(measured, others)
+    own = {fact.name for fact in found.facts}
+    facts = [fact for fact in kind_facts(measured) if fact.name not in own]
+    return replace(
+        found,
+        signal=replace(found.signal, sight=measured.lens.sight),
+        facts=(*facts, *found.facts, *_lens_facts(measured)),
+    )
+
+
+def _lens_facts(m: Measured) -> Iterator[Fact]:
+    """Yield how the controller saw the signal; the plant stays in recorded units."""
+    lens, source = m.lens, GIVEN if m.lens.place else FITTED
+
+    def fact(what: str, value: float, unit: str, note: str) -> Fact:
+        return Fact(f"signals.{m.name}.lens.{what}", value, unit, None, None, source, note)
+
+    if lens.lag_ms > 0:
+        yield fact("lag", lens.lag_ms / 1000, "s", "seen so much later, beside the pipeline's lag")
+    if lens.lag_ms < 0:
+        note = "recorded late: usage was so much earlier, and is seen with the pipeline's lag alone"
+        yield fact("lag", lens.lag_ms / 1000, "s", note)
+    if lens.smoothing_ms:
+        note = "seen as the mean of the samples over so long"
+        yield fact("smoothing", lens.smoothing_ms / 1000, "s", note)
+    if lens.scale != 1:
+        yield fact("scale", lens.scale, "", "seen times this; the plant is as recorded")
 
 
 # ---- Object and External metrics -----------------------------------------------------------------
@@ -457,21 +491,18 @@ def fit_signal(measured: Measured, others: Mapping[str, Measured]) -> SignalFit:
 
 def fit_total(m: Measured) -> SignalFit:
     """Return the fit of an Object or External metric: its series is the work, or what is left."""
-    facts = list(kind_facts(m))
+    facts: tuple[Fact, ...] = ()
     rate, raw = 0, m.series.usage
     if m.kind == BACKLOG:
         rate, of_rate = _backlog_rate(m)
         raw, idle = _arrivals(m, rate)
         note = "of the cells the queue stayed empty: arrivals are no more than the pods could do"
         of_idle = Fact(f"signals.{m.name}.idle", idle, "", None, None, FITTED, note)
-        facts = [f for f in facts if f.name != of_rate.name]
-        facts += [of_rate, of_idle]
+        facts = (of_rate, of_idle)
     work = np.rint(np.maximum(filled(raw), 0.0)).astype(np.int64)
     return SignalFit(
         signal=Signal(kind=m.kind, api=api_of(m.signal), rate_milli=rate),
         work=work,
-        censored=np.zeros(m.cells.count, bool),
-        gaps=gaps_of(m.series, m.signal, m.cells),
         facts=(*facts, work_fact(m, work)),
         work_share=1.0,
     )
@@ -529,9 +560,7 @@ def fit_age(m: Measured) -> SignalFit:
             observed_milli=observed,
         ),
         work=None,
-        censored=np.zeros(m.cells.count, bool),
-        gaps=gaps_of(m.series, m.signal, m.cells),
-        facts=(*kind_facts(m), of_base, of_growth, of_ceiling, *of_request, of_observed),
+        facts=(of_base, of_growth, of_ceiling, *of_request, of_observed),
         work_share=0.0,
     )
 

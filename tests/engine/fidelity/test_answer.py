@@ -13,9 +13,9 @@ from benchmarks.answers_record import Source, import_source, record
 from benchmarks.answers_truth import answered
 from hpabatch.engine.fidelity.answer import (
     Evidence,
+    Judge,
     _decided,
     _unexplained,
-    Judge,
     sign_p,
     standing_wishes,
 )
