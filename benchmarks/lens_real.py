@@ -17,8 +17,7 @@ import numpy as np
 import polars as pl
 
 from benchmarks.lens_truth import Tables, write
-from hpabatch.engine.fidelity.answer import sign_p
-from hpabatch.engine.fidelity.evidence import evidence_of
+from hpabatch.engine.fidelity.answer import Judge, sign_p
 from hpabatch.engine.fidelity.lens import found_on
 from hpabatch.engine.fidelity.lens_search import Setting, Tried, parts_of
 from hpabatch.engine.fidelity.trials import recordings_of
@@ -75,7 +74,7 @@ def judged(plan: ReplayPlan, lens: Lens) -> dict[str, float]:
         for recording, trial in zip(
             recordings, stated_trials(seen, given, recordings), strict=True
         ):
-            found = evidence_of(recording, trial)
+            found = Judge(recording).evidence(trial)
             held, explained = held + found.held, explained + found.matched
             sized, chance = sized + found.sized, chance + found.chance
             plain = trial.plain

@@ -53,9 +53,8 @@ from benchmarks.truth_report import grades, summary_of, table
 from benchmarks.truth_ways import CSV, FULL, WAYS, WRONG, Recording, as_it_is, write_history
 from hpabatch.engine.advise.answer import CHANGE
 from hpabatch.engine.advise.answer import KEEP as KEPT
-from hpabatch.engine.advise.bounds import Bounds, parse_bounds
-from hpabatch.engine.advise.facts import RecommendOptions
-from hpabatch.engine.advise.floor import below, floor_of
+from hpabatch.engine.advise.bounds import Bounds, below, floor_of, parse_bounds
+from hpabatch.engine.advise.doubts import RecommendOptions
 from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.advise.request import DEFAULT_GRID, JudgeRules
 from hpabatch.engine.advise.run import recommend

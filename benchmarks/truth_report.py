@@ -19,7 +19,7 @@ from benchmarks.truth_judge import (
     Verdict,
     tally,
 )
-from hpabatch.engine.advise.confidence import CONFIDENCES
+from hpabatch.engine.advise.request import CONFIDENCES
 
 Row = dict[str, Any]
 

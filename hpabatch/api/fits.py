@@ -9,13 +9,12 @@ import polars as pl
 
 from hpabatch.api.result import Result
 from hpabatch.engine.fidelity.lens import seen_through
-from hpabatch.engine.fidelity.parameters import FidelityParameters
-from hpabatch.engine.fidelity.request import FidelityRequest
+from hpabatch.engine.fidelity.request import FidelityParameters, FidelityRequest
 from hpabatch.engine.fidelity.run import Fidelity
 from hpabatch.engine.fidelity.run import fidelity as score
-from hpabatch.engine.fit.fleet import FleetFit, fit_fleet
 from hpabatch.engine.fit.overrides import read_plants
 from hpabatch.engine.fit.request import FitRequest
+from hpabatch.engine.fit.run import FleetFit, fit_fleet
 from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.simulate.run import Progress, silent

@@ -21,14 +21,12 @@ import polars as pl
 from hpabatch.api.keywords import takes
 from hpabatch.api.result import Result
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE
-from hpabatch.engine.advise.apply import settings_of
-from hpabatch.engine.advise.facts import options_of
+from hpabatch.engine.advise.doubts import options_of
 from hpabatch.engine.advise.frames import advice_frame, candidates_frame, folds_frame
-from hpabatch.engine.advise.guard import edits_since, with_objects, withhold_edited
 from hpabatch.engine.advise.request import RecommendRequest
-from hpabatch.engine.advise.run import Recommendations
+from hpabatch.engine.advise.run import Recommendations, edits_since, with_objects, withhold_edited
 from hpabatch.engine.advise.run import recommend as advise
-from hpabatch.engine.advise.specs import profile_of
+from hpabatch.engine.advise.specs import profile_of, settings_of
 from hpabatch.engine.sweep.read import plan_request
 from hpabatch.engine.sweep.request import SweepToRequest
 from hpabatch.engine.sweep.result import SweepResult, summarize_sweep

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from hpabatch.engine.fidelity.lens import through_lens
-from hpabatch.engine.fidelity.parameters import FidelityParameters
-from hpabatch.engine.fidelity.request import FidelityRequest
-from hpabatch.engine.fidelity.run import Fidelity, ScoredPart, Scoring
+from hpabatch.engine.fidelity.request import FidelityParameters, FidelityRequest
+from hpabatch.engine.fidelity.run import Fidelity, Scoring
 from hpabatch.engine.fit.overrides import read_plants
 from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, plan_replay
@@ -42,7 +41,7 @@ def fidelity_by_workers(history: History, request: FidelityRequest, progress: Pr
     with computed(job, order, request, history, progress) as parts:
         for part in parts:
             notes = [notes_from_json(found) for found in part.record["notes"]]
-            scoring.add(ScoredPart(part.frames, notes))
+            scoring.add(part.frames, notes)
     return replace(scoring.fidelity(), lenses=tuple(lenses))
 
 
@@ -59,8 +58,7 @@ def _planned(plan: ReplayPlan, request: FidelityRequest) -> FramesJob:
         scoring = _scoring(narrow_plan(plan, range(*plan.shards[k])), request, plants)
         for _ in scoring.usages():
             pass
-        found = scoring.part()
-        return FramesPart(found.frames, {"notes": [notes_to_json(notes) for notes in found.notes]})
+        return FramesPart(scoring.part(), {"notes": [notes_to_json(n) for n in scoring.notes]})
 
     return shards_job(plan, request, part, [repr(plants)])
 

@@ -7,10 +7,10 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from hpabatch.engine.fidelity.lens import through_lens
-from hpabatch.engine.fit.fleet import Fitted, FleetFit, fit_plan, fleet_fit
 from hpabatch.engine.fit.kinds import Question
 from hpabatch.engine.fit.overrides import read_plants
 from hpabatch.engine.fit.request import FitRequest
+from hpabatch.engine.fit.run import Fitted, FleetFit, fit_plan, fleet_fit
 from hpabatch.engine.fit.workload import Fact
 from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, plan_replay

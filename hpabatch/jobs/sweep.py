@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from hpabatch.engine.advise.apply import sets_to_json
+from hpabatch.engine.advise.specs import sets_to_json
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.sweep.frames import hpas_frame, settings_frame, units_frame
 from hpabatch.engine.sweep.read import plan_request

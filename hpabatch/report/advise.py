@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE
-from hpabatch.engine.advise.confidence import CONFIDENCES, MEDIUM
 from hpabatch.engine.advise.frames import advice_frame
 from hpabatch.engine.advise.objective import MINUTES_AN_HOUR, SATURATED, short_number
-from hpabatch.engine.advise.request import AdviseRequest, RecommendRequest
+from hpabatch.engine.advise.request import CONFIDENCES, MEDIUM, AdviseRequest, RecommendRequest
 from hpabatch.engine.advise.run import Recommendation
 from hpabatch.engine.advise.unit import KEY, MOST_AT_MAX, TODAY_ID, Key, key_of
 from hpabatch.engine.capacity.rows import MONTH_HOURS

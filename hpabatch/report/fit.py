@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from hpabatch.engine.columns.simulate import FIT_FACTS
-from hpabatch.engine.fit.fleet import Fitted, FleetFit
+from hpabatch.engine.fit.run import Fitted, FleetFit
 from hpabatch.engine.fit.workload import NOT_IDENTIFIED, OPEN, RECORDED, Fact
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.model.printable import counted

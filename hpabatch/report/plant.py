@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hpabatch.engine.fit.fleet import Fitted, FleetFit
 from hpabatch.engine.fit.kinds import Question
+from hpabatch.engine.fit.run import Fitted, FleetFit
 from hpabatch.engine.fit.workload import FITTED, GUESSED, NOT_IDENTIFIED, OPEN
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, TOTAL
 from hpabatch.model.printable import counted, printable_line

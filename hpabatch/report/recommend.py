@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import polars as pl
 
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE
-from hpabatch.engine.advise.certificate import parameters
-from hpabatch.engine.advise.confidence import CONFIDENCES
-from hpabatch.engine.advise.frames import advice_frame, candidates_frame, folds_frame
+from hpabatch.engine.advise.frames import advice_frame, candidates_frame, folds_frame, parameters
+from hpabatch.engine.advise.request import CONFIDENCES
 from hpabatch.engine.advise.run import Recommendations
 from hpabatch.engine.advise.unit import Key, key_of
 from hpabatch.engine.columns.recorded import recorded_name

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from hpabatch.engine.advise.certificate import certificate
+from hpabatch.engine.advise.frames import certificate
 from hpabatch.engine.advise.run import Recommendation, Recommendations
 from hpabatch.inputs.kubernetes_yaml import plain_value
 from hpabatch.model.objects.defaults import default_spec

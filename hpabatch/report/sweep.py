@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from hpabatch.engine.advise.confidence import CONFIDENCES
-from hpabatch.engine.advise.doubts import prospects
-from hpabatch.engine.advise.facts import RecommendOptions
+from hpabatch.engine.advise.doubts import RecommendOptions, prospects
 from hpabatch.engine.advise.objective import Goal, parse_goal
-from hpabatch.engine.advise.request import DEFAULT_SLO
+from hpabatch.engine.advise.request import CONFIDENCES, DEFAULT_SLO
 from hpabatch.engine.columns.sweep import SWEEP_SUMMARY
 from hpabatch.engine.fit.workload import OPEN
 from hpabatch.engine.sweep.result import SweepResult, grid_edges, summarize_sweep

@@ -15,9 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpabatch.engine.fit.pipeline import Recording
-from hpabatch.engine.fit.series import Cells, Series
-from hpabatch.engine.fit.usage import Probes, SignalUsage, Usage
-from hpabatch.engine.fit.usage_pods import Limits, Lives
+from hpabatch.engine.fit.usage import Cells, Limits, Lives, Probes, Series, SignalUsage, Usage
 from hpabatch.engine.fleet.candidates import Candidate, SpecPeriod
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.kernels.usage import TRACK_USAGE

@@ -15,7 +15,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from hpabatch import _jit
-from hpabatch.engine.advise.apply import sets_of, settings_of
+from hpabatch.engine.advise.specs import sets_of, settings_of
 from hpabatch.engine.sweep import run as engine
 from hpabatch.engine.sweep.read import plan_request
 from hpabatch.engine.sweep.request import SweepRequest

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from hpabatch.engine.advise.apply import settings_of
+from hpabatch.engine.advise.specs import settings_of
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.simulate.result import run_loop
 from hpabatch.engine.simulate.run import LoopOptions, prepare_loop

@@ -18,12 +18,12 @@ import pytest
 import yaml
 
 from hpabatch.engine.advise.answer import CHANGE, KEEP
-from hpabatch.engine.advise.apply import settings_of
 from hpabatch.engine.advise.bounds import parse_bounds
-from hpabatch.engine.advise.facts import RecommendOptions
+from hpabatch.engine.advise.doubts import RecommendOptions
 from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.advise.request import JudgeRules
 from hpabatch.engine.advise.run import Recommendation, recommend
+from hpabatch.engine.advise.specs import settings_of
 from hpabatch.inputs.manifest_edit import stored_spec
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.encode import encode_spec

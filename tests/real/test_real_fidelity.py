@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from hpabatch.engine.fidelity.parameters import FidelityParameters
+from hpabatch.engine.fidelity.request import FidelityParameters
 from hpabatch.engine.fidelity.run import Fidelity, fidelity
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.history.reader import open_history

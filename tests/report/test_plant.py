@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpabatch.engine.fit.fleet import Fitted, FleetFit
 from hpabatch.engine.fit.kinds import Question
+from hpabatch.engine.fit.run import Fitted, FleetFit
 from hpabatch.engine.fit.workload import FITTED, GUESSED, NOT_IDENTIFIED, OPEN, RECORDED, Fact
 from hpabatch.inputs.plants import PlantOverride, read_plant_file
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, TOTAL

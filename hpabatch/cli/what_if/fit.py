@@ -22,7 +22,7 @@ from hpabatch.model.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hpabatch.engine.fit.fleet import FleetFit
+    from hpabatch.engine.fit.run import FleetFit
 
 _HELP = """Fit the workloads of a history: what can be known about each.
 

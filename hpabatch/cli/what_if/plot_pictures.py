@@ -14,11 +14,10 @@ import polars as pl
 from hpabatch.api.sweeps import open_sweep
 from hpabatch.cli.progress import progress_on_stderr
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE
-from hpabatch.engine.advise.apply import settings_of
-from hpabatch.engine.advise.facts import RecommendOptions
+from hpabatch.engine.advise.doubts import RecommendOptions
 from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.advise.run import recommend
-from hpabatch.engine.advise.specs import Specs
+from hpabatch.engine.advise.specs import Specs, settings_of
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import HistoryError, HpabatchError, RefusedError, UsageError
@@ -352,6 +351,6 @@ def setting_id(result: SweepResult, text: str) -> int:
 
 
 def _set_names(result: SweepResult) -> list[str]:
-    from hpabatch.engine.advise.apply import sets_of
+    from hpabatch.engine.advise.specs import sets_of
 
     return list(sets_of(result))

@@ -10,8 +10,7 @@ from pathlib import Path
 import msgspec
 
 from hpabatch._json import decode_json
-from hpabatch.engine.advise.guard import edited_since, withhold_edited
-from hpabatch.engine.advise.run import Recommendation
+from hpabatch.engine.advise.run import Recommendation, edited_since, withhold_edited
 from hpabatch.engine.advise.specs import profile_of
 from hpabatch.engine.advise.unit import Key
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, EXIT_UNREADABLE, RefusedError, UsageError

@@ -7,18 +7,28 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hpabatch.engine.advise.confidence import LOW, MEDIUM, Doubt
-from hpabatch.engine.advise.facts import Facts, labels_of, name_of
-from hpabatch.engine.advise.judge import TODAY, Judged, choose
-from hpabatch.engine.advise.judged_doubts import (
+from hpabatch.engine.advise.doubts import (
     STATED_BASE,
+    Doubt,
+    Facts,
     doubts_of_change,
+    labels_of,
+    name_of,
     passed_over,
     tight_slo,
     unreliable_runs,
 )
+from hpabatch.engine.advise.judge import (
+    TODAY,
+    Judged,
+    beats,
+    choose,
+    only_modelled,
+    saving_pct,
+    tightest,
+)
 from hpabatch.engine.advise.objective import SATURATED
-from hpabatch.engine.advise.standing import beats, only_modelled, saving_pct, tightest
+from hpabatch.engine.advise.request import LOW, MEDIUM
 from hpabatch.engine.advise.unit import Key, Mask
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.inputs.lenses import Lens, lenses_of_spec, ratio_words

@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from hpabatch.engine.sweep.context import Context
 from hpabatch.errors import UsageError
+from hpabatch.model.availability import Availability, Need
 from hpabatch.model.objects.defaults import DEFAULT_SCALE_DOWN, DEFAULT_SCALE_UP
 from hpabatch.model.objects.hpa import Behavior, HPASpec, MetricSpec, MetricTarget, ScalingRules
 from hpabatch.model.quantity import Quantity
@@ -226,3 +228,30 @@ def _shown(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(f"{p.type} {p.value}/{p.period_seconds}s" for p in value) or "none"
     return "none" if value is None else str(value)
+
+
+_FIELD = "min"
+
+
+def floor_of(context: Context, bounds: Bounds) -> Need | None:
+    """Return the floor of an HPA's minReplicas and its reason, None where it is lifted."""
+    if _FIELD not in bounds.limits:
+        return None
+    return (context.availability or Availability()).need()
+
+
+def below(floor: Need | None, today: HPASpec, spec: HPASpec) -> str:
+    """Return why a spec's minReplicas is too low, "" if it is not; both have their defaults."""
+    if floor is None or today.min_replicas is None or spec.min_replicas is None:
+        return ""
+    least = min(floor.pods, today.min_replicas)
+    if spec.min_replicas >= least:
+        return ""
+    change = f"minReplicas {today.min_replicas} -> {spec.min_replicas}"
+    if least < floor.pods:
+        return f"{change} is below today's, and {_told(floor)}"
+    return f"{change} is below {floor.pods}: {_told(floor)}"
+
+
+def _told(floor: Need) -> str:
+    return f"{floor.why} (--bound min=any lifts this)"

@@ -1,26 +1,38 @@
-"""Doubts about an answer, and refusals, that an HPA itself gives reason for.
-
-Refused is only what is wrong or cannot be known: settings that are not the controller's, a model
-that is worse than none. Little history, few changes, a recording that cannot tell or a ceiling that
-is assumed lower the confidence instead.
-"""
+"""Doubts about an answer: which confidence each leaves, why, and what would raise it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from hpabatch.engine.advise.confidence import HIGH, LOW, MEDIUM, Doubt, confidence_of
-from hpabatch.engine.advise.facts import RecommendOptions, base_taken
-from hpabatch.engine.advise.judged_doubts import STATED_BASE
-from hpabatch.engine.advise.objective import SATURATED, Goal, short_number
+from hpabatch.engine.advise.bounds import Bounds, has_no_more_pods, parse_bounds
+from hpabatch.engine.advise.judge import TODAY, Judged, choose, saving_pct
+from hpabatch.engine.advise.objective import (
+    SATURATED,
+    Goal,
+    ObjectiveError,
+    parse_goal,
+    short_number,
+)
+from hpabatch.engine.advise.request import (
+    CONFIDENCES,
+    DEFAULT_SLO,
+    HIGH,
+    LOW,
+    MEDIUM,
+    JudgeRules,
+    RecommendRequest,
+)
+from hpabatch.engine.advise.specs import Specs
 from hpabatch.engine.advise.unit import (
     AT_MAX,
     KEY,
+    MOST_OUTSIDE,
+    OUTSIDE_SHARE,
     TODAY_ID,
     Key,
     UnitBlocks,
@@ -29,13 +41,160 @@ from hpabatch.engine.advise.unit import (
 )
 from hpabatch.engine.fidelity.answer import UNTOLD, WRONG
 from hpabatch.engine.fit.pods import STARTS, TOTALS
-from hpabatch.engine.fit.workload import OPEN
-from hpabatch.engine.simulate.result import CENSORED_PCT
-from hpabatch.engine.sweep.result import SweepResult
+from hpabatch.engine.fit.workload import BASE_TAKEN, OPEN
+from hpabatch.engine.simulate.result import CENSORED_PCT, CENSORED_WORDS, OUTSIDE_WORDS
+from hpabatch.engine.sweep.result import SweepResult, grid_edges
+from hpabatch.errors import HpabatchError, UsageError
 from hpabatch.inputs.lenses import Lens, lenses_of_spec, words_of
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.defaults import default_spec
 from hpabatch.model.objects.hpa import HPASpec
+
+
+class Doubt(NamedTuple):
+    """Something that speaks against relying on an answer.
+
+    Attributes:
+        most: the highest confidence that it leaves.
+        why: what it is, in a sentence of under 100 characters.
+        remedy: what would make the answer surer; "": nothing that a user can do.
+        detail: names and words that the sentence leaves out; "": none.
+    """
+
+    most: str
+    why: str
+    remedy: str = ""
+    detail: str = ""
+
+    @property
+    def long(self) -> str:
+        """The sentence with its detail."""
+        return f"{self.why}: {self.detail}" if self.detail else self.why
+
+
+def confidence_of(doubts: Iterable[Doubt]) -> str:
+    """Return the confidence that all doubts leave; without any it is high."""
+    return max((doubt.most for doubt in doubts), key=CONFIDENCES.index, default=HIGH)
+
+
+def weighed(doubts: Iterable[Doubt]) -> tuple[Doubt, ...]:
+    """Return each doubt once, those that lower the confidence most first."""
+    return tuple(sorted(dict.fromkeys(doubts), key=lambda doubt: -CONFIDENCES.index(doubt.most)))
+
+
+def remedies(doubts: Sequence[Doubt]) -> list[str]:
+    """Return what would raise the confidence: of those doubts alone that hold it where it is."""
+    lowest = confidence_of(doubts)
+    return list(dict.fromkeys(d.remedy for d in doubts if d.most == lowest and d.remedy))
+
+
+def accepted(accept: str) -> tuple[str, ...]:
+    """Return the confidences from the highest down to one."""
+    return CONFIDENCES[: CONFIDENCES.index(accept) + 1]
+
+
+_DAY_MS: Final = 86_400_000
+_OWN_DOUBTS: Final = (OUTSIDE_WORDS, CENSORED_WORDS)
+
+
+@dataclass(frozen=True, slots=True)
+class RecommendOptions:
+    """What is asked for.
+
+    `recommender` "random" picks any candidate without asking what it is worth: a yardstick for the
+    other one. Changes of confidence `accept` or better are written. `sweep` is a digest of the
+    sweep's files and `objects` one of the cluster's objects, for the certificates.
+    """
+
+    goal: Goal
+    rules: JudgeRules = field(default_factory=JudgeRules)
+    bounds: Bounds = field(default_factory=lambda: parse_bounds(()))
+    min_history_days: float = RecommendRequest.min_history_ms / _DAY_MS
+    accept: str = RecommendRequest.accept
+    recommender: str = "judged"
+    sweep: str = ""
+    objects: str = ""
+    instance_label: str = RecommendRequest.instance_label
+
+
+def options_of(request: RecommendRequest, result: SweepResult, sweep: str = "") -> RecommendOptions:
+    """Return what a request means for a sweep; `sweep` is a digest of its files.
+
+    Raises:
+        UsageError: a limit, a measure or a bound that there is not.
+    """
+    try:
+        goal = parse_goal(request.slo, request.minimize, result.blocks)
+    except ObjectiveError as error:
+        if request.slo != DEFAULT_SLO:
+            raise
+        raise UsageError(
+            f"{error} (--slo {DEFAULT_SLO[0]} is the default): name a limit of your own, such as "
+            "--slo 'short_pod_hours<10/week' or --slo 'rescales<40/day', or --slo none"
+        ) from None
+    return RecommendOptions(
+        goal=goal,
+        rules=JudgeRules(**{f.name: getattr(request, f.name) for f in fields(JudgeRules)}),
+        bounds=parse_bounds(request.bound),
+        min_history_days=request.min_history_ms / _DAY_MS,
+        accept=request.accept,
+        recommender=request.recommender,
+        sweep=sweep,
+        instance_label=request.instance_label,
+    )
+
+
+class Facts:
+    """Options, specs and unreliable runs that every unit is judged with."""
+
+    def __init__(self, result: SweepResult, options: RecommendOptions, specs: Specs) -> None:
+        """Keep the inputs, and find the runs that cannot be relied on."""
+        self.options, self.specs = options, specs
+        self.block_unit = str(result.parameters["block"]["unit"])
+        self.edges = grid_edges(result.settings)
+        refused = result.results.filter(~result.results["usable"])
+        names = (*KEY, "setting_id", "why_not")
+        rows = refused.select(names).iter_rows()
+        rows_of = {key_of(row): row for row in result.hpas.iter_rows(named=True)}
+        known = {key: row["problems"] for key, row in rows_of.items()}
+        self.base_shares = {key: row.get("base_share") or 0.0 for key, row in rows_of.items()}
+        told = (
+            ((c, n, h), setting_id, _unlike(why, known.get((c, n, h)) or ""))
+            for c, n, h, setting_id, why in rows
+        )
+        self.unusable = {(key, setting_id): why for key, setting_id, why in told if why}
+        self.baseless = frozenset(key for key, why in known.items() if base_taken(why or ""))
+
+
+def base_taken(problems: str) -> bool:
+    """Say whether all that is wrong with an HPA's model is that its base is taken as 0."""
+    return all(part.startswith(BASE_TAKEN) for part in problems.split("; "))
+
+
+def _unlike(why: str, problems: str) -> str:
+    """Return why a run cannot be relied on, without what is a doubt of the HPA's own."""
+    left = why.removeprefix(problems).split("; ")
+    return "; ".join(part for part in left if part and not any(o in part for o in _OWN_DOUBTS))
+
+
+def name_of(found: Judged, place: int | None, facts: Facts) -> str:
+    """Return what a unit's setting changes, its name where its HPAs differ in that."""
+    assert place is not None
+    if place == TODAY:
+        return "today's setting"
+    setting_id = int(found.unit.settings[place])
+    try:
+        changes = {", ".join(facts.specs.changes(key, setting_id)) for key in found.unit.members}
+    except HpabatchError:  # (a setting that does not fit is named where that is told)
+        changes = set()
+    only = changes.pop() if len(changes) == 1 else ""
+    return only or facts.specs.names[setting_id]
+
+
+def labels_of(unit: UnitBlocks) -> list[str]:
+    """Return `namespace/name` of a unit's HPAs."""
+    return [f"{namespace}/{hpa}" for _, namespace, hpa in unit.members]
+
 
 SATURATION: Final = frozenset({SATURATED, "unserved", "waiting"})
 """Measures that depend on where a pod's usage is cut off."""
@@ -349,3 +508,161 @@ def contradictions(unit: UnitBlocks, goal: Goal) -> Iterator[Doubt]:
                     "a look at what its pods do at their ceiling (`hpabatch simulate`)",
                     f"{namespace}/{name}",
                 )
+
+
+STATED_BASE: Final = "its base stated in a plant file (`hpabatch fit HISTORY --init-plant FILE`)"
+RARE_WORDS: Final = "beyond 99 % of the recorded minutes"
+_MOST_USED_BY_KEEP: Final = 0.5
+_MOST_USED_BY_CHANGE: Final = 0.2
+"""Share of an SLO's limit above which a setting's use of it in the worst stretch is a doubt."""
+_STEADY: Final = 1.2
+"""Times the mean that a worst stretch may be, for a measure that is much the same in all."""
+_NEARLY: Final = 0.5
+"""Share of the least saving that makes a setting worth a doubt in "keep"."""
+
+
+def doubts_of_change(found: Judged, facts: Facts) -> tuple[Doubt, ...]:
+    """Return what speaks against relying on the chosen change."""
+    return (
+        *unreliable_runs(found, facts),
+        *_modelled_worse(found, facts),
+        *_outside(found, facts),
+        *tight_slo(found, found.choice or TODAY, facts),
+        *_unsteady(found, facts),
+        *_little(found, facts),
+    )
+
+
+def passed_over(found: Judged, facts: Facts) -> Iterator[Doubt]:
+    """Yield doubts in "keep": settings that save enough, against which little is certain."""
+    rules, blocks = facts.options.rules, slice(0, found.split)
+    easy = replace(rules, margin=0.0)
+    best = choose(found.unit, found.trained, easy, found.allowed, blocks)
+    less = replace(rules, least_saving_pct=rules.least_saving_pct * _NEARLY)
+    nearly = choose(found.unit, found.trained, less, found.allowed, blocks)
+    if best not in (None, TODAY):
+        yield Doubt(
+            MEDIUM,
+            f"another setting saves enough and only leaves less than {rules.margin:.0%} of the SLO "
+            "free",
+            "a wider SLO, or a smaller --margin",
+            name_of(found, best, facts),
+        )
+    elif nearly not in (None, TODAY):
+        objective = found.trained.objective
+        saved = saving_pct(float(objective[nearly]), float(objective[TODAY])) or 0.0
+        yield Doubt(
+            LOW,
+            f"another setting holds the SLO and saves {saved:.1f}%, just less than "
+            f"{rules.least_saving_pct:g}%",
+            "a smaller --least-saving",
+            name_of(found, nearly, facts),
+        )
+    best = choose(found.unit, found.trained, easy, found.possible, blocks)
+    if best not in (None, TODAY) and not found.allowed[best]:
+        yield Doubt(
+            LOW,
+            f"another setting may save enough: it asks pods for usage {RARE_WORDS}",
+            "a time with a higher target, in small steps",
+            name_of(found, best, facts),
+        )
+    # (every other limit still counts, and so does one of saturation where a ceiling is known)
+    unlimited = found.trained.without(SATURATED, found.unit.is_open)
+    best = choose(found.unit, unlimited, easy, found.possible, blocks)
+    if best not in (None, TODAY) and found.unit.is_open.any():
+        yield Doubt(
+            LOW,
+            "another setting may save enough: only assumed ceilings speak against it",
+            "limits of its pods recorded, or a ceiling stated in a plant file (--plant)",
+            name_of(found, best, facts),
+        )
+
+
+def unreliable_runs(found: Judged, facts: Facts) -> Iterator[Doubt]:
+    """Yield the runs of today's setting and of the choice that cannot be relied on."""
+    for key in found.unit.members:
+        for place in dict.fromkeys((TODAY, found.considered)):
+            why = facts.unusable.get((key, int(found.unit.settings[place])))
+            if why:
+                whose = f"{key[1]}/{key[2]} under {name_of(found, place, facts)}"
+                yield Doubt(LOW, "a run cannot be relied on", detail=f"{whose}: {why}")
+
+
+def _modelled_worse(found: Judged, facts: Facts) -> Iterator[Doubt]:
+    """Yield that more pods may do less than is modelled: what each uses by itself is taken as 0."""
+    setting_id = int(found.unit.settings[found.considered])
+    for key in found.unit.members:
+        specs = facts.specs.today(key), facts.specs.under(key, setting_id)
+        if key in facts.baseless and not all(
+            has_no_more_pods(*specs, flags) for flags in facts.specs.flags
+        ):
+            yield Doubt(
+                LOW,
+                "its base is not known, and with one the pods that it adds do less than modelled",
+                STATED_BASE,
+            )
+
+
+def _outside(found: Judged, facts: Facts) -> Iterator[Doubt]:
+    """Yield how much of the time the choice asks pods for what they were never seen to do."""
+    share = float(found.unit.outside_share(slice(None))[found.considered])
+    # (up to a known ceiling the model says what pods do: that was right where it was checked)
+    if share > (OUTSIDE_SHARE if found.unit.is_open.any() else MOST_OUTSIDE):
+        yield Doubt(
+            MEDIUM,
+            f"for {share:.0%} of the time it asks pods for usage {RARE_WORDS}",
+            "a time with a higher target, in small steps",
+        )
+
+
+def tight_slo(found: Judged, place: int, facts: Facts) -> Iterator[Doubt]:
+    """Yield that much of the SLO is used in the worst stretch, and others were not like it.
+
+    A few weeks do not show the worst one. A change leaves medium then, "keep" low.
+    """
+    worst = max(float(s.pressure("worst")[place]) for s in (found.trained, found.judged))
+    parts = (found.split, found.unit.blocks - found.split)
+    mean = np.average(
+        [float(s.pressure("mean")[place]) for s in (found.trained, found.judged)], weights=parts
+    )
+    keeps = place == TODAY
+    who = name_of(found, TODAY, facts) if keeps else "it"
+    if worst > (_MOST_USED_BY_KEEP if keeps else _MOST_USED_BY_CHANGE) and worst > _STEADY * mean:
+        yield Doubt(
+            LOW if keeps else MEDIUM,
+            f"{who} uses {worst:.0%} of the SLO in the worst "
+            f"{facts.block_unit} and {mean:.0%} on average: a worse one may break it",
+            "a wider SLO" if keeps else "a wider SLO, or a larger --margin",
+        )
+
+
+def _unsteady(found: Judged, facts: Facts) -> Iterator[Doubt]:
+    """Yield what the resamples and the walk-forward say against a change."""
+    if found.resampled is None:
+        why = "one training block says nothing about how much weeks differ"
+        yield Doubt(MEDIUM, why, "more weeks of history")
+    changed = [fold for fold in found.folds if fold.choice not in (None, TODAY)]
+    if not changed:
+        why = "no choice made on earlier blocks was a change that a later one could confirm"
+        yield Doubt(MEDIUM, why, "more weeks of history")
+    missed = [fold for fold in changed if not fold.better]
+    if missed:
+        yield Doubt(
+            LOW if 2 * len(missed) > len(changed) else MEDIUM,
+            f"in {len(missed)} of {len(changed)} blocks a choice made before was no better there",
+            "more weeks of history",
+        )
+
+
+def _little(found: Judged, facts: Facts) -> Iterator[Doubt]:
+    """Yield that a change saves less on the judged blocks than is worth one."""
+    if not found.judged.holds(facts.options.rules.robust)[TODAY]:
+        return
+    objective, least = found.judged.objective, facts.options.rules.least_saving_pct
+    saved = saving_pct(float(objective[found.considered]), float(objective[TODAY]))
+    if saved is not None and saved < least:
+        yield Doubt(
+            MEDIUM,
+            f"on the judged blocks it saves {saved:.1f}%, less than {least:g}%",
+            "more weeks of history",
+        )

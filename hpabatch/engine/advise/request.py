@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from hpabatch.engine.advise.confidence import CONFIDENCES, HIGH
 from hpabatch.engine.fleet.request import AUTO_LENS
 from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.inputs.workers import Spread
 from hpabatch.model.options import Request, option
+
+HIGH: Final = "high"
+MEDIUM: Final = "medium"
+LOW: Final = "low"
+CONFIDENCES: Final = (HIGH, MEDIUM, LOW)
+"""The best first."""
 
 DEFAULT_SLO: Final = ("saturated_minutes<10/week",)
 

@@ -12,16 +12,31 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
+import polars as pl
 
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE, answer, notes, relative_notes
-from hpabatch.engine.advise.confidence import MEDIUM, Doubt, accepted, confidence_of, weighed
-from hpabatch.engine.advise.doubts import refused, unit_doubts
-from hpabatch.engine.advise.facts import Facts, RecommendOptions
-from hpabatch.engine.advise.guard import source_of_change, withhold_owned
+from hpabatch.engine.advise.doubts import (
+    Doubt,
+    Facts,
+    RecommendOptions,
+    accepted,
+    confidence_of,
+    refused,
+    unit_doubts,
+    weighed,
+)
 from hpabatch.engine.advise.judge import TODAY, Judged, Judging, judge, resample, saves, split_of
 from hpabatch.engine.advise.objective import MINUTES_AN_HOUR
-from hpabatch.engine.advise.request import JudgeRules
-from hpabatch.engine.advise.specs import Apply, Specs, allowed_mask, misfits, profile_of, refusals
+from hpabatch.engine.advise.request import MEDIUM, JudgeRules
+from hpabatch.engine.advise.specs import (
+    Apply,
+    Specs,
+    allowed_mask,
+    contexts_of,
+    misfits,
+    profile_of,
+    refusals,
+)
 from hpabatch.engine.advise.unit import (
     AT_MAX,
     KEY,
@@ -33,10 +48,17 @@ from hpabatch.engine.advise.unit import (
     key_of,
     unit_blocks,
 )
+from hpabatch.engine.sweep.context import Context
 from hpabatch.engine.sweep.result import SweepResult
-from hpabatch.model.objects.hpa import HPASpec
-from hpabatch.model.owners import Source
+from hpabatch.errors import UsageError
+from hpabatch.inputs.cluster_objects import ClusterObjects
+from hpabatch.inputs.manifest_edit import stored_spec
+from hpabatch.model.availability import Availability, with_known_domains
+from hpabatch.model.objects.hpa import HPA, HPASpec
+from hpabatch.model.owners import Metadata, Source, source_of, telling
+from hpabatch.model.settings.differences import spec_differences
 from hpabatch.model.settings.patch import patch_version, spec_patch
+from hpabatch.model.versions import Profile
 
 WORTH_PCT: Final = 1.0
 """What a field must save, in percent of today's objective, to be part of a change."""
@@ -325,3 +347,126 @@ def _item(key: Key, advice: UnitAdvice, specs: Specs, left_out: int) -> Recommen
         member=advice.unit.members.index(key),
         doubts=advice.doubts,
     )
+
+
+PLAIN: Final = "plain"
+"""Value of `--instance-label`: nothing writes an HPA because of app.kubernetes.io/instance."""
+
+
+GONE: Final = (
+    "gone: --objects has other HPAs of its namespace and not this one; if it is still there, give "
+    "all HPAs of the namespace"
+)
+
+
+def source_of_change(
+    key: Key, context: Context, today: HPASpec, patch: Mapping[str, object], instance_label: str
+) -> Source | None:
+    """Return what writes an HPA that is to be patched, None if nothing does."""
+    found = source_of(key[1], key[2], context.metadata, today, patch)
+    return None if found is not None and found.doubtful and instance_label == PLAIN else found
+
+
+def with_objects(result: SweepResult, objects: ClusterObjects) -> SweepResult:
+    """Return a sweep with the metadata and the availability that a cluster's objects say.
+
+    Raises:
+        UsageError: the sweep has several clusters, and the objects are of one.
+    """
+    clusters = result.hpas["cluster"].unique().sort().to_list()
+    if len(clusters) > 1:
+        raise UsageError(
+            f"--objects are of one cluster, and the sweep has {', '.join(clusters)}: sweep each by "
+            "itself (--where)"
+        )
+    rows = list(_told(result, objects))
+    columns = {
+        name: pl.Series(name, [row[name] for row in rows], pl.String()) for name in rows[0]
+    } if rows else {}  # fmt: skip
+    return replace(result, hpas=result.hpas.with_columns(**columns))
+
+
+def _told(result: SweepResult, objects: ClusterObjects) -> Iterator[dict[str, str | None]]:
+    known = contexts_of(result)
+    for row in result.hpas.iter_rows(named=True):
+        context = known[key_of(row)]
+        hpa = objects.hpas.get((row["namespace"], row["hpa"]))
+        if hpa is not None:
+            labels, annotations = telling(dict(hpa.labels)), telling(dict(hpa.annotations))
+            needs = _needs(hpa, objects, context.availability)
+            context = Context(Metadata(labels, annotations, hpa.owner), needs)
+        yield context.columns()
+
+
+def _needs(hpa: HPA, objects: ClusterObjects, recorded: Availability | None) -> Availability | None:
+    """Return what an HPA's pods need: what the objects do not say is as it was recorded.
+
+    Objects without any budget, or without any node, were listed without that kind.
+    """
+    found = objects.availability_of(hpa)
+    if found is None or recorded is None:
+        return recorded if found is None else found
+    spreads = found.spreads
+    if not objects.domains.values:
+        spreads = with_known_domains(spreads, recorded.spreads)
+    return Availability(found.budgets if objects.budgets else recorded.budgets, spreads)
+
+
+def edits_since(
+    found: Recommendations, objects: ClusterObjects, profile: Profile
+) -> dict[Key, str]:
+    """Return the HPAs with a change whose spec in a cluster is not the judged one, and how.
+
+    One that is not among the other HPAs of its namespace is gone. Of a namespace without any HPA
+    the objects say nothing.
+    """
+    told = {namespace for namespace, _ in (*objects.hpas, *objects.unusable)}
+    edited = {}
+    for item in found.items:
+        place = item.key[1:]
+        hpa, broken = objects.hpas.get(place), objects.unusable.get(place)
+        if not item.patch or place[0] not in told:
+            continue
+        if broken is not None:
+            edited[item.key] = edited_since([f"no controller can use its spec now ({broken})"])
+        elif hpa is None:
+            edited[item.key] = GONE
+        elif differences := spec_differences(
+            found.specs.today(item.key), stored_spec(hpa, profile)
+        ):
+            edited[item.key] = edited_since(differences)
+    return edited
+
+
+def edited_since(differences: list[str]) -> str:
+    """Return the sentence on a spec that is not the judged one."""
+    return f"edited since it was judged: {', '.join(differences)}; import it and sweep again"
+
+
+def withhold_owned(found: Recommendations) -> Recommendations:
+    """Return advice without the patches of HPAs that something else writes."""
+    return replace(
+        found,
+        items=tuple(
+            item if item.source is None else _withheld(item, str(item.source))
+            for item in found.items
+        ),
+    )
+
+
+def withhold_edited(found: Recommendations, why: Mapping[Key, str]) -> Recommendations:
+    """Return advice without the patches of HPAs that were edited since, by `edits_since`."""
+    return replace(
+        found,
+        items=tuple(
+            item
+            if item.key not in why or item.was_edited
+            else replace(_withheld(item, why[item.key]), was_edited=True)
+            for item in found.items
+        ),
+    )
+
+
+def _withheld(item: Recommendation, why: str) -> Recommendation:
+    both = f"{item.withheld}; and {why}" if item.withheld else why
+    return replace(item, withheld=both, notes=(*item.notes, f"no patch is written: {why}"))

@@ -17,9 +17,9 @@ import numpy as np
 import polars as pl
 
 from hpabatch.engine.fidelity.answer import sign_p
-from hpabatch.engine.fidelity.lens_loss import REACH_MS
 from hpabatch.engine.fidelity.lens_search import (
     RAW,
+    REACH_MS,
     Interval,
     KeptSamples,
     Part,

@@ -9,60 +9,239 @@ agrees. docs/fidelity.md explains both scores.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from hpabatch.engine.fidelity.advice import advise
-from hpabatch.engine.fidelity.answer import ANSWER_SCHEMA, UNTOLD, answers
+from hpabatch.engine.columns.fidelity import FIDELITY_HPAS
+from hpabatch.engine.fidelity.answer import ANSWER_SCHEMA, UNTOLD, WRONG, answers
 from hpabatch.engine.fidelity.lens import LensEstimate, through_lens
-from hpabatch.engine.fidelity.parameters import FidelityParameters
-from hpabatch.engine.fidelity.part import first_part, first_parts_read, split_ms
-from hpabatch.engine.fidelity.plant import CHANGE_COLUMNS, SIGNAL_COLUMNS, score_plant
-from hpabatch.engine.fidelity.skill import Skill, skill_of
+from hpabatch.engine.fidelity.plant import (
+    CHANGE_COLUMNS,
+    SIGNAL_COLUMNS,
+    Skill,
+    score_plant,
+    skill_of,
+)
+from hpabatch.engine.fidelity.request import FidelityParameters
 from hpabatch.engine.fidelity.walk import Walk, walk_shards
 from hpabatch.engine.fit.kinds import has_age
 from hpabatch.engine.fit.overrides import plan_overrides, signal_statement
 from hpabatch.engine.fit.pipeline import recording_of
 from hpabatch.engine.fit.run import fit
-from hpabatch.engine.fit.usage import Usage
+from hpabatch.engine.fit.usage import (
+    POD_COUNTS,
+    TICK_COLUMNS,
+    Lives,
+    Probes,
+    SignalUsage,
+    Usage,
+    observed_usage,
+)
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
+from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.fleet.plan import ReplayPlan, Select, as_used, plan_replay
+from hpabatch.engine.fleet.plan import ReplayPlan, Select, as_used, narrow_plan, plan_replay
 from hpabatch.engine.fleet.request import NO_LENS
 from hpabatch.engine.replay.decisions import SCHEMA
-from hpabatch.engine.replay.run import GatheredNotes, ReplayNotes, ShardNotes
+from hpabatch.engine.replay.run import GatheredNotes, ShardNotes
 from hpabatch.engine.replay.score import ScoreTotals, score, total
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.engine.simulate.work import key_of
 from hpabatch.history.reader import History
 from hpabatch.inputs.plants import PlantOverride
-from hpabatch.model.plant import DIVISIBLE, signal_name
+from hpabatch.model.plant import AGE, DIVISIBLE, signal_name
 
-CONTROLLER_COLUMNS: Final = (
-    "unscored", "recorded_events", "agreement_share", "within_1_share", "mae", "constant_skill",
-    "persistence_skill",
-    "window_mae", "window_constant_skill", "window_persistence_skill",
-    "answer", "answer_why", "told_apart", "window_s", "episodes", "held", "explained", "sized",
-    "by_chance", "explained_share", "standing_wishes",
-)  # fmt: skip
-"""Columns of the controller score that an HPA's row has, each with `controller_` before it."""
 
-PLANT_COLUMNS: Final = (
-    "signal", "unscored", "base", "base_source", "skill", "skill_low", "skill_high", "changes",
-    "used", "median_error_pct", "bias_pct", "mean_error_pct", "persistence_error_pct",
-)  # fmt: skip
-"""Columns of the worst signal's score that an HPA's row has, each with `plant_` before it."""
+def split_ms(usage: Usage, share: float) -> int:
+    """Return the instant before which the first `share` of an HPA's ticks lies, in ms.
+
+    The first part has at least one tick, and is all of it only if there is no other.
+    """
+    ticks = usage.now_ms.size
+    if ticks == 1:
+        return int(usage.now_ms[0]) + 1
+    return int(usage.now_ms[min(max(int(share * ticks), 1), ticks - 1)])
+
+
+def first_part(usage: Usage, until_ms: int) -> Usage:
+    """Return what had been observed before an instant, as if the recording had ended there.
+
+    Two exceptions: limits are those at the end, and the sums over each pod's samples
+    (`SignalUsage.pods`) are those of no sample, since they cannot be divided. Growth with the age
+    of pods is fitted on these sums: for it use `first_parts_read`.
+    """
+    emptied = {}
+    for name, signal in usage.signals.items():
+        pods = signal.pods.copy()
+        pods.even, pods.odd, pods.settled = 0, 0, 0
+        emptied[name] = replace(signal, pods=pods)
+    return _until(replace(usage, signals=emptied), until_ms)
+
+
+def _until(usage: Usage, until_ms: int) -> Usage:
+    ticks = int(np.searchsorted(usage.now_ms, until_ms))
+    by_tick = ("now_ms", "period", "replicas", *POD_COUNTS)
+    return replace(
+        usage,
+        signals={n: _signal_until(s, ticks, until_ms) for n, s in usage.signals.items()},
+        lives=_lives_until(usage.lives, until_ms),
+        **{name: getattr(usage, name)[:ticks] for name in by_tick},
+    )
+
+
+def _signal_until(signal: SignalUsage, ticks: int, until_ms: int) -> SignalUsage:
+    rows = int(np.searchsorted(signal.tick, ticks))
+    probes, pods = signal.probes, signal.pods.copy()
+    early = probes.ts_ms < until_ms
+    pods.first_ms[pods.first_ms >= until_ms] = -1
+    return replace(
+        signal,
+        probes=Probes(*(getattr(probes, field.name)[early] for field in fields(probes))),
+        pods=pods,
+        **{name: getattr(signal, name)[:rows] for name in ("tick", *TICK_COLUMNS)},
+    )
+
+
+def _lives_until(lives: Lives, until_ms: int) -> Lives:
+    """Return lives of which nothing from an instant on has happened yet."""
+    moments = ("created_ms", "started_ms", "ready_ms", "deleted_ms", "gone_ms", "again_ms")
+    known: dict[str, Any] = {}
+    for name in moments:
+        at_ms = getattr(lives, name)
+        known[name] = np.where(at_ms < until_ms, at_ms, NEVER_MS)
+    steps, lost = int(np.searchsorted(lives.step_ms, until_ms)), lives.lost_ms < until_ms
+    known |= {"step_ms": lives.step_ms[:steps], "step_ready": lives.step_ready[:steps]}
+    known |= {"lost_pod": lives.lost_pod[lost], "lost_ms": lives.lost_ms[lost]}
+    return replace(lives, **known | {"again_ms": known["again_ms"][lost]})
+
+
+def first_parts_read(
+    plan: ReplayPlan, usages: Sequence[Usage], until_ms: Sequence[int]
+) -> Iterator[Usage]:
+    """Yield the first part of each of some usages of one cluster, their pods' sums included.
+
+    The samples are read again, once for every different instant, by a plan that ends there.
+
+    Raises:
+        HistoryError: a table is broken.
+    """
+    place = {id(candidate): k for k, candidate in enumerate(plan.chosen)}
+    found: dict[int, Usage] = {}
+    for end_ms in sorted(set(until_ms)):
+        theirs = [u for u, ms in zip(usages, until_ms, strict=True) if ms == end_ms]
+        part = narrow_plan(plan, [place[id(usage.candidate)] for usage in theirs])
+        clocks = replace(plan.clocks, to_ms=end_ms - 1)
+        part = replace(part, shards=((0, len(theirs)),), clocks=clocks)
+        for usage in observed_usage(part, shards=[0]):
+            found[id(usage.candidate)] = _until(usage, end_ms)
+    for usage, end_ms in zip(usages, until_ms, strict=True):
+        yield found.get(id(usage.candidate), first_part(usage, end_ms))
+
+
+Row = Mapping[str, Any]
+Key = tuple[str, ...]
+
+NEVER_IN_FORCE: Final = "none of its specs was in force while samples were recorded"
+
+
+def verdicts(
+    keys: Sequence[str],
+    controller: pl.DataFrame,
+    signals: pl.DataFrame,
+    relevant: Mapping[Key, frozenset[str]],
+    parameters: FidelityParameters,
+) -> Iterator[dict[str, Any]]:
+    """Yield for each HPA of `controller` its keys and `plant_signal`, whether there is advice.
+
+    `advice`, `why_not`, and of that `plant_why_not`, the plant's part.
+
+    Args:
+        keys: the columns that name an HPA.
+        controller: controller scores with their answers, one row per HPA.
+        signals: plant scores, one row per HPA and signal.
+        relevant: the signals that each HPA's spec reads, by its key.
+        parameters: the thresholds.
+    """
+    rows: dict[Key, list[Row]] = {}
+    for row in signals.iter_rows(named=True):
+        rows.setdefault(tuple(row[k] for k in keys), []).append(row)
+    for row in controller.iter_rows(named=True):
+        key = tuple(row[k] for k in keys)
+        theirs = [s for s in rows.get(key, []) if s["signal"] in relevant[key]]
+        worst = worst_signal(theirs, parameters)
+        why = why_not(row, worst, parameters)
+        yield {k: row[k] for k in keys} | {
+            "plant_signal": worst["signal"] if worst is not None else None,
+            "plant_why_not": plant_why_not(worst, parameters),
+            "advice": why is None,
+            "why_not": why,
+        }
+
+
+def worst_signal(signals: Sequence[Row], parameters: FidelityParameters) -> Row | None:
+    """Return the worst signal of an HPA, by which its plant is scored.
+
+    One without a score, else one that is not good enough, else the one with the lowest skill; of
+    equal ones the first. None if there is no signal.
+    """
+
+    def rank(row: Row) -> tuple[bool, bool, float]:
+        scored = row["unscored"] is None
+        good = not any(plant_reasons(row, parameters))
+        return scored, good, row["skill"] if scored else 0.0
+
+    return min(signals, key=rank, default=None)
+
+
+def why_not(controller: Row, plant: Row | None, parameters: FidelityParameters) -> str | None:
+    """Return why there is no advice on an HPA, all reasons in one text; None: there is."""
+    of_controller = ", ".join(controller_reasons(controller))
+    of_plant = plant_why_not(plant, parameters)
+    # Why there is no plant at all says which signal is at fault.
+    name = "" if plant is None or plant["kind"] is None else f" ({plant['signal']})"
+    told = [f"controller: {of_controller}" if of_controller else ""]
+    told.append(f"plant{name}: {of_plant}" if of_plant else "")
+    return "; ".join(filter(None, told)) or None
+
+
+def plant_why_not(plant: Row | None, parameters: FidelityParameters) -> str | None:
+    """Return why a plant score is not good enough, all reasons in one text; None: it is."""
+    return NEVER_IN_FORCE if plant is None else ", ".join(plant_reasons(plant, parameters)) or None
+
+
+def controller_reasons(row: Row) -> Iterator[str]:
+    """Yield why a controller score refuses advice: only an answer of "wrong" does."""
+    if row["answer"] == WRONG:
+        yield f"the stated settings are wrong, {row['answer_why']}"
+
+
+def plant_reasons(row: Row, parameters: FidelityParameters) -> Iterator[str]:
+    """Yield why a signal's plant score (a row of SIGNAL_COLUMNS) is not good enough."""
+    if row["unscored"] is not None:
+        yield f"not scorable, {row['unscored']}"
+        return
+    p = parameters
+    if row["kind"] != AGE or row["mean_error_pct"] > p.small_error_pct:
+        if row["skill"] < p.least_skill:
+            yield f"skill {row['skill']:.2f} is below {p.least_skill:g}"
+        elif row["skill_low"] <= p.least_skill_low:
+            low = f"{row['skill_low']:.2f}"
+            yield f"the skill's interval begins at {low}, not above {p.least_skill_low:g}"
+    if row["median_error_pct"] > p.most_median_error_pct:
+        most = f"{p.most_median_error_pct:g} %"
+        yield f"the median error of {row['median_error_pct']:.0f} % is above {most}"
+    if abs(row["bias_pct"]) > p.most_bias_pct:
+        yield f"the bias of {row['bias_pct']:+.0f} % is beyond {p.most_bias_pct:g} %"
+
 
 FRAMES_AT_ONCE: Final = 256
 """Frames of some HPAs each that are kept before they become one."""
-
-Key = tuple[str, ...]
 
 
 class FidelityTotals(NamedTuple):
@@ -86,10 +265,10 @@ class FidelityTotals(NamedTuple):
 class Fidelity:
     """Both scores of a fleet.
 
-    `hpas`: one row per HPA: KEY, CONTROLLER_COLUMNS, PLANT_COLUMNS of the worst of the signals that
-    its spec reads, `advice` and `why_not`. `signals`: one row per HPA and signal (SIGNAL_COLUMNS),
-    `changes` one per judged change (CHANGE_COLUMNS), `controller` as in `Score.hpas`. `lenses` are
-    what was estimated of each source, if it was asked for.
+    `hpas`: one row per HPA (FIDELITY_HPAS), with the plant score of the worst of the signals that
+    its spec reads. `signals`: one row per HPA and signal (SIGNAL_COLUMNS), `changes` one per judged
+    change (CHANGE_COLUMNS), `controller` as in `Score.hpas`. `lenses` are what was estimated of
+    each source, if it was asked for.
     """
 
     hpas: pl.DataFrame
@@ -131,37 +310,19 @@ def fidelity(
     """
     progress("planning", 0.0)
     plan = plan_replay(history, parameters, None, select)
-    return fidelity_of(plan, choices or FidelityParameters(), plants, progress, lens)
-
-
-def fidelity_of(
-    plan: ReplayPlan,
-    choices: FidelityParameters,
-    plants: Sequence[PlantOverride] = (),
-    progress: Progress = silent,
-    lens: str = NO_LENS,
-) -> Fidelity:
-    """Return both scores of every HPA of a plan; arguments and errors as of `fidelity`."""
     seen, lenses = through_lens(plan, lens, progress)
-    scoring = Scoring(seen, choices, plants, progress)
+    scoring = Scoring(seen, choices or FidelityParameters(), plants, progress)
     for _ in scoring.usages():
         pass
     return replace(scoring.fidelity(), lenses=tuple(lenses))
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredPart:
-    """What a walk over some HPAs of a plan came to; `frames` by name, `notes` of its shards."""
-
-    frames: Mapping[str, pl.DataFrame]
-    notes: Sequence[ShardNotes]
 
 
 class Scoring:
     """The scores of a plan's HPAs, made as their usage is walked; arguments as of `fidelity`.
 
     The rules decide on what the controller saw, plants are fitted on what pods used; where a lens
-    lies between the two both are walked.
+    lies between the two both are walked. `frames` are the scores and answers of controllers, the
+    scores of signals and the judged changes, a frame for each walk; `notes` those of its shards.
     """
 
     def __init__(
@@ -173,10 +334,18 @@ class Scoring:
     ) -> None:
         """Begin without any score."""
         entries = plan_overrides(plants, plan.chosen, plan.everyone)
-        stated = {id(c): theirs for c, theirs in zip(plan.chosen, entries, strict=True)}
+        self.stated = {id(c): theirs for c, theirs in zip(plan.chosen, entries, strict=True)}
         self.plan, self.choices, self.progress = plan, choices, progress
         self.used = as_used(plan)
-        self.controllers, self.plants = _Controllers(), _Plants(plan, stated, choices)
+        keys = dict.fromkeys(KEY, pl.String)
+        self.frames: dict[str, list[pl.DataFrame]] = {
+            "hpas": [score(pl.DataFrame(schema=SCHEMA)).hpas],
+            "told": [pl.DataFrame(schema=ANSWER_SCHEMA)],
+            "signals": [pl.DataFrame(schema={**keys, **SIGNAL_COLUMNS})],
+            "changes": [pl.DataFrame(schema={**keys, **CHANGE_COLUMNS})],
+        }
+        self.notes: list[ShardNotes] = []
+        self._others = GatheredNotes()
 
     def usages(self) -> Iterator[Usage]:
         """Yield the observed usage of every HPA, as it was used, and score it."""
@@ -196,7 +365,7 @@ class Scoring:
         with ThreadPoolExecutor(1, "judge") as pool:
             judged: Future[None] | None = None
             for k, walk in enumerate(walk_shards(plan)):
-                parts = list(self.plants.first_parts(walk.usages)) if plants else []
+                parts = list(self._first_parts(walk.usages)) if plants else []
                 if judged is not None:
                     judged.result()
                     self.progress("replaying and judging plants", k / len(plan.shards))
@@ -206,146 +375,74 @@ class Scoring:
                 judged.result()
                 self.progress("replaying and judging plants", 1.0)
 
-    def _judge(self, walk: Walk | None, parts: Sequence[tuple[Usage, Usage, int]]) -> None:
-        if walk is not None:
-            self.controllers.add(walk)
-        self.plants.add(parts)
-
-    def part(self) -> ScoredPart:
-        """Return what the walks came to, for a scoring of more HPAs."""
-        lists = self._lists()
-        frames = {name: pl.concat(found) for name, found in lists.items()}
-        return ScoredPart(frames, self.controllers.notes)
-
-    def add(self, part: ScoredPart) -> None:
-        """Add what the walk over some of the HPAs came to, in the plan's order."""
-        for name, found in self._lists().items():
-            found.append(part.frames[name])
-            if len(found) > FRAMES_AT_ONCE:  # (each takes much more than its rows)
-                found[:] = [pl.concat(found, rechunk=True)]
-        for notes in part.notes:
-            self.controllers.others.add(notes)
-
-    def _lists(self) -> dict[str, list[pl.DataFrame]]:
-        return {
-            "hpas": self.controllers.hpas,
-            "told": self.controllers.told,
-            "signals": self.plants.signals,
-            "changes": self.plants.changes,
-        }
-
-    def fidelity(self) -> Fidelity:
-        """Return the scores, once all usages were walked."""
-        plan, choices = self.plan, self.choices
-        replayed = self.controllers.scores(plan)
-        signals, changes = self.plants.scores()
-        hpas = _hpas(replayed.scores, signals, plan.chosen, choices)
-        return Fidelity(
-            hpas=hpas,
-            signals=signals,
-            changes=changes,
-            controller=replayed.scores,
-            totals=_totals(hpas, replayed.scores, signals, changes),
-            parameters=choices,
-            skipped=replayed.notes.skipped,
-            warnings=replayed.notes.warnings,
-            evidence=plan.evidence | replayed.notes.evidence | choices.texts(),
-        )
-
-
-class _Replayed(NamedTuple):
-    scores: pl.DataFrame
-    notes: ReplayNotes
-
-
-class _Controllers:
-    """Collects the controller scores, shard by shard."""
-
-    def __init__(self) -> None:
-        self.hpas = [score(pl.DataFrame(schema=SCHEMA)).hpas]
-        self.told = [pl.DataFrame(schema=ANSWER_SCHEMA)]
-        self.notes: list[ShardNotes] = []
-        self.others = GatheredNotes()  # (of parts that were walked elsewhere)
-
-    def add(self, walk: Walk) -> None:
-        """Add the HPAs of a shard."""
-        self.hpas.append(score(walk.decisions, walk.hpas).hpas)
-        self.told.append(answers(walk))
-        self.notes.append(walk.notes)
-
-    def scores(self, plan: ReplayPlan) -> _Replayed:
-        """Return the scores of all HPAs."""
-        joined = pl.concat(self.hpas).join(
-            pl.concat(self.told), on=list(KEY), how="left", maintain_order="left"
-        )
-        unanswered = pl.col("answer").is_null()
-        joined = joined.with_columns(
-            answer_why=pl.when(unanswered).then("unscored").otherwise("answer_why"),
-            answer=pl.col("answer").fill_null(UNTOLD),
-        )
-        for notes in self.notes:
-            self.others.add(notes)
-        return _Replayed(joined.sort(KEY), self.others.joined(plan))
-
-
-class _Plants:
-    """Collects the scores of all signals and the judged changes, shard by shard."""
-
-    def __init__(
-        self,
-        plan: ReplayPlan,
-        stated: dict[int, tuple[PlantOverride, ...]],
-        choices: FidelityParameters,
-    ) -> None:
-        self.plan, self.stated, self.choices = plan, stated, choices
-        keys = dict.fromkeys(KEY, pl.String)
-        self.signals = [pl.DataFrame(schema={**keys, **SIGNAL_COLUMNS})]
-        self.changes = [pl.DataFrame(schema={**keys, **CHANGE_COLUMNS})]
-
-    def first_parts(self, usages: Sequence[Usage]) -> Iterator[tuple[Usage, Usage, int]]:
+    def _first_parts(self, usages: Sequence[Usage]) -> Iterator[tuple[Usage, Usage, int]]:
         """Yield usages, their first parts, and the instants that end these."""
-        return _with_first_parts(as_used(self.plan), usages, self.stated, self.choices)
+        ends = [split_ms(usage, self.choices.split_share) for usage in usages]
+        # What grows with the age of pods is fitted on sums over samples, made anew for this.
+        aged = [k for k, usage in enumerate(usages) if self._has_age(usage)]
+        read = first_parts_read(self.used, [usages[k] for k in aged], [ends[k] for k in aged])
+        first = dict(zip(aged, read, strict=True))
+        for k, usage in enumerate(usages):
+            yield usage, first[k] if k in first else first_part(usage, ends[k]), ends[k]
 
-    def add(self, parts: Sequence[tuple[Usage, Usage, int]]) -> None:
-        """Fit the plants of a shard's HPAs on their first parts and judge them on the rest."""
+    def _has_age(self, usage: Usage) -> bool:
+        entries = self.stated[id(usage.candidate)]
+        return any(has_age(s, signal_statement(entries, name)) for name, s in usage.signals.items())
+
+    def _judge(self, walk: Walk | None, parts: Sequence[tuple[Usage, Usage, int]]) -> None:
+        """Score a shard's controllers; fit its plants on first parts and judge them on the rest."""
+        if walk is not None:
+            self.frames["hpas"].append(score(walk.decisions, walk.hpas).hpas)
+            self.frames["told"].append(answers(walk))
+            self.notes.append(walk.notes)
         for usage, first, at_ms in parts:
             candidate = usage.candidate
             theirs = self.stated[id(candidate)]
             fitted = fit(first, recording_of(self.plan, candidate), theirs)
-            found = score_plant(usage, fitted, theirs, at_ms, self.choices)
-            self.signals.append(_named(found.signals, candidate))
-            self.changes.append(_named(found.changes, candidate))
+            scored = score_plant(usage, fitted, theirs, at_ms, self.choices)
+            keys = [pl.lit(v).alias(name) for name, v in zip(KEY, key_of(candidate), strict=True)]
+            for name, frame in zip(("signals", "changes"), scored, strict=True):
+                self.frames[name].append(frame.select(*keys, pl.all()))
 
-    def scores(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Return the scores of all signals, and the judged changes."""
-        return pl.concat(self.signals), pl.concat(self.changes)
+    def part(self) -> dict[str, pl.DataFrame]:
+        """Return what the walks came to, for a scoring of more HPAs."""
+        return {name: pl.concat(frames) for name, frames in self.frames.items()}
 
+    def add(self, part: Mapping[str, pl.DataFrame], notes: Iterable[ShardNotes]) -> None:
+        """Add what the walk over some of the HPAs came to, in the plan's order."""
+        for name, frames in self.frames.items():
+            frames.append(part[name])
+            if len(frames) > FRAMES_AT_ONCE:  # (each takes much more than its rows)
+                frames[:] = [pl.concat(frames, rechunk=True)]
+        for each in notes:
+            self._others.add(each)
 
-def _with_first_parts(
-    plan: ReplayPlan,
-    usages: Sequence[Usage],
-    stated: dict[int, tuple[PlantOverride, ...]],
-    choices: FidelityParameters,
-) -> Iterator[tuple[Usage, Usage, int]]:
-    """Yield usages, their first parts, and the instants that end these."""
-    ends = [split_ms(usage, choices.split_share) for usage in usages]
-    # What grows with the age of pods is fitted on sums over samples, which have to be made anew.
-    aged = [k for k, u in enumerate(usages) if _has_age(u, stated[id(u.candidate)])]
-    read = first_parts_read(plan, [usages[k] for k in aged], [ends[k] for k in aged])
-    first = dict(zip(aged, read, strict=True))
-    for k, usage in enumerate(usages):
-        yield usage, first[k] if k in first else first_part(usage, ends[k]), ends[k]
-
-
-def _has_age(usage: Usage, entries: Sequence[PlantOverride]) -> bool:
-    return any(
-        has_age(signal, signal_statement(entries, name)) for name, signal in usage.signals.items()
-    )
-
-
-def _named(frame: pl.DataFrame, candidate: Candidate) -> pl.DataFrame:
-    keys = [pl.lit(v).alias(name) for name, v in zip(KEY, key_of(candidate), strict=True)]
-    return frame.select(*keys, pl.all())
+    def fidelity(self) -> Fidelity:
+        """Return the scores, once all usages were walked."""
+        for each in self.notes:
+            self._others.add(each)
+        notes, found = self._others.joined(self.plan), self.part()
+        controller = found["hpas"].join(
+            found["told"], on=list(KEY), how="left", maintain_order="left"
+        )
+        unanswered = pl.when(pl.col("answer").is_null()).then(pl.lit("unscored"))
+        controller = controller.with_columns(
+            answer_why=unanswered.otherwise("answer_why"),
+            answer=pl.col("answer").fill_null(UNTOLD),
+        ).sort(KEY)
+        signals, changes = found["signals"], found["changes"]
+        hpas = _hpas(controller, signals, self.plan.chosen, self.choices)
+        return Fidelity(
+            hpas=hpas,
+            signals=signals,
+            changes=changes,
+            controller=controller,
+            totals=_totals(hpas, controller, signals, changes),
+            parameters=self.choices,
+            skipped=notes.skipped,
+            warnings=notes.warnings,
+            evidence=self.plan.evidence | notes.evidence | self.choices.texts(),
+        )
 
 
 def _hpas(
@@ -360,19 +457,18 @@ def _hpas(
         key_of(c): frozenset(map(signal_name, c.spec.metrics)) for c in chosen
     }
     told = pl.DataFrame(
-        list(advise(keys, controller, signals, relevant, choices)),
+        list(verdicts(keys, controller, signals, relevant, choices)),
         schema={**dict.fromkeys(keys, pl.String), "plant_signal": pl.String,
                 "plant_why_not": pl.String, "advice": pl.Boolean, "why_not": pl.String},
     )  # fmt: skip
-    left = controller.select(
-        *keys, *(pl.col(name).alias(f"controller_{name}") for name in CONTROLLER_COLUMNS)
+    left, right = (
+        frame.select(*keys, pl.exclude(keys).name.prefix(f"{whose}_"))
+        for whose, frame in (("controller", controller), ("plant", signals))
     )
-    right = signals.select(*keys, *(pl.col(n).alias(f"plant_{n}") for n in PLANT_COLUMNS))
     joined = left.join(told, on=keys, how="left", maintain_order="left").join(
         right, on=[*keys, "plant_signal"], how="left", maintain_order="left"
     )
-    last = ("plant_why_not", "advice", "why_not")
-    return joined.select(*(n for n in joined.columns if n not in last), *last)
+    return joined.select(FIDELITY_HPAS.names)
 
 
 def _totals(

@@ -16,15 +16,19 @@ import numpy as np
 import polars as pl
 
 from hpabatch import _jit
-from hpabatch.engine.fidelity.deviations import (
+from hpabatch.engine.fidelity.trials import (
     LONGEST,
     STATED,
     Deviation,
+    Episodes,
+    Recording,
+    Sizes,
+    Trial,
+    Window,
     add_settings,
     deviations_of,
+    recordings_of,
 )
-from hpabatch.engine.fidelity.episodes import Episodes, Window
-from hpabatch.engine.fidelity.trials import Recording, Sizes, Trial, recordings_of
 from hpabatch.engine.fit.usage import SETTLE_MS, Collected, Usage
 from hpabatch.engine.fleet.candidates import candidate_frame
 from hpabatch.engine.fleet.membership import Place

@@ -24,7 +24,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hpabatch.engine.fit.series import Cells, Series
 from hpabatch.engine.fit.stats import (
     F64,
     Interval,
@@ -34,6 +33,7 @@ from hpabatch.engine.fit.stats import (
     slope,
     t_quantile,
 )
+from hpabatch.engine.fit.usage import Cells, Series
 from hpabatch.layout.records import I64
 
 FEWEST_CHANGES: Final = 8

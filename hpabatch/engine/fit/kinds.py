@@ -16,9 +16,8 @@ from typing import Final
 import numpy as np
 
 from hpabatch.engine.fit.base import BaseEstimate, base_from_changes
-from hpabatch.engine.fit.series import Cells, Series, cells_of, series_of
 from hpabatch.engine.fit.stats import F64, Interval, past_means
-from hpabatch.engine.fit.usage import SignalUsage, Usage
+from hpabatch.engine.fit.usage import Cells, Series, SignalUsage, Usage, cells_of, series_of
 from hpabatch.engine.fit.workload import ASSUMED, FITTED, GIVEN, GUESSED, NOT_IDENTIFIED, Fact
 from hpabatch.engine.fleet.candidates import UNKNOWN_DRIVER
 from hpabatch.inputs.plants import SignalOverride

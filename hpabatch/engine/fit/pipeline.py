@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from hpabatch.engine.fit.series import spacing_ms, window_ms
 from hpabatch.engine.fit.stats import F64, int_median
-from hpabatch.engine.fit.usage import SignalUsage, Usage
-from hpabatch.engine.fit.workload import ASSUMED, FITTED, GIVEN, RECORDED, Fact
+from hpabatch.engine.fit.usage import SignalUsage, Usage, spacing_ms, window_ms
+from hpabatch.engine.fit.workload import ASSUMED, FITTED, GIVEN, NOT_IDENTIFIED, RECORDED, Fact
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.plan import ReplayPlan
-from hpabatch.inputs.lenses import Lens
+from hpabatch.inputs.lenses import Lens, lens_of_metric
 from hpabatch.layout.records import I64
 from hpabatch.model.plant import CUSTOM, EXTERNAL, RESOURCE, Pipeline
 
@@ -83,9 +82,9 @@ def fit_pipelines(usage: Usage, recording: Recording) -> tuple[dict[str, Pipelin
     """Return the pipeline of each API that the workload is measured by, and its facts."""
     pipelines: dict[str, Pipeline] = {}
     facts: list[Fact] = []
-    by_api: dict[str, list[SignalUsage]] = {}
-    for signal in usage.signals.values():
-        by_api.setdefault(api_of(signal), []).append(signal)
+    by_api: dict[str, dict[str, SignalUsage]] = {}
+    for name, signal in usage.signals.items():
+        by_api.setdefault(api_of(signal), {})[name] = signal
     for api, signals in by_api.items():
         pipelines[api], found = _pipeline(usage, api, signals, recording)
         facts += found
@@ -93,10 +92,10 @@ def fit_pipelines(usage: Usage, recording: Recording) -> tuple[dict[str, Pipelin
 
 
 def _pipeline(
-    usage: Usage, api: str, signals: Sequence[SignalUsage], recording: Recording
+    usage: Usage, api: str, signals: Mapping[str, SignalUsage], recording: Recording
 ) -> tuple[Pipeline, list[Fact]]:
     # Signals of one API are scraped together; the one with the most samples tells best.
-    signal = max(signals, key=lambda s: s.probes.spacing_ms.size)
+    signal = max(signals.values(), key=lambda s: s.probes.spacing_ms.size)
     default, facts = Pipeline(), _Facts(f"pipelines.{api}")
     interval = round(spacing_ms(signal) / 1000) * 1000
     if interval > 0:
@@ -105,7 +104,10 @@ def _pipeline(
         interval = default.interval_ms
         facts.add("interval", interval, ASSUMED, "too few samples")
     window = window_ms(signal)
-    if not signal.is_total:
+    if not signal.is_total and _hides_jumps(usage, signals, window, recording):
+        note = "recorded; jumps within it are hidden, so the controller's own may be shorter"
+        facts.quantiles("window", signal.probes.window_ms, note, NOT_IDENTIFIED)
+    elif not signal.is_total:
         facts.quantiles("window", signal.probes.window_ms, "median, 5, 95 %")
     lag = _lag(signal, recording, facts)
     first = _first_sample(usage, signal, interval, facts)
@@ -121,6 +123,20 @@ def _pipeline(
     ), facts.found
 
 
+def _hides_jumps(usage: Usage, names: Iterable[str], window_ms: int, recording: Recording) -> bool:
+    """Say whether samples are means over more than a sync: then nobody knows what was seen within.
+
+    But where the controller's own samples were recorded, or where it is known to have seen longer
+    means.
+    """
+    if recording.lenses is None or recording.fetched:
+        return False
+    sync_ms = int(usage.now_ms[1] - usage.now_ms[0]) if usage.now_ms.size > 1 else 0
+    cluster, lenses = usage.candidate.cluster, recording.lenses
+    smoothed = any(lens_of_metric(lenses, cluster, name).smoothing_ms > 0 for name in names)
+    return window_ms > sync_ms > 0 and not smoothed
+
+
 class _Facts:
     """Facts of one pipeline, in s."""
 
@@ -132,12 +148,12 @@ class _Facts:
         """Add a fact without an interval."""
         self.found.append(Fact(f"{self.path}.{name}", ms / 1000, "s", None, None, source, note))
 
-    def quantiles(self, name: str, ms: I64 | F64, note: str) -> None:
+    def quantiles(self, name: str, ms: I64 | F64, note: str, source: str = RECORDED) -> None:
         """Add a recorded median with its 5 % and 95 % quantiles."""
         if ms.size:
             middle, low, high = (float(np.quantile(ms, q)) / 1000 for q in (0.5, 0.05, 0.95))
             name = f"{self.path}.{name}"
-            self.found.append(Fact(name, middle, "s", low, high, RECORDED, note))
+            self.found.append(Fact(name, middle, "s", low, high, source, note))
 
 
 def _lag(signal: SignalUsage, recording: Recording, facts: _Facts) -> int:

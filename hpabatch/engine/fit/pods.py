@@ -8,8 +8,7 @@ from typing import Final
 import numpy as np
 
 from hpabatch.engine.fit.stats import t_quantile
-from hpabatch.engine.fit.usage import SignalUsage, Usage
-from hpabatch.engine.fit.usage_pods import Lives
+from hpabatch.engine.fit.usage import Lives, SignalUsage, Usage
 from hpabatch.engine.fit.workload import ASSUMED, FITTED, NOT_IDENTIFIED, RECORDED, Fact
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.model.plant import REPLICA_SET, STATEFUL_SET, Pods

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hpabatch.engine.columns.recorded import ABOVE_MINUTES, RECORDED_MEASURES
 from hpabatch.engine.fit.kinds import Question
-from hpabatch.engine.fit.lens import lens_of_signal, windows_told, with_sights
-from hpabatch.engine.fit.measured import Measured, SignalFit, measure
-from hpabatch.engine.fit.overrides import plan_overrides, signal_statement, unit_of
+from hpabatch.engine.fit.overrides import Draws, override, plan_overrides, signal_statement, unit_of
 from hpabatch.engine.fit.pipeline import (
     Recording,
     fit_pipelines,
@@ -20,11 +20,17 @@ from hpabatch.engine.fit.pipeline import (
     sync_facts,
 )
 from hpabatch.engine.fit.pods import fit_pods
-from hpabatch.engine.fit.recorded import Recorded, recorded_of
-from hpabatch.engine.fit.series import Cells, cells_of, window_ms
-from hpabatch.engine.fit.signals import fit_signal
+from hpabatch.engine.fit.signals import Measured, SignalFit, fit_signal, measure
 from hpabatch.engine.fit.stats import F64, Mask, seed_of
-from hpabatch.engine.fit.usage import Usage, observed_usage
+from hpabatch.engine.fit.usage import (
+    MINUTE_MS,
+    Cells,
+    Usage,
+    cells_of,
+    gaps_of,
+    observed_usage,
+    window_ms,
+)
 from hpabatch.engine.fit.workload import (
     ASSUMED,
     FITTED,
@@ -33,20 +39,106 @@ from hpabatch.engine.fit.workload import (
     Fact,
     Workload,
 )
-from hpabatch.engine.fleet.candidates import Candidate
-from hpabatch.engine.fleet.plan import ReplayPlan, as_used
+from hpabatch.engine.fleet.candidates import Candidate, Skipped
+from hpabatch.engine.fleet.frames import NEVER_MS
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.fleet.plan import ReplayPlan, See, Select, as_recorded, as_used, plan_replay
+from hpabatch.errors import RefusedError
+from hpabatch.history.reader import History
 from hpabatch.inputs.plants import PlantOverride
 from hpabatch.layout.records import I64
-from hpabatch.model.plant import BACKLOG, DIVISIBLE, SCALE_ONE, Plant, signal_name
+from hpabatch.model.plant import (
+    BACKLOG,
+    DIVISIBLE,
+    SCALE_ONE,
+    Plant,
+    Signal,
+    signal_name,
+)
 from hpabatch.packing.workloads import primary_signal
 
+SATURATED_AT: Final = 0.98
+"""From this part of a ceiling on a sample's pod counts as saturated: on fleets whose plant is known
+the time at it is that of the plant (23 and 89 minutes, of 95 % of the ceiling: 77 and 140)."""
+
+_HOUR_MS: Final = 3_600_000
+
+
+def _nothing() -> I64:
+    return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What was recorded of a workload.
+
+    From `size_ms[k]` on its target's size was `size[k]`, until `until_ms`; `pods_ms` (P, 2) are the
+    pods' lives. By piece (`starts_ms`, each `piece_ms` long): whether the highest pod was at its
+    ceiling (`saturated`, None without one), and above how many assumed ones (`above`, None with a
+    known one).
+    """
+
+    size_ms: I64
+    size: I64
+    until_ms: int
+    pods_ms: I64
+    starts_ms: I64 = field(default_factory=_nothing)
+    piece_ms: int = MINUTE_MS
+    saturated: Mask | None = None
+    above: NDArray[np.int8] | None = None
+
+    def between(self, from_ms: int, to_ms: int) -> dict[str, float | None]:
+        """Return RECORDED_MEASURES of a time; None where one is not known."""
+        found: dict[str, float | None] = dict.fromkeys(RECORDED_MEASURES)
+        if self.size.size:
+            ends = np.append(self.size_ms[1:], self.until_ms)
+            lasted = np.minimum(ends, to_ms) - np.maximum(self.size_ms, from_ms)
+            hours = float((self.size * np.maximum(lasted, 0)).sum()) / _HOUR_MS
+            changed = (self.size_ms[1:] > from_ms) & (self.size_ms[1:] <= to_ms)
+            found |= {"replica_hours": hours, "rescales": int(changed.sum())}
+        if self.pods_ms.size:
+            lived = np.minimum(self.pods_ms[:, 1], to_ms) - np.maximum(self.pods_ms[:, 0], from_ms)
+            found["pod_hours"] = float(np.maximum(lived, 0).sum()) / _HOUR_MS
+        inside = (self.starts_ms >= from_ms) & (self.starts_ms < to_ms)
+        each = self.piece_ms / MINUTE_MS
+        if self.saturated is not None:
+            found["saturated_minutes"] = float((self.saturated & inside).sum() * each)
+        if self.above is not None:
+            for k, name in enumerate(ABOVE_MINUTES):
+                found[name] = float((inside & (self.above > k)).sum() * each)
+        return found
+
+
+def recorded_of(usage: Usage, m: Measured | None, signal: Signal | None) -> Recorded:
+    """Return what was recorded of a workload, and of its primary signal where it has one."""
+    known = np.flatnonzero(usage.replicas >= 0)
+    size, at_ms = usage.replicas[known], usage.now_ms[known]
+    kept = np.flatnonzero(np.diff(size, prepend=-1) != 0)
+    until_ms = int(usage.now_ms[-1]) if usage.now_ms.size else 0
+    lives = usage.lives
+    began = np.minimum(lives.created_ms, NEVER_MS)
+    whole = Recorded(at_ms[kept], size[kept], until_ms, np.stack([began, lives.gone_ms], axis=1))
+    if m is None or signal is None or not (signal.ceiling_milli or signal.levels_milli):
+        return whole
+    highest = np.nan_to_num(m.series.most, nan=-1.0)
+    ceiling, levels = signal.ceiling_milli, np.array(signal.levels_milli, np.float64)
+    above = np.searchsorted(levels, highest, side="left").astype(np.int8)
+    return replace(
+        whole,
+        starts_ms=m.cells.starts_ms,
+        piece_ms=m.cells.resolution_ms,
+        saturated=None if ceiling is None else highest >= SATURATED_AT * ceiling,
+        above=above if levels.size else None,
+    )
+
+
 CAPACITY_SHARE: Final = 0.8
-OWN_TARGET: Final = "at the HPA's own target"
 """Of what a pod can do up to its limit, a pod is meant to do this much."""
+
+OWN_TARGET: Final = "at the HPA's own target"
 
 FACTORS: Final = 64
 FEWEST_CELLS: Final = 20
-_HOUR_MS: Final = 3_600_000
 _DRAWS: Final = 4096
 
 
@@ -127,16 +219,14 @@ def fit(usage: Usage, recording: Recording, entries: Sequence[PlantOverride] = (
         )
         return Fit(usage.candidate, None, tuple(facts), (reason,))
     statements = {name: signal_statement(entries, name) for name in usage.signals}
-    measured, problems, questions = measure(usage, cells, statements)
-    measured = {
-        name: replace(m, scale=lens_of_signal(usage, recording, name).scale)
-        for name, m in measured.items()
-    }
-    plain = {name: fit_signal(m, measured) for name, m in measured.items()}
-    fits = with_sights(plain, usage, recording)
+    lenses = recording.lenses or ()
+    measured, problems, questions = measure(usage, cells, statements, lenses)
+    fits = {name: fit_signal(m, measured) for name, m in measured.items()}
+    gaps = {name: gaps_of(m.series, m.signal, cells) for name, m in measured.items()}
     problems += [s.problem for s in fits.values() if s.problem]
     plant, more = _plant(usage, recording, measured, fits)
     facts += [*_grid_facts(cells), *(f for s in fits.values() for f in s.facts), *more]
+    facts += gap_facts(gaps)
     known = np.flatnonzero(usage.replicas >= 0)
     if not known.size:
         problems.append("the size of its target was not recorded while samples were; record scales")
@@ -160,8 +250,12 @@ def fit(usage: Usage, recording: Recording, entries: Sequence[PlantOverride] = (
         workload=workload,
         facts=(*facts, of_noise),
         problems=tuple(problems),
-        gaps={name: s.gaps for name, s in fits.items()},
-        censored={name: s.censored for name, s in fits.items() if s.work is not None},
+        gaps=gaps,
+        censored={
+            name: np.zeros(cells.count, bool) if s.censored is None else s.censored
+            for name, s in fits.items()
+            if s.work is not None
+        },
         noise=noise,
         recorded=recorded_of(usage, *known_of),
         sync_period_ms=period,
@@ -190,7 +284,6 @@ def _plant(
     signal = usage.signals[compared] if compared else None
     pods, of_pods = fit_pods(usage, signal, fits[compared].work_share if compared else 1.0)
     pipelines, of_pipelines = fit_pipelines(usage, recording)
-    of_pipelines = windows_told(of_pipelines, pipelines, usage, recording)
     capacity, of_capacity = _capacity(measured, fits)
     candidate = usage.candidate
     plant = Plant(
@@ -200,8 +293,7 @@ def _plant(
         capacity_milli=capacity,
         first_draw=first_draw(candidate.cluster, candidate.namespace, candidate.name),
     )
-    gaps = gap_facts({name: s.gaps for name, s in fits.items()})
-    return plant, [of_capacity, *of_pods, *of_pipelines, *gaps]
+    return plant, [of_capacity, *of_pods, *of_pipelines]
 
 
 def first_draw(cluster: str, namespace: str, hpa: str) -> int:
@@ -315,3 +407,103 @@ def _fine_hours(m: Measured, cells: Cells) -> I64:
     hour, place = np.unique(probes.ts_ms // _HOUR_MS, return_inverse=True)
     fine = np.bincount(place, weights=2 * probes.spacing_ms <= cells.resolution_ms)
     return hour[2 * fine > np.bincount(place)]
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What is known of one HPA's workload; `has_plant`: it can be simulated.
+
+    `questions` are what a plant file could state of the kinds of its signals.
+    """
+
+    cluster: str
+    namespace: str
+    hpa: str
+    has_plant: bool
+    facts: tuple[Fact, ...]
+    problems: tuple[str, ...]
+    questions: tuple[Question, ...] = ()
+
+    def fact(self, name: str) -> Fact | None:
+        """Return a fact by its name."""
+        return next((f for f in self.facts if f.name == name), None)
+
+    @property
+    def signals(self) -> list[str]:
+        """The names of the signals that have facts, in order."""
+        start, end = "signals.", ".kind"
+        names = [f.name for f in self.facts]
+        found = [n for n in names if n.startswith(start) and n.endswith(end)]
+        return [name.removeprefix(start).removesuffix(end) for name in dict.fromkeys(found)]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetFit:
+    """The HPAs in order, those left out, and what the fits rest on."""
+
+    hpas: tuple[Fitted, ...]
+    skipped: tuple[Skipped, ...]
+    warnings: tuple[str, ...]
+    evidence: dict[str, str]
+
+
+def fit_fleet(
+    history: History,
+    parameters: ReplayParameters,
+    overrides: Sequence[PlantOverride],
+    select: Select | None,
+    progress: Callable[[str, float], None],
+    see: See = as_recorded,
+) -> FleetFit:
+    """Fit the workloads of a history, seen through lenses; one shard of samples is in memory.
+
+    Raises:
+        HistoryError: a table cannot be read, or there is nothing to fit.
+        UsageError: an entry of a plant file matches nothing.
+    """
+    progress("planning", 0.0)
+    plan = see(plan_replay(history, parameters, None, select))
+    found = []
+    for fitted in fit_plan(plan, overrides):
+        found.append(fitted)
+        progress("fitting workloads", len(found) / len(plan.chosen))
+    return fleet_fit(plan, found)
+
+
+def fit_plan(plan: ReplayPlan, overrides: Sequence[PlantOverride]) -> Iterator[Fitted]:
+    """Yield what is known of each HPA of a plan, in its order; errors as of `fit_fleet`."""
+    chosen = plan_overrides(overrides, plan.chosen, plan.everyone)
+    for fitted, entries in zip(fit_history(plan, overrides), chosen, strict=True):
+        yield _fitted(fitted, entries)
+
+
+def fleet_fit(plan: ReplayPlan, found: Sequence[Fitted]) -> FleetFit:
+    """Return the fits of all HPAs of a plan as one."""
+    # Budgets of policies have no part in a fit.
+    evidence = {name: text for name, text in plan.evidence.items() if name != "events"}
+    warnings = (*plan.history.warnings, *plan.warnings)
+    return FleetFit(tuple(found), tuple(plan.skipped), warnings, evidence)
+
+
+def _fitted(found: Fit, entries: Sequence[PlantOverride]) -> Fitted:
+    """Return what is known of a fit, with what is stated of its pods and pipelines put in."""
+    candidate, facts, problems = found.candidate, found.facts, found.problems
+    has_plant = found.workload is not None
+    if found.workload is not None and entries:
+        name = f"{candidate.namespace}/{candidate.name}"
+        try:
+            _, given = override(found.workload.plant, entries, Draws(0, name, 0))
+        except RefusedError as error:
+            has_plant, problems = False, (*problems, str(error))
+        else:
+            names = {fact.name for fact in given}
+            facts = (*(f for f in facts if f.name not in names), *given)
+    return Fitted(
+        candidate.cluster,
+        candidate.namespace,
+        candidate.name,
+        has_plant,
+        facts,
+        problems,
+        found.questions,
+    )

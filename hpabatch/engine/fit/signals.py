@@ -2,32 +2,445 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from hpabatch.engine.fit.kinds import OF_TOTALS
-from hpabatch.engine.fit.measured import (
-    Measured,
-    SignalFit,
-    ceiling_of,
-    kind_facts,
-    observed_of,
-    request_of,
-    work_fact,
+from hpabatch.engine.fit.base import (
+    NEAR_SHARE,
+    WIDEST_SHARE,
+    BaseEstimate,
+    base_from_changes,
+    base_from_rate,
+    highest_base,
 )
-from hpabatch.engine.fit.overrides import unit_of
+from hpabatch.engine.fit.kinds import OF_TOTALS, UNASKED, Kind, Question, kind_of
+from hpabatch.engine.fit.overrides import amount_of, unit_of
 from hpabatch.engine.fit.pipeline import api_of
 from hpabatch.engine.fit.pods import FEWEST_PODS, FEWEST_SAMPLES
-from hpabatch.engine.fit.series import filled, gaps_of
-from hpabatch.engine.fit.stats import F64, Interval, median_interval
-from hpabatch.engine.fit.usage import SignalUsage
-from hpabatch.engine.fit.usage_pods import Lives
-from hpabatch.engine.fit.work import fit_work
-from hpabatch.engine.fit.workload import FITTED, GUESSED, NOT_IDENTIFIED, OPEN, Fact
+from hpabatch.engine.fit.stats import F64, Interval, Mask, median_interval
+from hpabatch.engine.fit.usage import (
+    MINUTE_MS,
+    Cells,
+    Lives,
+    Series,
+    SignalUsage,
+    Usage,
+    filled,
+    minute_means,
+    series_of,
+)
+from hpabatch.engine.fit.workload import (
+    ASSUMED,
+    BASE_TAKEN,
+    FITTED,
+    GIVEN,
+    GUESSED,
+    NOT_IDENTIFIED,
+    OPEN,
+    RECORDED,
+    Fact,
+)
 from hpabatch.engine.fleet.frames import NEVER_MS
-from hpabatch.model.plant import AGE, BACKLOG, Signal
+from hpabatch.inputs.lenses import Lens, Lenses, lens_of_metric
+from hpabatch.inputs.plants import SignalOverride
+from hpabatch.layout.records import I64
+from hpabatch.model.plant import AGE, BACKLOG, CEILINGS_PCT, DIVISIBLE, PER_POD, TOTAL, Signal
+
+SUSTAINED_QUANTILE: Final = 0.999
+AT_CEILING: Final = 0.95
+"""From this part of a limit on usage is cut off (as `history quality` counts it)."""
+
+OBSERVED: Final = (0.005, 0.995)
+"""Quantiles of usage per pod, minute by minute, between which it counts as observed."""
+
+_AS_RECORDED: Final = Lens("")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A signal as it was measured: its samples, its kind, and what is stated and known of it.
+
+    `lens` says how the controller saw what was recorded.
+    """
+
+    name: str
+    usage: Usage
+    signal: SignalUsage
+    cells: Cells
+    series: Series
+    kind: str
+    stated: SignalOverride
+    known: Kind = UNASKED
+    lens: Lens = _AS_RECORDED
+
+    def fact(
+        self,
+        name: str,
+        milli: float | None,
+        source: str,
+        note: str = "",
+        ends: tuple[float | None, float | None] = (None, None),
+        per: str = "",
+    ) -> Fact:
+        """Return a fact of the signal: an amount and the ends of its interval, all in milli.
+
+        `per` follows the signal's unit: "/s", "/h".
+        """
+        value, low, high = (None if v is None else v / 1000 for v in (milli, *ends))
+        unit = unit_of(self.name) + per
+        return Fact(f"signals.{self.name}.{name}", value, unit, low, high, source, note)
+
+    def given(self, name: str, milli: int, per: str = "") -> tuple[int, Fact]:
+        """Return a stated amount and its fact."""
+        return milli, self.fact(name, milli, GIVEN, per=per)
+
+
+@dataclass(frozen=True, slots=True)
+class SignalFit:
+    """A fitted signal: its parameters, its work by cell, and where that is only a lower bound.
+
+    `work` is None of a signal that does not depend on work; `censored` None: no cell of it is a
+    lower bound. `work_share` is how much of the usage is work. `problem` says why it cannot be
+    simulated.
+    """
+
+    signal: Signal
+    work: I64 | None
+    facts: tuple[Fact, ...]
+    work_share: float
+    censored: Mask | None = None
+    problem: str = ""
+
+
+def measure(
+    usage: Usage, cells: Cells, statements: Mapping[str, SignalOverride], lenses: Lenses = ()
+) -> tuple[dict[str, Measured], list[str], list[Question]]:
+    """Return every signal of a workload that can be fitted, sentences about the others, questions.
+
+    A backlog whose rate is not stated gets the one that the data show.
+    """
+    found: dict[str, Measured] = {}
+    problems, questions = [], []
+    # Memory last: what the work of an HPA is, cpu tells before it.
+    for name, signal in sorted(usage.signals.items(), key=lambda item: item[0].endswith("/memory")):
+        stated = statements.get(name, SignalOverride())
+        series = series_of(usage, signal, cells)
+        sampled = bool(np.isfinite(series.usage).any())
+        kind = kind_of(name, usage, signal, stated)
+        if kind.question is not None:
+            questions.append(kind.question)
+        if kind.problem or not sampled:
+            problems.append(kind.problem or _unsampled(name, signal))
+        else:
+            lens = lens_of_metric(lenses, usage.candidate.cluster, name)
+            found[name] = Measured(
+                name, usage, signal, cells, series, kind.kind, stated, kind, lens
+            )
+    return found, problems, questions
+
+
+def _unsampled(name: str, signal: SignalUsage) -> str:
+    whose = "" if signal.is_total else " of a pod that was ready"
+    return (
+        f"{name} has no sample{whose}, so its work is not known; record it, or look at "
+        "`history quality`"
+    )
+
+
+def kind_facts(m: Measured) -> tuple[Fact, ...]:
+    """Return the kind of a signal as a fact, and what the data show of it."""
+    kind = Fact(f"signals.{m.name}.kind", None, "", None, None, m.known.source, m.kind)
+    return (kind, *m.known.facts)
+
+
+def work_fact(m: Measured, work: I64) -> Fact:
+    """Return the mean of a work series, and its range but for the extremes, as a fact."""
+    whose = {PER_POD: "mean per pod", BACKLOG: "mean arrivals per second"}
+    note = f"{whose.get(m.kind, 'mean of all pods together')}; 0.5 % and 99.5 %"
+    low, high = (float(np.quantile(work, q)) for q in OBSERVED)
+    per = "/s" if m.kind == BACKLOG else ""
+    return m.fact("work", float(work.mean()), FITTED, note, (low, high), per)
+
+
+def ceiling_of(m: Measured) -> tuple[int | None, Fact]:
+    """Return the ceiling of usage per pod, None where no bound is known, and the fact.
+
+    A stated bound goes before the recorded limits. Histories hold neither what nodes can allocate
+    nor the time that containers were throttled; what follows from these has to be stated.
+    """
+    if m.stated.no_ceiling:
+        return None, m.fact("ceiling", None, GIVEN, "none")
+    if m.stated.ceiling_milli is not None:
+        return m.given("ceiling", m.stated.ceiling_milli)
+    limits = limits_of(m)
+    if limits is not None and int(limits[-1]) > 0:
+        note = "limit of the youngest pod" if limits.min() < limits.max() else "limit"
+        if m.lens.scale != 1:
+            # Limits are of what the controller saw, which is that times what was recorded.
+            limits = np.floor(limits / m.lens.scale).astype(np.int64)
+            note = f"{note} / {m.lens.scale:g}, the lens's scale"
+        limit, low, high = int(limits[-1]), int(limits.min()), int(limits.max())
+        return limit, m.fact("ceiling", limit, RECORDED, note, (low, high))
+    return None, m.fact("ceiling", None, OPEN, "no limit of its pods is known")
+
+
+def levels_of(m: Measured, request: int | None) -> tuple[tuple[int, ...], Fact]:
+    """Return the ceilings that are assumed where none is known, and the highest usage as a fact.
+
+    None is below the request, which a node keeps free for a pod (milli; None: not known).
+    """
+    minutes = _known_minutes(m.series.most, m.cells)
+    highest = float(np.quantile(minutes, SUSTAINED_QUANTILE, method="higher"))
+    note = (
+        "99.9 % of the minutes' means of the highest pod are not above it; ceilings are assumed "
+        f"from {CEILINGS_PCT[0]} % to {CEILINGS_PCT[-1]} % of it, none below the request"
+    )
+    least = max(request or 0, 1)
+    levels = tuple(max(round(highest * pct / 100), least) for pct in CEILINGS_PCT)
+    return levels, m.fact("highest", highest, FITTED, note)
+
+
+def _known_minutes(values: F64, cells: Cells) -> F64:
+    minutes = minute_means(values, cells)
+    return minutes[np.isfinite(minutes)]
+
+
+def limits_of(m: Measured) -> I64 | None:
+    """Return the limits of the pods in order of creation; None unless every pod has one."""
+    source = m.signal.metric.resource or m.signal.metric.container_resource
+    if source is None:
+        return None
+    limits = m.usage.limits.of(source.name, getattr(source, "container", ""))
+    if limits is None or not limits.size or (limits < 0).any():
+        return None
+    return limits[np.argsort(m.usage.lives.created_ms, kind="stable")]
+
+
+def censored_at(m: Measured, ceiling: int | None) -> Mask:
+    """Return the cells of minutes in which the highest pod was at its ceiling, if it has one."""
+    if ceiling is None:
+        return np.zeros(m.cells.count, bool)
+    at = minute_means(m.series.most, m.cells) >= AT_CEILING * ceiling
+    return np.repeat(at, m.cells.per(MINUTE_MS))[: m.cells.count]
+
+
+def observed_of(m: Measured) -> tuple[tuple[int, int], Fact]:
+    """Return the range of usage per pod that was recorded: the minutes' quantiles OBSERVED."""
+    minutes = _known_minutes(m.series.usage, m.cells)
+    low, high = (float(np.quantile(minutes, q)) for q in OBSERVED)
+    note = "usage per pod: median of the minutes, 0.5 % and 99.5 %"
+    fact = m.fact("observed", float(np.median(minutes)), RECORDED, note, (low, high))
+    return (int(np.floor(low)), int(np.ceil(high))), fact
+
+
+def request_of(m: Measured) -> tuple[int | None, list[Fact]]:
+    """Return the request of a pod (the last that was recorded), and the fact."""
+    if m.stated.request_milli is not None:
+        stated, fact = m.given("request", m.stated.request_milli)
+        return stated, [fact]
+    if m.signal.metric.type not in ("Resource", "ContainerResource"):
+        return None, []
+    known = np.flatnonzero(m.signal.requested > 0)
+    if not known.size:
+        return None, [m.fact("request", None, NOT_IDENTIFIED, "no pod's request was recorded")]
+    each = m.signal.request_milli[known] / m.signal.requested[known]
+    last, low, high = round(float(each[-1])), float(each.min()), float(each.max())
+    note = "the last one" if low / 1000 < high / 1000 else ""
+    return last, [m.fact("request", last, RECORDED, note, (low, high))]
+
+
+MODEL_SHARE: Final = 0.03
+"""Of the mean usage per pod: no model of the demand is nearer than that, so no base is either."""
+EASY_SHARE: Final = 0.25
+"""Share of its request up to which any pod does what it is asked, though none was seen to."""
+
+
+def fit_work(m: Measured, others: Mapping[str, Measured]) -> SignalFit:
+    """Return the fit of a divisible or per-pod signal; `others` may hold rates of its work."""
+    usage = m.series.usage
+    ceiling, of_ceiling = ceiling_of(m)
+    censored = censored_at(m, ceiling)
+    base, of_base, starting = _base(m, others, censored)
+    startup, of_startup = _startup(m, base, starting)
+    observed, of_observed = observed_of(m)
+    request, of_request = request_of(m)
+    if request is not None and m.kind == DIVISIBLE:
+        observed = observed[0], max(observed[1], round(EASY_SHARE * request))
+    levels, of_highest = levels_of(m, request)
+    raw = np.maximum(usage - base, 0.0)
+    raw = raw * m.series.ready if m.kind == DIVISIBLE else raw
+    work = np.rint(filled(raw)).astype(np.int64)
+    mean = float(np.nanmean(usage))
+    share = float(np.isfinite(usage[censored]).sum() / np.isfinite(usage).sum())
+    told = "of the cells with samples: usage was at the ceiling, so work there is a lower bound"
+    of_censored = Fact(f"signals.{m.name}.censored", share, "", None, None, FITTED, told)
+    facts = (of_base, of_ceiling, of_startup, *of_request, of_observed)
+    if ceiling is None:
+        facts += (of_highest,)
+    return SignalFit(
+        signal=Signal(
+            kind=m.kind,
+            api=api_of(m.signal),
+            base_milli=base,
+            ceiling_milli=ceiling,
+            startup_milli=startup,
+            request_milli=request,
+            observed_milli=observed,
+            levels_milli=levels if ceiling is None and m.kind == DIVISIBLE else (),
+        ),
+        work=work,
+        censored=censored,
+        facts=(*facts, work_fact(m, work), of_censored),
+        work_share=max(mean - base, 0.0) / mean if mean > 0 else 1.0,
+        problem=_below_ceiling(m, base, ceiling),
+    )
+
+
+def _below_ceiling(m: Measured, base: int, ceiling: int | None) -> str:
+    if ceiling is None or base < ceiling:
+        return ""
+    return (
+        f"{m.name}: a base of {amount_of(m.name, base)} leaves no room for work below the ceiling "
+        f"of {amount_of(m.name, ceiling)}; state a lower base or a higher ceiling in the plant file"
+    )
+
+
+def _base(
+    m: Measured, others: Mapping[str, Measured], limited: Mask
+) -> tuple[int, Fact, float | None]:
+    """Return the base, 0 where it is not identified, the fact, and what starting pods use (milli).
+
+    The last is None where pods that come show the same base as pods that go.
+    Cells that are `limited` tell nothing: where work is cut off a further pod brings more of it.
+    """
+    if m.stated.base_milli is not None:
+        return (*m.given("base", m.stated.base_milli), None)
+    if m.kind == PER_POD:
+        note = "usage does not depend on the number of pods, so nothing tells base from work"
+        return 0, m.fact("base", 0.0, ASSUMED, note), None
+    m = replace(m, series=replace(m.series, still=m.series.still & ~limited))
+    bound = highest_base(m.series, m.cells)
+    mean = float(np.nanmean(m.series.usage))
+    estimate, how = _best_estimate(m, others)
+    starting = None if estimate is None else estimate.starting
+    found, why, contradicted = _judged(m.name, estimate, how, bound, mean)
+    if found is None and not contradicted and bound is not None and bound / 2 <= NEAR_SHARE * mean:
+        # Whatever it is, it is so small that half of it is near enough.
+        found = Interval(bound / 2, 0.0, bound)
+        why = "half of the lowest usage that lasted 10 min: no base can be above that"
+    if found is None:
+        note = f"{'plant not identified' if contradicted else BASE_TAKEN}: {why}"
+        return 0, m.fact("base", 0.0, NOT_IDENTIFIED, note, (0.0, bound)), starting
+    fact = m.fact("base", found.value, FITTED, why, (found.low, found.high))
+    return round(found.value), fact, starting
+
+
+def _judged(
+    name: str, estimate: BaseEstimate | None, how: str, bound: float | None, mean: float
+) -> tuple[Interval | None, str, bool]:
+    """Return the estimate within what a base can be, and how it was found, or None and why not.
+
+    And whether no base at all explains what was seen.
+    """
+    if estimate is None:
+        return None, how, False
+    value, low, high = estimate.interval
+    value_of, low_of, high_of = (amount_of(name, milli) for milli in (value, low, high))
+    told = f"({how}: base usage {value_of}, 95 % interval {low_of} to {high_of})"
+    if (high - low) / 2 > WIDEST_SHARE * mean:
+        return None, f"the interval is too wide {told}", False
+    low, high = low - MODEL_SHARE * mean, high + MODEL_SHARE * mean
+    most = high if bound is None else min(high, bound)
+    least = max(low, 0.0)
+    if most < least:
+        return None, f"usage did not change with the pods as divisible work does {told}", True
+    return Interval(min(max(value, least), most), least, most), how, False
+
+
+def _best_estimate(m: Measured, others: Mapping[str, Measured]) -> tuple[BaseEstimate | None, str]:
+    """Return the narrowest estimate there is, and in words how it was found, or why there is none.
+
+    Whether a rate of work beside the signal helps is seen by the interval.
+    """
+    found: list[tuple[BaseEstimate, str]] = []
+    alone = base_from_changes(m.series, m.cells)
+    if alone is not None:
+        found.append((alone, _changes_told(alone)))
+    for name, other in others.items():
+        if name == m.name or not _is_rate(other) or _is_rate(m):
+            continue
+        total, per_pod = _rate(other)
+        near = base_from_changes(m.series, m.cells, total)
+        if near is not None:
+            found.append((near, f"{_changes_told(near)}, beside {name}"))
+        pinned = base_from_rate(m.series, per_pod, _pinned(m), m.cells)
+        if pinned is not None:
+            told = f"usage against {name}, {pinned.hours} hours at min or max"
+            found.append((pinned, told))
+    if not found:
+        return None, "too few changes of ready pods with usage just before and after them"
+    return min(found, key=lambda pair: pair[0].interval.high - pair[0].interval.low)
+
+
+def _changes_told(found: BaseEstimate) -> str:
+    told = f"{found.changes} changes of ready pods in {found.hours} hours"
+    if found.starting is None:
+        return told
+    return f"{told}: pods that went alone, as those that come show another usage"
+
+
+def _is_rate(m: Measured) -> bool:
+    """Return whether a signal is work itself, such as requests per second.
+
+    A Pods metric is divisible if it is a rate by its name, or if it is stated to be.
+    """
+    return m.kind == TOTAL or (m.kind == DIVISIBLE and m.signal.metric.pods is not None)
+
+
+def _rate(m: Measured) -> tuple[F64, F64]:
+    """Return a work rate by cell: of the workload, and per ready pod."""
+    if m.kind == TOTAL:
+        ready = m.usage.lives.ready_at(m.cells.middles_ms)
+        per_pod = np.where(ready > 0, m.series.usage / np.maximum(ready, 1), np.nan)
+        return m.series.usage, per_pod
+    return m.series.usage * m.series.ready, m.series.usage
+
+
+def _pinned(m: Measured) -> F64:
+    """Return by cell whether (1) the recorded size was at min or max at all of its ticks."""
+    usage = m.usage
+    specs = [p.spec for p in usage.candidate.periods]
+    least = np.array([s.min_replicas or 1 for s in specs] + [-2])[usage.period]
+    most = np.array([s.max_replicas for s in specs] + [-2])[usage.period]
+    at = ((usage.replicas == least) | (usage.replicas == most)) & (usage.period >= 0)
+    place = m.cells.of(usage.now_ms.astype(np.float64))
+    inside = (place >= 0) & (place < m.cells.count)
+    ticks = np.bincount(place[inside], minlength=m.cells.count)
+    held = np.bincount(place[inside], weights=at[inside], minlength=m.cells.count)
+    return np.asarray(held == ticks, np.float64)
+
+
+def _startup(m: Measured, base: int, shown: float | None) -> tuple[int, Fact]:
+    """Return the usage of a pod that starts, and the fact; `shown` by changes of ready pods."""
+    if m.stated.startup_milli is not None:
+        return m.given("startup", m.stated.startup_milli)
+    starting, total = m.signal.starting, m.signal.starting_milli
+    seen = starting > 0
+    # (no pod starts with more than any pod was seen to use)
+    if not seen.any() and shown is not None and base < shown <= float(np.nanmax(m.series.most)):
+        note = "changes of ready pods: as soon as they count as ready, so readiness comes too early"
+        return round(shown), m.fact("startup", shown, FITTED, note)
+    if not seen.any():
+        note = "no sample of a pod that was not ready: taken to be the base"
+        return base, m.fact("startup", base, ASSUMED, note)
+    mean = float(total[seen].sum() / starting[seen].sum())
+    low, high = (float(np.quantile(total[seen] / starting[seen], q)) for q in (0.05, 0.95))
+    note = f"mean of {int(starting.sum())} samples before readiness; 5 % and 95 %"
+    return round(mean), m.fact("startup", mean, FITTED, note, (low, high))
+
 
 GROWING_MS: Final = 1_800_000  # pods with samples over less time say nothing about growth
 
@@ -35,12 +448,42 @@ _HOUR_MS: Final = 3_600_000
 
 
 def fit_signal(measured: Measured, others: Mapping[str, Measured]) -> SignalFit:
-    """Return the fit of one signal; `others` are all of the workload, for their work rates."""
+    """Return the fit of one signal, with its kind and lens as facts.
+
+    `others` are all of the workload, for their work rates.
+    """
     if measured.kind in OF_TOTALS:
-        return fit_total(measured)
-    if measured.kind == AGE:
-        return fit_age(measured)
-    return fit_work(measured, others)
+        found = fit_total(measured)
+    elif measured.kind == AGE:
+        found = fit_age(measured)
+    else:
+        found = fit_work(measured, others)
+    own = {fact.name for fact in found.facts}
+    facts = [fact for fact in kind_facts(measured) if fact.name not in own]
+    return replace(
+        found,
+        signal=replace(found.signal, sight=measured.lens.sight),
+        facts=(*facts, *found.facts, *_lens_facts(measured)),
+    )
+
+
+def _lens_facts(m: Measured) -> Iterator[Fact]:
+    """Yield how the controller saw the signal; the plant stays in recorded units."""
+    lens, source = m.lens, GIVEN if m.lens.place else FITTED
+
+    def fact(what: str, value: float, unit: str, note: str) -> Fact:
+        return Fact(f"signals.{m.name}.lens.{what}", value, unit, None, None, source, note)
+
+    if lens.lag_ms > 0:
+        yield fact("lag", lens.lag_ms / 1000, "s", "seen so much later, beside the pipeline's lag")
+    if lens.lag_ms < 0:
+        note = "recorded late: usage was so much earlier, and is seen with the pipeline's lag alone"
+        yield fact("lag", lens.lag_ms / 1000, "s", note)
+    if lens.smoothing_ms:
+        note = "seen as the mean of the samples over so long"
+        yield fact("smoothing", lens.smoothing_ms / 1000, "s", note)
+    if lens.scale != 1:
+        yield fact("scale", lens.scale, "", "seen times this; the plant is as recorded")
 
 
 # ---- Object and External metrics -----------------------------------------------------------------
@@ -48,27 +491,24 @@ def fit_signal(measured: Measured, others: Mapping[str, Measured]) -> SignalFit:
 
 def fit_total(m: Measured) -> SignalFit:
     """Return the fit of an Object or External metric: its series is the work, or what is left."""
-    facts = list(kind_facts(m))
+    facts: tuple[Fact, ...] = ()
     rate, raw = 0, m.series.usage
     if m.kind == BACKLOG:
-        rate, of_rate = _rate(m)
+        rate, of_rate = _backlog_rate(m)
         raw, idle = _arrivals(m, rate)
         note = "of the cells the queue stayed empty: arrivals are no more than the pods could do"
         of_idle = Fact(f"signals.{m.name}.idle", idle, "", None, None, FITTED, note)
-        facts = [f for f in facts if f.name != of_rate.name]
-        facts += [of_rate, of_idle]
+        facts = (of_rate, of_idle)
     work = np.rint(np.maximum(filled(raw), 0.0)).astype(np.int64)
     return SignalFit(
         signal=Signal(kind=m.kind, api=api_of(m.signal), rate_milli=rate),
         work=work,
-        censored=np.zeros(m.cells.count, bool),
-        gaps=gaps_of(m.series, m.signal, m.cells),
         facts=(*facts, work_fact(m, work)),
         work_share=1.0,
     )
 
 
-def _rate(m: Measured) -> tuple[int, Fact]:
+def _backlog_rate(m: Measured) -> tuple[int, Fact]:
     """Return what one pod takes out of a backlog per second: stated, shown by the data, guessed."""
     if m.stated.rate_milli:
         return m.given("rate", m.stated.rate_milli, "/s")
@@ -120,9 +560,7 @@ def fit_age(m: Measured) -> SignalFit:
             observed_milli=observed,
         ),
         work=None,
-        censored=np.zeros(m.cells.count, bool),
-        gaps=gaps_of(m.series, m.signal, m.cells),
-        facts=(*kind_facts(m), of_base, of_growth, of_ceiling, *of_request, of_observed),
+        facts=(of_base, of_growth, of_ceiling, *of_request, of_observed),
         work_share=0.0,
     )
 

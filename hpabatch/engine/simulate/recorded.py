@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import polars as pl
 
 from hpabatch.engine.columns.recorded import RECORDED_MEASURES, recorded_name
-from hpabatch.engine.fit.recorded import Recorded
+from hpabatch.engine.fit.run import Recorded
 
 Key = tuple[str, str, str]
 Span = tuple[tuple[str | int, ...], Key, int, int]

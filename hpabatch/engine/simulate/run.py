@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hpabatch.engine.fit.overrides import Draws, override, plan_overrides
-from hpabatch.engine.fit.recorded import Recorded
-from hpabatch.engine.fit.run import Fit, fit_history
+from hpabatch.engine.fit.run import Fit, Recorded, fit_history
 from hpabatch.engine.fit.usage import Usage
 from hpabatch.engine.fit.workload import Fact, Workload
 from hpabatch.engine.fleet.candidates import Candidate, Skipped

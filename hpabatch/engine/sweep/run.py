@@ -14,7 +14,7 @@ from typing import Final
 
 import polars as pl
 
-from hpabatch.engine.fidelity.parameters import FidelityParameters
+from hpabatch.engine.fidelity.request import FidelityParameters
 from hpabatch.engine.fidelity.run import Scoring
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
 from hpabatch.engine.fleet.parameters import ReplayParameters

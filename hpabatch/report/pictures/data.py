@@ -10,9 +10,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from hpabatch.engine.advise.judge import front_of
+from hpabatch.engine.advise.judge import front_of, standing
 from hpabatch.engine.advise.objective import MEASURES, UNIT_HOURS, Goal, Slo, parse_goal
-from hpabatch.engine.advise.standing import standing
 from hpabatch.engine.advise.unit import KEY, Array, Key, Mask, UnitBlocks, unit_blocks
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.engine.sweep.result import SweepResult

@@ -12,8 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hpabatch.engine.advise.apply import settings_of
-from hpabatch.engine.advise.specs import Apply, Specs
+from hpabatch.engine.advise.specs import Apply, Specs, settings_of
 from hpabatch.engine.advise.unit import TODAY_ID, UnitBlocks
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import HpabatchError, UsageError

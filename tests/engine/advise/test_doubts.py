@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hpabatch.engine.advise.doubts import (
+    RecommendOptions,
     ceiling_doubts,
     contradictions,
     doubts,
@@ -16,7 +17,6 @@ from hpabatch.engine.advise.doubts import (
     prospects,
     unit_doubts,
 )
-from hpabatch.engine.advise.facts import RecommendOptions
 from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.advise.run import recommend
 from hpabatch.engine.advise.unit import UnitBlocks, key_of, unit_blocks

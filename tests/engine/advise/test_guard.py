@@ -10,13 +10,18 @@ from typing import Any
 import pytest
 
 from hpabatch.engine.advise.bounds import parse_bounds
-from hpabatch.engine.advise.certificate import certificate
-from hpabatch.engine.advise.facts import RecommendOptions
-from hpabatch.engine.advise.frames import advice_frame
-from hpabatch.engine.advise.guard import edits_since, with_objects, withhold_edited
+from hpabatch.engine.advise.doubts import RecommendOptions
+from hpabatch.engine.advise.frames import advice_frame, certificate
 from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.advise.request import JudgeRules
-from hpabatch.engine.advise.run import Recommendation, Recommendations, recommend
+from hpabatch.engine.advise.run import (
+    Recommendation,
+    Recommendations,
+    edits_since,
+    recommend,
+    with_objects,
+    withhold_edited,
+)
 from hpabatch.engine.sweep.context import Context
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.inputs.cluster_objects import ClusterObjects, read_objects

@@ -9,10 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.engine.advise.judge import Judged, Judging, front_of, judge, resample, split_of
+from hpabatch.engine.advise.judge import (
+    Judged,
+    Judging,
+    front_of,
+    judge,
+    resample,
+    split_of,
+    standing,
+)
 from hpabatch.engine.advise.objective import Goal, parse_goal
 from hpabatch.engine.advise.request import JudgeRules, RecommendRequest
-from hpabatch.engine.advise.standing import standing
 from hpabatch.engine.advise.unit import UnitBlocks, unit_blocks
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.errors import HistoryError, UsageError

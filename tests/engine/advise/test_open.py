@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hpabatch.engine.advise.judge import Judged, Judging, judge
+from hpabatch.engine.advise.judge import MORE_THAN_TODAY, Judged, Judging, judge, standing
 from hpabatch.engine.advise.objective import ObjectiveError, parse_goal
 from hpabatch.engine.advise.request import JudgeRules
-from hpabatch.engine.advise.standing import MORE_THAN_TODAY, standing
 from hpabatch.engine.advise.unit import unit_blocks
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from tests.sweeps import SweepMaker, Values, weeks

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from hpabatch.engine.advise.bounds import parse_bounds
-from hpabatch.engine.advise.certificate import certificate
-from hpabatch.engine.advise.facts import RecommendOptions
+from hpabatch.engine.advise.doubts import RecommendOptions
 from hpabatch.engine.advise.frames import (
     CANDIDATE_COLUMNS,
     COLUMNS,
     FOLD_COLUMNS,
     advice_frame,
     candidates_frame,
+    certificate,
     folds_frame,
 )
 from hpabatch.engine.advise.objective import parse_goal

@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.engine.fidelity.advice import advise, why_not, worst_signal
-from hpabatch.engine.fidelity.parameters import FidelityParameters
+from hpabatch.engine.fidelity.request import FidelityParameters
+from hpabatch.engine.fidelity.run import verdicts, why_not, worst_signal
 from hpabatch.model.plant import (
     AGE,
     DIVISIBLE,
@@ -73,7 +73,7 @@ def test_only_signals_that_the_spec_reads_speak_for_an_hpa() -> None:
         ("web",): frozenset({NAME}),
         ("idle",): frozenset({NAME}),
     }
-    web, idle = advise(keys, controller, signals, reads, DEFAULTS)
+    web, idle = verdicts(keys, controller, signals, reads, DEFAULTS)
     good = {"plant_why_not": None, "advice": True, "why_not": None}
     assert web == {"hpa": "web", "plant_signal": NAME, **good}
     assert (idle["plant_signal"], idle["advice"]) == (None, False)
@@ -81,5 +81,5 @@ def test_only_signals_that_the_spec_reads_speak_for_an_hpa() -> None:
         ("web",): frozenset({NAME, "pods/old"}),
         ("idle",): frozenset(),
     }
-    web, _ = advise(keys, controller, signals, both, DEFAULTS)
+    web, _ = verdicts(keys, controller, signals, both, DEFAULTS)
     assert (web["plant_signal"], web["advice"]) == ("pods/old", False)

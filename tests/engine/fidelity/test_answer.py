@@ -11,11 +11,26 @@ import pytest
 
 from benchmarks.answers_record import Source, import_source, record
 from benchmarks.answers_truth import answered
-from hpabatch.engine.fidelity.answer import _unexplained, sign_p
-from hpabatch.engine.fidelity.deviations import STATED, _leave_out
-from hpabatch.engine.fidelity.episodes import Episodes, Window, episodes_of, passes_of, window_of
-from hpabatch.engine.fidelity.evidence import Evidence, _decided, evidence_of, standing_wishes
-from hpabatch.engine.fidelity.trials import Recording, Sizes, Trial
+from hpabatch.engine.fidelity.answer import (
+    Evidence,
+    Judge,
+    _decided,
+    _unexplained,
+    sign_p,
+    standing_wishes,
+)
+from hpabatch.engine.fidelity.trials import (
+    STATED,
+    Episodes,
+    Recording,
+    Sizes,
+    Trial,
+    Window,
+    _leave_out,
+    episodes_of,
+    passes_of,
+    window_of,
+)
 from hpabatch.engine.fidelity.walk import _Ends, _put_off
 from hpabatch.engine.shards.shard import ScaleColumns
 from hpabatch.layout import codes
@@ -74,7 +89,7 @@ def test_a_wish_may_stand_to_the_end(ticks: int) -> None:
     episodes = Episodes(none, none, none, none, none)
     recording = Recording(nobody, (), now_ms, window, 0, 300_000, episodes, ())
     wish = Trial(STATED, Sizes(now_ms, now_ms * 0 + 4, now_ms * 0 + 5), ())
-    found = evidence_of(recording, wish)
+    found = Judge(recording).evidence(wish)
     assert (found.standing, found.held) == (int(ticks > 2), 0)
     assert found.errors.sum() == (12 if ticks > 2 else 0)  # anew every two hours
 

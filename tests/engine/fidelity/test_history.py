@@ -10,9 +10,8 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from hpabatch.engine.fidelity.parameters import FidelityParameters
-from hpabatch.engine.fidelity.part import first_part, split_ms
-from hpabatch.engine.fidelity.run import Fidelity, fidelity
+from hpabatch.engine.fidelity.request import FidelityParameters
+from hpabatch.engine.fidelity.run import Fidelity, fidelity, first_part, split_ms
 from hpabatch.engine.fit.pipeline import recording_of
 from hpabatch.engine.fit.run import fit
 from hpabatch.engine.fit.usage import Usage, observed_usage

@@ -13,12 +13,17 @@ from benchmarks import lens_truth
 from benchmarks.answers_record import K8S, SYNC_MS, Known, Source, stated
 from benchmarks.lens_truth import found_in_runs, recorded, run, seen_through, write
 from benchmarks.truth_fleet import FleetOptions, Truth, make_fleet
-from hpabatch.engine.fidelity.deviations import STATED
-from hpabatch.engine.fidelity.episodes import Episodes, Window
 from hpabatch.engine.fidelity.lens import LensEstimate, estimate_lenses, through_lens
-from hpabatch.engine.fidelity.lens_loss import REACH_MS, losses
-from hpabatch.engine.fidelity.lens_search import RAW, Interval, Setting, Tried, parts_of
-from hpabatch.engine.fidelity.trials import Recording, Sizes, Trial
+from hpabatch.engine.fidelity.lens_search import (
+    RAW,
+    REACH_MS,
+    Interval,
+    Setting,
+    Tried,
+    losses,
+    parts_of,
+)
+from hpabatch.engine.fidelity.trials import STATED, Episodes, Recording, Sizes, Trial, Window
 from hpabatch.engine.fleet import plan as planning
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, plan_replay

@@ -11,16 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.engine.fidelity.changes import KINDS, LEFT_OUT, judged_changes, spec_changes_ms
-from hpabatch.engine.fidelity.parameters import FidelityParameters
-from hpabatch.engine.fidelity.part import first_part, first_parts_read, split_ms
-from hpabatch.engine.fidelity.predict import predicted_milli, tells_apart, with_known_arrivals
-from hpabatch.engine.fidelity.skill import skill_of
-from hpabatch.engine.fit.measured import Measured
+from hpabatch.engine.fidelity.plant import (
+    KINDS,
+    LEFT_OUT,
+    judged_changes,
+    predicted_milli,
+    skill_of,
+    spec_changes_ms,
+    tells_apart,
+    with_known_arrivals,
+)
+from hpabatch.engine.fidelity.request import FidelityParameters
+from hpabatch.engine.fidelity.run import first_part, first_parts_read, split_ms
 from hpabatch.engine.fit.run import fit
-from hpabatch.engine.fit.series import Cells, Series
-from hpabatch.engine.fit.usage import Probes, observed_usage
-from hpabatch.engine.fit.usage_pods import Lives
+from hpabatch.engine.fit.signals import Measured
+from hpabatch.engine.fit.usage import Cells, Lives, Probes, Series, observed_usage
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay

@@ -9,14 +9,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from hpabatch.engine.fidelity.changes import spec_changes_ms
-from hpabatch.engine.fidelity.parameters import FidelityParameters
-from hpabatch.engine.fidelity.part import first_part, split_ms
-from hpabatch.engine.fidelity.plant import SIGNAL_COLUMNS, PlantScore, score_plant
-from hpabatch.engine.fit.measured import Measured
+from hpabatch.engine.fidelity.plant import SIGNAL_COLUMNS, PlantScore, score_plant, spec_changes_ms
+from hpabatch.engine.fidelity.request import FidelityParameters
+from hpabatch.engine.fidelity.run import first_part, split_ms
 from hpabatch.engine.fit.run import fit
-from hpabatch.engine.fit.series import Cells, Series
-from hpabatch.engine.fit.usage import Usage
+from hpabatch.engine.fit.signals import Measured
+from hpabatch.engine.fit.usage import Cells, Series, Usage
 from hpabatch.engine.fit.workload import GIVEN
 from hpabatch.engine.fleet.candidates import SpecPeriod
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS

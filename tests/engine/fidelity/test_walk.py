@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hpabatch.engine.fidelity.walk as walking
-from hpabatch.engine.fidelity.deviations import WINDOW
+from hpabatch.engine.fidelity.trials import WINDOW
 from hpabatch.engine.fidelity.walk import Walk, walk_shards
 from hpabatch.engine.fit.usage import observed_usage
 from hpabatch.engine.fleet.parameters import ReplayParameters

@@ -20,8 +20,7 @@ import pytest
 
 import hpabatch.engine.fidelity.walk as walking
 import hpabatch.engine.fleet.plan as planning
-from hpabatch.engine.fidelity.deviations import deviations_of
-from hpabatch.engine.fidelity.trials import Trial
+from hpabatch.engine.fidelity.trials import Trial, deviations_of
 from hpabatch.engine.fidelity.walk import Walk, walk_shards
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay

@@ -15,7 +15,7 @@ from hpabatch.engine.fit.base import (
     highest_base,
 )
 from hpabatch.engine.fit.run import fit
-from hpabatch.engine.fit.series import Cells, Series
+from hpabatch.engine.fit.usage import Cells, Series
 from hpabatch.engine.fit.workload import ASSUMED, FITTED
 from tests.engine.closed_loop import RECORDING, START, STEP_MS, TARGET, Loop, run_loop, usage_of
 

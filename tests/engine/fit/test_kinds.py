@@ -19,9 +19,8 @@ from hpabatch.engine.fit.kinds import (
     shown_kind,
 )
 from hpabatch.engine.fit.run import Fit, fit
-from hpabatch.engine.fit.series import cells_of, series_of
 from hpabatch.engine.fit.stats import Interval
-from hpabatch.engine.fit.usage import Usage
+from hpabatch.engine.fit.usage import Usage, cells_of, series_of
 from hpabatch.engine.fit.workload import ASSUMED, FITTED, GIVEN, GUESSED
 from hpabatch.engine.fleet.candidates import UNKNOWN_DRIVER
 from hpabatch.inputs.plants import PlantOverride, SignalOverride

@@ -10,8 +10,7 @@ import pytest
 
 from hpabatch.engine.fit.pods import fit_pods
 from hpabatch.engine.fit.signals import growth_of
-from hpabatch.engine.fit.usage import SignalUsage, Usage
-from hpabatch.engine.fit.usage_pods import Lives
+from hpabatch.engine.fit.usage import Lives, SignalUsage, Usage
 from hpabatch.engine.fit.workload import ASSUMED, FITTED, NOT_IDENTIFIED, RECORDED, Fact
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.kernels.usage import TRACK_USAGE

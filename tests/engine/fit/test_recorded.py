@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES, RECORDED_MEASURES
-from hpabatch.engine.fit.recorded import Recorded
-from hpabatch.engine.fit.run import fit
+from hpabatch.engine.fit.run import Recorded, fit
 from hpabatch.model.plant import CEILINGS_PCT
 from tests.engine.closed_loop import RECORDING, START, STEP_MS, Loop, usage_of
 from tests.engine.fit.test_run import limits_of, loop_of

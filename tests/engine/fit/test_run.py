@@ -11,8 +11,7 @@ import pytest
 
 from hpabatch.engine.fit.pipeline import Recording
 from hpabatch.engine.fit.run import CAPACITY_SHARE, Fit, first_draw, fit
-from hpabatch.engine.fit.usage import Probes, Usage
-from hpabatch.engine.fit.usage_pods import Limits
+from hpabatch.engine.fit.usage import Limits, Probes, Usage
 from hpabatch.engine.fit.workload import (
     ASSUMED,
     FITTED,

@@ -7,8 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hpabatch.engine.fit.series import Cells, cells_of, filled, gaps_of, minute_means, series_of
-from hpabatch.engine.fit.usage import SignalUsage, Usage
+from hpabatch.engine.fit.usage import (
+    Cells,
+    SignalUsage,
+    Usage,
+    cells_of,
+    filled,
+    gaps_of,
+    minute_means,
+    series_of,
+)
 from tests.engine.closed_loop import CPU, QUEUE, START, STEP_MS, Loop, usage_of
 
 NAME = "resource/cpu"
