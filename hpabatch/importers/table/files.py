@@ -6,6 +6,7 @@ import csv
 import glob
 import gzip
 import hashlib
+import io
 import os
 import re
 import zlib
