@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
@@ -26,6 +26,7 @@ from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.files import check_regular, open_regular
 from hpabatch.history.parquet import LARGE_FOOTER, MAGIC, check_groups
 from hpabatch.history.polars_errors import BROKEN
+from hpabatch.importers.table.kubectl import kubectl_csv
 from hpabatch.importers.table.map import SEPARATORS, Format, TableMap
 from hpabatch.inputs.documents import show
 from hpabatch.model.suggestions import did_you_mean
@@ -46,19 +47,9 @@ PART_ROWS = 1 << 21
 _SAMPLE_BYTES = 1 << 20
 # The first line by which Excel is told the separator of a CSV.
 _EXCEL = re.compile(r'"?sep=([,;\t|])"?[,;\t|]*')
-# The first line of files that look like tables, and what to do with them.
-_NO_TABLES = (
-    (
-        re.compile(r'"?#(?:group|datatype|default)\b'),
-        "InfluxDB's annotations: leave out the lines that begin with # (grep -v '^#'), and write "
-        "each table to its own file",
-    ),
-    (
-        re.compile(r"\$ *kubectl|(NAMESPACE +)?(POD +)?NAME  .*|Name:  +\S+"),
-        "kubectl's text: write a CSV, with a line such as time,workload,current_pct,target_pct,"
-        "replicas,min,max or time,pod,cpu,memory above its values",
-    ),
-)
+# InfluxDB's annotated CSV: such lines are above the header of each table of a file.
+_ANNOTATED = re.compile(r'"?#(?:group|datatype|default)\b')
+ANNOTATION = "#"
 # A packed text that is cut off or damaged ends in EOFError, zlib.error or BadGzipFile (OSError).
 BROKEN_FILE = (*BROKEN, OSError, EOFError, zlib.error)
 
@@ -69,6 +60,7 @@ class TableFile:
 
     `number` counts the parts of all files. `skip` is the number of lines above the header, `size`
     that of the file in bytes. `first`: the part's first row in its file; None: it is the whole.
+    `comment`: what lines that are no rows begin with, "" in most files.
     """
 
     path: Path
@@ -80,6 +72,7 @@ class TableFile:
     skip: int = 0
     size: int = 0
     first: int | None = None
+    comment: str = ""
 
 
 def find_files(inputs: Sequence[str]) -> list[Path]:
@@ -173,7 +166,7 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
         HistoryError: it is empty, broken, or lacks a column (near matches are named).
     """
     parquet = path.name.lower().endswith(PARQUET)
-    separator, rows, skip, size = "", 0, 0, 0
+    separator, rows, skip, size, comment = "", 0, 0, 0, ""
     try:
         check_regular(path)
         size = path.stat().st_size
@@ -186,10 +179,11 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
         else:
             check_lines(path)
             found = look_at_text(path, table.format.separator)
-            separator, rows, skip = found.separator, found.rows, found.skip
+            separator, rows, skip, comment = found.separator, found.rows, found.skip, found.comment
             used = {*table.used_columns(), *table.read_columns(found.names)}
             refuse_twice(path, [name for name in found.names if name in used])
-            lazy = _scan_text(path, separator, table.format, skip)
+            lazy = scan_text(path, separator, table.format, skip, comment)
+            _refuse_other_headers(path, lazy, found)
         columns = tuple(lazy.collect_schema().names())
     except BROKEN_FILE as error:
         raise HistoryError(broken_file(path, error)) from None
@@ -210,7 +204,7 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
             f"{path} has no column {show(missing[0])} that {table.path} names{hint} "
             f"(it has {', '.join(columns[:30])}{' …' if len(columns) > 30 else ''})"
         )
-    return TableFile(path, number, parquet, rows, columns, separator, skip, size)
+    return TableFile(path, number, parquet, rows, columns, separator, skip, size, comment=comment)
 
 
 def check_parquet(path: Path) -> None:
@@ -277,10 +271,16 @@ def _refuse_long(path: Path, length: int) -> None:
         )
 
 
+def open_raw(path: Path) -> BinaryIO:
+    """Open a CSV, or what kubectl printed as one (OSError: it cannot be read)."""
+    made = kubectl_csv(path)
+    return open_regular(path) if made is None else io.BytesIO(made)
+
+
 @contextmanager
 def open_text(path: Path) -> Iterator[BinaryIO]:
     """Open a CSV for reading, unpacked (OSError: as `open_regular`)."""
-    with open_regular(path) as stream:
+    with open_raw(path) as stream:
         packed = path.name.lower().endswith(".gz")
         yield cast(BinaryIO, gzip.GzipFile(fileobj=stream)) if packed else stream
 
@@ -308,7 +308,9 @@ def read_chunks(file: TableFile, table: TableMap) -> Iterator[tuple[int, pl.Data
             if file.first is not None:
                 lazy = lazy.slice(file.first, file.rows)
         else:
-            lazy = _scan_text(file.path, file.separator, table.format, file.skip)
+            lazy = scan_text(file.path, file.separator, table.format, file.skip, file.comment)
+            if file.comment:
+                lazy = lazy.filter(IS_ROW)
         wide = table.unpivot
         used = table.used_columns()
         lazy = lazy.select(table.read_columns(file.columns))
@@ -340,12 +342,15 @@ def rows_within(frame: pl.DataFrame, size: int) -> int:
     return max(1, frame.height * size // max(size, found))
 
 
-def _scan_text(path: Path, separator: str, form: Format, skip: int) -> pl.LazyFrame:
+def scan_text(
+    path: Path, separator: str, form: Format, skip: int, comment: str = ""
+) -> pl.LazyFrame:
     """Return a CSV's rows, all of them strings; `skip` lines are above its header."""
     return pl.scan_csv(
-        path,
+        kubectl_csv(path) or path,
         separator=separator,
         skip_lines=skip,
+        comment_prefix=comment or None,
         infer_schema=False,
         null_values=list(form.missing),
         glob=False,
@@ -353,23 +358,46 @@ def _scan_text(path: Path, separator: str, form: Format, skip: int) -> pl.LazyFr
     )
 
 
+_IS_HEADER = pl.col("table") == "table"
+IS_ROW = pl.col("table") != "table"
+"""Whether a line of an annotated CSV is neither empty nor the header of a further table."""
+
+
+def _refuse_other_headers(path: Path, lazy: pl.LazyFrame, head: TextHead) -> None:
+    """Refuse an annotated CSV whose tables have different columns (HistoryError)."""
+    if not head.comment:
+        return
+    headers = lazy.filter(_IS_HEADER).unique().collect()
+    other = next((row for row in headers.rows() if _names(row) != _names(head.names)), None)
+    if other is not None:
+        raise HistoryError(
+            f"{path}: expected the same columns in all of its tables, got {', '.join(head.names)} "
+            f"and {', '.join(name or '' for name in other)}; export each table to its own file"
+        )
+
+
+def _names(row: Sequence[str | None]) -> list[str]:
+    return [name or "" for name in row]
+
+
 class TextHead(NamedTuple):
     """The beginning of a CSV: its separator, about how many rows it has, the header's names.
 
-    `skip` is the number of lines above the header.
+    `skip` is the number of lines above the header; lines that begin with `comment` are no rows.
     """
 
     separator: str
     rows: int
     names: tuple[str, ...]
     skip: int = 0
+    comment: str = ""
 
 
 def look_at_text(path: Path, separator: str = "") -> TextHead:
     """Return what the beginning of a CSV says; without a separator, it is found.
 
     Raises:
-        HistoryError: it is not UTF-8 text, begins with an empty line, or is of another form.
+        HistoryError: it is not UTF-8 text, or begins with an empty line.
         OSError, EOFError, zlib.error: it cannot be read.
     """
     packed = path.name.lower().endswith(".gz")
@@ -383,7 +411,8 @@ def look_at_text(path: Path, separator: str = "") -> TextHead:
     size = path.stat().st_size * (8 if packed else 1)
     rows = max(1, size * lines // max(1, len(head)) - 1)
     try:
-        first = _line(head, 0)
+        notes = next(k for k in count() if not _ANNOTATED.match(_line(head, k)))
+        first = _line(head, notes)
         excel = _EXCEL.fullmatch(first)
         if excel is not None:
             first, separator = _line(head, 1), separator or excel[1]
@@ -391,9 +420,6 @@ def look_at_text(path: Path, separator: str = "") -> TextHead:
         raise HistoryError(f"{path} is not UTF-8: convert it (iconv -t UTF-8)") from None
     if not first.strip():
         raise HistoryError(f"{path}: expected column names in the first line, got an empty line")
-    for form, fix in _NO_TABLES:
-        if form.match(first):
-            raise HistoryError(f"{path}: expected a CSV, got {fix}")
     separator = separator or _separator(first)
     if "\r" in first:
         raise HistoryError(
@@ -408,7 +434,9 @@ def look_at_text(path: Path, separator: str = "") -> TextHead:
             f"{path}: expected column names, got one of more than {csv.field_size_limit() >> 10} "
             "KiB in the first line: is a quote not closed?"
         ) from None
-    return TextHead(separator, rows, tuple(names), int(excel is not None))
+    skip = notes + int(excel is not None)
+    comment = ANNOTATION if notes and "table" in names else ""
+    return TextHead(separator, rows, tuple(names), skip, comment)
 
 
 def _line(head: bytes, number: int) -> str:

@@ -31,6 +31,7 @@ from tests.importers.tables import (
 
 HEAD = "ts,app,pod,cpu,mem\n"
 ROW = f"{BEGIN_S},cart,cart-1,0.25,1000\n"
+INFLUX = "#group,false,false\n#datatype,string,long\n#default,mean,\n"
 
 
 def usage(tables: dict[str, pl.DataFrame]) -> list[tuple[int, int]]:
@@ -52,6 +53,9 @@ def usage(tables: dict[str, pl.DataFrame]) -> list[tuple[int, int]]:
         "\ufeffsep=;\r\n" + (HEAD + ROW).replace(",", ";").replace("\n", "\r\n"),
         '"sep=|"\n' + (HEAD + ROW).replace(",", "|"),
         HEAD + ROW.strip(),
+        INFLUX + HEAD + ROW,
+        INFLUX + f",table,{HEAD},0,{ROW}",
+        INFLUX + f",table,{HEAD},0,{ROW}\n{INFLUX},table,{HEAD}",
     ],
 )
 def test_a_csv_is_read_however_it_is_written(tmp_path: Path, data: str) -> None:
@@ -59,6 +63,12 @@ def test_a_csv_is_read_however_it_is_written(tmp_path: Path, data: str) -> None:
     assert usage(tables) == [(250, 1000)]
     assert tables["pods"]["pod"].to_list() == ["cart-1"]
     assert (result.rows_read, result.dropped) == (1, {})
+
+
+def test_tables_of_an_annotated_csv_have_the_same_columns(tmp_path: Path) -> None:
+    data = INFLUX + f",table,{HEAD},0,{ROW}\n{INFLUX},table,{HEAD.replace('cpu,mem', 'mem,cpu')}"
+    with pytest.raises(HistoryError, match="each table to its own file"):
+        run_import(tmp_path, POD_MAP, data)
 
 
 def test_decimal_commas_are_refused_or_mapped(tmp_path: Path) -> None:
@@ -95,10 +105,6 @@ def test_gzip_and_several_files_and_folders_and_patterns(tmp_path: Path) -> None
         (HEAD.encode() + b"1,\xe4,b,1,1\n", r"cannot be read: it is not UTF-8.* \(line 2\)"),
         ((HEAD + ROW).encode("utf-16"), "UTF-16 or binary"),
         (b"\xe4,b\n1,2\n", "is not UTF-8"),
-        ("#group,false\n" + HEAD, "InfluxDB's annotations: leave out the lines that begin with #"),
-        ("NAMESPACE   NAME   REFERENCE\n", "got kubectl's text: write a CSV"),
-        ("$ kubectl top pods\nNAME   CPU(cores)\n", "got kubectl's text"),
-        ("Name:      web\nNamespace: shop\n", "got kubectl's text"),
     ],
 )
 def test_a_broken_csv_is_a_sentence(tmp_path: Path, data: str | bytes, told: str) -> None:

@@ -64,7 +64,8 @@ _RATIO: Final = 1.5
 class Found:
     """A draft with what its settings are made from.
 
-    `stated`: columns with an HPA's min, max and target (in percent).
+    `stated`: columns with an HPA's min, max and target (in percent). `failed`: the target of a
+    metric of all rows without a value, "" without one.
     """
 
     draft: Draft
@@ -72,6 +73,7 @@ class Found:
     amounts: list[Amount]
     metric: str
     stated: Mapping[str, Column]
+    failed: str
 
 
 def draft_map(
@@ -124,7 +126,11 @@ def draft_map(
     _limits(draft, amounts)
     taken = {*names.used(), *(a.column.name for a in chosen), *(c.name for c in stated.values())}
     _unused(draft, [column for column in rest if column.name not in taken], metric)
-    return Found(draft, names, amounts, metric, stated)
+    failed = next((c for c in rest if c.key == "failed" and len(c.distinct()) == 1), None)
+    goal = ""
+    if failed is not None and not failed.values.null_count():
+        goal = failed.examples(1)[0].removeprefix("<unknown>/")
+    return Found(draft, names, amounts, metric, stated, goal)
 
 
 def _without_times(sample: Sample, columns: Sequence[Column]) -> str:

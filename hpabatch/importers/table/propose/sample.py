@@ -13,9 +13,10 @@ from typing import BinaryIO, Final
 import polars as pl
 
 from hpabatch.errors import HistoryError
-from hpabatch.history.files import check_regular, open_regular
+from hpabatch.history.files import check_regular
 from hpabatch.importers.table.files import (
     BROKEN_FILE,
+    IS_ROW,
     LINE_BYTES,
     PARQUET,
     TableFile,
@@ -24,6 +25,7 @@ from hpabatch.importers.table.files import (
     check_parquet,
     check_size,
     look_at_text,
+    open_raw,
     refuse_twice,
     rows_within,
 )
@@ -129,7 +131,7 @@ def _read_text(path: Path, *, rest: bool) -> tuple[TableFile, pl.DataFrame]:
     _check_header(path, head.names)
     packed = path.name.lower().endswith(".gz")
     most = _PIECE_BYTES if rest else LINE_BYTES
-    with open_regular(path) as stream:
+    with open_raw(path) as stream:
         text = gzip.GzipFile(fileobj=stream) if packed else stream
         data = text.read(most + 1)
         whole = len(data) <= most
@@ -147,7 +149,8 @@ def _read_text(path: Path, *, rest: bool) -> tuple[TableFile, pl.DataFrame]:
     frame = pl.concat(parts)
     rows = frame.height if whole else max(head.rows, frame.height + 1)
     names = tuple(frame.columns)
-    return TableFile(path, 0, False, rows, names, head.separator, head.skip), frame
+    file = TableFile(path, 0, False, rows, names, head.separator, head.skip, comment=head.comment)
+    return file, frame
 
 
 def _check_header(path: Path, names: Sequence[str]) -> None:
@@ -187,9 +190,11 @@ def _pieces(
 
 
 def _parse(data: bytes, head: TextHead) -> pl.DataFrame:
-    return pl.read_csv(
+    frame = pl.read_csv(
         io.BytesIO(data),
         separator=head.separator,
         infer_schema=False,
         null_values=list(Format().missing),
+        comment_prefix=head.comment or None,
     )
+    return frame.filter(IS_ROW) if head.comment else frame

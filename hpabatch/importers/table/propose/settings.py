@@ -51,6 +51,11 @@ def add_settings(found: Found, rows: pl.DataFrame) -> None:
         keys.append(f"{resource}: {target}")
     else:
         keys.append(f"metrics: [{_pods_metric(found, rows)}]")
+    if resource and found.failed:
+        # A metric that never has a value, whatever its type was.
+        amount = "1" if found.failed.endswith("%") else found.failed
+        goal = f"target: {{type: AverageValue, averageValue: {amount}}}"
+        keys.append(f"metrics: [{{type: Pods, pods: {{metric: {{name: unknown}}, {goal}}}}}]")
     goal = f"at {target} of the {resource} request" if resource else f"by {found.metric}"
     told = f"every workload has an HPA, from {least} to {most} replicas {goal}"
     own = _stated_by_workload(found) if len(stated) < len(found.stated) else {}
