@@ -1,4 +1,4 @@
-"""README.md and docs/: relative links lead to files and anchors, and the index is complete."""
+"""README.md, CONTRIBUTING.md and docs/: relative links lead to files and anchors, and the index is complete."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
 
 
 def prose(page: Path) -> str:
