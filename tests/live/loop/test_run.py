@@ -285,7 +285,7 @@ def test_a_pass_whose_requests_are_broken_off_decides_nothing(where: str) -> Non
 
 
 def test_what_is_remembered_is_kept_after_every_pass(tmp_path: Path) -> None:
-    state = tmp_path / "deep" / "state.npz"
+    state = tmp_path / "deep" / "state.json"
     cluster = Clustered(_world())
     loop = _loop(cluster, state=state)
     result = loop.one_pass().result
@@ -302,5 +302,5 @@ def test_a_state_that_cannot_be_written_stops_nothing(tmp_path: Path, place: str
         state.mkdir()
     else:
         (tmp_path / "file").write_text("no folder")
-        state = tmp_path / "file" / "state.npz"
+        state = tmp_path / "file" / "state.json"
     assert len(_loop(Clustered(_world()), state=state).one_pass().result) > 0
