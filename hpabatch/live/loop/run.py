@@ -10,11 +10,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from hpabatch.cluster.apis.scales import REFRESH_S
 from hpabatch.cluster.objects.types import Change, Kind, Responses, Wanted
-from hpabatch.cluster.watch.feed import Cut
 from hpabatch.errors import HpabatchError
 from hpabatch.live.apply.applier import Applier
 from hpabatch.live.passes.decide import Decider
@@ -23,42 +21,15 @@ from hpabatch.live.passes.left_out import error_text
 from hpabatch.live.passes.result import PassResult
 from hpabatch.live.passes.shadow import Comparison, Shadow
 from hpabatch.live.record.recorder import Recorder
-from hpabatch.live.serve.exporter import Exporter, WatchState
+from hpabatch.live.serve.exporter import Exporter
 from hpabatch.live.serve.log import LineLog, Said, problems_of
 from hpabatch.live.serve.server import Health
+from hpabatch.live.serve.site import Site
 
 _MOST_FETCHES = 3  # of one pass: HPAs may appear during a fetch
 _WAIT_SAID_S = 10.0
 _MOST_FAILED = 5  # consecutive passes: then it is more than temporary data
 _FINE_PASSES = 2  # without a problem before it counts as over, so that flapping is not logged
-
-
-class Cluster(Protocol):
-    """The part of a cluster that the loop uses."""
-
-    def cut(self) -> Cut:
-        """Return the changes since the last cut, and its time."""
-
-    def learn(self) -> None:
-        """Take in known changes, to start watches for them; the next cut gives them all."""
-
-    def states(self) -> Sequence[WatchState]:
-        """Return the states of the watches."""
-
-    def problems(self) -> dict[str, str]:
-        """Return problems of the cluster's APIs, by subject."""
-
-    def is_refused(self) -> bool:
-        """Return whether required objects may not be read."""
-
-    def read_scales(self) -> None:
-        """Update the scales that no watch covers."""
-
-    def fetch(self, wanted: Wanted) -> Responses:
-        """Fetch from the metrics APIs; failures are in the responses."""
-
-    def request_count(self) -> int:
-        """Return the number of requests so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +76,7 @@ class Loop:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: Site,
         decider: Decider,
         shadow: Shadow,
         options: LoopOptions,

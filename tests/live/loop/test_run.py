@@ -23,6 +23,7 @@ from hpabatch.live.passes.shadow import Comparison, Shadow
 from hpabatch.live.passes.words import PassWords
 from hpabatch.live.serve.exporter import WatchState
 from hpabatch.live.serve.log import LineLog
+from hpabatch.live.serve.site import Site
 from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.cluster.wires import wanted
 from tests.live.apply.test_applier import PROBE, SWITCH, Bench
@@ -30,7 +31,7 @@ from tests.live.cases import NAMESPACES, World
 from tests.live.documents import START_MS
 
 
-class Clustered:
+class Clustered(Site):
     """A cluster in memory: a world's changes, and answers to what is asked for."""
 
     def __init__(self, world: World) -> None:
