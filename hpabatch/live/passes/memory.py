@@ -208,8 +208,9 @@ def _part(rows: list[Any], start: int, count: int) -> list[Any]:
 
 def memory_of(lanes: Sequence[Remembered]) -> Memory:
     """Return the memory of lanes."""
-    lists = [(lane.recommendations, lane.ups, lane.downs) for lane in lanes]
-    counts = np.array([[*map(len, parts)] for parts in lists], np.int64).reshape(-1, 3)
+    counts = np.array(
+        [(len(lane.recommendations), len(lane.ups), len(lane.downs)) for lane in lanes], np.int64
+    ).reshape(-1, 3)
     memory = make_sized_memory(counts[:, 0] + 3, counts[:, 1:].max(axis=1, initial=0) + 1)
     memory.head[:, [HEAD_REC_COUNT, HEAD_UP_COUNT, HEAD_DOWN_COUNT]] = counts
     memory.head[:, HEAD_UNSORTED] = 1

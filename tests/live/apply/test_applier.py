@@ -22,7 +22,7 @@ from hpabatch.layout.records import (
     HEAD_UP_START,
 )
 from hpabatch.live.apply.applier import Applier, Parts
-from hpabatch.live.apply.guards import Gate, Limits, Selection, is_canary, read_switch
+from hpabatch.live.apply.guards import Gate, Limits, Selection, read_switch
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Candidate, Election
 from hpabatch.live.apply.ledger import Entry, Ledger
@@ -325,81 +325,27 @@ def test_what_the_ledger_says_of_changes_before_the_start(
     assert bench.first_up_ms == (None if up is None else at_ms + round(1000 * up))
 
 
-def test_without_the_lease_nothing_is_written_and_every_change_is_booked(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    for _ in range(3):
-        bench.turn(leads=False)
-    assert bench.size == 2
-    assert not bench.decider.lanes.leads
-    assert bench.lines("will") == []
-    assert bench.applier.problems() == {}, "that another has it is no problem"
-    texts = [line["text"] for line in bench.lines("follows")]
-    assert texts == ["nobody has the lease; the first pass writes nothing", "nobody has the lease"]
-
-
-@pytest.mark.parametrize("what", ["switch", "log", "ledger", "named", "blind", "target", "canary"])
-def test_what_keeps_a_size_from_being_written(what: str, tmp_path: Path) -> None:
-    canary = next(pct for pct in range(1, 101) if is_canary(("shop", "web"), pct)) - 1
-    log = "/dev/full" if what == "log" else "log"
-    bench = Bench(tmp_path, log=log, canary=canary if what == "canary" else 100)
-    if what == "switch":
-        bench.client.put(SWITCH, data={"stop": "true"})
-    elif what == "ledger":
+@pytest.mark.parametrize("what", ["log", "ledger"])
+def test_what_cannot_be_written_before_a_size_keeps_it_from_being_written(
+    what: str, tmp_path: Path
+) -> None:
+    bench = Bench(tmp_path, log="/dev/full" if what == "log" else "log")
+    if what == "ledger":
         bench.client.before = lambda m, p: (
             Refused("no", 403) if m != "GET" and "ledger" in p else None
         )
         bench.client.put(LEDGER)
-    elif what == "named":
-        bench.site.named = {KEY: "HPA shop/other"}
-    elif what == "blind":
-        bench.site.blind = "forbidden"
-    elif what == "target":
-        bench.client.put(TARGET, metadata={"annotations": {"hpabatch/apply": "off"}})
     result = bench.turns(3)
     assert bench.size == 2
-    problems = {
-        "switch": ("switch", "the kill switch is on"),
-        "log": ("log", "no size or status is written: /dev/full"),
-        "ledger": (
-            "ledger",
-            "no size is written: the ledger (ConfigMap ours/hpabatch-ledger) cannot be written: no",
-        ),
-        "named": ("shop/web", "is also the target of HPA shop/other of the cluster"),
-        "blind": ("rivals", "the HPAs of the cluster cannot be followed: forbidden"),
+    words = {
+        "log": "no size or status is written: /dev/full cannot be written: No space left on device",
+        "ledger": "no size is written: the ledger (ConfigMap ours/hpabatch-ledger) cannot be "
+        "written: no",
     }
-    if what in problems:
-        about, words = problems[what]
-        assert words in bench.applier.problems()[about]
-        assert bench.applier.problems().keys() == {about}
-    if what == "ledger":
-        assert result.binding(0) == "scale_write"
-    if what == "ledger":
-        assert "FailedRescale" in bench.sink.events
-    else:
-        assert bench.sink.events == []
-    if what == "target":
-        assert (bench.applier.figures.failed, bench.applier.figures.void) == (0, 1)
-        (void,), (leaves,) = bench.lines("void"), bench.lines("leaves")
-        words = 'the target\'s annotation hpabatch/apply is "off"'
-        assert (void["error"], leaves["text"]) == (f"hpabatch: {words}", words)
-
-
-def test_a_failed_write_is_the_controllers_failed_write(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    bench.client.before = lambda m, p: (
-        Refused("not allowed", 403) if (m, p) == ("PUT", PATH) else None
-    )
-    bench.turns(2)
-    assert [line["error"] for line in bench.lines("failed")] == ["not allowed"]
-    assert bench.sizes() == [(2, 4, "failed", "not allowed")]
-    status = bench.sink.statuses[-1]
-    able = next(c for c in status.conditions if c.type == "AbleToScale")
-    assert (able.status, able.reason) == ("False", "FailedUpdateScale")
-    assert able.message.endswith("scale: not allowed")
-    assert status.last_scale_time is None
-    bench.client.before = lambda m, p: None
-    bench.turn()
-    assert bench.size == 4
+    assert bench.applier.problems() == {what: words[what]}
+    is_told = what == "ledger"
+    assert (result.binding(0) == "scale_write") is is_told
+    assert ("FailedRescale" in bench.sink.events) is is_told
 
 
 def test_a_size_that_another_changed_in_between_makes_the_decision_void(tmp_path: Path) -> None:
@@ -420,24 +366,6 @@ def test_a_size_that_another_changed_in_between_makes_the_decision_void(tmp_path
     bench.shows(3)
     bench.turn()
     assert (bench.size, figures.written) == (4, 1)
-
-
-def test_what_a_target_forbids_is_decided_and_neither_written_nor_a_failure(tmp_path: Path) -> None:
-    """As a watch has shown it: no size, no status, no event; the log says so once."""
-    bench = Bench(tmp_path)
-    bench.sees(2, bench.now, apply="off")
-    result = bench.turns(3)
-    assert (result.decisions.desired[0], bench.size) == (4, 2)
-    text = 'not written: the target\'s annotation hpabatch/apply is "off"'
-    assert bench.sizes() == [(2, 4, "held", text)]
-    assert (bench.sink.statuses, bench.sink.events, bench.lines("will")) == ([], [], [])
-    figures = bench.applier.figures
-    assert (figures.failed, figures.void, figures.held) == (0, 0, 0)
-    (leaves,) = bench.lines("leaves")
-    assert (leaves["hpa"], leaves["target"]) == ("web", "Deployment/web")
-    bench.sees(2, bench.now + 1)
-    bench.turn()
-    assert (bench.size, len(bench.lines("resumes"))) == (4, 1)
 
 
 def test_every_pass_says_who_leads_and_what_became_of_its_sizes(tmp_path: Path) -> None:
@@ -519,14 +447,6 @@ def test_an_uncertain_write_is_booked_when_it_shows(tmp_path: Path) -> None:
     bench.shows(4)
     bench.turn()
     assert bench.told == [], "it is no change of another"
-
-
-def test_of_others_changes_is_told(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, limits=Limits(most_targets=0))
-    bench.turns(2)
-    bench.shows(7)
-    bench.turns(2)
-    assert bench.told == ["shop/web: another changed the size, 2 -> 7"]
 
 
 def test_of_two_own_namespaces_on_one_target_each_tells_the_sizes_of_the_other(
@@ -782,26 +702,6 @@ def test_a_step_beyond_a_limit_is_written_in_parts(tmp_path: Path) -> None:
     assert (bench.size, bench.sizes()) == (4, [(3, 4, "written", "")])
 
 
-def test_the_kill_switch_stops_the_writes_of_a_pass_that_goes_on(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    bench.turn()
-
-    def turn_it(method: str, path: str) -> None:
-        if (method, path) == ("GET", TARGET):
-            bench.client.put(SWITCH, data={"stop": "true"})
-            time.sleep(0.2)
-
-    bench.client.before = turn_it
-    bench.turn()
-    assert bench.size == 2
-    (waits,) = bench.lines("waits")
-    assert waits["id"] == bench.lines("will")[0]["id"]
-    assert waits["error"] == (
-        'hpabatch: waits: the kill switch is on: stop of ConfigMap ours/hpabatch-apply is "true"'
-    )
-    assert (bench.applier.figures.failed, bench.applier.figures.held) == (0, 1)
-
-
 def test_a_kill_switch_that_is_read_beside_the_metrics_stops_statuses_at_once(
     tmp_path: Path,
 ) -> None:
@@ -877,29 +777,6 @@ def test_a_log_that_fails_stops_statuses_and_events_too(
     assert "No space left" in bench.applier._hindrance(), "the lease is left to others"
 
 
-def test_the_outcome_of_a_size_is_logged_once_the_log_can_be_written_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench, write = Bench(tmp_path), os.write
-    bench.turn()
-
-    def has_no_room(file: int, data: bytes) -> int:
-        if b'"done"' in data:
-            raise OSError(28, "No space left on device")
-        return write(file, data)
-
-    monkeypatch.setattr(os, "write", has_no_room)
-    bench.turn()
-    assert (bench.size, bench.lines("done")) == (4, [])
-    assert "No space left" in bench.applier._hindrance()
-    monkeypatch.undo()
-    bench.shows(4)
-    bench.turn()
-    (will,), (done,) = bench.lines("will"), bench.lines("done")
-    assert done["id"] == will["id"]
-    assert bench.applier._hindrance() == ""
-
-
 @pytest.mark.parametrize("what", ["switch", "blind", "ledger"])
 def test_a_leader_that_cannot_read_what_it_needs_leaves_the_lease_to_others(
     what: str, tmp_path: Path
@@ -959,31 +836,6 @@ def test_of_two_hpas_on_one_target_one_writes_in_a_pass(tmp_path: Path) -> None:
     bench.shows(4)
     bench.turn()
     assert bench.told == [], "it is no change of another"
-
-
-def test_a_dry_run_stores_nothing_and_asks_again(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, dry_run=True)
-    bench.turns(2)
-    assert [line["dry_run"] for line in bench.lines("done")] == [True]
-    assert bench.sizes() == [(2, 4, "accepted", "")]
-    bench.turn()
-    assert [line["dry_run"] for line in bench.lines("will")] == [True, True]
-    assert LEDGER not in bench.client.objects
-    assert not bench.decider.lanes.leads
-    assert not bench.applier.figures.leads, "while only dry runs have a lease nobody scales"
-
-
-def test_hpas_of_the_cluster_wait_for_silence_and_the_probe_is_not_ours(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, own=False)
-    bench.turns(3)
-    assert bench.size == 2
-    assert "must stay without status for 10 s" in bench.applier.problems()["rivals"]
-    bench.turn()
-    assert bench.size == 4
-    bench.client.put(PROBE, status={"conditions": [{"type": "AbleToScale"}]})
-    bench.turn()
-    assert "has got a status" in bench.applier.problems()["rivals"]
-    assert not bench.decider.lanes.leads
 
 
 def test_a_status_that_another_wrote_stops_all_writes(tmp_path: Path) -> None:

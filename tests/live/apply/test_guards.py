@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -125,17 +124,6 @@ class Fleet:
             self.sizes[change.h] = change.after
             self.made.append((self.now, change.h, change.before, change.after))
         return taken
-
-
-def test_of_more_changes_than_a_pass_may_make_none_waits_for_ever() -> None:
-    """A step larger than the limit of a pass takes several."""
-    draw = random.Random(1)
-    wanted = [2 + draw.randint(1, 5) for _ in range(19)] + [50]
-    fleet = Fleet(Limits(most_targets=3, most_replicas=8), [2] * 20)
-    while fleet.sizes != wanted:
-        taken = fleet.turn(wanted)
-        assert 0 < len(taken) <= 3
-        assert sum(abs(c.after - c.before) for c in taken) <= 8
 
 
 def test_a_change_beyond_the_limit_says_so() -> None:
@@ -538,15 +526,6 @@ def test_a_status_on_the_probe_begins_the_time_anew(status: dict[str, object]) -
     assert "must stay without status" in one.look(), "that controller is gone"
 
 
-def test_another_probe_is_another_silence_and_an_unreadable_one_forbids() -> None:
-    one = Watcher(10)
-    assert one.look(3) == ""
-    one.client.put(PROBE, metadata={"uid": "another"})
-    assert one.look(leads=False)
-    one.client.before = lambda method, path: Refused("forbidden", 403)
-    assert "cannot be read or made: forbidden" in one.look()
-
-
 def test_the_time_of_silence_is_three_periods_of_whoever_may_be_there_and_two_minutes() -> None:
     assert [silence_s(period) for period in (0.1, 15, 60)] == [165, 165, 300]
 
@@ -567,20 +546,6 @@ def test_a_status_that_another_wrote_is_seen_once() -> None:
     assert not own.others(lane), "a new HPA has none"
     own.keep(set())
     assert not own.others(lane)
-
-
-def test_times_tell_two_instances_apart_that_decide_the_same() -> None:
-    lane, able = two_lane(), Condition("AbleToScale", "True", "x", "", "2026-01-01T00:00:00Z")
-    ours = HPAStatus(2, 4, "2026-01-01T00:00:07Z", None, (able,))
-    later = replace(able, last_transition_time="2026-01-01T00:00:02Z")
-    for theirs in (
-        replace(ours, last_scale_time="2026-01-01T00:00:09Z"), replace(ours, conditions=(later,))
-    ):  # fmt: skip
-        own = OwnStatuses()
-        own.add(lane.key, lane.uid, lane.status, ours)
-        _show(lane, theirs)
-        assert own.others(lane)
-        _show(lane, HPAStatus())
 
 
 def test_who_has_the_lease() -> None:

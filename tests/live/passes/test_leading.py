@@ -162,15 +162,6 @@ def test_an_own_write_that_no_watch_shows_is_forgotten(passes: int) -> None:
     assert len(led.decider.lanes.foreign) == (passes == 9)
 
 
-def test_in_the_shadow_every_change_is_booked() -> None:
-    led = Led(leads=False)
-    led.turn()
-    led.shows(3)
-    led.turn()
-    assert led.events == 1
-    assert led.decider.lanes.foreign == []
-
-
 def test_changes_from_before_the_first_reading_are_recalled() -> None:
     led = Led()
     led.turn()
@@ -193,15 +184,6 @@ def test_a_rescale_that_is_followed_counts_as_recommended(follows: bool) -> None
     assert (max(led.recommendations) >= 6) is follows
 
 
-def test_own_writes_are_no_recommendations() -> None:
-    """A policy allowed three where four were recommended: a window must not hold three."""
-    led = Led(follows=True)
-    assert led.writes(led.turn()) == (2, 3)
-    led.shows(3)
-    led.turn()
-    assert led.recommendations == [2, 4, 4]
-
-
 def test_a_rescale_within_a_policy_counts_as_what_was_recommended() -> None:
     """The other controller's policy allowed three; four were recommended here at that time."""
     led = Led(leads=False, follows=True)
@@ -209,17 +191,6 @@ def test_a_rescale_within_a_policy_counts_as_what_was_recommended() -> None:
     led.shows(3)
     led.turn()
     assert 3 not in led.recommendations
-
-
-def test_a_rescale_that_the_status_does_not_name_is_not_followed() -> None:
-    led = Led(leads=False, follows=True)
-    led.turn()
-    lane = led.decider.lanes.get(("shop", "web"))
-    assert lane is not None
-    lane.item = replace(lane.item, hpa=replace(lane.item.hpa, status=HPAStatus(2, 2, "x")))
-    led.shows(6)
-    led.turn()
-    assert max(led.recommendations) < 6
 
 
 @pytest.mark.parametrize("passes", [1, 3, 9])
@@ -265,9 +236,3 @@ def test_following_down_leaves_newer_recommendations() -> None:
     start, count = int(memory.head[0, HEAD_REC_START]), len(before)
     follow_rescale(memory, 0, int(memory.recs.ms[start + count - 2]), 10, 1, 0)
     assert led.recommendations == [1] * (count - 1) + before[-1:]
-
-
-def test_after_a_failed_write_the_size_is_known() -> None:
-    led = Led()
-    led.turn()
-    assert led.decider.redecide({0: "x"}).spec_replicas.tolist() == [2]

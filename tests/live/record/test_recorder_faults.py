@@ -215,7 +215,12 @@ def test_a_row_that_is_refused_does_not_hold_up_the_others(tmp_path: Path) -> No
     game.stir(10)
     game.play(recorder, started=True)
     add = recorder._segment.table("scales").add
-    scale = {"namespace": "shop", "target_kind": "Deployment", "target": "web", "selector": ""}
+    scale: dict[str, Any] = {
+        "namespace": "shop",
+        "target_kind": "Deployment",
+        "target": "web",
+        "selector": "",
+    }
     add(**scale, ts=START_MS, spec_replicas=-5, status_replicas=0)
     add(**scale, ts=START_MS + 1, spec_replicas=5, status_replicas=0)
     assert recorder.close()
