@@ -23,7 +23,7 @@ from hpabatch.inputs.keda import GROUP
 from hpabatch.inputs.manifest_checks import check_manifests
 from hpabatch.inputs.manifests import load_manifests
 from hpabatch.live.apply.applier import Applier, Parts
-from hpabatch.live.apply.guards import Gate, Limits, Selection, read_switch
+from hpabatch.live.apply.guards import Gate, Selection, read_switch
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import DRY_NAME, NAME, Candidate, Election
 from hpabatch.live.apply.ledger import Ledger
@@ -185,11 +185,7 @@ def make_applier(
     parts = Parts(
         control, place.namespace, scales, gate, statuses, election, journal,
         Ledger(control, place.namespace, election, place.skew_s), rivals, selection,
-        Limits(
-            options.most_targets, options.most_replicas, options.most_vanished,
-            options.most_removed, options.most_removed_fleet,
-        ),
-        options.dry_run,
+        options,
     )  # fmt: skip
     applier = Applier(parts, decider, say)
     stack.callback(applier.stop)

@@ -22,11 +22,12 @@ from hpabatch.layout.records import (
     HEAD_UP_START,
 )
 from hpabatch.live.apply.applier import Applier, Parts
-from hpabatch.live.apply.guards import Gate, Limits, Selection, read_switch
+from hpabatch.live.apply.guards import Gate, Selection, read_switch
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Candidate, Election
 from hpabatch.live.apply.ledger import Entry, Ledger
 from hpabatch.live.apply.reports import Reports
+from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.live.apply.rivals import Probe, Rivals, Silence
 from hpabatch.live.apply.scales import ScaleWriter
 from hpabatch.live.apply.statuses import as_stored_status
@@ -111,7 +112,7 @@ class Bench:
 
     def __init__(
         self, folder: Path, *, log: str = "log", own: bool = True, dry_run: bool = False,
-        limits: Limits | None = None, saved: Saved | None = None, canary: int = 100,
+        limits: ApplyOptions | None = None, saved: Saved | None = None, canary: int = 100,
         found: int | None = None, space: str = "ours", beside: Bench | None = None,
     ) -> None:  # fmt: skip
         self.client, self.clock, self.site = FakeClient(), Clock(), Site()
@@ -144,7 +145,7 @@ class Bench:
                 canary, reads_target=own, annotation=scales.annotation, log=journal.add,
                 say=self.tell, clock=self.clock,
             ),
-            limits or Limits(), dry_run,
+            replace(limits or ApplyOptions(), dry_run=dry_run),
         )  # fmt: skip
         self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags(), saved, follows=True)
         first = [change for change in _with_behavior() if not saved or change.kind != Kind.scale]
@@ -669,7 +670,7 @@ def test_a_standby_waits_for_the_status_of_a_controller_that_led(
 
 
 def test_a_limit_makes_a_size_wait_and_says_so(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, limits=Limits(most_targets=0))
+    bench = Bench(tmp_path, limits=ApplyOptions(most_targets=0))
     result = bench.turns(2)
     assert bench.size == 2
     assert result.binding(0) == "scale_write"
@@ -685,7 +686,7 @@ def test_a_limit_makes_a_size_wait_and_says_so(tmp_path: Path) -> None:
 
 
 def test_a_step_beyond_a_limit_is_written_in_parts(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, limits=Limits(most_replicas=1))
+    bench = Bench(tmp_path, limits=ApplyOptions(most_replicas=1))
     result = bench.turns(2)
     part = "a part of 2 -> 4: --most-replicas 1: a pass changes no more"
     assert (bench.size, bench.sizes()) == (3, [(2, 3, "written", part)])
