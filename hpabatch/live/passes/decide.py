@@ -217,7 +217,8 @@ class Decider:
         self._fill_ticks(now_ms, layout)
         if takes_zero(self.profile) and not self.owns:
             self._take_zero()
-        self._fleet = join_fleet(structure, layout, self._columns.values, changes)
+        columns = self._columns
+        self._fleet = join_fleet(structure, layout, columns.samples, columns.values, changes)
         self._undo = copied(self._memory)
         result = self._run(self._memory.head.copy())
         if not self.lanes.leads:
