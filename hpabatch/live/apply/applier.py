@@ -43,7 +43,7 @@ from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.live.apply.rivals import PROBE, Rivals
 from hpabatch.live.apply.scales import Outcome, ScaleWriter, Written
-from hpabatch.live.apply.statuses import StatusSink, as_stored_status, differ
+from hpabatch.live.apply.statuses import HpaStatuses, as_stored_status, differ
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import ForeignChange, Lane, LaneKey
 from hpabatch.live.passes.result import (
@@ -89,7 +89,7 @@ class Parts:
     namespace: str
     scales: ScaleWriter
     gate: Gate
-    statuses: StatusSink | None
+    statuses: HpaStatuses | Reports | None
     election: Election
     journal: Journal
     ledger: Ledger

@@ -25,7 +25,7 @@ from hpabatch.layout import codes
 from hpabatch.live.apply.journal import Fields, Journal
 from hpabatch.live.apply.lease import Election, elapsed_s
 from hpabatch.live.apply.request import ApplyOptions
-from hpabatch.live.apply.scales import Outcome, Term, Written, is_off, off_text
+from hpabatch.live.apply.scales import Fence, Outcome, Written, is_off, off_text
 from hpabatch.live.passes.lanes import Lane, LaneKey
 from hpabatch.live.passes.result import PassResult
 from hpabatch.model.objects.decode_fields import show_value
@@ -115,7 +115,7 @@ class Gate:
     def __init__(
         self,
         period_s: float,
-        fence: Term,
+        fence: Fence,
         switch: Callable[[], str],
         *,
         log: Callable[[], str] = lambda: "",

@@ -31,7 +31,7 @@ from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.live.apply.rivals import ClusterHpas, OwnDocuments, Probe, Rivals, Silence, silence_s
 from hpabatch.live.apply.scales import ScaleWriter
-from hpabatch.live.apply.statuses import HpaStatuses, StatusSink
+from hpabatch.live.apply.statuses import HpaStatuses
 from hpabatch.live.passes.decide import Decider
 from hpabatch.model.objects.validate import undecidable
 from hpabatch.model.versions import Profile
@@ -172,7 +172,7 @@ def make_applier(
     if not is_own:
         rivals.silence = silence or Silence(silence_s(place.period_s), place.period_s)
         rivals.probe = Probe(control, version, place.namespace, rivals.silence, journal.record)
-    statuses: StatusSink | None = None
+    statuses: HpaStatuses | Reports | None = None
     budget = _budget(options.status_rate)
     if not options.dry_run:
         statuses = (

@@ -13,7 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import quote
 
 from hpabatch.cluster.connection.errors import ApiError, Busy, NotFound, Unreachable
@@ -32,32 +32,6 @@ _SAME_S: Final = 600.0
 _BURST, _REFILL_PER_S = 25, 1 / 300  # of one object's events, as upstream's
 DRAIN_S: Final = 3.0
 _LEAST_WAIT_S, _MOST_WAIT_S = 0.5, 30.0  # after failures of the server
-
-
-class StatusSink(Protocol):
-    """Writer of statuses."""
-
-    def put(self, key: LaneKey, document: HPA) -> None:
-        """Write a status that changed."""
-
-    def tell(self, document: HPA, events: Sequence[Event]) -> None:
-        """Write events."""
-
-    def forget(self) -> None:
-        """Forget what was written: another process wrote since."""
-
-    def last(self, keys: Collection[LaneKey]) -> Mapping[LaneKey, HPAStatus]:
-        """Return the last statuses of these HPAs by other processes, if no HPA itself has them."""
-
-    def start(self) -> None:
-        """Begin."""
-
-    def stop(self) -> bool:
-        """Write what waits, for a few seconds, and end; return whether no request is on its way."""
-
-    @property
-    def problem(self) -> str:
-        """Why writes fail now, "" if they do not."""
 
 
 _Item = tuple[HPA, Event | None]

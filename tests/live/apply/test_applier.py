@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.live.apply.rivals import Probe, Rivals, Silence
 from hpabatch.live.apply.scales import ScaleWriter
-from hpabatch.live.apply.statuses import as_stored_status
+from hpabatch.live.apply.statuses import HpaStatuses, as_stored_status
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.live.passes.memory import Saved, load
@@ -56,17 +56,20 @@ REPORT = "/api/v1/namespaces/ours/configmaps/hpabatch-report-shop"
 PROBE = "/apis/autoscaling/v2/namespaces/ours/horizontalpodautoscalers/hpabatch-probe"
 
 
-class Sink:
+class Sink(HpaStatuses):
     """Statuses and events as they are put."""
 
-    problem = ""
+    problem = ""  # type: ignore[assignment]
 
     def __init__(self, reports: Reports) -> None:
         self.has_ended = True
         self.statuses: list[HPAStatus] = []
         self.keys: list[LaneKey] = []
         self.events: list[str] = []
-        self.last = reports.last
+        self.reports = reports
+
+    def last(self, keys: Collection[LaneKey]) -> Mapping[LaneKey, HPAStatus]:
+        return self.reports.last(keys)
 
     def put(self, key: LaneKey, document: HPA) -> None:
         self.statuses.append(document.status)
