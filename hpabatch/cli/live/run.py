@@ -35,7 +35,7 @@ from hpabatch.live.passes.memory import Saved, load
 from hpabatch.live.passes.result import NO_STATUS
 from hpabatch.live.passes.shadow import Comparison, Shadow
 from hpabatch.live.record.recorder import Recorder
-from hpabatch.live.serve.exporter import About, Exporter, Sources
+from hpabatch.live.serve.exporter import Exporter
 from hpabatch.live.serve.log import LineLog
 from hpabatch.live.serve.server import Health, MetricsServer
 from hpabatch.live.serve.site import Site
@@ -278,15 +278,15 @@ class _Run:
         """Return the exporter and the health that an endpoint serves, None without one."""
         if self.request.metrics_addr is None:
             return None, None
-
         dry_run = isinstance(self.request, LiveRequest) and self.request.dry_run
-        about = About(hpabatch.__version__, self.settings.profile.name, self.cluster, dry_run)
-        sources = Sources(
+        exporter = Exporter(
+            self.settings.profile,
+            self.cluster,
+            dry_run=dry_run,
             watches=self.site.states,
             requests=self.client.requests.snapshot,
             clock_skew_s=self.site.clock_skew_s,
         )
-        exporter = Exporter(about, self.settings.profile, sources)
         health = Health(
             self.settings.flags.sync_period_ms / 1000, self.site.states,
             pass_s=longest_wait_s(self.request.fetch_budget_ms / 1000),
