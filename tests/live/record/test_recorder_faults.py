@@ -17,7 +17,6 @@ from hpabatch.cluster.objects.rows import Outcome
 from hpabatch.cluster.objects.types import (
     Change,
     ExternalMetricKey,
-    Kind,
     PodMetricKey,
     PodSample,
     Response,
@@ -238,12 +237,12 @@ def churn(recorder: Recorder, game: Game, number: int) -> None:
     game.now_ms = now - 1000
     game.changes.clear()
     for key in list(game.pods):
-        game.pods.pop(key)
-        game.tell(Kind.pod, key, None)
+        game.world.remove_pod(key)
     game.stir(40)
+    game.world.draw_answers()
     pods = PodMetricKey("shop", f"rps-{number // 50}", "")
     answers = Responses(
-        usage=game._answer_usage(),
+        usage=game.world.answers().usage,
         pods={pods: Response(now, tuple(PodSample(k[1], now, None, 1) for k in game.pods))},
         external={
             ExternalMetricKey("shop", "lag", ""): Response(
@@ -268,8 +267,6 @@ def test_memory_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         churn(recorder, game, number)
         if number % 100 == 99:
             recorder._hand_over()
-            game._usage.clear()
-            game._custom.clear()
             gc.collect()
             sizes.append(sys.getallocatedblocks())
     assert recorder.close()
