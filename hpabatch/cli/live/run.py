@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -28,7 +29,7 @@ from hpabatch.live.apply.applier import Applier
 from hpabatch.live.apply.rivals import PROBE
 from hpabatch.live.apply.setup import Place, make_applier, read_documents
 from hpabatch.live.loop.request import LiveRequest, WatchRequest
-from hpabatch.live.loop.run import Listeners, Loop, LoopOptions, longest_wait_s
+from hpabatch.live.loop.run import Loop, LoopOptions, longest_wait_s
 from hpabatch.live.loop.setup import Settings, log_file, settle, state_file
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.memory import Saved, load
@@ -116,9 +117,7 @@ class _Run:
 
     def one_pass(self, form: str) -> None:
         """Make one pass and print it."""
-        loop = Loop(
-            self.site, self._decider(None), self._shadow(), self._options(None), Listeners()
-        )
+        loop = Loop(self.site, self._decider(None), self._shadow(), self._options(None))
         self.site.start()
         missing = loop.wait_until_listed(threading.Event(), _ONCE_WAITS_S)
         if missing:
@@ -147,10 +146,11 @@ class _Run:
         shadow = self._shadow()
         exporter, health = self._exporter()
         applier = self._applier(decider)
-        listeners = Listeners(
-            self.log, exporter, health, recorder, tells_decisions=self.compares, applier=applier
-        )
-        loop = Loop(self.site, decider, shadow, self._options(path), listeners)
+        options = replace(
+            self._options(path), log=self.log, exporter=exporter, health=health,
+            recorder=recorder, tells_decisions=self.compares, applier=applier,
+        )  # fmt: skip
+        loop = Loop(self.site, decider, shadow, options)
         try:
             with _until_signal(stop, self.site.end):
                 self._say_start(path)

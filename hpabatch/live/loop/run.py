@@ -42,6 +42,9 @@ class LoopOptions:
         state: the file of the controller memory; None: none.
         state_of: cluster and rules that the memory belongs to; a file of others is refused.
         own_hpa: namespace and name of an HPA of hpabatch itself, which is not decided.
+        log, exporter, health, recorder: consumers of passes; each may be absent.
+        tells_decisions: decisions are logged.
+        applier: only with it is anything written to the cluster.
     """
 
     period_ms: int
@@ -49,15 +52,6 @@ class LoopOptions:
     state: Path | None = None
     state_of: str = ""
     own_hpa: LaneKey | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Listeners:
-    """Consumers of passes; each may be absent. `tells_decisions`: decisions are logged.
-
-    Only with an `applier` is anything written to the cluster.
-    """
-
     log: LineLog | None = None
     exporter: Exporter | None = None
     health: Health | None = None
@@ -80,15 +74,13 @@ class Loop:
         decider: Decider,
         shadow: Shadow,
         options: LoopOptions,
-        listeners: Listeners | None = None,
     ) -> None:
         """Prepare; nothing is sent yet."""
         self._cluster = cluster
         self._decider = decider
         self._shadow = shadow
         self._options = options
-        self._told = listeners or Listeners()
-        self._said = Said(self._told.log) if self._told.log else None
+        self._said = Said(options.log) if options.log else None
         self._namespaces: set[str] = set()
         self._stop = threading.Event()
 
@@ -115,8 +107,8 @@ class Loop:
                 self._said.only(
                     "cluster", {"watches": text, **self._cluster.problems()}, _FINE_PASSES
                 )
-            if self._told.health:
-                self._told.health.began()
+            if self._options.health:
+                self._options.health.began()
             stop.wait(0.05)
 
     def run(self, stop: threading.Event) -> None:
@@ -163,13 +155,13 @@ class Loop:
     def _turn(self) -> Comparison | None:
         """Make a pass; None: it was stopped before a decision."""
         watch, requests = _Watch(), self._cluster.request_count()
-        if self._told.health:
-            self._told.health.began()
+        if self._options.health:
+            self._options.health.began()
         seen = self._observe(watch)
         if seen is None:
             return None
         responses, now_ms = seen
-        applier = self._told.applier
+        applier = self._options.applier
         if applier is not None:
             applier.begin()
         watch.phase("apply")
@@ -202,8 +194,8 @@ class Loop:
         if self._stop.is_set():
             return None
         self._take_in()
-        if self._told.applier:
-            self._told.applier.read_ahead()
+        if self._options.applier:
+            self._options.applier.read_ahead()
         responses, now_ms = Responses(), 0
         for _ in range(_MOST_FETCHES):
             missing = self._decider.wanted().without(responses)
@@ -222,8 +214,8 @@ class Loop:
         own = self._options.own_hpa
         changes = [one for one in found if one.kind is not Kind.hpa or one.key != own]
         self._decider.apply(changes)
-        if self._told.recorder:
-            self._told.recorder.apply(self._recorded(changes, now_ms))
+        if self._options.recorder:
+            self._options.recorder.apply(self._recorded(changes, now_ms))
         return now_ms
 
     def _recorded(self, changes: Sequence[Change], now_ms: int) -> list[Change]:
@@ -241,7 +233,7 @@ class Loop:
         return found
 
     def _record(self, result: PassResult, responses: Responses, watch: _Watch) -> None:
-        recorder = self._told.recorder
+        recorder = self._options.recorder
         if recorder is not None:
             recorder.observe(result.now_ms, responses, self._decider.outcomes())
             recorder.pass_done(
@@ -264,7 +256,7 @@ class Loop:
             self._said.fine("state")
 
     def _tell(self, comparison: Comparison) -> None:
-        told, result = self._told, comparison.result
+        told, result = self._options, comparison.result
         if told.exporter:
             figures = told.recorder.figures if told.recorder else None
             applied = told.applier.figures if told.applier else None
