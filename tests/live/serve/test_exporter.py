@@ -18,10 +18,11 @@ from hpabatch.live.apply.applier import Figures as Applied
 from hpabatch.live.passes.result import ERROR_INTERNAL, PassResult, Problem
 from hpabatch.live.passes.shadow import Shadow
 from hpabatch.live.record.recorder import Figures
-from hpabatch.live.serve import metric_names
 from hpabatch.live.serve.exporter import Exporter, WatchState
+from hpabatch.live.serve.metric_names import UPSTREAM_PREFIX
 from hpabatch.model.versions import profile_for
 from tests.live.made_passes import metrics_of, pass_of
+from tests.live.metric_catalogue import CATALOGUE
 from tests.real.prometheus import missing as no_prometheus
 from tests.real.prometheus import program
 
@@ -31,7 +32,7 @@ FIGURES = Figures(
     rows_refused=1, trouble="no space left",
 )  # fmt: skip
 APPLIED = Applied(leads=True, written=7, failed=2, held=3, void=4, foreign=1)
-UPSTREAM = metric_names.UPSTREAM_PREFIX
+UPSTREAM = UPSTREAM_PREFIX
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
@@ -207,7 +208,7 @@ def test_every_family_is_in_the_catalogue_and_is_shown() -> None:
     loop = Loop(**FULL)
     for k in range(3):
         loop.publish(pass_of(1000 + 15 * k, [5], [3]), FIGURES, APPLIED)
-    catalogue = {name.name: name for name in (*metric_names.UPSTREAM, *metric_names.OURS)}
+    catalogue = {metric.name: metric for metric in CATALOGUE}
     text = generate_latest(loop.exporter.registry).decode()
     shown = {f.name: f for f in text_string_to_metric_families(text)}
     shown = {name: f for name, f in shown.items() if not name.startswith("process_")}
