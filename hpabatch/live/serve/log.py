@@ -65,8 +65,6 @@ AGREES: Final = "agrees"
 PROBLEM: Final = "problem"
 FINE: Final = "fine"
 NOTE: Final = "note"
-START: Final = "start"
-STOP: Final = "stop"
 
 FIELDS: Final = (
     "ts", "event", "cluster", "namespace", "hpa", "target", "current", "desired", "proposal",

@@ -19,7 +19,7 @@ from hpabatch.live.passes.result import ERROR_INTERNAL, PassResult, Problem
 from hpabatch.live.passes.shadow import Shadow
 from hpabatch.live.record.recorder import Figures
 from hpabatch.live.serve.exporter import Exporter, WatchState
-from hpabatch.live.serve.metric_names import UPSTREAM_PREFIX
+from hpabatch.live.serve.metric_names import UPSTREAM_PREFIX as UPSTREAM
 from hpabatch.model.versions import profile_for
 from tests.live.made_passes import metrics_of, pass_of
 from tests.live.metric_catalogue import CATALOGUE
@@ -32,7 +32,6 @@ FIGURES = Figures(
     rows_refused=1, trouble="no space left",
 )  # fmt: skip
 APPLIED = Applied(leads=True, written=7, failed=2, held=3, void=4, foreign=1)
-UPSTREAM = UPSTREAM_PREFIX
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
