@@ -211,10 +211,11 @@ class _Run:
 
         log, server = request.apply_log, self.client.connection.server
         place = Place(
-            self.connect, self.discovery, self.cluster,
-            self._own_namespace(request),
-            log_file(os.environ, self.cluster, server) if log is None else Path(log),
-            self.settings.flags.sync_period_ms / 1000, self.site, self.site.clock_skew_s,
+            connect=self.connect, discovery=self.discovery, cluster=self.cluster,
+            namespace=self._own_namespace(request),
+            log=log_file(os.environ, self.cluster, server) if log is None else Path(log),
+            period_s=self.settings.flags.sync_period_ms / 1000,
+            hpas=self.site, skew_s=self.site.clock_skew_s,
         )  # fmt: skip
         documents = None if self.own is None else self.site
         return make_applier(request, place, decider, documents, self.log.say, self.stack)

@@ -183,9 +183,10 @@ def make_applier(
         options.canary, reads_target=is_own, annotation=scales.annotation, log=journal.add, say=say,
     )  # fmt: skip
     parts = Parts(
-        control, place.namespace, scales, gate, statuses, election, journal,
-        Ledger(control, place.namespace, election, place.skew_s), rivals, selection,
-        options,
+        client=control, namespace=place.namespace, scales=scales, gate=gate, statuses=statuses,
+        election=election, journal=journal,
+        ledger=Ledger(control, place.namespace, election, place.skew_s),
+        rivals=rivals, selection=selection, options=options,
     )  # fmt: skip
     applier = Applier(parts, decider, say)
     stack.callback(applier.stop)

@@ -328,16 +328,14 @@ class Decider:
         said = self._last
         if said is None:
             return []
-        columns = zip(
-            said.namespaces, said.names, said.uids, said.targets, self._replicas, self._zeros,
-            remembered(self._memory), strict=True,
-        )  # fmt: skip
+        memories = remembered(self._memory)
         return [
             SavedLane(
-                namespace, name, uid, target, replicas, self._registry.known((namespace, name)),
-                zero, memory,
+                namespace=namespace, name=name, uid=said.uids[h], target=said.targets[h],
+                replicas=self._replicas[h], selector=self._registry.known((namespace, name)),
+                zero=self._zeros[h], memory=memories[h],
             )
-            for namespace, name, uid, target, replicas, zero, memory in columns
+            for h, (namespace, name) in enumerate(zip(said.namespaces, said.names, strict=True))
         ]  # fmt: skip
 
     # ---- ticks
