@@ -523,19 +523,6 @@ def test_of_others_changes_a_standby_books_those_of_the_leader(tmp_path: Path) -
     assert bench.told == []
 
 
-def test_the_next_leaders_changes_are_booked_by_the_last_one(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    bench.turns(2)
-    bench.shows(4)
-    bench.turn()
-    bench.clock.sleep(60)
-    bench.enter(4, 6)
-    bench.shows(6)
-    bench.turn(leads=False)
-    assert bench.booked() == (2, 0)
-    assert bench.foreign == []
-
-
 def test_a_refused_write_does_not_stay_in_the_ledger(tmp_path: Path) -> None:
     """Otherwise the next leader would book it, and hold back its first scale-up."""
     bench = Bench(tmp_path)

@@ -11,7 +11,6 @@ import pytest
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, ScaleKey, ScaleObject
 from hpabatch.layout.records import HEAD_REC_COUNT, HEAD_REC_START, HEAD_UP_COUNT, HEAD_UP_START
 from hpabatch.live.passes.decide import Decider
-from hpabatch.live.passes.lanes import ForeignChange
 from hpabatch.live.passes.memory import follow_rescale
 from hpabatch.live.passes.result import PassResult
 from hpabatch.model.objects.hpa import Behavior, HPAStatus, ScalingPolicy, ScalingRules
@@ -125,27 +124,6 @@ def test_a_pass_decided_again_leaves_the_memory_of_other_lanes_as_it_was() -> No
     assert np.array_equal(led.decider._memory.recs, other.decider._memory.recs)
 
 
-def test_changes_of_others_are_told_and_spend_nothing() -> None:
-    led = Led()
-    led.turn()
-    led.shows(5)
-    led.turn()
-    assert led.events == 0, "as in the controller, which does not see them"
-    assert led.decider.lanes.foreign == [ForeignChange(("shop", "web"), led.now - STEP + 1, 2, 5)]
-
-
-@pytest.mark.parametrize("made", [True, False])
-def test_an_uncertain_write_counts_once_a_watch_shows_it(made: bool) -> None:
-    led = Led()
-    led.writes(led.turn(), certain=False)
-    led.turn()
-    assert led.events == 0
-    if made:
-        led.shows(3)
-    led.turn()
-    assert led.events == int(made)
-
-
 @pytest.mark.parametrize("passes", [1, 9])
 def test_an_own_write_that_no_watch_shows_is_forgotten(passes: int) -> None:
     """Otherwise a manual change to that size would count as it, weeks later."""
@@ -160,18 +138,6 @@ def test_an_own_write_that_no_watch_shows_is_forgotten(passes: int) -> None:
         led.turn()
     led.shows(3)
     assert len(led.decider.lanes.foreign) == (passes == 9)
-
-
-def test_changes_from_before_the_first_reading_are_recalled() -> None:
-    led = Led()
-    led.turn()
-    lanes = led.decider.lanes
-    lanes.recall_change(("shop", "web"), NOW + STEP, 1, 2)
-    lanes.recall_change(("shop", "gone"), 0, 1, 2)
-    assert lanes.get(("shop", "web")).changes == [], "it was seen by then"  # type: ignore[union-attr]
-    lanes.recall_change(("shop", "web"), two_pods._CREATED_MS - 1, 1, 2)
-    led.turn()
-    assert led.events == 1
 
 
 @pytest.mark.parametrize("follows", [True, False])
