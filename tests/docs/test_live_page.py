@@ -10,9 +10,8 @@ import typer.main
 
 from hpabatch.cli.app import app
 from hpabatch.cli.live import live  # noqa: F401 - registers the command
-from hpabatch.live.serve.log import FIELDS
 from hpabatch.live.serve.metric_names import MetricName
-from tests.live.metric_catalogue import OURS, UPSTREAM, exposed
+from tests.live.metric_catalogue import OURS, UPSTREAM, exposed, log_fields
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "live.md").read_text()
@@ -39,9 +38,9 @@ def test_every_option_is_named() -> None:
 
 def test_every_field_of_a_json_line_is_explained() -> None:
     cells = [cell for cell, _ in rows_after("Log", "| field | meaning |")]
-    assert [name for cell in cells for name in re.findall(r"`(\w+)`", cell)] == list(FIELDS)
+    assert [name for cell in cells for name in re.findall(r"`(\w+)`", cell)] == log_fields()
     (example,) = re.findall(r"```json\n(.*?)\n```", PAGE)
-    assert set(re.findall(r'"(\w+)": ', example)) <= set(FIELDS)
+    assert set(re.findall(r'"(\w+)": ', example)) <= set(log_fields())
 
 
 @pytest.mark.parametrize(("place", "catalogue"), [(0, UPSTREAM), (1, OURS)])
