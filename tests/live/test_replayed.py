@@ -56,7 +56,7 @@ def test_a_recorded_run_replays_to_the_same_decisions(seed: int, k8s: str, tmp_p
 @pytest.mark.parametrize("seed", range(effort(1)))
 def test_a_loop_that_was_started_again(seed: int, how: str, k8s: str, tmp_path: Path) -> None:
     recorded = Recorded(2000 + seed, k8s, tmp_path / "history", zero=seed % 3 == 2)
-    state = tmp_path / "state.npz"
+    state = tmp_path / "state.json"
     for k in range(30):
         recorded.one_pass()
         if how == "killed" and k % 4 == 3:

@@ -12,7 +12,7 @@ from pathlib import Path
 from hpabatch.cluster.apis.discovery import Discovery
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import connect
-from hpabatch.live.loop.run import Listeners, Loop, LoopOptions
+from hpabatch.live.loop.run import Loop, LoopOptions
 from hpabatch.live.loop.setup import settle
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.result import PassResult
@@ -40,8 +40,11 @@ class Inside:
             self.site,
             Decider(settings.profile, settings.flags),
             Shadow(1000),
-            LoopOptions(settings.flags.sync_period_ms, settings.k8s),
-            Listeners(LineLog(self.out, "east", as_json=True)),
+            LoopOptions(
+                settings.flags.sync_period_ms,
+                settings.k8s,
+                log=LineLog(self.out, "east", as_json=True),
+            ),
         )
 
     def __enter__(self) -> Inside:

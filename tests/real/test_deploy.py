@@ -29,7 +29,7 @@ from hpabatch.errors import (
     UnfinishedError,
     UsageError,
 )
-from hpabatch.live.serve import metric_names
+from tests.live.metric_catalogue import CATALOGUE, exposed
 from tests.real import prometheus
 from tests.real.applying import Ground
 from tests.real.cluster import Cluster, missing
@@ -246,7 +246,7 @@ def test_the_alerts_are_rules_over_metrics_that_there_are() -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    names = {name.exposed for name in (*metric_names.UPSTREAM, *metric_names.OURS)}
+    names = {exposed(metric) for metric in CATALOGUE}
     (group,) = yaml.safe_load((DEPLOY / "alerts.yaml").read_text())["groups"]
     for rule in group["rules"]:
         used = set(re.findall(r"(?:hpabatch|horizontal_pod)_\w+", rule["expr"]))

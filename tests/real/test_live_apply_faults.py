@@ -169,15 +169,14 @@ def test_a_token_that_expires_stops_writes_until_there_is_another(
     """The server forgets the token; a new one comes in its file, as in a pod."""
     tokens = ground.writer.folder / "pki" / "tokens.csv"
     known, token = tokens.read_text(), tmp_path / "token"
-    tokens.write_text(f'{known}first-token,first,first,"system:masters"\n')
-    ground.writer.restart()
-    token.write_text("first-token")
+    _allow(ground, "scaler", "everything", [(["*"], ["*"], ["*"])])
+    token.write_text("scaler-token")
     ground.deployment("short", "web")
     ground.levels(cpu_total_m={"short/web": 100})
     documents = str(ground.document(tmp_path / "hpas", "short", "web"))
     one = start("--manifests", documents, kubeconfig=_with_token_file(ground, tmp_path, token))
     one.until(one.leads)
-    tokens.write_text(f'{known}second-token,second,second,"system:masters"\n')
+    tokens.write_text(known.replace("scaler-token", "second-token"))
     ground.writer.restart()
     one.until_problem("apply lease", "Unauthorized")
     one.until_problem("apply switch", "Unauthorized")
@@ -187,7 +186,7 @@ def test_a_token_that_expires_stops_writes_until_there_is_another(
     assert one.logged("will") == []
     token.write_text("second-token")
     one.until(lambda: ground.size("short", "web") == 6)
-    assert "first-token" not in (one.folder / "out").read_text()
+    assert "scaler-token" not in (one.folder / "out").read_text()
     tokens.write_text(known)
 
 

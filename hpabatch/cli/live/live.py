@@ -8,6 +8,7 @@ import typer
 
 from hpabatch.cli.app import app
 from hpabatch.cli.command import command
+from hpabatch.cli.live import need_packages
 from hpabatch.cli.options import Output
 from hpabatch.cli.stdout import check_stdout
 from hpabatch.errors import UsageError
@@ -65,6 +66,7 @@ def live(
     ] = None,
 ) -> None:
     """Decide every HPA of a cluster in one pass, in the shadow of its own controller."""
+    need_packages()
     from hpabatch.cli.live.run import run_live
 
     if output is not None and not request.once:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hpabatch.cli.app import app
 from hpabatch.cli.command import command
+from hpabatch.cli.live import need_packages
 from hpabatch.live.loop.request import RecordRequest
 
 _HELP = """Record a cluster's HPAs, their targets, pods and metrics into a history.
@@ -28,6 +29,7 @@ Examples:
 @command(app, _HELP)
 def record(request: RecordRequest) -> None:
     """Record a cluster's HPAs, their targets, pods and metrics into a history."""
+    need_packages()
     from hpabatch.cli.live.run import run_live
 
     run_live(request)

@@ -8,9 +8,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -18,25 +17,31 @@ import hpabatch
 from hpabatch.cli.progress import tell_compiling
 from hpabatch.cli.stdout import forget_stdout, show_report
 from hpabatch.cli.talk import say
+from hpabatch.cluster.apis.discovery import Discovery
+from hpabatch.cluster.connection.client import ApiClient
+from hpabatch.cluster.connection.connect import Connection, connect
+from hpabatch.cluster.connection.controller import read_controller
+from hpabatch.cluster.connection.errors import ApiError, Refused
+from hpabatch.cluster.objects.inbox import clock_ms
+from hpabatch.cluster.objects.types import HpaObject
 from hpabatch.errors import EXIT_REFUSED, UnreadableError, UsageError
+from hpabatch.live.apply.applier import Applier
+from hpabatch.live.apply.rivals import PROBE
+from hpabatch.live.apply.setup import Place, make_applier, read_documents
 from hpabatch.live.loop.request import LiveRequest, WatchRequest
+from hpabatch.live.loop.run import Loop, LoopOptions, longest_wait_s
+from hpabatch.live.loop.setup import Settings, log_file, settle, state_file
+from hpabatch.live.passes.decide import Decider
+from hpabatch.live.passes.memory import Saved, load
+from hpabatch.live.passes.result import NO_STATUS
+from hpabatch.live.passes.shadow import Comparison, Shadow
+from hpabatch.live.record.recorder import Recorder
+from hpabatch.live.serve.exporter import Exporter
+from hpabatch.live.serve.log import LineLog
+from hpabatch.live.serve.server import Health, MetricsServer
+from hpabatch.live.serve.site import Site
 from hpabatch.model.printable import encodable, printable
-
-if TYPE_CHECKING:
-    from hpabatch.cluster.connection.client import ApiClient
-    from hpabatch.cluster.connection.connect import Connection
-    from hpabatch.cluster.objects.types import HpaObject
-    from hpabatch.live.apply.applier import Applier
-    from hpabatch.live.loop.run import LoopOptions
-    from hpabatch.live.loop.setup import Settings
-    from hpabatch.live.passes.decide import Decider
-    from hpabatch.live.passes.memory import Saved
-    from hpabatch.live.passes.shadow import Comparison, Shadow
-    from hpabatch.live.record.recorder import Recorder
-    from hpabatch.live.serve.exporter import Exporter
-    from hpabatch.live.serve.server import Health
-    from hpabatch.live.serve.site import Site
-    from hpabatch.report.live import LiveHpa
+from hpabatch.report.live import LiveHpa, LiveReport
 
 _GRACE_PERIODS = 2
 _ONCE_WAITS_S = 60.0
@@ -45,12 +50,6 @@ _END_S = 5.0
 
 def run_live(request: WatchRequest, form: str = "table") -> None:
     """Run until SIGINT or SIGTERM, or for one pass, which is printed in that form."""
-    for package in ("httpx2", "prometheus_client"):
-        if find_spec(package) is None:
-            raise UsageError(
-                f"{package} is not installed: `pip install 'hpabatch[live]'` (in a clone: "
-                "`pip install -e '.[live]'`) brings what a cluster needs"
-            )
     with ExitStack() as stack:
         run = _Run(request, stack)
         if _is_once(request):
@@ -70,15 +69,6 @@ class _Run:
     """Everything of one run; what it opens is closed by `stack`."""
 
     def __init__(self, request: WatchRequest, stack: ExitStack) -> None:
-        from hpabatch.cluster.apis.discovery import Discovery
-        from hpabatch.cluster.connection.client import ApiClient
-        from hpabatch.cluster.connection.connect import connect
-        from hpabatch.cluster.connection.controller import read_controller
-        from hpabatch.cluster.connection.errors import ApiError, Refused
-        from hpabatch.live.loop.setup import settle
-        from hpabatch.live.serve.log import LineLog
-        from hpabatch.live.serve.site import Site
-
         self.request = request
         self.compares = isinstance(request, LiveRequest)
         kubeconfig = None if request.kubeconfig is None else Path(request.kubeconfig)
@@ -127,11 +117,7 @@ class _Run:
 
     def one_pass(self, form: str) -> None:
         """Make one pass and print it."""
-        from hpabatch.live.loop.run import Listeners, Loop
-
-        loop = Loop(
-            self.site, self._decider(None), self._shadow(), self._options(None), Listeners()
-        )
+        loop = Loop(self.site, self._decider(None), self._shadow(), self._options(None))
         self.site.start()
         missing = loop.wait_until_listed(threading.Event(), _ONCE_WAITS_S)
         if missing:
@@ -153,8 +139,6 @@ class _Run:
 
     def until_stopped(self) -> None:
         """Make passes until SIGINT or SIGTERM."""
-        from hpabatch.live.loop.run import Listeners, Loop
-
         stop = threading.Event()
         path = self._state_path()
         recorder = self._recorder()
@@ -162,10 +146,11 @@ class _Run:
         shadow = self._shadow()
         exporter, health = self._exporter()
         applier = self._applier(decider)
-        listeners = Listeners(
-            self.log, exporter, health, recorder, tells_decisions=self.compares, applier=applier
-        )
-        loop = Loop(self.site, decider, shadow, self._options(path), listeners)
+        options = replace(
+            self._options(path), log=self.log, exporter=exporter, health=health,
+            recorder=recorder, tells_decisions=self.compares, applier=applier,
+        )  # fmt: skip
+        loop = Loop(self.site, decider, shadow, options)
         try:
             with _until_signal(stop, self.site.end):
                 self._say_start(path)
@@ -213,7 +198,6 @@ class _Run:
         request = self.request
         if not isinstance(request, LiveRequest) or not request.manifests:
             return None
-        from hpabatch.live.apply.setup import read_documents
 
         return read_documents(
             request.manifests, self.settings.profile, namespace, request.namespace
@@ -224,23 +208,19 @@ class _Run:
         request = self.request
         if not isinstance(request, LiveRequest) or not request.apply:
             return None
-        from hpabatch.live.apply.setup import Place, make_applier
-        from hpabatch.live.loop.setup import log_file
 
         log, server = request.apply_log, self.client.connection.server
         place = Place(
-            self.connect, self.discovery, self.cluster,
-            self._own_namespace(request),
-            log_file(os.environ, self.cluster, server) if log is None else Path(log),
-            self.settings.flags.sync_period_ms / 1000, self.site, self.site.clock_skew_s,
+            connect=self.connect, discovery=self.discovery, cluster=self.cluster,
+            namespace=self._own_namespace(request),
+            log=log_file(os.environ, self.cluster, server) if log is None else Path(log),
+            period_s=self.settings.flags.sync_period_ms / 1000,
+            hpas=self.site, skew_s=self.site.clock_skew_s,
         )  # fmt: skip
         documents = None if self.own is None else self.site
         return make_applier(request, place, decider, documents, self.log.say, self.stack)
 
     def _options(self, state: Path | None) -> LoopOptions:
-        from hpabatch.live.apply.rivals import PROBE
-        from hpabatch.live.loop.run import LoopOptions
-
         request, own = self.request, None
         if isinstance(request, LiveRequest) and request.apply:
             own = (self._own_namespace(request), PROBE)
@@ -256,8 +236,6 @@ class _Run:
         return f"{self.cluster} under the rules of {self.settings.profile.name}"
 
     def _state_path(self) -> Path | None:
-        from hpabatch.live.loop.setup import state_file
-
         request = self.request
         if not isinstance(request, LiveRequest) or request.stateless or request.once:
             return None
@@ -267,9 +245,6 @@ class _Run:
 
     def _saved(self, path: Path | None, recorder: Recorder | None) -> Saved | None:
         """Return what an earlier loop remembered, if that is not too old and was recorded whole."""
-        from hpabatch.cluster.objects.inbox import clock_ms
-        from hpabatch.live.passes.memory import load
-
         if path is None or not isinstance(self.request, LiveRequest):
             return None
         try:
@@ -293,33 +268,26 @@ class _Run:
         return saved
 
     def _decider(self, saved: Saved | None) -> Decider:
-        from hpabatch.live.passes.decide import Decider
-
         request = self.request
         follows = isinstance(request, LiveRequest) and (request.follow or request.apply)
         return Decider(self.settings.profile, self.settings.flags, saved, follows=follows)
 
     def _shadow(self) -> Shadow:
-        from hpabatch.live.passes.shadow import Shadow
-
         return Shadow(_GRACE_PERIODS * self.settings.flags.sync_period_ms)
 
     def _exporter(self) -> tuple[Exporter | None, Health | None]:
         """Return the exporter and the health that an endpoint serves, None without one."""
         if self.request.metrics_addr is None:
             return None, None
-        from hpabatch.live.loop.run import longest_wait_s
-        from hpabatch.live.serve.exporter import About, Exporter, Sources
-        from hpabatch.live.serve.server import Health, MetricsServer
-
         dry_run = isinstance(self.request, LiveRequest) and self.request.dry_run
-        about = About(hpabatch.__version__, self.settings.profile.name, self.cluster, dry_run)
-        sources = Sources(
+        exporter = Exporter(
+            self.settings.profile,
+            self.cluster,
+            dry_run=dry_run,
             watches=self.site.states,
             requests=self.client.requests.snapshot,
             clock_skew_s=self.site.clock_skew_s,
         )
-        exporter = Exporter(about, self.settings.profile, sources)
         health = Health(
             self.settings.flags.sync_period_ms / 1000, self.site.states,
             pass_s=longest_wait_s(self.request.fetch_budget_ms / 1000),
@@ -331,8 +299,6 @@ class _Run:
     def _recorder(self) -> Recorder | None:
         if self.request.store is None:
             return None
-        from hpabatch.cluster.objects.inbox import clock_ms
-        from hpabatch.live.record.recorder import Recorder
 
         recorder = Recorder(
             self.request.store,
@@ -385,16 +351,11 @@ def _until_signal(stop: threading.Event, then: Callable[[], None]) -> Iterator[N
 
 def _print(comparison: Comparison, form: str, k8s: str, cluster: str, with_namespace: bool) -> None:
     """Print a pass."""
-    from hpabatch.report.live import LiveReport
-
     hpas, now_ms = _live_hpas(comparison), comparison.result.now_ms
     show_report(LiveReport(hpas, now_ms, k8s, cluster, with_namespace), form)
 
 
 def _live_hpas(comparison: Comparison) -> list[LiveHpa]:
-    from hpabatch.live.passes.result import NO_STATUS
-    from hpabatch.report.live import LiveHpa
-
     result = comparison.result
     return [
         LiveHpa(

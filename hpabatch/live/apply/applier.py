@@ -27,7 +27,6 @@ from hpabatch.live.apply.guards import (
     Change,
     Gate,
     Hindrance,
-    Limits,
     Queue,
     Removals,
     Selection,
@@ -36,14 +35,15 @@ from hpabatch.live.apply.guards import (
     lease_refusal,
     read_switch,
 )
-from hpabatch.live.apply.journal import Journal, Waits, outcomes
+from hpabatch.live.apply.journal import Journal, outcomes
 from hpabatch.live.apply.lease import Election
 from hpabatch.live.apply.ledger import Entry, Ledger, kept_ms
 from hpabatch.live.apply.origins import Origins
 from hpabatch.live.apply.reports import Reports
+from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.live.apply.rivals import PROBE, Rivals
 from hpabatch.live.apply.scales import Outcome, ScaleWriter, Written
-from hpabatch.live.apply.statuses import StatusSink, as_stored_status, differ
+from hpabatch.live.apply.statuses import HpaStatuses, as_stored_status, differ
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import ForeignChange, Lane, LaneKey
 from hpabatch.live.passes.result import (
@@ -82,22 +82,20 @@ class Parts:
         ledger: the changes, for instances that start later.
         rivals: other controllers.
         selection: the HPAs that are acted on.
-        limits: of a pass.
-        dry_run: the server stores no size.
+        options: limits; with `dry_run` the server stores no size.
     """
 
     client: WriteClient
     namespace: str
     scales: ScaleWriter
     gate: Gate
-    statuses: StatusSink | None
+    statuses: HpaStatuses | Reports | None
     election: Election
     journal: Journal
     ledger: Ledger
     rivals: Rivals
     selection: Selection
-    limits: Limits
-    dry_run: bool = False
+    options: ApplyOptions
 
 
 @dataclass(slots=True)
@@ -127,7 +125,7 @@ class Applier:
         """
         self.figures = Figures()
         self._parts, self._decider, self._say = parts, decider, say
-        self._vanished = Vanished(parts.limits.most_vanished_pct)
+        self._vanished = Vanished(parts.options.most_vanished)
         self._refusals: dict[str, str] = {}
         self._may = False
         self._why: str | None = None
@@ -139,12 +137,13 @@ class Applier:
         self._ahead: Future[tuple[str, bool, str]] | None = None
         self._hindrance = Hindrance(parts.journal, parts.gate.period_s)
         parts.election.hindrance = self._hindrance
-        decider.lanes.attributed = not parts.dry_run
+        decider.lanes.attributed = not parts.options.dry_run
         decider.owns = parts.rivals.documents is not None
         self._origins = Origins(
             parts.ledger, decider, self._tell_foreign, reads_status=not decider.owns
         )
-        self._queue, self._waits = Queue(parts.limits), Waits()
+        self._queue = Queue(parts.options)
+        self._waits: dict[LaneKey, str] = {}  # of the last pass: sizes that wait, and why
         self._writers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="write")
         self._count = 0  # of lines about sizes: their ids
 
@@ -228,7 +227,7 @@ class Applier:
         self._tell_who()
         self._may = not self._refusals
         parts.gate.begin(self._why or "")
-        self.figures.leads = lanes.leads = self._may and not parts.dry_run
+        self.figures.leads = lanes.leads = self._may and not parts.options.dry_run
 
     def _begin_term(self, leads: bool) -> None:
         """Forget what this process wrote if another may have written since."""
@@ -304,7 +303,7 @@ class Applier:
         written, parts = self._write_sizes(result, changes, vanished, present)
         self._tell_pass(len(result), len(changes), Counter(one.outcome for one in written.values()))
         sizes = self._sizes_of(result, written, parts)
-        if self._parts.dry_run:  # it stores nothing, so no decision is changed
+        if self._parts.options.dry_run:  # it stores nothing, so no decision is changed
             return replace(result, sizes=sizes)
         failed = {h: one.error for h, one in written.items() if one.error}
         partly = {h: c.after for h, c in parts.items() if h not in failed}
@@ -333,7 +332,7 @@ class Applier:
         taken: list[Change] = []
         why = {c.h: f"hpabatch: waits: {vanished}" for c in changes}
         if not vanished:
-            removals = Removals(self._parts.limits, ledger.removed(now_ms), present)
+            removals = Removals(self._parts.options, ledger.removed(now_ms), present)
             single, shared = first_of_each(changes, self._target_of)
             taken, why = self._queue.admit(single, removals)
             why |= shared
@@ -366,11 +365,11 @@ class Applier:
         for (change, one), at_ms in zip(pairs, times, strict=True):
             if one.outcome is Outcome.OFF:
                 parts.selection.note_off(self._target_of(change))
-            if not parts.dry_run and (not one.error or one.uncertain):
+            if not parts.options.dry_run and (not one.error or one.uncertain):
                 self._decider.lanes.note_write(
                     change.key, at_ms, change.before, change.after, not one.error
                 )
-        if not parts.dry_run:
+        if not parts.options.dry_run:
             self._origins.wrote(list(zip(entries, times, written, strict=True)))
             parts.ledger.store(self._kept_ms)
         return {change.h: one for change, one in pairs}
@@ -378,7 +377,7 @@ class Applier:
     def _announce(self, entries: Sequence[Entry], lines: Sequence[Mapping[str, object]]) -> str:
         """Name in log and ledger what will be written; return why one of them cannot, or ""."""
         about, unsaid = "log", self._parts.journal.add(lines)
-        if not unsaid and not self._parts.dry_run:
+        if not unsaid and not self._parts.options.dry_run:
             about, unsaid = "ledger", self._parts.ledger.add(entries, self._kept_ms)
         if unsaid:
             self._refusals[about] = f"no size is written: {unsaid}"
@@ -404,8 +403,13 @@ class Applier:
     def _log_waits(
         self, result: PassResult, changes: Sequence[Change], why: Mapping[int, str]
     ) -> None:
-        waiting = [self._line(result, c, "waits", why[c.h]) for c in changes if c.h in why]
-        self._parts.journal.add(self._waits.lines(waiting))
+        """Log the sizes that begin to wait, or wait for another reason."""
+        before = self._waits
+        self._waits = {c.key: why[c.h] for c in changes if c.h in why}
+        self._parts.journal.add(
+            self._line(result, c, "waits", why[c.h])
+            for c in changes if c.h in why and before.get(c.key) != why[c.h]
+        )  # fmt: skip
 
     def _line(
         self, result: PassResult, change: Change, event: str, error: str = ""
@@ -416,7 +420,7 @@ class Applier:
             "namespace": change.key[0], "hpa": change.key[1], "target": result.targets[change.h],
             "from": change.before, "to": change.after,
             "why": result.why(change.h), "part": change.part,
-            "dry_run": self._parts.dry_run, "event": event, "error": error,
+            "dry_run": self._parts.options.dry_run, "event": event, "error": error,
         }  # fmt: skip
 
     def _sizes_of(
@@ -432,7 +436,7 @@ class Applier:
             if one is None:
                 outcome, text = SIZE_HELD, self._held(_key(result, h))
             elif one.outcome is Outcome.DONE:
-                outcome = SIZE_ACCEPTED if self._parts.dry_run else SIZE_WRITTEN
+                outcome = SIZE_ACCEPTED if self._parts.options.dry_run else SIZE_WRITTEN
                 text = "" if part is None else part.part
             else:
                 outcome, text = _OUTCOMES[one.outcome], one.error.removeprefix("hpabatch: ")

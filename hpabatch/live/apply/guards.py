@@ -24,7 +24,8 @@ from hpabatch.cluster.objects.workloads import ANNOTATION
 from hpabatch.layout import codes
 from hpabatch.live.apply.journal import Fields, Journal
 from hpabatch.live.apply.lease import Election, elapsed_s
-from hpabatch.live.apply.scales import Outcome, Term, Written, is_off, off_text
+from hpabatch.live.apply.request import ApplyOptions
+from hpabatch.live.apply.scales import Fence, Outcome, Written, is_off, off_text
 from hpabatch.live.passes.lanes import Lane, LaneKey
 from hpabatch.live.passes.result import PassResult
 from hpabatch.model.objects.decode_fields import show_value
@@ -46,24 +47,6 @@ _LEAST_UNREAD_S: Final = 60.0
 _AGAIN_S: Final = 60.0
 _MOST_READINGS: Final = 10  # of a pass: the loop waits for them
 _MOST_NAMED: Final = 20
-
-
-class Limits(NamedTuple):
-    """Limits of one pass, and of ten minutes.
-
-    Attributes:
-        most_targets: whose size changes.
-        most_replicas: sum of the changes.
-        most_vanished_pct: share of the metrics that vanished, above which no size changes.
-        most_removed_pct: share of a target's replicas that is removed within ten minutes.
-        most_removed_fleet_pct: the same of all targets together.
-    """
-
-    most_targets: int = 100
-    most_replicas: int = 1000
-    most_vanished_pct: int = 50
-    most_removed_pct: int = 50
-    most_removed_fleet_pct: int = 25
 
 
 def read_switch(client: WriteClient, namespace: str) -> tuple[str, bool]:
@@ -132,7 +115,7 @@ class Gate:
     def __init__(
         self,
         period_s: float,
-        fence: Term,
+        fence: Fence,
         switch: Callable[[], str],
         *,
         log: Callable[[], str] = lambda: "",
@@ -268,33 +251,33 @@ class Removals:
     it may remove of one of them: otherwise a small fleet would never shrink.
     """
 
-    def __init__(self, limits: Limits, removed: Mapping[LaneKey, int], present: int) -> None:
+    def __init__(self, limits: ApplyOptions, removed: Mapping[LaneKey, int], present: int) -> None:
         """Prepare a pass.
 
         Args:
-            limits: the shares.
+            limits: has the shares.
             removed: replicas that were removed within ten minutes, by HPA.
             present: the sum of the sizes of all targets that are acted on.
         """
         self._limits, self._removed = limits, dict(removed)
         self.total = sum(removed.values())
         self.whole = present + self.total
-        self._most = _share(limits.most_removed_fleet_pct, self.whole)
+        self._most = _share(limits.most_removed_fleet, self.whole)
 
     def begin(self, changes: Iterable[Change]) -> None:
         """Take the changes that were decided."""
         whole = [c.before + self._removed.get(c.key, 0) for c in changes if c.after < c.before]
-        most = _share(self._limits.most_removed_pct, max(whole, default=0))
+        most = _share(self._limits.most_removed, max(whole, default=0))
         self._most = max(self._most, most)
 
     def left(self, change: Change) -> tuple[int, str]:
         """Return how many replicas a scale-down may remove, and the limit that says so."""
         removed = self._removed.get(change.key, 0)
-        own = _share(self._limits.most_removed_pct, change.before + removed) - removed
+        own = _share(self._limits.most_removed, change.before + removed) - removed
         fleet = self._most - self.total
         if own <= fleet:
-            return max(own, 0), f"--most-removed {self._limits.most_removed_pct}: {_NO_MORE}"
-        share = self._limits.most_removed_fleet_pct
+            return max(own, 0), f"--most-removed {self._limits.most_removed}: {_NO_MORE}"
+        share = self._limits.most_removed_fleet
         return max(fleet, 0), f"--most-removed-fleet {share}: of all targets {_NO_MORE}"
 
     def take(self, change: Change) -> None:
@@ -316,7 +299,7 @@ class Queue:
         problem: why scale-downs were held back by the last call of `admit`, "" if none was.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ApplyOptions) -> None:
         """Begin with no change."""
         self._limits = limits
         self._waited: dict[LaneKey, int] = {}
@@ -371,8 +354,8 @@ class Queue:
         limits = self._limits
         return (
             f"{counted(held_back, 'scale-down')} held back: {removals.total} of {removals.whole} "
-            f"replicas removed within ten minutes (--most-removed {limits.most_removed_pct}, "
-            f"--most-removed-fleet {limits.most_removed_fleet_pct})"
+            f"replicas removed within ten minutes (--most-removed {limits.most_removed}, "
+            f"--most-removed-fleet {limits.most_removed_fleet})"
         )
 
     def put_back(self, changes: Iterable[Change]) -> None:

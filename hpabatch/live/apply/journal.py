@@ -90,7 +90,7 @@ class Journal:
     def record(self, lines: Iterable[Fields], *, is_durable: bool = False) -> None:
         """Append lines about what was done. While they cannot be written they are kept.
 
-        They are few: with a log that cannot be written no write begins.
+        Only few are kept: while the log cannot be written, no write begins.
         """
         with self._lock:
             self._owed += self._encoded(lines)
@@ -200,21 +200,6 @@ def outcomes(lines: Sequence[Fields], written: Sequence[Written]) -> list[Fields
         }
         for line, one in zip(lines, written, strict=True)
     ]
-
-
-class Waits:
-    """Sizes that wait: the log has a line when one begins to wait, or its reason changes."""
-
-    def __init__(self) -> None:
-        """Begin with no waiting size."""
-        self._known: dict[str, object] = {}
-
-    def lines(self, waiting: Iterable[Fields]) -> list[Fields]:
-        """Return the lines of a pass about sizes that did not wait before, or for another rule."""
-        named = {f"{line['namespace']}/{line['hpa']}": line for line in waiting}
-        found = [line for key, line in named.items() if self._known.get(key) != line["error"]]
-        self._known = {key: line["error"] for key, line in named.items()}
-        return found
 
 
 def _show_ms(ms: int) -> str:

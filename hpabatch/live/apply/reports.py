@@ -17,7 +17,7 @@ from hpabatch.cluster.connection.writes import Budget, Json, WriteClient
 from hpabatch.cluster.objects.inbox import clock_ms
 from hpabatch.live.apply.journal import Fields
 from hpabatch.live.apply.lease import show_identity
-from hpabatch.live.apply.scales import TIMEOUT_S, Term
+from hpabatch.live.apply.scales import TIMEOUT_S, Fence
 from hpabatch.live.apply.statuses import ended
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.model.messages import Event
@@ -44,7 +44,7 @@ class Reports:
     """
 
     def __init__(
-        self, client: WriteClient, namespace: str, identity: str, budget: Budget, fence: Term,
+        self, client: WriteClient, namespace: str, identity: str, budget: Budget, fence: Fence,
         clock: Callable[[], float] = time.monotonic,
         log: Callable[[Iterable[Fields]], None] = lambda lines: None,
     ) -> None:  # fmt: skip

@@ -35,14 +35,10 @@ _JITTER: Final = 0.1
 
 
 class Fence(Protocol):
-    """Whether a writing request may begin."""
+    """Whether a writing request may begin, and by which taking of the lease."""
 
     def refusal(self, longest_s: float) -> str:
         """Return why a request of at most `longest_s` may not begin now, "" if it may."""
-
-
-class Term(Fence, Protocol):
-    """Whether a writing request may begin, and by which taking of the lease."""
 
     @property
     def term(self) -> int:

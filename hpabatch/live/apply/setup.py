@@ -23,7 +23,7 @@ from hpabatch.inputs.keda import GROUP
 from hpabatch.inputs.manifest_checks import check_manifests
 from hpabatch.inputs.manifests import load_manifests
 from hpabatch.live.apply.applier import Applier, Parts
-from hpabatch.live.apply.guards import Gate, Limits, Selection, read_switch
+from hpabatch.live.apply.guards import Gate, Selection, read_switch
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import DRY_NAME, NAME, Candidate, Election
 from hpabatch.live.apply.ledger import Ledger
@@ -31,7 +31,7 @@ from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.live.apply.rivals import ClusterHpas, OwnDocuments, Probe, Rivals, Silence, silence_s
 from hpabatch.live.apply.scales import ScaleWriter
-from hpabatch.live.apply.statuses import HpaStatuses, StatusSink
+from hpabatch.live.apply.statuses import HpaStatuses
 from hpabatch.live.passes.decide import Decider
 from hpabatch.model.objects.validate import undecidable
 from hpabatch.model.versions import Profile
@@ -172,7 +172,7 @@ def make_applier(
     if not is_own:
         rivals.silence = silence or Silence(silence_s(place.period_s), place.period_s)
         rivals.probe = Probe(control, version, place.namespace, rivals.silence, journal.record)
-    statuses: StatusSink | None = None
+    statuses: HpaStatuses | Reports | None = None
     budget = _budget(options.status_rate)
     if not options.dry_run:
         statuses = (
@@ -183,13 +183,10 @@ def make_applier(
         options.canary, reads_target=is_own, annotation=scales.annotation, log=journal.add, say=say,
     )  # fmt: skip
     parts = Parts(
-        control, place.namespace, scales, gate, statuses, election, journal,
-        Ledger(control, place.namespace, election, place.skew_s), rivals, selection,
-        Limits(
-            options.most_targets, options.most_replicas, options.most_vanished,
-            options.most_removed, options.most_removed_fleet,
-        ),
-        options.dry_run,
+        client=control, namespace=place.namespace, scales=scales, gate=gate, statuses=statuses,
+        election=election, journal=journal,
+        ledger=Ledger(control, place.namespace, election, place.skew_s),
+        rivals=rivals, selection=selection, options=options,
     )  # fmt: skip
     applier = Applier(parts, decider, say)
     stack.callback(applier.stop)

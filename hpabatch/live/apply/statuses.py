@@ -11,9 +11,9 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 from urllib.parse import quote
 
 from hpabatch.cluster.connection.errors import ApiError, Busy, NotFound, Unreachable
@@ -34,44 +34,8 @@ DRAIN_S: Final = 3.0
 _LEAST_WAIT_S, _MOST_WAIT_S = 0.5, 30.0  # after failures of the server
 
 
-class StatusSink(Protocol):
-    """Writer of statuses."""
-
-    def put(self, key: LaneKey, document: HPA) -> None:
-        """Write a status that changed."""
-
-    def tell(self, document: HPA, events: Sequence[Event]) -> None:
-        """Write events."""
-
-    def forget(self) -> None:
-        """Forget what was written: another process wrote since."""
-
-    def last(self, keys: Collection[LaneKey]) -> Mapping[LaneKey, HPAStatus]:
-        """Return the last statuses of these HPAs by other processes, if no HPA itself has them."""
-
-    def start(self) -> None:
-        """Begin."""
-
-    def stop(self) -> bool:
-        """Write what waits, for a few seconds, and end; return whether no request is on its way."""
-
-    @property
-    def problem(self) -> str:
-        """Why writes fail now, "" if they do not."""
-
-
-class _Status(NamedTuple):
-    """The status of an HPA that waits."""
-
-    key: LaneKey
-    document: HPA
-
-
-class _Told(NamedTuple):
-    """An event that waits."""
-
-    document: HPA
-    event: Event
+_Item = tuple[HPA, Event | None]
+"""An HPA whose event waits, None: whose status does."""
 
 
 @dataclass(slots=True)
@@ -80,16 +44,7 @@ class _Series:
 
     name: str
     count: int
-    first: str
     at: float
-
-
-@dataclass(slots=True)
-class _Queue:
-    """What waits, and what was dropped."""
-
-    statuses: OrderedDict[LaneKey, _Status] = field(default_factory=OrderedDict)
-    events: deque[_Told] = field(default_factory=lambda: deque(maxlen=_MOST_EVENTS))
 
 
 class HpaStatuses:
@@ -97,7 +52,7 @@ class HpaStatuses:
 
     def __init__(
         self, client: WriteClient, version: str, budget: Budget, fence: Fence,
-        *, events: bool = True, clock: Callable[[], float] = time.monotonic,
+        *, clock: Callable[[], float] = time.monotonic,
         log: Callable[[Iterable[Fields]], None] = lambda lines: None,
     ) -> None:  # fmt: skip
         """Prepare; `start` begins.
@@ -107,7 +62,6 @@ class HpaStatuses:
             version: of autoscaling, v2 or v2beta2.
             budget: of these requests.
             fence: is checked before each.
-            events: whether events are written, too.
             clock: monotonic seconds.
             log: gets a line for what was written.
         """
@@ -115,8 +69,9 @@ class HpaStatuses:
         self._problem, self._wait_s = "", 0.0  # before the next request, after failures
         self._dropped_at = -_SAME_S
         self._client, self._version, self._budget = client, version, budget
-        self._fence, self._events, self._clock, self._log = fence, events, clock, log
-        self._queue = _Queue()
+        self._fence, self._clock, self._log = fence, clock, log
+        self._statuses: OrderedDict[LaneKey, HPA] = OrderedDict()  # that wait
+        self._events: deque[tuple[HPA, Event]] = deque(maxlen=_MOST_EVENTS)
         self._series: OrderedDict[tuple[str, ...], _Series] = OrderedDict()
         self._spam: OrderedDict[str, Budget] = OrderedDict()
         self._logged: dict[LaneKey, object] = {}
@@ -150,8 +105,8 @@ class HpaStatuses:
     def forget(self) -> None:
         """Drop what waits."""
         with self._ready:
-            self._queue.statuses.clear()
-            self._queue.events.clear()
+            self._statuses.clear()
+            self._events.clear()
             self._logged = {}
 
     def last(self, keys: Collection[LaneKey]) -> Mapping[LaneKey, HPAStatus]:
@@ -161,18 +116,16 @@ class HpaStatuses:
     def put(self, key: LaneKey, document: HPA) -> None:
         """Write the status of an HPA; one of it that waits is replaced."""
         with self._ready:
-            self._queue.statuses[key] = _Status(key, document)
+            self._statuses[key] = document
             self._ready.notify()
 
     def tell(self, document: HPA, events: Sequence[Event]) -> None:
         """Write events about an HPA; of too many the oldest are dropped."""
-        if not self._events:
-            return
         with self._ready:
-            lost = len(self._queue.events) + len(events) - _MOST_EVENTS
+            lost = len(self._events) + len(events) - _MOST_EVENTS
             if lost > 0:
                 self.dropped, self._dropped_at = self.dropped + lost, self._clock()
-            self._queue.events.extend(_Told(document, event) for event in events)
+            self._events.extend((document, event) for event in events)
             self._ready.notify()
 
     # ---- the thread
@@ -189,79 +142,79 @@ class HpaStatuses:
                 item = self._next()
             self._pause()
             try:
-                self._write(item)
+                self._write(*item)
             except Exception as error:  # noqa: BLE001 - one invalid response must not end the thread
                 self._problem = f"{type(error).__name__}: {error}"
             with self._ready:
                 wait_s = self._wait_s * random.uniform(0.5, 1)  # noqa: S311
                 self._ready.wait_for(lambda: self._stopped, wait_s)
 
-    def _next(self) -> _Status | _Told:
+    def _next(self) -> _Item:
         """Return the next item: statuses and events in turn, so neither starves."""
-        queue = self._queue
-        takes_event = bool(queue.events) and (self._is_events_turn or not queue.statuses)
+        takes_event = bool(self._events) and (self._is_events_turn or not self._statuses)
         self._is_events_turn = not takes_event
-        return queue.events.popleft() if takes_event else queue.statuses.popitem(last=False)[1]
+        return (
+            self._events.popleft() if takes_event else (self._statuses.popitem(last=False)[1], None)
+        )
 
     def _pause(self) -> None:
         """Wait for the budget of one request, but not beyond the end."""
         time.sleep(min(self._budget.take(), max(self._until - self._clock(), 0.0)))
 
     def _waiting(self) -> bool:
-        return bool(self._queue.statuses or self._queue.events)
+        return bool(self._statuses or self._events)
 
-    def _write(self, item: _Status | _Told) -> None:
+    def _write(self, hpa: HPA, event: Event | None) -> None:
         try:
-            if isinstance(item, _Status):
-                self._put_status(item)
+            if event is None:
+                self._put_status(hpa)
             else:
-                self._post_event(item)
+                self._post_event(hpa, event)
         except NotFound:
             return  # the HPA or its namespace is gone
         except ApiError as error:
             self.failed += 1
-            if isinstance(item, _Status) and error.status == _CONFLICT:
+            if event is None and error.status == _CONFLICT:
                 return  # the next pass writes on what is there then
             self._problem = error.text
             if isinstance(error, Unreachable | Busy):
                 self._wait_s = min(max(2 * self._wait_s, _LEAST_WAIT_S), _MOST_WAIT_S)
-            if isinstance(item, _Status):
-                failed = Event(WARNING, "FailedUpdateStatus", error.text)
-                self.tell(item.document, [failed])
+            if event is None:
+                self.tell(hpa, [Event(WARNING, "FailedUpdateStatus", error.text)])
             return
         self.written += 1
         self._problem, self._wait_s = "", 0.0
 
-    def _put_status(self, item: _Status) -> None:
-        path = _hpa_path(self._version, item.key)
+    def _put_status(self, hpa: HPA) -> None:
+        path = _hpa_path(self._version, hpa)
         found = self._client.read(path, TIMEOUT_S)
-        if str((found.get("metadata") or {}).get("uid")) != item.document.uid:
+        if str((found.get("metadata") or {}).get("uid")) != hpa.uid:
             return  # another object by now
         self._pause()
         if self._fence.refusal(TIMEOUT_S):
             return  # the next leader writes its own
-        document = {**found, "status": encode_status(item.document.status)}
+        document = {**found, "status": encode_status(hpa.status)}
         self._client.write("PUT", f"{path}/status", document, TIMEOUT_S)
-        self._log_status(item)
+        self._log_status(hpa)
 
-    def _log_status(self, item: _Status) -> None:
+    def _log_status(self, hpa: HPA) -> None:
         """Log a status that was written, unless only values of metrics changed."""
-        status = item.document.status
+        status, key = hpa.status, (hpa.namespace, hpa.name)
         conditions = ", ".join(f"{c.type}={c.status} {c.reason}" for c in status.conditions)
         sizes = {"from": status.current_replicas, "to": status.desired_replicas}
         shown = conditions, *sizes.values(), status.last_scale_time
-        if self._logged.get(item.key) != shown:
-            self._logged[item.key] = shown
-            self._log([_line("status", item.document, **sizes, text=conditions)])
+        if self._logged.get(key) != shown:
+            self._logged[key] = shown
+            self._log([_line("status", hpa, **sizes, text=conditions)])
 
-    def _post_event(self, item: _Told) -> None:
-        hpa, event = item.document, item.event
+    def _post_event(self, hpa: HPA, event: Event) -> None:
         if self._fence.refusal(TIMEOUT_S):
             return
         if not self._may_tell(hpa.uid):
             return
         root = f"/api/v1/namespaces/{quote(hpa.namespace)}/events"
         same = (hpa.uid, event.type, event.reason, event.message)
+        line = _line("event", hpa, text=f"{event.type} {event.reason}: {event.message}")
         now, known = self._clock(), self._series.get(same)
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         if known is not None and now - known.at < _SAME_S:
@@ -270,14 +223,15 @@ class HpaStatuses:
             self._series.move_to_end(same)
             try:
                 self._client.write("PATCH", f"{root}/{known.name}", more, TIMEOUT_S)
-                self._log_event(item)
+                self._log([line])
                 return
             except NotFound:
                 pass
         name = f"{hpa.name}.{time.time_ns():x}"
-        self._client.write("POST", root, _event(item, name, stamp, self._version), TIMEOUT_S)
-        self._log_event(item)
-        self._series[same] = _Series(name, 1, stamp, now)
+        document = _event(hpa, event, name, stamp, self._version)
+        self._client.write("POST", root, document, TIMEOUT_S)
+        self._log([line])
+        self._series[same] = _Series(name, 1, now)
         if len(self._series) > _MOST_KNOWN:
             self._series.popitem(last=False)
 
@@ -288,10 +242,6 @@ class HpaStatuses:
         if len(self._spam) > _MOST_KNOWN:
             self._spam.popitem(last=False)
         return budget.try_take()
-
-    def _log_event(self, item: _Told) -> None:
-        text = f"{item.event.type} {item.event.reason}: {item.event.message}"
-        self._log([_line("event", item.document, text=text)])
 
 
 def ended(thread: threading.Thread) -> bool:
@@ -308,14 +258,13 @@ def _line(event: str, document: HPA, **fields: object) -> Fields:
     return {"event": event, "namespace": document.namespace, "hpa": document.name, **fields}
 
 
-def _hpa_path(version: str, key: LaneKey) -> str:
-    namespace, name = quote(key[0]), quote(key[1])
+def _hpa_path(version: str, hpa: HPA) -> str:
+    namespace, name = quote(hpa.namespace), quote(hpa.name)
     root = f"/apis/autoscaling/{version}/namespaces/{namespace}"
     return f"{root}/horizontalpodautoscalers/{name}"
 
 
-def _event(item: _Told, name: str, stamp: str, version: str) -> Json:
-    hpa, event = item.document, item.event
+def _event(hpa: HPA, event: Event, name: str, stamp: str, version: str) -> Json:
     return {
         "apiVersion": "v1", "kind": "Event",
         "metadata": {"name": name, "namespace": hpa.namespace},

@@ -10,11 +10,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from hpabatch.cluster.apis.scales import REFRESH_S
 from hpabatch.cluster.objects.types import Change, Kind, Responses, Wanted
-from hpabatch.cluster.watch.feed import Cut
 from hpabatch.errors import HpabatchError
 from hpabatch.live.apply.applier import Applier
 from hpabatch.live.passes.decide import Decider
@@ -23,42 +21,15 @@ from hpabatch.live.passes.left_out import error_text
 from hpabatch.live.passes.result import PassResult
 from hpabatch.live.passes.shadow import Comparison, Shadow
 from hpabatch.live.record.recorder import Recorder
-from hpabatch.live.serve.exporter import Exporter, WatchState
+from hpabatch.live.serve.exporter import Exporter
 from hpabatch.live.serve.log import LineLog, Said, problems_of
 from hpabatch.live.serve.server import Health
+from hpabatch.live.serve.site import Site
 
 _MOST_FETCHES = 3  # of one pass: HPAs may appear during a fetch
 _WAIT_SAID_S = 10.0
 _MOST_FAILED = 5  # consecutive passes: then it is more than temporary data
 _FINE_PASSES = 2  # without a problem before it counts as over, so that flapping is not logged
-
-
-class Cluster(Protocol):
-    """The part of a cluster that the loop uses."""
-
-    def cut(self) -> Cut:
-        """Return the changes since the last cut, and its time."""
-
-    def learn(self) -> None:
-        """Take in known changes, to start watches for them; the next cut gives them all."""
-
-    def states(self) -> Sequence[WatchState]:
-        """Return the states of the watches."""
-
-    def problems(self) -> dict[str, str]:
-        """Return problems of the cluster's APIs, by subject."""
-
-    def is_refused(self) -> bool:
-        """Return whether required objects may not be read."""
-
-    def read_scales(self) -> None:
-        """Update the scales that no watch covers."""
-
-    def fetch(self, wanted: Wanted) -> Responses:
-        """Fetch from the metrics APIs; failures are in the responses."""
-
-    def request_count(self) -> int:
-        """Return the number of requests so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +42,9 @@ class LoopOptions:
         state: the file of the controller memory; None: none.
         state_of: cluster and rules that the memory belongs to; a file of others is refused.
         own_hpa: namespace and name of an HPA of hpabatch itself, which is not decided.
+        log, exporter, health, recorder: consumers of passes; each may be absent.
+        tells_decisions: decisions are logged.
+        applier: only with it is anything written to the cluster.
     """
 
     period_ms: int
@@ -78,15 +52,6 @@ class LoopOptions:
     state: Path | None = None
     state_of: str = ""
     own_hpa: LaneKey | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Listeners:
-    """Consumers of passes; each may be absent. `tells_decisions`: decisions are logged.
-
-    Only with an `applier` is anything written to the cluster.
-    """
-
     log: LineLog | None = None
     exporter: Exporter | None = None
     health: Health | None = None
@@ -105,19 +70,17 @@ class Loop:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: Site,
         decider: Decider,
         shadow: Shadow,
         options: LoopOptions,
-        listeners: Listeners | None = None,
     ) -> None:
         """Prepare; nothing is sent yet."""
         self._cluster = cluster
         self._decider = decider
         self._shadow = shadow
         self._options = options
-        self._told = listeners or Listeners()
-        self._said = Said(self._told.log) if self._told.log else None
+        self._said = Said(options.log) if options.log else None
         self._namespaces: set[str] = set()
         self._stop = threading.Event()
 
@@ -144,8 +107,8 @@ class Loop:
                 self._said.only(
                     "cluster", {"watches": text, **self._cluster.problems()}, _FINE_PASSES
                 )
-            if self._told.health:
-                self._told.health.began()
+            if self._options.health:
+                self._options.health.began()
             stop.wait(0.05)
 
     def run(self, stop: threading.Event) -> None:
@@ -192,13 +155,13 @@ class Loop:
     def _turn(self) -> Comparison | None:
         """Make a pass; None: it was stopped before a decision."""
         watch, requests = _Watch(), self._cluster.request_count()
-        if self._told.health:
-            self._told.health.began()
+        if self._options.health:
+            self._options.health.began()
         seen = self._observe(watch)
         if seen is None:
             return None
         responses, now_ms = seen
-        applier = self._told.applier
+        applier = self._options.applier
         if applier is not None:
             applier.begin()
         watch.phase("apply")
@@ -231,8 +194,8 @@ class Loop:
         if self._stop.is_set():
             return None
         self._take_in()
-        if self._told.applier:
-            self._told.applier.read_ahead()
+        if self._options.applier:
+            self._options.applier.read_ahead()
         responses, now_ms = Responses(), 0
         for _ in range(_MOST_FETCHES):
             missing = self._decider.wanted().without(responses)
@@ -251,8 +214,8 @@ class Loop:
         own = self._options.own_hpa
         changes = [one for one in found if one.kind is not Kind.hpa or one.key != own]
         self._decider.apply(changes)
-        if self._told.recorder:
-            self._told.recorder.apply(self._recorded(changes, now_ms))
+        if self._options.recorder:
+            self._options.recorder.apply(self._recorded(changes, now_ms))
         return now_ms
 
     def _recorded(self, changes: Sequence[Change], now_ms: int) -> list[Change]:
@@ -270,7 +233,7 @@ class Loop:
         return found
 
     def _record(self, result: PassResult, responses: Responses, watch: _Watch) -> None:
-        recorder = self._told.recorder
+        recorder = self._options.recorder
         if recorder is not None:
             recorder.observe(result.now_ms, responses, self._decider.outcomes())
             recorder.pass_done(
@@ -293,7 +256,7 @@ class Loop:
             self._said.fine("state")
 
     def _tell(self, comparison: Comparison) -> None:
-        told, result = self._told, comparison.result
+        told, result = self._options, comparison.result
         if told.exporter:
             figures = told.recorder.figures if told.recorder else None
             applied = told.applier.figures if told.applier else None

@@ -105,7 +105,7 @@ def _known_gates(version: str, seen: ControllerSeen | None) -> str:
 def state_file(environ: Mapping[str, str], cluster: str, server: str) -> Path:
     """Return the default file of a loop's controller memory of a cluster; raises as `log_file`."""
     fix = "the loop's state file: name a file with --state, or give --stateless"
-    return _user_file(environ, f"live-{_name(cluster, server)}.npz", fix)
+    return _user_file(environ, f"live-{_name(cluster, server)}.json", fix)
 
 
 def log_file(environ: Mapping[str, str], cluster: str, server: str) -> Path:

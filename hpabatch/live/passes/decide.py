@@ -43,8 +43,10 @@ from hpabatch.live.passes.memory import (
     SavedLane,
     copied,
     follow_rescale,
+    memory_of,
     moved,
     new_memory,
+    remembered,
     save,
 )
 from hpabatch.live.passes.pods import PodColumns
@@ -215,7 +217,8 @@ class Decider:
         self._fill_ticks(now_ms, layout)
         if takes_zero(self.profile) and not self.owns:
             self._take_zero()
-        self._fleet = join_fleet(structure, layout, self._columns.values, changes)
+        columns = self._columns
+        self._fleet = join_fleet(structure, layout, columns.samples, columns.values, changes)
         self._undo = copied(self._memory)
         result = self._run(self._memory.head.copy())
         if not self.lanes.leads:
@@ -228,7 +231,7 @@ class Decider:
         at = {lane.key: h for h, lane in enumerate(self._structure.lanes)}
         structure = Structure(lanes, self.flags, self.profile)
         if self._saved is not None:
-            memory = self._saved.memory
+            memory = memory_of([lane.memory for lane in self._saved.lanes])
             at = self._take_up(self._saved, lanes)
             self._saved = None
         source = [-1 if lane.fresh else at.get(lane.key, -1) for lane in lanes]
@@ -318,18 +321,22 @@ class Decider:
 
     def save(self, path: Path, what: str) -> None:
         """Write the controller memory to a file (UsageError: it cannot be written)."""
-        save(path, Saved(self._now_ms, self._passed(), self._memory), what)
+        save(path, Saved(self._now_ms, self._passed(), what))
 
     def _passed(self) -> list[SavedLane]:
         """Return the HPAs as of the last pass, without later changes."""
         said = self._last
         if said is None:
             return []
-        columns = zip(said.namespaces, said.names, said.uids, said.targets, strict=True)
+        memories = remembered(self._memory)
         return [
-            SavedLane(*texts, size, self._registry.known((texts[0], texts[1])), zero)
-            for texts, size, zero in zip(columns, self._replicas, self._zeros, strict=True)
-        ]
+            SavedLane(
+                namespace=namespace, name=name, uid=said.uids[h], target=said.targets[h],
+                replicas=self._replicas[h], selector=self._registry.known((namespace, name)),
+                zero=self._zeros[h], memory=memories[h],
+            )
+            for h, (namespace, name) in enumerate(zip(said.namespaces, said.names, strict=True))
+        ]  # fmt: skip
 
     # ---- ticks
 

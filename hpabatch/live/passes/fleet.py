@@ -5,7 +5,7 @@ Every pass builds them anew from the HPAs and pods: 1,000 HPAs of 10 pods take a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,6 @@ from hpabatch.cluster.objects.wanted import metric_key
 from hpabatch.layout.records import (
     ANSWER,
     CHANGE,
-    I8,
     I32,
     I64,
     METRIC_WORDS,
@@ -29,7 +28,7 @@ from hpabatch.layout.records import (
 )
 from hpabatch.layout.results import Results, empty_results
 from hpabatch.live.passes.lanes import Lane
-from hpabatch.live.passes.pods import PodColumns, Samples
+from hpabatch.live.passes.pods import PodColumns
 from hpabatch.live.passes.result import MetricColumns
 from hpabatch.model.objects.hpa import HPASpec, MetricSpec
 from hpabatch.model.requests import request_rules
@@ -146,9 +145,7 @@ class Layout:
         pods: all pods.
         members: by lane the slots of its pods, in the order of their names.
         row_state: (R,) the slot of each row; lane h has the rows first_row[h]:first_row[h + 1].
-        sample_slot: (N,) the slot of each sample, source by source.
-        spans: range of samples by source.
-        stream_span: (G, 2) range of samples of each stream; (0, 0) for totals.
+        streams: STREAM (G,); those of pods have a sample for each pod of their lane.
     """
 
     def __init__(self, structure: Structure, pods: PodColumns, profile: Profile) -> None:
@@ -159,19 +156,8 @@ class Layout:
         counts = np.array([part.size for part in self.members], np.int64)
         self.first_row = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.row_state: I32 = _joined(self.members).astype(np.int32)
-        order = sorted(
-            (g for g, stream in enumerate(streams) if stream.of_pods),
-            key=lambda g: streams[g].source,
-        )
-        self.stream_span = np.zeros((len(streams), 2), np.int64)
-        self.spans: dict[Source, tuple[int, int]] = {}
-        end = 0
-        for g in order:
-            first, end = end, end + int(counts[streams[g].lane])
-            self.stream_span[g] = first, end
-            begun = self.spans.get(streams[g].source, (first, end))[0]
-            self.spans[streams[g].source] = (begun, end)
-        self.sample_slot = _joined([self.members[streams[g].lane] for g in order])
+        sizes = [self.members[s.lane].size if s.of_pods else 0 for s in streams]
+        first_sample = np.cumsum([0, *sizes], dtype=np.int64)[:-1]
         keys = [_request_key(stream) for stream in streams]
         blocks = {key: k * len(pods.pods) for k, key in enumerate(dict.fromkeys(keys))}
         rules = request_rules(profile)
@@ -182,32 +168,10 @@ class Layout:
         self.streams = records_from(
             STREAM,
             len(streams),
-            sample_offset=self.stream_span[:, 0] - self.first_row[structure.lane_of_stream],
+            sample_offset=first_sample - self.first_row[structure.lane_of_stream],
             request_offset=[blocks[key] for key in keys],
             answer_offset=structure.answer_offset,
         )
-        size = self.sample_slot.size
-        self.present: I8 = np.zeros(size, np.int8)
-        self.listed: I8 = np.zeros(size, np.int8)
-        self.value_milli: I64 = np.zeros(size, np.int64)
-        self.timing = records_from(TIMING, size)
-
-    def gather(self, samples: Mapping[Source, Samples]) -> None:
-        """Copy the current samples of each source; a source without samples gives none."""
-        for source, (first, last) in self.spans.items():
-            column = samples.get(source)
-            if column is None:
-                continue
-            slots = self.sample_slot[first:last]
-            self.present[first:last] = column.present[slots]
-            self.listed[first:last] = column.listed[slots]
-            self.value_milli[first:last] = column.value_milli[slots]
-            self.timing[first:last] = column.timing[slots]
-
-    def listed_of_streams(self) -> I64:
-        """Return (G,) the number of the lane's pods listed in each stream's response."""
-        until = np.concatenate([[0], np.cumsum(self.listed, dtype=np.int64)])
-        return np.asarray(until[self.stream_span[:, 1]] - until[self.stream_span[:, 0]])
 
 
 def _request_key(stream: Stream) -> tuple[str, str]:
@@ -220,8 +184,15 @@ def _joined(parts: Sequence[I64]) -> I64:
     return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
-def join_fleet(structure: Structure, layout: Layout, values_milli: I64, changes: Records) -> Fleet:
-    """Return the columns for the kernels, without copies."""
+def join_fleet(
+    structure: Structure,
+    layout: Layout,
+    samples: Sequence[tuple[int, int, int, int]],
+    values_milli: I64,
+    changes: Records,
+) -> Fleet:
+    """Return the columns for the kernels; `samples`: (present, value, ts, window), by stream."""
+    present, value_milli, ts_ms, window_ms = np.array(samples, np.int64).reshape(-1, 4).T
     specs, policies, metrics = structure.tables
     return Fleet(
         lanes=structure.lane_table,
@@ -233,9 +204,9 @@ def join_fleet(structure: Structure, layout: Layout, values_milli: I64, changes:
         row_state=layout.row_state,
         row_weight=np.zeros(0, np.int64),
         states=layout.pods.states,
-        present=layout.present,
-        value_milli=layout.value_milli,
-        timing=layout.timing,
+        present=present.astype(np.int8),
+        value_milli=value_milli.copy(),
+        timing=records_from(TIMING, len(samples), ts_ms=ts_ms, window_ms=window_ms),
         requests=layout.requests,
         answers=structure.answers,
         values_milli=values_milli,

@@ -5,15 +5,14 @@ Upstream keeps recommendations and scale events in memory only; here they may ou
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
+import msgspec
 import numpy as np
 
+from hpabatch._json import decode_json
 from hpabatch.errors import UsageError
 from hpabatch.history.atomic import atomic_path
 from hpabatch.history.files import read_regular
@@ -48,8 +47,8 @@ _KEPT: Final = (
 )
 _FEW_RECOMMENDATIONS: Final = 24  # five minutes at 15 s, with a reserve
 _FEW_EVENTS: Final = 8
-_FORMAT: Final = 1
-_CODES: Final = [
+_MOST_BYTES: Final = 2**30
+_CODES: Final = {
     codes.NO_CONDITION,
     *codes.CONDITIONS,
     *(
@@ -57,7 +56,7 @@ _CODES: Final = [
         for kind in codes.CONDITION_TYPES.values()
         for other in (codes.OTHER_TRUE, codes.OTHER_FALSE)
     ),
-]
+}
 
 
 def new_memory(lanes: int) -> Memory:
@@ -137,8 +136,28 @@ def follow_rescale(memory: Memory, h: int, ms: int, before: int, after: int, sin
     head[HEAD_UNSORTED] = 1  # the rings are rebuilt at the next use
 
 
-class SavedLane(NamedTuple):
-    """Identity and further saved state of one lane.
+_Size = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+_Ms = Annotated[int, msgspec.Meta(gt=-(2**53), lt=2**53)]  # no sum with a window wraps
+_Flag = Annotated[int, msgspec.Meta(ge=0, le=1)]
+
+
+class Remembered(msgspec.Struct, frozen=True):
+    """Controller memory of one HPA: status, and lists of recommendations and scale events.
+
+    `recommendations`: (size, UTC ms); `ups` and `downs`: (change, UTC ms, whether it is outdated).
+    """
+
+    current: _Size = 0
+    desired: _Size = 0
+    seen: _Flag = 0
+    conditions: tuple[int, int, int, int] = (codes.NO_CONDITION,) * 4
+    recommendations: list[tuple[_Size, _Ms]] = []
+    ups: list[tuple[_Size, _Ms, _Flag]] = []
+    downs: list[tuple[_Size, _Ms, _Flag]] = []
+
+
+class SavedLane(msgspec.Struct, frozen=True):
+    """Identity and saved state of one HPA.
 
     `target`: `Kind/name`; `replicas`: its last size, -1 if unknown; `selector`: the registered one
     (`live.passes.ambiguity`), None if there is none; `zero`: the status of the cluster's own
@@ -149,57 +168,76 @@ class SavedLane(NamedTuple):
     name: str
     uid: str
     target: str
-    replicas: int
+    replicas: Annotated[int, msgspec.Meta(ge=-1, lt=2**31)]
     selector: str | None
     zero: str = ""
+    memory: Remembered = Remembered()
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(msgspec.Struct, frozen=True):
     """Saved controller memory of a loop.
 
-    Attributes:
-        saved_ms: time of saving.
-        lanes: the HPAs.
-        memory: of those lanes.
+    `saved_ms`: time of saving; `what` names its cluster and rules.
     """
 
-    saved_ms: int
-    lanes: Sequence[SavedLane]
-    memory: Memory
+    saved_ms: _Ms
+    lanes: list[SavedLane]
+    what: str
 
 
-def save(path: Path, saved: Saved, what: str) -> None:
-    """Write controller memory, whole or not at all; `what` names its cluster and rules.
+def remembered(memory: Memory) -> list[Remembered]:
+    """Return the memory of each lane."""
+    recs = list(zip(memory.recs.value.tolist(), memory.recs.ms.tolist(), strict=True))
+    columns = [memory.events[name].tolist() for name in ("change", "ms", "outdated")]
+    events = list(zip(*columns, strict=True))
+    return [
+        Remembered(
+            row[HEAD_STATUS_CURRENT], row[HEAD_STATUS_DESIRED], row[HEAD_SEEN],
+            tuple(row[HEAD_CONDITIONS : HEAD_CONDITIONS + 4]),
+            _part(recs, row[HEAD_REC_START], row[HEAD_REC_COUNT]),
+            _part(events, row[HEAD_UP_START], row[HEAD_UP_COUNT]),
+            _part(events, row[HEAD_DOWN_START], row[HEAD_DOWN_COUNT]),
+        )
+        for row in memory.head.tolist()
+    ]  # fmt: skip
+
+
+def _part(rows: list[Any], start: int, count: int) -> list[Any]:
+    return rows[start : start + count]
+
+
+def memory_of(lanes: Sequence[Remembered]) -> Memory:
+    """Return the memory of lanes."""
+    counts = np.array(
+        [(len(lane.recommendations), len(lane.ups), len(lane.downs)) for lane in lanes], np.int64
+    ).reshape(-1, 3)
+    memory = make_sized_memory(counts[:, 0] + 3, counts[:, 1:].max(axis=1, initial=0) + 1)
+    memory.head[:, [HEAD_REC_COUNT, HEAD_UP_COUNT, HEAD_DOWN_COUNT]] = counts
+    memory.head[:, HEAD_UNSORTED] = 1
+    for lane, head in zip(lanes, memory.head, strict=True):
+        head[[HEAD_STATUS_CURRENT, HEAD_STATUS_DESIRED]] = lane.current, lane.desired
+        head[HEAD_SEEN] = lane.seen
+        head[HEAD_CONDITIONS : HEAD_CONDITIONS + 4] = lane.conditions
+        _put(memory.recs, head[HEAD_REC_START], lane.recommendations, ("value", "ms"))
+        for start, rows in ((HEAD_UP_START, lane.ups), (HEAD_DOWN_START, lane.downs)):
+            _put(memory.events, head[start], rows, ("change", "ms", "outdated"))
+    return memory
+
+
+def _put(table: Any, start: int, rows: Sequence[Sequence[int]], names: Sequence[str]) -> None:
+    for name, column in zip(names, zip(*rows, strict=True), strict=False):
+        table[name][start : start + len(rows)] = column
+
+
+def save(path: Path, saved: Saved) -> None:
+    """Write controller memory, whole or not at all.
 
     Raises:
         UsageError: the file cannot be written.
     """
-    head = saved.memory.head
-    recs = _stretches(head[:, HEAD_REC_START], head[:, HEAD_REC_COUNT])
-    ups = _stretches(head[:, HEAD_UP_START], head[:, HEAD_UP_COUNT])
-    downs = _stretches(head[:, HEAD_DOWN_START], head[:, HEAD_DOWN_COUNT])
-    events = saved.memory.events[np.concatenate([ups, downs])]
-    meta = {
-        "format": _FORMAT,
-        "what": what,
-        "saved_ms": saved.saved_ms,
-        "lanes": saved.lanes,
-    }
-    buffer = io.BytesIO()
-    np.savez(
-        buffer,
-        meta=np.frombuffer(json.dumps(meta).encode(), np.uint8),
-        head=head[:, list(_KEPT)],
-        value=np.array(saved.memory.recs.value[recs]),
-        ms=np.array(saved.memory.recs.ms[recs]),
-        change=np.array(events.change),
-        event_ms=np.array(events.ms),
-        outdated=np.array(events.outdated),
-    )
     try:
         with atomic_path(path) as temporary:
-            temporary.write_bytes(buffer.getvalue())
+            temporary.write_bytes(msgspec.json.encode(saved))
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error
 
@@ -217,87 +255,24 @@ def load(path: Path, what: str) -> Saved | None:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            return _decoded({name: file[name] for name in _ARRAYS}, what)
-    except Exception as error:
-        said = str(error) if isinstance(error, _WrongStateError) else "it is damaged, or another's"
-        raise UsageError(f"{path} holds no state of this loop: {said}; remove it") from error
+        saved = decode_json(data, Saved, _MOST_BYTES)
+        _check(saved)
+    except ValueError:
+        said = "it is damaged, or another's"
+    else:
+        if saved.what == what:
+            return saved
+        said = f"it is of {saved.what}, not of {what}"
+    raise UsageError(f"{path} holds no state of this loop: {said}; remove it")
 
 
-class _WrongStateError(ValueError):
-    """A readable state that cannot be used."""
-
-
-_ARRAYS: Final = ("meta", "head", "value", "ms", "change", "event_ms", "outdated")
-_NO_FIT: Final = "its parts do not fit together"
-_MOST_MS: Final = 2**53  # far beyond any clock, and no sum with a window wraps
-
-
-def _decoded(columns: dict[str, Any], what: str) -> Saved:
-    meta = json.loads(columns["meta"].tobytes())
-    if meta["format"] != _FORMAT:
-        raise _WrongStateError(f"it is of format {meta['format']!r}, not {_FORMAT}")
-    if meta["what"] != what:
-        raise _WrongStateError(f"it is of {meta['what']}, not of {what}")
-    lanes = [SavedLane(*row) for row in meta["lanes"]]
-    _check(all(map(_is_lane, lanes)))
-    _check(len({lane[:2] for lane in lanes}) == len(lanes))
-    _check(all(columns[name].dtype == np.int64 for name in _ARRAYS[1:]))
-    head = columns["head"]
-    _check(head.shape == (len(lanes), len(_KEPT)))
-    recommendations, ups, downs = _counts(head, columns)
-    memory = make_sized_memory(recommendations + 3, np.maximum(ups, downs) + 1)
-    for k, at in enumerate(_KEPT):
-        memory.head[:, at] = head[:, k]
-    memory.head[:, HEAD_UNSORTED] = 1
-    recs = _stretches(memory.head[:, HEAD_REC_START], recommendations)
-    memory.recs.value[recs], memory.recs.ms[recs] = columns["value"], columns["ms"]
-    events = np.concatenate(
-        [
-            _stretches(memory.head[:, HEAD_UP_START], ups),
-            _stretches(memory.head[:, HEAD_DOWN_START], downs),
-        ]
-    )
-    memory.events.change[events] = columns["change"]
-    memory.events.ms[events] = columns["event_ms"]
-    memory.events.outdated[events] = columns["outdated"]
-    saved_ms = meta["saved_ms"]
-    _check(isinstance(saved_ms, int) and abs(saved_ms) < _MOST_MS)
-    return Saved(saved_ms, lanes, memory)
-
-
-def _counts(head: I64, columns: dict[str, Any]) -> tuple[I64, I64, I64]:
-    """Check all columns; return each lane's numbers of recommendations and events up and down."""
-    column = {at: head[:, k] for k, at in enumerate(_KEPT)}
-    counts = [column[k] for k in (HEAD_REC_COUNT, HEAD_UP_COUNT, HEAD_DOWN_COUNT)]
-    # (Before they are added up, where they could wrap.)
-    _check(all(np.all((part >= 0) & (part < 2**31)) for part in counts))
-    recommendations, ups, downs = counts
-    for names, length in (
-        (("value", "ms"), recommendations.sum()),
-        (("change", "event_ms", "outdated"), ups.sum() + downs.sum()),
-    ):
-        _check(all(columns[name].shape == (length,) for name in names))
-    for name in ("ms", "event_ms"):
-        _check(bool(np.all((columns[name] > -_MOST_MS) & (columns[name] < _MOST_MS))))
-    sizes = [column[HEAD_STATUS_CURRENT], column[HEAD_STATUS_DESIRED], columns["value"]]
-    for values in (*sizes, columns["change"]):
-        _check(bool(np.all((values >= 0) & (values < 2**31))))
-    for flags in (column[HEAD_SEEN], columns["outdated"]):
-        _check(bool(np.all((flags == 0) | (flags == 1))))
-    conditions = head[:, [_KEPT.index(HEAD_CONDITIONS + k) for k in range(4)]]
-    _check(bool(np.isin(conditions, _CODES).all()))
-    return recommendations, ups, downs
-
-
-def _check(fits: bool) -> None:
-    if not fits:
-        raise _WrongStateError(_NO_FIT)
-
-
-def _is_lane(lane: SavedLane) -> bool:
-    """Return whether a lane's fields are valid (ValueError: its selector does not parse)."""
-    if lane.selector is not None:
-        parse_selector(lane.selector)
-    texts = all(isinstance(text, str) for text in (*lane[:4], lane.zero))
-    return texts and type(lane.replicas) is int and -1 <= lane.replicas < 2**31
+def _check(saved: Saved) -> None:
+    """Raise ValueError for what the types do not say."""
+    keys = {(lane.namespace, lane.name) for lane in saved.lanes}
+    if len(keys) < len(saved.lanes):
+        raise ValueError("two lanes of one HPA")
+    for lane in saved.lanes:
+        if lane.selector is not None:
+            parse_selector(lane.selector)
+        if not set(lane.memory.conditions) <= _CODES:
+            raise ValueError("an unknown condition")

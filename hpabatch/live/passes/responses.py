@@ -8,15 +8,17 @@ from hpabatch.cluster.objects.rows import Outcome
 from hpabatch.cluster.objects.types import (
     ExternalMetricKey,
     ObjectMetricKey,
+    PodKey,
     PodMetricKey,
     Response,
     Responses,
+    UsageSample,
 )
 from hpabatch.layout import codes
 from hpabatch.layout.records import I64
-from hpabatch.live.passes.fleet import Layout, Stream, Structure
+from hpabatch.live.passes.fleet import Layout, Source, Stream, Structure
 from hpabatch.live.passes.lanes import LaneKey
-from hpabatch.live.passes.pods import Samples, fill_custom, fill_usage
+from hpabatch.live.passes.pods import Samples, custom_samples, usage_samples
 from hpabatch.model.messages import lacking_container
 from hpabatch.model.objects.stored import stored_order
 from hpabatch.model.versions import Profile
@@ -33,6 +35,7 @@ class ResponseColumns:
     """The responses of a pass, written to its columns.
 
     Attributes:
+        samples: (present, milli-units, UTC ms, window in ms) of each stream's pods, end to end.
         values: of totals, end to end.
     """
 
@@ -41,9 +44,15 @@ class ResponseColumns:
     ) -> None:
         """Write the responses."""
         self._structure, self._layout, self._profile = structure, layout, profile
-        self._lacking: dict[str, set[int]] = {}
+        self.samples: list[tuple[int, int, int, int]] = []
         self._fetched_ms: list[int | None] = [None] * len(structure.streams)
-        self._fill_samples(responses)
+        self._items = [
+            item
+            for response in {id(one): one for one in responses.usage.values()}.values()
+            if not response.error
+            for item in response.samples
+            if isinstance(item, UsageSample)
+        ]
         self.values = self._fill_streams(responses)
 
     def outcomes(self) -> dict[LaneKey, list[Outcome]]:
@@ -70,29 +79,38 @@ class ResponseColumns:
             found[lane.key] = own
         return found
 
-    def _fill_samples(self, responses: Responses) -> None:
-        """Write samples to columns by pod."""
-        pods = self._layout.pods
-        sources = sorted({s.source for s in self._structure.streams if s.of_pods})
-        samples = {source: Samples(len(pods.pods)) for source in sources}
-        usage = {(s[1], s[2]): column for s, column in samples.items() if s[0] == "usage"}
-        for response in {id(a): a for a in responses.usage.values()}.values():
-            if not response.error:
-                lacking = fill_usage(usage, response.samples, pods)  # type: ignore[arg-type]
-                for container, slots in lacking.items():
-                    self._lacking.setdefault(container, set()).update(slots)
-        for key, response in responses.pods.items():
-            column = samples.get(("pods", *key))
-            if column is not None and not response.error:
-                fill_custom(column, key.namespace, response.samples, pods)  # type: ignore[arg-type]
-        self._layout.gather(samples)
+    def _fill_samples(self, responses: Responses) -> I64:
+        """Write the samples of pods; return (G,) the number of each stream's pods that have one."""
+        found: dict[Source, Samples] = {}
+        listed = np.zeros(len(self._structure.streams), np.int64)
+        keys = self._layout.pods.keys
+        for g, stream in enumerate(self._structure.streams):
+            if not stream.of_pods:
+                continue
+            source = stream.source
+            if source not in found:
+                found[source] = self._samples_of(source, responses)
+            samples = found[source]
+            for slot in self._layout.members[stream.lane].tolist():
+                sample = samples.get(keys[slot])
+                listed[g] += keys[slot] in samples
+                self.samples.append((0, 0, 0, 0) if sample is None else (1, *sample))
+        return listed
+
+    def _samples_of(self, source: Source, responses: Responses) -> Samples:
+        if source[0] == "usage":
+            return usage_samples(self._items, source[1], source[2])
+        response = responses.pods.get(PodMetricKey(*source[1:]))
+        if response is None or response.error:
+            return {}
+        return custom_samples(response.samples, source[1])  # type: ignore[arg-type]
 
     def _fill_streams(self, responses: Responses) -> I64:
         """Write the code of every stream's response; return the values of totals, end to end."""
-        structure, layout = self._structure, self._layout
+        structure = self._structure
         table = structure.answers
         rows = structure.answer_rows()
-        listed = layout.listed_of_streams()
+        listed = self._fill_samples(responses)
         values: list[int] = []
         code = np.where(listed > 0, codes.METRIC_OK, codes.METRIC_ANSWER_EMPTY)
         first, last = np.zeros(rows.size, np.int64), np.zeros(rows.size, np.int64)
@@ -108,7 +126,7 @@ class ResponseColumns:
                 values += [sample.value_milli for sample in response.samples]  # type: ignore[union-attr]
                 last[g] = len(values)
                 code[g] = codes.METRIC_OK if response.samples else codes.METRIC_ANSWER_EMPTY
-        if not self._profile.container_may_lack and any(self._lacking.values()):
+        if not self._profile.container_may_lack:
             self._refuse_lacking(code, text)
         table.code[rows], table.text[rows] = code, text
         table.first_value[rows], table.last_value[rows] = first, last
@@ -116,18 +134,22 @@ class ResponseColumns:
 
     def _refuse_lacking(self, code: I64, text: I64) -> None:
         """In old versions a sample that lacks the metric's container fails the whole metric."""
-        structure, layout = self._structure, self._layout
-        for g, stream in enumerate(structure.streams):
+        keys, lacking = self._layout.pods.keys, dict[str, set[PodKey]]()
+        for g, stream in enumerate(self._structure.streams):
             container = stream.key.container
-            if code[g] != codes.METRIC_OK or container not in self._lacking or not stream.of_pods:
+            if code[g] != codes.METRIC_OK or not stream.of_pods or not container:
                 continue
-            for slot in layout.members[stream.lane].tolist():
-                if slot in self._lacking[container]:
-                    pod = layout.pods.pods[slot]
-                    said = lacking_container(container, pod.namespace, pod.name)
-                    code[g] = codes.METRIC_CONTAINER_LACKS
-                    text[g] = structure.texts.number(said)
-                    break
+            if container not in lacking:
+                lacking[container] = {
+                    (item.namespace, item.pod)
+                    for item in self._items
+                    if all(one.name != container for one in item.containers)
+                }
+            pods = (keys[slot] for slot in self._layout.members[stream.lane].tolist())
+            pod = next((pod for pod in pods if pod in lacking[container]), None)
+            if pod is not None:
+                code[g] = codes.METRIC_CONTAINER_LACKS
+                text[g] = self._structure.texts.number(lacking_container(container, *pod))
 
 
 def _response_of(stream: Stream, structure: Structure, responses: Responses) -> Response | None:

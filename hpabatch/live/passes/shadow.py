@@ -113,7 +113,8 @@ class Shadow:
         self._hpas = {uid: before.get(uid) or _Hpa() for uid in result.uids}
         gone = before.keys() - self._hpas.keys()
         self._ended += sum(before[uid].state == DIFFERS for uid in gone)
-        fresh, moved, failing, working, begun, ended = ([] for _ in range(6))
+        lists: tuple[list[int], ...] = ([], [], [], [], [], [])
+        fresh, moved, failing, working, begun, ended = lists
         ours, theirs = result.ours_desired.tolist(), result.theirs_desired.tolist()
         errors, decided = result.error.tolist(), result.decided.tolist()
         for h, uid in enumerate(result.uids):

@@ -60,7 +60,7 @@ class Resumed:
 
     last_ms: int
     pass_ms: int
-    pods: list[Row]
+    pods: Sequence[Row]
     usage: dict[str, int]
     periods: list[Period]
     owners: dict[PodKey, str]
@@ -131,7 +131,7 @@ def _newest(
 
 def _open_rows(
     history: StoreHistory, cluster: str, table: str, columns: Sequence[str], end: str
-) -> list[Row]:
+) -> Sequence[Row]:
     """Return the rows of a cluster that have no end yet."""
     if table not in history.files:
         return []

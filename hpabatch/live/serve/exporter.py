@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+import hpabatch
 from hpabatch.cluster.connection.wire import Request
 from hpabatch.layout import codes
 from hpabatch.live.apply.applier import Figures as Applied
@@ -33,19 +34,6 @@ _PASS_BUCKETS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 
 _TYPES: Final = {number: name for name, number in codes.SOURCE_TYPES.items()} | {
     codes.SOURCE_UNKNOWN: "Unknown"
 }
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """Identity of the process: its version, the rules in use and the cluster's name.
-
-    `dry_run`: it stores no size, so it has no metric of who may write.
-    """
-
-    version: str
-    k8s: str
-    cluster: str
-    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,27 +56,35 @@ class WatchState:
         return self.synced if self.listed is None else self.listed
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """Sources of values that no pass holds; each is called from the scrape's thread.
-
-    `requests` gives a `RequestCounter`'s snapshot.
-    """
-
-    watches: Callable[[], Iterable[WatchState]] = tuple
-    requests: Callable[[], Mapping[Request, int]] = dict
-    clock_skew_s: Callable[[], float | None] = lambda: None
-
-
 class Exporter(Collector):
     """Renders the newest pass; the loop calls `publish`, scrapes the other methods.
 
     `registry` holds this collector and the process's own cpu, memory and handles.
     """
 
-    def __init__(self, about: About, profile: Profile, sources: Sources | None = None) -> None:
-        """Begin with nothing published."""
-        self._about, self._profile, self._sources = about, profile, sources or Sources()
+    def __init__(
+        self,
+        profile: Profile,
+        cluster: str,
+        *,
+        dry_run: bool = False,
+        watches: Callable[[], Iterable[WatchState]] = tuple,
+        requests: Callable[[], Mapping[Request, int]] = dict,
+        clock_skew_s: Callable[[], float | None] = lambda: None,
+    ) -> None:
+        """Begin with nothing published; the functions are called from the scrape's thread.
+
+        Args:
+            profile: the rules in use.
+            cluster: its name.
+            dry_run: no size is stored, so there is no metric of who may write.
+            watches: the states of the watches.
+            requests: a `RequestCounter`'s snapshot.
+            clock_skew_s: the API server's clock less the local clock; None: unknown.
+        """
+        self._info = hpabatch.__version__, profile.name, cluster
+        self._profile, self._dry_run = profile, dry_run
+        self._watches, self._requests, self._clock_skew_s = watches, requests, clock_skew_s
         self._reconciled = _counter(names.RECONCILIATIONS)
         self._computed = _counter(names.COMPUTATIONS)
         self._reconcile_s = _histogram(names.RECONCILIATION_DURATION)
@@ -127,13 +123,12 @@ class Exporter(Collector):
             *_of_pass(result, totals),
             *_shadow(comparison, totals),
             *_recorder(recorder),
-            *_applied(applied, self._about.dry_run),
+            *_applied(applied, self._dry_run),
         ]
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric family for the registry."""
-        about = self._about
-        yield names.INFO.family([((about.version, about.k8s, about.cluster), 1)])
+        yield names.INFO.family([(self._info, 1)])
         yield from self._newest
         yield from self._cluster()
 
@@ -147,15 +142,15 @@ class Exporter(Collector):
                 yield family
 
     def _cluster(self) -> Iterator[Metric]:
-        requests = self._sources.requests().items()
+        requests = self._requests().items()
         sent = [((r.verb, r.resource, str(r.status)), count) for r, count in requests]
         yield names.REQUESTS.family(sent)
-        watches = list(self._sources.watches())
+        watches = list(self._watches())
         yield names.WATCH_SYNCED.family([((w.name,), int(w.synced)) for w in watches])
         yield names.WATCH_OBJECTS.family([((w.name,), w.objects) for w in watches])
         yield names.WATCH_RELISTS.family([((w.name,), w.relists) for w in watches])
         yield names.WATCH_ERRORS.family([((w.name,), w.errors) for w in watches])
-        skew_s = self._sources.clock_skew_s()
+        skew_s = self._clock_skew_s()
         if skew_s is not None:
             yield names.CLOCK_SKEW.family([((), skew_s)])
 

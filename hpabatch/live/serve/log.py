@@ -65,14 +65,6 @@ AGREES: Final = "agrees"
 PROBLEM: Final = "problem"
 FINE: Final = "fine"
 NOTE: Final = "note"
-START: Final = "start"
-STOP: Final = "stop"
-
-FIELDS: Final = (
-    "ts", "event", "cluster", "namespace", "hpa", "target", "current", "desired", "proposal",
-    "theirs", "action", "error", "binding", "since", "outcome", "why", "about",
-    "text",
-)  # fmt: skip
 
 _OF_HPAS: Final = (DECISION, SIZE, FAILS, WORKS, DIFFERS, AGREES)
 _WANTED: Final = (SIZE_HELD, SIZE_WAITS, SIZE_ACCEPTED)
@@ -301,11 +293,6 @@ class Said:
                     self.fine(about)
         for about, text in said.items():
             self.say(about, text)
-
-    @property
-    def wrong(self) -> dict[str, str]:
-        """The current problems."""
-        return {about: known.newest for about, known in self._wrong.items()}
 
 
 def problems_of(result: PassResult) -> dict[str, str]:

@@ -27,11 +27,6 @@ class MetricName(NamedTuple):
     labels: tuple[str, ...]
     help: str
 
-    @property
-    def exposed(self) -> str:
-        """Return the name as a query has it."""
-        return f"{self.name}_total" if self.kind == COUNTER else self.name
-
     def family(self, samples: Iterable[tuple[Sequence[str], float]]) -> Metric:
         """Return the family of a counter or gauge with samples of (labels, value)."""
         kind = CounterMetricFamily if self.kind == COUNTER else GaugeMetricFamily
@@ -189,14 +184,3 @@ APPLY_FOREIGN = MetricName(
     (),
     "Changes of sizes by others while this instance writes them.",
 )
-
-UPSTREAM: Final = (
-    RECONCILIATIONS, RECONCILIATION_DURATION, COMPUTATIONS, COMPUTATION_DURATION, HPAS, DESIRED,
-)  # fmt: skip
-OURS: Final = (
-    INFO, PASSES, PASS_DURATION, PHASE_DURATION, LAST_PASS, PROBLEMS, REQUESTS,
-    SHADOW_HPAS, SHADOW_AGREEMENT, SHADOW_SECONDS, SHADOW_BEGUN, SHADOW_ENDED, SHADOW_DIFFERENCE,
-    WATCH_SYNCED, WATCH_OBJECTS, WATCH_RELISTS, WATCH_ERRORS,
-    RECORDER_ROWS, RECORDER_PARTS, RECORDER_LOST, RECORDER_WAITING, RECORDER_WAITING_BYTES,
-    RECORDER_FAILING, CLOCK_SKEW, APPLY_LEADS, APPLY_WRITES, APPLY_FOREIGN,
-)  # fmt: skip

@@ -115,7 +115,7 @@ def test_one_pass_is_only_printed(run: Run, option: tuple[str, str]) -> None:
 
 def test_what_a_cluster_needs_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    monkeypatch.setattr("hpabatch.cli.live.run.find_spec", lambda name: None)
+    monkeypatch.setattr("hpabatch.cli.live.find_spec", lambda name: None)
     done = run()
     assert done.code == 2
     assert "hpabatch[live]" in done.stderr

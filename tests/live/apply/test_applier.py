@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,15 @@ from hpabatch.layout.records import (
     HEAD_UP_START,
 )
 from hpabatch.live.apply.applier import Applier, Parts
-from hpabatch.live.apply.guards import Gate, Limits, Selection, is_canary, read_switch
+from hpabatch.live.apply.guards import Gate, Selection, read_switch
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Candidate, Election
 from hpabatch.live.apply.ledger import Entry, Ledger
 from hpabatch.live.apply.reports import Reports
+from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.live.apply.rivals import Probe, Rivals, Silence
 from hpabatch.live.apply.scales import ScaleWriter
-from hpabatch.live.apply.statuses import as_stored_status
+from hpabatch.live.apply.statuses import HpaStatuses, as_stored_status
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.live.passes.memory import Saved, load
@@ -55,17 +56,20 @@ REPORT = "/api/v1/namespaces/ours/configmaps/hpabatch-report-shop"
 PROBE = "/apis/autoscaling/v2/namespaces/ours/horizontalpodautoscalers/hpabatch-probe"
 
 
-class Sink:
+class Sink(HpaStatuses):
     """Statuses and events as they are put."""
 
-    problem = ""
+    problem = ""  # type: ignore[assignment]
 
     def __init__(self, reports: Reports) -> None:
         self.has_ended = True
         self.statuses: list[HPAStatus] = []
         self.keys: list[LaneKey] = []
         self.events: list[str] = []
-        self.last = reports.last
+        self.reports = reports
+
+    def last(self, keys: Collection[LaneKey]) -> Mapping[LaneKey, HPAStatus]:
+        return self.reports.last(keys)
 
     def put(self, key: LaneKey, document: HPA) -> None:
         self.statuses.append(document.status)
@@ -111,7 +115,7 @@ class Bench:
 
     def __init__(
         self, folder: Path, *, log: str = "log", own: bool = True, dry_run: bool = False,
-        limits: Limits | None = None, saved: Saved | None = None, canary: int = 100,
+        limits: ApplyOptions | None = None, saved: Saved | None = None, canary: int = 100,
         found: int | None = None, space: str = "ours", beside: Bench | None = None,
     ) -> None:  # fmt: skip
         self.client, self.clock, self.site = FakeClient(), Clock(), Site()
@@ -144,7 +148,7 @@ class Bench:
                 canary, reads_target=own, annotation=scales.annotation, log=journal.add,
                 say=self.tell, clock=self.clock,
             ),
-            limits or Limits(), dry_run,
+            replace(limits or ApplyOptions(), dry_run=dry_run),
         )  # fmt: skip
         self.decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags(), saved, follows=True)
         first = [change for change in _with_behavior() if not saved or change.kind != Kind.scale]
@@ -325,81 +329,27 @@ def test_what_the_ledger_says_of_changes_before_the_start(
     assert bench.first_up_ms == (None if up is None else at_ms + round(1000 * up))
 
 
-def test_without_the_lease_nothing_is_written_and_every_change_is_booked(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    for _ in range(3):
-        bench.turn(leads=False)
-    assert bench.size == 2
-    assert not bench.decider.lanes.leads
-    assert bench.lines("will") == []
-    assert bench.applier.problems() == {}, "that another has it is no problem"
-    texts = [line["text"] for line in bench.lines("follows")]
-    assert texts == ["nobody has the lease; the first pass writes nothing", "nobody has the lease"]
-
-
-@pytest.mark.parametrize("what", ["switch", "log", "ledger", "named", "blind", "target", "canary"])
-def test_what_keeps_a_size_from_being_written(what: str, tmp_path: Path) -> None:
-    canary = next(pct for pct in range(1, 101) if is_canary(("shop", "web"), pct)) - 1
-    log = "/dev/full" if what == "log" else "log"
-    bench = Bench(tmp_path, log=log, canary=canary if what == "canary" else 100)
-    if what == "switch":
-        bench.client.put(SWITCH, data={"stop": "true"})
-    elif what == "ledger":
+@pytest.mark.parametrize("what", ["log", "ledger"])
+def test_what_cannot_be_written_before_a_size_keeps_it_from_being_written(
+    what: str, tmp_path: Path
+) -> None:
+    bench = Bench(tmp_path, log="/dev/full" if what == "log" else "log")
+    if what == "ledger":
         bench.client.before = lambda m, p: (
             Refused("no", 403) if m != "GET" and "ledger" in p else None
         )
         bench.client.put(LEDGER)
-    elif what == "named":
-        bench.site.named = {KEY: "HPA shop/other"}
-    elif what == "blind":
-        bench.site.blind = "forbidden"
-    elif what == "target":
-        bench.client.put(TARGET, metadata={"annotations": {"hpabatch/apply": "off"}})
     result = bench.turns(3)
     assert bench.size == 2
-    problems = {
-        "switch": ("switch", "the kill switch is on"),
-        "log": ("log", "no size or status is written: /dev/full"),
-        "ledger": (
-            "ledger",
-            "no size is written: the ledger (ConfigMap ours/hpabatch-ledger) cannot be written: no",
-        ),
-        "named": ("shop/web", "is also the target of HPA shop/other of the cluster"),
-        "blind": ("rivals", "the HPAs of the cluster cannot be followed: forbidden"),
+    words = {
+        "log": "no size or status is written: /dev/full cannot be written: No space left on device",
+        "ledger": "no size is written: the ledger (ConfigMap ours/hpabatch-ledger) cannot be "
+        "written: no",
     }
-    if what in problems:
-        about, words = problems[what]
-        assert words in bench.applier.problems()[about]
-        assert bench.applier.problems().keys() == {about}
-    if what == "ledger":
-        assert result.binding(0) == "scale_write"
-    if what == "ledger":
-        assert "FailedRescale" in bench.sink.events
-    else:
-        assert bench.sink.events == []
-    if what == "target":
-        assert (bench.applier.figures.failed, bench.applier.figures.void) == (0, 1)
-        (void,), (leaves,) = bench.lines("void"), bench.lines("leaves")
-        words = 'the target\'s annotation hpabatch/apply is "off"'
-        assert (void["error"], leaves["text"]) == (f"hpabatch: {words}", words)
-
-
-def test_a_failed_write_is_the_controllers_failed_write(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    bench.client.before = lambda m, p: (
-        Refused("not allowed", 403) if (m, p) == ("PUT", PATH) else None
-    )
-    bench.turns(2)
-    assert [line["error"] for line in bench.lines("failed")] == ["not allowed"]
-    assert bench.sizes() == [(2, 4, "failed", "not allowed")]
-    status = bench.sink.statuses[-1]
-    able = next(c for c in status.conditions if c.type == "AbleToScale")
-    assert (able.status, able.reason) == ("False", "FailedUpdateScale")
-    assert able.message.endswith("scale: not allowed")
-    assert status.last_scale_time is None
-    bench.client.before = lambda m, p: None
-    bench.turn()
-    assert bench.size == 4
+    assert bench.applier.problems() == {what: words[what]}
+    is_told = what == "ledger"
+    assert (result.binding(0) == "scale_write") is is_told
+    assert ("FailedRescale" in bench.sink.events) is is_told
 
 
 def test_a_size_that_another_changed_in_between_makes_the_decision_void(tmp_path: Path) -> None:
@@ -420,24 +370,6 @@ def test_a_size_that_another_changed_in_between_makes_the_decision_void(tmp_path
     bench.shows(3)
     bench.turn()
     assert (bench.size, figures.written) == (4, 1)
-
-
-def test_what_a_target_forbids_is_decided_and_neither_written_nor_a_failure(tmp_path: Path) -> None:
-    """As a watch has shown it: no size, no status, no event; the log says so once."""
-    bench = Bench(tmp_path)
-    bench.sees(2, bench.now, apply="off")
-    result = bench.turns(3)
-    assert (result.decisions.desired[0], bench.size) == (4, 2)
-    text = 'not written: the target\'s annotation hpabatch/apply is "off"'
-    assert bench.sizes() == [(2, 4, "held", text)]
-    assert (bench.sink.statuses, bench.sink.events, bench.lines("will")) == ([], [], [])
-    figures = bench.applier.figures
-    assert (figures.failed, figures.void, figures.held) == (0, 0, 0)
-    (leaves,) = bench.lines("leaves")
-    assert (leaves["hpa"], leaves["target"]) == ("web", "Deployment/web")
-    bench.sees(2, bench.now + 1)
-    bench.turn()
-    assert (bench.size, len(bench.lines("resumes"))) == (4, 1)
 
 
 def test_every_pass_says_who_leads_and_what_became_of_its_sizes(tmp_path: Path) -> None:
@@ -521,14 +453,6 @@ def test_an_uncertain_write_is_booked_when_it_shows(tmp_path: Path) -> None:
     assert bench.told == [], "it is no change of another"
 
 
-def test_of_others_changes_is_told(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, limits=Limits(most_targets=0))
-    bench.turns(2)
-    bench.shows(7)
-    bench.turns(2)
-    assert bench.told == ["shop/web: another changed the size, 2 -> 7"]
-
-
 def test_of_two_own_namespaces_on_one_target_each_tells_the_sizes_of_the_other(
     tmp_path: Path,
 ) -> None:
@@ -597,19 +521,6 @@ def test_of_others_changes_a_standby_books_those_of_the_leader(tmp_path: Path) -
     bench.turn(leads=False)
     assert bench.booked() == (2, 1), "a list shows the last of two sizes"
     assert bench.told == []
-
-
-def test_the_next_leaders_changes_are_booked_by_the_last_one(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    bench.turns(2)
-    bench.shows(4)
-    bench.turn()
-    bench.clock.sleep(60)
-    bench.enter(4, 6)
-    bench.shows(6)
-    bench.turn(leads=False)
-    assert bench.booked() == (2, 0)
-    assert bench.foreign == []
 
 
 def test_a_refused_write_does_not_stay_in_the_ledger(tmp_path: Path) -> None:
@@ -749,7 +660,7 @@ def test_a_standby_waits_for_the_status_of_a_controller_that_led(
 
 
 def test_a_limit_makes_a_size_wait_and_says_so(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, limits=Limits(most_targets=0))
+    bench = Bench(tmp_path, limits=ApplyOptions(most_targets=0))
     result = bench.turns(2)
     assert bench.size == 2
     assert result.binding(0) == "scale_write"
@@ -765,7 +676,7 @@ def test_a_limit_makes_a_size_wait_and_says_so(tmp_path: Path) -> None:
 
 
 def test_a_step_beyond_a_limit_is_written_in_parts(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, limits=Limits(most_replicas=1))
+    bench = Bench(tmp_path, limits=ApplyOptions(most_replicas=1))
     result = bench.turns(2)
     part = "a part of 2 -> 4: --most-replicas 1: a pass changes no more"
     assert (bench.size, bench.sizes()) == (3, [(2, 3, "written", part)])
@@ -780,26 +691,6 @@ def test_a_step_beyond_a_limit_is_written_in_parts(tmp_path: Path) -> None:
     bench.turn()
     assert bench.booked() == (1, 0)
     assert (bench.size, bench.sizes()) == (4, [(3, 4, "written", "")])
-
-
-def test_the_kill_switch_stops_the_writes_of_a_pass_that_goes_on(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    bench.turn()
-
-    def turn_it(method: str, path: str) -> None:
-        if (method, path) == ("GET", TARGET):
-            bench.client.put(SWITCH, data={"stop": "true"})
-            time.sleep(0.2)
-
-    bench.client.before = turn_it
-    bench.turn()
-    assert bench.size == 2
-    (waits,) = bench.lines("waits")
-    assert waits["id"] == bench.lines("will")[0]["id"]
-    assert waits["error"] == (
-        'hpabatch: waits: the kill switch is on: stop of ConfigMap ours/hpabatch-apply is "true"'
-    )
-    assert (bench.applier.figures.failed, bench.applier.figures.held) == (0, 1)
 
 
 def test_a_kill_switch_that_is_read_beside_the_metrics_stops_statuses_at_once(
@@ -877,29 +768,6 @@ def test_a_log_that_fails_stops_statuses_and_events_too(
     assert "No space left" in bench.applier._hindrance(), "the lease is left to others"
 
 
-def test_the_outcome_of_a_size_is_logged_once_the_log_can_be_written_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench, write = Bench(tmp_path), os.write
-    bench.turn()
-
-    def has_no_room(file: int, data: bytes) -> int:
-        if b'"done"' in data:
-            raise OSError(28, "No space left on device")
-        return write(file, data)
-
-    monkeypatch.setattr(os, "write", has_no_room)
-    bench.turn()
-    assert (bench.size, bench.lines("done")) == (4, [])
-    assert "No space left" in bench.applier._hindrance()
-    monkeypatch.undo()
-    bench.shows(4)
-    bench.turn()
-    (will,), (done,) = bench.lines("will"), bench.lines("done")
-    assert done["id"] == will["id"]
-    assert bench.applier._hindrance() == ""
-
-
 @pytest.mark.parametrize("what", ["switch", "blind", "ledger"])
 def test_a_leader_that_cannot_read_what_it_needs_leaves_the_lease_to_others(
     what: str, tmp_path: Path
@@ -959,31 +827,6 @@ def test_of_two_hpas_on_one_target_one_writes_in_a_pass(tmp_path: Path) -> None:
     bench.shows(4)
     bench.turn()
     assert bench.told == [], "it is no change of another"
-
-
-def test_a_dry_run_stores_nothing_and_asks_again(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, dry_run=True)
-    bench.turns(2)
-    assert [line["dry_run"] for line in bench.lines("done")] == [True]
-    assert bench.sizes() == [(2, 4, "accepted", "")]
-    bench.turn()
-    assert [line["dry_run"] for line in bench.lines("will")] == [True, True]
-    assert LEDGER not in bench.client.objects
-    assert not bench.decider.lanes.leads
-    assert not bench.applier.figures.leads, "while only dry runs have a lease nobody scales"
-
-
-def test_hpas_of_the_cluster_wait_for_silence_and_the_probe_is_not_ours(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, own=False)
-    bench.turns(3)
-    assert bench.size == 2
-    assert "must stay without status for 10 s" in bench.applier.problems()["rivals"]
-    bench.turn()
-    assert bench.size == 4
-    bench.client.put(PROBE, status={"conditions": [{"type": "AbleToScale"}]})
-    bench.turn()
-    assert "has got a status" in bench.applier.problems()["rivals"]
-    assert not bench.decider.lanes.leads
 
 
 def test_a_status_that_another_wrote_stops_all_writes(tmp_path: Path) -> None:

@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpabatch.cluster.connection.writes import Budget
-from hpabatch.live.apply.guards import Change, Gate, Hindrance, Limits, Queue, Removals
+from hpabatch.live.apply.guards import Change, Gate, Hindrance, Queue, Removals
 from hpabatch.live.apply.journal import Journal
 from hpabatch.live.apply.lease import Candidate, Election
 from hpabatch.live.apply.reports import Reports
+from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.live.apply.scales import Outcome, Written
 from hpabatch.live.apply.statuses import HpaStatuses
 from hpabatch.model.messages import Event
@@ -121,8 +122,8 @@ def test_queued_statuses_and_reports_are_not_written_while_writes_are_forbidden(
 
 
 def test_what_was_not_begun_goes_first_in_the_next_pass() -> None:
-    queue = Queue(Limits(most_targets=4))
-    removals = Removals(Limits(), {}, 0)
+    queue = Queue(ApplyOptions(most_targets=4))
+    removals = Removals(ApplyOptions(), {}, 0)
     taken, _ = queue.admit(CHANGES, removals)
     queue.put_back(taken[2:])
     assert [change.h for change in queue.admit(CHANGES, removals)[0]] == [2, 3, 4, 5]

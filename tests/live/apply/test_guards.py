@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -21,16 +20,16 @@ from hpabatch.layout import codes
 from hpabatch.live.apply import journal as journal_module
 from hpabatch.live.apply.guards import (
     Change,
-    Limits,
     Queue,
     Removals,
     Vanished,
     lease_refusal,
     read_switch,
 )
-from hpabatch.live.apply.journal import Fields, Journal, Waits
+from hpabatch.live.apply.journal import Fields, Journal
 from hpabatch.live.apply.lease import Candidate, Election, show_identity
 from hpabatch.live.apply.ledger import Entry, Ledger
+from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence, silence_s
 from hpabatch.live.apply.scales import off_text
 from hpabatch.live.passes.lanes import Lane
@@ -100,7 +99,7 @@ class Fleet:
     `made` has (ms, number, before, after) of all changes.
     """
 
-    def __init__(self, limits: Limits, sizes: list[int], period_ms: int = 15_000) -> None:
+    def __init__(self, limits: ApplyOptions, sizes: list[int], period_ms: int = 15_000) -> None:
         self.limits, self.sizes, self.period_ms = limits, sizes, period_ms
         self.client = FakeClient()
         self.now, self.waits = 0, dict[int, str]()
@@ -127,24 +126,13 @@ class Fleet:
         return taken
 
 
-def test_of_more_changes_than_a_pass_may_make_none_waits_for_ever() -> None:
-    """A step larger than the limit of a pass takes several."""
-    draw = random.Random(1)
-    wanted = [2 + draw.randint(1, 5) for _ in range(19)] + [50]
-    fleet = Fleet(Limits(most_targets=3, most_replicas=8), [2] * 20)
-    while fleet.sizes != wanted:
-        taken = fleet.turn(wanted)
-        assert 0 < len(taken) <= 3
-        assert sum(abs(c.after - c.before) for c in taken) <= 8
-
-
 def test_a_change_beyond_the_limit_says_so() -> None:
-    fleet = Fleet(Limits(most_replicas=3), [2, 2])
+    fleet = Fleet(ApplyOptions(most_replicas=3), [2, 2])
     (part,) = fleet.turn([6, 6])
     limit = "--most-replicas 3: a pass changes no more"
     assert part[2:] == (2, 5, f"a part of 2 -> 6: {limit}")
     assert fleet.waits == {1: f"hpabatch: waits: {limit}"}
-    fleet = Fleet(Limits(most_targets=1), [2, 2])
+    fleet = Fleet(ApplyOptions(most_targets=1), [2, 2])
     fleet.turn([6, 6])
     assert fleet.waits == {1: "hpabatch: waits: --most-targets 1: this pass has changed 1 target"}
 
@@ -166,7 +154,7 @@ def test_steps_of_the_clock_leave_the_ten_minutes_as_long_as_they_are(step_ms: i
 
 
 def test_of_a_fleet_that_reports_zeros_a_quarter_is_removed_in_ten_minutes() -> None:
-    fleet = Fleet(Limits(most_targets=400, most_replicas=5000), [100] * 100)
+    fleet = Fleet(ApplyOptions(most_targets=400, most_replicas=5000), [100] * 100)
     left = []
     for _ in range(3):
         for _ in range(40):
@@ -188,7 +176,7 @@ def test_of_a_fleet_that_reports_zeros_a_quarter_is_removed_in_ten_minutes() -> 
      ([3, 3], [1, 1], [1, 3]), ([2, 100], [1, 1], [1, 51])],
 )  # fmt: skip
 def test_a_small_fleet_shrinks(sizes: list[int], wanted: list[int], first: list[int]) -> None:
-    fleet = Fleet(Limits(), sizes)
+    fleet = Fleet(ApplyOptions(), sizes)
     fleet.turn(wanted)
     assert fleet.sizes == first
     for _ in range(200):
@@ -201,13 +189,13 @@ def test_a_small_fleet_shrinks(sizes: list[int], wanted: list[int], first: list[
 @given(
     st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=6),
     st.builds(
-        Limits, st.integers(1, 4), st.integers(1, 30), st.just(50), st.integers(10, 100),
-        st.integers(10, 100),
+        ApplyOptions, most_targets=st.integers(1, 4), most_replicas=st.integers(1, 30),
+        most_removed=st.integers(10, 100), most_removed_fleet=st.integers(10, 100),
     ),
     st.data(),
 )  # fmt: skip
 def test_no_limit_is_exceeded_and_what_is_wanted_is_written_in_the_end(
-    pairs: list[tuple[int, int]], limits: Limits, data: st.DataObject
+    pairs: list[tuple[int, int]], limits: ApplyOptions, data: st.DataObject
 ) -> None:
     fleet = Fleet(limits, [before for before, _ in pairs], 60_000)
     for _ in range(12):
@@ -236,12 +224,12 @@ def _check(fleet: Fleet, sizes: list[int]) -> None:
                 earlier[h] += max(before - after, 0)
         largest = max(size + gone for size, gone in zip(sizes, earlier, strict=True))
         fleet_most = max(
-            limits.most_removed_fleet_pct * (sum(sizes) + sum(earlier)),
-            limits.most_removed_pct * largest,
+            limits.most_removed_fleet * (sum(sizes) + sum(earlier)),
+            limits.most_removed * largest,
         )
         for h, before, after in made:
             if after < before:
-                most = limits.most_removed_pct * (before + earlier[h]) / 100
+                most = limits.most_removed * (before + earlier[h]) / 100
                 assert before - after + earlier[h] < most + 1
         removed = sum(max(before - after, 0) for _, before, after in made)
         assert not removed or removed + sum(earlier) < fleet_most / 100 + 1
@@ -390,17 +378,6 @@ def test_lines_about_what_was_done_are_kept_until_they_can_be_written(
     assert len(half) == 5
 
 
-def test_what_waits_is_told_when_it_begins_and_when_its_reason_changes() -> None:
-    waits = Waits()
-    line = {"namespace": "shop", "hpa": "web", "error": "waits: a"}
-    assert waits.lines([line]) == [line]
-    assert waits.lines([line]) == []
-    other = {**line, "error": "waits: b"}
-    assert waits.lines([other]) == [other]
-    assert waits.lines([]) == []
-    assert waits.lines([other]) == [other]
-
-
 def test_a_log_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--apply-log: .* cannot be opened for appending"):
         Journal(tmp_path, {})
@@ -538,15 +515,6 @@ def test_a_status_on_the_probe_begins_the_time_anew(status: dict[str, object]) -
     assert "must stay without status" in one.look(), "that controller is gone"
 
 
-def test_another_probe_is_another_silence_and_an_unreadable_one_forbids() -> None:
-    one = Watcher(10)
-    assert one.look(3) == ""
-    one.client.put(PROBE, metadata={"uid": "another"})
-    assert one.look(leads=False)
-    one.client.before = lambda method, path: Refused("forbidden", 403)
-    assert "cannot be read or made: forbidden" in one.look()
-
-
 def test_the_time_of_silence_is_three_periods_of_whoever_may_be_there_and_two_minutes() -> None:
     assert [silence_s(period) for period in (0.1, 15, 60)] == [165, 165, 300]
 
@@ -567,20 +535,6 @@ def test_a_status_that_another_wrote_is_seen_once() -> None:
     assert not own.others(lane), "a new HPA has none"
     own.keep(set())
     assert not own.others(lane)
-
-
-def test_times_tell_two_instances_apart_that_decide_the_same() -> None:
-    lane, able = two_lane(), Condition("AbleToScale", "True", "x", "", "2026-01-01T00:00:00Z")
-    ours = HPAStatus(2, 4, "2026-01-01T00:00:07Z", None, (able,))
-    later = replace(able, last_transition_time="2026-01-01T00:00:02Z")
-    for theirs in (
-        replace(ours, last_scale_time="2026-01-01T00:00:09Z"), replace(ours, conditions=(later,))
-    ):  # fmt: skip
-        own = OwnStatuses()
-        own.add(lane.key, lane.uid, lane.status, ours)
-        _show(lane, theirs)
-        assert own.others(lane)
-        _show(lane, HPAStatus())
 
 
 def test_who_has_the_lease() -> None:

@@ -56,40 +56,6 @@ def test_a_missing_lease_is_made_unheld_and_taken_after_its_duration() -> None:
     ]
 
 
-def test_the_first_takes_it_and_the_second_waits_for_its_end() -> None:
-    client, clock, said = FakeClient(), Clock(), []  # type: ignore[var-annotated]
-    one, two = _election(client, clock, "one", said), _election(client, clock, "two")
-    _elected(one, two, clock=clock)
-    assert two.holder == "one"
-    assert (one.pause_s, two.pause_s) == (2.5, 0.625), "a renewal that is seen late adds to 15 s"
-    clock.sleep(14.9)
-    two.turn()
-    assert _leads(one, two) == [False, False], "a lease ends with a margin"
-    clock.sleep(0.2)
-    two.turn()
-    assert _leads(two) == [True]
-    one.turn()
-    assert (*_leads(one), one.holder) == (False, "two")
-    assert said[-1] == "no longer holds the lease ours/hpabatch-apply; two has it"
-    assert client.objects[PATH]["spec"]["leaseTransitions"] == 2
-    clock.sleep(20)
-    one.turn()
-    assert (one.term, two.term) == (2, 1), "between its terms another led"
-
-
-def test_a_renewal_keeps_it() -> None:
-    client, clock = FakeClient(), Clock()
-    one, two = _election(client, clock, "one"), _election(client, clock, "two")
-    _elected(one, two, clock=clock)
-    for _ in range(40):
-        one.turn()
-        two.turn()
-        clock.sleep(10)
-        assert one.leads
-        assert not two.leads
-    assert one.term == 1
-
-
 @pytest.mark.parametrize("sees", ["two", "three"])
 def test_a_lease_that_is_deleted_is_not_taken_before_its_holder_has_lost_it(sees: str) -> None:
     """Neither by who saw its last renewal, nor by who never saw it."""
@@ -309,23 +275,6 @@ def test_without_the_server_nobody_leads_after_the_duration(error: ApiError) -> 
     client.before = lambda method, path: None
     one.turn()
     assert (*_leads(one), one.problem) == (True, "")
-
-
-def test_of_two_that_take_it_at_once_one_has_it() -> None:
-    client, clock = FakeClient(), Clock()
-    one, two = _election(client, clock, "one"), _election(client, clock, "two")
-    _elected(one, two, clock=clock)
-    clock.sleep(20)
-    raced: list[bool] = []
-
-    def race(method: str, path: str) -> None:
-        if method == "PUT" and not raced:
-            raced.append(True)
-            one.turn()
-
-    client.before = race
-    two.turn()
-    assert (one.leads, two.leads) == (True, False)
 
 
 LONGEST_S = 4  # of a write

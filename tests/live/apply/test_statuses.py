@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
@@ -16,7 +17,7 @@ from hpabatch.live.apply import reports as reports_module
 from hpabatch.live.apply import statuses as statuses_module
 from hpabatch.live.apply.journal import Fields
 from hpabatch.live.apply.reports import Reports
-from hpabatch.live.apply.statuses import HpaStatuses, _Status
+from hpabatch.live.apply.statuses import HpaStatuses
 from hpabatch.model.messages import NORMAL, WARNING, Event
 from hpabatch.model.objects.hpa import HPA, Condition, HPAStatus
 from tests.live.apply.fake_writes import Clock, FakeClient
@@ -148,7 +149,7 @@ def test_statuses_and_events_are_written_in_turn() -> None:
     case = Case()
     for name in "abc":
         case.client.put(PATH.replace("web", name), metadata={"uid": name})
-        case.sink.put(("shop", name), case.hpa(uid=name))
+        case.sink.put(("shop", name), replace(case.hpa(uid=name), name=name))
     case.sink.tell(case.hpa(), [Event(NORMAL, "A", "1"), Event(NORMAL, "B", "2")])
     sent = [path for method, path in case.run() if method != "GET"]
     assert [path == EVENTS for path in sent] == [False, True, False, True, False]
@@ -169,9 +170,9 @@ def test_an_objects_events_stay_limited_however_many_others_have_some() -> None:
 
 
 def test_the_log_has_events_and_statuses_but_no_mere_values_of_metrics() -> None:
-    case, key = Case(), ("shop", "web")
+    case = Case()
     for desired in (4, 4, 5):
-        case.sink._write(_Status(key, case.hpa(desired)))
+        case.sink._write(case.hpa(desired), None)
     case.run(lambda: case.sink.tell(case.hpa(), [Event(WARNING, "X", "y")]))
     assert [line["event"] for line in case.lines] == ["status", "status", "event"]
     assert [line.get("to") for line in case.lines] == [4, 5, None]
@@ -186,7 +187,7 @@ def test_after_failures_of_the_server_statuses_wait_longer_and_longer(
     case, waits = Case(), []
     for error in [Refused("no", 403), *[Unreachable("gone")] * 3, None, Unreachable("gone")]:
         case.client.before = lambda method, path, error=error: error  # type: ignore[misc]
-        case.sink._write(_Status(("shop", "web"), case.hpa()))
+        case.sink._write(case.hpa(), None)
         waits.append(case.sink._wait_s)
     assert waits == [0, 0.5, 1, 1.5, 0, 0.5]
     times: list[float] = []

@@ -15,7 +15,7 @@ import pytest
 
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, Response, Responses, Wanted
 from hpabatch.cluster.watch.feed import Cut
-from hpabatch.live.loop.run import Listeners, Loop, LoopOptions
+from hpabatch.live.loop.run import Loop, LoopOptions
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.memory import load
 from hpabatch.live.passes.result import PassResult
@@ -23,6 +23,7 @@ from hpabatch.live.passes.shadow import Comparison, Shadow
 from hpabatch.live.passes.words import PassWords
 from hpabatch.live.serve.exporter import WatchState
 from hpabatch.live.serve.log import LineLog
+from hpabatch.live.serve.site import Site
 from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.cluster.wires import wanted
 from tests.live.apply.test_applier import PROBE, SWITCH, Bench
@@ -30,7 +31,7 @@ from tests.live.cases import NAMESPACES, World
 from tests.live.documents import START_MS
 
 
-class Clustered:
+class Clustered(Site):
     """A cluster in memory: a world's changes, and answers to what is asked for."""
 
     def __init__(self, world: World) -> None:
@@ -79,7 +80,6 @@ class Clustered:
 
 def _loop(
     cluster: Clustered,
-    listeners: Listeners | None = None,
     state: Path | None = None,
     own_hpa: tuple[str, str] | None = None,
 ) -> Loop:
@@ -116,9 +116,8 @@ def test_the_switch_and_the_probe_are_read_beside_the_metrics(own: bool, tmp_pat
             return super().fetch(wanted)
 
     bench.client.before = lambda method, path: read.set() if path == last else None
-    listeners = Listeners(applier=bench.applier)
-    options = LoopOptions(1000, "1.37", None, "a test", None)
-    Loop(Beside(_world()), bench.decider, Shadow(2000), options, listeners).one_pass()
+    options = LoopOptions(1000, "1.37", applier=bench.applier)
+    Loop(Beside(_world()), bench.decider, Shadow(2000), options).one_pass()
     assert read.is_set()
 
 
@@ -177,7 +176,7 @@ def test_an_hpa_whose_explanation_raises_an_error_costs_one_pass(
     monkeypatch.setattr(PassWords, "why", breaks)
     decider = Decider(profile_for("1.37"), ControllerFlags())
     log = LineLog(out, "east", as_json=True)
-    loop = Loop(cluster, decider, Shadow(2000), LoopOptions(1, "1.37"), Listeners(log))
+    loop = Loop(cluster, decider, Shadow(2000), LoopOptions(1, "1.37", log=log))
     passes: list[set[tuple[str, str]]] = []
 
     def completed(result: PassResult) -> Comparison:
@@ -214,8 +213,8 @@ def test_the_loop_says_what_it_waits_for_and_goes_on(monkeypatch: pytest.MonkeyP
     cluster, out, stop = Clustered(_world()), io.StringIO(), threading.Event()
     cluster.listed = False
     decider = Decider(profile_for("1.37"), ControllerFlags())
-    listeners = Listeners(log=LineLog(out, "east"))
-    loop = Loop(cluster, decider, Shadow(2000), LoopOptions(1, "1.37"), listeners)
+    options = LoopOptions(1, "1.37", log=LineLog(out, "east"))
+    loop = Loop(cluster, decider, Shadow(2000), options)
     waiting = threading.Thread(target=loop.wait_until_listed, args=(stop,))
     waiting.start()
     until = time.monotonic() + 60
@@ -252,7 +251,7 @@ def test_the_loop_ends_when_it_is_told() -> None:
             pass
 
     decider = Decider(profile_for("1.37"), ControllerFlags())
-    loop = Loop(cluster, decider, Shadow(2000), LoopOptions(1, "1.37"), Listeners(log=Log()))
+    loop = Loop(cluster, decider, Shadow(2000), LoopOptions(1, "1.37", log=Log()))
     loop.run(stop)
     assert len(seen) == 3
 
@@ -279,13 +278,13 @@ def test_a_pass_whose_requests_are_broken_off_decides_nothing(where: str) -> Non
 
     cluster = Ended(_world())
     decider = Decider(profile_for("1.37"), ControllerFlags())
-    listeners = Listeners(log=Log(io.StringIO(), "east"))
-    Loop(cluster, decider, Shadow(2000), LoopOptions(1, "1.37"), listeners).run(stop)
+    options = LoopOptions(1, "1.37", log=Log(io.StringIO(), "east"))
+    Loop(cluster, decider, Shadow(2000), options).run(stop)
     assert len(told) == 1
 
 
 def test_what_is_remembered_is_kept_after_every_pass(tmp_path: Path) -> None:
-    state = tmp_path / "deep" / "state.npz"
+    state = tmp_path / "deep" / "state.json"
     cluster = Clustered(_world())
     loop = _loop(cluster, state=state)
     result = loop.one_pass().result
@@ -302,5 +301,5 @@ def test_a_state_that_cannot_be_written_stops_nothing(tmp_path: Path, place: str
         state.mkdir()
     else:
         (tmp_path / "file").write_text("no folder")
-        state = tmp_path / "file" / "state.npz"
+        state = tmp_path / "file" / "state.json"
     assert len(_loop(Clustered(_world()), state=state).one_pass().result) > 0

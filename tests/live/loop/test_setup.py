@@ -69,7 +69,7 @@ def test_a_bad_flag_is_a_sentence(flag: str, said: str) -> None:
 def test_a_state_file_has_a_harmless_name() -> None:
     found = state_file({"XDG_STATE_HOME": "/state"}, "prod/../eu west", "https://a")
     assert found.parent == Path("/state/hpabatch")
-    assert re.fullmatch(r"live-prod~2f\.\.~2feu~20west-[0-9a-f]{8}\.npz", found.name)
+    assert re.fullmatch(r"live-prod~2f\.\.~2feu~20west-[0-9a-f]{8}\.json", found.name)
     other = state_file({"XDG_STATE_HOME": "/state"}, "prod/../eu west", "https://b")
     assert other != found, "two clusters of one name do not share it"
     assert state_file({"HOME": "/home/me"}, "a", "b").parent == Path(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +32,6 @@ from hpabatch.live.passes.result import ACTIONS, ERRORS, PassResult
 from hpabatch.model.versions import profile_for
 from tests.conformance.golden import to_flags
 from tests.effort import effort
-from tests.kernels.processes import in_process
 from tests.live.cases import World
 from tests.live.documents import Json, document_of, hpa_of, pod_object
 from tests.live.naive import FLAGS, Life, Naive, decision_row, metric_row, replay
@@ -261,34 +259,6 @@ def load_bytes(data: bytes, folder: Path) -> Saved:
 # ---- what must not matter ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(effort(1)))
-def test_an_hpa_does_not_hang_on_the_others(seed: int) -> None:
-    """With the check of shared pods off, half of the HPAs decide as all of them do."""
-    twins = Twins(seed + 700, "1.37")
-    rules = replace(twins.naive.rules, ambiguity_checked=False)
-    whole, half = Decider(rules, to_flags(FLAGS)), Decider(rules, to_flags(FLAGS))
-    world = twins.world
-    compared = 0
-    for _ in range(60):
-        world.step()
-        changes = [change for change, _ in world.take()]
-        chosen = [c for c in changes if c.kind is not Kind.hpa or c.key[1] in ("api", "web-2")]
-        # Changes of several objects may come in any order.
-        chosen.sort(key=lambda change: (change.kind, change.key))
-        whole.apply(changes)
-        half.apply(chosen)
-        world.draw_answers()
-        world.now_ms += 1
-        answers = world.answers()
-        all_of, some = whole.decide(world.now_ms, answers), half.decide(world.now_ms, answers)
-        at = {key: h for h, key in enumerate(zip(all_of.namespaces, all_of.names, strict=True))}
-        for h, key in enumerate(zip(some.namespaces, some.names, strict=True)):
-            assert some.decisions[h] == all_of.decisions[at[key]]
-            assert some.why(h) == all_of.why(at[key])
-            compared += 1
-    assert compared > 20
-
-
 def _breaks(monkeypatch: pytest.MonkeyPatch, where: str, key: LaneKey) -> list[bool]:
     """Let a part of a pass raise an error for an HPA, while the returned list says so."""
     broken = [False]
@@ -375,31 +345,6 @@ def test_windows_of_any_length_over_many_passes(window_s: int, direction: str) -
         check_pass(result, theirs, world, labels=True)
         twins.follow(theirs)
     assert twins.check_replays() == effort(120)
-
-
-# ---- compiled and interpreted ------------------------------------------------------------------
-
-
-def digests() -> list[str]:
-    """Return what some passes decide, as text."""
-    found = []
-    for k8s in ("1.20", "1.38"):
-        twins = Twins(5, k8s)
-        for _ in range(12):
-            twins.world.step()
-            result, _ = twins.decide()
-            words = [result.why(h) for h in range(len(result))]
-            found.append(repr((result.decisions.tolist(), result.metrics.code.tolist(), words)))
-    return found
-
-
-@pytest.mark.compiled
-def test_compiled_equals_interpreted() -> None:
-    code = (
-        "import json\nfrom tests.live.passes.test_decide import digests\n"
-        "print(json.dumps(digests()))"
-    )
-    assert json.loads(in_process(code, NUMBA_DISABLE_JIT="1")) == digests()
 
 
 # ---- nothing grows -----------------------------------------------------------------------------

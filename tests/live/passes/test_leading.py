@@ -11,7 +11,6 @@ import pytest
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, ScaleKey, ScaleObject
 from hpabatch.layout.records import HEAD_REC_COUNT, HEAD_REC_START, HEAD_UP_COUNT, HEAD_UP_START
 from hpabatch.live.passes.decide import Decider
-from hpabatch.live.passes.lanes import ForeignChange
 from hpabatch.live.passes.memory import follow_rescale
 from hpabatch.live.passes.result import PassResult
 from hpabatch.model.objects.hpa import Behavior, HPAStatus, ScalingPolicy, ScalingRules
@@ -125,27 +124,6 @@ def test_a_pass_decided_again_leaves_the_memory_of_other_lanes_as_it_was() -> No
     assert np.array_equal(led.decider._memory.recs, other.decider._memory.recs)
 
 
-def test_changes_of_others_are_told_and_spend_nothing() -> None:
-    led = Led()
-    led.turn()
-    led.shows(5)
-    led.turn()
-    assert led.events == 0, "as in the controller, which does not see them"
-    assert led.decider.lanes.foreign == [ForeignChange(("shop", "web"), led.now - STEP + 1, 2, 5)]
-
-
-@pytest.mark.parametrize("made", [True, False])
-def test_an_uncertain_write_counts_once_a_watch_shows_it(made: bool) -> None:
-    led = Led()
-    led.writes(led.turn(), certain=False)
-    led.turn()
-    assert led.events == 0
-    if made:
-        led.shows(3)
-    led.turn()
-    assert led.events == int(made)
-
-
 @pytest.mark.parametrize("passes", [1, 9])
 def test_an_own_write_that_no_watch_shows_is_forgotten(passes: int) -> None:
     """Otherwise a manual change to that size would count as it, weeks later."""
@@ -162,27 +140,6 @@ def test_an_own_write_that_no_watch_shows_is_forgotten(passes: int) -> None:
     assert len(led.decider.lanes.foreign) == (passes == 9)
 
 
-def test_in_the_shadow_every_change_is_booked() -> None:
-    led = Led(leads=False)
-    led.turn()
-    led.shows(3)
-    led.turn()
-    assert led.events == 1
-    assert led.decider.lanes.foreign == []
-
-
-def test_changes_from_before_the_first_reading_are_recalled() -> None:
-    led = Led()
-    led.turn()
-    lanes = led.decider.lanes
-    lanes.recall_change(("shop", "web"), NOW + STEP, 1, 2)
-    lanes.recall_change(("shop", "gone"), 0, 1, 2)
-    assert lanes.get(("shop", "web")).changes == [], "it was seen by then"  # type: ignore[union-attr]
-    lanes.recall_change(("shop", "web"), two_pods._CREATED_MS - 1, 1, 2)
-    led.turn()
-    assert led.events == 1
-
-
 @pytest.mark.parametrize("follows", [True, False])
 def test_a_rescale_that_is_followed_counts_as_recommended(follows: bool) -> None:
     """The controller saw a sample that wanted six; without it a window lets go at once."""
@@ -193,15 +150,6 @@ def test_a_rescale_that_is_followed_counts_as_recommended(follows: bool) -> None
     assert (max(led.recommendations) >= 6) is follows
 
 
-def test_own_writes_are_no_recommendations() -> None:
-    """A policy allowed three where four were recommended: a window must not hold three."""
-    led = Led(follows=True)
-    assert led.writes(led.turn()) == (2, 3)
-    led.shows(3)
-    led.turn()
-    assert led.recommendations == [2, 4, 4]
-
-
 def test_a_rescale_within_a_policy_counts_as_what_was_recommended() -> None:
     """The other controller's policy allowed three; four were recommended here at that time."""
     led = Led(leads=False, follows=True)
@@ -209,17 +157,6 @@ def test_a_rescale_within_a_policy_counts_as_what_was_recommended() -> None:
     led.shows(3)
     led.turn()
     assert 3 not in led.recommendations
-
-
-def test_a_rescale_that_the_status_does_not_name_is_not_followed() -> None:
-    led = Led(leads=False, follows=True)
-    led.turn()
-    lane = led.decider.lanes.get(("shop", "web"))
-    assert lane is not None
-    lane.item = replace(lane.item, hpa=replace(lane.item.hpa, status=HPAStatus(2, 2, "x")))
-    led.shows(6)
-    led.turn()
-    assert max(led.recommendations) < 6
 
 
 @pytest.mark.parametrize("passes", [1, 3, 9])
@@ -265,9 +202,3 @@ def test_following_down_leaves_newer_recommendations() -> None:
     start, count = int(memory.head[0, HEAD_REC_START]), len(before)
     follow_rescale(memory, 0, int(memory.recs.ms[start + count - 2]), 10, 1, 0)
     assert led.recommendations == [1] * (count - 1) + before[-1:]
-
-
-def test_after_a_failed_write_the_size_is_known() -> None:
-    led = Led()
-    led.turn()
-    assert led.decider.redecide({0: "x"}).spec_replicas.tolist() == [2]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import random
 
-import numpy as np
 import pytest
 
 from hpabatch.cluster.objects.types import ContainerUsage, PodObject, PodSample, UsageSample
 from hpabatch.engine.fleet.sources import CUSTOM_WINDOW_MS
-from hpabatch.live.passes.pods import PodColumns, Samples, fill_custom, fill_usage
+from hpabatch.live.passes.pods import PodColumns, custom_samples, usage_samples
 from hpabatch.model.requests import pod_request, request_rules
 from hpabatch.model.selectors import Selector, parse_selector, selector_from_object
 from hpabatch.model.versions import profile_for
@@ -31,7 +30,6 @@ def test_states_and_requests_of_random_pods(key: tuple[str, str], k8s: str) -> N
     assert columns.pods == [pods[at] for at in sorted(pods)]
     requests = columns.requests(*key, rules, texts)
     for slot, pod in enumerate(columns.pods):
-        assert columns.slot(pod.namespace, pod.name) == slot
         flags = pod_flags(
             pod.phase, pod.deletion_ms is not None, pod.started_ms is not None, pod.ready
         )
@@ -40,7 +38,6 @@ def test_states_and_requests_of_random_pods(key: tuple[str, str], k8s: str) -> N
         known, value = requests[slot]
         said = value if known else texts[value]
         assert (known, said) == _expected_request(pod, key, k8s)
-    assert columns.slot("shop", "nobody") is None
 
 
 def _expected_request(pod: PodObject, key: tuple[str, str], k8s: str) -> tuple[int, int | str]:
@@ -101,24 +98,8 @@ def test_the_pods_that_a_selector_matches(seed: int) -> None:
 # ---- samples -------------------------------------------------------------------------------------
 
 
-def two_pods() -> PodColumns:
-    world = World(random.Random(3))
-    return PodColumns({("shop", name): pod_object("shop", world.new_pod(name)) for name in "ab"})
-
-
 def usage(pod: str, *containers: tuple[str, int | None, int | None]) -> UsageSample:
     return UsageSample("shop", pod, 1000, None, tuple(ContainerUsage(*c) for c in containers))
-
-
-def filled(item: UsageSample, key: tuple[str, str]) -> tuple[int, int | None, list[int]]:
-    """Return (listed, value, slots that lack the container) of pod a."""
-    pods = two_pods()
-    column = Samples(2)
-    lacking = fill_usage({key: column}, [item], pods)
-    slot = pods.slot("shop", "a")
-    assert slot is not None
-    value = int(column.value_milli[slot]) if column.present[slot] else None
-    return int(column.listed[slot]), value, lacking.get(key[1], [])
 
 
 MOST = 2**63 - 1
@@ -144,28 +125,14 @@ MOST = 2**63 - 1
 def test_the_usage_of_a_pod(
     containers: list[tuple[str, int | None, int | None]], key: tuple[str, str], expected: int | None
 ) -> None:
-    listed, value, lacking = filled(usage("a", *containers), key)
-    assert (listed, value) == (1, expected)
-    assert bool(lacking) == (bool(key[1]) and key[1] not in [c[0] for c in containers])
+    found = usage_samples([usage("a", *containers)], *key)
+    assert found == {("shop", "a"): None if expected is None else (expected, 1000, 0)}
 
 
-def test_items_of_unknown_pods_are_left_out_and_a_missing_window_is_none() -> None:
-    pods = two_pods()
-    column = Samples(2)
-    items = [usage("a", ("app", 1, 1)), usage("x", ("app", 1, 1))]
-    assert fill_usage({("cpu", ""): column}, items, pods) == {}
-    slot = pods.slot("shop", "a")
-    assert column.timing[slot].tolist() == (1000, 0)
-    assert column.listed.tolist() == [1, 0]
-
-
-def test_custom_metrics_have_a_window_and_the_last_of_several_counts() -> None:
-    pods = two_pods()
-    column = Samples(2)
-    items = [PodSample("a", 1, None, 5), PodSample("a", 2, 0, 6), PodSample("b", 3, None, 7)]
-    fill_custom(column, "shop", [*items, PodSample("x", 1, None, 5)], pods)
-    a, b = (pods.slot("shop", name) or 0 for name in "ab")
-    assert column.value_milli[[a, b]].tolist() == [6, 7]
-    assert column.timing[a].tolist() == (2, 0)
-    assert column.timing[b].tolist() == (3, CUSTOM_WINDOW_MS)
-    assert np.flatnonzero(column.listed).tolist() == sorted([a, b])
+def test_of_several_samples_of_a_pod_the_last_value_counts() -> None:
+    items = [usage("a", ("app", 1, 1)), usage("a", ("app", 2, 1)), usage("a", ("app", None, 1))]
+    assert usage_samples(items, "cpu", "") == {("shop", "a"): (2, 1000, 0)}
+    custom = [PodSample("a", 1, None, 5), PodSample("a", 2, 0, 6), PodSample("b", 3, None, 7)]
+    assert custom_samples(custom, "shop") == {
+        ("shop", "a"): (6, 2, 0), ("shop", "b"): (7, 3, CUSTOM_WINDOW_MS),
+    }  # fmt: skip

@@ -38,7 +38,7 @@ def check_pictures(folder: Path, game: Game) -> None:
 
 @pytest.mark.parametrize("seed", range(effort(2)))
 def test_a_history_shows_what_each_pass_knew(tmp_path: Path, seed: int) -> None:
-    game, dice = Game(seed, bare=seed % 2 == 1), random.Random(seed)
+    game, dice = Game(seed), random.Random(seed)
     recorder = recorder_of(tmp_path, game)
     game.stir(20)
     for number in range(25):

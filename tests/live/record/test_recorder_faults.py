@@ -17,7 +17,6 @@ from hpabatch.cluster.objects.rows import Outcome
 from hpabatch.cluster.objects.types import (
     Change,
     ExternalMetricKey,
-    Kind,
     PodMetricKey,
     PodSample,
     Response,
@@ -215,7 +214,12 @@ def test_a_row_that_is_refused_does_not_hold_up_the_others(tmp_path: Path) -> No
     game.stir(10)
     game.play(recorder, started=True)
     add = recorder._segment.table("scales").add
-    scale = {"namespace": "shop", "target_kind": "Deployment", "target": "web", "selector": ""}
+    scale: dict[str, Any] = {
+        "namespace": "shop",
+        "target_kind": "Deployment",
+        "target": "web",
+        "selector": "",
+    }
     add(**scale, ts=START_MS, spec_replicas=-5, status_replicas=0)
     add(**scale, ts=START_MS + 1, spec_replicas=5, status_replicas=0)
     assert recorder.close()
@@ -233,12 +237,12 @@ def churn(recorder: Recorder, game: Game, number: int) -> None:
     game.now_ms = now - 1000
     game.changes.clear()
     for key in list(game.pods):
-        game.pods.pop(key)
-        game.tell(Kind.pod, key, None)
+        game.world.remove_pod(key)
     game.stir(40)
+    game.world.draw_answers()
     pods = PodMetricKey("shop", f"rps-{number // 50}", "")
     answers = Responses(
-        usage=game._answer_usage(),
+        usage=game.world.answers().usage,
         pods={pods: Response(now, tuple(PodSample(k[1], now, None, 1) for k in game.pods))},
         external={
             ExternalMetricKey("shop", "lag", ""): Response(
@@ -263,8 +267,6 @@ def test_memory_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         churn(recorder, game, number)
         if number % 100 == 99:
             recorder._hand_over()
-            game._usage.clear()
-            game._custom.clear()
             gc.collect()
             sizes.append(sys.getallocatedblocks())
     assert recorder.close()

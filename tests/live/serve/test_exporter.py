@@ -4,40 +4,42 @@ from __future__ import annotations
 
 import subprocess
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+import hpabatch
 from hpabatch.cluster.connection.wire import Request
 from hpabatch.layout import codes
 from hpabatch.live.apply.applier import Figures as Applied
 from hpabatch.live.passes.result import ERROR_INTERNAL, PassResult, Problem
 from hpabatch.live.passes.shadow import Shadow
 from hpabatch.live.record.recorder import Figures
-from hpabatch.live.serve import metric_names
-from hpabatch.live.serve.exporter import About, Exporter, Sources, WatchState
+from hpabatch.live.serve.exporter import Exporter, WatchState
+from hpabatch.live.serve.metric_names import UPSTREAM_PREFIX as UPSTREAM
 from hpabatch.model.versions import profile_for
 from tests.live.made_passes import metrics_of, pass_of
+from tests.live.metric_catalogue import CATALOGUE
 from tests.real.prometheus import missing as no_prometheus
 from tests.real.prometheus import program
 
-ABOUT = About("1.2.3", "1.37", 'prod "east"\\\n')
+CLUSTER = 'prod "east"\\\n'
 FIGURES = Figures(
     rows_waiting=5, bytes_waiting=500, rows_written=70, parts_written=2, rows_lost=3,
     rows_refused=1, trouble="no space left",
 )  # fmt: skip
 APPLIED = Applied(leads=True, written=7, failed=2, held=3, void=4, foreign=1)
-UPSTREAM = metric_names.UPSTREAM_PREFIX
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 class Loop:
     """Publishes passes as the loop does."""
 
-    def __init__(self, sources: Sources | None = None) -> None:
-        self.exporter = Exporter(ABOUT, profile_for("1.37"), sources)
+    def __init__(self, **options: Any) -> None:
+        self.exporter = Exporter(profile_for("1.37"), CLUSTER, **options)
         self.shadow = Shadow(30_000)
 
     def publish(
@@ -55,12 +57,11 @@ class Loop:
         }
 
 
-def full_sources() -> Sources:
-    return Sources(
-        watches=lambda: [WatchState("pods", True, 10, 2, 1), WatchState("hpas", False)],
-        requests=lambda: {Request("get", "deployments.apps/scale", 404): 1},
-        clock_skew_s=lambda: -1.5,
-    )
+FULL: dict[str, Any] = {
+    "watches": lambda: [WatchState("pods", True, 10, 2, 1), WatchState("hpas", False)],
+    "requests": lambda: {Request("get", "deployments.apps/scale", 404): 1},
+    "clock_skew_s": lambda: -1.5,
+}
 
 
 def of(samples: Samples, name: str, **labels: str) -> float:
@@ -68,8 +69,8 @@ def of(samples: Samples, name: str, **labels: str) -> float:
 
 
 def test_before_the_first_pass_there_is_what_is_known() -> None:
-    samples = Loop(full_sources()).samples()
-    info = {"version": "1.2.3", "k8s": "1.37", "cluster": ABOUT.cluster}
+    samples = Loop(**FULL).samples()
+    info = {"version": hpabatch.__version__, "k8s": profile_for("1.37").name, "cluster": CLUSTER}
     assert of(samples, "hpabatch_info", **info) == 1
     assert of(samples, "hpabatch_watch_synced", watch="pods") == 1
     assert of(samples, "hpabatch_watch_synced", watch="hpas") == 0
@@ -195,9 +196,7 @@ def test_writes_are_shown_by_what_became_of_them() -> None:
 
 def test_a_dry_run_does_not_say_who_may_write() -> None:
     """An alert that nobody may write would be about every dry run."""
-    dry = replace(ABOUT, dry_run=True)
-    loop = Loop()
-    loop.exporter = Exporter(dry, profile_for("1.37"))
+    loop = Loop(dry_run=True)
     loop.publish(pass_of(1000, [5], [3]), None, APPLIED)
     names = {name for name, *_ in loop.samples()}
     assert "hpabatch_apply_leads" not in names
@@ -205,10 +204,10 @@ def test_a_dry_run_does_not_say_who_may_write() -> None:
 
 
 def test_every_family_is_in_the_catalogue_and_is_shown() -> None:
-    loop = Loop(full_sources())
+    loop = Loop(**FULL)
     for k in range(3):
         loop.publish(pass_of(1000 + 15 * k, [5], [3]), FIGURES, APPLIED)
-    catalogue = {name.name: name for name in (*metric_names.UPSTREAM, *metric_names.OURS)}
+    catalogue = {metric.name: metric for metric in CATALOGUE}
     text = generate_latest(loop.exporter.registry).decode()
     shown = {f.name: f for f in text_string_to_metric_families(text)}
     shown = {name: f for name, f in shown.items() if not name.startswith("process_")}
@@ -221,7 +220,7 @@ def test_every_family_is_in_the_catalogue_and_is_shown() -> None:
 
 @pytest.mark.skipif(bool(no_prometheus()), reason=no_prometheus())
 def test_promtool_finds_nothing_to_say() -> None:
-    loop = Loop(full_sources())
+    loop = Loop(**FULL)
     for k in range(3):
         result = pass_of(1000 + 15 * k, [5, 3], [3, 3], names=["a", 'b"\\'])
         loop.publish(result, FIGURES, APPLIED)
