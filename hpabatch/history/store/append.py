@@ -102,21 +102,35 @@ class StoreWriter:
         return self.snapshot
 
     def commit(self, entry: LogEntry, amend: Amend | None = None) -> None:
+        """Append a log entry, unless its part is there.
+
+        Raises:
+            HistoryError, UsageError: see `append`, or a file of the entry was deleted meanwhile.
+        """
+
+        def whole(snapshot: Snapshot) -> LogEntry | None:
+            if entry.part and entry.part in snapshot.parts:
+                return None
+            self._check_present(entry.add)
+            add, remove = ((), ()) if amend is None else amend(snapshot)
+            return replace(entry, add=(*add, *entry.add), remove=(*remove, *entry.remove))
+
+        self.append(whole)
+
+    def append(self, make: Callable[[Snapshot], LogEntry | None]) -> None:
         """Append a log entry, after those that others append at the same time.
+
+        Args:
+            make: returns it for the newest state; None: nothing is appended.
 
         Raises:
             HistoryError: the log cannot be read.
-            UsageError: it cannot be written, or a file of the entry was deleted meanwhile.
+            UsageError: it cannot be written.
         """
         self.refresh()
-        while not (entry.part and entry.part in self.snapshot.parts):
+        while (entry := make(self.snapshot)) is not None:
             number = self.snapshot.number + 1
-            self._check_present(entry.add)
-            whole = entry
-            if amend is not None:
-                add, remove = amend(self.snapshot)
-                whole = replace(entry, add=(*add, *entry.add), remove=(*remove, *entry.remove))
-            is_made = self.storage.create(entry_name(number), encode_entry(whole))
+            is_made = self.storage.create(entry_name(number), encode_entry(entry))
             if self.refresh().number < number:
                 raise UsageError(
                     f"{self.storage.url(entry_name(number))} exists but is not listed; try again"

@@ -116,15 +116,6 @@ def test_what_changed_is_read_again(change: dict[str, Any]) -> None:
     assert _hpa(document, decoder).hpa == _plain(document)
 
 
-def test_changed_conditions_are_seen() -> None:
-    decoder, document = HpaDecoder(), wire("hpa_v2")
-    _hpa(document, decoder)
-    document["status"]["conditions"][1]["message"] = "another"
-    assert _hpa(document, decoder).hpa.status.conditions[1].message == "another"
-    document["status"]["conditions"] = None
-    assert _hpa(document, decoder).hpa.status.conditions == ()
-
-
 def test_forgotten_is_read_again() -> None:
     decoder, document = HpaDecoder(), wire("hpa_v2")
     first = _hpa(document, decoder).hpa.spec

@@ -6,7 +6,7 @@ import pytest
 
 from hpabatch.cluster.objects import hpas
 from hpabatch.cluster.objects.hpas import HpaDecoder
-from hpabatch.cluster.objects.objects import Owner, Shared, string_map
+from hpabatch.cluster.objects.objects import Owner, Shared
 from hpabatch.cluster.objects.pods import owner_text
 from tests.cluster.wires import merged, packed, wire
 
@@ -32,11 +32,6 @@ def test_what_cannot_be_made_is_not_kept() -> None:
         with pytest.raises(ValueError, match="invalid literal"):
             shared.get("x")
     assert len(shared) == 0
-
-
-def test_string_maps() -> None:
-    assert string_map(b"") == string_map(b"null") == string_map(b"{}") == {}
-    assert string_map(b'{"a":null,"b":"c"}') == {"a": "", "b": "c"}
 
 
 def test_only_the_controller_is_the_owner() -> None:

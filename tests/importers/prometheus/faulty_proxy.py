@@ -16,7 +16,6 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -64,8 +63,6 @@ class FaultyProxy:
         seed: int = 0,
         rate: float = 0.4,
         always: str = "",
-        script: Sequence[str] = (),
-        retry_after: str = "0",
     ) -> None:
         """Prepare.
 
@@ -74,17 +71,13 @@ class FaultyProxy:
             seed: of the faults.
             rate: of the requests that may fail, how many do.
             always: this fault for every request, for ever.
-            script: faults of the first requests in the order in which they come; "": pass.
-            retry_after: what 429-after and 503-after say.
         """
-        assert {always} | set(script) <= {*FAULTS, ""}
+        assert always in (*FAULTS, "")
         self.seen = Seen()
         self._upstream = urlsplit(upstream)
         self._seed = seed
         self._rate = rate
         self._always = always
-        self._script = list(script)
-        self.retry_after = retry_after
         self._lock = threading.Lock()
         self._times: Counter[bytes] = Counter()
         self._in_a_row: Counter[bytes] = Counter()
@@ -135,8 +128,6 @@ class FaultyProxy:
             return ""
         if self._always:
             return self._always
-        if self._script:
-            return self._script.pop(0)
         key = path.encode() + b"\n" + body
         chance = random.Random(f"{self._seed} {self._times[key]} {key!r}")
         self._times[key] += 1
@@ -200,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.owner.ended()
 
     def _reply(self, kind: str, body: bytes) -> None:
-        after = {"Retry-After": self.owner.retry_after} if kind.endswith("-after") else {}
+        after = {"Retry-After": "0"} if kind.endswith("-after") else {}
         if kind in REFUSALS:
             status = int(kind[:3])
             self._send(status, {"Content-Type": "text/plain", **after}, b"not now\n")
