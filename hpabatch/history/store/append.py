@@ -260,27 +260,15 @@ class PartWriter:
         del frame
         self.dropped += dropped
         # To encode rows and to flush files keep a core and the disk busy: a few at a time.
-        folder = self._work()
+        folder, storage, limits = self._work(), self.store.storage, self.store.limits
         with ThreadPoolExecutor(_WRITERS) as pool:
             jobs = []
             for partition, rows in split_partitions(ordered, TABLES[table]):
-                jobs.append(pool.submit(self._write, partition, rows, self._runs, folder))
+                pieces, run = split_places(rows, partition.spec), self._runs
+                jobs.append(pool.submit(write_run, pieces, partition, run, storage, folder, limits))
                 self._runs += 1
             for job in jobs:
                 self._entries += job.result()
-
-    def _write(
-        self, partition: Partition, rows: pl.DataFrame, run: int, folder: Path
-    ) -> list[FileEntry]:
-        store = self.store
-        return write_run(
-            split_places(rows, partition.spec),
-            partition,
-            run,
-            store.storage,
-            folder,
-            store.limits,
-        )
 
     def _work(self) -> Path:
         if self._folder is None:
