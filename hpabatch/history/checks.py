@@ -204,10 +204,10 @@ def _check_bounds(frame: pl.DataFrame, series: pl.Series, column: Column, at: st
         remedy = "such a value is a fault of its source"
         if column.holds_nulls:
             remedy += ": correct it, or write null where nothing was measured"
-        what = f"a number below {column.minimum} (the lowest is {series.min()})"
+        what = f"a number below {column.minimum} (the lowest is {series.min()!r})"
         refuse_rows(frame, series < column.minimum, at, what, remedy)
     if column.maximum is not None:
-        what = f"a number above {column.maximum} (the highest is {series.max()})"
+        what = f"a number above {column.maximum} (the highest is {series.max()!r})"
         remedy = f"the unit is {column.unit}: check the factor"
         refuse_rows(frame, series > column.maximum, at, what, remedy)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import socket
 import ssl
 import struct
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,8 @@ class Got:
     params: Mapping[str, str]
     headers: Mapping[str, str]
     body: bytes = b""
+    target: str = ""
+    """The path with its query, as it came."""
 
     @property
     def is_watch(self) -> bool:
@@ -191,7 +194,7 @@ def _read(stream: Any) -> Got | None:
         headers[name.lower()] = value.strip()
     parts = urlsplit(target)
     body = stream.read(int(headers.get("content-length", 0)))
-    return Got(method, parts.path, dict(parse_qsl(parts.query)), headers, body)
+    return Got(method, parts.path, dict(parse_qsl(parts.query)), headers, body, target)
 
 
 @contextmanager
@@ -201,6 +204,29 @@ def serving(script: Script, tls: ssl.SSLContext | None = None) -> Iterator[FakeA
         yield server
     finally:
         server.close()
+
+
+_HOP_BY_HOP = {"connection", "date", "keep-alive", "server", "transfer-encoding"}
+
+
+def forwarded(
+    netloc: str, got: Got, dropped: Set[str] = frozenset()
+) -> tuple[int, dict[str, str], bytes]:
+    """Return status, headers and body of another server's reply to a request.
+
+    `dropped`: names of headers that are not handed on, of the request nor of the reply.
+    """
+    connection = http.client.HTTPConnection(netloc, timeout=60)
+    try:
+        headers = {k: v for k, v in got.headers.items() if k not in {"connection", *dropped}}
+        connection.request(got.method, got.target, got.body or None, headers)
+        reply = connection.getresponse()
+        body = reply.read()
+        kept = {k.title(): v for k, v in reply.getheaders()}
+        hidden = {name.title() for name in (*_HOP_BY_HOP, *dropped)}
+        return reply.status, {k: v for k, v in kept.items() if k not in hidden}, body
+    finally:
+        connection.close()
 
 
 def kubeconfig(

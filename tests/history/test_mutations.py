@@ -95,25 +95,38 @@ def _rewrite(file: Path, *changes: pl.Expr) -> None:
 
 
 TIME = pl.Datetime("ms", "UTC")
-STRUCTURAL: dict[str, Callable[[Path], object]] = {
-    "empty": lambda f: f.write_bytes(b""),
-    "cut in the middle": lambda f: f.write_bytes(f.read_bytes()[: f.stat().st_size // 2]),
-    "cut by a byte": lambda f: f.write_bytes(f.read_bytes()[:-1]),
-    "longer": lambda f: f.write_bytes(f.read_bytes() + b"PAR1"),
-    "wrong magic": lambda f: f.write_bytes(b"PARE" + f.read_bytes()[4:-4] + b"PARE"),
-    "text": lambda f: f.write_text("cluster,namespace\n" * 100),
-    "footer says more": lambda f: f.write_bytes(f.read_bytes()[:-8] + b"\xff\xff\xff\x7fPAR1"),
-    "footer says less": lambda f: f.write_bytes(f.read_bytes()[:-8] + b"\x10\0\0\0PAR1"),
-    "footer says nothing": lambda f: f.write_bytes(f.read_bytes()[:-8] + b"\0\0\0\0PAR1"),
-    "swapped, other types": lambda f: _swap(f, "uid", "ts"),
-    "nulls": lambda f: _rewrite(f, pl.lit(None, dtype=pl.String()).alias("uid")),
-    "null times": lambda f: _rewrite(f, pl.lit(None, dtype=TIME).alias("ts")),
-    "times in the far future": lambda f: _rewrite(f, pl.col("ts") + pl.duration(days=200_000)),
-    "times of 1970": lambda f: _rewrite(f, (pl.col("ts").to_physical() // 1000).cast(TIME)),
-    "negative": lambda f: _rewrite(f, -pl.col("cpu_milli") - 1),
-    "floats": lambda f: _rewrite(f, pl.col("cpu_milli") * 1.5),
-    "other columns": lambda f: pl.DataFrame({"a": [1]}).write_parquet(f),
-}
+# By name: what is done to a file, and what a flat history says of it.
+STRUCTURAL: dict[str, tuple[Callable[[Path], object], str]] = {
+    "empty": (lambda f: f.write_bytes(b""), "is empty (0 bytes)"),
+    "cut": (lambda f: f.write_bytes(f.read_bytes()[: f.stat().st_size // 2]), "cut short"),
+    "cut by a byte": (lambda f: f.write_bytes(f.read_bytes()[:-1]), "cut short"),
+    "cut to the magic": (lambda f: f.write_bytes(f.read_bytes()[:4]), "cut short (4 bytes)"),
+    "magic alone": (lambda f: f.write_bytes(b"PAR1PAR1"), "cut short (8 bytes)"),
+    "longer": (lambda f: f.write_bytes(f.read_bytes() + b"PAR1"), ""),
+    "wrong magic": (
+        lambda f: f.write_bytes(b"PARE" + f.read_bytes()[4:-4] + b"PARE"), "is not a Parquet file"
+    ),
+    "text": (
+        lambda f: f.write_text("cluster,namespace\n" * 100), "is not a Parquet file;"
+    ),
+    "footer says more": (
+        lambda f: f.write_bytes(f.read_bytes()[:-8] + b"\xff\xff\xff\x7fPAR1"), "is a broken Par"
+    ),
+    "footer says less": (lambda f: f.write_bytes(f.read_bytes()[:-8] + b"\x10\0\0\0PAR1"), ""),
+    "footer says nothing": (lambda f: f.write_bytes(f.read_bytes()[:-8] + b"\0\0\0\0PAR1"), ""),
+    "footer damaged": (
+        lambda f: f.write_bytes(f.read_bytes()[:-60] + b"\xff" * 40 + f.read_bytes()[-20:]),
+        "is a broken Parquet file (",
+    ),
+    "swapped, other types": (lambda f: _swap(f, "uid", "ts"), ""),
+    "nulls": (lambda f: _rewrite(f, pl.lit(None, dtype=pl.String()).alias("uid")), "null in"),
+    "null times": (lambda f: _rewrite(f, pl.lit(None, dtype=TIME).alias("ts")), "null in"),
+    "times far ahead": (lambda f: _rewrite(f, pl.col("ts") + pl.duration(days=200_000)), ""),
+    "times of 1970": (lambda f: _rewrite(f, (pl.col("ts").to_physical() // 1000).cast(TIME)), ""),
+    "negative": (lambda f: _rewrite(f, -pl.col("cpu_milli") - 1), "a number below 0"),
+    "floats": (lambda f: _rewrite(f, pl.col("cpu_milli") * 1.5), ""),
+    "other columns": (lambda f: pl.DataFrame({"a": [1]}).write_parquet(f), "are missing"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("layout", ["store_file", "flat_file"])
@@ -122,8 +135,9 @@ def test_a_changed_file_is_refused_in_one_sentence(
     request: pytest.FixtureRequest, layout: str, name: str
 ) -> None:
     file: Path = request.getfixturevalue(layout)
-    STRUCTURAL[name](file)
-    refusals(file)
+    change, told = STRUCTURAL[name]
+    change(file)
+    assert all(told in text for text in refusals(file) if layout == "flat_file")
 
 
 SAME_TYPE: dict[str, Callable[[Path], object]] = {
@@ -226,15 +240,6 @@ def test_pages_of_our_files_are_verified_once(
     for _ in range(2):
         history.read(TABLE)
     assert len(read) == (1 if ours else 0)  # (all columns of a small row group at once)
-
-
-def test_damage_that_a_flat_file_tells_of_is_found_by_check(flat_file: Path) -> None:
-    content = bytearray(flat_file.read_bytes())
-    for place in range(4, 300):
-        content[place] ^= 0x55
-    flat_file.write_bytes(content)
-    findings = check_history(open_history(root(flat_file)))
-    assert findings["table"].to_list() == [TABLE]
 
 
 def test_tiny_row_groups_are_read_right(flat_file: Path) -> None:

@@ -18,7 +18,7 @@ from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store.verify import check_history
 from hpabatch.history.store.writer import write_table
-from tests.history.frames import ROWS, frame, minute, replace, write_all
+from tests.history.frames import frame, minute, replace, write_all
 
 
 @pytest.fixture
@@ -51,11 +51,6 @@ def test_a_missing_folder(tmp_path: Path) -> None:
 def test_a_file_in_place_of_the_folder(folder: Path) -> None:
     with pytest.raises(HistoryError, match=r"pods\.parquet is a file; a history is a folder"):
         open_history(folder / "pods.parquet")
-
-
-def test_a_url_is_not_taken_for_a_path() -> None:
-    with pytest.raises(HistoryError, match="a history is a local folder, or a store at one of s3"):
-        open_history("ftp://host/history")
 
 
 @pytest.mark.parametrize("result", ["sweep", "advice"])
@@ -180,44 +175,6 @@ def test_a_table_that_is_there_twice(folder: Path) -> None:
 
 
 # -- the file
-
-
-def test_an_empty_file(folder: Path) -> None:
-    (folder / "pods.parquet").write_bytes(b"")
-    assert "pods.parquet is empty (0 bytes)" in refusal(folder, "pods")
-
-
-@pytest.mark.parametrize("content", [b"cluster,namespace\n", b"PK\x03\x04" + b"x" * 90, b"P"])
-def test_something_else_under_the_name(folder: Path, content: bytes) -> None:
-    (folder / "pods.parquet").write_bytes(content)
-    assert "pods.parquet is not a Parquet file; convert the table pods" in refusal(folder, "pods")
-
-
-@pytest.mark.parametrize("keep", [4, 8, 0.3, 0.9, -1])
-def test_a_truncated_file(folder: Path, keep: float) -> None:
-    path = folder / "pods.parquet"
-    whole = path.read_bytes()
-    path.write_bytes(whole[: int(keep * len(whole)) if 0 < keep < 1 else int(keep)])
-    assert "cut short" in refusal(folder, "pods")
-
-
-def test_magic_without_content(folder: Path) -> None:
-    (folder / "pods.parquet").write_bytes(b"PAR1PAR1")
-    assert "cut short (8 bytes)" in refusal(folder, "pods")
-
-
-@pytest.mark.parametrize("place", ["footer", "pages", "length"])
-def test_a_damaged_file(folder: Path, place: str) -> None:
-    path = folder / "pod_metrics.parquet"
-    whole = bytearray(path.read_bytes())
-    if place == "footer":
-        whole[-60:-20] = b"\xff" * 40
-    elif place == "length":
-        whole[-8:-4] = b"\xff\xff\xff\x7f"
-    else:
-        whole[4:300] = b"\xff" * 296
-    path.write_bytes(whole)
-    assert "pod_metrics.parquet is a broken Parquet file (" in refusal(folder, "pod_metrics")
 
 
 def test_every_single_damaged_byte_is_an_error_of_ours_or_none(folder: Path) -> None:
@@ -525,10 +482,6 @@ def test_two_specs_at_once_are_refused(folder: Path) -> None:
     assert open_history(folder).read("hpas", ["name"]).height == 2
 
 
-def test_negative_custom_and_external_values_are_fine(folder: Path) -> None:
-    assert open_history(folder).read("pod_custom_metrics")["value_milli"].to_list() == [-5]
-
-
 @pytest.mark.parametrize("table", [t.name for t in TABLES.values() if t.required])
 def test_a_required_table_without_rows(folder: Path, table: str) -> None:
     replace(folder, table, frame(table).clear())
@@ -537,21 +490,7 @@ def test_a_required_table_without_rows(folder: Path, table: str) -> None:
     assert open_history(folder).read(table, optional=True).schema == TABLES[table].schema
 
 
-def test_an_optional_table_may_have_no_rows(folder: Path) -> None:
-    replace(folder, "object_metrics", frame("object_metrics").clear())
-    assert open_history(folder).read("object_metrics").is_empty()
-
-
 # -- order and duplicates
-
-
-@pytest.mark.parametrize("table", ROWS)
-def test_rows_out_of_order_are_sorted_without_a_word(folder: Path, table: str) -> None:
-    before = open_history(folder).read(table)
-    replace(folder, table, frame(table).reverse())
-    history = open_history(folder)
-    assert history.read(table).equals(before)
-    assert history.warnings == []
 
 
 def test_of_rows_with_one_key_the_last_is_kept(folder: Path) -> None:

@@ -226,19 +226,6 @@ def test_older_versions_are_read_and_migrated(tmp_path: Path, version: int) -> N
     assert describe_history(open_history(old)).schema == str(version)
 
 
-def test_what_a_recorder_says_survives_a_migration(tmp_path: Path) -> None:
-    old = write_all(tmp_path / "old")
-    replace(old, "scales", frame("scales").with_columns(error=pl.lit("busy")))
-    migrate(old, tmp_path / "new")
-    history = open_history(tmp_path / "new")
-    assert history.read("scales")["error"].to_list() == ["busy"]
-    assert history.read("external_metrics")["value_milli"].to_list() == [7, None]
-    passes = history.read("passes")
-    assert passes["start"].to_list() == [True, False]
-    assert passes["duration_ms"].to_list() == [None, None]
-    assert passes["ts"].to_list() == [minute(0), minute(1)]
-
-
 def test_a_migration_goes_on_where_it_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,15 +46,6 @@ class Resource(NamedTuple):
     name: str
 
 
-class Mapping(NamedTuple):
-    """The resource of a kind, in the version that its group prefers."""
-
-    resource: Resource
-    kind: str
-    namespaced: bool
-    has_scale: bool
-
-
 class _Version(msgspec.Struct, gc=False):
     version: str | None = None
 
@@ -71,7 +62,6 @@ class _Core(msgspec.Struct, gc=False):
 class _Resource(msgspec.Struct, gc=False):
     name: str | None = None
     kind: str | None = None
-    namespaced: bool | None = None
 
 
 class _Resources(msgspec.Struct, gc=False):
@@ -117,13 +107,6 @@ class Discovery:
         self._clock = clock
         self._lock = threading.Lock()
         self._kept: dict[str, _Kept] = {}
-
-    def refresh(self) -> None:
-        """Expire all cached responses."""
-        with self._lock:
-            self._kept = {
-                path: _Kept(kept.value, self._clock()) for path, kept in self._kept.items()
-            }
 
     def server_version(self) -> ServerVersion:
         """Return the server's version.
@@ -180,8 +163,8 @@ class Discovery:
                 return version
         raise NotFound("no known available metric versions found", 404)
 
-    def mapping(self, group: str, kind: str) -> Mapping:
-        """Return the resource of a kind.
+    def scale_resource(self, group: str, kind: str) -> Resource:
+        """Return a kind's resource, in the version that its group prefers; it may have no scale.
 
         Args:
             group: "" is the core's.
@@ -194,31 +177,19 @@ class Discovery:
         for version in self.versions(group):
             root = f"/apis/{group}/{version}" if group else f"/api/{version}"
             served = self._ask(root, _Resources)
-            resources = (served.resources or []) if served is not None else []
-            names = {one.name for one in resources}
-            for one in resources:
+            for one in (served.resources or []) if served is not None else []:
                 if one.kind == kind and one.name and "/" not in one.name:
-                    resource = Resource(group, version, one.name)
-                    scale = f"{one.name}/scale" in names
-                    return Mapping(resource, kind, bool(one.namespaced), scale)
+                    return Resource(group, version, one.name)
         raise NotFound(_no_match(kind, group), 404)
-
-    def scale_resource(self, group: str, kind: str) -> Resource:
-        """Return a kind's resource, which may have no scale.
-
-        Raises:
-            ApiError: see `mapping`.
-        """
-        return self.mapping(group, kind).resource
 
     def metric_resource(self, group: str, kind: str) -> str:
         """Return a kind's resource as the custom metrics API names it, e.g. `deployments.apps`.
 
         Raises:
-            ApiError: see `mapping`; in the words of k8s.io/metrics, versioned_client.go.
+            ApiError: see `scale_resource`; in the words of k8s.io/metrics, versioned_client.go.
         """
         try:
-            found = self.mapping(group, kind).resource
+            found = self.scale_resource(group, kind)
         except ApiError as error:
             named = f"{kind}.{group}" if group else kind
             text = f"unable to map kind {named} to resource: {error.text}"

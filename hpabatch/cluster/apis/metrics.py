@@ -171,8 +171,8 @@ class Fetcher:
 
     def _usage(self, namespace: str, left_s: float) -> _Reply:
         place = f"/namespaces/{quote(namespace, _SAFE)}" if namespace else ""
-        read = partial(_read_usage, namespace)
         timeout = min(left_s, self._request_s) if namespace else left_s
+        read = partial(read_usage, namespace=namespace)
         return self._ask(f"{USAGE_PATH}{place}/pods", {}, read, timeout, _LIST_BYTES)
 
     def _pod_values(self, key: PodMetricKey, left_s: float) -> _Reply:
@@ -193,14 +193,20 @@ class Fetcher:
             place += f"/{quote(resource, _SAFE)}/{quote(key.name, _SAFE)}"
         selector = {"metricLabelSelector": key.selector} if key.selector else {}
         place += f"/{quote(key.metric, _SAFE)}"
-        return self._ask_custom(place, selector, _read_object, left_s, _VALUE_BYTES)
+        return self._ask_custom(
+            place, selector, lambda body, _: read_object_value(body), left_s, _VALUE_BYTES
+        )
 
     def _external(self, key: ExternalMetricKey, left_s: float) -> _Reply:
         place = f"namespaces/{quote(key.namespace, _SAFE)}/{quote(key.metric, _SAFE)}"
         selector = {"labelSelector": key.selector} if key.selector else {}
         timeout = min(left_s, self._request_s)
         return self._ask(
-            f"{EXTERNAL_PATH}/{place}", selector, _read_external, timeout, _VALUE_BYTES
+            f"{EXTERNAL_PATH}/{place}",
+            selector,
+            lambda body, _: read_external_values(body),
+            timeout,
+            _VALUE_BYTES,
         )
 
     def _ask_custom(
@@ -241,15 +247,3 @@ def _of(found: Responses, key: MetricKey) -> dict[MetricKey, Response]:
     """Return the responses that a key's stands among, to add to them."""
     group: dict[MetricKey, Response] = getattr(found, api_field(key))
     return group
-
-
-def _read_usage(namespace: str, body: bytes, notes: list[str]) -> tuple[object, ...]:
-    return read_usage(body, namespace, notes)
-
-
-def _read_object(body: bytes, _: list[str]) -> tuple[object, ...]:
-    return read_object_value(body)
-
-
-def _read_external(body: bytes, _: list[str]) -> tuple[object, ...]:
-    return read_external_values(body)

@@ -89,13 +89,13 @@ _USAGE_ITEM = msgspec.json.Decoder(_PodMetrics)
 _VALUE_ITEM = msgspec.json.Decoder(_Value)
 
 
-def read_usage(body: bytes, namespace: str, notes: list[str]) -> tuple[UsageSample, ...]:
+def read_usage(body: bytes, notes: list[str], namespace: str = "") -> tuple[UsageSample, ...]:
     """Return the samples of a PodMetricsList.
 
     Args:
         body: the response.
-        namespace: of items that name none.
         notes: problems of single items are added here.
+        namespace: of items that name none.
 
     Raises:
         ValueError: the response is no such list.

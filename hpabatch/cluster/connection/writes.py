@@ -10,13 +10,13 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any, Final
 
 from hpabatch._json import decode_json
+from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import Connection
 from hpabatch.cluster.connection.errors import ApiError, Busy, InvalidResponse, Unreachable
-from hpabatch.cluster.connection.wire import Body, Fence, RequestCounter, Wire
+from hpabatch.cluster.connection.wire import Body, Fence, Wire
 from hpabatch.web.bounded import read_body
 
 Json = dict[str, Any]
@@ -28,7 +28,7 @@ _MANAGER: Final = "hpabatch"
 _MARGIN_S: Final = 1.0
 
 
-class WriteClient:
+class WriteClient(ApiClient):
     """Client of an API server that may write. Several threads may use it at once.
 
     Each request is sent once; only a refused login is followed by a second attempt. The server
@@ -46,35 +46,9 @@ class WriteClient:
             fence: returns why a writing request of at most that many seconds may not be sent now,
                 "" if it may; it is checked right before each sending.
         """
+        super().__init__(connection, attempts=1)
         self._wire = Wire(connection, may_write=True, fence=fence)
         self.dry_run = dry_run
-
-    def __enter__(self) -> WriteClient:
-        """Begin."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        """Close."""
-        self.close()
-
-    @property
-    def requests(self) -> RequestCounter:
-        """The counter of sent requests."""
-        return self._wire.requests
-
-    @property
-    def server(self) -> str:
-        """The server's address."""
-        return self._wire.connection.server
-
-    def close(self) -> None:
-        """End all running requests, and start no other."""
-        self._wire.close()
 
     def read(self, path: str, timeout: float) -> Json:
         """Return an object (ApiError: see `errors`)."""

@@ -14,7 +14,6 @@ from msgspec import to_builtins
 
 from hpabatch.cluster.objects.objects import (
     NOTHING,
-    STRING_MAP,
     UNREADABLE,
     Decoded,
     Meta,
@@ -26,13 +25,11 @@ from hpabatch.cluster.objects.pods import owner_text
 from hpabatch.cluster.objects.types import HpaObject, Kind, PodKey
 from hpabatch.model.objects.decode import KIND, V2, V2BETA2, VERSIONS, decode_hpa
 from hpabatch.model.objects.decode_fields import Severity
-from hpabatch.model.objects.decode_legacy import CONDITIONS_ANNOTATION, CURRENT_METRICS_ANNOTATION
 from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.hpa import HPA, HPAStatus
 from hpabatch.model.objects.validate import undecidable
 from hpabatch.model.versions import NEWEST_K8S, Profile, profile_for
 
-_STATUS_ANNOTATIONS = (CONDITIONS_ANNOTATION, CURRENT_METRICS_ANNOTATION)
 _KNOWN_LIMIT = 100_000  # HPAs whose spec is kept
 
 
@@ -95,12 +92,9 @@ class HpaDecoder:
 
     def _hpa(self, key: PodKey, wire: _Hpa, meta: Meta) -> HpaObject:
         version = wire.apiVersion or self._version
-        nested = version in (V2, V2BETA2)
-        annotations = bytes(meta.annotations)
         written = (
             version, meta.uid, meta.generation, meta.creationTimestamp, bytes(wire.spec),
-            bytes(meta.labels), annotations if nested else _lasting(annotations),
-            owner_text(meta.ownerReferences),
+            bytes(meta.labels), bytes(meta.annotations), owner_text(meta.ownerReferences),
         )  # fmt: skip
         known = self._known.get(key)
         if known is None or known.written != written:
@@ -108,12 +102,12 @@ class HpaDecoder:
         if known.problem:
             return HpaObject(*key, known.hpa, known.problem)
         document = {"apiVersion": version, "kind": KIND, "status": _json(wire.status)}
-        if not nested:
+        if version not in (V2, V2BETA2):  # older ones have a part of it in annotations
             document["metadata"] = {"annotations": _json(meta.annotations)}
         hpa, problem = _read(document)
         if problem:
             return HpaObject(*key, known.hpa, problem)
-        return HpaObject(*key, _with_status(known.hpa, hpa.status))
+        return HpaObject(*key, replace(known.hpa, status=hpa.status))
 
     def _learn(
         self, key: PodKey, written: tuple[object, ...], document: dict[str, object]
@@ -128,24 +122,6 @@ class HpaDecoder:
             self._known.clear()
         known = self._known[key] = _Known(written, hpa, problem)
         return known
-
-
-def _with_status(hpa: HPA, status: HPAStatus) -> HPA:
-    """Return the HPA with another status; three times as fast as `replace`."""
-    return HPA(
-        hpa.name,
-        hpa.namespace,
-        hpa.spec,
-        status,
-        hpa.labels,
-        hpa.annotations,
-        hpa.uid,
-        hpa.generation,
-        hpa.api_version,
-        hpa.generate_name,
-        hpa.creation_timestamp,
-        hpa.owner,
-    )
 
 
 def _read(document: dict[str, object]) -> tuple[HPA, str]:
@@ -177,13 +153,3 @@ def _document(version: str, wire: _Hpa, meta: Meta) -> dict[str, object]:
 def _json(raw: msgspec.Raw) -> object:
     written = bytes(raw)
     return None if written in NOTHING else json.loads(written)
-
-
-def _lasting(annotations: bytes) -> object:
-    """Return the annotations without those in which old versions keep the status."""
-    if annotations in NOTHING:
-        return annotations
-    found = STRING_MAP.decode(annotations)
-    for name in _STATUS_ANNOTATIONS:
-        found.pop(name, None)
-    return found

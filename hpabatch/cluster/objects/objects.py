@@ -7,9 +7,8 @@ not name their kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
 from functools import lru_cache
-from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -150,32 +149,8 @@ def string_map(raw: WireBytes) -> dict[str, str]:
     return {key: value or "" for key, value in found.items()}
 
 
-KeyT = TypeVar("KeyT", bound=Hashable)
-ValueT = TypeVar("ValueT")
-
-
-class Shared(Generic[KeyT, ValueT]):
-    """Cache in which equal keys share one value. When it is full it is emptied."""
-
-    def __init__(self, make: Callable[[KeyT], ValueT], limit: int = 20_000) -> None:
-        """Take the function that makes a value, and the most values kept."""
-        self._make = make
-        self._limit = limit
-        self._values: dict[KeyT, ValueT] = {}
-
-    def __len__(self) -> int:
-        """Return the number of values."""
-        return len(self._values)
-
-    def get(self, key: KeyT) -> ValueT:
-        """Return the value of a key; errors of making it are raised."""
-        found = self._values.get(key)
-        if found is None:
-            found = self._make(key)
-            if len(self._values) >= self._limit:
-                self._values.clear()
-            self._values[key] = found
-        return found
+SHARED: Final = 20_000
+"""The most values that a decoder keeps to share them among objects."""
 
 
 @lru_cache(maxsize=5000)

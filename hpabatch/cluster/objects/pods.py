@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
 
 from hpabatch.cluster.objects.objects import (
     NOTHING,
+    SHARED,
     UNREADABLE,
     Decoded,
     Meta,
     Owner,
-    Shared,
     Text,
     WireBytes,
     broken,
@@ -86,8 +87,8 @@ class PodDecoder:
 
     def __init__(self) -> None:
         """Begin without shared values."""
-        self._templates: Shared[_TemplateKey, PodTemplate] = Shared(_template)
-        self._labels: Shared[bytes, dict[str, str]] = Shared(string_map)
+        self._templates = lru_cache(SHARED)(_template)
+        self._labels = lru_cache(SHARED)(string_map)
 
     def decode(self, raw: WireBytes) -> Decoded:
         """Return a pod.
@@ -110,7 +111,7 @@ class PodDecoder:
             namespace,
             name,
             meta.uid or "",
-            self._labels.get(bytes(meta.labels)),
+            self._labels(bytes(meta.labels)),
             owner_text(meta.ownerReferences),
             optional_ms(meta.creationTimestamp) or 0,
             optional_ms(status.startTime),
@@ -119,7 +120,7 @@ class PodDecoder:
             status.phase or "",
             None if ready is None else ready.status or "",
             None if ready is None else optional_ms(ready.lastTransitionTime),
-            self._templates.get(
+            self._templates(
                 (
                     _container_keys(spec.containers),
                     _container_keys(spec.initContainers),

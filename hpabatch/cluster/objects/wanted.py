@@ -6,7 +6,6 @@ not convert, an unknown type) needs none.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from hpabatch.cluster.objects.types import (
@@ -83,7 +82,6 @@ class WantedBook:
     def __init__(self) -> None:
         """Begin without HPAs."""
         self._specs: dict[PodKey, tuple[HPASpec, list[_Request]]] = {}
-        self._counts: Counter[_Request] = Counter()
         self._wanted: Wanted | None = None
 
     def put(self, key: PodKey, item: HpaObject | None) -> None:
@@ -93,26 +91,21 @@ class WantedBook:
         """
         spec = None if item is None or item.problem else item.hpa.spec
         known = self._specs.get(key)
-        if known is not None:
-            if known[0] is spec:
-                return
+        if (known[0] if known else None) is spec:
+            return
+        self._wanted = None
+        if spec is None:
             del self._specs[key]
-            for request in known[1]:
-                self._counts[request] -= 1
-                if not self._counts[request]:  # no HPA needs it any more
-                    del self._counts[request]
-            self._wanted = None
-        if spec is not None:
+        else:
             self._specs[key] = spec, _requests_of(key[0], spec)
-            self._counts.update(self._specs[key][1])
-            self._wanted = None
 
     def wanted(self) -> Wanted:
         """Return the requests of all HPAs; the same object as before if nothing changed."""
         if self._wanted is None:
             groups: dict[str, set[MetricKey]] = {}
-            for field, key in self._counts:
-                groups.setdefault(field, set()).add(key)
+            for _, requests in self._specs.values():
+                for field, key in requests:
+                    groups.setdefault(field, set()).add(key)
             fields: dict[str, frozenset[Any]] = {f: frozenset(keys) for f, keys in groups.items()}
             self._wanted = Wanted(**fields)
         return self._wanted

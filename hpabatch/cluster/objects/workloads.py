@@ -6,16 +6,17 @@ scaleFrom…), so one watch replaces as many requests as there are targets.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import msgspec
 
 from hpabatch.cluster.objects.objects import (
     NOTHING,
+    SHARED,
     UNREADABLE,
     Decoded,
     Meta,
-    Shared,
     Text,
     WireBytes,
     broken,
@@ -71,7 +72,7 @@ class WorkloadDecoder:
         self._group = group
         self._object_kind = kind
         simple = (group, kind) == REPLICATION_CONTROLLER
-        self._selectors: Shared[bytes, str] = Shared(set_text if simple else selector_text)
+        self._selectors = lru_cache(SHARED)(set_text if simple else selector_text)
 
     def decode(self, raw: WireBytes) -> Decoded:
         """Return a workload's scale; a selector that does not convert is the scale's error.
@@ -87,7 +88,7 @@ class WorkloadDecoder:
             raise broken(self._object_kind, raw, error) from None
         try:
             spec, status = found.spec or _Spec(), found.status or _Status()
-            selector = self._selectors.get(bytes(spec.selector))
+            selector = self._selectors(bytes(spec.selector))
             thing = ScaleObject(
                 key, _size(spec.replicas, 1), _size(status.replicas), selector,
                 uid=meta.uid or "", version=meta.resourceVersion or "",

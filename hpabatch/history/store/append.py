@@ -102,21 +102,35 @@ class StoreWriter:
         return self.snapshot
 
     def commit(self, entry: LogEntry, amend: Amend | None = None) -> None:
+        """Append a log entry, unless its part is there.
+
+        Raises:
+            HistoryError, UsageError: see `append`, or a file of the entry was deleted meanwhile.
+        """
+
+        def whole(snapshot: Snapshot) -> LogEntry | None:
+            if entry.part and entry.part in snapshot.parts:
+                return None
+            self._check_present(entry.add)
+            add, remove = ((), ()) if amend is None else amend(snapshot)
+            return replace(entry, add=(*add, *entry.add), remove=(*remove, *entry.remove))
+
+        self.append(whole)
+
+    def append(self, make: Callable[[Snapshot], LogEntry | None]) -> None:
         """Append a log entry, after those that others append at the same time.
+
+        Args:
+            make: returns it for the newest state; None: nothing is appended.
 
         Raises:
             HistoryError: the log cannot be read.
-            UsageError: it cannot be written, or a file of the entry was deleted meanwhile.
+            UsageError: it cannot be written.
         """
         self.refresh()
-        while not (entry.part and entry.part in self.snapshot.parts):
+        while (entry := make(self.snapshot)) is not None:
             number = self.snapshot.number + 1
-            self._check_present(entry.add)
-            whole = entry
-            if amend is not None:
-                add, remove = amend(self.snapshot)
-                whole = replace(entry, add=(*add, *entry.add), remove=(*remove, *entry.remove))
-            is_made = self.storage.create(entry_name(number), encode_entry(whole))
+            is_made = self.storage.create(entry_name(number), encode_entry(entry))
             if self.refresh().number < number:
                 raise UsageError(
                     f"{self.storage.url(entry_name(number))} exists but is not listed; try again"
@@ -246,27 +260,15 @@ class PartWriter:
         del frame
         self.dropped += dropped
         # To encode rows and to flush files keep a core and the disk busy: a few at a time.
-        folder = self._work()
+        folder, storage, limits = self._work(), self.store.storage, self.store.limits
         with ThreadPoolExecutor(_WRITERS) as pool:
             jobs = []
             for partition, rows in split_partitions(ordered, TABLES[table]):
-                jobs.append(pool.submit(self._write, partition, rows, self._runs, folder))
+                pieces, run = split_places(rows, partition.spec), self._runs
+                jobs.append(pool.submit(write_run, pieces, partition, run, storage, folder, limits))
                 self._runs += 1
             for job in jobs:
                 self._entries += job.result()
-
-    def _write(
-        self, partition: Partition, rows: pl.DataFrame, run: int, folder: Path
-    ) -> list[FileEntry]:
-        store = self.store
-        return write_run(
-            split_places(rows, partition.spec),
-            partition,
-            run,
-            store.storage,
-            folder,
-            store.limits,
-        )
 
     def _work(self) -> Path:
         if self._folder is None:

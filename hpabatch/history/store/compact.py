@@ -8,14 +8,14 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from hpabatch.errors import HistoryError, UsageError
+from hpabatch.errors import HistoryError
 from hpabatch.history.schema import TABLES
+from hpabatch.history.store.append import StoreWriter
 from hpabatch.history.store.catalog import (
     LOG,
     FileEntry,
     LogEntry,
     Snapshot,
-    encode_entry,
     entry_name,
     load_snapshot,
     log_numbers,
@@ -86,29 +86,26 @@ def compact(
     if before.number == 0:
         raise HistoryError(f"{path} holds no store; only a store is compacted")
     done: dict[_Key, tuple[tuple[FileEntry, ...], list[FileEntry]]] = {}
-    snapshot = before
+    writer = StoreWriter(storage, before, limits)
     with storage.workspace() as folder:
-        for _ in range(100):
-            after = _merge(storage, snapshot, done, folder, limits, progress)
-            if _is_compact(snapshot, after):
-                break
-            parts = tuple(sorted(snapshot.parts))
-            entry = LogEntry(add=tuple(after), checkpoint=True, parts=parts)
-            is_made = storage.create(entry_name(snapshot.number + 1), encode_entry(entry))
+
+        def merged(snapshot: Snapshot) -> LogEntry | None:
             # Partitions that another writer added to meanwhile are merged again.
-            snapshot = load_snapshot(storage, snapshot)
-            if is_made:
-                break
-        else:
-            raise UsageError(f"{path}: parts are added faster than it is compacted; try later")
+            after = _merge(storage, snapshot, done, folder, limits, progress)
+            paths = [file.path for file in after]
+            if snapshot.is_checkpoint and [file.path for file in snapshot.files] == paths:
+                return None
+            return LogEntry(add=tuple(after), checkpoint=True, parts=tuple(sorted(snapshot.parts)))
+
+        writer.append(merged)
     progress("removing", 1.0)
     deleted = _remove(storage, grace_s)
     return Compacted(
         partitions=sum(list(old) != new for old, new in done.values()),
         files_before=len(before.files),
-        files_after=len(snapshot.files),
+        files_after=len(writer.snapshot.files),
         bytes_before=sum(file.bytes for file in before.files),
-        bytes_after=sum(file.bytes for file in snapshot.files),
+        bytes_after=sum(file.bytes for file in writer.snapshot.files),
         deleted=deleted,
     )
 
@@ -166,11 +163,6 @@ def merged_pieces(
             batch, rows = set(), 0
     if batch:
         yield from split_places(history.partition(partition, batch), partition.spec)
-
-
-def _is_compact(snapshot: Snapshot, after: Sequence[FileEntry]) -> bool:
-    """Whether the newest commit is already a checkpoint with exactly these files."""
-    return snapshot.is_checkpoint and [f.path for f in snapshot.files] == [f.path for f in after]
 
 
 def _remove(storage: Storage, grace_s: float) -> int:

@@ -57,11 +57,6 @@ class Partition:
         return folder_of(self.spec.name, self.cluster, self.day)
 
 
-def default_limits() -> Limits:
-    """Return the module's constants, read now."""
-    return Limits(MIN_GROUP_ROWS, MAX_GROUP_ROWS, MAX_FILE_ROWS)
-
-
 def place_columns(spec: Table) -> list[str]:
     """Return the columns that make a place: namespace and place, or none."""
     return ["namespace", spec.place] if spec.place else []
@@ -106,7 +101,7 @@ def write_run(
     Raises:
         UsageError: the files cannot be written.
     """
-    limits = limits or default_limits()
+    limits = limits or Limits(MIN_GROUP_ROWS, MAX_GROUP_ROWS, MAX_FILE_ROWS)
     entries: list[FileEntry] = []
     building: _Building | None = None
     try:

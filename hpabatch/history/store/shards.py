@@ -47,7 +47,7 @@ class StoreHistory(History):
         super().__init__(Path(storage.location), paths, [])
         self.storage = storage
         self.snapshot = snapshot
-        self._files = DataFiles(storage)
+        self.data_files = DataFiles(storage)
 
     @property
     def location(self) -> str:
@@ -62,14 +62,6 @@ class StoreHistory(History):
             found[table] = hashlib.sha256("\n".join(digests).encode()).hexdigest()
         return found
 
-    def verify(self, file: FileEntry) -> None:
-        """Check that a data file is the committed one, by its size and its footer.
-
-        Raises:
-            HistoryError: it is missing, cut short, or another one.
-        """
-        self._files.verify(file)
-
     def rows_of(self, file: FileEntry, start: int, stop: int) -> pl.DataFrame:
         """Return all columns of some rows of a data file.
 
@@ -77,7 +69,9 @@ class StoreHistory(History):
             HistoryError: it is missing or damaged.
         """
         spec = TABLES[file.table]
-        return self._files.read(spec, [(file, [(start, stop)])], spec.names)[0].rows(start, stop)
+        return self.data_files.read(spec, [(file, [(start, stop)])], spec.names)[0].rows(
+            start, stop
+        )
 
     def partition(self, partition: Partition, places: Collection[Place]) -> pl.DataFrame:
         """Return all columns of some places of one partition, sorted, without equal keys.
@@ -181,7 +175,7 @@ class StoreHistory(History):
             for piece in slices:
                 by_file[piece.file.path].append(piece)
         wanted = [(p[0].file, [(s.start, s.stop) for s in p]) for p in by_file.values()]
-        found = dict(zip(by_file, self._files.read(spec, wanted, columns), strict=True))
+        found = dict(zip(by_file, self.data_files.read(spec, wanted, columns), strict=True))
         return [
             pl.concat(found[file.path].rows(start, stop) for file, start, stop in _joined(slices))
             for slices in parts

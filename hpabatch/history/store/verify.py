@@ -68,7 +68,7 @@ def _check_store(history: StoreHistory, progress: Progress) -> Iterator[Finding]
 
 
 def _check_digest(history: StoreHistory, file: FileEntry) -> None:
-    history.verify(file)
+    history.data_files.verify(file)
     if hashlib.sha256(history.storage.read(file.path) or b"").hexdigest() != file.sha256:
         raise HistoryError(
             f"{history.storage.url(file.path)} was changed after it was written: its sha256 is not "

@@ -110,10 +110,7 @@ def test_custom_metrics(tmp_path: Path) -> None:
 
 def test_kinds(tmp_path: Path) -> None:
     with discovering(tmp_path) as (found, _, _, _):
-        web = found.mapping("apps", "Deployment")
-        assert web.resource == Resource("apps", "v1", "deployments")
-        assert (web.namespaced, web.has_scale) == (True, True)
-        assert not found.mapping("apps", "DaemonSet").has_scale
+        assert found.scale_resource("apps", "Deployment") == Resource("apps", "v1", "deployments")
         assert found.scale_resource("", "ReplicationController") == Resource(
             "", "v1", "replicationcontrollers"
         )
@@ -140,7 +137,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
 def test_answers_are_kept_for_a_while(tmp_path: Path) -> None:
     with discovering(tmp_path) as (found, served, server, clock):
         for _ in range(3):
-            found.mapping("apps", "Deployment")
+            found.scale_resource("apps", "Deployment")
             assert found.versions("absent.example") == ()
         assert len(server.got) == 3
         served["/apis/absent.example"] = group("v1")
@@ -150,18 +147,18 @@ def test_answers_are_kept_for_a_while(tmp_path: Path) -> None:
         assert found.versions("absent.example") == ("v1",)
         served["/apis/apps/v1"] = resources(deployments="Other")
         clock.now = 99
-        found.mapping("apps", "Deployment")
-        found.refresh()
+        found.scale_resource("apps", "Deployment")
+        clock.now = 100
         with pytest.raises(NotFound):
-            found.mapping("apps", "Deployment")
+            found.scale_resource("apps", "Deployment")
 
 
 def test_what_was_said_last_counts_while_the_server_cannot_answer(tmp_path: Path) -> None:
     with discovering(tmp_path) as (found, served, _, clock):
-        found.mapping("apps", "Deployment")
+        found.scale_resource("apps", "Deployment")
         served.update({"/apis/apps": 503, "/apis/apps/v1": 503, "/apis/new": 503})
         clock.now = 1000
-        assert found.mapping("apps", "Deployment").resource.name == "deployments"
+        assert found.scale_resource("apps", "Deployment").name == "deployments"
         with pytest.raises(Busy):
             found.versions("new")
         served["/apis/new"] = []

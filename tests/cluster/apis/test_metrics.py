@@ -62,6 +62,10 @@ def test_nothing_wanted_asks_for_nothing() -> None:
 def test_usage_of_many_namespaces_is_one_request() -> None:
     answers, client = _fetch({f"{_USAGE}/pods": _LIST}, Wanted(usage=_SPACES))
     assert client.paths == [f"{_USAGE}/pods"]
+    fetcher = Fetcher(client, _KINDS, cluster_wide=False)
+    assert set(fetcher.fetch(Wanted(usage=_SPACES)).usage) == _SPACES
+    assert client.paths.count(f"{_USAGE}/pods") == 1
+    fetcher.close()
     found = answers.usage_of("pay")
     assert found is not None
     assert (found.fetched_ms, found.error, len(found.samples)) == (77, "", 3)
@@ -74,14 +78,6 @@ def test_usage_of_few_namespaces_is_asked_for_there() -> None:
     shop, pay = answers.usage["shop"], answers.usage["pay"]
     assert (shop.error, len(shop.samples)) == ("", 3)
     assert (pay.error, pay.samples) == ("the server could not find the requested resource", ())
-
-
-def test_some_namespaces_only() -> None:
-    client = Asked({f"{_USAGE}/pods": _LIST})
-    fetcher = Fetcher(client, _KINDS, cluster_wide=False)
-    assert set(fetcher.fetch(Wanted(usage=_SPACES)).usage) == _SPACES
-    assert f"{_USAGE}/pods" not in client.paths
-    fetcher.close()
 
 
 def test_a_failing_usage_is_everybodys() -> None:

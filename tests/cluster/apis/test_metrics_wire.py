@@ -24,7 +24,7 @@ _AT = api_time_ms("2026-10-07T12:00:04Z")
 
 def test_usage() -> None:
     notes: list[str] = []
-    assert read_usage(wire_bytes("pod_metrics_list"), "", notes) == (
+    assert read_usage(wire_bytes("pod_metrics_list"), notes) == (
         UsageSample(
             "shop", "web-1", _AT, 15_042,
             (
@@ -47,8 +47,8 @@ def test_usage() -> None:
 def test_usage_of_items_without_namespace_and_time() -> None:
     body = packed({"items": [{"metadata": {"name": "a"}, "containers": [{"usage": None}]}]})
     container = ContainerUsage("", None, None)
-    assert read_usage(body, "shop", []) == (UsageSample("shop", "a", 0, None, (container,)),)
-    assert read_usage(packed({"items": None}), "shop", []) == ()
+    assert read_usage(body, [], "shop") == (UsageSample("shop", "a", 0, None, (container,)),)
+    assert read_usage(packed({"items": None}), [], "shop") == ()
 
 
 def test_a_broken_item_is_left_out_and_named() -> None:
@@ -57,7 +57,7 @@ def test_a_broken_item_is_left_out_and_named() -> None:
     document["items"].append({"metadata": {"name": "odd", "namespace": "shop"}, "timestamp": 7})
     document["items"] += [{}] * 4
     notes: list[str] = []
-    found = read_usage(packed(document), "", notes)
+    found = read_usage(packed(document), notes)
     assert [sample.pod for sample in found] == ["web-2", "web-3"]
     assert len(notes) == 4
     assert notes[0].startswith("items[0] of shop/web-1 is left out: quantities must match")
@@ -69,7 +69,7 @@ def test_a_broken_item_is_left_out_and_named() -> None:
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"items":7}', b'{"items":[', b"\xff", b"[" * 9000])
 def test_no_answers_at_all(body: bytes) -> None:
     for read in (
-        lambda: read_usage(body, "", []),
+        lambda: read_usage(body, []),
         lambda: read_pod_values(body, []),
         lambda: read_object_value(body),
         lambda: read_external_values(body),
@@ -146,7 +146,7 @@ _JSON = st.recursive(
 def test_one_odd_item_leaves_the_others(field: str, value: Any) -> None:
     usage = wire("pod_metrics_list")
     usage["items"][1][field] = value
-    found = read_usage(json.dumps(usage).encode(), "", [])
+    found = read_usage(json.dumps(usage).encode(), [])
     assert {sample.pod for sample in found} >= {"web-1", "web-3"}
     values = wire("custom_v1beta1")
     values["items"][1][field] = value

@@ -321,8 +321,10 @@ def test_broken_objects_are_named_once_and_the_rest_goes_on(tmp_path: Path) -> N
         run.wait(lambda: ("shop", "other") in run.seen.uids())
         assert run.told == ["pods: pod bad is broken"]
         assert run.watcher.state.broken == 2
+        assert run.watcher.wrong == {"shop/bad": "pod bad is broken"}
         store.put("bad")
         run.wait(lambda: run.seen.uids() == store.uids())
+        run.wait(lambda: not run.watcher.wrong)
         store.put("bad", broken="again")  # stays as it was last understood
         store.put("end")
         run.wait(lambda: ("shop", "end") in run.seen.uids())
@@ -626,19 +628,3 @@ def test_what_waits_for_an_unreachable_server_can_be_hurried(tmp_path: Path) -> 
                 run.watcher.hurry()
                 time.sleep(0.01)
             assert store.begun == (0 if busy else 1)  # who is busy is left alone
-
-
-def test_broken_objects_are_known_while_they_are_broken(tmp_path: Path) -> None:
-    store = Store()
-    store.put("good")
-    store.put("bad", broken="yes")
-    store.put("worse", broken="yes")
-    with watched(tmp_path, store) as run:
-        run.wait(lambda: run.watcher.state.synced)
-        assert run.watcher.wrong == {
-            "shop/bad": "pod bad is broken", "shop/worse": "pod worse is broken",
-        }  # fmt: skip
-        store.put("bad")
-        run.wait(lambda: list(run.watcher.wrong) == ["shop/worse"])
-        store.delete("worse")
-        run.wait(lambda: not run.watcher.wrong)

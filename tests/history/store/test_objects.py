@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import builtins
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +25,7 @@ from hpabatch.history.store.objects import ObjectStorage
 from hpabatch.history.store.storage import as_url, open_storage
 from hpabatch.history.store.verify import check_history
 from tests.buckets import open_bucket
+from tests.cluster.fake_api import serving
 from tests.history.frames import ROWS, frame, write_all
 from tests.importers.tables import import_table
 
@@ -127,32 +126,15 @@ def test_a_damaged_object_is_refused(url: str) -> None:
 def test_a_service_that_is_overloaded_is_told_from_a_wrong_name(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Overloaded(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_error(503)
-
-        def do_PUT(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            self.send_error(503)
-
-        def log_message(self, *_: object) -> None:
-            """Keep quiet."""
-
     fill(url)
     before = [(item.name, item.size) for item in open_storage(url).names("")]
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Overloaded)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    with monkeypatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+    with serving(lambda got, wire: wire.reply(503)) as server, monkeypatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", server.url)
         advice = "the server answered 503 Service Unavailable; repeat the command later"
         with pytest.raises(HistoryError, match=advice):
             open_history(url)
         with pytest.raises(UsageError, match=advice):
             open_storage(url).create("x", b"x")
-    server.shutdown()
-    thread.join()
-    server.server_close()
     assert [(item.name, item.size) for item in open_storage(url).names("")] == before
     assert check_history(open_history(url)).is_empty()
 

@@ -146,7 +146,7 @@ def test_data_that_cannot_be_fetched_are_not_called_broken(
     history = open_history(url)
     assert isinstance(history, StoreHistory)
     for file in history.snapshot.files:
-        history.verify(file)
+        history.data_files.verify(file)
     # Polars keeps a connection for each number of retries: another one looks for the endpoint.
     with (
         failing(Faults(kind, "GET", "/pods/", count=99), retries),

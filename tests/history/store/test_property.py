@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,6 @@ from polars.testing import assert_frame_equal
 
 from hpabatch.history import flat
 from hpabatch.history.base import History
-from hpabatch.history.checks import OWNED
-from hpabatch.history.columns import Table
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store import append as store
@@ -38,13 +36,7 @@ NAMES: dict[str, list[Any]] = {
     "target_kind": ["Deployment", "StatefulSet"],
 }
 TIMES = [minute(number) for number in (0, 1, 600, 1439, 1440, 2000, 2880)]
-TRIED = (
-    "pod_metrics",
-    "pods",
-    "scales",
-    "metric_fetches",
-    "controller",
-)
+TRIED = ("pod_metrics", "pods", "scales", "metric_fetches", "controller")
 
 Rows = list[dict[str, Any]]
 
@@ -80,10 +72,8 @@ def _stamp(row: dict[str, Any], table: str, number: int) -> None:
     numbers = {"pod_metrics": "cpu_milli", "scales": "spec_replicas"}
     if table in numbers:
         row[numbers[table]] = number
-    elif table in columns:
-        row[columns[table]] = str(number)
     else:
-        row["last_transition"] = minute(number)
+        row[columns[table]] = str(number)
 
 
 def _frame(rows: Rows, table: str) -> pl.DataFrame:
@@ -98,20 +88,8 @@ def _naive(parts: list[Rows], table: str) -> pl.DataFrame:
         pl.col(c.name).fill_null(c.fill) for c in spec.columns if c.fill is not None
     )
     last = {tuple(row[name] for name in spec.key): row for row in full.rows(named=True)}
-    if table in OWNED:
-        # A row without target yields to one that names it.
-        named = {_identity(row, spec) for row in last.values() if row["target"]}
-        last = {
-            key: row
-            for key, row in last.items()
-            if row["target"] or _identity(row, spec) not in named
-        }
     order = sorted(last, key=lambda key: [(v is not None, v or _low(v)) for v in key])
     return pl.DataFrame([last[key] for key in order], schema=spec.schema)
-
-
-def _identity(row: dict[str, Any], spec: Table) -> tuple[Any, ...]:
-    return tuple(row[name] for name in spec.key if name != "target")
 
 
 def _low(value: Any) -> Any:
@@ -177,10 +155,6 @@ def _assert_sizes(history: History, expected: pl.DataFrame, table: str) -> None:
         .len()
         .sort("cluster", "namespace", "place", "day")
     )
-    if table in OWNED:
-        # Places whose rows were all replaced may be named.
-        sizes = sizes.join(exact, on=exact.columns[:-1], how="semi", nulls_equal=True)
-        sizes = sizes.sort("cluster", "namespace", "place", "day")
     assert_frame_equal(sizes.drop("rows"), exact.drop("len"))
     assert (sizes["rows"] >= exact["len"]).all()
     unique = {"cluster", *(["namespace", spec.place] if spec.place else [])}
@@ -292,17 +266,3 @@ def _contents(folder: Path) -> dict[str, bytes]:
     return {
         path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.parquet")
     }
-
-
-def test_days_are_merged_in_order(tmp_path: Path) -> None:
-    rows = [
-        {"pod": pod, "uid": pod, "ts": minute(0) + timedelta(days=day)}
-        for day in (2, 0, 1)
-        for pod in ("z", "a")
-    ]
-    base = frame("pod_metrics").row(0, named=True)
-    with open_writer(tmp_path).part() as part:
-        part.add("pod_metrics", _frame([base | row for row in rows], "pod_metrics"))
-    read = open_history(tmp_path).select("pod_metrics", "demo", [("shop", "cart")])
-    assert read["pod"].to_list() == ["a"] * 3 + ["z"] * 3
-    assert read["ts"].dt.day().to_list() == [7, 8, 9] * 2

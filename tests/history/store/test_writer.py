@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from hpabatch.errors import HistoryError, UsageError
+from hpabatch.errors import HistoryError
 from hpabatch.history.columns import BOOL, INT, TIME, Column, Table
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
@@ -56,20 +56,14 @@ def test_names_are_dictionaries_and_times_are_differences(tmp_path: Path) -> Non
     ("broken", "message"),
     [
         (pl.col("cpu_milli") * -1, "column cpu_milli: a number below 0"),
-        (pl.lit(None, dtype=pl.String()).alias("pod"), "column pod: null in 6 rows"),
         (pl.lit(1).alias("extra"), "column extra is not registered.*drop other columns"),
-        (pl.lit("cart-0").alias("pod"), None),
-        (pl.lit(datetime(2026, 1, 1)).alias("ts"), "column ts has no time zone"),
     ],
 )
 def test_bad_rows_are_refused_and_leave_no_file(
-    tmp_path: Path, broken: pl.Expr, message: str | None
+    tmp_path: Path, broken: pl.Expr, message: str
 ) -> None:
     rows = frame("pod_metrics").with_columns(broken)
     path = tmp_path / "pod_metrics.parquet"
-    if message is None:
-        write_table(rows, path, "pod_metrics")
-        return
     with pytest.raises(HistoryError, match=message):
         write_table(rows, path, "pod_metrics")
     assert os.listdir(tmp_path) == []
@@ -91,12 +85,6 @@ def test_an_interrupt_while_writing_leaves_nothing(
     with pytest.raises(KeyboardInterrupt):
         write_table(frame("pods"), tmp_path / "pods.parquet", "pods")
     assert os.listdir(tmp_path) == []
-
-
-def test_a_folder_in_the_way_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "pods.parquet").mkdir()
-    with pytest.raises(UsageError, match="is a folder"):
-        write_table(frame("pods"), tmp_path / "pods.parquet", "pods")
 
 
 def _cell(column: Column) -> st.SearchStrategy[Any]:

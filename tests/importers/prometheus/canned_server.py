@@ -1,14 +1,13 @@
-"""A small server on loopback that responses queries with what their text says."""
+"""A small server on loopback that answers queries with what their text says."""
 
 from __future__ import annotations
 
-import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
+
+from tests.cluster.fake_api import Got, Wire, serving
 
 _PODS = re.compile(r'pod=~?"([^"]*)"')
 _RANGE = re.compile(r"\[(\d+)ms\]$")
@@ -54,45 +53,13 @@ def _result(kind: str, result: object) -> object:
     return {"resultType": kind, "result": result}
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def do_GET(self) -> None:
-        parts = urlsplit(self.path)
-        self._send(parts.path, parts.query)
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self._send(self.path, body.decode())
-
-    def log_message(self, *_: object) -> None:
-        """Keep quiet."""
-
-    def _send(self, path: str, form: str) -> None:
-        data = reply(path, parse_qs(form))
-        body = json.dumps({"status": "success", "data": data}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
+def _script(got: Got, wire: Wire) -> None:
+    fields = parse_qs(got.body.decode() or urlsplit(got.target).query)
+    wire.reply(200, {"status": "success", "data": reply(got.path, fields)})
 
 
 @contextmanager
 def canned_server() -> Iterator[str]:
     """Serve on a free port; give the address."""
-    server = _Server(("127.0.0.1", 0), _Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(_script) as server:
+        yield server.url

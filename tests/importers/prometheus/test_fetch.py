@@ -107,15 +107,6 @@ def test_what_cannot_be_cut_is_told(tmp_path: Path) -> None:
         fetcher.joined([request(1)])
 
 
-def test_no_more_questions_at_once_than_allowed(tmp_path: Path) -> None:
-    server = Memory(fleet(30, 10))
-    asks = [SeriesRequest(QUERY, "raw", 0, DAY, {"pod": (f"p{k}",)}) for k in range(30)]
-    with Fetcher(server, Pieces(tmp_path), 3) as fetcher:
-        found = fetcher.get(asks)
-    assert server.highest <= 3
-    assert [one.series["pod"].to_list() for one in found] == [[f"p{k}"] for k in range(30)]
-
-
 def test_forgotten_pieces_are_gone(tmp_path: Path) -> None:
     with Fetcher(Memory(fleet(2)), Pieces(tmp_path), 2) as fetcher:
         fetcher.joined([request(2)])

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import polars as pl
 import pytest
 
-from hpabatch.importers.prometheus.client.http import GaveUpError, Limits, Server, TooMuchError
+from hpabatch.importers.prometheus.client.http import GaveUpError, Limits, Server
 from hpabatch.importers.prometheus.client.queries import Query
 from hpabatch.importers.prometheus.client.samples import Samples
 from hpabatch.importers.prometheus.client.series_requests import RangeRequest, SeriesRequest
@@ -77,29 +77,6 @@ def test_it_stops_with_a_sentence_if_that_never_ends(upstream: str, kind: str) -
     assert proxy.seen.faults[kind] == (5 if kind in LIES or kind in ("html", "no-json") else 8)
 
 
-def test_a_retry_after_holds_all_threads_back(upstream: str) -> None:
-    limits = Limits(first_wait_s=0.001, longest_wait_s=1.0)
-    with (
-        FaultyProxy(upstream, rate=0, script=["503-after"], retry_after="60") as proxy,
-        Server(proxy.url, limits=limits) as server,
-        ThreadPoolExecutor(4) as pool,
-    ):
-        found = list(pool.map(lambda pod: ask(server, pod), PODS))
-        assert server.figures.paused_s > 1.5  # together; a thread alone waits for 1 s
-    assert all(is_right(one, pod) for one, pod in zip(found, PODS, strict=True))
-
-
-def test_a_large_answer_is_not_taken(upstream: str) -> None:
-    with FaultyProxy(upstream, rate=0) as proxy:
-        for limit, fits in ((10_000, True), (1_000, False)):
-            with Server(proxy.url, limits=Limits(response_bytes=limit)) as server:
-                if fits:
-                    assert is_right(ask(server, "pod-1"), "pod-1")
-                    continue
-                with pytest.raises(TooMuchError, match="more than"):
-                    ask(server, "pod-1")
-
-
 def test_loopback_is_asked_directly(upstream: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
@@ -107,13 +84,6 @@ def test_loopback_is_asked_directly(upstream: str, monkeypatch: pytest.MonkeyPat
         monkeypatch.delenv(name, raising=False)
     with Server(upstream, limits=QUICK) as server:
         assert is_right(ask(server, "pod-1"), "pod-1")
-
-
-def test_a_path_before_the_api(upstream: str) -> None:
-    with FaultyProxy(f"{upstream}/prometheus", rate=0) as proxy:
-        with Server(proxy.url + "/") as server:
-            assert is_right(ask(server, "pod-1"), "pod-1")
-        assert proxy.seen.paths["POST /prometheus/api/v1/query"] == 1
 
 
 def test_many_answers_at_once_are_not_mixed_up(upstream: str) -> None:

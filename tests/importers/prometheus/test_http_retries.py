@@ -8,7 +8,6 @@ from email.utils import format_datetime
 import httpx2
 import pytest
 
-from hpabatch.errors import UnreadableError
 from hpabatch.importers.prometheus.client.http import GaveUpError, Server
 from hpabatch.importers.prometheus.client.replies import retry_after_s
 from tests.importers.prometheus.mock_server import (
@@ -62,17 +61,6 @@ def test_what_may_pass_is_tried_again(reply: Replying) -> None:
     assert 0.7 < sum(mock.clock.slept) < 1.3
 
 
-@pytest.mark.parametrize("reply", [PASSING[4], PASSING[5], *PASSING[-6:]], ids=str)
-def test_what_does_not_pass_ends_with_a_sentence(reply: Replying) -> None:
-    mock = Mock(otherwise=lambda _: again(reply))
-    with pytest.raises(GaveUpError) as caught:
-        mock.server(attempts=3).fetch(ONE)
-    assert isinstance(caught.value, UnreadableError)
-    told = str(caught.value)
-    assert told.startswith(URL)
-    assert told.endswith("It was tried 3 times; to continue, repeat the command with --resume")
-
-
 def test_waits_grow_up_to_the_longest() -> None:
     mock = Mock(otherwise=lambda _: failure(500, "x"))
     with pytest.raises(GaveUpError):
@@ -81,12 +69,6 @@ def test_waits_grow_up_to_the_longest() -> None:
     assert len(waits) == 7
     for wait, about in zip(waits, (1, 2, 4, 8, 16, 20, 20), strict=True):
         assert 0.75 * about <= wait <= min(20, 1.25 * about)
-
-
-def test_lies_are_not_asked_for_as_often() -> None:
-    mock = Mock(otherwise=lambda _: vector(at_ms=0))
-    with pytest.raises(GaveUpError, match=r"at 0.000 .* was not asked for.*It was tried 5 times"):
-        mock.server().fetch(ONE)
 
 
 def test_remarks_are_collected() -> None:
@@ -151,10 +133,3 @@ def test_a_server_is_left_alone_as_long_as_it_asks(status: int) -> None:
     mock = Mock([failure(status, "x", Retry_After="86400")])
     assert mock.server(longest_wait_s=60).fetch(ONE).count == 1
     assert mock.clock.slept == [60.0]
-
-
-def test_an_impatient_server_does_not_hurry_us() -> None:
-    mock = Mock(otherwise=lambda _: failure(429, "x", Retry_After="0"))
-    with pytest.raises(GaveUpError):
-        mock.server().fetch(ONE)
-    assert sum(mock.clock.slept) > 90

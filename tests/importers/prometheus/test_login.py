@@ -44,12 +44,6 @@ def refused(*, environ: Any = None, **options: Any) -> str:
     return str(caught.value)
 
 
-def test_nobody_in_particular() -> None:
-    login = read_login({})
-    assert login == Login()
-    assert login.request_headers() == {}
-
-
 def test_a_token_of_a_file_or_of_the_environment(tmp_path: Path) -> None:
     path = file(tmp_path, f"  {SECRET}\n")
     for login in (read_login({}, token_file=path), read_login({TOKEN_VARIABLE: f"{SECRET}\n"})):
@@ -57,22 +51,6 @@ def test_a_token_of_a_file_or_of_the_environment(tmp_path: Path) -> None:
     both = read_login({TOKEN_VARIABLE: "other"}, token_file=path)
     assert both.token == SECRET, "an option goes before"
     assert read_login({TOKEN_VARIABLE: ""}).token is None
-
-
-def test_a_token_file_is_read_again(tmp_path: Path) -> None:
-    path = file(tmp_path, SECRET)
-    login = read_login({}, token_file=path, tenant="a")
-    path.write_text("fresh\n")
-    assert login.token == SECRET
-    assert login.reread().request_headers() == {
-        "Authorization": "Bearer fresh",
-        "X-Scope-OrgID": "a",
-    }
-    path.write_text("")
-    with pytest.raises(UsageError, match="is empty"):
-        login.reread()
-    from_variable = read_login({TOKEN_VARIABLE: SECRET})
-    assert from_variable.reread() is from_variable
 
 
 def test_a_user_with_a_password(tmp_path: Path) -> None:

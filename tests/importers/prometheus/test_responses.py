@@ -132,14 +132,6 @@ def test_no_flipped_byte_breaks_it(data: st.DataObject) -> None:
     assert found.count == sum(len(one["values"]) for one in readable["data"]["result"])
 
 
-def test_times_are_whole_milliseconds_and_the_name_stays_a_label() -> None:
-    values = [[1_435_781_430.781, "1"], [1_700_000_000, "2e3"], [1_700_000_000.999, "-0.5"]]
-    found = decode(body([one(values, __name__="x")]), FOREVER)
-    assert found.points["ts"].to_list() == [1_435_781_430_781, 1_700_000_000_000, 1_700_000_000_999]
-    assert found.points["value"].to_list() == [1.0, 2000.0, -0.5]
-    assert found.series["__name__"].to_list() == ["x"]
-
-
 def test_a_label_with_the_name_of_our_column() -> None:
     found = decode(body([one([[1, "1"]], series="a"), one([[1, "1"]], pod="a")]), FOREVER)
     assert found.series["exported_series"].to_list() == ["a", None]

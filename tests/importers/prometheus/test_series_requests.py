@@ -7,12 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpabatch.importers.prometheus.client.queries import Query
-from hpabatch.importers.prometheus.client.samples import make_samples
 from hpabatch.importers.prometheus.client.series_requests import (
     SHORTEST_MS,
     RangeRequest,
     SeriesRequest,
-    chunks,
 )
 from tests.importers.prometheus.responses import samples_of
 
@@ -113,14 +111,3 @@ def test_keys_tell_questions_apart() -> None:
         SeriesRequest(CPU, "now", 0, HOUR, {"pod": ("a",)}),
     ]
     assert len({ask.key(), *(other.key() for other in others)}) == 5
-
-
-def test_chunks_are_about_equally_large() -> None:
-    assert [len(part) for part in chunks([str(k) for k in range(10)], 4)] == [3, 4, 3]
-    assert chunks([], 4) == []
-
-
-def test_an_answer_without_series_is_renamed_too() -> None:
-    query = Query("x", ("x",), "", {"pod": "exported_pod"})
-    empty = make_samples([], samples_of([]).points)
-    assert SeriesRequest(query, "raw", 0, 1, {}).ours(empty).count == 0

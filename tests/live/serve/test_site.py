@@ -102,7 +102,7 @@ def test_hpas_that_cannot_be_decoded(own: bool, tmp_path: Path) -> None:
 class _Watch(Watcher):
     """A watch whose objects could be read, but for some."""
 
-    wrong: dict[str, str] = {}  # type: ignore[assignment]  # noqa: RUF012
+    wrong: dict[str, str] = {}  # noqa: RUF012
 
     def __init__(self, wrong: dict[str, str]) -> None:
         self.wrong = wrong
