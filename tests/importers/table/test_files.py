@@ -83,30 +83,6 @@ def test_gzip_and_several_files_and_folders_and_patterns(tmp_path: Path) -> None
         assert len(result.files) == 2
 
 
-@pytest.mark.parametrize(
-    ("data", "told"),
-    [
-        ("", r"is empty \(0 bytes\)"),
-        ("\n" + ROW, "expected column names in the first line"),
-        (HEAD.replace("cpu", "cpus") + ROW, "has no column 'cpu' .*; did you mean cpus?"),
-        (HEAD.replace("mem", "cpu") + ROW, "has two columns 'cpu'"),
-        (HEAD + ROW.replace("\n", ",7\n"), "more fields than the header"),
-        (HEAD + ROW + '1,"a,b\n', "cannot be read: a quote is not closed"),
-        (HEAD.encode() + b"1,\xe4,b,1,1\n", "cannot be read: it is not UTF-8"),
-        ((HEAD + ROW).encode("utf-16"), "UTF-16 or binary"),
-        (b"\xe4,b\n1,2\n", "is not UTF-8"),
-        ("#group,false\n" + HEAD, "InfluxDB's annotations: leave out the lines that begin with #"),
-        ("NAMESPACE   NAME   REFERENCE\n", "got kubectl's text: write a CSV"),
-        ("$ kubectl top pods\nNAME   CPU(cores)\n", "got kubectl's text"),
-        ("Name:      web\nNamespace: shop\n", "got kubectl's text"),
-    ],
-)
-def test_a_broken_csv_is_a_sentence(tmp_path: Path, data: str | bytes, told: str) -> None:
-    with pytest.raises(HistoryError, match=told) as caught:
-        run_import(tmp_path, POD_MAP, data)
-    assert "usage.csv" in str(caught.value)
-
-
 def test_inputs_that_are_none_are_named(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "x.xlsx").write_text("")
