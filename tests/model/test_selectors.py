@@ -1,4 +1,4 @@
-"""Label selectors: the grammar with every parse error, objects, printing, matching."""
+"""Label selectors: grammar, objects, matching, and each version's messages, as the reference has."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Names of series and labels, and the options of an import."""
+
 from __future__ import annotations
 
 from pathlib import Path

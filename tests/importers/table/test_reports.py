@@ -1,4 +1,4 @@
-"""Results of imported tables: times, percentages, shared selectors, guesses, the tick of a change."""
+"""Results of imported tables: times, percentages, shared selectors, guesses, ticks of changes."""
 
 from __future__ import annotations
 
