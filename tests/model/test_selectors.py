@@ -1,4 +1,4 @@
-"""Label selectors: grammar, objects, matching, and each version's messages, as the reference has."""
+"""Label selectors: grammar, objects, matching, messages of each version beside the reference's."""
 
 from __future__ import annotations
 
