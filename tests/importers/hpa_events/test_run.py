@@ -461,7 +461,8 @@ def test_a_document_that_is_too_large_is_refused(
 
 def test_a_document_may_begin_like_a_whole_one(tmp_path: Path) -> None:
     item = json.dumps(hpa(1))
-    broken = '{"extra": {}\n,"received": 1e9, "type": "ADDED", "object": ' + item + "\n}\n"
+    head = f'{{"extra": {{}}\n,"received": {received(0)["received"]}, "type": "ADDED", "object": '
+    broken = head + item + "\n}\n"
     assert spans(read(tmp_path, broken)) == [("u1", 0, None, 10)]
 
 

@@ -11,8 +11,11 @@ import pytest
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.replay.run import replay_history
 from hpabatch.history.reader import open_history
+from hpabatch.importers.table.decode import _map
+from hpabatch.importers.table.map import Level
 from hpabatch.importers.table.propose.run import propose_map
 from hpabatch.importers.table.run import ImportResult
+from hpabatch.inputs.document_keys import Record
 from tests.importers.cluster_made import (
     HASH,
     START_MS,
@@ -114,11 +117,8 @@ def test_both_are_replayed(tmp_path: Path, example: tuple[str, str]) -> None:
 
 
 def test_every_key_of_a_map_is_on_the_page() -> None:
-    source = Path(__file__).parents[3] / "hpabatch" / "importers" / "table"
     taken: set[str] = set()
-    for name in ("decode", "values", "hpas"):
-        text = (source / f"{name}.py").read_text()
-        taken.update(
-            re.findall(r'\.(?:take|text|texts|section|one_of|whole|number)\("(\w+)"', text)
-        )
+    for level in Level:
+        for key in _map(level, beside=False, start_ms=None).keys:
+            taken |= {key.name, *(key.kind.names if isinstance(key.kind, Record) else ())}
     assert {key for key in taken if not re.search(rf"`[^`]*\b{key}\b", PAGE)} == set()
