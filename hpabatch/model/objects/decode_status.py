@@ -102,10 +102,12 @@ def _read_nested(fields: Fields, kind: str) -> MetricStatus:
 def _read_flat(fields: Fields, kind: str) -> MetricStatus:
     """Read a member of an older version; a number that is no pointer in Go is zero if absent."""
     member = read_flat(fields, kind, "current")
-    name = "value" if kind in ("Object", "External") else "average_value"
-    if getattr(member.current, name) is not None:
-        return member
-    return replace(member, current=replace(member.current, **{name: Quantity()}))
+    current = member.current
+    if kind in ("Object", "External"):
+        current = replace(current, value=current.value or Quantity())
+    else:
+        current = replace(current, average_value=current.average_value or Quantity())
+    return replace(member, current=current)
 
 
 def read_flat(fields: Fields, kind: str, of: str) -> MetricStatus:

@@ -162,7 +162,7 @@ def test_without_rows_or_pods() -> None:
     assert assigned(("db-0", None, 700), pods=PODS.clear())[0] == []
 
 
-KEY, VALUES = ["uid"], ["phase"]
+WHOSE, SAID = ["uid"], ["phase"]
 
 
 def rows(*told: tuple[str, int, str]) -> pl.DataFrame:
@@ -176,19 +176,19 @@ def stored(*told: tuple[str, int, str]) -> pl.DataFrame:
 
 def test_a_repeated_row_is_left_out() -> None:
     told = rows(("a", 1, "x"), ("a", 2, "x"), ("a", 3, "y"), ("b", 4, "y"), ("a", 5, "x"))
-    assert without_repeats(told, None, KEY, VALUES)["ts"].to_list() == [1, 3, 4, 5]
+    assert without_repeats(told, None, WHOSE, SAID)["ts"].to_list() == [1, 3, 4, 5]
 
 
 def test_the_store_has_said_it_before() -> None:
     before = stored(("a", 1, "z"), ("a", 5, "x"), ("b", 1, "x"), ("a", 99, "y"))
     told = rows(("a", 10, "x"), ("a", 11, "y"), ("b", 10, "y"), ("c", 10, "x"))
-    kept = without_repeats(told, before, KEY, VALUES)
+    kept = without_repeats(told, before, WHOSE, SAID)
     assert kept.rows() == [("a", 11, "y"), ("b", 10, "y"), ("c", 10, "x")]
 
 
 def test_a_row_that_is_stored_already_is_given_again() -> None:
     told = rows(("a", 10, "x"))
-    assert without_repeats(told, stored(("a", 1, "y"), ("a", 10, "x")), KEY, VALUES).equals(told)
+    assert without_repeats(told, stored(("a", 1, "y"), ("a", 10, "x")), WHOSE, SAID).equals(told)
 
 
 def requests(*told: tuple[str, int, int]) -> pl.DataFrame:
