@@ -315,16 +315,6 @@ def test_misplaced_fields(changes: dict[str, Any], path: str, place: str) -> Non
     assert [str(problem) for problem in problems] == [f"{path}: {told}"]
 
 
-def test_no_triggers_and_no_name() -> None:
-    value = document()
-    value["spec"]["triggers"] = []
-    value["metadata"] = {}
-    with pytest.raises(UsageError) as refused:
-        read(value)
-    assert "2 mistakes" in str(refused.value)
-    assert "got nothing (so.yaml, line 1: metadata.name)" in str(refused.value)
-
-
 PATHS = [
     ("spec",), ("metadata",), ("spec", "triggers"), ("spec", "triggers", 0),
     ("spec", "triggers", 0, "metadata"), ("spec", "triggers", 0, "metadata", "threshold"),

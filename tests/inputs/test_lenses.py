@@ -39,14 +39,6 @@ def test_every_key_means_what_the_page_says() -> None:
     assert words_of([Lens("resource/cpu")]) == "none"
 
 
-def test_the_last_lens_of_a_signal_counts_and_cpu_and_memory_share_all_but_the_scale() -> None:
-    cpu, other = Lens("resource/cpu", None, 1000, 2000, 3.0), Lens("resource/cpu", "c1", scale=2.0)
-    assert lens_of([cpu, other], "c1", "resource/cpu") == other
-    assert lens_of([cpu, other], "c2", "resource/cpu") == cpu
-    assert lens_of([cpu], "c1", "resource/memory") == Lens("resource/memory", None, 1000, 2000)
-    assert lens_of([cpu], "c1", "pods/queue") == Lens("pods/queue")
-
-
 def test_the_last_lens_of_a_signal_counts() -> None:
     lenses = [Lens(CPU, None, 15_000), Lens(CPU, "a", 30_000), Lens("pods/rps", "b", scale=2.0)]
     assert lens_of(lenses, "a", CPU).lag_ms == 30_000
