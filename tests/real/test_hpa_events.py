@@ -109,8 +109,9 @@ def watch(cluster: Cluster, file: Path) -> Iterator[subprocess.Popen[bytes]]:
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=cluster.environment,
     )  # fmt: skip
     yield told
-    with file.open("wb") as stream:
-        yield subprocess.Popen([sys.executable, "-c", stamp], stdin=told.stdout, stdout=stream)
+    assert told.stdout is not None
+    with file.open("wb") as stream, told.stdout as piped:
+        yield subprocess.Popen([sys.executable, "-c", stamp], stdin=piped, stdout=stream)
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +154,7 @@ def run(cluster: Cluster) -> list[tuple[str, dict[str, str]]]:
     note(sized(4))
     cluster.kubectl("label", "hpa", "web", "-n", "shop", "team=b", "--overwrite")
     note()
+    time.sleep(1.1)  # An object knows the second of its creation.
     assert cluster.try_kubectl(*patch, '{"spec":{"maxReplicas":0}}').returncode
     cluster.kubectl(*patch, '{"spec":{"maxReplicas":99}}', "--dry-run=server")
     cluster.kubectl("delete", "hpa", "web", "-n", "shop")
