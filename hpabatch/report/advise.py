@@ -58,9 +58,10 @@ HEADS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class AdviseReport(RecommendReport):
-    """Advice from data in one command; `folder` holds everything that it rests on."""
+    """Advice from a history in one command; `folder` holds everything that it rests on."""
 
     folder: str = ""
+    history: str = ""
     asked: AdviseRequest = field(default_factory=AdviseRequest)
 
     def verdict(self) -> str:
@@ -226,7 +227,7 @@ class AdviseReport(RecommendReport):
             name = printable(label(*key, with_cluster=many))
             yield (
                 f"at maxReplicas: {name} wanted more for {wanted:.1f} of the {hours:.0f} judged "
-                "hours; `hpabatch plan HISTORY` says what it would take"
+                f"hours; `hpabatch plan {shlex.join((self.history, name))}` says what it would take"
             )
         if len(bound) > SHOWN_OTHERS:
             yield f"  … and {len(bound) - SHOWN_OTHERS} more: --output csv shows all"

@@ -87,7 +87,8 @@ def test_only_the_hpas_longest_at_their_maximum_are_named() -> None:
     for number in range(SHOWN_OTHERS + 2):
         bound: list[float | None] = [600.0 + number] * 6
         maker.add(f"web-{number}", {**CALM, 0: {**CALM[0], "at_max_minutes": bound}})
-    lines = table_text(shown(maker)).splitlines()
+    lines = table_text(replace(shown(maker), history="some history")).splitlines()
+    assert "`hpabatch plan 'some history' shop/web-4` says what it would take" in lines[2]
     told = [line.split()[2] for line in lines if line.startswith("at maxReplicas")]
     assert told == [f"shop/web-{number}" for number in (4, 3, 2)]
     assert lines[2].startswith("at maxReplicas"), "what is needed stands before what is saved"

@@ -202,7 +202,9 @@ class _Run:
             self.folder.begin(sweep.digest)
             write_trajectories(plan, found, self.folder.trajectories, progress)
         skipped = [Skipped(*row) for row in result.parameters["skipped"]]
-        report = AdviseReport(found, folder=str(self.folder.path), asked=self.request)
+        report = AdviseReport(
+            found, folder=str(self.folder.path), history=place, asked=self.request
+        )
         return report, skipped, list(result.parameters["notes"])
 
 

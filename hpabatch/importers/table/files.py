@@ -6,6 +6,7 @@ import csv
 import glob
 import gzip
 import hashlib
+import io
 import os
 import re
 import zlib
@@ -451,4 +452,23 @@ def broken_file(path: Path, error: BaseException) -> str:
         reason = "a quote is not closed"
     elif "utf-8" in text.lower():
         reason = "it is not UTF-8: convert it (iconv -t UTF-8)"
-    return f"{path} cannot be read: {reason[:200]}"
+    else:
+        return f"{path} cannot be read: {reason[:200]}"
+    return f"{path} cannot be read: {reason}{_faulty_line(path)}"
+
+
+def _faulty_line(path: Path) -> str:
+    """Return where the first row of a CSV begins that has too many fields or texts that break."""
+    head, begin = look_at_text(path), 1
+    with open_text(path) as data:
+        text = io.TextIOWrapper(data, "utf-8", errors="surrogateescape", newline="")
+        rows = csv.reader(text, delimiter=head.separator, strict=True)
+        try:
+            for row in rows:
+                "".join(row).encode()
+                if begin > head.skip and len(row) > len(head.names):
+                    return f" (line {begin:,})"
+                begin = rows.line_num + 1
+        except (csv.Error, UnicodeEncodeError):
+            return f" (line {begin:,})"
+    return ""

@@ -186,14 +186,20 @@ def _lives(
     """Return lives (LIFE) with `given` uid and `life` number, one row per pod and life."""
     said = table.lives
     found = rows.group_by([_OWNER, "life"]).agg(
-        pl.col(KEY).first(), pl.col("ts").min().alias("begin"), pl.col("ts").max().alias("end")
+        pl.col(KEY).first(),
+        pl.col("ts").min().alias("begin"),
+        pl.col("ts").max().alias("end"),
+        pl.col("ts").filter(pl.col("ts") > pl.col("ts").min()).min().alias("second"),
     )
     found = Keyed(found, keys.select(*_POD, "uid", "kind")).named()
     found = found.join(spans, on="cluster").sort([*_POD, "begin", "end", "uid", "life"])
     after, before = pl.col("begin").shift(-1).over(_POD), pl.col("end").shift(1).over(_POD)
     begin, end = pl.col("begin"), pl.col("end")
     stays = pl.col("last") - end < said.edge_ms
-    was_there = begin - pl.col("first") < said.edge_ms
+    # A pod that is sampled every minute and first seen a minute after the table begins was not
+    # there before: else its load would be counted for a pod more than bore it.
+    missed = (begin - pl.col("first") >= pl.col("second") - begin).fill_null(value=False)
+    was_there = (begin - pl.col("first") < said.edge_ms) & ~missed
     # A pod is gone when another takes its name, unless both were seen at once.
     followed = (after > end).fill_null(value=False)
     follows = (before < begin).fill_null(value=False)

@@ -83,6 +83,19 @@ def test_gzip_and_several_files_and_folders_and_patterns(tmp_path: Path) -> None
         assert len(result.files) == 2
 
 
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (HEAD + 2 * ROW + ROW.replace("\n", ",7\n"), r"more fields than the header.* \(line 4\)"),
+        (HEAD + ROW + '1,"a,b\n', r"cannot be read: a quote is not closed \(line 3\)"),
+        (HEAD.encode() + b"1,\xe4,b,1,1\n", r"cannot be read: it is not UTF-8.* \(line 2\)"),
+    ],
+)
+def test_a_broken_csv_is_told_with_its_line(tmp_path: Path, data: str | bytes, told: str) -> None:
+    with pytest.raises(HistoryError, match=told):
+        run_import(tmp_path, POD_MAP, data)
+
+
 def test_inputs_that_are_none_are_named(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "x.xlsx").write_text("")

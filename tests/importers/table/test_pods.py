@@ -57,6 +57,18 @@ def test_pods_at_the_edges_were_there_before_and_stay(tmp_path: Path) -> None:
     assert found == {"a-1": (-600, None), "a-2": (-541, 960), "a-3": (50, None)}
 
 
+def test_a_pod_that_missed_the_first_sample_of_its_kind_was_not_there(tmp_path: Path) -> None:
+    lives = LIVES | {"edge": "300s", "ran_before": "600s"}
+    data = rows(
+        *((60 * k, "a-1") for k in range(20)),
+        *((60 * k, "a-2") for k in range(1, 20)),  # the first minute's load was a-1's alone
+        *((60 * k + 59, "a-3") for k in range(20)),  # the same minute, later in it
+    )
+    _, tables = run_import(tmp_path, merged(POD_MAP, {"lives": lives}), data)
+    created = {pod: created for pod, created, _ in lives_of(tables)}
+    assert created == {"a-1": -600, "a-2": 50, "a-3": -541}
+
+
 def test_a_silence_ends_a_life_only_if_the_map_says_so(tmp_path: Path) -> None:
     data = rows((0, "a-1"), (30, "a-1"), (500, "a-1"), (530, "a-1"))
     for gap, count in (("never", 1), ("500s", 1), ("469s", 2)):
