@@ -97,11 +97,12 @@ def until(what: Callable[[], bool]) -> None:
 
 
 def watch(cluster: Cluster, file: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Record as docs/hpa-events.md says; a document begins with a brace at the start of a line."""
+    """Record as docs/hpa-events.md says; a document ends with a brace at the start of a line."""
     stamp = (
-        "import sys, time\nfor line in sys.stdin:\n"
-        "    first = '{\"received\": %f, ' % time.time()\n"
-        "    print(first + line[1:] if line[0] == '{' else line, end='', flush=True)"
+        "import json, sys, time\ntext = ''\nfor line in sys.stdin:\n    text += line\n"
+        "    if line == '}\\n':\n"
+        "        event = {'received': time.time(), **json.loads(text)}\n"
+        "        print(json.dumps(event), flush=True)\n        text = ''\n"
     )
     told = subprocess.Popen(
         ["kubectl", "get", "hpa.v2.autoscaling", "-A", "-w", "-o", "json", "--output-watch-events",
