@@ -57,18 +57,6 @@ def test_a_row_per_metric(tmp_path: Path) -> None:
     assert samples["memory_bytes"].to_list() == [210 << 20, 230 << 20]
 
 
-def test_rows_per_pod(tmp_path: Path) -> None:
-    result = import_example(tmp_path, "usage.csv", "map.yaml")
-    history = open_history(tmp_path / "history")
-    samples = history.read("pod_metrics")
-    assert samples["target"].unique().to_list() == ["cart"]
-    assert samples.sort("container", "ts")["cpu_milli"].to_list() == [120, 480, 15, 20]
-    assert samples["ts"].n_unique() == 2  # the same instants, whatever the offset
-    requests = history.read("pod_requests").sort("index")
-    assert requests["cpu_milli"].to_list() == [250, 50]
-    assert result.workloads["hpa"].to_list() == ["cart"]
-
-
 def test_objects_complete_a_map(tmp_path: Path) -> None:
     owner = f"ReplicaSet/cart-{HASH}"
     containers = {"containers": [container("app", "400m"), container("proxy", None, "50m")]}
@@ -91,19 +79,6 @@ def test_objects_complete_a_map(tmp_path: Path) -> None:
     assert result.workloads["hpa"].to_list() == ["cart"]
     requests = open_history(tmp_path / "history").read("pod_requests").sort("index")
     assert requests["cpu_milli"].to_list() == [400, 50]
-
-
-def test_rows_per_workload(tmp_path: Path) -> None:
-    import_example(tmp_path, "services.csv", "services.yaml")
-    history = open_history(tmp_path / "history")
-    pods = history.read("pods")
-    assert pods["origin"].unique().to_list() == ["generated"]
-    assert history.read("scales")["spec_replicas"].to_list() == [2, 3, 1]
-    samples = history.read("pod_metrics").sort("ts")
-    # A pod that a larger size adds takes no part of the sum in its first row: it is not ready yet.
-    assert samples.unique("ts", maintain_order=True)["cpu_milli"].to_list() == [175, 450, 600, 200]
-    assert str(samples["ts"].min()) == "2026-10-07 10:00:00+00:00"
-    assert '"maxReplicas":20' in history.read("hpas")["spec"][0]
 
 
 @pytest.mark.compiled
