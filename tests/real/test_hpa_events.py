@@ -105,8 +105,7 @@ def watch(cluster: Cluster, file: Path) -> Iterator[subprocess.Popen[bytes]]:
         "        print(json.dumps(event), flush=True)\n        text = ''\n"
     )
     told = subprocess.Popen(
-        ["kubectl", "get", "hpa.v2.autoscaling", "-A", "-w", "-o", "json", "--output-watch-events",
-         "--show-managed-fields"],
+        ["kubectl", "get", "hpa.v2.autoscaling", "-A", "-w", "-o", "json", "--output-watch-events"],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=cluster.environment,
     )  # fmt: skip
     yield told
@@ -185,7 +184,7 @@ def test_specs_are_what_the_api_said_after_each_edit(recording: Recording, name:
 
 
 def test_a_watch_sees_edits_after_they_were_made(recording: Recording) -> None:
-    """The first by managedFields, rounded down; the log tells when requests came in and ended."""
+    """The first by its creation, rounded down; the log tells when requests came in and ended."""
     log, seen = recording.read("audit.log"), recording.read("watch.json")
     ours, theirs = (one.hpas.sort("valid_from")["valid_from"].to_list() for one in (seen, log))
     ends: dict[int, int] = {}
