@@ -97,12 +97,10 @@ def until(what: Callable[[], bool]) -> None:
 
 
 def watch(cluster: Cluster, file: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Record as docs/hpa-events.md says; a document ends with a brace at the start of a line."""
+    """Record as docs/hpa-events.md says; kubectl writes an event on a line."""
     stamp = (
-        "import json, sys, time\ntext = ''\nfor line in sys.stdin:\n    text += line\n"
-        "    if line == '}\\n':\n"
-        "        event = {'received': time.time(), **json.loads(text)}\n"
-        "        print(json.dumps(event), flush=True)\n        text = ''\n"
+        "import json, sys, time\nfor line in sys.stdin:\n"
+        "    print(json.dumps({'received': time.time(), **json.loads(line)}), flush=True)\n"
     )
     told = subprocess.Popen(
         ["kubectl", "get", "hpa.v2.autoscaling", "-A", "-w", "-o", "json", "--output-watch-events"],
