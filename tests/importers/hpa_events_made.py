@@ -110,10 +110,6 @@ def lines(documents: Iterable[Json]) -> str:
     return "".join(json.dumps(one, separators=(",", ":")) + "\n" for one in documents)
 
 
-def pretty(documents: Iterable[Json]) -> str:
-    return "".join(json.dumps(one, indent=4) + "\n" for one in documents)
-
-
 def read(folder: Path, *texts: str | bytes) -> Events:
     """Read files with these contents."""
     paths = []

@@ -12,7 +12,6 @@ import yaml
 
 from hpabatch.errors import UsageError
 from hpabatch.importers.common.objects import PodRequests
-from hpabatch.inputs import cluster_objects
 from hpabatch.inputs.cluster_objects import ClusterObjects, read_objects
 from tests.importers.cluster_made import (
     HASH,
@@ -118,22 +117,6 @@ def test_old_versions_of_workloads(tmp_path: Path, kind: str, version: str) -> N
     else:
         assert found.scale is not None
         assert (found.scale.replicas, found.scale.selector) == (3, "app=old,tier=front")
-
-
-@pytest.mark.parametrize("version", ["v1", "v2beta1", "v2beta2", "v2"])
-def test_old_versions_of_hpas(tmp_path: Path, version: str) -> None:
-    document = hpa("web", "web", START_MS)
-    document["apiVersion"] = f"autoscaling/{version}"
-    if version == "v2beta1":
-        metric = {"name": "cpu", "targetAverageUtilization": 60}
-        document["spec"]["metrics"] = [{"type": "Resource", "resource": metric}]
-    if version == "v1":
-        document = old_hpa("web", "web", START_MS, "Deployment")
-    found = read_objects([write_objects(tmp_path, [document])]).hpas["shop", "web"]
-    assert found.creation_timestamp == "2026-09-21T14:13:20Z"
-    assert found.uid == "uid-hpa-web"
-    names = [metric.resource.name for metric in found.spec.metrics if metric.resource is not None]
-    assert names == (["memory", "cpu"] if version == "v1" else ["cpu"])
 
 
 def objects_of(tmp_path: Path, items: list[Json]) -> ClusterObjects:
@@ -313,14 +296,6 @@ def test_all_broken_objects_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there are 2 mistakes") as error:
         read_objects([write_objects(tmp_path, [broken_pod(), other])])
     assert "pod default/b" in str(error.value)
-
-
-def test_a_file_that_is_too_large_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cluster_objects, "MAX_BYTES", 1 << 20)
-    with pytest.raises(UsageError, match="expected at most 1 MiB, got more; split it"):
-        read_objects([write(tmp_path, "# much\n" * 200_000)])
 
 
 def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:

@@ -35,11 +35,6 @@ def test_all_combinations_in_the_order_of_fields() -> None:
     assert grid.values == (("today", "50", "55", "60"), ("today", "60", "300"))
 
 
-def test_the_example_of_the_documentation() -> None:
-    grids = ["target=50:85:5", "scaleDown.window=60,300,900"]
-    assert len(names([*grids, "scaleUp.policies=gentle,default,fast"])) == 1 + 8 * 3 * 3
-
-
 RANGES = {
     "target=50:85:10": ["50", "60", "70", "80"],
     "target=50:50:5": ["50"],
@@ -220,11 +215,6 @@ def test_fewer_settings_than_asked_for_are_told() -> None:
     grid = sample(90, "min=1:10:1", "max=1:10:1")
     assert len(grid.settings) == 1 + 55
     assert grid.notes[0] == "--sample 90: only 55 different settings were found"
-
-
-def test_a_range_of_one_value_is_one_value() -> None:
-    assert names(["target=50:50"], samples=3) == ["today", "target=50"]
-    assert names(["target=50m:50m"], samples=3) == ["today", "target=50m"]
 
 
 def test_a_sample_needs_a_possible_number_and_scipy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,12 +121,7 @@ def _other_target(target: MetricTarget) -> MetricTarget:
 
 
 def _other_metric(metric: MetricSpec) -> MetricSpec:
-    for name in ("resource", "container_resource", "pods", "object", "external"):
-        member = getattr(metric, name)
-        if member is not None:
-            changed: dict[str, Any] = {name: replace(member, target=_other_target(member.target))}
-            metric = replace(metric, **changed)
-    return metric
+    return metric.with_target(_other_target(metric.target))
 
 
 def changed(spec: HPASpec, seed: str, possible: Sequence[str] = CHANGES) -> HPASpec:

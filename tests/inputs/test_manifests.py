@@ -73,10 +73,6 @@ def test_forms_of_one_document(text: str) -> None:
     assert [name for name, _ in _names(_stdin(text))] == ["web"]
 
 
-def test_utf_16() -> None:
-    assert _names(_stdin(hpa().encode("utf-16"))) == [("web", 1)]
-
-
 def test_json_and_json_streams() -> None:
     document = {
         "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",

@@ -126,31 +126,10 @@ def test_scopes_that_hold_for_every_pod_are_judged_and_others_told() -> None:
         ("a: [", "not YAML"),
         ("kind: ResourceQuota", "metadata: expected a mapping, got nothing"),
         ("kind: ResourceQuota\nmetadata: {name: a}", "spec: expected a mapping, got nothing"),
-        ("kind: ResourceQuota\nmetadata: {namespace: a}", "spec: expected a mapping, got nothing"),
-        (
-            "kind: ResourceQuota\nmetadata: {name: 1, namespace: a}",
-            "spec: expected a mapping, got nothing",
-        ),
-        (
-            "kind: ResourceQuota\nmetadata: {name: a, namespace: a}\nspec: 3",
-            "spec: expected a mapping, got 3",
-        ),
         (quota_text("[]"), "spec.hard: expected a mapping of limits, got an empty list"),
         (
             quota_text("{cpu: lots}"),
             "spec.hard.cpu: expected a quantity of 0 or more, such as 20 or 64Gi, got 'lots'",
-        ),
-        (
-            quota_text("{cpu: }"),
-            "spec.hard.cpu: expected a quantity of 0 or more, such as 20 or 64Gi, got nothing",
-        ),
-        (
-            quota_text("{cpu: true}"),
-            "spec.hard.cpu: expected a quantity of 0 or more, such as 20 or 64Gi, got True",
-        ),
-        (
-            quota_text("{services: x}"),
-            "spec.hard.services: expected a quantity of 0 or more, such as 20 or 64Gi, got 'x",
         ),
         (
             quota_text("{pods: -1}"),
@@ -163,10 +142,6 @@ def test_scopes_that_hold_for_every_pod_are_judged_and_others_told() -> None:
             "spec.scopeSelector.matchExpressions: expected a list with scopeNames, got nothin",
         ),
         (f"{quota_text()}---\n{quota_text()}", "expected the quota shop/team once, got it twice"),
-        (
-            "kind: ResourceQuota\nmetadata: {name: '{{ x }}', namespace: a}",
-            "spec: expected a mapping, got nothing",
-        ),
     ],
 )
 def test_what_cannot_be_meant_is_a_sentence(text: str, told: str) -> None:

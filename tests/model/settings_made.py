@@ -100,8 +100,8 @@ _BEHAVIORS = st.none() | st.builds(Behavior, st.none() | _RULES, st.none() | _RU
 
 
 @st.composite
-def specs(draw: st.DrawFn, tolerances: bool = True) -> HPASpec:
-    """Valid specs, of a version with tolerances or one without."""
+def specs(draw: st.DrawFn, tolerances: bool = True, written: bool = False) -> HPASpec:
+    """Valid specs, of a version with tolerances or one without; `written`: without defaults."""
     metrics = draw(st.lists(st.sampled_from(METRICS), max_size=3))
     low = draw(st.none() | st.integers(1, 20))
     behavior = draw(_BEHAVIORS)
@@ -114,7 +114,8 @@ def specs(draw: st.DrawFn, tolerances: bool = True) -> HPASpec:
         )  # fmt: skip
         behavior = Behavior(*stripped)
     high = (low or 1) + draw(st.integers(0, 50))
-    return default_spec(HPASpec(WEB, low, high, tuple(metrics), behavior))
+    found = HPASpec(WEB, low, high, tuple(metrics), behavior)
+    return found if written else default_spec(found)
 
 
 _FACTORS = ("x0.5", "x0.8", "x1", "x1.05", "x3")

@@ -97,20 +97,19 @@ def until(what: Callable[[], bool]) -> None:
 
 
 def watch(cluster: Cluster, file: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Record as docs/hpa-events.md says; a document begins with a brace at the start of a line."""
+    """Record as docs/hpa-events.md says; kubectl writes an event on a line."""
     stamp = (
-        "import sys, time\nfor line in sys.stdin:\n"
-        "    first = '{\"received\": %f, ' % time.time()\n"
-        "    print(first + line[1:] if line[0] == '{' else line, end='', flush=True)"
+        "import json, sys, time\nfor line in sys.stdin:\n"
+        "    print(json.dumps({'received': time.time(), **json.loads(line)}), flush=True)\n"
     )
     told = subprocess.Popen(
-        ["kubectl", "get", "hpa.v2.autoscaling", "-A", "-w", "-o", "json", "--output-watch-events",
-         "--show-managed-fields"],
+        ["kubectl", "get", "hpa.v2.autoscaling", "-A", "-w", "-o", "json", "--output-watch-events"],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=cluster.environment,
     )  # fmt: skip
     yield told
-    with file.open("wb") as stream:
-        yield subprocess.Popen([sys.executable, "-c", stamp], stdin=told.stdout, stdout=stream)
+    assert told.stdout is not None
+    with file.open("wb") as stream, told.stdout as piped:
+        yield subprocess.Popen([sys.executable, "-c", stamp], stdin=piped, stdout=stream)
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +152,7 @@ def run(cluster: Cluster) -> list[tuple[str, dict[str, str]]]:
     note(sized(4))
     cluster.kubectl("label", "hpa", "web", "-n", "shop", "team=b", "--overwrite")
     note()
+    time.sleep(1.1)  # An object knows the second of its creation.
     assert cluster.try_kubectl(*patch, '{"spec":{"maxReplicas":0}}').returncode
     cluster.kubectl(*patch, '{"spec":{"maxReplicas":99}}', "--dry-run=server")
     cluster.kubectl("delete", "hpa", "web", "-n", "shop")
@@ -182,7 +182,7 @@ def test_specs_are_what_the_api_said_after_each_edit(recording: Recording, name:
 
 
 def test_a_watch_sees_edits_after_they_were_made(recording: Recording) -> None:
-    """The first by managedFields, rounded down; the log tells when requests came in and ended."""
+    """The first by its creation, rounded down; the log tells when requests came in and ended."""
     log, seen = recording.read("audit.log"), recording.read("watch.json")
     ours, theirs = (one.hpas.sort("valid_from")["valid_from"].to_list() for one in (seen, log))
     ends: dict[int, int] = {}

@@ -1,15 +1,13 @@
 """Reader of files of JSON documents: audit logs, recorded watches.
 
-A document stands on one line or over several lines. A new document begins with a brace at the start
-of a line, so a document that was cut short (its writer was killed, or is still writing) costs only
-itself. One document at a time is in memory.
+A document stands on one line, so one that was cut short (its writer was killed, or still writes)
+costs only itself. One document at a time is in memory.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -24,8 +22,6 @@ MAX_BYTES: Final = 256 * 2**20
 
 _MAX_REMARKS: Final = 5
 _GZIP = b"\x1f\x8b"
-_STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]')
-_DEPTH = {b"{": 1, b"[": 1, b"}": -1, b"]": -1}
 
 Wanted = Callable[[bytes], bool]
 """Whether the text of a document is worth decoding."""
@@ -33,7 +29,7 @@ Wanted = Callable[[bytes], bool]
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A JSON object of a file, and the line in which it begins, from 1."""
+    """A JSON object of a file, and its line, from 1."""
 
     path: Path
     line: int
@@ -77,8 +73,7 @@ class DocumentReader:
     """Reader of the documents of one file; `wanted` may be set between two of them.
 
     Attributes:
-        wanted: documents on one line of which this is false are skipped; None: all are decoded.
-        skipped: how many were.
+        wanted: documents of which this is false are skipped; None: all are decoded.
     """
 
     def __init__(self, path: Path, remarks: Remarks) -> None:
@@ -86,7 +81,6 @@ class DocumentReader:
         self.path = path
         self.remarks = remarks
         self.wanted: Wanted | None = None
-        self.skipped = 0
         self._found = False
 
     def documents(self) -> Iterator[Document]:
@@ -95,73 +89,29 @@ class DocumentReader:
         Raises:
             UnreadableError: the file cannot be read, or does not hold JSON documents.
         """
-        start, depth, size, parts = 0, 0, 0, list[bytes]()
         for number, line in self._lines():
-            if parts and line.startswith(b"{"):
-                self._cut(start)
-                parts = []
-            if not parts:
-                found = self._one_line(number, line)
-                if found is not None:
-                    yield from found
-                    continue
-                start, depth, size = number, 0, 0
-            parts.append(line)
-            depth, size = depth + _depth(line), size + len(line)
-            if size > MAX_BYTES:
-                raise self._too_large(start)
-            if depth <= 0:
-                yield from self._decoded(start, b"".join(parts))
-                parts = []
-        if parts:
-            self._cut(start)
-
-    def _one_line(self, number: int, line: bytes) -> list[Document] | None:
-        """Return the document of a line, if it holds one; None: it goes on in the next lines."""
-        if not line.strip():
-            return []
-        if not line.startswith(b"{"):
-            self._no_json(number, line)
-            return []
-        if not line.rstrip().endswith(b"}"):
-            return None
-        if self.wanted is not None and not self.wanted(line):
-            self.skipped += 1
-            return []
-        value = _loads(line)
-        if value is None:
-            # It may be the first line of several, such as {"a": {}.
-            return None if _depth(line) > 0 else self._decoded(number, line)
-        self._found = True
-        return [Document(self.path, number, value)]
-
-    def _decoded(self, number: int, text: bytes) -> list[Document]:
-        value = _loads(text)
-        if value is None:
-            self._no_json(number, text)
-            return []
-        self._found = True
-        return [Document(self.path, number, value)]
+            text = line.strip()
+            is_whole = text.startswith(b"{") and text.endswith(b"}")
+            if is_whole and self.wanted is not None and not self.wanted(text):
+                continue
+            value = _loads(text)
+            if value is not None:
+                self._found = True
+                yield Document(self.path, number, value)
+            elif text.startswith(b"{") and (self._found or not is_whole):
+                told = f"{self.path}:{number}: cut short, ignored"
+                self.remarks.add("documents that are cut short", told)
+            elif text:
+                self._no_json(number, text)
 
     def _no_json(self, number: int, text: bytes) -> None:
         shown = text.strip()[:60].decode("utf-8", "replace")
         if not self._found:
             raise UnreadableError(
-                f"{self.path}:{number}: expected a JSON object, got {shown!r}; see "
+                f"{self.path}:{number}: expected a JSON object on a line, got {shown!r}; see "
                 "docs/hpa-events.md for how to record an audit log or a watch"
             )
         self.remarks.add("lines that are not JSON", f"{self.path}:{number}: not JSON, ignored")
-
-    def _cut(self, number: int) -> None:
-        self.remarks.add(
-            "documents that are cut short", f"{self.path}:{number}: cut short, ignored"
-        )
-
-    def _too_large(self, number: int) -> UnreadableError:
-        return UnreadableError(
-            f"{self.path}:{number}: a document of more than {MAX_BYTES // 2**20} MiB; an audit log "
-            "has a JSON object on each line"
-        )
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
         number = 0
@@ -172,7 +122,10 @@ class DocumentReader:
                 while line := stream.readline(MAX_BYTES + 1):
                     number += 1
                     if len(line) > MAX_BYTES:
-                        raise self._too_large(number)
+                        raise UnreadableError(
+                            f"{self.path}:{number}: a document of more than {MAX_BYTES // 2**20} "
+                            "MiB; an audit log has a JSON object on each line"
+                        )
                     yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
         except EOFError:
             self.remarks.add("files that are cut short", f"{self.path}: the gzip file is cut short")
@@ -188,8 +141,3 @@ def _loads(text: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
-
-
-def _depth(line: bytes) -> int:
-    """Return how many brackets a line opens more than it closes; JSON texts have no line breaks."""
-    return sum(_DEPTH.get(found, 0) for found in _STRUCTURE.findall(line))

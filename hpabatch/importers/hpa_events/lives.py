@@ -14,14 +14,14 @@ from itertools import pairwise
 from typing import Any, Final
 
 from hpabatch.cluster.objects.rows import compact_json
-from hpabatch.model.objects.decode import V1, V2ALPHA1, V2BETA1, hpa_from_json
+from hpabatch.model.objects.decode import V1, V2BETA1, hpa_from_json
 from hpabatch.model.objects.defaults import default_spec
 from hpabatch.model.objects.encode import encode_spec
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.objects.stored import as_stored
 from hpabatch.model.versions import profile_for
 
-LOSSY: Final = (V1, V2ALPHA1, V2BETA1)
+LOSSY: Final = (V1, V2BETA1)
 """Versions whose conversion changes a spec's form, e.g. the order of metrics."""
 
 _STORED_AS_V1: Final = profile_for("1.20")

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from hpabatch.cluster.objects.rows import instant_or_none
 from hpabatch.errors import UnreadableError
 from hpabatch.importers.hpa_events.documents import Document
 
@@ -202,16 +202,9 @@ def _instant(value: object) -> int | None:
     """Return ms of RFC 3339 text or of seconds since 1970, None for anything else."""
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e11:
         return int(value * 1000)
-    return instant_ms(value) if isinstance(value, str) else None
+    return instant_ms(value)
 
 
-def instant_ms(text: object) -> int | None:
-    """Return ms since 1970 of an RFC 3339 text with any number of decimals, None if it is none."""
-    try:
-        moment = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    if moment.tzinfo is None:
-        return None
-    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
+def instant_ms(value: object) -> int | None:
+    """Return ms since 1970 of an RFC 3339 text, None if it is none."""
+    return instant_or_none(value) if isinstance(value, str) else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import fields as fields_of
-from functools import lru_cache, partial
+from functools import partial
 from types import NoneType
 from typing import Any, Final, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
@@ -38,6 +38,9 @@ class _Member(NamedTuple):
     is_optional: bool
 
 
+_MEMBERS: Final[dict[type, tuple[_Member, ...]]] = {}
+
+
 def read_as(kind: type[T], fields: Fields, without: Collection[str] = ()) -> T:
     """Return the dataclass of an object; keys in `without` are unknown to the object's version."""
     values = {
@@ -50,8 +53,8 @@ def read_as(kind: type[T], fields: Fields, without: Collection[str] = ()) -> T:
 
 def read_part(kind: type[T], fields: Fields, key: str) -> T:
     """Return the dataclass of a member of an object; an absent one is empty."""
-    part: T = _reader(kind)(fields, key, ())
-    return part
+    part = fields.read(key, partial(read_as, kind))
+    return kind() if part is None else part
 
 
 def encode(item: object) -> dict[str, object]:
@@ -77,21 +80,21 @@ def _encoded(value: Any) -> object:
     return [_encoded(item) for item in value]
 
 
-@lru_cache
-def _members(kind: type) -> tuple[_Member, ...]:
-    hints = get_type_hints(kind)
-    return tuple(
-        _Member(item.name, _camel(item.name), _reader(hint), NoneType in get_args(hint))
-        for item in fields_of(kind)
-        for hint in (hints[item.name],)
-    )
+def _members(kind: Any) -> tuple[_Member, ...]:
+    if kind not in _MEMBERS:
+        hints = get_type_hints(kind)
+        _MEMBERS[kind] = tuple(
+            _Member(item.name, _camel(item.name), _reader(hint), NoneType in get_args(hint))
+            for item in fields_of(kind)
+            for hint in (hints[item.name],)
+        )
+    return _MEMBERS[kind]
 
 
 def _camel(name: str) -> str:
     return re.sub(r"_(\w)", lambda match: match[1].upper(), name)
 
 
-@lru_cache
 def _reader(hint: Any) -> Callable[[Fields, str, Collection[str]], Any]:
     if hint in _PLAIN:
         plain = _PLAIN[hint]

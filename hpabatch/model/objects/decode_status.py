@@ -102,14 +102,16 @@ def _read_nested(fields: Fields, kind: str) -> MetricStatus:
 def _read_flat(fields: Fields, kind: str) -> MetricStatus:
     """Read a member of an older version; a number that is no pointer in Go is zero if absent."""
     member = read_flat(fields, kind, "current")
-    name = "value" if kind in ("Object", "External") else "average_value"
-    if getattr(member.current, name) is not None:
-        return member
-    return replace(member, current=replace(member.current, **{name: Quantity()}))
+    current = member.current
+    if kind in ("Object", "External"):
+        current = replace(current, value=current.value or Quantity())
+    else:
+        current = replace(current, average_value=current.average_value or Quantity())
+    return replace(member, current=current)
 
 
-def read_flat(fields: Fields, kind: str, of: str, is_alpha: bool = False) -> MetricStatus:
-    """Read a member of v2beta1, v2alpha1 (which has some of its fields) or v1's annotation.
+def read_flat(fields: Fields, kind: str, of: str) -> MetricStatus:
+    """Read a member of v2beta1 or of v1's annotation.
 
     They name the numbers after what they are `of` ("target" or "current") in the member itself.
     """
@@ -117,13 +119,10 @@ def read_flat(fields: Fields, kind: str, of: str, is_alpha: bool = False) -> Met
     metric = described = None
     if not of_resource:
         key = "metricSelector" if kind == "External" else "selector"
-        selector = None if is_alpha else fields.read(key, partial(read_as, LabelSelector))
+        selector = fields.read(key, partial(read_as, LabelSelector))
         metric = MetricIdentifier(fields.string("metricName"), selector)
     if is_object:
         described = read_part(CrossVersionObjectReference, fields, "target")
-    average = None
-    if not (is_object and is_alpha):
-        average = fields.quantity("averageValue" if is_object else f"{of}AverageValue")
     return MetricStatus(
         kind,
         name=fields.string("name") if of_resource else "",
@@ -132,7 +131,7 @@ def read_flat(fields: Fields, kind: str, of: str, is_alpha: bool = False) -> Met
         described_object=described,
         current=MetricValueStatus(
             fields.quantity(f"{of}Value") if kind in ("Object", "External") else None,
-            average,
+            fields.quantity("averageValue" if is_object else f"{of}AverageValue"),
             fields.integer(f"{of}AverageUtilization") if of_resource else None,
         ),
     )

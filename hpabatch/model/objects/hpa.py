@@ -8,7 +8,7 @@ autoscaling/v2.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hpabatch.model.quantity import Quantity
@@ -122,6 +122,18 @@ class MetricSpec:
     resource: ResourceMetricSource | None = None
     container_resource: ContainerResourceMetricSource | None = None
     external: ExternalMetricSource | None = None
+
+    @property
+    def target(self) -> MetricTarget:
+        """The target of the member that is set, empty without one."""
+        sources = (getattr(self, name) for name in SOURCES)
+        return next((source.target for source in sources if source is not None), MetricTarget())
+
+    def with_target(self, target: MetricTarget) -> MetricSpec:
+        """Return it with another target of the member that is set."""
+        sources = {name: getattr(self, name) for name in SOURCES}
+        there = {name: source for name, source in sources.items() if source is not None}
+        return replace(self, **{k: replace(source, target=target) for k, source in there.items()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Follows validateMetricSpec and below in pkg/apis/autoscaling/validation/validati
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from hpabatch.model import names
 from hpabatch.model.objects.field_errors import (
@@ -51,6 +52,35 @@ _READ: Mapping[type[MetricSource], tuple[str, ...]] = {
     ContainerResourceMetricSource: ("average_value", "average_utilization"),
 }
 """Fields of a target that the controller reads, the first that is set."""
+
+
+class _Needs(NamedTuple):
+    """The errors of a target without a value that is read, and of one with both of them."""
+
+    missing: str
+    words: str
+    second: str = ""
+    both: str = ""
+
+
+_USAGE: Final = _Needs(
+    "averageUtilization",
+    "must set either a target raw value or a target utilization",
+    "averageValue",
+    "may not set both a target raw value and a target utilization",
+)
+_NEEDS: Mapping[type[MetricSource], _Needs] = {
+    ObjectMetricSource: _Needs("averageValue", "must set either a target value or averageValue"),
+    ExternalMetricSource: _Needs(
+        "averageValue",
+        "must set either a target value for metric or a per-pod target",
+        "value",
+        "may not set both a target value for metric and a per-pod target",
+    ),
+    PodsMetricSource: _Needs("averageValue", "must specify a positive target averageValue"),
+    ResourceMetricSource: _USAGE,
+    ContainerResourceMetricSource: _USAGE,
+}
 _MEMBER_OF_TYPE = {
     "Object": "object",
     "External": "external",
@@ -74,7 +104,9 @@ def validate_metric(
     if not known:
         errors.append(not_supported(f"{path}.type", metric.type, METRIC_TYPES))
     present = _present(metric)
-    errors += _validate_source(metric, path, check_api_version)
+    if present:
+        member, source = next(iter(present.items()))
+        errors += _validate_source(source, f"{path}.{member}", check_api_version)
     expected = _MEMBER_OF_TYPE.get(metric.type, "")
     if not known:  # upstream says it twice
         errors.append(not_supported(f"{path}.type", metric.type, METRIC_TYPES))
@@ -129,31 +161,16 @@ def _effect(source: MetricSource, profile: Profile) -> str:
     return f"{told}{acts}; set type: {kind}"
 
 
-def _present(metric: MetricSpec) -> list[str]:
-    """Return the names of the members that are set, in upstream's order."""
-    members = {
+def _present(metric: MetricSpec) -> dict[str, MetricSource]:
+    """Return the members that are set, in upstream's order."""
+    members: dict[str, MetricSource | None] = {
         "object": metric.object,
         "external": metric.external,
         "pods": metric.pods,
         "resource": metric.resource,
         "containerResource": metric.container_resource,
     }
-    return [name for name, value in members.items() if value is not None]
-
-
-def _validate_source(metric: MetricSpec, path: str, check_api_version: bool) -> list[FieldError]:
-    """Check the first member present, in upstream's order; no member is no error here."""
-    if metric.object is not None:
-        return _validate_object(metric.object, f"{path}.object", check_api_version)
-    if metric.external is not None:
-        return _validate_external(metric.external, f"{path}.external")
-    if metric.pods is not None:
-        return _validate_pods(metric.pods, f"{path}.pods")
-    if metric.resource is not None:
-        return _validate_resource(metric.resource, f"{path}.resource")
-    if metric.container_resource is not None:
-        return _validate_container(metric.container_resource, f"{path}.containerResource")
-    return []
+    return {name: source for name, source in members.items() if source is not None}
 
 
 def validate_names(reference: CrossVersionObjectReference, path: str) -> list[FieldError]:
@@ -176,75 +193,35 @@ def api_version_complaint(api_version: str, allow_empty_group: bool) -> str:
     return "apiVersion must specify API group"
 
 
-def _validate_object(
-    source: ObjectMetricSource, path: str, check_api_version: bool
-) -> list[FieldError]:
-    described = source.described_object
-    errors = validate_names(described, f"{path}.describedObject")
-    text = api_version_complaint(described.api_version, allow_empty_group=True)
-    if check_api_version and text:
-        errors.append(invalid(f"{path}.describedObject.apiVersion", described.api_version, text))
-    errors += _validate_identifier(source.metric, f"{path}.metric")
-    errors += _validate_target(source.target, f"{path}.target")
-    if source.target.value is None and source.target.average_value is None:
-        text = "must set either a target value or averageValue"
-        errors.append(required(f"{path}.target.averageValue", text))
-    return errors
-
-
-def _validate_external(source: ExternalMetricSource, path: str) -> list[FieldError]:
-    target = source.target
-    errors = _validate_identifier(source.metric, f"{path}.metric")
-    errors += _validate_target(target, f"{path}.target")
-    if target.value is None and target.average_value is None:
-        text = "must set either a target value for metric or a per-pod target"
-        errors.append(required(f"{path}.target.averageValue", text))
-    if target.value is not None and target.average_value is not None:
-        text = "may not set both a target value for metric and a per-pod target"
-        errors.append(forbidden(f"{path}.target.value", text))
-    return errors
-
-
-def _validate_pods(source: PodsMetricSource, path: str) -> list[FieldError]:
-    errors = _validate_identifier(source.metric, f"{path}.metric")
-    errors += _validate_target(source.target, f"{path}.target")
-    if source.target.average_value is None:
-        text = "must specify a positive target averageValue"
-        errors.append(required(f"{path}.target.averageValue", text))
-    return errors
-
-
-def _validate_resource(source: ResourceMetricSource, path: str) -> list[FieldError]:
+def _validate_source(source: MetricSource, path: str, check_api_version: bool) -> list[FieldError]:
+    """Check a metric's member: what it is of, in upstream's order, then its target."""
     errors: list[FieldError] = []
-    if not source.name:
-        errors.append(required(f"{path}.name", "must specify a resource name"))
-    return errors + _validate_usage_target(source.target, f"{path}.target")
-
-
-def _validate_container(source: ContainerResourceMetricSource, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if not source.name:
-        errors.append(required(f"{path}.name", "must specify a resource name"))
+    if isinstance(source, ObjectMetricSource):
+        described, place = source.described_object, f"{path}.describedObject"
+        errors += validate_names(described, place)
+        text = api_version_complaint(described.api_version, allow_empty_group=True)
+        if check_api_version and text:
+            errors.append(invalid(f"{place}.apiVersion", described.api_version, text))
+    if isinstance(source, ResourceMetricSource | ContainerResourceMetricSource):
+        if not source.name:
+            errors.append(required(f"{path}.name", "must specify a resource name"))
     else:
-        complaints = names.container_resource(source.name)
+        errors += _validate_identifier(source.metric, f"{path}.metric")
+    if isinstance(source, ContainerResourceMetricSource):
+        complaints = names.container_resource(source.name) if source.name else []
         errors += [invalid(f"{path}.name", source.name, text) for text in complaints]
-    if not source.container:
-        errors.append(required(f"{path}.container", "must specify a container"))
-    else:
-        complaints = names.dns1123_label(source.container)
-        errors += [invalid(f"{path}.container", source.container, text) for text in complaints]
-    return errors + _validate_usage_target(source.target, f"{path}.target")
-
-
-def _validate_usage_target(target: MetricTarget, path: str) -> list[FieldError]:
-    """Check the target of a resource: a utilization or a raw value, not both."""
-    errors = _validate_target(target, path)
-    if target.average_utilization is None and target.average_value is None:
-        text = "must set either a target raw value or a target utilization"
-        errors.append(required(f"{path}.averageUtilization", text))
-    if target.average_utilization is not None and target.average_value is not None:
-        text = "may not set both a target raw value and a target utilization"
-        errors.append(forbidden(f"{path}.averageValue", text))
+        if not source.container:
+            errors.append(required(f"{path}.container", "must specify a container"))
+        else:
+            complaints = names.dns1123_label(source.container)
+            errors += [invalid(f"{path}.container", source.container, text) for text in complaints]
+    target, needs = source.target, _NEEDS[type(source)]
+    errors += _validate_target(target, f"{path}.target")
+    there = [name for name in _READ[type(source)] if getattr(target, name) is not None]
+    if not there:
+        errors.append(required(f"{path}.target.{needs.missing}", needs.words))
+    if len(there) > 1 and needs.second:
+        errors.append(forbidden(f"{path}.target.{needs.second}", needs.both))
     return errors
 
 

@@ -73,22 +73,13 @@ def _subject(metric: MetricSpec) -> str:
     return metric_subject(metric) if member is None else member.name
 
 
-def _target(metric: MetricSpec) -> MetricTarget:
-    for source in (
-        metric.resource, metric.container_resource, metric.pods, metric.object, metric.external
-    ):  # fmt: skip
-        if source is not None:
-            return source.target
-    return MetricTarget()
-
-
 def counting_member(metric: MetricSpec) -> Member:
     """Return the member of the target that the controller compares with.
 
     Raises:
         ValueError: there is none; the metric fails in every sync.
     """
-    target = _target(metric)
+    target = metric.target
     members: tuple[Member, ...] = ("average_value", "value")
     if _is_resource(metric):
         members = ("average_value", "average_utilization")
@@ -111,7 +102,7 @@ def with_target(spec: HPASpec, today: HPASpec, name: str | None, amount: Amount)
     place = tuned_metric(today, name)
     metric = today.metrics[place]
     member = counting_member(metric)
-    target = _target(metric)
+    target = metric.target
     if member == "average_utilization":
         found = replace(target, average_utilization=_utilization(metric, target, amount))
     else:
@@ -124,22 +115,8 @@ def with_target(spec: HPASpec, today: HPASpec, name: str | None, amount: Amount)
         else:
             found = replace(target, value=quantity)
     metrics = list(spec.metrics)
-    metrics[place] = _with(metric, found)
+    metrics[place] = metric.with_target(found)
     return replace(spec, metrics=tuple(metrics))
-
-
-def _with(metric: MetricSpec, target: MetricTarget) -> MetricSpec:
-    if metric.resource is not None:
-        return replace(metric, resource=replace(metric.resource, target=target))
-    if metric.container_resource is not None:
-        member = replace(metric.container_resource, target=target)
-        return replace(metric, container_resource=member)
-    if metric.pods is not None:
-        return replace(metric, pods=replace(metric.pods, target=target))
-    if metric.object is not None:
-        return replace(metric, object=replace(metric.object, target=target))
-    assert metric.external is not None  # or its target would not count
-    return replace(metric, external=replace(metric.external, target=target))
 
 
 def _utilization(metric: MetricSpec, target: MetricTarget, amount: Amount) -> int:

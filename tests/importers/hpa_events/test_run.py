@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -28,7 +27,6 @@ from tests.importers.hpa_events_made import (
     day,
     hpa,
     lines,
-    pretty,
     read,
     scale,
     second,
@@ -287,7 +285,7 @@ def test_a_successor_begins_where_it_was_created(tmp_path: Path) -> None:
 
 def test_lists_of_audit_events(tmp_path: Path) -> None:
     batch = {"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "items": [*day(), "odd"]}
-    assert spans(read(tmp_path, pretty([batch]))) == DAY
+    assert spans(read(tmp_path, lines([batch]))) == DAY
 
 
 # -- watches
@@ -308,11 +306,10 @@ def test_a_watch_with_its_instants_is_as_good_as_a_log(tmp_path: Path) -> None:
             START_MS + 70_700)}), **received(70_900)),
     ]  # fmt: skip
     expected = [("u1", 0, 40_500, 10), ("u1", 40_500, 60_000, 12), ("u2", 70_000, None, 10)]
-    for text in (lines(events), pretty(events)):
-        found = read(tmp_path, text)
-        assert spans(found) == expected
-        assert statuses(found) == REPORTED[:2]
-        assert found.warnings == ()
+    found = read(tmp_path, lines(events))
+    assert spans(found) == expected
+    assert statuses(found) == REPORTED[:2]
+    assert found.warnings == ()
 
 
 def test_a_watch_that_was_begun_again_says_the_same(tmp_path: Path) -> None:
@@ -367,20 +364,19 @@ def test_compressed_files_and_folders(tmp_path: Path) -> None:
     assert_frame_equal(read_hpa_events([folder]).hpas, expected.hpas)
 
 
-@pytest.mark.parametrize("form", [lines, pretty])
-def test_a_last_document_that_is_cut_short_is_told(tmp_path: Path, form: Any) -> None:
-    whole = form(day())
-    kept = len(form(day()[:-1]))
+def test_a_last_document_that_is_cut_short_is_told(tmp_path: Path) -> None:
+    whole = lines(day())
+    kept = len(lines(day()[:-1]))
     for cut in (kept + 2, len(whole) - 30, len(whole) - 3):
         found = read(tmp_path, whole[:cut])
         assert spans(found) == DAY[:-1]
         assert "cut short, ignored" in found.warnings[0]
 
 
-@pytest.mark.parametrize("form", [lines, pretty])
-def test_a_document_that_is_cut_short_in_between_costs_itself(tmp_path: Path, form: Any) -> None:
-    broken = form([audit(1, "create", hpa(1, metadata={"name": "lost"}))])
-    found = read(tmp_path, form(day()[:2]) + broken[: len(broken) // 2] + "\n" + form(day()[2:]))
+def test_a_document_that_is_cut_short_in_between_costs_itself(tmp_path: Path) -> None:
+    broken = lines([audit(1, "create", hpa(1, metadata={"name": "lost"}))])
+    text = lines(day()[:2]) + broken[: len(broken) // 2] + "\n" + lines(day()[2:])
+    found = read(tmp_path, text)
     assert spans(found) == DAY
     assert len(found.warnings) == 1
 
@@ -396,17 +392,21 @@ def test_a_compressed_file_that_is_cut_short(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("kind: List\nitems: []\n", "0.log:1: expected a JSON object, got 'kind: List'"),
-        ("[1]\n", "expected a JSON object, got '[1]'"),
-        ('{"a": }\n', "expected a JSON object, got"),
+        ("kind: List\nitems: []\n", "0.log:1: expected a JSON object on a line, got 'kind: List'"),
+        ("[1]\n", "expected a JSON object on a line, got '[1]'"),
+        ('{"a": }\n', "expected a JSON object on a line, got"),
         (
             "\n\n" + '{"kind": "Pod", "apiVersion": "v1"}\n',
             "0.log:3: expected an event of an audit",
         ),
-        (pretty([{"kind": "List", "items": [hpa(1)]}]), "or of a watch, got a List; see"),
+        (lines([{"kind": "List", "items": [hpa(1)]}]), "or of a watch, got a List; see"),
+        (
+            json.dumps(audit(0, "create", hpa(1)), indent=2),
+            "0.log:2: expected a JSON object on a line",
+        ),
         ('{"level": "info"}\n', "got a JSON object; see"),
         (lines([watched("ADDED", hpa(1))]), "expected the time of a watch event in received"),
-        ("\x00\x01\x02", "expected a JSON object"),
+        ("\x00\x01\x02", "expected a JSON object on a line"),
     ],
 )
 def test_what_is_neither_is_refused_with_its_place(tmp_path: Path, text: str, words: str) -> None:
@@ -429,7 +429,8 @@ def test_strange_lines_after_a_good_beginning_are_told(tmp_path: Path) -> None:
         ":3: expected an event of an audit log (audit.k8s.io) or of a watch, got a Pod"
         in warnings[1]
     )
-    assert ":4: not JSON" in warnings[2]
+    assert ":4: cut short" in warnings[2]
+    assert ":5: not JSON" in warnings[3]
 
 
 def test_files_without_hpas_are_told(tmp_path: Path) -> None:
@@ -454,15 +455,6 @@ def test_a_document_that_is_too_large_is_refused(
     big = hpa(1, metadata={"annotations": {"a": "x" * 3000}})
     with pytest.raises(UnreadableError, match=":2: a document of more than"):
         read(tmp_path, lines([audit(0, "create", hpa(1)), audit(1, "update", big)]))
-    many = pretty([watched("ADDED", hpa(1, spec={"metrics": [CPU] * 30}), **received(1))])
-    with pytest.raises(UnreadableError, match="a document of more than"):
-        read(tmp_path, many)
-
-
-def test_a_document_may_begin_like_a_whole_one(tmp_path: Path) -> None:
-    item = json.dumps(hpa(1))
-    broken = '{"extra": {}\n,"received": 1e9, "type": "ADDED", "object": ' + item + "\n}\n"
-    assert spans(read(tmp_path, broken)) == [("u1", 0, None, 10)]
 
 
 # -- many statuses

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import polars as pl
@@ -11,8 +10,8 @@ from hypothesis import strategies as st
 
 from hpabatch.importers.prometheus.client.samples import Findings, Samples, Span
 from hpabatch.importers.prometheus.pods.lives import pod_rows
-from hpabatch.importers.prometheus.reading.gauges import Gauge, reduce_gauge
-from tests.importers.prometheus.made import Series, between, made
+from hpabatch.importers.prometheus.reading.gauges import Gauge
+from tests.importers.prometheus.made import Series, made, seen
 
 KEY = ("namespace", "pod", "uid")
 SPAN = Span(600_000, 4_200_000, 300_000)
@@ -52,16 +51,7 @@ def steady(begin_s: int, end_s: int, value: float = 1.0) -> list[tuple[int, floa
 
 
 def gauge(name: str, series: Sequence[Series], span: Span = SPAN) -> Gauge:
-    """Return what a window saw of a gauge; steady series come as constant ones."""
-    raw: list[Series] = []
-    constant: list[Series] = []
-    for labels, points in between(series, span.from_ms, span.until_ms):
-        ends = points[0][0] <= span.after_ms and points[-1][0] > span.until_ms - 30_000
-        dense = all(b[0] - a[0] <= 60_000 for a, b in pairwise(points))
-        same = ends and dense and len({value for _, value in points}) == 1
-        (constant if same else raw).append((labels, points[-1:] if same else points))
-    told = (*KEY, *LABELS[name])
-    return reduce_gauge(made(raw), made(constant), told, span, Findings())
+    return seen(series, (*KEY, *LABELS[name]), span)
 
 
 def facts(series: Sequence[tuple[Mapping[str, str], float]], span: Span = SPAN) -> Samples:

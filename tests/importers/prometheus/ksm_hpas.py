@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
-from hpabatch.importers.prometheus.client.samples import Findings, Span
-from hpabatch.importers.prometheus.reading.gauges import Gauge, reduce_gauge
+from hpabatch.importers.prometheus.client.samples import Span
+from hpabatch.importers.prometheus.reading.gauges import Gauge
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.quantity import Quantity
-from tests.importers.prometheus.made import Series, between, made
+from tests.importers.prometheus.made import Series, seen
 
 Json = dict[str, Any]
 Moment = tuple[int, HPA | None]
@@ -146,18 +145,9 @@ def series_of(
 
 
 def gauges(series: Mapping[str, list[Series]], span: Span) -> dict[str, Gauge]:
-    """Return what a window saw; what did not change in it comes as constant series."""
-    found = {}
-    for name, labels in LABELS.items():
-        raw: list[Series] = []
-        constant: list[Series] = []
-        for told, points in between(series.get(name, []), span.from_ms, span.until_ms):
-            ends = points[0][0] <= span.after_ms and points[-1][0] > span.until_ms - 30_000
-            dense = all(b[0] - a[0] <= 60_000 for a, b in pairwise(points))
-            same = ends and dense and len({value for _, value in points}) == 1
-            (constant if same else raw).append((told, points[-1:] if same else points))
-        found[name] = reduce_gauge(made(raw), made(constant), (*KEY, *labels), span, Findings())
-    return found
+    return {
+        name: seen(series.get(name, []), (*KEY, *labels), span) for name, labels in LABELS.items()
+    }
 
 
 def span(begin_s: int, end_s: int, lookback_s: int = 300) -> Span:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from hpabatch.history.columns import TIME
 from hpabatch.history.provenance import BEHAVIOR, METRICS
-from hpabatch.history.store.writer import write_table
 from hpabatch.importers.prometheus.client.samples import Findings, Span
 from hpabatch.importers.prometheus.reading.window_hpas import merge_specs
 from hpabatch.importers.prometheus.specs.specs import SpecWindow, spec_rows
@@ -102,17 +101,6 @@ def test_resources_are_told_from_the_gauges() -> None:
     }  # fmt: skip
 
 
-def test_edits_are_rows_from_the_scrape_that_saw_them() -> None:
-    both = hpa(spec(CPU, low=3, high=20))
-    other = json.loads(json.dumps(CPU).replace("50", "70"))
-    found = found_specs([(-900, hpa()), (601, both), (1201, hpa(spec(other, low=3, high=20)))])
-    assert rows(found) == [
-        (0, 630, plain()),
-        (630, 1230, plain(low=3, high=20)),
-        (1230, None, plain(other, low=3, high=20)),
-    ]
-
-
 def test_another_type_of_target_takes_the_place_of_the_one_before() -> None:
     average = {"type": "Resource", "resource": {"name": "cpu", "target": {
         "type": "AverageValue", "averageValue": "250m"}}}  # fmt: skip
@@ -120,14 +108,6 @@ def test_another_type_of_target_takes_the_place_of_the_one_before() -> None:
     found = found_specs(history)
     assert rows(found) == [
         (0, 630, plain()), (630, 1230, plain(average)), (1230, None, plain()),
-    ]  # fmt: skip
-
-
-def test_both_types_of_target_are_two_metrics() -> None:
-    average = {"type": "Resource", "resource": {"name": "cpu", "target": {
-        "type": "AverageValue", "averageValue": "2"}}}  # fmt: skip
-    assert rows(found_specs([(-900, hpa(spec(CPU, average)))])) == [
-        (0, None, plain(CPU, average))
     ]  # fmt: skip
 
 
@@ -242,12 +222,6 @@ def test_an_exporter_that_was_away_ends_nothing() -> None:
         assert not part.begun
     nothing = found_specs([(-900, hpa())], window_of(1000, 1700), times=times)
     assert (nothing.shown, nothing.read_ms) == (frozenset(), None)
-
-
-def test_what_was_gone_before_the_window_ends_there() -> None:
-    found = found_specs([(-900, hpa()), (-100, None)])
-    assert found.rows.is_empty()
-    assert found.ends == {PLACE: 1000 * (START - 90)}
 
 
 def test_edits_of_what_is_not_exported_are_noticed() -> None:
@@ -520,13 +494,6 @@ def test_events_that_are_given_later_leave_the_past_alone(tmp_path: Path) -> Non
     later = found_specs(history, window_of(3600, 7200), times=times, events=events)
     added = merge_specs(later, kept)
     assert sorted(row[:2] for row in rows(added)) == [(0, 3600), (3600, 5000), (5000, None)]
-
-
-def test_rows_pass_the_checks_of_a_history(tmp_path: Path) -> None:
-    times = scrapes(-600, 7200)
-    kept = imported({"web": [(-900, hpa()), (4000, None), (5000, hpa())]}, [0, 3600, 7200], times)
-    assert [row[1:3] for row in validities(kept)] == [(0, 4710), (5010, None)]
-    write_table(kept, tmp_path / "hpas.parquet", "hpas")
 
 
 STATES: list[Any] = [

@@ -89,40 +89,6 @@ def metric(name: str, **current: Any) -> Shown:
     return {"type": kind, kind.lower(): {**named, "current": current}}
 
 
-def test_rows_stand_where_something_is_new() -> None:
-    shown = {
-        ts: {"current": 2 if ts <= TIMES[12] else 4, "desired": 2 if ts <= TIMES[11] else 4,
-             "metrics": {("cpu", "utilization"): 47, ("cpu", "average"): 0.0235,
-                         ("memory", "average"): 1048576.0},
-             "conditions": {"ScalingActive": "true", "AbleToScale": "true", "New": "unknown"}}
-        for ts in TIMES
-    }  # fmt: skip
-    found = found_rows({"web": shown})
-    assert found.schema == STATUS
-    assert found.select("ts", "current_replicas", "desired_replicas").rows() == [
-        (WINDOW.after_ms, 2, 2), (TIMES[12], 2, 4), (TIMES[13], 4, 4),
-    ]  # fmt: skip
-    assert json.loads(found["current_metrics"][0]) == [
-        metric("cpu", averageValue="24m", averageUtilization=47),
-        metric("memory", averageValue="1048576"),
-    ]
-    assert json.loads(found["conditions"][0]) == [
-        {"type": "AbleToScale", "status": "True"}, {"type": "ScalingActive", "status": "True"},
-        {"type": "New", "status": "Unknown"},
-    ]  # fmt: skip
-    later = found_rows({"web": shown}, initial=False)
-    assert later["ts"].to_list() == found["ts"].to_list()[1:]
-
-
-def test_metrics_of_every_type_that_a_name_tells() -> None:
-    numbers = {("rps", "average"): 0.5, ("queue", "value"): 30.0, ("queue", "average"): 7.25}
-    shown = {ts: {"current": 1, "desired": 1, "metrics": numbers} for ts in TIMES}
-    (text,) = found_rows({"web": shown})["current_metrics"]
-    assert json.loads(text) == [
-        metric("queue", value="30", averageValue="7250m"), metric("rps", averageValue="500m"),
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("name", ["hits", "unheard"])
 def test_a_metric_whose_type_or_object_is_not_known_leaves_all_out(name: str) -> None:
     numbers = {("cpu", "utilization"): 50, (name, "value"): 3.0}

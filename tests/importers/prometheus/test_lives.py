@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from typing import Any
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpabatch.history.schema import PODS
-from hpabatch.importers.prometheus.client.samples import Findings, Span
-from hpabatch.importers.prometheus.pods.lives import POD_ROWS, TABLE_COLUMNS, continued_pods
+from hpabatch.importers.prometheus.client.samples import Findings, Span, empty_samples
+from hpabatch.importers.prometheus.pods.lives import (
+    _KEYS,
+    OWNED,
+    POD_ROWS,
+    TABLE_COLUMNS,
+    continued_pods,
+    label_key,
+    label_texts,
+    owned_pods,
+)
 from tests.effort import effort
-from tests.importers.prometheus.ksm import CUTS, SPAN, at, found_pods, owned_by, pod, steady
+from tests.importers.prometheus.ksm import CUTS, SPAN, at, facts, found_pods, owned_by, pod, steady
 from tests.importers.prometheus.made import Series
 
 BEATS = range(300, 4201, 30)
@@ -264,3 +275,118 @@ def test_windows_cut_anywhere_see_the_same_lives(
         known = continued_pods(known, frame, beats, span)
     whole, _ = window(SPAN)
     assert known.drop("first").equals(whole.drop("first"))
+
+
+def exported(key: str) -> str:
+    """Return the name that kube-state-metrics gives a label."""
+    plain = re.sub(r"[^a-zA-Z0-9_]", "_", key)
+    return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", plain).lower()
+
+
+@pytest.mark.parametrize("key", [*_KEYS.values(), "app", "tier", "version2"])
+def test_clear_names_lead_back_to_their_keys(key: str) -> None:
+    assert label_key(exported(key)) == key
+
+
+@pytest.mark.parametrize("key", ["team-name", "team.io/name", "team_name", "teamName", "a-b_c"])
+def test_other_names_do_not(key: str) -> None:
+    assert label_key(exported(key)) is None
+
+
+def test_left_out_labels_are_counted() -> None:
+    findings = Findings()
+    series = [
+        (pod("a", "u1", label_app="x", label_team_name="y"), 1.0),
+        (pod("b", "u2", label_team_name="z", label_app_conflict1="w"), 1.0),
+    ]
+    found = label_texts(facts(series), findings)
+    assert found["labels"].to_list() == ['{"app":"x"}', "{}"]
+    assert sorted(findings.counts.values()) == [1, 2]
+    assert label_texts(empty_samples(), findings).is_empty()
+
+
+def owned(*owners: dict[str, str], sets: tuple[dict[str, str], ...] = ()) -> tuple[Any, Findings]:
+    findings = Findings()
+    found = owned_pods(
+        facts([(one, 1.0) for one in owners]), facts([(one, 1.0) for one in sets]), findings
+    )
+    assert found.schema == OWNED
+    rows = {row[1]: row[3:] for row in found.rows()}
+    assert len(rows) == found.height
+    return rows, findings
+
+
+def of_set(name: str, kind: str, owner: str) -> dict[str, str]:
+    return {"namespace": "shop", "replicaset": name, **owned_by(kind, owner)}
+
+
+def test_behind_a_replicaset_stands_what_controls_it() -> None:
+    rows, findings = owned(
+        pod("a", **owned_by("ReplicaSet", "web-x1")),
+        pod("b", "u2", **owned_by("ReplicaSet", "roll-x2")),
+        pod("c", "u3", **owned_by("ReplicaSet", "alone")),
+        sets=(
+            of_set("web-x1", "Deployment", "web"),
+            of_set("roll-x2", "Rollout", "roll"),
+            {"namespace": "shop", "replicaset": "alone", **owned_by("", "", "")},
+            {**of_set("web-x1", "Deployment", "other"), "namespace": "elsewhere"},
+        ),
+    )
+    assert rows == {
+        "a": ("ReplicaSet/web-x1", "Deployment", "web"),
+        "b": ("ReplicaSet/roll-x2", "Rollout", "roll"),
+        "c": ("ReplicaSet/alone", "ReplicaSet", "alone"),
+    }
+    assert not findings.counts
+
+
+def test_other_controllers_are_the_workload() -> None:
+    for kind in ("StatefulSet", "ReplicationController", "DaemonSet", "Job"):
+        rows, _ = owned(pod("a", **owned_by(kind, "x")))
+        assert rows == {"a": (f"{kind}/x", kind, "x")}
+
+
+def test_a_pod_without_controller_is_bare() -> None:
+    for owner in (
+        owned_by("", "", ""),
+        owned_by("<none>", "<none>", "<none>"),
+        owned_by("ConfigMap", "x", "false"),
+    ):
+        assert owned(pod("a", **owner))[0] == {"a": (None, None, None)}
+
+
+def test_of_several_owners_the_controller_counts() -> None:
+    rows, _ = owned(
+        pod("a", **owned_by("AAA", "first", "false")),
+        pod("a", **owned_by("StatefulSet", "db", "true"), job="x"),
+        pod("a", **owned_by("StatefulSet", "db", "true"), job="y"),
+    )
+    assert rows == {"a": ("StatefulSet/db", "StatefulSet", "db")}
+
+
+def test_a_deployment_is_read_off_a_name_that_can_be_one() -> None:
+    rows, findings = owned(
+        pod("a", **owned_by("ReplicaSet", "web-front-7d4b9c6f5d")),
+        pod("b", "u2", **owned_by("ReplicaSet", "web-front-7d4b9c6f5d")),
+        pod("c", "u3", **owned_by("ReplicaSet", "mine-alone")),
+    )
+    assert rows["a"] == ("ReplicaSet/web-front-7d4b9c6f5d", "Deployment", "web-front")
+    assert rows["b"] == rows["a"]
+    # There are no vowels in hashes.
+    assert rows["c"] == ("ReplicaSet/mine-alone", "ReplicaSet", "mine-alone")
+    assert list(findings.counts.values()) == [1]
+
+
+def test_names_recur_with_other_uids() -> None:
+    found = owned_pods(
+        facts(
+            [
+                (pod("db-0", "u1", **owned_by("StatefulSet", "db")), 1),
+                (pod("db-0", "u2", **owned_by("StatefulSet", "db")), 1),
+                (pod("db-0", None, **owned_by("StatefulSet", "db")), 1),
+            ]
+        ),
+        empty_samples(),
+    )
+    assert found["uid"].to_list() == [None, "u1", "u2"]
+    assert owned_pods(empty_samples(), empty_samples()).is_empty()

@@ -86,11 +86,6 @@ def test_gaps_resets_and_impossible_values_are_left_out_and_counted() -> None:
     }
 
 
-def test_an_interval_as_long_as_the_lookback_is_no_gap() -> None:
-    found, _ = rows([cpu_of((10, 1.0), (310, 4.0))])
-    assert seconds(found) == [(310, 300, 10, None)]
-
-
 def test_impossible_usage_and_memory_are_left_out() -> None:
     found, findings = rows(
         [(POD, [(1, 0.0), (500, 0.9e12), (700, 2e12), (900, 0.9e12)])],
@@ -134,18 +129,6 @@ def test_rows_of_pods_and_of_pause_are_dropped() -> None:
 def test_the_uid_is_read_off_the_cgroup(path: str, uid: str | None) -> None:
     found, _ = rows([cpu_of((0, 0.0), (30, 3.0), id=path)])
     assert [row[3] for row in found] == [uid]
-
-
-def test_a_restarted_container_is_never_differenced_with_the_one_before() -> None:
-    old = cpu_of((0, 50.0), (30, 53.0), (60, 53.1), (90, 53.1), id="/a")
-    new = cpu_of((65, 0.5), (90, 3.0), id="/b")
-    memory = [cpu_of((60, 9.0), (90, 9.0), id="/a"), cpu_of((65, 1.0), (90, 2.0), id="/b")]
-    found, findings = rows([new, old], memory)
-    # The old one is still shown at 90, beside its successor.
-    assert seconds(found) == [
-        *((30, 30, 100, None), (60, 30, 4, 9), (65, None, None, 1), (90, 25, 100, 2))
-    ]
-    assert not findings.counts
 
 
 def test_cpus_one_by_one_are_added_up() -> None:
@@ -194,15 +177,6 @@ def test_containers_looked_at_one_by_one_become_samples_of_the_pod() -> None:
     assert sorted(alone["ts"].unique().to_list()) == sorted(1000 * s for s, _ in app[1:] + side[1:])
 
 
-def test_a_container_without_usage_yet_is_shown_beside_those_that_have_some() -> None:
-    app = cpu_of((0, 0.0), (30, 3.0), (60, 6.0))
-    late = cpu_of((30, 0.0), (60, 1.5), container="late")
-    found, _ = rows([app, late])
-    assert [(row[2], row[4] // 1000, row[6]) for row in found] == [
-        *(("app", 30, 100), ("app", 60, 100), ("late", 30, None), ("late", 60, 50))
-    ]
-
-
 def test_rates_are_rounded_to_microcores_before_they_are_rounded_up() -> None:
     cores = cpu_of((30, 0.25000000000000006), (60, 0.07), (90, 0.0700011), (120, math.nan))
     memory = made([cpu_of((30, 10.5), (60, 11.0))])
@@ -211,11 +185,6 @@ def test_rates_are_rounded_to_microcores_before_they_are_rounded_up() -> None:
     assert found.schema == USAGE
     assert seconds(found.rows()) == [*((30, 300, 250, 11), (60, 300, 70, 11), (90, 300, 71, None))]
     assert sum(findings.counts.values()) == 1
-
-
-def test_nothing_gives_nothing() -> None:
-    assert usage_rows(NOTHING, NOTHING, SPAN, Findings()).schema == USAGE
-    assert rated_rows(NOTHING, NOTHING, 1, SPAN, Findings()).is_empty()
 
 
 # Random containers: one to three of a pod, scraped by one or two jobs, restarted, silent for a

@@ -52,23 +52,6 @@ def manifest(folder: Path, most: int) -> None:
     )
 
 
-def test_a_byte_in_the_middle_of_a_large_file_is_another_input(tmp_path: Path) -> None:
-    """The file is so large that neither head nor tail of a mebibyte hold the byte."""
-    pods = [f"web-{k}-{'x' * 400}" for k in range(60)]
-    text = HEAD + "".join(
-        f"{BEGIN_S + 60 * k},web,{pod},0.1,1000\n" for k in range(110) for pod in pods
-    )
-    assert len(text) > 5 << 19
-    run_import(tmp_path, POD_MAP, text)
-    middle = text.index(",0.1,", len(text) // 2)
-    changed = text[:middle] + ",0.9," + text[middle + 5 :]
-    with pytest.raises(RefusedError, match=r"6,600 samples of shop/web from .* with --replace"):
-        run_import(tmp_path, POD_MAP, changed)
-    result, tables = run_import(tmp_path, POD_MAP, changed, replace=True)
-    assert result.warnings == ()
-    assert tables["pod_metrics"]["cpu_milli"].max() == 900
-
-
 def test_an_edited_manifest_is_another_input(tmp_path: Path) -> None:
     said = merged(POD_MAP, {"hpas": {"manifests": "hpas.yaml"}})
     for most in (10, 20):

@@ -53,6 +53,15 @@ ODD: dict[str, tuple[bytes, str]] = {
     "empty": (b"", r"is empty \(0 bytes\)"),
     "one name": (b"ts", ""),
     "twice": (HEAD.replace("mem", "cpu").encode() + ROW.encode(), "two columns 'cpu'"),
+    "an empty line": (("\n" + ROW).encode(), "expected column names in the first line"),
+    "more fields": ((HEAD + ROW.replace("\n", ",7\n")).encode(), "more fields than the header"),
+    "a quote in a row": ((HEAD + ROW + '1,"a,b\n').encode(), "cannot be read"),
+    "Latin-1": (HEAD.encode() + b"1,\xe4,b,1,1\n", "not UTF-8"),
+    "Latin-1 names": (b"\xe4,b\n1,2\n", "not UTF-8"),
+    "InfluxDB": (b"#group,false\n" + TEXT.encode(), "leave out the lines that begin with #"),
+    "kubectl get": (b"NAMESPACE   NAME   REFERENCE\n", "got kubectl's text: write a CSV"),
+    "kubectl top": (b"$ kubectl top pods\nNAME   CPU(cores)\n", "got kubectl's text"),
+    "kubectl describe": (b"Name:      web\nNamespace: shop\n", "got kubectl's text"),
 }  # fmt: skip
 
 
@@ -67,6 +76,22 @@ def test_an_odd_csv_is_read_or_a_sentence(tmp_path: Path, name: str, reader: str
         code, said = error.exit_code, str(error)
     assert code in ((2,) if told else (0, 2, 3))
     assert re.search(told, said)
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(
+    ("name", "data", "told"),
+    [
+        ("x.csv.gz", gzip.compress(TEXT.encode() * 99)[:40], "cut off or damaged"),
+        ("x.csv.gz", TEXT.encode(), "cannot be read"),
+        ("x.parquet", TEXT.encode(), "expected Parquet"),
+    ],
+)
+def test_a_file_that_is_not_what_its_name_says(
+    tmp_path: Path, name: str, data: bytes, told: str, reader: str
+) -> None:
+    with pytest.raises(HistoryError, match=told):
+        READERS[reader](write_csv(tmp_path, data, name), tmp_path)
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.csv.gz"])

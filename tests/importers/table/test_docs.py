@@ -11,8 +11,11 @@ import pytest
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.replay.run import replay_history
 from hpabatch.history.reader import open_history
+from hpabatch.importers.table.decode import _map
+from hpabatch.importers.table.map import Level
 from hpabatch.importers.table.propose.run import propose_map
 from hpabatch.importers.table.run import ImportResult
+from hpabatch.inputs.document_keys import Record
 from tests.importers.cluster_made import (
     HASH,
     START_MS,
@@ -54,18 +57,6 @@ def test_a_row_per_metric(tmp_path: Path) -> None:
     assert samples["memory_bytes"].to_list() == [210 << 20, 230 << 20]
 
 
-def test_rows_per_pod(tmp_path: Path) -> None:
-    result = import_example(tmp_path, "usage.csv", "map.yaml")
-    history = open_history(tmp_path / "history")
-    samples = history.read("pod_metrics")
-    assert samples["target"].unique().to_list() == ["cart"]
-    assert samples.sort("container", "ts")["cpu_milli"].to_list() == [120, 480, 15, 20]
-    assert samples["ts"].n_unique() == 2  # the same instants, whatever the offset
-    requests = history.read("pod_requests").sort("index")
-    assert requests["cpu_milli"].to_list() == [250, 50]
-    assert result.workloads["hpa"].to_list() == ["cart"]
-
-
 def test_objects_complete_a_map(tmp_path: Path) -> None:
     owner = f"ReplicaSet/cart-{HASH}"
     containers = {"containers": [container("app", "400m"), container("proxy", None, "50m")]}
@@ -90,19 +81,6 @@ def test_objects_complete_a_map(tmp_path: Path) -> None:
     assert requests["cpu_milli"].to_list() == [400, 50]
 
 
-def test_rows_per_workload(tmp_path: Path) -> None:
-    import_example(tmp_path, "services.csv", "services.yaml")
-    history = open_history(tmp_path / "history")
-    pods = history.read("pods")
-    assert pods["origin"].unique().to_list() == ["generated"]
-    assert history.read("scales")["spec_replicas"].to_list() == [2, 3, 1]
-    samples = history.read("pod_metrics").sort("ts")
-    # A pod that a larger size adds takes no part of the sum in its first row: it is not ready yet.
-    assert samples.unique("ts", maintain_order=True)["cpu_milli"].to_list() == [175, 450, 600, 200]
-    assert str(samples["ts"].min()) == "2026-10-07 10:00:00+00:00"
-    assert '"maxReplicas":20' in history.read("hpas")["spec"][0]
-
-
 @pytest.mark.compiled
 @pytest.mark.parametrize("example", [("usage.csv", "map.yaml"), ("services.csv", "services.yaml")])
 def test_both_are_replayed(tmp_path: Path, example: tuple[str, str]) -> None:
@@ -114,11 +92,8 @@ def test_both_are_replayed(tmp_path: Path, example: tuple[str, str]) -> None:
 
 
 def test_every_key_of_a_map_is_on_the_page() -> None:
-    source = Path(__file__).parents[3] / "hpabatch" / "importers" / "table"
     taken: set[str] = set()
-    for name in ("decode", "values", "hpas"):
-        text = (source / f"{name}.py").read_text()
-        taken.update(
-            re.findall(r'\.(?:take|text|texts|section|one_of|whole|number)\("(\w+)"', text)
-        )
+    for level in Level:
+        for key in _map(level, beside=False, start_ms=None).keys:
+            taken |= {key.name, *(key.kind.names if isinstance(key.kind, Record) else ())}
     assert {key for key in taken if not re.search(rf"`[^`]*\b{key}\b", PAGE)} == set()

@@ -96,21 +96,14 @@ def test_gzip_and_several_files_and_folders_and_patterns(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        ("", r"is empty \(0 bytes\)"),
-        ("\n" + ROW, "expected column names in the first line"),
-        (HEAD.replace("cpu", "cpus") + ROW, "has no column 'cpu' .*; did you mean cpus?"),
-        (HEAD.replace("mem", "cpu") + ROW, "has two columns 'cpu'"),
         (HEAD + 2 * ROW + ROW.replace("\n", ",7\n"), r"more fields than the header.* \(line 4\)"),
         (HEAD + ROW + '1,"a,b\n', r"cannot be read: a quote is not closed \(line 3\)"),
         (HEAD.encode() + b"1,\xe4,b,1,1\n", r"cannot be read: it is not UTF-8.* \(line 2\)"),
-        ((HEAD + ROW).encode("utf-16"), "UTF-16 or binary"),
-        (b"\xe4,b\n1,2\n", "is not UTF-8"),
     ],
 )
-def test_a_broken_csv_is_a_sentence(tmp_path: Path, data: str | bytes, told: str) -> None:
-    with pytest.raises(HistoryError, match=told) as caught:
+def test_a_broken_csv_is_told_with_its_line(tmp_path: Path, data: str | bytes, told: str) -> None:
+    with pytest.raises(HistoryError, match=told):
         run_import(tmp_path, POD_MAP, data)
-    assert "usage.csv" in str(caught.value)
 
 
 def test_inputs_that_are_none_are_named(tmp_path: Path) -> None:

@@ -173,9 +173,6 @@ def same(one: Tables, other: Tables, table: str, columns: list[str], where: pl.E
     return found[0].height
 
 
-LISTED = pl.col("uid").str.starts_with("uid-")
-
-
 def test_usage_and_lives_are_those_of_the_recording(
     seen: tuple[Cluster, Tables], imported: Tables
 ) -> None:

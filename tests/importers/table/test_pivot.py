@@ -11,14 +11,12 @@ import pytest
 from hpabatch.errors import HistoryError, RefusedError, UsageError
 from hpabatch.importers.table import files
 from hpabatch.importers.table.decode import read_map
-from hpabatch.importers.table.propose.run import propose_map
 from tests.importers.tables import (
     BEGIN_S,
     POD_MAP,
     WORKLOAD_MAP,
     import_table,
     merged,
-    read_tables,
     run_import,
     write_csv,
     write_map,
@@ -99,8 +97,6 @@ def test_replicas_may_be_rows(tmp_path: Path) -> None:
     [
         ({"name": "metric"}, "expected the column with its value"),
         ({"value": "value"}, "expected the column with the metric of a row"),
-        ({"name": "a", "value": "b", "keep": "c"}, "got 'keep'"),
-        ("metric", "expected a mapping"),
     ],
 )
 def test_a_wrong_pivot_is_a_sentence(tmp_path: Path, said: Any, told: str) -> None:
@@ -136,37 +132,6 @@ def test_names_that_are_neither_column_nor_metric_are_refused(tmp_path: Path) ->
     path = write_map(tmp_path, merged(LONG, {"columns": {"pod": "pot"}}))
     with pytest.raises(HistoryError, match=r"no column 'pot' .*did you mean pod"):
         import_table([source], path, None)
-
-
-def test_a_proposal_takes_both_and_replicas(tmp_path: Path) -> None:
-    lines = [
-        f"2026-10-07T10:{m:02d}:00Z,{app},{what},{v}"
-        for m in range(30)
-        for app in ("web", "api")
-        for what, v in (("replicas", 2 + m // 10), ("cpu", 0.5 + m % 7 / 100), ("memory", 3 << 28))
-    ]
-    source = write_csv(tmp_path, "\n".join(["time,service,metric,value", *lines]))
-    found = propose_map([source])
-    for part in ("level: workload", "pivot: {name: metric, value: value}", "replicas: replicas",
-                 "memory: {column: memory, unit: bytes"):  # fmt: skip
-        assert part in found.text, found.text
-    (tmp_path / "map.yaml").write_text(found.text)
-    import_table([source], tmp_path / "map.yaml", tmp_path / "h", strict=True)
-    tables = read_tables(tmp_path / "h")
-    assert tables["scales"].filter(target="web")["spec_replicas"].to_list() == [2, 3, 4]
-    assert tables["pod_metrics"].null_count().select("cpu_milli", "memory_bytes").row(0) == (0, 0)
-
-
-def test_a_proposal_reads_quantities_of_two_kinds(tmp_path: Path) -> None:
-    lines = [
-        f"2026-10-07T10:{m:02d}:00Z,web-7d4b9c6f5-x2x9k,{what},{v}"
-        for m in range(30)
-        for what, v in (("cpu", "250m" if m % 2 else "1"), ("memory", "128Mi"))
-    ]
-    source = write_csv(tmp_path, "\n".join(["time,pod,metric,value", *lines]))
-    found = propose_map([source])
-    assert "cpu: {column: cpu, unit: quantity}" in found.text, found.text
-    assert "memory: {column: memory, unit: quantity}" in found.text
 
 
 def test_a_long_table_without_rows_is_told_as_that(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Logs of experiments: relative times, percentages beside a target, values that are no pod's."""
+"""Results of imported tables: times, percentages, shared selectors, guesses, ticks of changes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,28 @@ from typing import Any
 import polars as pl
 import pytest
 
+import hpabatch
+from hpabatch.api.replays import Replay, replay
 from hpabatch.api.statuses import explain
 from hpabatch.engine.explain.request import ExplainRequest
+from hpabatch.engine.replay.request import ReplayRequest
 from hpabatch.errors import RefusedError, UsageError
+from hpabatch.history.provenance import guesses_told
 from hpabatch.history.reader import open_history
-from hpabatch.importers.table.propose.run import propose
-from tests.importers.tables import import_table, read_tables, run_import, write_csv
+from hpabatch.importers.table.decode import read_map
+from hpabatch.importers.table.propose.run import propose, propose_map
+from tests.cli.commands import runner
+from tests.importers.table.propose.makes import per_workload, quantities
+from tests.importers.tables import (
+    BEGIN_S,
+    POD_MAP,
+    WORKLOAD_MAP,
+    import_table,
+    merged,
+    run_import,
+    write_csv,
+    write_map,
+)
 
 SECONDS = """\
 second,deployment_current_replicas,pod_cpu_cores
@@ -137,99 +153,267 @@ def test_values_of_a_namespace_that_differ_are_told(tmp_path: Path) -> None:
         run_import(tmp_path / "history", SHARED, other, strict=True)
 
 
-GET = """\
-NAMESPACE   NAME   REFERENCE        TARGETS              MINPODS   MAXPODS   REPLICAS   AGE
-shop        cart   Deployment/cart  cpu: 81%/80%         1         3         1          40m
-shop        cart   Deployment/cart  cpu: 95%/80%         1         3         1          41m
-shop        web    Deployment/web   cpu: <unknown>/50%   2         9         2          3d
-"""
-DESCRIBE = """\
-$ kubectl describe hpa cart -n shop
-Name:                                                  cart
-Namespace:                                             shop
-Reference:                                             Deployment/cart
-Metrics:                                               ( current / target )
-  resource cpu on pods  (as a percentage of request):  95% (950m) / 80%
-Min replicas:                                          1
-Max replicas:                                          3
-Deployment pods:                                       1 current / 1 desired
-"""
-TOP = """\
-NAME                    CPU(cores)   MEMORY(bytes)
-cart-7d4b9c6f5-x2x9k    950m         210Mi
-"""
-
-
-@pytest.mark.parametrize("text", [GET, DESCRIBE], ids=["get", "describe"])
-def test_what_kubectl_prints_of_an_hpa_explains_its_decision(tmp_path: Path, text: str) -> None:
-    source, place = write_csv(tmp_path, text, "hpa.txt"), tmp_path / "map.yaml"
-    propose([source], str(place), start="2026-10-07T12:00:00Z")
-    import_table([source], place, tmp_path / "history")
-    found = explain(open_history(tmp_path / "history"), ExplainRequest(name="cart")).text
-    assert "goes from 1 to 2 replicas: cpu is at 95% of the requests (target 80%)" in found
-
-
-OLD_DESCRIBE = DESCRIBE.replace("95% (950m) / 80%", "186% (372m) / 40%")
-FAILED = """\
-NAME    REFERENCE        TARGETS                         MINPODS   MAXPODS   REPLICAS   AGE
-my-hpa  Deployment/cart  <unknown>/500m (avg), 20%/80%   2         5         3          16d
-"""
-UNKNOWN_CPU = DESCRIBE.replace("95% (950m)", "<unknown>")
-MEMORY = (
-    "  resource memory on pods  (as a percentage of request): 120% (240Mi) / 80%\nMin replicas:"
-)
-PARTS = [
-    (FAILED, "stays at 3 replicas: 1 of its 2 metrics failed"),
-    (FAILED.replace("20%/80%", "120%/80%"), "goes from 3 to 5 replicas"),
-    (
-        FAILED.replace("<unknown>/500m (avg), 20%/80%", "1% / 25%"),
-        "(target 25%), which asks for 1 replica",
-    ),
-    (OLD_DESCRIBE.replace("replicas: 3", "replicas: 60"), "goes from 1 to 3 replicas"),
-    (FAILED.replace("<unknown>/500m (avg), 20%/80%", "0%/50%, 90%/50%"), "goes from 3 to 5 rep"),
-    (UNKNOWN_CPU.replace("Min replicas:", MEMORY), "is at 120% of the requests (target 80%)"),
-    (DESCRIBE.replace("Min replicas:", MEMORY), "is at 120% of the requests (target 80%)"),
-]
-
-
 @pytest.mark.parametrize(
-    ("text", "decision"),
-    PARTS,
-    ids=["down", "up", "one_percent", "described", "two", "described_unknown", "described_two"],
+    "targets", [("80", "80", "40"), ("80", "80", "80")], ids=["of_each", "of_all"]
 )
-def test_a_metric_without_a_value_keeps_the_hpa_from_shrinking(
-    tmp_path: Path, text: str, decision: str
+def test_settings_that_columns_state_are_those_of_the_hpas(
+    tmp_path: Path, targets: tuple[str, str, str]
 ) -> None:
-    source, place = write_csv(tmp_path, text, "hpa.txt"), tmp_path / "map.yaml"
-    propose([source], str(place), start="2026-10-07T12:00:00Z")
-    import_table([source], place, tmp_path / "history")
-    found = explain(open_history(tmp_path / "history"), ExplainRequest(name="cart")).text
-    assert decision in found
+    names = ("ping-adapter", "ping-adapter", "cart")
+    rows = [
+        f"2021-11-04T08:0{k}:28Z,{name},{target},81,2,1,3\n"
+        for k, (name, target) in enumerate(zip(names, targets, strict=True))
+    ]
+    source = write_csv(tmp_path, WATCH.partition("\n")[0] + "\n" + "".join(rows))
+    text = propose([source], str(tmp_path / "map.yaml")).text
+    of_each = len(set(targets)) > 1
+    assert ("cart: {min: 1, max: 3, cpu: 40%}" in text) is of_each
+    assert ("template: {min: 1, max: 3, cpu: 80%}" in text) is not of_each
+
+
+WORKLOAD = """
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {{name: app-{name}, namespace: app}}
+  spec:
+    replicas: {replicas}
+    selector: {{matchLabels: {{app: app}}}}
+    template:
+      metadata: {{labels: {{app: app, role: {name}}}}}
+      spec: {{containers: [{{name: c, image: x, resources: {{requests: {{cpu: {cpu}}}}}}}]}}"""
+OBJECTS = (
+    "apiVersion: v1\nkind: List\nitems:"
+    + WORKLOAD.format(name="frontend", replicas=2, cpu="200m")
+    + WORKLOAD.format(name="backend", replicas=1, cpu="600m")
+    + """
+- apiVersion: autoscaling/v2
+  kind: HorizontalPodAutoscaler
+  metadata: {name: app-frontend, namespace: app}
+  spec:
+    minReplicas: 2
+    maxReplicas: 10
+    scaleTargetRef: {kind: Deployment, name: app-frontend, apiVersion: apps/v1}
+    metrics:
+    - type: Resource
+      resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}
+"""
+)
+BACKEND = "app-backend-7f8d9c6b5d-k4j5h"
+FRONTENDS = [f"app-frontend-6b5c9d7f4d-{end}" for end in ("x2x9k", "q7w2m", "n8v6c", "r4t5z")]
+
+
+@pytest.fixture
+def overlapping(tmp_path: Path) -> Path:
+    """A history of two idle pods, from minute 5 on four, and a busy one of another Deployment."""
+    lines = ["time,namespace,pod,cpu"]
+    for step in range(29):
+        time = f"2026-01-01T12:{step // 4:02}:{step % 4 * 15:02}Z,app"
+        own = FRONTENDS[: 2 if step < 20 else 4]
+        lines += [f"{time},{pod},5m" for pod in own] + [f"{time},{BACKEND},590m"]
+    objects = tmp_path / "objects.yaml"
+    objects.write_text(OBJECTS)
+    cpu = {"column": "cpu", "unit": "quantity"}
+    columns = {"time": "time", "namespace": "namespace", "pod": "pod", "cpu": cpu}
+    place = write_map(tmp_path, {"level": "pod", "columns": columns})
+    source = write_csv(tmp_path, "\n".join(lines) + "\n")
+    import_table([source], place, tmp_path / "history", objects=[str(objects)])
+    return tmp_path / "history"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("at", "change"),
     [
-        (UNKNOWN_CPU, "a percentage with a value, got none beside <unknown>/80%: where no metric"),
-        (FAILED.replace("20%/80%", "1500m/1"), "a percentage with a value, got none beside <unk"),
-        (DESCRIBE.rpartition("Deployment pods")[0], "expected a size, got none"),
+        ("12:04:45", "from 2 to 4 replicas: cpu is at 60% of the requests (target 50%), which asks "
+         "for 4 replicas"),
+        ("12:07:00", "from 4 to 5 replicas: cpu is at 43% of the requests (target 50%), which asks "
+         "for 5 replicas"),
     ],
-    ids=["no_value", "no_percentage", "no_size"],
-)
-def test_what_kubectl_could_not_tell_is_named(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
-        propose([write_csv(tmp_path, text, "hpa.txt")], None, start="2026-10-07T12:00:00Z")
+)  # fmt: skip
+def test_a_pod_of_another_deployment_is_named(overlapping: Path, at: str, change: str) -> None:
+    request = ExplainRequest(name="app/app-frontend", at=f"2026-01-01 {at}")
+    text = explain(open_history(overlapping), request).text
+    assert f"{BACKEND} 590m of 600m (of Deployment app-backend), app-frontend-" in text
+    assert text.count("(of Deployment app-backend)") == 1
+    sentence = f"goes {change}; it counts pod {BACKEND}, which belongs to Deployment app-backend; "
+    assert sentence + "its pods differ: 2.5% (app-frontend-" in text
 
 
-def test_each_hpa_of_kubectl_get_has_its_own_settings(tmp_path: Path) -> None:
-    source, place = write_csv(tmp_path, GET, "hpa.txt"), tmp_path / "map.yaml"
-    text = propose([source], str(place), start="2026-10-07T12:00:00Z").text
-    assert "web: {min: 2, max: 9, cpu: 50%}" in text
+def test_a_replay_names_it(overlapping: Path) -> None:
+    (warning,) = [w for w in replay(open_history(overlapping), ReplayRequest()).warnings
+                  if "selector" in w]  # fmt: skip
+    assert warning == (
+        f"app/app-frontend: its selector matches pod {BACKEND}, which belongs to Deployment "
+        "app-backend; the controller counts it, too: make the selectors of the workloads distinct"
+    )
 
 
-def test_kubectl_top_is_one_instant(tmp_path: Path) -> None:
-    source, place = write_csv(tmp_path, TOP, "top.txt"), tmp_path / "map.yaml"
-    propose([source], str(place), start="2026-10-07T12:00:00Z")
-    import_table([source], place, tmp_path / "history")
-    usage = read_tables(tmp_path / "history")["pod_metrics"]
-    assert usage.select("target", "cpu_milli", "memory_bytes").rows() == [("cart", 950, 210 << 20)]
+DOWN_AT_ONCE = {"scaleDown": {"stabilizationWindowSeconds": 0}}
+HPA = {"template": {"min": 1, "max": 10, "cpu": "60%"}}
+SAID: dict[str, Any] = {
+    "requests": {"cpu": "1"}, "limits": None, "hpas": HPA,
+    "lives": {"edge": "5m", "ran_before": "10m"},
+}  # fmt: skip
+AT_S = 900
+BEGIN = BEGIN_S // 60 * 60  # on the grid of the syncs
+
+
+def replayed(folder: Path, said: dict[str, Any], data: pl.DataFrame) -> Replay:
+    run_import(folder, said, data)
+    return hpabatch.open(folder / "history").replay(phase="0s", sync_period="15s")
+
+
+def totals(before: tuple[int, float], *after: tuple[int, float], rest: tuple[int, float]) -> Any:
+    """Return rows each 15 s: size and cores; `after` from AT_S on."""
+    rows = [before] * (AT_S // 15) + [*after] + [rest] * 60
+    return pl.DataFrame(
+        {
+            "ts": [BEGIN + 15 * k for k in range(len(rows))],
+            "app": "cart",
+            "size": [size for size, _ in rows],
+            "cpu": [cores * 1000 for _, cores in rows],
+        }
+    )
+
+
+def tick(replay: Replay, at_s: int) -> dict[str, Any]:
+    ts = pl.from_epoch(pl.lit(BEGIN + at_s)).cast(pl.Datetime("ms")).dt.replace_time_zone("UTC")
+    (row,) = replay.decisions.filter(pl.col("ts") == ts).to_dicts()
+    return row
+
+
+def workload_map(behavior: dict[str, Any] | None = None) -> dict[str, Any]:
+    template = HPA["template"] | ({"behavior": behavior} if behavior else {})
+    columns = {"cpu": {"of": "sum"}}
+    lives = {"ready_after": "10s", "ran_before": "10m", "edge": "5m"}
+    said = SAID | {"columns": columns, "hpas": {"template": template}, "lives": lives}
+    return merged(WORKLOAD_MAP, said)
+
+
+@pytest.mark.parametrize("behavior", [None, DOWN_AT_ONCE])
+def test_a_reset_is_not_decided_and_named(tmp_path: Path, behavior: dict[str, Any] | None) -> None:
+    data = totals((5, 2.9), (1, 0.98), (1, 0.98), (4, 2.9), rest=(5, 2.9))
+    found = replayed(tmp_path, workload_map(behavior), data)
+    row = tick(found, AT_S)
+    assert (row["replicas"], row["desired"], row["applied"]) == (5, 5, 1)
+    score = found.score
+    (hpa,) = score.hpas.to_dicts()
+    assert (hpa["foreign"], hpa["missed_down"], hpa["recorded_events"]) == (1, 0, 2)
+    (summary,) = found.summary.to_dicts()
+    assert summary["foreign_changes"] == 1
+    assert summary["foreign_told"].startswith("5 -> 1 at ")
+    assert summary["foreign_told"].endswith(": not by the rules, which kept 5")
+    explained = hpabatch.open(tmp_path / "history").explain("cart", at=row["ts"]).text
+    assert "0s after this sync: not by the rules, which kept 5\n" in explained
+
+
+def test_a_rescale_upwards_is_decided_on_its_row(tmp_path: Path) -> None:
+    found = replayed(tmp_path, workload_map(), totals((2, 1.0), (3, 1.8), rest=(3, 1.8)))
+    row = tick(found, AT_S)
+    assert (row["replicas"], row["desired"], row["ratio"]) == (2, 3, 1.5)
+    assert found.score.hpas["exact"].to_list() == [1]
+    assert found.summary["foreign_changes"].to_list() == [0]
+
+
+def test_rows_per_pod_that_end_and_begin(tmp_path: Path) -> None:
+    # One of five pods goes on alone from 600 s on; the others count for 60 s more. Two come again.
+    rows = [
+        (15 * k, f"cart-{p}", 580 if 15 * k <= 600 else 980)
+        for k in range(121)
+        for p in range(5)
+        if p == 0 or 15 * k <= 600 or (p < 3 and 15 * k >= 1200)
+    ]
+    data = pl.DataFrame(
+        {
+            "ts": [BEGIN + at_s for at_s, _, _ in rows],
+            "pod": [pod for _, pod, _ in rows],
+            "app": "cart",
+            "cpu": [milli / 1000 for _, _, milli in rows],
+            "mem": 1.0,
+        }
+    )
+    lives = SAID["lives"] | {"gap": "5m"}
+    template = HPA["template"] | {"behavior": DOWN_AT_ONCE}
+    said = merged(POD_MAP, SAID | {"lives": lives, "hpas": {"template": template}})
+    found = replayed(tmp_path, said, data)
+    gone, came = tick(found, 660), tick(found, 1200)
+    assert (gone["replicas"], gone["desired"], gone["applied"]) == (5, 5, 1)
+    # Of the one pod alone: 98 % of a target of 60 %.
+    assert (came["replicas"], came["desired"], came["applied"]) == (1, 2, 3)
+    assert came["ratio"] == pytest.approx(98 / 60)
+
+
+TARGETS = [("default", "default", name) for name in ("cart", "db", "web-frontend")]
+WHOLE = "guessed the HPAs and requests of default/cart and 2 more, and all results rest on that"
+
+
+def proposed(folder: Path) -> tuple[str, Path]:
+    """Return a table and the map that --init proposes for it."""
+    source, place = folder / "usage.csv", folder / "map.yaml"
+    source.write_text(quantities().text)
+    place.write_text(propose_map([str(source)]).text)
+    return str(source), place
+
+
+def told(place: Path, *, hpas: bool = True) -> tuple[str, ...]:
+    return guesses_told(open_history(place), TARGETS, hpas=hpas)
+
+
+def test_a_guess_is_told_until_the_map_states_it(tmp_path: Path) -> None:
+    source, place = proposed(tmp_path)
+    store = tmp_path / "h"
+    import_table([source], place, store)
+    (sentence,) = told(store)
+    assert WHOLE in sentence
+    assert "guessed the requests of" in told(store, hpas=False)[0]
+    for left, expected in (("[requests]", "guessed the requests of"), ("[]", "")):
+        text = place.read_text()
+        place.write_text(text[: text.index("guessed: ")] + f"guessed: {left}\n")
+        import_table([source], place, store, replace=True)
+        assert [expected in sentence for sentence in told(store)] == [True] * bool(expected)
+
+
+def test_replay_explain_and_quality_say_what_is_guessed(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, place = proposed(tmp_path)
+    import_table([source], place, tmp_path / "h")
+    commands = (
+        ["replay", str(tmp_path / "h")],
+        ["explain", str(tmp_path / "h"), "default/cart"],
+        ["history", "quality", str(tmp_path / "h")],
+    )
+    for name, *arguments in commands:
+        found = runner(name, capfdbinary, monkeypatch)(*arguments)
+        assert found.code == 0, found.stderr
+        assert found.stderr.count(" guessed the HPA") == 1, name
+
+
+def test_a_table_of_custom_metrics_alone_is_replayed(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, place = tmp_path / "rps.csv", tmp_path / "map.yaml"
+    rows = [f"2026-10-07T10:{m}:00Z,web,2,{m}\n" for m in range(10, 60)]
+    source.write_text("time,service,replicas,rps\n" + "".join(rows))
+    place.write_text(propose_map([str(source)]).text)
+    import_table([str(source)], place, tmp_path / "h")
+    found = runner("replay", capfdbinary, monkeypatch)(tmp_path / "h")
+    assert found.code == 0, found.stderr
+    assert found.stderr.count("pod_metrics: no usage was recorded, and no HPA") == 1
+    assert "1 HPA, " in found.stdout
+
+
+def test_what_the_table_has_is_no_guess(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(per_workload().text)
+    text = propose_map([str(tmp_path / "a.csv")]).text
+    assert text.endswith("guessed: [requests, hpas]\n")
+    head = "time,service,replicas,cpu_m,cpu_request_m\n"
+    rows = [f"2026-10-07T10:{m}:00Z,web,2,{m},250\n" for m in range(10, 60)]
+    (tmp_path / "b.csv").write_text(head + "".join(rows))
+    assert propose_map([str(tmp_path / "b.csv")]).text.endswith("guessed: [hpas]\n")
+
+
+def test_a_wrong_guess_is_refused(tmp_path: Path) -> None:
+    _, place = proposed(tmp_path)
+    place.write_text(place.read_text().replace("[requests, hpas]", "[limits]"))
+    with pytest.raises(UsageError, match=r"expected one of requests, hpas, got .limits."):
+        read_map(place)

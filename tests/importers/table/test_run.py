@@ -136,18 +136,19 @@ def bytes_of(out: Path) -> dict[str, bytes]:
     }
 
 
-STOPS: list[tuple[object, str, int, bool]] = [
-    (table_spill, "_sorted_run", 2, False),
-    (table_spill, "_read_part", 2, False),
-    (sink.Sink, "add", 1, False),
-    (sink.Sink, "add", 14, True),
-    (table, "keep_result", 2, True),
-    (table, "scales_table", 1, True),
+# Where an import is killed, whether groups were written, and whether its work folder is lost.
+STOPS: list[tuple[object, str, int, bool, bool]] = [
+    (table_spill, "_sorted_run", 2, False, False),
+    (table_spill, "_read_part", 2, False, True),
+    (sink.Sink, "add", 1, False, False),
+    (sink.Sink, "add", 14, True, False),
+    (sink.Sink, "add", 14, True, True),
+    (table, "keep_result", 2, True, False),
+    (table, "scales_table", 1, True, True),
 ]
 
 
-@pytest.mark.parametrize(("place", "name", "call", "resumed"), STOPS)
-@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize(("place", "name", "call", "resumed", "lost"), STOPS)
 def test_a_killed_import_resumes_to_the_same_bytes(
     tmp_path: Path,
     job: tuple[list[str], Path],

@@ -103,9 +103,7 @@ def test_a_workload_map_knows_its_one_container(tmp_path: Path) -> None:
 KEYS: list[tuple[dict[str, Any], str, str]] = [
     ({"columns": {"cpu": None, "memory": None, "cpus": "cpu"}}, "columns.cpus", "cpu"),
     ({"columns": {"pod": None, "pods": "pod"}}, "columns.pods", "pod"),
-    ({"columns": {"workload": None, "workloads": "app"}}, "columns.workloads", "workload"),
     ({"level": None, "levle": "pod"}, "levle", "level"),
-    ({"partail": True}, "partail", "partial"),
 ]
 
 

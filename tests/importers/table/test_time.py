@@ -83,32 +83,11 @@ def test_what_is_no_time_is_null(text: str | None) -> None:
     assert ms([text], pl.String(), zone="UTC") == [None]
 
 
-@pytest.mark.parametrize(
-    ("ambiguous", "found"),
-    [("earliest", "02:30:00+02:00"), ("latest", "02:30:00+01:00"), ("drop", None)],
-)
-def test_a_time_that_comes_twice_is_what_the_map_says(ambiguous: str, found: str | None) -> None:
-    wanted = None if found is None else at(f"2024-10-27T{found}")
-    assert ms(["2024-10-27 02:30:00"], zone="Europe/Berlin", ambiguous=ambiguous) == [wanted]
-    # With an offset nothing is ambiguous; and a time that never was is none.
-    offset = ms(["2024-10-27 02:30:00+01:00", "2024-03-31 02:30:00"], zone="Europe/Berlin")
-    assert offset == [at("2024-10-27T02:30:00+01:00"), None]
-
-
 def test_a_format_reads_other_texts() -> None:
     said: dict[str, Any] = {"zone": "UTC", "format": "%d.%m.%Y %H:%M", "unit": "text"}
     assert ms(["01.02.2024 03:04", "nonsense"], **said) == [at("2024-02-01T03:04+00:00"), None]
     zoned = ms(["2024-02-01T03:04:05+0200"], format="%Y-%m-%dT%H:%M:%S%z", unit="text")
     assert zoned == [at("2024-02-01T03:04:05+02:00")]
-
-
-def test_parquets_own_times() -> None:
-    moment = datetime(2024, 7, 1, 12, 0, 0, 999_999, UTC)
-    for unit in ("ms", "us", "ns"):
-        dtype = pl.Datetime(unit, "America/New_York")
-        assert ms([moment], dtype) == [at("2024-07-01T12:00:00.999+00:00")]
-    naive = [datetime(2024, 7, 1, 12)]
-    assert ms(list(naive), zone="Europe/Berlin") == [at("2024-07-01T12:00:00+02:00")]
 
 
 @pytest.mark.parametrize(

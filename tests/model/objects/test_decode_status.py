@@ -105,7 +105,7 @@ def test_written_as_read(version: str) -> None:
     assert json.dumps(written) == json.dumps(NESTED)
 
 
-@pytest.mark.parametrize("version", ["v1", "v2alpha1", "v2beta1"])
+@pytest.mark.parametrize("version", ["v1", "v2beta1"])
 def test_the_older_names(version: str) -> None:
     assert read(FLAT, version) == read(NESTED)
 

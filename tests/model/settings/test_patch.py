@@ -21,44 +21,14 @@ from hpabatch.model.objects.hpa import (
     MetricTarget,
     ObjectMetricSource,
     ResourceMetricSource,
-    ScalingPolicy,
     ScalingRules,
 )
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.settings.patch import apply_patch, patch_document, patch_version, spec_patch
 from hpabatch.model.versions import PROFILES
+from tests.model.settings_made import WEB, specs
 
-REFERENCE = CrossVersionObjectReference("Deployment", "api", "apps/v1")
-_policy = st.builds(
-    ScalingPolicy,
-    st.sampled_from(["Pods", "Percent"]),
-    st.integers(1, 3),
-    st.sampled_from([15, 60]),
-)
-_rules = st.builds(
-    ScalingRules,
-    st.none() | st.sampled_from([0, 60, 300]),
-    st.none() | st.sampled_from(["Max", "Min", "Disabled"]),
-    st.none() | st.lists(_policy, min_size=1, max_size=2).map(tuple),
-    st.none() | st.sampled_from(["0.05", "0"]).map(Quantity.parse),
-)
-_behavior = st.none() | st.builds(Behavior, st.none() | _rules, st.none() | _rules)
-_metric = st.builds(
-    lambda name, percent: MetricSpec(
-        "Resource",
-        resource=ResourceMetricSource(name, MetricTarget("Utilization", None, None, percent)),
-    ),
-    st.sampled_from(["cpu", "memory"]),
-    st.integers(40, 43),
-)
-SPECS = st.builds(
-    HPASpec,
-    st.just(REFERENCE),
-    st.none() | st.integers(1, 3),
-    st.integers(4, 6),
-    st.lists(_metric, max_size=2).map(tuple),
-    _behavior,
-)
+WRITTEN = specs(written=True)
 
 
 def merged(today: HPASpec, patch: dict[str, object]) -> HPASpec:
@@ -70,7 +40,7 @@ def merged(today: HPASpec, patch: dict[str, object]) -> HPASpec:
     return default_spec(hpa.spec)
 
 
-@given(SPECS, SPECS)
+@given(WRITTEN, WRITTEN)
 def test_today_with_the_patch_is_what_is_wanted(today: HPASpec, other: HPASpec) -> None:
     wanted = default_spec(other)
     patch = spec_patch(today, wanted)
@@ -79,7 +49,7 @@ def test_today_with_the_patch_is_what_is_wanted(today: HPASpec, other: HPASpec) 
     assert (patch == {}) == (default_spec(today) == wanted)
 
 
-@given(SPECS, st.integers(7, 9))
+@given(WRITTEN, st.integers(77, 79))
 def test_only_what_changes_is_named(today: HPASpec, most: int) -> None:
     wanted = replace(default_spec(today), max_replicas=most)
     assert spec_patch(today, wanted) == {"maxReplicas": most}
@@ -90,12 +60,12 @@ def test_a_patch_by_hand() -> None:
         "Resource",
         resource=ResourceMetricSource("cpu", MetricTarget("Utilization", None, None, 60)),
     )
-    today = HPASpec(REFERENCE, 2, 10, (cpu,), None)
+    today = HPASpec(WEB, 2, 10, (cpu,), None)
     rules = ScalingRules(stabilization_window_seconds=60)
     target = MetricTarget("Utilization", None, None, 75)
     wanted = default_spec(
         HPASpec(
-            REFERENCE,
+            WEB,
             2,
             10,
             (replace(cpu, resource=ResourceMetricSource("cpu", target)),),

@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpabatch.model.objects.defaults import DEFAULT_SCALE_DOWN, DEFAULT_SCALE_UP, default_spec
-from hpabatch.model.objects.hpa import HPA, Behavior, HPASpec, ScalingPolicy, ScalingRules
+from hpabatch.model.objects.hpa import (
+    HPA,
+    Behavior,
+    CrossVersionObjectReference,
+    HPASpec,
+    MetricSpec,
+    MetricTarget,
+    ResourceMetricSource,
+    ScalingPolicy,
+    ScalingRules,
+)
 from hpabatch.model.objects.stored import as_stored
 from hpabatch.model.objects.validate import validate_hpa
 from hpabatch.model.quantity import Quantity
@@ -27,6 +37,7 @@ from hpabatch.model.settings.setting import (
     setting_of,
     what_if,
 )
+from hpabatch.model.settings.targets import counting_member
 from hpabatch.model.versions import PROFILES, ControllerFlags, profile_for
 from tests.model.settings_made import (
     CPU,
@@ -320,3 +331,26 @@ def test_only_what_is_named_changes(setting: Setting, today: HPASpec) -> None:
 
 
 _BOTH = ("tolerance", "policies")
+
+
+TARGET = MetricTarget(type="Utilization", average_utilization=60)
+SPEC = HPASpec(
+    scale_target_ref=CrossVersionObjectReference("Deployment", "web", "apps/v1"),
+    min_replicas=5,
+    max_replicas=3,
+    metrics=(MetricSpec(type="Resource", resource=ResourceMetricSource("cpu", TARGET)),),
+)
+
+
+def test_a_minimum_above_the_maximum_of_today() -> None:
+    found = apply_setting(parse_setting("target=70"), SPEC, SHIPPED, profile_for("1.37"))
+    resource = found.metrics[0].resource
+    assert resource is not None
+    assert resource.target.average_utilization == 70
+    assert (found.min_replicas, found.max_replicas) == (5, 3)
+    assert found == default_spec(replace(SPEC, metrics=found.metrics))
+
+
+def test_a_metric_without_any_source_has_no_target() -> None:
+    with pytest.raises(ValueError, match="no target that counts"):
+        counting_member(MetricSpec(type="Resource"))

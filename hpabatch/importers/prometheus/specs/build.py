@@ -182,17 +182,9 @@ def _name(metric: MetricSpec) -> Metric:
     return "", ""
 
 
-def _target_of(metric: MetricSpec) -> MetricTarget:
-    for source in (metric.resource, metric.container_resource, metric.pods, metric.object,
-                   metric.external):  # fmt: skip
-        if source is not None:
-            return source.target
-    return MetricTarget()
-
-
 def _is_exported(metric: MetricSpec) -> bool:
     """Whether every version of kube-state-metrics exports a metric."""
-    target = _target_of(metric)
+    target = metric.target
     amounts = [one for one in (target.value, target.average_value) if one is not None]
     whole = all(one.milli() % 1000 == 0 for one in amounts)
     return metric.container_resource is None and (whole or target.average_utilization is not None)
@@ -200,16 +192,10 @@ def _is_exported(metric: MetricSpec) -> bool:
 
 def _retargeted(metric: MetricSpec, values: Targets) -> MetricSpec:
     """Return a metric with the exported targets."""
-    before = _target_of(metric)
     kept = {kind: values[kind] for kind in _ALLOWED.get(metric.type, ()) if kind in values}
     if not kept:
         return metric
-    target = _target(kept, before)
-    for name in ("resource", "container_resource", "pods", "object", "external"):
-        source = getattr(metric, name)
-        if source is not None:
-            return replace(metric, **{name: replace(source, target=target)})
-    return metric
+    return metric.with_target(_target(kept, metric.target))
 
 
 def _target(values: Targets, before: MetricTarget) -> MetricTarget:
