@@ -1,4 +1,4 @@
-"""Decoding of HPAs: autoscaling/v1, v2beta1, v2beta2 and v2, all to the shape of v2.
+"""Decoding of HPAs: autoscaling/v1, v2alpha1, v2beta1, v2beta2 and v2, all to the shape of v2.
 
 Nothing is defaulted or validated here (`model.objects.defaults`, `model.objects.validate`); a
 value of the wrong JSON type is a `Problem`, and all of them are collected. Follows k8s.io/api
@@ -43,13 +43,15 @@ from hpabatch.model.objects.hpa import (
 
 KIND = "HorizontalPodAutoscaler"
 V1 = "autoscaling/v1"
+V2ALPHA1 = "autoscaling/v2alpha1"
 V2BETA1 = "autoscaling/v2beta1"
 V2BETA2 = "autoscaling/v2beta2"
 V2 = "autoscaling/v2"
-VERSIONS = (V1, V2BETA1, V2BETA2, V2)
+VERSIONS = (V1, V2ALPHA1, V2BETA1, V2BETA2, V2)
 
 _ANNOTATIONS_READ = {
     V1: (METRICS_ANNOTATION, BEHAVIOR_ANNOTATION),
+    V2ALPHA1: (BEHAVIOR_ANNOTATION,),
     V2BETA1: (BEHAVIOR_ANNOTATION,),
     V2BETA2: (UP_TOLERANCE_ANNOTATION, DOWN_TOLERANCE_ANNOTATION),
     V2: (),
@@ -163,8 +165,10 @@ def _read_metrics(fields: Fields, version: str) -> tuple[MetricSpec, ...]:
     if version == V1:
         utilization = fields.integer("targetCPUUtilizationPercentage")
         return () if utilization is None else (cpu_utilization(utilization),)
-    read = read_metric_v2beta1 if version == V2BETA1 else partial(read_as, MetricSpec)
-    return fields.read_all("metrics", read) or ()
+    if version in (V2ALPHA1, V2BETA1):
+        read = partial(read_metric_v2beta1, is_alpha=version == V2ALPHA1)
+        return fields.read_all("metrics", read) or ()
+    return fields.read_all("metrics", partial(read_as, MetricSpec)) or ()
 
 
 def _read_behavior(fields: Fields, version: str) -> Behavior | None:

@@ -180,18 +180,20 @@ def _annotation_path(name: str) -> str:
     return f"metadata.annotations[{name}]"
 
 
-def read_metric_v2beta1(fields: Fields) -> MetricSpec:
-    """Read a metric of v2beta1, or of v1's annotation, as one of v2."""
+def read_metric_v2beta1(fields: Fields, is_alpha: bool = False) -> MetricSpec:
+    """Read a metric of v2beta1, of v2alpha1, or of v1's annotation, as one of v2."""
+    members = dict(zip(MEMBERS.items(), SOURCES.items(), strict=True))
     kind = fields.string("type")
     sources = {
-        name: fields.read(key, partial(_read_source, kind=of, source=source))
-        for (of, key), (name, source) in zip(MEMBERS.items(), SOURCES.items(), strict=True)
+        name: fields.read(key, partial(_read_source, kind=of, source=source, is_alpha=is_alpha))
+        for (of, key), (name, source) in members.items()
+        if not (is_alpha and of in ("ContainerResource", "External"))
     }
     return MetricSpec(kind, **sources)
 
 
-def _read_source(fields: Fields, kind: str, source: type) -> Any:
-    member = read_flat(fields, kind, "target")
+def _read_source(fields: Fields, kind: str, source: type, is_alpha: bool) -> Any:
+    member = read_flat(fields, kind, "target", is_alpha)
     current = member.current
     target = MetricTarget("", current.value, current.average_value, current.average_utilization)
     own = {item.name for item in fields_of(source)} - {"target"}

@@ -110,8 +110,8 @@ def _read_flat(fields: Fields, kind: str) -> MetricStatus:
     return replace(member, current=current)
 
 
-def read_flat(fields: Fields, kind: str, of: str) -> MetricStatus:
-    """Read a member of v2beta1 or of v1's annotation.
+def read_flat(fields: Fields, kind: str, of: str, is_alpha: bool = False) -> MetricStatus:
+    """Read a member of v2beta1, v2alpha1 (which has some of its fields) or v1's annotation.
 
     They name the numbers after what they are `of` ("target" or "current") in the member itself.
     """
@@ -119,10 +119,13 @@ def read_flat(fields: Fields, kind: str, of: str) -> MetricStatus:
     metric = described = None
     if not of_resource:
         key = "metricSelector" if kind == "External" else "selector"
-        selector = fields.read(key, partial(read_as, LabelSelector))
+        selector = None if is_alpha else fields.read(key, partial(read_as, LabelSelector))
         metric = MetricIdentifier(fields.string("metricName"), selector)
     if is_object:
         described = read_part(CrossVersionObjectReference, fields, "target")
+    average = None
+    if not (is_object and is_alpha):
+        average = fields.quantity("averageValue" if is_object else f"{of}AverageValue")
     return MetricStatus(
         kind,
         name=fields.string("name") if of_resource else "",
@@ -131,7 +134,7 @@ def read_flat(fields: Fields, kind: str, of: str) -> MetricStatus:
         described_object=described,
         current=MetricValueStatus(
             fields.quantity(f"{of}Value") if kind in ("Object", "External") else None,
-            fields.quantity("averageValue" if is_object else f"{of}AverageValue"),
+            average,
             fields.integer(f"{of}AverageUtilization") if of_resource else None,
         ),
     )

@@ -137,14 +137,12 @@ def test_nothing_is_needed() -> None:
     assert hpa.spec.behavior == Behavior()
 
 
-@pytest.mark.parametrize(
-    "version", ["autoscaling/v3", "autoscaling/v2alpha1", "extensions/v1beta1", "v2"]
-)
+@pytest.mark.parametrize("version", ["autoscaling/v3", "extensions/v1beta1", "v2"])
 def test_an_unknown_version_is_a_problem(version: str) -> None:
     _, problems = decode({}, version)
     assert problems == [
         f'error: apiVersion: no kind "HorizontalPodAutoscaler" in version "{version}"; known: '
-        "autoscaling/v1, autoscaling/v2beta1, autoscaling/v2beta2, "
+        "autoscaling/v1, autoscaling/v2alpha1, autoscaling/v2beta1, autoscaling/v2beta2, "
         "autoscaling/v2"
     ]
 
@@ -342,7 +340,7 @@ JSON = st.recursive(
 @settings(deadline=None)
 @given(
     st.dictionaries(st.sampled_from(["spec", "metadata", "status", "kind"]), JSON),
-    st.sampled_from(["v1", "v2beta1", "v2beta2", "v2"]),
+    st.sampled_from(["v1", "v2alpha1", "v2beta1", "v2beta2", "v2"]),
 )
 def test_no_json_makes_it_raise(document: Json, version: str) -> None:
     hpa, problems = decode_hpa({**document, "apiVersion": f"autoscaling/{version}"})

@@ -1,4 +1,4 @@
-"""v1 with its annotations, and v2beta1: every row of the conversion table."""
+"""v1 with its annotations, v2alpha1 and v2beta1: every row of the conversion table."""
 
 from __future__ import annotations
 
@@ -73,6 +73,38 @@ def test_v2beta1_has_behavior_only_in_its_annotation() -> None:
         {}, "autoscaling/v2beta1", metadata={"annotations": {PREFIX + "behavior": annotation}}
     )
     assert hpa.spec.behavior == Behavior(ScalingRules(select_policy="Min", policies=()))
+
+
+# ---- v2alpha1 -----------------------------------------------------------------------------------
+
+
+def alpha(metric: Json) -> tuple[MetricSpec, list[str]]:
+    hpa, problems = decode({"metrics": [metric]}, "autoscaling/v2alpha1")
+    return hpa.spec.metrics[0], problems
+
+
+def test_v2alpha1_knows_three_metric_kinds_without_selectors() -> None:
+    metric, problems = alpha(
+        {"type": "Object",
+         "object": {"target": {"kind": "S", "name": "s"}, "metricName": "m", "targetValue": "5",
+                    "selector": {}, "averageValue": "2"}},
+    )  # fmt: skip
+    assert metric.object is not None
+    assert metric.object.target == MetricTarget("Value", value=Q("5"))
+    assert problems == [
+        "warning: spec.metrics[0].object.selector: unknown field, ignored",
+        "warning: spec.metrics[0].object.averageValue: unknown field, ignored",
+    ]
+    metric, problems = alpha(
+        {"type": "Pods", "pods": {"metricName": "m", "targetAverageValue": "5"}}
+    )
+    assert (metric.pods is not None, problems) == (True, [])
+    metric, problems = alpha(
+        {"type": "Resource", "resource": {"name": "cpu", "targetAverageUtilization": 5}}
+    )
+    assert (metric.resource is not None, problems) == (True, [])
+    metric, problems = alpha({"external": {}, "containerResource": {}})
+    assert (metric, len(problems)) == (MetricSpec(), 2)
 
 
 # ---- v1 -----------------------------------------------------------------------------------------
