@@ -10,9 +10,13 @@ from typing import Any, Final
 import numpy as np
 
 from hpabatch.engine.advise.bounds import Bounds, below, changes_told, floor_of, has_no_more_pods
+from hpabatch.engine.advise.judge import TODAY, Judged
+from hpabatch.engine.advise.objective import RecommendOptions
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, Mask, UnitBlocks, key_of
+from hpabatch.engine.fit.workload import BASE_TAKEN
+from hpabatch.engine.simulate.result import CENSORED_WORDS, OUTSIDE_WORDS
 from hpabatch.engine.sweep.context import Context, context_of
-from hpabatch.engine.sweep.result import SweepResult
+from hpabatch.engine.sweep.result import SweepResult, grid_edges
 from hpabatch.errors import HistoryError, HpabatchError
 from hpabatch.inputs.documents import digests_of
 from hpabatch.inputs.policies import read_policy_sets
@@ -313,3 +317,58 @@ def _rules(value: Mapping[str, Any] | None) -> ScalingRules | None:
         return None
     policies = tuple(ScalingPolicy(str(t), int(n), int(s)) for t, n, s in value["policies"])
     return ScalingRules(select_policy=value["selectPolicy"], policies=policies)
+
+
+_OWN_DOUBTS: Final = (OUTSIDE_WORDS, CENSORED_WORDS)
+
+
+class Inputs:
+    """Options, specs and unreliable runs that every unit is judged with."""
+
+    def __init__(self, result: SweepResult, options: RecommendOptions, specs: Specs) -> None:
+        """Keep the inputs, and find the runs that cannot be relied on."""
+        self.options, self.specs = options, specs
+        self.block_unit = str(result.parameters["block"]["unit"])
+        self.edges = grid_edges(result.settings)
+        refused = result.results.filter(~result.results["usable"])
+        names = (*KEY, "setting_id", "why_not")
+        rows = refused.select(names).iter_rows()
+        rows_of = {key_of(row): row for row in result.hpas.iter_rows(named=True)}
+        known = {key: row["problems"] for key, row in rows_of.items()}
+        self.base_shares = {key: row.get("base_share") or 0.0 for key, row in rows_of.items()}
+        told = (
+            ((c, n, h), setting_id, _unlike(why, known.get((c, n, h)) or ""))
+            for c, n, h, setting_id, why in rows
+        )
+        self.unusable = {(key, setting_id): why for key, setting_id, why in told if why}
+        self.baseless = frozenset(key for key, why in known.items() if base_taken(why or ""))
+
+
+def base_taken(problems: str) -> bool:
+    """Say whether all that is wrong with an HPA's model is that its base is taken as 0."""
+    return all(part.startswith(BASE_TAKEN) for part in problems.split("; "))
+
+
+def _unlike(why: str, problems: str) -> str:
+    """Return why a run cannot be relied on, without what is a doubt of the HPA's own."""
+    left = why.removeprefix(problems).split("; ")
+    return "; ".join(part for part in left if part and not any(o in part for o in _OWN_DOUBTS))
+
+
+def name_of(found: Judged, place: int | None, inputs: Inputs) -> str:
+    """Return what a unit's setting changes, its name where its HPAs differ in that."""
+    assert place is not None
+    if place == TODAY:
+        return "today's setting"
+    setting_id = int(found.unit.settings[place])
+    try:
+        changes = {", ".join(inputs.specs.changes(key, setting_id)) for key in found.unit.members}
+    except HpabatchError:  # (a setting that does not fit is named where that is told)
+        changes = set()
+    only = changes.pop() if len(changes) == 1 else ""
+    return only or inputs.specs.names[setting_id]
+
+
+def labels_of(unit: UnitBlocks) -> list[str]:
+    """Return `namespace/name` of a unit's HPAs."""
+    return [f"{namespace}/{hpa}" for _, namespace, hpa in unit.members]

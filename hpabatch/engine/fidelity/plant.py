@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -354,10 +354,14 @@ def _queues(m: Measured, signal: Signal, changes: Changes) -> F64:
 
 _TIME: Final = pl.Datetime("ms", "UTC")
 
-SIGNAL_COLUMNS: Final = {c.name: SIGNALS.schema[c.name] for c in SIGNALS if c not in KEY}
+SIGNAL_COLUMNS: Final[dict[str, Any]] = {
+    c.name: SIGNALS.schema[c.name] for c in SIGNALS if c not in KEY
+}
 """Columns of a signal's score. `same` are changes on which plant and persistence agree."""
 
-CHANGE_COLUMNS: Final = {c.name: CHANGES.schema[c.name] for c in CHANGES if c not in KEY}
+CHANGE_COLUMNS: Final[dict[str, Any]] = {
+    c.name: CHANGES.schema[c.name] for c in CHANGES if c not in KEY
+}
 """Columns of the judged changes; `counts`: of those in the skill; errors are signed shares."""
 
 

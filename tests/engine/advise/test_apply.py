@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpabatch.engine.advise.bounds import parse_bounds
-from hpabatch.engine.advise.doubts import RecommendOptions
-from hpabatch.engine.advise.objective import parse_goal
+from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.run import recommend
 from hpabatch.engine.advise.specs import profile_of, sets_of, sets_to_json, settings_of
 from hpabatch.engine.sweep.result import SweepResult

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from hpabatch.engine.advise.bounds import parse_bounds
-from hpabatch.engine.advise.doubts import RecommendOptions
 from hpabatch.engine.advise.frames import (
     CANDIDATE_COLUMNS,
     COLUMNS,
@@ -19,7 +18,7 @@ from hpabatch.engine.advise.frames import (
     certificate,
     folds_frame,
 )
-from hpabatch.engine.advise.objective import parse_goal
+from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.request import JudgeRules
 from hpabatch.engine.advise.run import Recommendation, Recommendations, recommend
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES
