@@ -86,7 +86,6 @@ def _kept(found: Judged, inputs: Inputs, why: str) -> Answer:
 
 
 def _lacking(found: Judged, inputs: Inputs) -> Iterator[str]:
-    """Yield the unknown quantities that advice needs."""
     names = inputs.options.goal.minimize
     if np.isnan(found.trained.objective[TODAY]) or np.isnan(found.judged.objective[TODAY]):
         yield f"{names} is not known"

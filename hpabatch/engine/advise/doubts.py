@@ -608,7 +608,6 @@ def _pressure_facts(found: Judged, place: int, inputs: Inputs) -> dict[str, Any]
 
 
 def _change_facts(found: Judged, inputs: Inputs) -> dict[str, Any]:
-    """Return what the judging says of a change."""
     place, unit, specs = found.considered, found.unit, inputs.specs
     setting_id = int(unit.settings[place])
     changed = [fold for fold in found.folds if fold.choice not in (None, TODAY)]

@@ -215,7 +215,6 @@ def stretch_width(slo: Slo, block_unit: str) -> int:
 
 
 def _sums(values: Array, width: int) -> Array:
-    """Return the sums of `width` neighbours along the last axis."""
     if width == 1:
         return values
     windows = np.lib.stride_tricks.sliding_window_view(values, width, axis=-1)

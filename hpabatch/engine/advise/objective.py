@@ -178,7 +178,6 @@ def parse_goal(
 
 
 def _parse_slo(text: str) -> Slo | list[str]:
-    """Return the SLO, or its mistakes."""
     found = _SLO.fullmatch(text)
     if found is None:
         return [
@@ -222,7 +221,6 @@ def _measure_mistakes(name: str) -> Iterator[str]:
 
 
 def _measured(blocks: pl.DataFrame) -> set[str]:
-    """Return the measures that some HPA has."""
     names = [name for name in MEASURES if name in blocks.columns]
     found = {name for name in names if blocks[name].null_count() < blocks.height}
     # Without a known ceiling it is judged over the range of assumed ones.

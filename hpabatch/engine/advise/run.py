@@ -184,7 +184,6 @@ def _lifts(advice: UnitAdvice) -> bool:
 
 
 def _advise(unit: UnitBlocks, inputs: Inputs) -> UnitAdvice:
-    """Return the advice on a unit."""
     options = inputs.options
     split = split_of(unit.blocks, options.rules)
     if split is None:
@@ -270,7 +269,6 @@ def _items(
     wrong: Mapping[Key, tuple[str, ...]],
     options: RecommendOptions,
 ) -> Iterator[Recommendation]:
-    """Yield the advice on every HPA, that of its unit where it gives any."""
     left = _left_out(result, wrong)
     for row in result.hpas.sort(*KEY).iter_rows(named=True):
         key = key_of(row)
@@ -292,7 +290,6 @@ def _source(item: Recommendation, specs: Specs, options: RecommendOptions) -> So
 
 
 def _left_out(result: SweepResult, wrong: Collection[Key]) -> dict[str, int]:
-    """Return how many HPAs of each unit give no advice."""
     counts: dict[str, int] = {}
     for c, n, h, unit in result.hpas.select(*KEY, "unit").iter_rows():
         if (c, n, h) in wrong:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -18,8 +17,6 @@ from hpabatch.engine.simulate.result import CENSORED_WORDS, OUTSIDE_WORDS
 from hpabatch.engine.sweep.context import Context, context_of
 from hpabatch.engine.sweep.result import SweepResult, grid_edges
 from hpabatch.errors import HistoryError, HpabatchError
-from hpabatch.inputs.documents import digests_of
-from hpabatch.inputs.policies import read_policy_sets
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.hpa import HPASpec, ScalingPolicy, ScalingRules
 from hpabatch.model.settings.policy_sets import SHIPPED, PolicySet
@@ -247,11 +244,7 @@ _DIRECTIONS = ("scaleUp", "scaleDown")
 
 
 def settings_of(result: SweepResult) -> Apply:
-    """Return the function that puts a sweep's setting values into a spec.
-
-    Raises:
-        HistoryError: the policy sets that it was made with are not known any more.
-    """
+    """Return the function that puts a sweep's setting values into a spec."""
     profile, sets, flags = profile_of(result), sets_of(result), flags_of(result)
 
     def apply(values: Values, spec: HPASpec) -> HPASpec:
@@ -268,27 +261,9 @@ def settings_of(result: SweepResult) -> Apply:
 
 
 def sets_of(result: SweepResult) -> Mapping[str, PolicySet]:
-    """Return a sweep's policy sets: as it holds them itself, else from the file that it names.
-
-    Raises:
-        HistoryError: the file is gone, or is not what it was.
-    """
-    told = result.parameters.get("policy_sets")
-    if isinstance(told, Mapping):
-        return {**SHIPPED, **{name: _set(name, value) for name, value in told.items()}}
-    path = (result.parameters.get("request") or {}).get("policy_sets")
-    if path is None:
-        return SHIPPED
-    try:
-        digests = digests_of([Path(path)])
-    except OSError as error:
-        raise HistoryError(
-            f"the policy sets of this sweep, {path}, cannot be read ({error.strerror}): put the "
-            "file back, or sweep again"
-        ) from error
-    if any(result.evidence.get(name, digest) != digest for name, digest in digests.items()):
-        raise HistoryError(f"{path} has changed since the sweep was made: sweep again")
-    return {**SHIPPED, **read_policy_sets(path)}
+    """Return a sweep's policy sets, as it holds them itself."""
+    told = result.parameters.get("policy_sets") or {}
+    return {**SHIPPED, **{name: _set(name, value) for name, value in told.items()}}
 
 
 def sets_to_json(sets: Mapping[str, PolicySet]) -> dict[str, Any]:

@@ -409,7 +409,6 @@ def score_plant(
 
 
 def _no_plant(fitted: Fit, split_ms: int) -> str:
-    """Return why there is no plant to judge."""
     if fitted.fact("resolution") is None:
         return (
             f"nothing was sampled before {_time_text(split_ms)}, so there is nothing to fit a "
@@ -505,7 +504,6 @@ class _Judged:
         return row | {"unscored": reason or None}
 
     def _unscored(self, counts: Mask, chosen: Mask) -> str:
-        """Return why there is no skill, "" if there is."""
         kind, least = self.m.kind, self.parameters.fewest_changes
         found, used = int(counts.sum()), int(chosen.sum())
         if kind == TOTAL:

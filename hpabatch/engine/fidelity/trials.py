@@ -423,7 +423,6 @@ class _Samples:
                     self.times[h] += self._times(load, h)
 
     def _days(self, reader: SampleReader, h: int, places: Sequence[Place]) -> list[date]:
-        """Return some days of a lane's own, so that its shard does not matter."""
         source = self.shard.observations.lanes[h]
         clock_ms = self.shard.observations.clock_ms[source.first_clock : source.last_clock]
         first, last = (_EPOCH + timedelta(milliseconds=int(clock_ms[k])) for k in (0, -1))

@@ -278,7 +278,6 @@ def _plant(
     measured: Mapping[str, Measured],
     fits: Mapping[str, SignalFit],
 ) -> tuple[Plant, list[Fact]]:
-    """Return the plant of the signals that could be fitted, and the facts beside the signals'."""
     divisible = [name for name, s in fits.items() if s.signal.kind == DIVISIBLE]
     compared = divisible[0] if divisible else None
     signal = usage.signals[compared] if compared else None

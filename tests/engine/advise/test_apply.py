@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
-
-import pytest
 
 from hpabatch.engine.advise.bounds import parse_bounds
 from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.run import recommend
 from hpabatch.engine.advise.specs import profile_of, sets_of, sets_to_json, settings_of
 from hpabatch.engine.sweep.result import SweepResult
-from hpabatch.errors import HistoryError
-from hpabatch.inputs.documents import digests_of
 from hpabatch.model.objects.hpa import ScalingPolicy, ScalingRules
 from hpabatch.model.settings.policy_sets import SHIPPED, PolicySet
 from hpabatch.model.versions import profile_for
@@ -24,10 +19,6 @@ SETTING = {"target": "70", "scaleDown.window": "600", "policies": "calm"}
 CALM = PolicySet(
     "calm", scale_down=ScalingRules(select_policy="Min", policies=(ScalingPolicy("Pods", 1, 90),))
 )
-FILE = """\
-calm:
-  scaleDown: {selectPolicy: Min, policies: [{type: Pods, value: 1, periodSeconds: 90}]}
-"""
 
 
 def sweep(**parameters: object) -> SweepResult:
@@ -78,19 +69,8 @@ def test_relative_values_are_of_the_flags_that_were_simulated() -> None:
     assert "differ between the clusters of this sweep" in item.notes[0]
 
 
-def test_policy_sets_are_those_of_the_sweep(tmp_path: Path) -> None:
+def test_policy_sets_are_those_of_the_sweep() -> None:
     assert sets_of(sweep()) == SHIPPED
     assert sets_of(sweep(policy_sets=sets_to_json({"calm": CALM}))) == {**SHIPPED, "calm": CALM}
     shipped = {name: replace(one, meaning="") for name, one in SHIPPED.items()}
     assert sets_of(sweep(policy_sets=sets_to_json(SHIPPED))) == shipped
-    file = tmp_path / "sets.yaml"
-    file.write_text(FILE)
-    named = sweep(request={"policy_sets": str(file)})
-    named.evidence.update(digests_of([file]))
-    assert sets_of(named) == {**SHIPPED, "calm": CALM}
-    file.write_text(FILE.replace("90", "60"))
-    with pytest.raises(HistoryError, match="has changed since the sweep was made"):
-        sets_of(named)
-    file.unlink()
-    with pytest.raises(HistoryError, match="put the file back, or sweep again"):
-        sets_of(named)

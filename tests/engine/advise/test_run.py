@@ -24,7 +24,6 @@ from hpabatch.engine.advise.run import Recommendation, Recommendations, recommen
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.engine.fit.pods import AT_ONCE, TOTALS
 from hpabatch.engine.fit.workload import BASE_TAKEN
-from hpabatch.model.objects.hpa import HPASpec
 from tests.sweeps import SPEC, SweepMaker, Values, put, weeks
 
 GRID = [{"target": "70"}, {"target": "90"}, {"sync": "5s"}, {"max": "40"}]
@@ -494,18 +493,6 @@ def test_keep_beside_a_saving_just_below_the_least_is_a_doubt(
     assert told == (confidence == "low")
 
 
-def test_a_tie_with_a_setting_that_saves_too_little_is_no_reason_to_keep() -> None:
-    """Of two that are as good, the one with more of the SLO free would be taken: it saves 4.9 %."""
-    tight: list[float | None] = [3.0] * 6
-    came_to = {
-        0: weeks([100] * 6),
-        1: weeks([94.8] * 6, saturated_minutes=tight),
-        2: weeks([95.1] * 6),
-    }
-    item = one(came_to, options(bounds=parse_bounds(["target=any"])))
-    assert (item.answer, item.setting_id) == ("change", 1)
-
-
 def test_saving_too_little_on_the_judged_blocks_is_a_doubt() -> None:
     item = one({0: weeks([100] * 6), 1: weeks([80, 80, 80, 80, 99.9, 99.9])})
     assert (item.answer, item.confidence) == ("change", "medium")
@@ -560,21 +547,6 @@ def test_a_known_ceiling_counts_beside_assumed_ones() -> None:
     for item in advise(maker).items:
         assert item.answer == "keep"
         assert not any("assumed ceilings speak against" in doubt.why for doubt in item.doubts)
-
-
-@pytest.mark.parametrize(("level", "more"), [(0, 0), (0, 1), (1, 1), (4, 1)])
-def test_a_change_beside_assumed_ceilings_is_of_medium_confidence(level: int, more: int) -> None:
-    unknown: Values = {"saturated_minutes": [None] * 6}
-    today: Values = {name: [100.0] * 5 + [99.0] for name in ABOVE_MINUTES}
-    if level == 4:
-        today = {name: [3.0] * 6 for name in ABOVE_MINUTES}
-    above = {name: list(values) for name, values in today.items()}
-    above[ABOVE_MINUTES[level]][0] = today[ABOVE_MINUTES[level]][0] + more  # type: ignore[operator]
-    came_to = {0: weeks([100] * 6, **unknown, **today), 1: weeks([80] * 6, **unknown, **above)}
-    item = one(came_to, ceiling="open")
-    assert (item.answer, item.confidence) == ("change", "medium")
-    under = one(came_to, options("under_minutes<10/week"), ceiling="open")
-    assert (under.answer, under.confidence) == ("change", "high")
 
 
 def test_a_setting_that_is_refused_twice_has_both_reasons() -> None:
@@ -737,25 +709,3 @@ def test_the_same_sweep_gives_the_same_advice() -> None:
         maker.add(name, {0: weeks([100, 90, 80, 100]), 1: weeks([80, 95, 60, 70])})
     first, again = (advice_frame(advise(maker)) for _ in range(2))
     assert first.equals(again)
-
-
-def test_a_spec_is_what_it_was() -> None:
-    item = one(CALM)
-    assert isinstance(item.wanted, HPASpec)
-    assert item.today.metrics != item.wanted.metrics
-    assert item.today.max_replicas == item.wanted.max_replicas
-
-
-def test_advice_is_relative_to_a_target_whose_scale_is_not_known() -> None:
-    maker = SweepMaker(GRID).add("api", CALM)
-    result, ratio = maker.result(), {"signal": "resource/cpu", "cluster": "east", "scale": 1.25}
-    others = [{**ratio, "cluster": "west"}, {**ratio, "signal": "pods/rps"}]
-    told = replace(result, parameters={**result.parameters, "lens_ratios": [ratio, *others]})
-    (item,) = recommend(told, options(), put).items
-    assert item.answer == "change"
-    (plain,) = recommend(result, options(), put).items
-    assert item.notes == (
-        *plain.notes,
-        "relative to today's target, as the recording cannot tell scaled samples from other "
-        "targets: east: resource/cpu scale 1.25, or all targets / 1.25",
-    )

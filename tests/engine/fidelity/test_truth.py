@@ -99,16 +99,6 @@ def test_usage_that_does_not_hang_on_the_pods_is_not_divisible() -> None:
     assert row["same_median_error_pct"] < 2
 
 
-def test_with_the_work_after_a_change_any_base_would_be_right() -> None:
-    # Why the prediction may not see it: of the factual run the number of pods cancels.
-    loop = run_loop(4, 150, days=1)
-    later = np.flatnonzero(np.diff(loop.ready)) + 8
-    later = later[later < loop.ready.size]
-    for base in (0, 100, 150):
-        work_after = (loop.usage[later] - base) * loop.ready[later]
-        assert base + work_after / loop.ready[later] == pytest.approx(loop.usage[later])
-
-
 def test_pods_that_never_change_are_not_scorable() -> None:
     loop = run_loop(5, 0, days=0.5)
     fixed = np.full(loop.ready.size, 8)

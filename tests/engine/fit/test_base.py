@@ -40,15 +40,6 @@ def test_closed_loops_have_their_base_recovered() -> None:
     assert sum(covered) >= len(covered) - 1
 
 
-def test_regression_of_usage_on_pods_gives_the_target_instead() -> None:
-    """The trap: usage is kept at the target whatever the base, so 1/n explains nothing."""
-    for base in (0, 100, 200):
-        loop = run_loop(1, base)
-        columns = np.stack([np.ones(loop.ready.size), 1 / loop.ready], axis=1)
-        foot = np.linalg.lstsq(columns, loop.usage, rcond=None)[0][0]
-        assert abs(foot - TARGET) < 0.15 * TARGET
-
-
 def test_bursts_are_no_base() -> None:
     for base in (0, 200):
         loop = run_loop(4, base, bursts=True)

@@ -11,7 +11,7 @@ import pytest
 from hpabatch.engine.fit.pods import fit_pods
 from hpabatch.engine.fit.signals import growth_of
 from hpabatch.engine.fit.usage import Lives, SignalUsage, Usage
-from hpabatch.engine.fit.workload import ASSUMED, FITTED, NOT_IDENTIFIED, RECORDED, Fact
+from hpabatch.engine.fit.workload import ASSUMED, FITTED, NOT_IDENTIFIED, Fact
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.kernels.usage import TRACK_USAGE
 from hpabatch.layout.records import records_from
@@ -61,14 +61,6 @@ def born(*pairs: tuple[int, int]) -> Lives:
     return lives(created_ms=at, started_ms=at + scheduling, ready_ms=at + scheduling + starting)
 
 
-def test_start_up_times_are_those_of_pods() -> None:
-    pods, facts = fitted(usage_with(born((1000, 14_000), (2000, 30_000), (90_000, 20_000))))
-    assert pods.startup_ms == ((1000, 14_000), (2000, 30_000), (90_000, 20_000))
-    fact = facts["pods.startup"]
-    assert fact.value == pytest.approx((15 + 32 + 110) / 3)
-    assert (fact.low, fact.high, fact.source) == (15, 110, RECORDED)
-
-
 def test_many_start_up_times_become_eight_of_them() -> None:
     times = [(1000, 1000 * k) for k in range(1, 81)]
     pods, _ = fitted(usage_with(born(*times)))
@@ -97,14 +89,6 @@ def test_generated_pods_are_nobodys() -> None:
 @pytest.mark.parametrize(("kind", "order"), [("StatefulSet", "statefulset"), ("X", "replicaset")])
 def test_the_target_says_who_goes_first(kind: str, order: str) -> None:
     assert fitted(usage_with(kind=kind))[0].removal == order
-
-
-def test_termination_is_the_median() -> None:
-    ends = START + np.array([10_000, 40_000, 35_000])
-    found = lives(deleted_ms=[START] * 3, gone_ms=ends)
-    pods, facts = fitted(usage_with(found))
-    assert pods.termination_ms == 35_000
-    assert facts["pods.termination"].source == RECORDED
 
 
 def test_failures_are_told_by_serving_time() -> None:
