@@ -167,13 +167,6 @@ def _decided(episodes: Episodes, window: Window, sizes: Sizes) -> tuple[Bool, Bo
     return decided, fits
 
 
-def standing_wishes(sizes: Sizes, window: Window) -> tuple[I64, I64]:
-    """Return begin and end of the wishes in one direction that stand for longer than the window."""
-    none = np.zeros((0, 0), np.int64)
-    ticks = _ticks_of(sizes, none, none)
-    return _standing(_wishes(sizes, ticks), ticks, window)
-
-
 def _ticks_of(sizes: Sizes, first: I64, last: I64) -> _Ticks:
     step_ms = np.diff(sizes.now_ms)
     period_ms = int_median(step_ms) if step_ms.size else 0

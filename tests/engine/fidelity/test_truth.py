@@ -39,6 +39,7 @@ from tests.engine.closed_loop import (
     run_loop,
     usage_of,
 )
+from tests.engine.fit.test_series import kept
 
 DEFAULTS = FidelityParameters()
 NAME = "resource/cpu"
@@ -255,8 +256,6 @@ def test_nothing_to_fit_on_before_the_split() -> None:
     usage = usage_of(stairs(2, 40, (5, 10)))
     signal = usage.signals[NAME]
     late = signal.tick >= 300
-    columns = ("tick", "newest_ms", "mean_ms", "counted", "sum_milli", "least_milli", "most_milli",
-               "starting", "starting_milli", "requested", "request_milli")  # fmt: skip
-    later = replace(signal, **{name: getattr(signal, name)[late] for name in columns})
+    later = kept(signal, late)
     row = row_of(scored(replace(usage, signals={NAME: later})))
     assert row["unscored"].startswith("nothing was sampled before 2026-10-07T01:00Z")

@@ -43,6 +43,7 @@ from tests.engine.closed_loop import (
     run_loop,
     usage_of,
 )
+from tests.engine.fit.test_series import kept
 
 NAME = "resource/cpu"
 DEPTH = "external/depth"
@@ -480,11 +481,6 @@ def test_finer_stretches_show_the_noise_within_a_piece() -> None:
     signal = observed.signals[NAME]
     rows = np.concatenate([np.arange(960), np.arange(960, 3200, 4) + 3])
     ts = signal.newest_ms[rows]
-    columns = {
-        name: getattr(signal, name)[rows]
-        for name in ("tick", "newest_ms", "mean_ms", "counted", "sum_milli", "least_milli",
-                     "most_milli", "starting", "starting_milli", "requested", "request_milli")
-    }  # fmt: skip
     some = slice(0, None, 3)
     spacing = np.where(rows < 960, 15_000, 60_000)[some]
     # The usual spacing is that of most samples.
@@ -494,7 +490,7 @@ def test_finer_stretches_show_the_noise_within_a_piece() -> None:
         np.zeros(spacing.size + 2000, np.int64),
         np.append(ts[some], np.full(2000, ts[-1])),
     )
-    coarse = replace(signal, probes=probes, **columns)
+    coarse = replace(kept(signal, rows), probes=probes)
     found = fit(replace(observed, signals={NAME: coarse}), RECORDING)
     assert workload(found).resolution_ms == 60_000
     assert found.noise is not None

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hpabatch.engine.fit.usage import (
+    TICK_COLUMNS,
     Cells,
     SignalUsage,
     Usage,
@@ -30,10 +31,7 @@ def flat(steps: int = 40, ready: int = 4, value: float = 300.0) -> Usage:
 
 def kept(signal: SignalUsage, rows: object) -> SignalUsage:
     """Return a signal with some of its rows."""
-    columns = (
-        "tick", "newest_ms", "mean_ms", "counted", "sum_milli", "least_milli", "most_milli",
-        "starting", "starting_milli", "requested", "request_milli",
-    )  # fmt: skip
+    columns = ("tick", *TICK_COLUMNS)
     return replace(signal, **{name: getattr(signal, name)[rows] for name in columns})
 
 
