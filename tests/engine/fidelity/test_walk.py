@@ -31,11 +31,12 @@ from hpabatch.engine.replay.run import replay_shards
 from hpabatch.engine.shards.run import Step, sample_steps
 from hpabatch.history.reader import open_history
 from tests.cli.histories import START, table
+from tests.effort import INTERPRETED
 from tests.engine.swept import cut
 from tests.kernels.processes import in_process
 
-HPAS = ("payments/api", "shop/checkout", "search/query")
-BEFORE, HOURS = 2, 12
+HPAS = ("payments/api", "shop/checkout", "search/query")[: 2 if INTERPRETED else 3]
+BEFORE, HOURS = (0, 1) if INTERPRETED else (2, 12)
 FLAGS = (
     '{"horizontal-pod-autoscaler-sync-period":"15s","horizontal-pod-autoscaler-tolerance":"0.25",'
     '"horizontal-pod-autoscaler-downscale-stabilization":"1m0s"}'
@@ -82,6 +83,7 @@ def trials_of(walks: list[Walk]) -> Iterator[tuple[str, list[Trial]]]:
             yield recording.candidate.name, list(trials)
 
 
+@pytest.mark.compiled
 def test_the_piece_has_what_is_to_be_tested(plan: ReplayPlan, walks: list[Walk]) -> None:
     assert len(plan.flags_of("demo")) == 2
     assert {name for name, _ in trials_of(walks)} == {name.split("/")[1] for name in HPAS}
@@ -127,6 +129,7 @@ def test_each_setting_has_decisions_of_its_own(walks: list[Walk]) -> None:
     assert sum(differ) > len(differ) // 2
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("place", range(7))
 def test_a_deviation_alone_is_that_of_the_joint_walk(
     place: int, plan: ReplayPlan, walks: list[Walk], monkeypatch: pytest.MonkeyPatch
@@ -143,6 +146,7 @@ def test_a_deviation_alone_is_that_of_the_joint_walk(
     assert compared
 
 
+@pytest.mark.compiled
 def test_several_loads_and_chunks_of_held_lanes_are_as_one(
     plan: ReplayPlan, walks: list[Walk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +169,7 @@ def test_several_loads_and_chunks_of_held_lanes_are_as_one(
     ]
 
 
+@pytest.mark.compiled
 def test_each_hpa_may_have_a_shard_of_its_own(
     folder: Path, walks: list[Walk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
