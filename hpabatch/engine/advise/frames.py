@@ -1,4 +1,4 @@
-"""Recommendations as frames: one row per HPA, per candidate, and per fold of the walk-forward."""
+"""Recommendations as frames (HPAs, candidates, folds of the walk-forward), and certificates."""
 
 from __future__ import annotations
 

@@ -345,6 +345,11 @@ def _item(key: Key, advice: UnitAdvice, specs: Specs, left_out: int) -> Recommen
     )
 
 
+# ---- safeguards of patches -----------------------------------------------------------------------
+
+# A patch is withheld, with the reason, where it would be undone (a controller or a tool writes the
+# HPA), or where it is not known to do good (the spec is not the one that was judged).
+
 PLAIN: Final = "plain"
 """Value of `--instance-label`: nothing writes an HPA because of app.kubernetes.io/instance."""
 

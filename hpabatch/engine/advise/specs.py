@@ -1,4 +1,4 @@
-"""Specs under a sweep's settings, and why some settings cannot be recommended."""
+"""Specs under a sweep's settings, by its rules and policy sets; settings that cannot be advised."""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 The stated settings are compared with each deviation, block by block of the recording: which of the
 two makes fewer errors? Only blocks in which they differ count (a sign test). Blocks are counted and
 not ticks, because what was decided in one tick stands in the next.
+
+An *error* is a recorded episode that the setting does not decide within its window, or to sizes
+that are not recorded, or a wish that stands for longer than the window and that nobody followed.
 """
 
 from __future__ import annotations

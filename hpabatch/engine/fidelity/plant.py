@@ -1,4 +1,14 @@
-"""Plant score of one HPA: its plant, fitted on a first part, against the recording after it."""
+"""Plant score of one HPA: its plant, fitted on a first part, against the recording after it.
+
+It is judged on changes of the pods. A change lies between two neighboring settled cells of a
+signal's series. A cell is settled if no pod became ready, or ceased to be, in its samples' window
+or shortly before it. Steps of a scale-up that follow each other closely are one change. The
+measures are the mean usage over the settled cells just before the change, and over those of the
+minutes after it, as long as the pods stay.
+
+Predictions use what was known before a change. The demand after it is not used: in the recorded run
+the number of pods cancels out (work × pods / pods), so any plant would be right.
+"""
 
 from __future__ import annotations
 

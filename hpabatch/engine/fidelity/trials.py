@@ -62,7 +62,8 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Episodes:
-    """Recorded changes by time: when the first and the last step of each was recorded (ms), the
+    """Recorded changes by time, those of one direction that follow each other within the window as
+    one (a rollout in steps, or one change that the size's own samples tell in parts): when the first and the last step of each was recorded (ms), the
     size before, after the first step and after the last one; shape (n,).
     """
 
@@ -159,7 +160,9 @@ bound, below which products of a kernel do not wrap.
 
 
 class Deviation(NamedTuple):
-    """Another setting: the dimension it is of, its words, and how far it goes there.
+    """Another setting to which a recording may fit: its dimension, its words, how far it goes there.
+
+    It is a copy of the tables of a packed lane, so all of them read the same samples.
 
     `value` is in points of a target, or a factor of a window; `metric` is the one that is left out.
     """
