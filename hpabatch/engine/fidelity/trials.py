@@ -62,9 +62,11 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Episodes:
-    """Recorded changes by time, those of one direction that follow each other within the window as
-    one (a rollout in steps, or one change that the size's own samples tell in parts): when the first and the last step of each was recorded (ms), the
-    size before, after the first step and after the last one; shape (n,).
+    """Recorded changes by time; shape (n,).
+
+    Those of one direction that follow each other within the window are one: a rollout in steps, or
+    one change that the size's own samples tell in parts. When the first and the last step of each
+    was recorded (ms); the size before, after the first step and after the last one.
     """
 
     first_ms: I64
@@ -160,7 +162,7 @@ bound, below which products of a kernel do not wrap.
 
 
 class Deviation(NamedTuple):
-    """Another setting to which a recording may fit: its dimension, its words, how far it goes there.
+    """Another setting that a recording may fit: its dimension, its words, how far it goes there.
 
     It is a copy of the tables of a packed lane, so all of them read the same samples.
 
