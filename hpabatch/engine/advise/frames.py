@@ -308,7 +308,6 @@ def parameters(found: Recommendations) -> dict[str, Any]:
         "bounds_given": sorted(options.bounds.stated),
         "min_history_days": options.min_history_days,
         "accept": options.accept,
-        "recommender": options.recommender,
         "instance_label": options.instance_label,
         "objects": options.objects or None,
         **asdict(options.rules),

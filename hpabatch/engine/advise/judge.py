@@ -356,12 +356,11 @@ class Judging:
         return choose(self.unit, trained, self.rules, self.inside(blocks), blocks)
 
 
-def judge(asked: Judging, pick: Callable[[Mask], int] | None = None) -> Judged | None:
+def judge(asked: Judging) -> Judged | None:
     """Choose among the possible settings of a unit, and judge; None: it has too few blocks.
 
     Settings that are outside of the recorded usage per pod on the blocks that a choice is made on
-    are no candidates for it; today's is one in any case. `pick` chooses among the candidates
-    instead.
+    are no candidates for it; today's is one in any case.
     """
     split = split_of(asked.unit.blocks, asked.rules)
     if split is None:
@@ -369,7 +368,7 @@ def judge(asked: Judging, pick: Callable[[Mask], int] | None = None) -> Judged |
     training = slice(0, split)
     trained, judged = asked.standing(training), asked.standing(slice(split, None))
     allowed = asked.inside(training)
-    choice = pick(allowed) if pick is not None else asked.choose(trained, training)
+    choice = asked.choose(trained, training)
     found = None
     if choice is not None and choice != TODAY and split > 1:
         found = resample(asked, training, choice)

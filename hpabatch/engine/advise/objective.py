@@ -263,9 +263,8 @@ _DAY_MS: Final = 86_400_000
 class RecommendOptions:
     """What is asked for.
 
-    `recommender` "random" picks any candidate without asking what it is worth: a yardstick for the
-    other one. Changes of confidence `accept` or better are written. `sweep` is a digest of the
-    sweep's files and `objects` one of the cluster's objects, for the certificates.
+    Changes of confidence `accept` or better are written. `sweep` is a digest of the sweep's files
+    and `objects` one of the cluster's objects, for the certificates.
     """
 
     goal: Goal
@@ -273,7 +272,6 @@ class RecommendOptions:
     bounds: Bounds = field(default_factory=lambda: parse_bounds(()))
     min_history_days: float = RecommendRequest.min_history_ms / _DAY_MS
     accept: str = RecommendRequest.accept
-    recommender: str = "judged"
     sweep: str = ""
     objects: str = ""
     instance_label: str = RecommendRequest.instance_label
@@ -300,7 +298,6 @@ def options_of(request: RecommendRequest, result: SweepResult, sweep: str = "") 
         bounds=parse_bounds(request.bound),
         min_history_days=request.min_history_ms / _DAY_MS,
         accept=request.accept,
-        recommender=request.recommender,
         sweep=sweep,
         instance_label=request.instance_label,
     )

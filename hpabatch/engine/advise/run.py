@@ -42,7 +42,6 @@ from hpabatch.engine.advise.unit import (
     MOST_AT_MAX,
     TODAY_ID,
     Key,
-    Mask,
     UnitBlocks,
     key_of,
     unit_blocks,
@@ -197,15 +196,8 @@ def _advise(unit: UnitBlocks, inputs: Inputs) -> UnitAdvice:
     misfit, training = misfits(unit, inputs.specs, options.bounds, raised), slice(0, split)
     why_not, possible = tuple(refusals(unit, misfit, training)), allowed_mask(misfit)
     asked = Judging(unit, options.goal, options.rules, possible, inputs.block_unit)
-    at_random = options.recommender == "random"
-    found = judge(asked, (lambda allowed: _random(unit, inputs, allowed)) if at_random else None)
+    found = judge(asked)
     assert found is not None  # there are blocks enough
-    if at_random:
-        given, reason = KEEP, "there is no other candidate"
-        if found.choice != TODAY:
-            count = np.flatnonzero(_others(asked.inside(training))).size
-            given, reason = CHANGE, f"picked at random of {count} candidates"
-        return UnitAdvice(unit, why_not, found, given, (reason,), ())
     if found.choice not in (None, TODAY):
         choice = simplest(found, inputs.specs, options.rules)
         sure = resample(asked, training, choice) if found.resampled is not None else None
@@ -247,19 +239,6 @@ def simplest(found: Judged, specs: Specs, rules: JudgeRules) -> int:
 def _leaves(value: object) -> int:
     """Count what a patch sets; a list counts as one."""
     return sum(map(_leaves, value.values())) if isinstance(value, Mapping) else 1
-
-
-def _random(unit: UnitBlocks, inputs: Inputs, allowed: Mask) -> int:
-    """Return any candidate but today's setting, today's where there is no other."""
-    others = np.flatnonzero(_others(allowed)).tolist()
-    rng = np.random.default_rng([inputs.options.rules.seed, *unit.name.encode()])
-    return int(others[int(rng.integers(len(others)))]) if others else TODAY
-
-
-def _others(allowed: Mask) -> Mask:
-    others = allowed.copy()
-    others[TODAY] = False
-    return others
 
 
 def _items(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -44,34 +44,26 @@ _NOT_AT_MAX: Final = "nothing asks for more than today's maxReplicas"
 _KEPT_SPECS: Final = 20_000  # of some 2 kB; the HPAs of a fleet often share a few specs
 
 
-@dataclass(slots=True)
 class Specs:
     """The specs of a sweep's HPAs, today's and under settings."""
 
-    result: SweepResult
-    apply: Apply
-    values: dict[int, Values] = field(init=False)
-    names: dict[int, str] = field(init=False)
-    flags: tuple[ControllerFlags, ...] = field(init=False)
-    contexts: dict[Key, Context] = field(init=False)
-    _written: dict[Key, HPASpec] = field(init=False)
-    _made: dict[tuple[HPASpec, int], HPASpec] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Read settings and today's specs.
+    def __init__(self, result: SweepResult, apply: Apply) -> None:
+        """Read settings and today's specs; `apply` puts setting values into a spec.
 
         Raises:
             HistoryError: a spec cannot be read.
         """
-        self.flags, self.contexts = flags_of(self.result), contexts_of(self.result)
-        fields = [c for c in self.result.settings.columns if c not in ("setting_id", "setting")]
-        rows = list(self.result.settings.iter_rows(named=True))
-        self.values = {
+        self.result, self.apply = result, apply
+        self.flags, self.contexts = flags_of(result), contexts_of(result)
+        fields = [c for c in result.settings.columns if c not in ("setting_id", "setting")]
+        rows = list(result.settings.iter_rows(named=True))
+        self.values: dict[int, Values] = {
             row["setting_id"]: {f: row[f] for f in fields if row[f] is not None} for row in rows
         }
-        self.names = {row["setting_id"]: row["setting"] for row in rows}
-        self._written = {}
-        for *key, text in self.result.hpas.select(*KEY, "spec").iter_rows():
+        self.names: dict[int, str] = {row["setting_id"]: row["setting"] for row in rows}
+        self._made: dict[tuple[HPASpec, int], HPASpec] = {}
+        self._written: dict[Key, HPASpec] = {}
+        for *key, text in result.hpas.select(*KEY, "spec").iter_rows():
             cluster, namespace, hpa = key
             self._written[cluster, namespace, hpa] = _read(text, f"{namespace}/{hpa}")
 

@@ -336,7 +336,6 @@ def test_blocks_that_differ_by_setting_are_refused() -> None:
         ({"least_better": 1.1}, "least_better: expected a number of at most 1, got 1.1"),
         ({"least_saving_pct": -1.0}, "least_saving_pct: expected a number of at least 0, got -1"),
         ({"resamples": 0}, "resamples: expected a whole number of at least 1, got 0"),
-        ({"recommender": "wise"}, "recommender: expected one of judged, random, got 'wise'"),
     ],
 )
 def test_rules_that_make_no_sense_are_refused(given: dict[str, object], told: str) -> None:

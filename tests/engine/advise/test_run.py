@@ -635,20 +635,6 @@ def test_a_field_that_makes_no_difference_is_not_changed() -> None:
     assert list(item.patch) == ["metrics"]
 
 
-def test_the_random_recommender_asks_nothing_and_repeats_itself() -> None:
-    bad = {0: weeks([100] * 6), 1: weeks([900] * 6, saturated_minutes=[99] * 6)}
-    item = one(bad, options(recommender="random"))
-    assert (item.answer, item.setting_id) == ("change", 1)
-    maker = SweepMaker([{"target": str(61 + k)} for k in range(15)])
-    maker.add("api", {k: weeks([100] * 6) for k in range(16)})
-    picks = {
-        seed: advise(maker, options(recommender="random", seed=seed)).items[0].setting_id
-        for seed in (1, 2, 3, 4, 1)
-    }
-    assert len(set(picks.values())) > 1
-    assert picks[1] == advise(maker, options(recommender="random", seed=1)).items[0].setting_id
-
-
 def test_frames_have_what_is_documented() -> None:
     costs = {"cost": [5.0] * 6, "short_pod_hours": [10.0] * 6}
     came_to = {0: weeks([100] * 6, **costs), 1: weeks([80] * 6, **costs)}
