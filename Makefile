@@ -112,7 +112,7 @@ wheel: $(VENV)/.dev
 # decides the committed part of the golden data only, draws less (tests/effort.py), and leaves out
 # what only reads, writes, shows or sums up: nothing in that is compiled. Of the engine it takes what
 # hands arrays of its own to a kernel.
-ENGINE := shards/test_align shards/test_ambiguity simulate/test_export fit/test_histories_told \
+ENGINE := shards/test_align shards/test_ambiguity simulate/test_export explain/test_histories_told \
   fleet/test_membership explain/test_moment fit/test_overrides shards/test_ways replay/test_run \
   simulate/test_scenario simulate/test_loop explain/test_status \
   sweep/test_blocks fleet/test_versions fidelity/test_walk

@@ -54,8 +54,7 @@ from benchmarks.truth_ways import CSV, FULL, WAYS, WRONG, Recording, as_it_is, w
 from hpabatch.engine.advise.answer import CHANGE
 from hpabatch.engine.advise.answer import KEEP as KEPT
 from hpabatch.engine.advise.bounds import Bounds, below, floor_of, parse_bounds
-from hpabatch.engine.advise.doubts import RecommendOptions
-from hpabatch.engine.advise.objective import parse_goal
+from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.request import DEFAULT_GRID, JudgeRules
 from hpabatch.engine.advise.run import recommend
 from hpabatch.engine.fleet.request import AUTO_LENS

@@ -451,7 +451,6 @@ class Recording:
         accept: Literal['high', 'medium', 'low'] = 'high',
         objects: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
         instance_label: Literal['argocd', 'plain'] = 'argocd',
-        recommender: Literal['judged', 'random'] = 'judged',
         robust: Literal['both', 'worst', 'mean'] = 'both',
         margin: float = 0.1,
         least_saving_pct: float = 5.0,

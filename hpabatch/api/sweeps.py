@@ -21,8 +21,8 @@ import polars as pl
 from hpabatch.api.keywords import takes
 from hpabatch.api.result import Result
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE
-from hpabatch.engine.advise.doubts import options_of
 from hpabatch.engine.advise.frames import advice_frame, candidates_frame, folds_frame
+from hpabatch.engine.advise.objective import options_of
 from hpabatch.engine.advise.request import RecommendRequest
 from hpabatch.engine.advise.run import Recommendations, edits_since, with_objects, withhold_edited
 from hpabatch.engine.advise.run import recommend as advise

@@ -63,7 +63,6 @@ class Sweep(Result):
         accept: Literal['high', 'medium', 'low'] = 'high',
         objects: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
         instance_label: Literal['argocd', 'plain'] = 'argocd',
-        recommender: Literal['judged', 'random'] = 'judged',
         robust: Literal['both', 'worst', 'mean'] = 'both',
         margin: float = 0.1,
         least_saving_pct: float = 5.0,

@@ -93,7 +93,7 @@ class RecommendReport(Report):
 
     @property
     def evidence(self) -> Mapping[str, str]:
-        """Return the sweep's evidence with what was asked of the recommender."""
+        """Return the sweep's evidence with what was asked for."""
         asked = json.dumps(parameters(self.found), sort_keys=True)
         sweep = {"sha256:sweep": self.found.options.sweep} if self.found.options.sweep else {}
         return {**self.found.result.evidence, **sweep, "recommend": asked}
@@ -175,7 +175,6 @@ def _coarse(frame: pl.DataFrame) -> Iterator[str]:
 def _asked(found: Recommendations) -> str:
     options, rules = found.options, found.options.rules
     bounds = ", ".join(f"{k}={v}" for k, v in options.bounds.texts.items()) or "none"
-    picked = "" if options.recommender == "judged" else f"; recommender {options.recommender}"
     limits = (
         f"the SLO must hold {_WHERE[rules.robust]} with {rules.margin:.0%} of it left free"
         if options.goal.slos
@@ -183,7 +182,7 @@ def _asked(found: Recommendations) -> str:
     )
     return (
         f"asked for: {options.goal} ({options.goal.source}); {limits}; bounds {bounds}; "
-        f"seed {rules.seed}{picked}"
+        f"seed {rules.seed}"
     )
 
 

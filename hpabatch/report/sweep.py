@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from hpabatch.engine.advise.doubts import RecommendOptions, prospects
-from hpabatch.engine.advise.objective import Goal, parse_goal
+from hpabatch.engine.advise.doubts import prospects
+from hpabatch.engine.advise.objective import Goal, RecommendOptions, parse_goal
 from hpabatch.engine.advise.request import CONFIDENCES, DEFAULT_SLO
 from hpabatch.engine.columns.sweep import SWEEP_SUMMARY
 from hpabatch.engine.fit.workload import OPEN

@@ -1,4 +1,4 @@
-"""README.md, CONTRIBUTING.md and docs/: relative links lead to files and anchors, and the index is complete."""
+"""The pages: relative links lead to files and anchors, and the index is complete."""
 
 from __future__ import annotations
 

@@ -74,7 +74,11 @@ def named_files() -> list[str]:
         before, brace, rest = word.partition("{")
         names, _, after = rest.partition("}")
         found += [before + name + after for name in names.split(",")] if brace else [word]
-    return [name for name in found if not name.startswith(("docs/", "tests/", "hpabatch/", "benchmarks/"))]
+    return [
+        name
+        for name in found
+        if not name.startswith(("docs/", "tests/", "hpabatch/", "benchmarks/"))
+    ]
 
 
 def test_the_architecture_names_what_there_is() -> None:

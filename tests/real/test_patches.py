@@ -19,8 +19,7 @@ import yaml
 
 from hpabatch.engine.advise.answer import CHANGE, KEEP
 from hpabatch.engine.advise.bounds import parse_bounds
-from hpabatch.engine.advise.doubts import RecommendOptions
-from hpabatch.engine.advise.objective import parse_goal
+from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.request import JudgeRules
 from hpabatch.engine.advise.run import Recommendation, recommend
 from hpabatch.engine.advise.specs import settings_of

@@ -12,15 +12,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import numpy as np
 import polars as pl
 import pytest
 
 import hpabatch
 from hpabatch.api.sweeps import Sweep, recommend
-from hpabatch.engine.advise.answer import CHANGE
+from hpabatch.engine.advise import run
+from hpabatch.engine.advise.answer import CHANGE, KEEP, Answer
+from hpabatch.engine.advise.judge import TODAY, Judged, Judging, Standing
 from hpabatch.engine.advise.request import RecommendRequest
 from hpabatch.engine.advise.run import Recommendation, Recommendations
+from hpabatch.engine.advise.specs import Inputs
 from hpabatch.inputs.cluster_objects import COMMAND, read_objects
 from hpabatch.model.objects.encode import encode_spec
 from hpabatch.model.settings.patch import patch_version
@@ -69,11 +74,24 @@ def cluster(sweep: Sweep, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def advise(sweep: Sweep, **options: Any) -> Recommendations:
+    """Return any candidate as every HPA's change, so that patches differ in every way there is."""
+
+    def any_of(asked: Judging, _: Standing, blocks: slice) -> int:
+        others = np.flatnonzero(asked.inside(blocks)[1:]) + 1
+        rng = np.random.default_rng([asked.rules.seed, *asked.unit.name.encode()])
+        return int(others[int(rng.integers(others.size))]) if others.size else TODAY
+
+    def anyway(found: Judged, _: Inputs) -> Answer:
+        return Answer(CHANGE if found.choice else KEEP, ("any candidate",))
+
     bounds = ("min=x9", "max=x9")
-    request = RecommendRequest(
-        recommender="random", accept="low", bound=bounds, slo=("none",), **options
-    )
-    return recommend(sweep, request).found
+    request = RecommendRequest(accept="low", bound=bounds, slo=("none",), **options)
+    with (
+        mock.patch.object(Judging, "choose", any_of),
+        mock.patch.object(run, "simplest", lambda found, *_: found.choice),
+        mock.patch.object(run, "answer", anyway),
+    ):
+        return recommend(sweep, request).found
 
 
 def put_all(cluster: Cluster, sweep: Sweep) -> Items:

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from hpabatch.cli.what_if.recommend_files import write_files
-from hpabatch.engine.advise.doubts import RecommendOptions
-from hpabatch.engine.advise.objective import parse_goal
+from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.request import AdviseRequest
 from hpabatch.engine.advise.run import recommend
 from hpabatch.report.advise import SHOWN_OTHERS, AdviseReport

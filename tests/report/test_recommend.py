@@ -9,9 +9,8 @@ import pytest
 import yaml
 
 from hpabatch.engine.advise.bounds import CHOICES, NUMBERS
-from hpabatch.engine.advise.doubts import RecommendOptions
 from hpabatch.engine.advise.frames import CANDIDATE_COLUMNS, COLUMNS, FOLD_COLUMNS
-from hpabatch.engine.advise.objective import MEASURES, parse_goal
+from hpabatch.engine.advise.objective import MEASURES, RecommendOptions, parse_goal
 from hpabatch.engine.advise.run import Recommendations, recommend
 from hpabatch.engine.advise.specs import WHAT_IFS
 from hpabatch.inputs.manifest_documents import parse_documents

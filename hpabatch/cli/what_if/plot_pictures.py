@@ -14,8 +14,7 @@ import polars as pl
 from hpabatch.api.sweeps import open_sweep
 from hpabatch.cli.progress import progress_on_stderr
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE
-from hpabatch.engine.advise.doubts import RecommendOptions
-from hpabatch.engine.advise.objective import parse_goal
+from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.run import recommend
 from hpabatch.engine.advise.specs import Specs, settings_of
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key

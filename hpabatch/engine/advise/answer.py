@@ -7,17 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hpabatch.engine.advise.doubts import (
-    STATED_BASE,
-    Doubt,
-    Facts,
-    doubts_of_change,
-    labels_of,
-    name_of,
-    passed_over,
-    tight_slo,
-    unreliable_runs,
-)
+from hpabatch.engine.advise.doubts import Doubt, doubts_of_change, doubts_of_keep, passed_over
 from hpabatch.engine.advise.judge import (
     TODAY,
     Judged,
@@ -28,7 +18,8 @@ from hpabatch.engine.advise.judge import (
     tightest,
 )
 from hpabatch.engine.advise.objective import SATURATED
-from hpabatch.engine.advise.request import LOW, MEDIUM
+from hpabatch.engine.advise.request import MEDIUM
+from hpabatch.engine.advise.specs import Inputs, labels_of, name_of
 from hpabatch.engine.advise.unit import Key, Mask
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.inputs.lenses import Lens, lenses_of_spec, ratio_words
@@ -51,48 +42,42 @@ class Answer(NamedTuple):
     doubts: tuple[Doubt, ...] = ()
 
 
-def answer(found: Judged, facts: Facts) -> Answer:
+def answer(found: Judged, inputs: Inputs) -> Answer:
     """Return the answer for a unit."""
-    lacking = tuple(_lacking(found, facts))
+    lacking = tuple(_lacking(found, inputs))
     if lacking:
         return Answer(NONE, lacking)
     if found.choice is None:
-        return Answer(NONE, (_none_holds(found, facts),))
+        return Answer(NONE, (_none_holds(found, inputs),))
     if found.choice == TODAY:
-        return _kept(found, facts, _why_keep(found, facts))
-    against, rules = _against(found, facts), facts.options.rules
+        return _kept(found, inputs, _why_keep(found, inputs))
+    against, rules = _against(found, inputs), inputs.options.rules
     if against:
-        return _kept(found, facts, against)
+        return _kept(found, inputs, against)
     sure = found.resampled
     if sure is not None and sure.better_share < rules.least_better:
         return _kept(
             found,
-            facts,
-            f"{name_of(found, found.choice, facts)} is better than today's in only "
+            inputs,
+            f"{name_of(found, found.choice, inputs)} is better than today's in only "
             f"{sure.better_share:.0%} of the resamples of the training blocks (less than "
             f"{rules.least_better:.0%})",
         )
-    return Answer(CHANGE, (_why_change(found, facts),), doubts_of_change(found, facts))
+    return Answer(CHANGE, (_why_change(found, inputs),), tuple(doubts_of_change(found, inputs)))
 
 
-def _kept(found: Judged, facts: Facts, why: str) -> Answer:
+def _kept(found: Judged, inputs: Inputs, why: str) -> Answer:
     """Return "keep" where today's setting holds the SLO all along, else no advice."""
-    robust, labels = facts.options.rules.robust, labels_of(found.unit)
+    robust, labels = inputs.options.rules.robust, labels_of(found.unit)
     for stands, where in ((found.trained, "training"), (found.judged, "judged")):
         if not stands.holds(robust)[TODAY]:
             worst = tightest(stands, TODAY, labels, robust)
             broken = f"today's setting breaks the SLO on the {where} blocks: {worst}"
             return Answer(NONE, (why, broken) if found.choice != TODAY else (broken,))
-    reasons = [f"nothing better found: {why}{_unjudged(found, facts)}"]
-    doubts = [*unreliable_runs(found, facts), *tight_slo(found, TODAY, facts)]
-    if facts.baseless & set(found.unit.members):
-        why = "its base is not known, and with one settings with fewer pods may save more"
-        doubts.append(Doubt(LOW, why, STATED_BASE))
-    if found.choice != TODAY:
-        remedy = "more weeks of history"
-        doubts.append(Doubt(LOW, "another setting may be better than today's", remedy))
-    else:
-        passed = list(passed_over(found, facts))
+    reasons = [f"nothing better found: {why}{_unjudged(found, inputs)}"]
+    doubts = [*doubts_of_keep(found, inputs)]
+    if found.choice == TODAY:
+        passed = list(passed_over(found, inputs))
         doubts += passed
         reasons += [f"but {doubt.long}" for doubt in passed[:1]]
     # (one crowded week refutes it: against known plants "keep" was right less often than a change)
@@ -100,42 +85,41 @@ def _kept(found: Judged, facts: Facts, why: str) -> Answer:
     return Answer(KEEP, tuple(reasons), tuple(doubts))
 
 
-def _lacking(found: Judged, facts: Facts) -> Iterator[str]:
-    """Yield the unknown quantities that advice needs."""
-    names = facts.options.goal.minimize
+def _lacking(found: Judged, inputs: Inputs) -> Iterator[str]:
+    names = inputs.options.goal.minimize
     if np.isnan(found.trained.objective[TODAY]) or np.isnan(found.judged.objective[TODAY]):
         yield f"{names} is not known"
     for measure in found.trained.unknown():
         yield f"{measure} is not known of every HPA here, so the SLO cannot be checked"
 
 
-def _none_holds(found: Judged, facts: Facts) -> str:
-    rules = facts.options.rules
+def _none_holds(found: Judged, inputs: Inputs) -> str:
+    rules = inputs.options.rules
     worst = tightest(found.trained, found.closest, labels_of(found.unit), rules.robust)
     margin = f" with {rules.margin:.0%} of it left free" if rules.margin else ""
     return (
         f"no setting within the bounds holds the SLO on the training blocks{margin}; the closest "
-        f"is {name_of(found, found.closest, facts)}: {worst}"
+        f"is {name_of(found, found.closest, inputs)}: {worst}"
     )
 
 
-def _against(found: Judged, facts: Facts) -> str:
+def _against(found: Judged, inputs: Inputs) -> str:
     """Return what the judged blocks say against the choice; "": nothing."""
-    choice, robust = found.choice, facts.options.rules.robust
+    choice, robust = found.choice, inputs.options.rules.robust
     assert choice is not None
-    name = name_of(found, choice, facts)
+    name = name_of(found, choice, inputs)
     held = found.judged.holds(robust)
     if not held[choice]:
         worst = tightest(found.judged, choice, labels_of(found.unit), robust)
         told = f"{name}, chosen on the training blocks, breaks the SLO on the judged ones: {worst}"
-        asked = {slo.measure for slo in facts.options.goal.slos}
+        asked = {slo.measure for slo in inputs.options.goal.slos}
         if SATURATED in asked and found.unit.is_open.any():
             told += "; without a known ceiling what today's setting does counts as good enough"
         return told
     dearer = found.trained.objective[choice] > found.trained.objective[TODAY]
     if dearer and not found.trained.holds(robust)[TODAY]:
         parts = (slice(0, found.split), slice(found.split, None))
-        broken = only_modelled(found.unit, facts.options.goal, parts, facts.block_unit, robust)
+        broken = only_modelled(found.unit, inputs.options.goal, parts, inputs.block_unit, robust)
         if broken:
             return (
                 f"{name} costs more, and today's setting breaks {' and '.join(broken)} by the "
@@ -144,7 +128,7 @@ def _against(found: Judged, facts: Facts) -> str:
     value, today = float(found.judged.objective[choice]), float(found.judged.objective[TODAY])
     if beats(bool(held[choice]), value, bool(held[TODAY]), today):
         return ""
-    goal = facts.options.goal.minimize
+    goal = inputs.options.goal.minimize
     before = ", and today's, which broke the SLO on the training blocks, holds it there"
     before = "" if found.trained.holds(robust)[TODAY] else before
     return (
@@ -153,19 +137,19 @@ def _against(found: Judged, facts: Facts) -> str:
     )
 
 
-def _why_keep(found: Judged, facts: Facts) -> str:
-    least, others = facts.options.rules.least_saving_pct, int(found.allowed[1:].sum())
+def _why_keep(found: Judged, inputs: Inputs) -> str:
+    least, others = inputs.options.rules.least_saving_pct, int(found.allowed[1:].sum())
     if not others:
         return "no other setting of the grid is a candidate"
     which = f"none of {others} other candidates holds the SLO and saves"
     if others == 1:
         which = "the only other candidate does not hold the SLO and save"
-    return f"{which} {least:g}% of {facts.options.goal.minimize} or more on the training blocks"
+    return f"{which} {least:g}% of {inputs.options.goal.minimize} or more on the training blocks"
 
 
-def _unjudged(found: Judged, facts: Facts) -> str:
+def _unjudged(found: Judged, inputs: Inputs) -> str:
     """Return which fields no setting changes, and how many settings were no candidates."""
-    swept = {name for values in facts.specs.values.values() for name in values}
+    swept = {name for values in inputs.specs.values.values() for name in values}
     covered = {part for name in swept for part in name.split(".")}
     left = [name for name in _PARTS if name not in covered]
     fields = " or ".join(filter(None, [", ".join(left[:-1]), *left[-1:]]))
@@ -176,12 +160,12 @@ def _unjudged(found: Judged, facts: Facts) -> str:
     return f"; not judged: {', and '.join(parts)}" if parts else ""
 
 
-def _why_change(found: Judged, facts: Facts) -> str:
-    choice, rules = found.choice, facts.options.rules
+def _why_change(found: Judged, inputs: Inputs) -> str:
+    choice, rules = found.choice, inputs.options.rules
     assert choice is not None
-    goal = facts.options.goal.minimize
+    goal = inputs.options.goal.minimize
     saved = saving_pct(float(found.judged.objective[choice]), float(found.judged.objective[TODAY]))
-    text = "it holds the SLO" if facts.options.goal.slos else "it does better"
+    text = "it holds the SLO" if inputs.options.goal.slos else "it does better"
     broken = [s for s in (found.judged, found.trained) if not s.holds(rules.robust)[TODAY]]
     if broken:
         worst = tightest(broken[0], TODAY, labels_of(found.unit), rules.robust)
@@ -191,20 +175,20 @@ def _why_change(found: Judged, facts: Facts) -> str:
     way = f"{saved:.1f}% less" if saved >= 0 else f"{-saved:.1f}% more"
     text += f" on blocks it was not chosen on, with {way} {goal}"
     # A pod's base goes with it: of a saving by fewer pods that part rests on the fit.
-    base = max(facts.base_shares[key] for key in found.unit.members)
+    base = max(inputs.base_shares[key] for key in found.unit.members)
     least = saved * (1 - min(base, 1.0))
     return f"{text} ({least:.1f}% without the fitted base)" if base > 0 and saved > 0 else text
 
 
-def notes(found: Judged, why_not: Sequence[str], raised: Mask, facts: Facts) -> Iterator[str]:
+def notes(found: Judged, why_not: Sequence[str], raised: Mask, inputs: Inputs) -> Iterator[str]:
     """Yield what the grid leaves open: a choice at its edge, and a better one that is refused.
 
     That is the setting that would have been chosen if every setting were a candidate, but for
     those that raise a maxReplicas that nothing asks for (`raised`).
     """
-    rules = facts.options.rules
+    rules = inputs.options.rules
     if found.choice is not None:
-        for edge in facts.edges[facts.specs.names[int(found.unit.settings[found.choice])]]:
+        for edge in inputs.edges[inputs.specs.names[int(found.unit.settings[found.choice])]]:
             yield f"{edge} is the edge of the grid: a wider grid may have a better setting"
     best = choose(found.unit, found.trained, rules, ~raised, slice(0, found.split))
     if best is None or best == found.choice or not why_not[best]:
@@ -212,7 +196,7 @@ def notes(found: Judged, why_not: Sequence[str], raised: Mask, facts: Facts) -> 
     value = float(found.trained.objective[best])
     saved = saving_pct(value, float(found.trained.objective[TODAY]))
     much = "" if saved is None else f" ({saved:.1f}% less than today's on the training blocks)"
-    yield f"compared only: {name_of(found, best, facts)}{much}: {why_not[best]}"
+    yield f"compared only: {name_of(found, best, inputs)}{much}: {why_not[best]}"
 
 
 def relative_notes(key: Key, today: HPASpec, result: SweepResult) -> tuple[str, ...]:

@@ -230,6 +230,11 @@ def _shown(value: object) -> str:
     return "none" if value is None else str(value)
 
 
+# ---- floor of minReplicas ------------------------------------------------------------------------
+
+# No recommendation goes below what a PodDisruptionBudget or a topology spread of the target's pods
+# needs, and at least 2; where today's minReplicas is lower already, not below that one. Only
+# `--bound min=any` lifts it.
 _FIELD = "min"
 
 

@@ -1,33 +1,23 @@
-"""Doubts about an answer: which confidence each leaves, why, and what would raise it."""
+"""Doubts about an answer: one table of rules over what is known of an HPA, a unit or a setting.
+
+Each doubt says which confidence it leaves at most, why, and what would raise it; the lowest counts.
+How often answers of each confidence are right is measured (`benchmarks.recommend_truth`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from hpabatch.engine.advise.bounds import Bounds, has_no_more_pods, parse_bounds
-from hpabatch.engine.advise.judge import TODAY, Judged, choose, saving_pct
-from hpabatch.engine.advise.objective import (
-    SATURATED,
-    Goal,
-    ObjectiveError,
-    parse_goal,
-    short_number,
-)
-from hpabatch.engine.advise.request import (
-    CONFIDENCES,
-    DEFAULT_SLO,
-    HIGH,
-    LOW,
-    MEDIUM,
-    JudgeRules,
-    RecommendRequest,
-)
-from hpabatch.engine.advise.specs import Specs
+from hpabatch.engine.advise.bounds import has_no_more_pods
+from hpabatch.engine.advise.judge import TODAY, Judged, Standing, choose, saving_pct
+from hpabatch.engine.advise.objective import SATURATED, Goal, RecommendOptions, short_number
+from hpabatch.engine.advise.request import CONFIDENCES, HIGH, LOW, MEDIUM, JudgeRules
+from hpabatch.engine.advise.specs import Inputs, base_taken, name_of
 from hpabatch.engine.advise.unit import (
     AT_MAX,
     KEY,
@@ -35,16 +25,16 @@ from hpabatch.engine.advise.unit import (
     OUTSIDE_SHARE,
     TODAY_ID,
     Key,
+    Mask,
     UnitBlocks,
     key_of,
     unit_blocks,
 )
 from hpabatch.engine.fidelity.answer import UNTOLD, WRONG
 from hpabatch.engine.fit.pods import STARTS, TOTALS
-from hpabatch.engine.fit.workload import BASE_TAKEN, OPEN
-from hpabatch.engine.simulate.result import CENSORED_PCT, CENSORED_WORDS, OUTSIDE_WORDS
-from hpabatch.engine.sweep.result import SweepResult, grid_edges
-from hpabatch.errors import HpabatchError, UsageError
+from hpabatch.engine.fit.workload import OPEN
+from hpabatch.engine.simulate.result import CENSORED_PCT
+from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.inputs.lenses import Lens, lenses_of_spec, words_of
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.defaults import default_spec
@@ -93,109 +83,6 @@ def accepted(accept: str) -> tuple[str, ...]:
     return CONFIDENCES[: CONFIDENCES.index(accept) + 1]
 
 
-_DAY_MS: Final = 86_400_000
-_OWN_DOUBTS: Final = (OUTSIDE_WORDS, CENSORED_WORDS)
-
-
-@dataclass(frozen=True, slots=True)
-class RecommendOptions:
-    """What is asked for.
-
-    `recommender` "random" picks any candidate without asking what it is worth: a yardstick for the
-    other one. Changes of confidence `accept` or better are written. `sweep` is a digest of the
-    sweep's files and `objects` one of the cluster's objects, for the certificates.
-    """
-
-    goal: Goal
-    rules: JudgeRules = field(default_factory=JudgeRules)
-    bounds: Bounds = field(default_factory=lambda: parse_bounds(()))
-    min_history_days: float = RecommendRequest.min_history_ms / _DAY_MS
-    accept: str = RecommendRequest.accept
-    recommender: str = "judged"
-    sweep: str = ""
-    objects: str = ""
-    instance_label: str = RecommendRequest.instance_label
-
-
-def options_of(request: RecommendRequest, result: SweepResult, sweep: str = "") -> RecommendOptions:
-    """Return what a request means for a sweep; `sweep` is a digest of its files.
-
-    Raises:
-        UsageError: a limit, a measure or a bound that there is not.
-    """
-    try:
-        goal = parse_goal(request.slo, request.minimize, result.blocks)
-    except ObjectiveError as error:
-        if request.slo != DEFAULT_SLO:
-            raise
-        raise UsageError(
-            f"{error} (--slo {DEFAULT_SLO[0]} is the default): name a limit of your own, such as "
-            "--slo 'short_pod_hours<10/week' or --slo 'rescales<40/day', or --slo none"
-        ) from None
-    return RecommendOptions(
-        goal=goal,
-        rules=JudgeRules(**{f.name: getattr(request, f.name) for f in fields(JudgeRules)}),
-        bounds=parse_bounds(request.bound),
-        min_history_days=request.min_history_ms / _DAY_MS,
-        accept=request.accept,
-        recommender=request.recommender,
-        sweep=sweep,
-        instance_label=request.instance_label,
-    )
-
-
-class Facts:
-    """Options, specs and unreliable runs that every unit is judged with."""
-
-    def __init__(self, result: SweepResult, options: RecommendOptions, specs: Specs) -> None:
-        """Keep the inputs, and find the runs that cannot be relied on."""
-        self.options, self.specs = options, specs
-        self.block_unit = str(result.parameters["block"]["unit"])
-        self.edges = grid_edges(result.settings)
-        refused = result.results.filter(~result.results["usable"])
-        names = (*KEY, "setting_id", "why_not")
-        rows = refused.select(names).iter_rows()
-        rows_of = {key_of(row): row for row in result.hpas.iter_rows(named=True)}
-        known = {key: row["problems"] for key, row in rows_of.items()}
-        self.base_shares = {key: row.get("base_share") or 0.0 for key, row in rows_of.items()}
-        told = (
-            ((c, n, h), setting_id, _unlike(why, known.get((c, n, h)) or ""))
-            for c, n, h, setting_id, why in rows
-        )
-        self.unusable = {(key, setting_id): why for key, setting_id, why in told if why}
-        self.baseless = frozenset(key for key, why in known.items() if base_taken(why or ""))
-
-
-def base_taken(problems: str) -> bool:
-    """Say whether all that is wrong with an HPA's model is that its base is taken as 0."""
-    return all(part.startswith(BASE_TAKEN) for part in problems.split("; "))
-
-
-def _unlike(why: str, problems: str) -> str:
-    """Return why a run cannot be relied on, without what is a doubt of the HPA's own."""
-    left = why.removeprefix(problems).split("; ")
-    return "; ".join(part for part in left if part and not any(o in part for o in _OWN_DOUBTS))
-
-
-def name_of(found: Judged, place: int | None, facts: Facts) -> str:
-    """Return what a unit's setting changes, its name where its HPAs differ in that."""
-    assert place is not None
-    if place == TODAY:
-        return "today's setting"
-    setting_id = int(found.unit.settings[place])
-    try:
-        changes = {", ".join(facts.specs.changes(key, setting_id)) for key in found.unit.members}
-    except HpabatchError:  # (a setting that does not fit is named where that is told)
-        changes = set()
-    only = changes.pop() if len(changes) == 1 else ""
-    return only or facts.specs.names[setting_id]
-
-
-def labels_of(unit: UnitBlocks) -> list[str]:
-    """Return `namespace/name` of a unit's HPAs."""
-    return [f"{namespace}/{hpa}" for _, namespace, hpa in unit.members]
-
-
 SATURATION: Final = frozenset({SATURATED, "unserved", "waiting"})
 """Measures that depend on where a pod's usage is cut off."""
 
@@ -208,13 +95,285 @@ MOST_RESCALES_OFF: Final = 0.5
 """Of the recorded rescales: a model that is off by more leaves medium."""
 FEWEST_RESCALES: Final = 20.0
 """Recorded ones below which being off says little."""
-
 MOST_CENSORED_PCT: Final = 10.0
 """Above this share of work that is only a lower bound confidence is low."""
+_MOST_USED_BY_KEEP: Final = 0.5
+_MOST_USED_BY_CHANGE: Final = 0.2
+"""Share of an SLO's limit above which a setting's use of it in the worst stretch is a doubt."""
+_STEADY: Final = 1.2
+"""Times the mean that a worst stretch may be, for a measure that is much the same in all."""
+_NEARLY: Final = 0.5
+"""Share of the least saving that makes a setting worth a doubt in "keep"."""
+
+STATED_BASE: Final = "its base stated in a plant file (`hpabatch fit HISTORY --init-plant FILE`)"
+_MORE_CHANGES: Final = "more changes of size recorded"
+_MORE_WEEKS: Final = "more weeks of history"
+_SMALL_STEPS: Final = "a time with a higher target, in small steps"
+_CEILINGS: Final = "limits of its pods recorded, or a ceiling stated in a plant file (--plant)"
+_UNKNOWN: Final = "whether these are the controller's settings is not known"
+_RARE: Final = "usage beyond 99 % of the recorded minutes"
+
+Facts = Mapping[str, Any]
+"""What a rule reads, by name."""
+
+
+class Rule(NamedTuple):
+    """A doubt that facts give reason for.
+
+    Attributes:
+        left: the highest confidence that it leaves by some facts; nothing: it does not apply.
+        why: as in `Doubt`, with facts in braces; `remedy` and `detail` likewise.
+    """
+
+    left: Callable[[Facts], object]
+    why: str
+    remedy: str = ""
+    detail: str = ""
+
+
+def doubts_by(rules: Iterable[Rule], facts: Facts) -> Iterator[Doubt]:
+    """Yield the doubts of the rules that apply to some facts."""
+    for left, *texts in rules:
+        if most := left(facts):
+            yield Doubt(str(most), *(text.format(**facts) for text in texts))
+
+
+def _below(value: float | None, least: float) -> bool:
+    return value is not None and value < least
+
+
+def _above(value: float | None, most: float) -> bool:
+    return value is not None and value > most
+
+
+SCORE_RULES: Final = (
+    Rule(
+        lambda f: f["controller_answer"] is None and f["scored"] and LOW,
+        f"the recording gives no fidelity score: {_UNKNOWN}",
+        "a history with ticks and samples of this HPA (`hpabatch fidelity` says what it lacks)",
+    ),
+    Rule(
+        lambda f: f["controller_answer"] is None and not f["scored"] and LOW,
+        f"fidelity was not measured: {_UNKNOWN}",
+        "a sweep without --no-fidelity",
+    ),
+    Rule(
+        lambda f: f["controller_answer"] == UNTOLD and MEDIUM,
+        "whether the stated settings are the controller's cannot be told from this recording",
+        "samples at a shorter interval, or a longer history with more rescales "
+        "(`hpabatch fidelity` says which settings look alike)",
+    ),
+    Rule(  # (what that means for an answer hangs on the setting: see CHANGE_RULES, KEEP_RULES)
+        lambda f: f["problems"] and (MEDIUM if base_taken(f["problems"]) else LOW),
+        "{problem}",
+        f"{STATED_BASE}, or {_MORE_CHANGES}",
+        "{problem_detail}",
+    ),
+    Rule(
+        lambda f: f["plant_unscored"] is not None and MEDIUM,
+        "plant: not checked against the recording",
+        _MORE_CHANGES,
+        "{plant_unscored}",
+    ),
+    Rule(
+        lambda f: f["plant_unscored"] is None and f["plant_why_not"] is not None and MEDIUM,
+        "plant: it does not predict the recorded usage well",
+        STATED_BASE,
+        "{plant_why_not}",
+    ),
+    Rule(
+        lambda f: (
+            (f["plant_unscored"] or f["plant_why_not"]) is None
+            and _below(f["plant_skill"], USUAL_SKILL)
+            and MEDIUM
+        ),
+        f"plant: skill {{plant_skill:.2f}} (1: perfect); a right model has {USUAL_SKILL:g} or more",
+        STATED_BASE,
+    ),
+    Rule(
+        lambda f: _above(f["base_share"], MOST_BASE_SHARE) and MEDIUM,
+        "base: {base_share:.0%} of a pod's usage is a fitted base; the same share of a saving by "
+        "fewer pods rests on it",
+        STATED_BASE,
+    ),
+    # What is assumed of when pods are ready matters where changes of size show that starting pods
+    # use something of their own, or where only totals are recorded, which cannot show it.
+    Rule(
+        lambda f: f["starts"] == STARTS[TOTALS] and MEDIUM,
+        "pods: only their total is recorded, so what they use while they start counts as work",
+        "rows per pod",
+    ),
+    Rule(
+        lambda f: (
+            f["starts"] not in (None, STARTS[TOTALS])
+            and (HIGH if f["starting_share"] is None else MEDIUM)
+        ),
+        "{starts}; {starting}",
+        "when pods are ready, recorded (`columns.ready` or `lives.ready_after` of a map)",
+    ),
+)
+"""By the scores of an HPA: facts are those of `_score_facts`."""
+
+HPA_RULES: Final = (
+    Rule(
+        lambda f: not f["slos"] and LOW,
+        "nothing limits what least {minimize} does to users: there is no --slo",
+        "a limit that must hold (--slo 'saturated_minutes<10/week')",
+    ),
+    *SCORE_RULES,
+    Rule(
+        lambda f: f["days"] < f["asked"] and (LOW if f["days"] < f["asked"] / 2 else MEDIUM),
+        "history: {days:.1f} days are fewer than {asked:g}",
+        "{asked:g} days of history",
+    ),
+    Rule(
+        lambda f: f["ceiling"] == OPEN and SATURATED in f["slos"] and MEDIUM,
+        "ceiling assumed: no limit of its pods is known, so saturation is judged over a range "
+        "of ceilings",
+        _CEILINGS,
+    ),
+    Rule(
+        lambda f: (
+            _above(f["censored_pct"], CENSORED_PCT)
+            and (LOW if f["censored_pct"] > MOST_CENSORED_PCT and not f["lifts"] else MEDIUM)
+        ),
+        "demand: {censored_pct:.0f}% of its work is only a lower bound, as pods were at their "
+        "ceiling",
+        "a history in which pods are at their limit less of the time",
+    ),
+)
+"""By what is known of an HPA, whatever setting the answer is."""
+
+UNIT_RULES: Final = (
+    Rule(
+        lambda f: (
+            f.get("seen", 0) >= FEWEST_RESCALES
+            and abs(f["ran"] - f["seen"]) > MOST_RESCALES_OFF * f["seen"]
+            and MEDIUM
+        ),
+        "model: {ran:.0f} rescales under today's setting, where {seen:.0f} were recorded",
+        "a look at what the model has otherwise (`hpabatch simulate`)",
+        "{name}",
+    ),
+    Rule(
+        lambda f: f.get("disagree") and MEDIUM,
+        "model: {slo} today: recorded {recorded}, modelled {modelled}; the worse counts",
+        "a look at what its pods do at their ceiling (`hpabatch simulate`)",
+        "{name}",
+    ),
+    Rule(
+        lambda f: f.get("held_open") and LOW,
+        "at maxReplicas its metrics asked for more, and how much its pods can do is not known",
+        "limits of its pods recorded, or a larger maxReplicas",
+    ),
+    Rule(
+        lambda f: f.get("lenses") and MEDIUM,
+        "the controller saw samples through a lens (lag, scale), not as recorded",
+        "a recording of what the metrics API answers (`hpabatch record`)",
+        "{lenses}",
+    ),
+    Rule(
+        lambda f: f.get("ratios") and LOW,
+        "targets or samples are off by a factor; advice is relative to today's targets",
+        "the scale stated in a lens file (--lens)",
+        "{ratios}",
+    ),
+)
+"""By recording, model and lenses of a unit: facts are each of `_unit_facts`, in their order."""
+
+CHANGE_RULES: Final = (
+    Rule(
+        lambda f: f["more_without_base"] and LOW,
+        "its base is not known, and with one the pods that it adds do less than modelled",
+        STATED_BASE,
+    ),
+    Rule(  # (up to a known ceiling the model says what pods do: it was right where it was checked)
+        lambda f: f["outside"] > (OUTSIDE_SHARE if f["is_open"] else MOST_OUTSIDE) and MEDIUM,
+        f"for {{outside:.0%}} of the time it asks pods for {_RARE}",
+        _SMALL_STEPS,
+    ),
+    Rule(  # (a few weeks do not show the worst one)
+        lambda f: f["worst"] > max(_MOST_USED_BY_CHANGE, _STEADY * f["mean"]) and MEDIUM,
+        "it uses {worst:.0%} of the SLO in the worst {block} and {mean:.0%} on average: a worse "
+        "one may break it",
+        "a wider SLO, or a larger --margin",
+    ),
+    Rule(
+        lambda f: f["resampled"] is None and MEDIUM,
+        "one training block says nothing about how much weeks differ",
+        _MORE_WEEKS,
+    ),
+    Rule(
+        lambda f: not f["changed"] and MEDIUM,
+        "no choice made on earlier blocks was a change that a later one could confirm",
+        _MORE_WEEKS,
+    ),
+    Rule(
+        lambda f: f["missed"] and (LOW if 2 * f["missed"] > f["changed"] else MEDIUM),
+        "in {missed} of {changed} blocks a choice made before was no better there",
+        _MORE_WEEKS,
+    ),
+    Rule(
+        lambda f: f["today_holds"] and _below(f["saved"], f["least"]) and MEDIUM,
+        "on the judged blocks it saves {saved:.1f}%, less than {least:g}%",
+        _MORE_WEEKS,
+    ),
+)
+"""By the judging of a change: facts are those of `_change_facts`."""
+
+KEEP_RULES: Final = (
+    Rule(
+        lambda f: f["worst"] > max(_MOST_USED_BY_KEEP, _STEADY * f["mean"]) and LOW,
+        "today's setting uses {worst:.0%} of the SLO in the worst {block} and {mean:.0%} on "
+        "average: a worse one may break it",
+        "a wider SLO",
+    ),
+    Rule(
+        lambda f: f["baseless"] and LOW,
+        "its base is not known, and with one settings with fewer pods may save more",
+        STATED_BASE,
+    ),
+    Rule(
+        lambda f: f["rejected"] and LOW,
+        "another setting may be better than today's",
+        _MORE_WEEKS,
+    ),
+)
+PASSED_RULES: Final = (
+    Rule(
+        lambda f: f.get("easy") and MEDIUM,
+        "another setting saves enough and only leaves less than {margin:.0%} of the SLO free",
+        "a wider SLO, or a smaller --margin",
+        "{easy}",
+    ),
+    Rule(
+        lambda f: f.get("nearly") and LOW,
+        "another setting holds the SLO and saves {saved:.1f}%, just less than {least:g}%",
+        "a smaller --least-saving",
+        "{nearly}",
+    ),
+    Rule(
+        lambda f: f.get("outside") and LOW,
+        f"another setting may save enough: it asks pods for {_RARE}",
+        _SMALL_STEPS,
+        "{outside}",
+    ),
+    Rule(
+        lambda f: f.get("unlimited") and LOW,
+        "another setting may save enough: only assumed ceilings speak against it",
+        _CEILINGS,
+        "{unlimited}",
+    ),
+)
+"""By the settings that "keep" passes over, against which little is certain."""
 
 
 def refused(result: SweepResult, goal: Goal) -> Iterator[tuple[Key, tuple[str, ...]]]:
-    """Yield the HPAs that get no advice under any setting, and why."""
+    """Yield the HPAs that get no advice under any setting, and why.
+
+    Refused is only what is wrong or cannot be known: settings that are not the controller's, a
+    model that is worse than none.
+    """
     swept = set(result.blocks.select(KEY).unique().iter_rows())
     for row in result.hpas.iter_rows(named=True):
         key, reasons = key_of(row), [*refusals(row), *ceiling_doubts(row, goal)]
@@ -243,207 +402,22 @@ def prospects(result: SweepResult, options: RecommendOptions) -> dict[Key, str |
     return found
 
 
-def unit_doubts(
-    unit: UnitBlocks,
-    rows: Mapping[Key, Mapping[str, Any]],
-    today: Mapping[Key, HPASpec],
-    told: Mapping[str, Any],
-    options: RecommendOptions,
-    *,
-    lifts: bool = False,
-) -> list[Doubt]:
-    """Return what lowers the confidence in any answer on a unit, whatever setting it is.
-
-    Args:
-        unit: its blocks.
-        rows: the rows of a sweep's `hpas`.
-        today: the specs of its HPAs, defaults filled in.
-        told: parameters of the sweep.
-        options: what is asked for.
-        lifts: the answer lifts maxReplicas, so more work than is known speaks for it, too, and
-            time at maxReplicas.
-    """
-    scored = bool((told.get("request") or {}).get("fidelity"))
-    own = [
-        doubt
-        for key in unit.members
-        for doubt in (*doubts(rows[key], options, scored=scored), *_censored(rows[key], lifts))
-    ]
-    own += [*rescales_off(unit), *contradictions(unit, options.goal)]
-    if not lifts and AT_MAX in unit.values and unit.stood_at_max and unit.is_open.any():
-        why = "at maxReplicas its metrics asked for more, and how much its pods can do is not known"
-        own.append(Doubt(LOW, why, "limits of its pods recorded, or a larger maxReplicas"))
-    return [*own, *lens_doubts(unit, today, told)]
-
-
-def refusals(row: Mapping[str, Any]) -> Iterator[str]:
+def refusals(row: Facts) -> Iterator[str]:
     """Yield why the scores of an HPA allow no advice, by its row of a sweep or of `fidelity`."""
     if row["controller_answer"] == WRONG:
         yield f"fidelity: {row['why_not']}"
-    if row["plant_skill_high"] is not None and row["plant_skill_high"] < 0:
+    if _below(row["plant_skill_high"], 0):
         yield (
             f"plant: its model predicts usage worse than no model does (skill "
             f"{row['plant_skill']:.2f}, at most {row['plant_skill_high']:.2f})"
         )
 
 
-def doubts(row: Mapping[str, Any], options: RecommendOptions, *, scored: bool) -> Iterator[Doubt]:
-    """Yield what lowers the confidence in any answer on an HPA, by its row of a sweep's `hpas`.
-
-    `scored`: the sweep was asked for fidelity scores.
-    """
-    if not options.goal.slos:
-        why = f"nothing limits what least {options.goal.minimize} does to users: there is no --slo"
-        yield Doubt(LOW, why, "a limit that must hold (--slo 'saturated_minutes<10/week')")
-    yield from score_doubts(row, scored=scored)
-    yield from _history(row, options)
-    if row["ceiling"] == OPEN and SATURATED in {slo.measure for slo in options.goal.slos}:
-        yield Doubt(
-            MEDIUM,
-            "ceiling assumed: no limit of its pods is known, so saturation is judged over a range "
-            "of ceilings",
-            "limits of its pods recorded, or a ceiling stated in a plant file (--plant)",
-        )
-
-
-def score_doubts(row: Mapping[str, Any], *, scored: bool = True) -> Iterator[Doubt]:
-    """Yield what the scores leave open of an HPA, by its row of a sweep or of `fidelity`."""
-    yield from _controller(row, scored)
-    yield from _plant(row)
-
-
-def _controller(row: Mapping[str, Any], scored: bool) -> Iterator[Doubt]:
-    answer, unknown = row["controller_answer"], "whether these are the controller's settings"
-    if answer is None and scored:
-        yield Doubt(
-            LOW,
-            f"the recording gives no fidelity score: {unknown} is not known",
-            "a history with ticks and samples of this HPA (`hpabatch fidelity` says what it lacks)",
-        )
-    elif answer is None:
-        why = f"fidelity was not measured: {unknown} is not known"
-        yield Doubt(LOW, why, "a sweep without --no-fidelity")
-    elif answer == UNTOLD:
-        yield Doubt(
-            MEDIUM,
-            "whether the stated settings are the controller's cannot be told from this recording",
-            "samples at a shorter interval, or a longer history with more rescales "
-            "(`hpabatch fidelity` says which settings look alike)",
-        )
-
-
-def _plant(row: Mapping[str, Any]) -> Iterator[Doubt]:
-    if row.get("problems"):  # (no column of `fidelity`)
-        # (what that means for an answer hangs on the setting: see `answer`)
-        most = MEDIUM if base_taken(row["problems"]) else LOW
-        own = row["problems"].startswith("plant ")
-        first, _, details = row["problems"].partition(": " if own else "; ")
-        remedy = f"{STATED_BASE}, or more changes of size recorded"
-        yield Doubt(most, first if own else f"plant: {first}", remedy, details)
-    if row["plant_unscored"] is not None:
-        why, remedy = "plant: not checked against the recording", "more changes of size recorded"
-        yield Doubt(MEDIUM, why, remedy, row["plant_unscored"])
-    elif row["plant_why_not"] is not None:
-        why = "plant: it does not predict the recorded usage well"
-        yield Doubt(MEDIUM, why, STATED_BASE, row["plant_why_not"])
-    elif row["plant_skill"] is not None and row["plant_skill"] < USUAL_SKILL:
-        skill = f"skill {row['plant_skill']:.2f} (1: perfect)"
-        why = f"plant: {skill}; a right model has {USUAL_SKILL:g} or more"
-        yield Doubt(MEDIUM, why, STATED_BASE)
-    share = row.get("base_share")
-    if share is not None and share > MOST_BASE_SHARE:
-        yield Doubt(
-            MEDIUM,
-            f"base: {share:.0%} of a pod's usage is a fitted base; the same share of a saving by "
-            "fewer pods rests on it",
-            STATED_BASE,
-        )
-    yield from _starts(row)
-
-
-def _starts(row: Mapping[str, Any]) -> Iterator[Doubt]:
-    """Yield what is assumed of when pods are ready, and what hangs on it.
-
-    It lowers the confidence where changes of size show that starting pods use something of their
-    own, or where only totals are recorded, which cannot show it.
-    """
-    assumed, share = row.get("starts_assumed"), row.get("starting_share")
-    if assumed is None:  # (or a column that older sweeps lack)
-        return
-    remedy = "when pods are ready, recorded (`columns.ready` or `lives.ready_after` of a map)"
-    if assumed in (TOTALS, STARTS[TOTALS]):  # (sweeps of development versions hold the words)
-        why = "pods: only their total is recorded, so what they use while they start counts as work"
-        yield Doubt(MEDIUM, why, "rows per pod")
-    elif share is None:
-        yield Doubt(
-            HIGH, f"{STARTS.get(assumed, assumed)}; changes of size show no usage of starts", remedy
-        )
-    else:
-        why = f"{STARTS.get(assumed, assumed)}; one that starts uses {share:.0%} of a pod's usage"
-        yield Doubt(MEDIUM, why, remedy)
-
-
-def _history(row: Mapping[str, Any], options: RecommendOptions) -> Iterator[Doubt]:
-    days, asked = row["days"], options.min_history_days
-    if days < asked:
-        yield Doubt(
-            LOW if days < asked / 2 else MEDIUM,
-            f"history: {days:.1f} days are fewer than {asked:g}",
-            f"{asked:g} days of history",
-        )
-
-
-def _censored(row: Mapping[str, Any], lifts: bool) -> Iterator[Doubt]:
-    censored = row["censored_pct"]
-    if censored is not None and censored > CENSORED_PCT:
-        yield Doubt(
-            LOW if censored > MOST_CENSORED_PCT and not lifts else MEDIUM,
-            f"demand: {censored:.0f}% of its work is only a lower bound, as pods were at their "
-            "ceiling",
-            "a history in which pods are at their limit less of the time",
-        )
-
-
-def lens_doubts(
-    unit: UnitBlocks, today: Mapping[Key, HPASpec], told: Mapping[str, Any]
-) -> Iterator[Doubt]:
-    """Yield doubts about units whose recorded samples are not what the controllers saw.
-
-    Args:
-        unit: the HPAs.
-        today: their specs, defaults filled in.
-        told: parameters of the sweep.
-    """
-    lenses, ratios = (
-        [Lens(**found) for found in told.get(name, ())] for name in ("lenses", "lens_ratios")
-    )
-    for key in unit.members:
-        seen = lenses_of_spec(lenses, key[0], today[key])
-        if seen:
-            yield Doubt(
-                MEDIUM,
-                "the controller saw samples through a lens (lag, scale), not as recorded",
-                "a recording of what the metrics API answers (`hpabatch record`)",
-                words_of(seen),
-            )
-        untold = lenses_of_spec(ratios, key[0], today[key])
-        if untold:
-            yield Doubt(
-                LOW,
-                "targets or samples are off by a factor; advice is relative to today's targets",
-                "the scale stated in a lens file (--lens)",
-                words_of(untold),
-            )
-
-
-def ceiling_doubts(hpa: Mapping[str, Any], goal: Goal) -> Iterator[str]:
+def ceiling_doubts(hpa: Facts, goal: Goal) -> Iterator[str]:
     """Yield why measures of saturation that a goal asks for mean nothing for an HPA.
 
     A limit of saturated_minutes is judged over the range of assumed ceilings; nothing else is.
-
-    Args:
-        hpa: its row of a sweep's `hpas`.
-        goal: what is asked for.
+    `hpa` is its row of a sweep's `hpas`.
     """
     if hpa["ceiling"] in KNOWN_CEILINGS:
         return
@@ -464,205 +438,196 @@ def ceiling_doubts(hpa: Mapping[str, Any], goal: Goal) -> Iterator[str]:
         )
 
 
-def rescales_off(unit: UnitBlocks) -> Iterator[Doubt]:
-    """Yield members whose recorded rescales under today's setting the model misses by far."""
-    if "rescales" not in unit.recorded:
-        return
-    recorded = unit.recorded_of("rescales", slice(None))[:, 0].sum(axis=1)
-    modelled = unit.modelled_of("rescales", [0], slice(None))[:, 0].sum(axis=1)
-    for (_, namespace, name), seen, ran in zip(unit.members, recorded, modelled, strict=True):
-        if seen >= FEWEST_RESCALES and abs(ran - seen) > MOST_RESCALES_OFF * seen:
-            yield Doubt(
-                MEDIUM,
-                f"model: {ran:.0f} rescales under today's setting, where {seen:.0f} were recorded",
-                "a look at what the model has otherwise (`hpabatch simulate`)",
-                f"{namespace}/{name}",
-            )
+def score_doubts(row: Facts) -> Iterator[Doubt]:
+    """Yield what the scores leave open of an HPA, by its row of `fidelity`."""
+    return doubts_by(SCORE_RULES, _score_facts(row, scored=True))
 
 
-def contradictions(unit: UnitBlocks, goal: Goal) -> Iterator[Doubt]:
-    """Yield a doubt for the limits on which recording and model disagree for today's setting.
+def unit_doubts(
+    unit: UnitBlocks,
+    rows: Mapping[Key, Facts],
+    today: Mapping[Key, HPASpec],
+    told: Facts,
+    options: RecommendOptions,
+    *,
+    lifts: bool = False,
+) -> list[Doubt]:
+    """Return what lowers the confidence in any answer on a unit, whatever setting it is.
 
     Args:
-        unit: the blocks of its HPAs.
-        goal: what is asked for.
+        unit: its blocks.
+        rows: the rows of a sweep's `hpas`.
+        today: the specs of its HPAs, defaults filled in.
+        told: parameters of the sweep.
+        options: what is asked for.
+        lifts: the answer lifts maxReplicas, so more work than is known speaks for it, too, and
+            time at maxReplicas.
     """
-    for slo in goal.slos:
-        if slo.measure not in unit.recorded:
-            continue
-        hours = np.maximum(unit.hours.sum(axis=1), 1e-9)
-        everything = slice(None)
-        sides = (
-            unit.recorded_of(slo.measure, everything),
-            unit.modelled_of(slo.measure, [0], everything),
-        )
-        recorded, modelled = (v[:, 0].sum(axis=1) / hours * slo.unit_hours for v in sides)
-        for m, (_, namespace, name) in enumerate(unit.members):
-            both = np.array([recorded[m], modelled[m]])
-            kept = slo.keeps(both)
-            if not np.isnan(both).any() and kept[0] != kept[1]:
-                yield Doubt(
-                    MEDIUM,
-                    f"model: {slo.text} today: recorded {short_number(slo.shown(both[0]))}, "
-                    f"modelled {short_number(slo.shown(both[1]))}; the worse counts",
-                    "a look at what its pods do at their ceiling (`hpabatch simulate`)",
-                    f"{namespace}/{name}",
-                )
+    asked = {
+        "slos": {slo.measure for slo in options.goal.slos},
+        "minimize": options.goal.minimize,
+        "asked": options.min_history_days,
+        "lifts": lifts,
+    }
+    scored = bool((told.get("request") or {}).get("fidelity"))
+    found: list[Doubt] = []
+    for key in unit.members:
+        found += doubts_by(HPA_RULES, _score_facts(rows[key], scored=scored) | asked)
+    for facts in _unit_facts(unit, options.goal, today, told, lifts=lifts):
+        found += doubts_by(UNIT_RULES, facts)
+    return found
 
 
-STATED_BASE: Final = "its base stated in a plant file (`hpabatch fit HISTORY --init-plant FILE`)"
-RARE_WORDS: Final = "beyond 99 % of the recorded minutes"
-_MOST_USED_BY_KEEP: Final = 0.5
-_MOST_USED_BY_CHANGE: Final = 0.2
-"""Share of an SLO's limit above which a setting's use of it in the worst stretch is a doubt."""
-_STEADY: Final = 1.2
-"""Times the mean that a worst stretch may be, for a measure that is much the same in all."""
-_NEARLY: Final = 0.5
-"""Share of the least saving that makes a setting worth a doubt in "keep"."""
+def doubts_of_change(found: Judged, inputs: Inputs) -> Iterator[Doubt]:
+    """Yield what speaks against relying on the chosen change."""
+    yield from unreliable_runs(found, inputs)
+    yield from doubts_by(CHANGE_RULES, _change_facts(found, inputs))
 
 
-def doubts_of_change(found: Judged, facts: Facts) -> tuple[Doubt, ...]:
-    """Return what speaks against relying on the chosen change."""
-    return (
-        *unreliable_runs(found, facts),
-        *_modelled_worse(found, facts),
-        *_outside(found, facts),
-        *tight_slo(found, found.choice or TODAY, facts),
-        *_unsteady(found, facts),
-        *_little(found, facts),
-    )
+def doubts_of_keep(found: Judged, inputs: Inputs) -> Iterator[Doubt]:
+    """Yield what speaks against relying on today's setting."""
+    yield from unreliable_runs(found, inputs)
+    known = _pressure_facts(found, TODAY, inputs) | {
+        "baseless": inputs.baseless & set(found.unit.members),
+        "rejected": found.choice != TODAY,
+    }
+    yield from doubts_by(KEEP_RULES, known)
 
 
-def passed_over(found: Judged, facts: Facts) -> Iterator[Doubt]:
+def passed_over(found: Judged, inputs: Inputs) -> Iterator[Doubt]:
     """Yield doubts in "keep": settings that save enough, against which little is certain."""
-    rules, blocks = facts.options.rules, slice(0, found.split)
+    rules, blocks = inputs.options.rules, slice(0, found.split)
     easy = replace(rules, margin=0.0)
-    best = choose(found.unit, found.trained, easy, found.allowed, blocks)
+
+    def best(trained: Standing, rules: JudgeRules, allowed: Mask) -> int:
+        return choose(found.unit, trained, rules, allowed, blocks) or TODAY
+
     less = replace(rules, least_saving_pct=rules.least_saving_pct * _NEARLY)
-    nearly = choose(found.unit, found.trained, less, found.allowed, blocks)
-    if best not in (None, TODAY):
-        yield Doubt(
-            MEDIUM,
-            f"another setting saves enough and only leaves less than {rules.margin:.0%} of the SLO "
-            "free",
-            "a wider SLO, or a smaller --margin",
-            name_of(found, best, facts),
-        )
-    elif nearly not in (None, TODAY):
-        objective = found.trained.objective
-        saved = saving_pct(float(objective[nearly]), float(objective[TODAY])) or 0.0
-        yield Doubt(
-            LOW,
-            f"another setting holds the SLO and saves {saved:.1f}%, just less than "
-            f"{rules.least_saving_pct:g}%",
-            "a smaller --least-saving",
-            name_of(found, nearly, facts),
-        )
-    best = choose(found.unit, found.trained, easy, found.possible, blocks)
-    if best not in (None, TODAY) and not found.allowed[best]:
-        yield Doubt(
-            LOW,
-            f"another setting may save enough: it asks pods for usage {RARE_WORDS}",
-            "a time with a higher target, in small steps",
-            name_of(found, best, facts),
-        )
-    # (every other limit still counts, and so does one of saturation where a ceiling is known)
-    unlimited = found.trained.without(SATURATED, found.unit.is_open)
-    best = choose(found.unit, unlimited, easy, found.possible, blocks)
-    if best not in (None, TODAY) and found.unit.is_open.any():
-        yield Doubt(
-            LOW,
-            "another setting may save enough: only assumed ceilings speak against it",
-            "limits of its pods recorded, or a ceiling stated in a plant file (--plant)",
-            name_of(found, best, facts),
-        )
+    chosen = {"easy": best(found.trained, easy, found.allowed)}
+    if chosen["easy"] == TODAY:
+        chosen["nearly"] = best(found.trained, less, found.allowed)
+    outside = best(found.trained, easy, found.possible)
+    chosen["outside"] = TODAY if found.allowed[outside] else outside
+    if found.unit.is_open.any():
+        # (every other limit still counts, and so does one of saturation with a known ceiling)
+        unlimited = found.trained.without(SATURATED, found.unit.is_open)
+        chosen["unlimited"] = best(unlimited, easy, found.possible)
+    names = {how: name_of(found, s, inputs) for how, s in chosen.items() if s != TODAY}
+    objective = found.trained.objective
+    nearly = saving_pct(float(objective[chosen.get("nearly", TODAY)]), float(objective[TODAY]))
+    known = {"margin": rules.margin, "least": rules.least_saving_pct, "saved": nearly or 0.0}
+    return doubts_by(PASSED_RULES, names | known)
 
 
-def unreliable_runs(found: Judged, facts: Facts) -> Iterator[Doubt]:
+def unreliable_runs(found: Judged, inputs: Inputs) -> Iterator[Doubt]:
     """Yield the runs of today's setting and of the choice that cannot be relied on."""
     for key in found.unit.members:
         for place in dict.fromkeys((TODAY, found.considered)):
-            why = facts.unusable.get((key, int(found.unit.settings[place])))
+            why = inputs.unusable.get((key, int(found.unit.settings[place])))
             if why:
-                whose = f"{key[1]}/{key[2]} under {name_of(found, place, facts)}"
+                whose = f"{key[1]}/{key[2]} under {name_of(found, place, inputs)}"
                 yield Doubt(LOW, "a run cannot be relied on", detail=f"{whose}: {why}")
 
 
-def _modelled_worse(found: Judged, facts: Facts) -> Iterator[Doubt]:
-    """Yield that more pods may do less than is modelled: what each uses by itself is taken as 0."""
-    setting_id = int(found.unit.settings[found.considered])
-    for key in found.unit.members:
-        specs = facts.specs.today(key), facts.specs.under(key, setting_id)
-        if key in facts.baseless and not all(
-            has_no_more_pods(*specs, flags) for flags in facts.specs.flags
-        ):
-            yield Doubt(
-                LOW,
-                "its base is not known, and with one the pods that it adds do less than modelled",
-                STATED_BASE,
+# ---- facts ---------------------------------------------------------------------------------------
+
+_OPTIONAL: Final = ("problems", "base_share", "starts_assumed", "starting_share")
+"""Facts that `fidelity` has not, and sweeps of development versions have not all."""
+
+
+def _score_facts(row: Facts, *, scored: bool) -> dict[str, Any]:
+    """Return what is known of an HPA; `scored`: the sweep was asked for fidelity scores."""
+    known: dict[str, Any] = {**dict.fromkeys(_OPTIONAL), **row}
+    problems, assumed, share = (known[n] for n in ("problems", "starts_assumed", "starting_share"))
+    own = (problems or "").startswith("plant ")
+    first, _, details = (problems or "").partition(": " if own else "; ")
+    used = f"one that starts uses {share or 0.0:.0%} of a pod's usage"
+    return known | {
+        "scored": scored,
+        "problem": first if own else f"plant: {first}",
+        "problem_detail": details,
+        # (sweeps of development versions hold the words)
+        "starts": STARTS.get(assumed, assumed),
+        "starting": "changes of size show no usage of starts" if share is None else used,
+    }
+
+
+def _unit_facts(
+    unit: UnitBlocks, goal: Goal, today: Mapping[Key, HPASpec], told: Facts, *, lifts: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield where recording and model differ under today's setting, and through which lenses."""
+    whole, names = slice(None), [f"{namespace}/{name}" for _, namespace, name in unit.members]
+    measures = ["rescales", *(slo.measure for slo in goal.slos)]
+    sides = {
+        measure: [
+            values[:, 0].sum(axis=1)
+            for values in (
+                unit.recorded_of(measure, whole),
+                unit.modelled_of(measure, [0], whole),
             )
+        ]
+        for measure in measures
+        if measure in unit.recorded
+    }
+    for name, seen, ran in zip(names, *sides.get("rescales", ((), ())), strict=False):
+        yield {"name": name, "seen": seen, "ran": ran}
+    hours = np.maximum(unit.hours.sum(axis=1), 1e-9)
+    for slo in goal.slos:
+        rates = [values / hours * slo.unit_hours for values in sides.get(slo.measure, ())]
+        for name, *both in zip(names, *rates, strict=False) if rates else ():
+            kept = slo.keeps(np.array(both))
+            recorded, modelled = (short_number(slo.shown(value)) for value in both)
+            yield {
+                "name": name,
+                "slo": slo.text,
+                "recorded": recorded,
+                "modelled": modelled,
+                "disagree": not np.isnan(both).any() and kept[0] != kept[1],
+            }
+    open_at_max = AT_MAX in unit.values and unit.stood_at_max and unit.is_open.any()
+    yield {"held_open": not lifts and open_at_max}
+    known = {
+        "lenses": [Lens(**found) for found in told.get("lenses", ())],
+        "ratios": [Lens(**found) for found in told.get("lens_ratios", ())],
+    }
+    for key in unit.members:
+        own = {name: lenses_of_spec(some, key[0], today[key]) for name, some in known.items()}
+        yield {name: words_of(some) for name, some in own.items() if some}
 
 
-def _outside(found: Judged, facts: Facts) -> Iterator[Doubt]:
-    """Yield how much of the time the choice asks pods for what they were never seen to do."""
-    share = float(found.unit.outside_share(slice(None))[found.considered])
-    # (up to a known ceiling the model says what pods do: that was right where it was checked)
-    if share > (OUTSIDE_SHARE if found.unit.is_open.any() else MOST_OUTSIDE):
-        yield Doubt(
-            MEDIUM,
-            f"for {share:.0%} of the time it asks pods for usage {RARE_WORDS}",
-            "a time with a higher target, in small steps",
-        )
-
-
-def tight_slo(found: Judged, place: int, facts: Facts) -> Iterator[Doubt]:
-    """Yield that much of the SLO is used in the worst stretch, and others were not like it.
-
-    A few weeks do not show the worst one. A change leaves medium then, "keep" low.
-    """
-    worst = max(float(s.pressure("worst")[place]) for s in (found.trained, found.judged))
+def _pressure_facts(found: Judged, place: int, inputs: Inputs) -> dict[str, Any]:
+    """Return how much of the SLO a setting uses, in the worst stretch and on average."""
+    stands = (found.trained, found.judged)
     parts = (found.split, found.unit.blocks - found.split)
-    mean = np.average(
-        [float(s.pressure("mean")[place]) for s in (found.trained, found.judged)], weights=parts
-    )
-    keeps = place == TODAY
-    who = name_of(found, TODAY, facts) if keeps else "it"
-    if worst > (_MOST_USED_BY_KEEP if keeps else _MOST_USED_BY_CHANGE) and worst > _STEADY * mean:
-        yield Doubt(
-            LOW if keeps else MEDIUM,
-            f"{who} uses {worst:.0%} of the SLO in the worst "
-            f"{facts.block_unit} and {mean:.0%} on average: a worse one may break it",
-            "a wider SLO" if keeps else "a wider SLO, or a larger --margin",
-        )
+    means = [float(s.pressure("mean")[place]) for s in stands]
+    return {
+        "worst": max(float(s.pressure("worst")[place]) for s in stands),
+        "mean": np.average(means, weights=parts),
+        "block": inputs.block_unit,
+    }
 
 
-def _unsteady(found: Judged, facts: Facts) -> Iterator[Doubt]:
-    """Yield what the resamples and the walk-forward say against a change."""
-    if found.resampled is None:
-        why = "one training block says nothing about how much weeks differ"
-        yield Doubt(MEDIUM, why, "more weeks of history")
+def _change_facts(found: Judged, inputs: Inputs) -> dict[str, Any]:
+    place, unit, specs = found.considered, found.unit, inputs.specs
+    setting_id = int(unit.settings[place])
     changed = [fold for fold in found.folds if fold.choice not in (None, TODAY)]
-    if not changed:
-        why = "no choice made on earlier blocks was a change that a later one could confirm"
-        yield Doubt(MEDIUM, why, "more weeks of history")
-    missed = [fold for fold in changed if not fold.better]
-    if missed:
-        yield Doubt(
-            LOW if 2 * len(missed) > len(changed) else MEDIUM,
-            f"in {len(missed)} of {len(changed)} blocks a choice made before was no better there",
-            "more weeks of history",
-        )
-
-
-def _little(found: Judged, facts: Facts) -> Iterator[Doubt]:
-    """Yield that a change saves less on the judged blocks than is worth one."""
-    if not found.judged.holds(facts.options.rules.robust)[TODAY]:
-        return
-    objective, least = found.judged.objective, facts.options.rules.least_saving_pct
-    saved = saving_pct(float(objective[found.considered]), float(objective[TODAY]))
-    if saved is not None and saved < least:
-        yield Doubt(
-            MEDIUM,
-            f"on the judged blocks it saves {saved:.1f}%, less than {least:g}%",
-            "more weeks of history",
-        )
+    objective = found.judged.objective
+    return _pressure_facts(found, place, inputs) | {
+        # More pods may do less than is modelled: what each uses by itself is taken as 0.
+        "more_without_base": any(
+            not all(
+                has_no_more_pods(specs.today(key), specs.under(key, setting_id), flags)
+                for flags in specs.flags
+            )
+            for key in unit.members
+            if key in inputs.baseless
+        ),
+        "outside": float(unit.outside_share(slice(None))[place]),
+        "is_open": unit.is_open.any(),
+        "resampled": found.resampled,
+        "changed": len(changed),
+        "missed": sum(not fold.better for fold in changed),
+        "today_holds": found.judged.holds(inputs.options.rules.robust)[TODAY],
+        "saved": saving_pct(float(objective[place]), float(objective[TODAY])),
+        "least": inputs.options.rules.least_saving_pct,
+    }

@@ -1,4 +1,4 @@
-"""Recommendations as frames: one row per HPA, per candidate, and per fold of the walk-forward."""
+"""Recommendations as frames (HPAs, candidates, folds of the walk-forward), and certificates."""
 
 from __future__ import annotations
 
@@ -95,7 +95,6 @@ def _currencies(found: Recommendations) -> dict[tuple[str, ...], str]:
 
 
 def _judged(found: Judged, robust: str) -> Row:
-    """Return the columns of a unit's judging."""
     place, unit = found.considered, found.unit
     trained, judged = found.trained.objective, found.judged.objective
     held = found.trained.holds(robust), found.judged.holds(robust)
@@ -126,7 +125,6 @@ def _judged(found: Judged, robust: str) -> Row:
 
 
 def _own(found: Judged, member: int) -> Row:
-    """Return an HPA's own hours and measures in the judged blocks."""
     judged = slice(found.split, None)
     row: Row = {"hours": float(found.unit.hours[member, judged].sum())}
     for which, place in (("today", TODAY), ("choice", found.considered)):
@@ -310,7 +308,6 @@ def parameters(found: Recommendations) -> dict[str, Any]:
         "bounds_given": sorted(options.bounds.stated),
         "min_history_days": options.min_history_days,
         "accept": options.accept,
-        "recommender": options.recommender,
         "instance_label": options.instance_label,
         "objects": options.objects or None,
         **asdict(options.rules),
@@ -329,7 +326,6 @@ def _scores(item: Recommendation, found: Recommendations) -> dict[str, Any]:
 
 
 def _judging(item: Recommendation, judged: Judged, found: Recommendations) -> dict[str, Any]:
-    """Return both parts, the resamples and the folds."""
     assert item.advice is not None
     sure = judged.resampled
     training, last = slice(0, judged.split), slice(judged.split, None)
@@ -350,7 +346,6 @@ def _judging(item: Recommendation, judged: Judged, found: Recommendations) -> di
 def _part(
     item: Recommendation, judged: Judged, found: Recommendations, blocks: slice
 ) -> dict[str, Any]:
-    """Return the objective of both settings on some blocks, and this HPA's measures."""
     unit, robust = judged.unit, found.options.rules.robust
     stands = judged.trained if blocks.start == 0 else judged.judged
     place, held = judged.considered, stands.holds(robust)

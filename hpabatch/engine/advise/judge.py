@@ -98,33 +98,23 @@ class Standing:
 
 def standing(unit: UnitBlocks, goal: Goal, blocks: slice, block_unit: str) -> Standing:
     """Return how a unit's settings stand on a stretch of its blocks."""
-
-    def rates(slo: Slo, rates_of: RatesOf) -> Array:
-        return slo_rates(unit, slo, slice(None), blocks, rates_of)
-
-    mean, worst = _mean_and_worst(unit, goal, blocks, block_unit, rates)
+    mean, worst = _mean_and_worst(unit, goal, blocks, block_unit)
     return Standing(unit.total(goal.minimize, blocks), goal.slos, mean, worst)
 
 
 def recorded_standing(unit: UnitBlocks, goal: Goal, blocks: slice, block_unit: str) -> Standing:
     """Return how today's setting stands by the recording alone; its objective is left out."""
-
-    def rates(slo: Slo, rates_of: RatesOf) -> Array:
-        return rates_of(unit.recorded_of(slo.measure, blocks))
-
-    mean, worst = _mean_and_worst(unit, goal, blocks, block_unit, rates)
+    values = {slo.measure: unit.recorded_of(slo.measure, slice(None)) for slo in goal.slos}
+    known = replace(unit, settings=unit.settings[:1], values=values, recorded={}, lifts=None)
+    mean, worst = _mean_and_worst(known, goal, blocks, block_unit)
     return Standing(np.array([math.nan]), goal.slos, mean, worst)
 
 
 def _mean_and_worst(
-    unit: UnitBlocks,
-    goal: Goal,
-    blocks: slice,
-    block_unit: str,
-    rates: Callable[[Slo, RatesOf], Array],
+    unit: UnitBlocks, goal: Goal, blocks: slice, block_unit: str
 ) -> tuple[Array, Array]:
     """Return (K, M, S) the SLOs' rates over all blocks, and in the worst stretch."""
-    hours = unit.hours[:, blocks]
+    hours, every = unit.hours[:, blocks], slice(None)
     nothing = np.zeros((0, len(unit.members), unit.settings.size))
     mean, worst = [], []
     for slo in goal.slos:
@@ -135,8 +125,8 @@ def _mean_and_worst(
         def at_worst(values: Array, slo: Slo = slo) -> Array:
             return stretch_rates(values, hours, slo, block_unit)
 
-        mean.append(rates(slo, over_all)[:, :, 0])
-        worst.append(rates(slo, at_worst).max(axis=2))
+        mean.append(slo_rates(unit, slo, every, blocks, over_all)[:, :, 0])
+        worst.append(slo_rates(unit, slo, every, blocks, at_worst).max(axis=2))
     return (np.stack(mean), np.stack(worst)) if goal.slos else (nothing, nothing)
 
 
@@ -215,7 +205,6 @@ def stretch_width(slo: Slo, block_unit: str) -> int:
 
 
 def _sums(values: Array, width: int) -> Array:
-    """Return the sums of `width` neighbours along the last axis."""
     if width == 1:
         return values
     windows = np.lib.stride_tricks.sliding_window_view(values, width, axis=-1)
@@ -357,12 +346,11 @@ class Judging:
         return choose(self.unit, trained, self.rules, self.inside(blocks), blocks)
 
 
-def judge(asked: Judging, pick: Callable[[Mask], int] | None = None) -> Judged | None:
+def judge(asked: Judging) -> Judged | None:
     """Choose among the possible settings of a unit, and judge; None: it has too few blocks.
 
     Settings that are outside of the recorded usage per pod on the blocks that a choice is made on
-    are no candidates for it; today's is one in any case. `pick` chooses among the candidates
-    instead.
+    are no candidates for it; today's is one in any case.
     """
     split = split_of(asked.unit.blocks, asked.rules)
     if split is None:
@@ -370,7 +358,7 @@ def judge(asked: Judging, pick: Callable[[Mask], int] | None = None) -> Judged |
     training = slice(0, split)
     trained, judged = asked.standing(training), asked.standing(slice(split, None))
     allowed = asked.inside(training)
-    choice = pick(allowed) if pick is not None else asked.choose(trained, training)
+    choice = asked.choose(trained, training)
     found = None
     if choice is not None and choice != TODAY and split > 1:
         found = resample(asked, training, choice)

@@ -10,14 +10,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from hpabatch.engine.advise.bounds import Bounds, parse_bounds
+from hpabatch.engine.advise.request import DEFAULT_SLO, JudgeRules, RecommendRequest
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES
+from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import UsageError
 from hpabatch.model.plant import CEILINGS_PCT
 from hpabatch.model.suggestions import did_you_mean
@@ -175,7 +178,6 @@ def parse_goal(
 
 
 def _parse_slo(text: str) -> Slo | list[str]:
-    """Return the SLO, or its mistakes."""
     found = _SLO.fullmatch(text)
     if found is None:
         return [
@@ -219,7 +221,6 @@ def _measure_mistakes(name: str) -> Iterator[str]:
 
 
 def _measured(blocks: pl.DataFrame) -> set[str]:
-    """Return the measures that some HPA has."""
     names = [name for name in MEASURES if name in blocks.columns]
     found = {name for name in names if blocks[name].null_count() < blocks.height}
     # Without a known ceiling it is judged over the range of assumed ones.
@@ -253,3 +254,50 @@ def _objective_mistakes(minimize: str, known: set[str]) -> Iterator[str]:
         )
     elif name in MEASURES and name not in known:
         yield f"--minimize {name}: it is not known of any HPA of this sweep"
+
+
+_DAY_MS: Final = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class RecommendOptions:
+    """What is asked for.
+
+    Changes of confidence `accept` or better are written. `sweep` is a digest of the sweep's files
+    and `objects` one of the cluster's objects, for the certificates.
+    """
+
+    goal: Goal
+    rules: JudgeRules = field(default_factory=JudgeRules)
+    bounds: Bounds = field(default_factory=lambda: parse_bounds(()))
+    min_history_days: float = RecommendRequest.min_history_ms / _DAY_MS
+    accept: str = RecommendRequest.accept
+    sweep: str = ""
+    objects: str = ""
+    instance_label: str = RecommendRequest.instance_label
+
+
+def options_of(request: RecommendRequest, result: SweepResult, sweep: str = "") -> RecommendOptions:
+    """Return what a request means for a sweep; `sweep` is a digest of its files.
+
+    Raises:
+        UsageError: a limit, a measure or a bound that there is not.
+    """
+    try:
+        goal = parse_goal(request.slo, request.minimize, result.blocks)
+    except ObjectiveError as error:
+        if request.slo != DEFAULT_SLO:
+            raise
+        raise UsageError(
+            f"{error} (--slo {DEFAULT_SLO[0]} is the default): name a limit of your own, such as "
+            "--slo 'short_pod_hours<10/week' or --slo 'rescales<40/day', or --slo none"
+        ) from None
+    return RecommendOptions(
+        goal=goal,
+        rules=JudgeRules(**{f.name: getattr(request, f.name) for f in fields(JudgeRules)}),
+        bounds=parse_bounds(request.bound),
+        min_history_days=request.min_history_ms / _DAY_MS,
+        accept=request.accept,
+        sweep=sweep,
+        instance_label=request.instance_label,
+    )

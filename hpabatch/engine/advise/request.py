@@ -74,12 +74,6 @@ class Reach(Request):
         "argocd",
         values=("argocd", "plain"),
     )
-    recommender: str = option(
-        "choice",
-        "Choice of the setting: judged, or any candidate at random, as a yardstick.",
-        "judged",
-        values=("judged", "random"),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,8 +17,6 @@ import polars as pl
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE, answer, notes, relative_notes
 from hpabatch.engine.advise.doubts import (
     Doubt,
-    Facts,
-    RecommendOptions,
     accepted,
     confidence_of,
     refused,
@@ -26,10 +24,11 @@ from hpabatch.engine.advise.doubts import (
     weighed,
 )
 from hpabatch.engine.advise.judge import TODAY, Judged, Judging, judge, resample, saves, split_of
-from hpabatch.engine.advise.objective import MINUTES_AN_HOUR
+from hpabatch.engine.advise.objective import MINUTES_AN_HOUR, RecommendOptions
 from hpabatch.engine.advise.request import MEDIUM, JudgeRules
 from hpabatch.engine.advise.specs import (
     Apply,
+    Inputs,
     Specs,
     allowed_mask,
     contexts_of,
@@ -43,7 +42,6 @@ from hpabatch.engine.advise.unit import (
     MOST_AT_MAX,
     TODAY_ID,
     Key,
-    Mask,
     UnitBlocks,
     key_of,
     unit_blocks,
@@ -162,12 +160,12 @@ def recommend(result: SweepResult, options: RecommendOptions, apply: Apply) -> R
     """
     specs = Specs(result, apply)
     wrong = dict(refused(result, options.goal))
-    facts = Facts(result, options, specs)
+    inputs = Inputs(result, options, specs)
     rows = {key_of(r): r for r in result.hpas.iter_rows(named=True)}
     units: dict[str, UnitAdvice] = {}
     for name, unit in unit_blocks(result, wrong):
         unit = replace(unit, lifts=specs.lifts(unit))
-        advice = _advise(unit, facts)
+        advice = _advise(unit, inputs)
         today = {k: specs.today(k) for k in unit.members}
         lifts = advice.answer == CHANGE and _lifts(advice)
         own = unit_doubts(unit, rows, today, result.parameters, options, lifts=lifts)
@@ -184,9 +182,8 @@ def _lifts(advice: UnitAdvice) -> bool:
     return lifts is not None and judged is not None and bool(lifts[:, judged.considered].any())
 
 
-def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:
-    """Return the advice on a unit."""
-    options = facts.options
+def _advise(unit: UnitBlocks, inputs: Inputs) -> UnitAdvice:
+    options = inputs.options
     split = split_of(unit.blocks, options.rules)
     if split is None:
         kept = options.rules.judged_blocks or 1
@@ -195,25 +192,18 @@ def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:
             "and none is left to choose on"
         )
         return UnitAdvice(unit, ("",) * unit.settings.size, None, NONE, (why,), ())
-    raised = facts.specs.raises_idle_max(unit, options.bounds)
-    misfit, training = misfits(unit, facts.specs, options.bounds, raised), slice(0, split)
+    raised = inputs.specs.raises_idle_max(unit, options.bounds)
+    misfit, training = misfits(unit, inputs.specs, options.bounds, raised), slice(0, split)
     why_not, possible = tuple(refusals(unit, misfit, training)), allowed_mask(misfit)
-    asked = Judging(unit, options.goal, options.rules, possible, facts.block_unit)
-    at_random = options.recommender == "random"
-    found = judge(asked, (lambda allowed: _random(unit, facts, allowed)) if at_random else None)
+    asked = Judging(unit, options.goal, options.rules, possible, inputs.block_unit)
+    found = judge(asked)
     assert found is not None  # there are blocks enough
-    if at_random:
-        given, reason = KEEP, "there is no other candidate"
-        if found.choice != TODAY:
-            count = np.flatnonzero(_others(asked.inside(training))).size
-            given, reason = CHANGE, f"picked at random of {count} candidates"
-        return UnitAdvice(unit, why_not, found, given, (reason,), ())
     if found.choice not in (None, TODAY):
-        choice = simplest(found, facts.specs, options.rules)
+        choice = simplest(found, inputs.specs, options.rules)
         sure = resample(asked, training, choice) if found.resampled is not None else None
         found = replace(found, choice=choice, resampled=sure)
-    told = answer(found, facts)
-    more = tuple(notes(found, why_not, raised, facts)) if told.answer != NONE else ()
+    told = answer(found, inputs)
+    more = tuple(notes(found, why_not, raised, inputs)) if told.answer != NONE else ()
     return UnitAdvice(unit, why_not, found, told.answer, told.reasons, more, told.doubts)
 
 
@@ -251,19 +241,6 @@ def _leaves(value: object) -> int:
     return sum(map(_leaves, value.values())) if isinstance(value, Mapping) else 1
 
 
-def _random(unit: UnitBlocks, facts: Facts, allowed: Mask) -> int:
-    """Return any candidate but today's setting, today's where there is no other."""
-    others = np.flatnonzero(_others(allowed)).tolist()
-    rng = np.random.default_rng([facts.options.rules.seed, *unit.name.encode()])
-    return int(others[int(rng.integers(len(others)))]) if others else TODAY
-
-
-def _others(allowed: Mask) -> Mask:
-    others = allowed.copy()
-    others[TODAY] = False
-    return others
-
-
 def _items(
     result: SweepResult,
     specs: Specs,
@@ -271,7 +248,6 @@ def _items(
     wrong: Mapping[Key, tuple[str, ...]],
     options: RecommendOptions,
 ) -> Iterator[Recommendation]:
-    """Yield the advice on every HPA, that of its unit where it gives any."""
     left = _left_out(result, wrong)
     for row in result.hpas.sort(*KEY).iter_rows(named=True):
         key = key_of(row)
@@ -293,7 +269,6 @@ def _source(item: Recommendation, specs: Specs, options: RecommendOptions) -> So
 
 
 def _left_out(result: SweepResult, wrong: Collection[Key]) -> dict[str, int]:
-    """Return how many HPAs of each unit give no advice."""
     counts: dict[str, int] = {}
     for c, n, h, unit in result.hpas.select(*KEY, "unit").iter_rows():
         if (c, n, h) in wrong:
@@ -348,6 +323,11 @@ def _item(key: Key, advice: UnitAdvice, specs: Specs, left_out: int) -> Recommen
         doubts=advice.doubts,
     )
 
+
+# ---- safeguards of patches -----------------------------------------------------------------------
+
+# A patch is withheld, with the reason, where it would be undone (a controller or a tool writes the
+# HPA), or where it is not known to do good (the spec is not the one that was judged).
 
 PLAIN: Final = "plain"
 """Value of `--instance-label`: nothing writes an HPA because of app.kubernetes.io/instance."""

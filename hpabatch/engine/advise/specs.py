@@ -1,21 +1,22 @@
-"""Specs under a sweep's settings, and why some settings cannot be recommended."""
+"""Specs under a sweep's settings, by its rules and policy sets; settings that cannot be advised."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
 from hpabatch.engine.advise.bounds import Bounds, below, changes_told, floor_of, has_no_more_pods
+from hpabatch.engine.advise.judge import TODAY, Judged
+from hpabatch.engine.advise.objective import RecommendOptions
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, Mask, UnitBlocks, key_of
+from hpabatch.engine.fit.workload import BASE_TAKEN
+from hpabatch.engine.simulate.result import CENSORED_WORDS, OUTSIDE_WORDS
 from hpabatch.engine.sweep.context import Context, context_of
-from hpabatch.engine.sweep.result import SweepResult
+from hpabatch.engine.sweep.result import SweepResult, grid_edges
 from hpabatch.errors import HistoryError, HpabatchError
-from hpabatch.inputs.documents import digests_of
-from hpabatch.inputs.policies import read_policy_sets
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.hpa import HPASpec, ScalingPolicy, ScalingRules
 from hpabatch.model.settings.policy_sets import SHIPPED, PolicySet
@@ -43,34 +44,26 @@ _NOT_AT_MAX: Final = "nothing asks for more than today's maxReplicas"
 _KEPT_SPECS: Final = 20_000  # of some 2 kB; the HPAs of a fleet often share a few specs
 
 
-@dataclass(slots=True)
 class Specs:
     """The specs of a sweep's HPAs, today's and under settings."""
 
-    result: SweepResult
-    apply: Apply
-    values: dict[int, Values] = field(init=False)
-    names: dict[int, str] = field(init=False)
-    flags: tuple[ControllerFlags, ...] = field(init=False)
-    contexts: dict[Key, Context] = field(init=False)
-    _written: dict[Key, HPASpec] = field(init=False)
-    _made: dict[tuple[HPASpec, int], HPASpec] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Read settings and today's specs.
+    def __init__(self, result: SweepResult, apply: Apply) -> None:
+        """Read settings and today's specs; `apply` puts setting values into a spec.
 
         Raises:
             HistoryError: a spec cannot be read.
         """
-        self.flags, self.contexts = flags_of(self.result), contexts_of(self.result)
-        fields = [c for c in self.result.settings.columns if c not in ("setting_id", "setting")]
-        rows = list(self.result.settings.iter_rows(named=True))
-        self.values = {
+        self.result, self.apply = result, apply
+        self.flags, self.contexts = flags_of(result), contexts_of(result)
+        fields = [c for c in result.settings.columns if c not in ("setting_id", "setting")]
+        rows = list(result.settings.iter_rows(named=True))
+        self.values: dict[int, Values] = {
             row["setting_id"]: {f: row[f] for f in fields if row[f] is not None} for row in rows
         }
-        self.names = {row["setting_id"]: row["setting"] for row in rows}
-        self._written = {}
-        for *key, text in self.result.hpas.select(*KEY, "spec").iter_rows():
+        self.names: dict[int, str] = {row["setting_id"]: row["setting"] for row in rows}
+        self._made: dict[tuple[HPASpec, int], HPASpec] = {}
+        self._written: dict[Key, HPASpec] = {}
+        for *key, text in result.hpas.select(*KEY, "spec").iter_rows():
             cluster, namespace, hpa = key
             self._written[cluster, namespace, hpa] = _read(text, f"{namespace}/{hpa}")
 
@@ -243,11 +236,7 @@ _DIRECTIONS = ("scaleUp", "scaleDown")
 
 
 def settings_of(result: SweepResult) -> Apply:
-    """Return the function that puts a sweep's setting values into a spec.
-
-    Raises:
-        HistoryError: the policy sets that it was made with are not known any more.
-    """
+    """Return the function that puts a sweep's setting values into a spec."""
     profile, sets, flags = profile_of(result), sets_of(result), flags_of(result)
 
     def apply(values: Values, spec: HPASpec) -> HPASpec:
@@ -264,27 +253,9 @@ def settings_of(result: SweepResult) -> Apply:
 
 
 def sets_of(result: SweepResult) -> Mapping[str, PolicySet]:
-    """Return a sweep's policy sets: as it holds them itself, else from the file that it names.
-
-    Raises:
-        HistoryError: the file is gone, or is not what it was.
-    """
-    told = result.parameters.get("policy_sets")
-    if isinstance(told, Mapping):
-        return {**SHIPPED, **{name: _set(name, value) for name, value in told.items()}}
-    path = (result.parameters.get("request") or {}).get("policy_sets")
-    if path is None:
-        return SHIPPED
-    try:
-        digests = digests_of([Path(path)])
-    except OSError as error:
-        raise HistoryError(
-            f"the policy sets of this sweep, {path}, cannot be read ({error.strerror}): put the "
-            "file back, or sweep again"
-        ) from error
-    if any(result.evidence.get(name, digest) != digest for name, digest in digests.items()):
-        raise HistoryError(f"{path} has changed since the sweep was made: sweep again")
-    return {**SHIPPED, **read_policy_sets(path)}
+    """Return a sweep's policy sets, as it holds them itself."""
+    told = result.parameters.get("policy_sets") or {}
+    return {**SHIPPED, **{name: _set(name, value) for name, value in told.items()}}
 
 
 def sets_to_json(sets: Mapping[str, PolicySet]) -> dict[str, Any]:
@@ -313,3 +284,58 @@ def _rules(value: Mapping[str, Any] | None) -> ScalingRules | None:
         return None
     policies = tuple(ScalingPolicy(str(t), int(n), int(s)) for t, n, s in value["policies"])
     return ScalingRules(select_policy=value["selectPolicy"], policies=policies)
+
+
+_OWN_DOUBTS: Final = (OUTSIDE_WORDS, CENSORED_WORDS)
+
+
+class Inputs:
+    """Options, specs and unreliable runs that every unit is judged with."""
+
+    def __init__(self, result: SweepResult, options: RecommendOptions, specs: Specs) -> None:
+        """Keep the inputs, and find the runs that cannot be relied on."""
+        self.options, self.specs = options, specs
+        self.block_unit = str(result.parameters["block"]["unit"])
+        self.edges = grid_edges(result.settings)
+        refused = result.results.filter(~result.results["usable"])
+        names = (*KEY, "setting_id", "why_not")
+        rows = refused.select(names).iter_rows()
+        rows_of = {key_of(row): row for row in result.hpas.iter_rows(named=True)}
+        known = {key: row["problems"] for key, row in rows_of.items()}
+        self.base_shares = {key: row.get("base_share") or 0.0 for key, row in rows_of.items()}
+        told = (
+            ((c, n, h), setting_id, _unlike(why, known.get((c, n, h)) or ""))
+            for c, n, h, setting_id, why in rows
+        )
+        self.unusable = {(key, setting_id): why for key, setting_id, why in told if why}
+        self.baseless = frozenset(key for key, why in known.items() if base_taken(why or ""))
+
+
+def base_taken(problems: str) -> bool:
+    """Say whether all that is wrong with an HPA's model is that its base is taken as 0."""
+    return all(part.startswith(BASE_TAKEN) for part in problems.split("; "))
+
+
+def _unlike(why: str, problems: str) -> str:
+    """Return why a run cannot be relied on, without what is a doubt of the HPA's own."""
+    left = why.removeprefix(problems).split("; ")
+    return "; ".join(part for part in left if part and not any(o in part for o in _OWN_DOUBTS))
+
+
+def name_of(found: Judged, place: int | None, inputs: Inputs) -> str:
+    """Return what a unit's setting changes, its name where its HPAs differ in that."""
+    assert place is not None
+    if place == TODAY:
+        return "today's setting"
+    setting_id = int(found.unit.settings[place])
+    try:
+        changes = {", ".join(inputs.specs.changes(key, setting_id)) for key in found.unit.members}
+    except HpabatchError:  # (a setting that does not fit is named where that is told)
+        changes = set()
+    only = changes.pop() if len(changes) == 1 else ""
+    return only or inputs.specs.names[setting_id]
+
+
+def labels_of(unit: UnitBlocks) -> list[str]:
+    """Return `namespace/name` of a unit's HPAs."""
+    return [f"{namespace}/{hpa}" for _, namespace, hpa in unit.members]

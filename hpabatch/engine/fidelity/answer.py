@@ -3,6 +3,9 @@
 The stated settings are compared with each deviation, block by block of the recording: which of the
 two makes fewer errors? Only blocks in which they differ count (a sign test). Blocks are counted and
 not ticks, because what was decided in one tick stands in the next.
+
+An *error* is a recorded episode that the setting does not decide within its window, or to sizes
+that are not recorded, or a wish that stands for longer than the window and that nobody followed.
 """
 
 from __future__ import annotations
@@ -165,13 +168,6 @@ def _decided(episodes: Episodes, window: Window, sizes: Sizes) -> tuple[Bool, Bo
             np.maximum.reduceat(wished, begin) >= low
         )
     return decided, fits
-
-
-def standing_wishes(sizes: Sizes, window: Window) -> tuple[I64, I64]:
-    """Return begin and end of the wishes in one direction that stand for longer than the window."""
-    none = np.zeros((0, 0), np.int64)
-    ticks = _ticks_of(sizes, none, none)
-    return _standing(_wishes(sizes, ticks), ticks, window)
 
 
 def _ticks_of(sizes: Sizes, first: I64, last: I64) -> _Ticks:

@@ -333,7 +333,6 @@ def _targets(split: _Split, signal: str) -> dict[str, set[float]]:
 
 
 def _as_if(targets: dict[str, set[float]], ratio: float) -> str:
-    """Return what a ratio of scale to targets stands for, in words."""
     much = f"{abs(1 / ratio - 1):.0%}".replace("%", " %")
     known = targets.get("pct", set())
     text = f"as if targets were {much} {'higher' if ratio < 1 else 'lower'}"
@@ -345,7 +344,6 @@ def _as_if(targets: dict[str, set[float]], ratio: float) -> str:
 
 
 def _equal(judge: Tried, one: Setting) -> str:
-    """Return what a candidate explains where it was not searched on."""
     before, after = (f"{100 * judge.equal(s):.0f}" for s in (RAW, one))
     return f"equal ticks {before} -> {after} %"
 
@@ -362,7 +360,6 @@ def _changes(parts: Sequence[Part]) -> int:
 
 
 def _split(plan: ReplayPlan, cluster: str, signal: str) -> _Split:
-    """Return the HPAs of a source, or of few their time, to search on and to judge by."""
     changes = _changes_of(plan, cluster, signal)
     days = _days(plan, cluster, signal, changes)
     hpas = days.group_by("hpa").agg(pl.col("changes").sum())
@@ -394,7 +391,6 @@ def _changes_of(plan: ReplayPlan, cluster: str, signal: str) -> pl.DataFrame:
 
 
 def _readers(plan: ReplayPlan, cluster: str, signal: str) -> list[int]:
-    """Return the positions of the HPAs that read a source."""
     return [
         k
         for k, candidate in enumerate(plan.chosen)

@@ -3,6 +3,9 @@
 Each candidate is a replay of some HPAs with its samples seen through it. Lag and smoothing are
 tried together, since a longer mean is also a later one; with the best of them the ratio of scale to
 target, and then both again around what was found.
+
+The errors of an answer (`engine.fidelity.answer`) allow for the window of an HPA, which is wider
+than most lags. Here each tick counts in which a wish is not what was recorded then.
 """
 
 from __future__ import annotations

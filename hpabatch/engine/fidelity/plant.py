@@ -1,10 +1,20 @@
-"""Plant score of one HPA: its plant, fitted on a first part, against the recording after it."""
+"""Plant score of one HPA: its plant, fitted on a first part, against the recording after it.
+
+It is judged on changes of the pods. A change lies between two neighboring settled cells of a
+signal's series. A cell is settled if no pod became ready, or ceased to be, in its samples' window
+or shortly before it. Steps of a scale-up that follow each other closely are one change. The
+measures are the mean usage over the settled cells just before the change, and over those of the
+minutes after it, as long as the pods stay.
+
+Predictions use what was known before a change. The demand after it is not used: in the recorded run
+the number of pods cancels out (work × pods / pods), so any plant would be right.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -354,10 +364,14 @@ def _queues(m: Measured, signal: Signal, changes: Changes) -> F64:
 
 _TIME: Final = pl.Datetime("ms", "UTC")
 
-SIGNAL_COLUMNS: Final = {c.name: SIGNALS.schema[c.name] for c in SIGNALS if c not in KEY}
+SIGNAL_COLUMNS: Final[dict[str, Any]] = {
+    c.name: SIGNALS.schema[c.name] for c in SIGNALS if c not in KEY
+}
 """Columns of a signal's score. `same` are changes on which plant and persistence agree."""
 
-CHANGE_COLUMNS: Final = {c.name: CHANGES.schema[c.name] for c in CHANGES if c not in KEY}
+CHANGE_COLUMNS: Final[dict[str, Any]] = {
+    c.name: CHANGES.schema[c.name] for c in CHANGES if c not in KEY
+}
 """Columns of the judged changes; `counts`: of those in the skill; errors are signed shares."""
 
 
@@ -405,7 +419,6 @@ def score_plant(
 
 
 def _no_plant(fitted: Fit, split_ms: int) -> str:
-    """Return why there is no plant to judge."""
     if fitted.fact("resolution") is None:
         return (
             f"nothing was sampled before {_time_text(split_ms)}, so there is nothing to fit a "
@@ -501,7 +514,6 @@ class _Judged:
         return row | {"unscored": reason or None}
 
     def _unscored(self, counts: Mask, chosen: Mask) -> str:
-        """Return why there is no skill, "" if there is."""
         kind, least = self.m.kind, self.parameters.fewest_changes
         found, used = int(counts.sum()), int(chosen.sum())
         if kind == TOTAL:

@@ -109,7 +109,6 @@ def _signal_until(signal: SignalUsage, ticks: int, until_ms: int) -> SignalUsage
 
 
 def _lives_until(lives: Lives, until_ms: int) -> Lives:
-    """Return lives of which nothing from an instant on has happened yet."""
     moments = ("created_ms", "started_ms", "ready_ms", "deleted_ms", "gone_ms", "again_ms")
     known: dict[str, Any] = {}
     for name in moments:
@@ -376,7 +375,6 @@ class Scoring:
                 self.progress("replaying and judging plants", 1.0)
 
     def _first_parts(self, usages: Sequence[Usage]) -> Iterator[tuple[Usage, Usage, int]]:
-        """Yield usages, their first parts, and the instants that end these."""
         ends = [split_ms(usage, self.choices.split_share) for usage in usages]
         # What grows with the age of pods is fitted on sums over samples, made anew for this.
         aged = [k for k, usage in enumerate(usages) if self._has_age(usage)]
@@ -451,7 +449,6 @@ def _hpas(
     chosen: Sequence[Candidate],
     choices: FidelityParameters,
 ) -> pl.DataFrame:
-    """Return one row per HPA."""
     keys = list(KEY)
     relevant: dict[Key, frozenset[str]] = {
         key_of(c): frozenset(map(signal_name, c.spec.metrics)) for c in chosen

@@ -62,8 +62,11 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Episodes:
-    """Recorded changes by time: when the first and the last step of each was recorded (ms), the
-    size before, after the first step and after the last one; shape (n,).
+    """Recorded changes by time; shape (n,).
+
+    Those of one direction that follow each other within the window are one: a rollout in steps, or
+    one change that the size's own samples tell in parts. When the first and the last step of each
+    was recorded (ms); the size before, after the first step and after the last one.
     """
 
     first_ms: I64
@@ -159,7 +162,9 @@ bound, below which products of a kernel do not wrap.
 
 
 class Deviation(NamedTuple):
-    """Another setting: the dimension it is of, its words, and how far it goes there.
+    """Another setting that a recording may fit: its dimension, its words, how far it goes there.
+
+    It is a copy of the tables of a packed lane, so all of them read the same samples.
 
     `value` is in points of a target, or a factor of a window; `metric` is the one that is left out.
     """
@@ -423,7 +428,6 @@ class _Samples:
                     self.times[h] += self._times(load, h)
 
     def _days(self, reader: SampleReader, h: int, places: Sequence[Place]) -> list[date]:
-        """Return some days of a lane's own, so that its shard does not matter."""
         source = self.shard.observations.lanes[h]
         clock_ms = self.shard.observations.clock_ms[source.first_clock : source.last_clock]
         first, last = (_EPOCH + timedelta(milliseconds=int(clock_ms[k])) for k in (0, -1))

@@ -67,8 +67,6 @@ class Walk(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """A shard before its samples are read."""
-
     given: ShardInput
     places: Sequence[Sequence[Place]]
     recordings: Sequence[Recording]
@@ -116,8 +114,6 @@ class _Lane(NamedTuple):
 
 
 class _Walking:
-    """The walk over one shard."""
-
     def __init__(
         self, plan: ReplayPlan, prepared: _Prepared, arena: Arena, columns: Iterator[Arena]
     ) -> None:

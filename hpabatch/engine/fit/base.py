@@ -306,7 +306,6 @@ class _Model:
         return found, up
 
     def _learn(self, features: F64, base: float, ahead: _Ahead) -> tuple[F64, float] | None:
-        """Return the weights of the features and the variance of what they leave."""
         a, y = self._rows(features, base, ahead)
         known = np.isfinite(y) & np.isfinite(a).all(axis=1)
         a, y = a[known], y[known]

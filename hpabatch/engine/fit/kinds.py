@@ -193,7 +193,6 @@ def _stated(name: str, signal: SignalUsage, stated: SignalOverride) -> Kind:
 
 
 def _asked(name: str, usage: Usage, signal: SignalUsage, stated: SignalOverride) -> Kind:
-    """Return what the data say of a signal, else its name, and the question."""
     shown = shown_kind(name, usage, signal)
     word = metric_name(signal)
     if shown.kind:
@@ -397,7 +396,6 @@ def _wider(value: float, low: float, high: float) -> Interval:
 
 
 def _told(name: str, found: BaseEstimate, elasticity: Interval) -> tuple[str, Fact]:
-    """Return in words what the changes show, and the elasticity as a fact."""
     value, low, high = elasticity
     note = f"of the value against replicas, {found.changes} changes in {found.hours} hours"
     fact = Fact(f"signals.{name}.elasticity", value, "", low, high, FITTED, note)

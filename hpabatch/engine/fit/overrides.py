@@ -305,7 +305,6 @@ def _word(name: str, note: str) -> Fact:
 def _facts(
     path: str, statement: object, names: dict[str, tuple[str, str]], own_unit: str = ""
 ) -> Iterator[Fact]:
-    """Yield a fact for each number or word that a statement gives, by its name in a file."""
     for field_name, (name, unit) in names.items():
         value = getattr(statement, field_name)
         if value is None:

@@ -138,8 +138,6 @@ def _hides_jumps(usage: Usage, names: Iterable[str], window_ms: int, recording: 
 
 
 class _Facts:
-    """Facts of one pipeline, in s."""
-
     def __init__(self, path: str) -> None:
         self.path = path
         self.found: list[Fact] = []

@@ -70,7 +70,9 @@ def _nothing() -> I64:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What was recorded of a workload.
+    """What was recorded of a workload, which a simulation of the same time has too.
+
+    Times without a sample count as quiet, so recorded minutes are a lower bound.
 
     From `size_ms[k]` on its target's size was `size[k]`, until `until_ms`; `pods_ms` (P, 2) are the
     pods' lives. By piece (`starts_ms`, each `piece_ms` long): whether the highest pod was at its
@@ -278,7 +280,6 @@ def _plant(
     measured: Mapping[str, Measured],
     fits: Mapping[str, SignalFit],
 ) -> tuple[Plant, list[Fact]]:
-    """Return the plant of the signals that could be fitted, and the facts beside the signals'."""
     divisible = [name for name, s in fits.items() if s.signal.kind == DIVISIBLE]
     compared = divisible[0] if divisible else None
     signal = usage.signals[compared] if compared else None

@@ -1,4 +1,4 @@
-"""The fit of one signal, by its kind: exogenous totals, queues, memory; cpu and rates in `work`."""
+"""Signals of a workload, measured and fitted by their kind: work, totals, queues, memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Observed usage of each HPA's workload over time: what its pods used and how many served.
+"""Observed usage of each HPA's workload over time, by tick and on a regular grid; its pods' lives.
 
 One pass over the samples, shard by shard and a run of days at a time as in a replay, without
 decisions. The result is small: a few numbers per tick and metric, and the lives of the pods.

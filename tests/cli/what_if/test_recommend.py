@@ -330,10 +330,3 @@ def test_what_is_no_sweep_is_told(run: Run, tmp_path: Path) -> None:
     done = run(tmp_path)
     assert done.code == 2
     assert "is not the folder of a sweep" in done.stderr
-
-
-def test_the_random_recommender_is_a_yardstick(run: Run, sweep: Path) -> None:
-    told = json.loads(run(sweep, *SLO, "--recommender", "random", "-o", "json").stdout)
-    answers = {hpa["hpa"]: hpa["answer"] for hpa in told["hpas"]}
-    assert answers == {"api": "change", "web": "change", "new": "no advice"}
-    assert told["hpas"][2]["reasons"] == "picked at random of 3 candidates"

@@ -8,21 +8,16 @@ from typing import Any
 
 import pytest
 
-from hpabatch.engine.advise.doubts import (
-    RecommendOptions,
-    ceiling_doubts,
-    contradictions,
-    doubts,
-    lens_doubts,
-    prospects,
-    unit_doubts,
-)
-from hpabatch.engine.advise.objective import parse_goal
+from hpabatch.engine.advise.doubts import Doubt, ceiling_doubts, prospects, unit_doubts
+from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.run import recommend
-from hpabatch.engine.advise.unit import UnitBlocks, key_of, unit_blocks
+from hpabatch.engine.advise.unit import key_of, unit_blocks
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES
+from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.model.objects.decode import hpa_from_json
-from tests.sweeps import SPEC, SweepMaker, put, weeks
+from tests.sweeps import SPEC, SweepMaker, Values, put, weeks
+
+SLO = ("saturated_minutes<10/week",)
 
 
 def hpa(**facts: Any) -> dict[str, Any]:
@@ -55,45 +50,52 @@ def test_measures_that_do_not_hang_on_a_ceiling() -> None:
     assert not list(ceiling_doubts(hpa(ceiling="open"), goal))
 
 
-@pytest.mark.parametrize(("ceiling", "assumed"), [("open", True), ("given", False)])
-def test_a_ceiling_that_is_assumed_lowers_the_confidence(ceiling: str, assumed: bool) -> None:
-    maker = SweepMaker([]).add("api", {0: weeks([100, 100])}, ceiling=ceiling)
-    (row,) = maker.result().hpas.iter_rows(named=True)
-    options = RecommendOptions(parse_goal(["saturated_minutes<10/week"], "pod_hours"))
-    told = [
-        doubt.most for doubt in doubts(row, options, scored=True) if doubt.why.startswith("ceiling")
-    ]
-    assert told == (["medium"] if assumed else [])
+def doubts_of(result: SweepResult, *slos: str, lifts: bool = False, **told: Any) -> list[Doubt]:
+    """Return the doubts of a sweep's one unit; `told` are further parameters of the sweep."""
+    ((_, unit),) = unit_blocks(result)
+    rows = {key_of(row): row for row in result.hpas.iter_rows(named=True)}
+    today = dict.fromkeys(unit.members, hpa_from_json(json.dumps(SPEC))[0].spec)
+    options = RecommendOptions(parse_goal(slos or SLO, "pod_hours"))
+    return unit_doubts(unit, rows, today, result.parameters | told, options, lifts=lifts)
 
 
-def unit_of(modelled: float | None, recorded: float | None) -> UnitBlocks:
-    """Return two weeks of an HPA, with its saturated minutes of each."""
-    today = weeks([100, 100], saturated_minutes=[modelled, modelled])
-    told = {"saturated_minutes": [recorded, recorded]}
-    maker = SweepMaker([]).add("api", {0: today}, recorded=told)
-    ((_, unit),) = unit_blocks(maker.result())
-    return unit
+def two_weeks(ceiling: str = "recorded", recorded: Values | None = None, **measures: Any) -> Any:
+    values = {name: [value, value] for name, value in measures.items()}
+    maker = SweepMaker([]).add(
+        "api", {0: weeks([100, 100], **values)}, ceiling=ceiling, recorded=recorded
+    )
+    return maker.result()
+
+
+@pytest.mark.parametrize(("ceiling", "most"), [("open", ["medium"]), ("given", [])])
+def test_a_ceiling_that_is_assumed_lowers_the_confidence(ceiling: str, most: list[str]) -> None:
+    told = doubts_of(two_weeks(ceiling))
+    assert [doubt.most for doubt in told if doubt.why.startswith("ceiling")] == most
 
 
 @pytest.mark.parametrize(
-    ("recorded", "modelled", "disagree"),
-    [(0, 0, False), (9, 9.5, False), (50, 20, False), (9, 11, True), (11, 9, True), (10, 9, True)],
+    ("slo", "recorded", "modelled", "disagree"),
+    [
+        (SLO[0], 0, 0, False),
+        (SLO[0], 9, 9.5, False),
+        (SLO[0], 50, 20, False),
+        (SLO[0], 9, 11, True),
+        (SLO[0], 11, 9, True),
+        (SLO[0], 10, 9, True),
+        (SLO[0], 50, None, False),
+        (SLO[0], None, 50, False),
+        ("under_minutes<10/week", 0, 50, False),
+    ],
 )
-def test_recording_and_model_on_two_sides(recorded: float, modelled: float, disagree: bool) -> None:
-    """Minutes a week, held against a limit of fewer than 10."""
-    unit = unit_of(modelled, recorded)
-    told = [d.why for d in contradictions(unit, parse_goal(["saturated_minutes<10/week"]))]
-    assert bool(told) == disagree
-    if told:
-        assert f"modelled {modelled:.3g}; the worse counts" in told[0]
-        assert f"recorded {recorded:.3g}, " in told[0]
-
-
-def test_what_is_not_known_contradicts_nothing() -> None:
-    goal = parse_goal(["saturated_minutes<10/week"])
-    assert not list(contradictions(unit_of(None, 50), goal))
-    assert not list(contradictions(unit_of(50, None), goal))
-    assert not list(contradictions(unit_of(50, 0), parse_goal(["under_minutes<10/week"])))
+def test_recording_and_model_on_two_sides(
+    slo: str, recorded: float | None, modelled: float | None, disagree: bool
+) -> None:
+    """Minutes a week, held against a limit of fewer than 10; what is not known is on no side."""
+    known = {"saturated_minutes": [recorded, recorded]}
+    told = [d.why for d in doubts_of(two_weeks(recorded=known, saturated_minutes=modelled), slo)]
+    words = f"model: {slo} today: recorded {recorded}, modelled {modelled}; the worse counts"
+    assert (words in told) == disagree
+    assert any("the worse counts" in why for why in told) == disagree
 
 
 @pytest.mark.parametrize(
@@ -108,33 +110,30 @@ def test_what_is_not_known_contradicts_nothing() -> None:
 def test_who_stood_at_max_without_a_known_ceiling_may_need_more(
     ceiling: str, minutes: float, lifts: bool, most: list[str]
 ) -> None:
-    above = {name: [0.0, 0.0] for name in ABOVE_MINUTES} if ceiling == "open" else {}
-    today = weeks([100, 100], at_max_minutes=[minutes] * 2, **above)
-    result = SweepMaker([]).add("api", {0: today}, ceiling=ceiling).result()
-    ((_, unit),) = unit_blocks(result)
-    rows = {key_of(row): row for row in result.hpas.iter_rows(named=True)}
-    today_specs = dict.fromkeys(unit.members, hpa_from_json(json.dumps(SPEC))[0].spec)
-    options = RecommendOptions(parse_goal(["saturated_minutes<10/week"], "pod_hours"))
-    told = unit_doubts(unit, rows, today_specs, result.parameters, options, lifts=lifts)
+    above = dict.fromkeys(ABOVE_MINUTES, 0.0) if ceiling == "open" else {}
+    told = doubts_of(two_weeks(ceiling, at_max_minutes=minutes, **above), lifts=lifts)
     assert [doubt.most for doubt in told if "asked for more" in doubt.why] == most
 
 
-def test_a_lens_and_an_untold_scale_are_doubts_of_the_hpas_that_read_their_signal() -> None:
-    ((_, unit),) = unit_blocks(SweepMaker([]).add("api", {0: weeks([100, 100])}).result())
-    spec = hpa_from_json(json.dumps(SPEC))[0].spec
-    today = dict.fromkeys(unit.members, spec)
-    lag = {"signal": "resource/cpu", "cluster": "east", "lag_ms": 30_000}
-    ratio = {"signal": "resource/cpu", "cluster": None, "scale": 1.2}
-    (seen,) = lens_doubts(unit, today, {"lenses": [lag], "lens_ratios": []})
-    assert seen.detail == "east: resource/cpu lag 30s"
-    (told,) = lens_doubts(unit, today, {"lenses": [], "lens_ratios": [ratio]})
-    assert "relative to today's" in told.why
-    assert not list(lens_doubts(unit, today, {"lenses": [{**lag, "cluster": "west"}]}))
-    assert not list(lens_doubts(unit, today, {"lenses": [{**lag, "signal": "pods/depth"}]}))
-    assert not list(lens_doubts(unit, today, {}))
-    others = [lag, {**lag, "cluster": "west"}, {**lag, "signal": "pods/depth"}]
-    (seen,) = lens_doubts(unit, today, {"lenses": others, "lens_ratios": []})
-    assert seen.detail == "east: resource/cpu lag 30s"
+LAG = {"signal": "resource/cpu", "cluster": "east", "lag_ms": 30_000}
+RATIO = {"signal": "resource/cpu", "cluster": None, "scale": 1.2}
+OTHERS = [{**LAG, "cluster": "west"}, {**LAG, "signal": "pods/depth"}]
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ({"lenses": [LAG, *OTHERS]}, [("medium", "east: resource/cpu lag 30s")]),
+        ({"lens_ratios": [RATIO]}, [("low", "resource/cpu scale 1.2")]),
+        ({"lenses": OTHERS}, []),
+        ({}, []),
+    ],
+)
+def test_lenses_are_doubts_of_the_hpas_that_read_their_signal(
+    told: dict[str, Any], found: list[tuple[str, str]]
+) -> None:
+    doubts = doubts_of(two_weeks(), "under_minutes<10/week", **told)
+    assert [(d.most, d.detail) for d in doubts if "resource/cpu" in d.detail] == found
 
 
 CONTAINER = {
@@ -153,9 +152,7 @@ def test_a_lens_of_cpu_is_one_of_containers_and_of_the_default_metric(metrics: l
         "api", {0: weeks([100, 100, 100])}, spec={**SPEC, "metrics": metrics}
     )
     result = maker.result()
-    lag = {"signal": "resource/cpu", "cluster": "east", "lag_ms": 30_000}
-    ratio = {"signal": "resource/cpu", "cluster": None, "scale": 1.2}
-    told = {**result.parameters, "lenses": [lag], "lens_ratios": [ratio]}
+    told = {**result.parameters, "lenses": [LAG], "lens_ratios": [RATIO]}
     asked = RecommendOptions(parse_goal(["under_minutes<10/week"], "pod_hours"))
     ((item,), plain) = (
         recommend(replace(result, parameters=known), asked, put).items
@@ -179,18 +176,8 @@ def test_a_lens_of_cpu_is_one_of_containers_and_of_the_default_metric(metrics: l
 def test_a_score_that_was_not_asked_for_and_one_that_is_not_there(
     asked: bool, why: str, remedy: str
 ) -> None:
-    maker = SweepMaker([]).add("api", {0: weeks([100, 100, 100])}, controller_answer=None)
-    result = maker.result()
-    ((_, unit),) = unit_blocks(result)
-    (row,) = result.hpas.to_dicts()
-    specs = dict.fromkeys(unit.members, hpa_from_json(json.dumps(SPEC))[0].spec)
-    (doubt,) = unit_doubts(
-        unit,
-        dict.fromkeys(unit.members, row),
-        specs,
-        {"request": {"fidelity": asked}},
-        RecommendOptions(parse_goal(["under_minutes<10/week"], "pod_hours")),
-    )
+    result = SweepMaker([]).add("api", {0: weeks([100] * 3)}, controller_answer=None).result()
+    (doubt,) = doubts_of(result, "under_minutes<10/week", request={"fidelity": asked})
     assert doubt.most == "low"
     assert doubt.why.startswith(why)
     assert doubt.remedy.startswith(remedy)

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from hpabatch.engine.advise.bounds import parse_bounds
-from hpabatch.engine.advise.doubts import RecommendOptions
 from hpabatch.engine.advise.frames import advice_frame, certificate
-from hpabatch.engine.advise.objective import parse_goal
+from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.request import JudgeRules
 from hpabatch.engine.advise.run import (
     Recommendation,

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from hpabatch.engine.advise.bounds import parse_bounds
-from hpabatch.engine.advise.doubts import RecommendOptions
 from hpabatch.engine.advise.frames import (
     CANDIDATE_COLUMNS,
     COLUMNS,
@@ -19,13 +18,12 @@ from hpabatch.engine.advise.frames import (
     certificate,
     folds_frame,
 )
-from hpabatch.engine.advise.objective import parse_goal
+from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.request import JudgeRules
 from hpabatch.engine.advise.run import Recommendation, Recommendations, recommend
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.engine.fit.pods import AT_ONCE, TOTALS
 from hpabatch.engine.fit.workload import BASE_TAKEN
-from hpabatch.model.objects.hpa import HPASpec
 from tests.sweeps import SPEC, SweepMaker, Values, put, weeks
 
 GRID = [{"target": "70"}, {"target": "90"}, {"sync": "5s"}, {"max": "40"}]
@@ -495,18 +493,6 @@ def test_keep_beside_a_saving_just_below_the_least_is_a_doubt(
     assert told == (confidence == "low")
 
 
-def test_a_tie_with_a_setting_that_saves_too_little_is_no_reason_to_keep() -> None:
-    """Of two that are as good, the one with more of the SLO free would be taken: it saves 4.9 %."""
-    tight: list[float | None] = [3.0] * 6
-    came_to = {
-        0: weeks([100] * 6),
-        1: weeks([94.8] * 6, saturated_minutes=tight),
-        2: weeks([95.1] * 6),
-    }
-    item = one(came_to, options(bounds=parse_bounds(["target=any"])))
-    assert (item.answer, item.setting_id) == ("change", 1)
-
-
 def test_saving_too_little_on_the_judged_blocks_is_a_doubt() -> None:
     item = one({0: weeks([100] * 6), 1: weeks([80, 80, 80, 80, 99.9, 99.9])})
     assert (item.answer, item.confidence) == ("change", "medium")
@@ -561,21 +547,6 @@ def test_a_known_ceiling_counts_beside_assumed_ones() -> None:
     for item in advise(maker).items:
         assert item.answer == "keep"
         assert not any("assumed ceilings speak against" in doubt.why for doubt in item.doubts)
-
-
-@pytest.mark.parametrize(("level", "more"), [(0, 0), (0, 1), (1, 1), (4, 1)])
-def test_a_change_beside_assumed_ceilings_is_of_medium_confidence(level: int, more: int) -> None:
-    unknown: Values = {"saturated_minutes": [None] * 6}
-    today: Values = {name: [100.0] * 5 + [99.0] for name in ABOVE_MINUTES}
-    if level == 4:
-        today = {name: [3.0] * 6 for name in ABOVE_MINUTES}
-    above = {name: list(values) for name, values in today.items()}
-    above[ABOVE_MINUTES[level]][0] = today[ABOVE_MINUTES[level]][0] + more  # type: ignore[operator]
-    came_to = {0: weeks([100] * 6, **unknown, **today), 1: weeks([80] * 6, **unknown, **above)}
-    item = one(came_to, ceiling="open")
-    assert (item.answer, item.confidence) == ("change", "medium")
-    under = one(came_to, options("under_minutes<10/week"), ceiling="open")
-    assert (under.answer, under.confidence) == ("change", "high")
 
 
 def test_a_setting_that_is_refused_twice_has_both_reasons() -> None:
@@ -664,20 +635,6 @@ def test_a_field_that_makes_no_difference_is_not_changed() -> None:
     assert list(item.patch) == ["metrics"]
 
 
-def test_the_random_recommender_asks_nothing_and_repeats_itself() -> None:
-    bad = {0: weeks([100] * 6), 1: weeks([900] * 6, saturated_minutes=[99] * 6)}
-    item = one(bad, options(recommender="random"))
-    assert (item.answer, item.setting_id) == ("change", 1)
-    maker = SweepMaker([{"target": str(61 + k)} for k in range(15)])
-    maker.add("api", {k: weeks([100] * 6) for k in range(16)})
-    picks = {
-        seed: advise(maker, options(recommender="random", seed=seed)).items[0].setting_id
-        for seed in (1, 2, 3, 4, 1)
-    }
-    assert len(set(picks.values())) > 1
-    assert picks[1] == advise(maker, options(recommender="random", seed=1)).items[0].setting_id
-
-
 def test_frames_have_what_is_documented() -> None:
     costs = {"cost": [5.0] * 6, "short_pod_hours": [10.0] * 6}
     came_to = {0: weeks([100] * 6, **costs), 1: weeks([80] * 6, **costs)}
@@ -738,25 +695,3 @@ def test_the_same_sweep_gives_the_same_advice() -> None:
         maker.add(name, {0: weeks([100, 90, 80, 100]), 1: weeks([80, 95, 60, 70])})
     first, again = (advice_frame(advise(maker)) for _ in range(2))
     assert first.equals(again)
-
-
-def test_a_spec_is_what_it_was() -> None:
-    item = one(CALM)
-    assert isinstance(item.wanted, HPASpec)
-    assert item.today.metrics != item.wanted.metrics
-    assert item.today.max_replicas == item.wanted.max_replicas
-
-
-def test_advice_is_relative_to_a_target_whose_scale_is_not_known() -> None:
-    maker = SweepMaker(GRID).add("api", CALM)
-    result, ratio = maker.result(), {"signal": "resource/cpu", "cluster": "east", "scale": 1.25}
-    others = [{**ratio, "cluster": "west"}, {**ratio, "signal": "pods/rps"}]
-    told = replace(result, parameters={**result.parameters, "lens_ratios": [ratio, *others]})
-    (item,) = recommend(told, options(), put).items
-    assert item.answer == "change"
-    (plain,) = recommend(result, options(), put).items
-    assert item.notes == (
-        *plain.notes,
-        "relative to today's target, as the recording cannot tell scaled samples from other "
-        "targets: east: resource/cpu scale 1.25, or all targets / 1.25",
-    )

@@ -17,7 +17,6 @@ from hpabatch.engine.fidelity.answer import (
     _decided,
     _unexplained,
     sign_p,
-    standing_wishes,
 )
 from hpabatch.engine.fidelity.trials import (
     STATED,
@@ -71,25 +70,27 @@ def test_the_window_has_what_is_uncertain_about_lives_made_of_samples() -> None:
     assert window_of(15_000, 15_000, 0, 60_000) == Window(30_000, 60_000, 75_000)
 
 
+def judged(sizes: Sizes, window: Window) -> Evidence:
+    """Return what a setting makes of a recording without any change of size."""
+    none, nobody = np.zeros(0, np.int64), None
+    episodes = Episodes(none, none, none, none, none)
+    known: Any = (nobody, (), sizes.now_ms, window, 0, 300_000, episodes, ())
+    return Judge(Recording(*known)).evidence(Trial(STATED, sizes, ()))
+
+
 @pytest.mark.parametrize(("ticks", "found"), [(2, 0), (3, 1)])
 def test_a_wish_that_stands_longer_than_the_window(ticks: int, found: int) -> None:
-    now_ms = np.arange(20) * 15_000
-    seen, wished = np.full(20, 4), np.full(20, 4)
+    now_ms, seen = np.arange(20, dtype=np.int64) * 15_000, np.full(20, 4)
+    wished = seen.copy()
     wished[5 : 5 + ticks] = 5
-    first, last = standing_wishes(Sizes(now_ms, seen, wished), Window(30_000, 0, 30_000))
-    assert first.size == last.size == found
+    assert judged(Sizes(now_ms, seen, wished), Window(30_000, 0, 30_000)).standing == found
 
 
 @pytest.mark.parametrize("ticks", [1, 2, 86_400_000 // 7_000])
 def test_a_wish_may_stand_to_the_end(ticks: int) -> None:
     now_ms = np.arange(ticks, dtype=np.int64) * 7_000
-    none = np.zeros(0, np.int64)
-    window = Window(30_000, 0, 30_000)
-    nobody: Any = None
-    episodes = Episodes(none, none, none, none, none)
-    recording = Recording(nobody, (), now_ms, window, 0, 300_000, episodes, ())
-    wish = Trial(STATED, Sizes(now_ms, now_ms * 0 + 4, now_ms * 0 + 5), ())
-    found = Judge(recording).evidence(wish)
+    sizes = Sizes(now_ms, now_ms * 0 + 4, now_ms * 0 + 5)
+    found = judged(sizes, Window(30_000, 0, 30_000))
     assert (found.standing, found.held) == (int(ticks > 2), 0)
     assert found.errors.sum() == (12 if ticks > 2 else 0)  # anew every two hours
 

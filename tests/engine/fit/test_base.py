@@ -1,8 +1,9 @@
-"""The base of a pod is found in closed loops, where usage alone says nothing of it."""
+"""Base of a pod in closed loops, where usage alone says nothing of it, and lives of pods."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +15,28 @@ from hpabatch.engine.fit.base import (
     changes_of,
     highest_base,
 )
+from hpabatch.engine.fit.pods import fit_pods
 from hpabatch.engine.fit.run import fit
-from hpabatch.engine.fit.usage import Cells, Series
-from hpabatch.engine.fit.workload import ASSUMED, FITTED
-from tests.engine.closed_loop import RECORDING, START, STEP_MS, TARGET, Loop, run_loop, usage_of
+from hpabatch.engine.fit.signals import growth_of
+from hpabatch.engine.fit.usage import Cells, Lives, Series, SignalUsage, Usage
+from hpabatch.engine.fit.workload import ASSUMED, FITTED, NOT_IDENTIFIED, Fact
+from hpabatch.engine.fleet.frames import NEVER_MS
+from hpabatch.kernels.usage import TRACK_USAGE
+from hpabatch.layout.records import records_from
+from hpabatch.model.plant import Pods
+from tests.engine.closed_loop import (
+    CPU,
+    HOUR_MS,
+    RECORDING,
+    START,
+    STEP_MS,
+    TARGET,
+    Loop,
+    candidate_of,
+    run_loop,
+    spec_of,
+    usage_of,
+)
 
 SEEDS = (1, 2, 3)
 DAY = 24 * 3_600_000 // STEP_MS
@@ -38,15 +57,6 @@ def test_closed_loops_have_their_base_recovered() -> None:
         assert abs(np.mean(values) - base) < 20
     # Of intervals of 95 % one of twenty may miss (of 240 loops, half of them with bursts, 4 did).
     assert sum(covered) >= len(covered) - 1
-
-
-def test_regression_of_usage_on_pods_gives_the_target_instead() -> None:
-    """The trap: usage is kept at the target whatever the base, so 1/n explains nothing."""
-    for base in (0, 100, 200):
-        loop = run_loop(1, base)
-        columns = np.stack([np.ones(loop.ready.size), 1 / loop.ready], axis=1)
-        foot = np.linalg.lstsq(columns, loop.usage, rcond=None)[0][0]
-        assert abs(foot - TARGET) < 0.15 * TARGET
 
 
 def test_bursts_are_no_base() -> None:
@@ -211,3 +221,189 @@ def test_no_base_is_above_the_lowest_usage_that_lasted() -> None:
     assert highest_base(series, Cells(START, STEP_MS, 200)) == 120
     nothing = Series(usage, usage, np.zeros(200), np.ones(200, bool))
     assert highest_base(nothing, Cells(START, STEP_MS, 200)) is None
+
+
+NAME = "resource/cpu"
+
+
+def usage_with(lives: Lives | None = None, kind: str = "Deployment") -> Usage:
+    """Return ten hours of three pods, or of other lives."""
+    size = np.full(2400, 3)
+    usage = usage_of(Loop(np.full(2400, 900.0), size, np.full(2400, 300.0), size))
+    usage = replace(usage, candidate=candidate_of(spec_of([CPU], kind)))
+    return usage if lives is None else replace(usage, lives=lives)
+
+
+def fitted(usage: Usage, signal: SignalUsage | None = None) -> tuple[Pods, dict[str, Fact]]:
+    pods, facts = fit_pods(usage, signal, 1.0)
+    return pods, {fact.name: fact for fact in facts}
+
+
+def lives(**columns: Any) -> Lives:
+    """Return lives of pods that were there all the time, but for some columns."""
+    count = max(len(v) for name, v in columns.items() if not name.startswith(("step", "lost")))
+    found: dict[str, Any] = {
+        "created_ms": np.full(count, START - HOUR_MS),
+        "started_ms": np.full(count, START - HOUR_MS + 1000),
+        "ready_ms": np.full(count, START - HOUR_MS + 5000),
+        "deleted_ms": np.full(count, NEVER_MS),
+        "gone_ms": np.full(count, NEVER_MS),
+        "generated": False,
+        "step_ms": np.array([START - HOUR_MS]),
+        "step_ready": np.array([count]),
+        "lost_pod": np.zeros(0, np.int64),
+        "lost_ms": np.zeros(0, np.int64),
+        "again_ms": np.zeros(0, np.int64),
+    }
+    found |= {name: np.array(v, np.int64) for name, v in columns.items()}
+    return Lives(**found)
+
+
+def born(*pairs: tuple[int, int]) -> Lives:
+    """Return pods that took so long (ms) until they started and until they were ready."""
+    at = np.array([START + (k + 1) * 600_000 for k in range(len(pairs))])
+    scheduling, starting = np.array(pairs).T
+    return lives(created_ms=at, started_ms=at + scheduling, ready_ms=at + scheduling + starting)
+
+
+def test_pods_that_start_alike_to_the_millisecond_were_not_measured() -> None:
+    pods, facts = fitted(usage_with(born(*[(0, 30_000)] * 3)))
+    assert pods.startup_ms == ((0, 30_000),) * 3
+    assert (facts["pods.startup"].value, facts["pods.startup"].source) == (30, ASSUMED)
+
+
+def test_many_start_up_times_become_eight_of_them() -> None:
+    times = [(1000, 1000 * k) for k in range(1, 81)]
+    pods, _ = fitted(usage_with(born(*times)))
+    assert len(pods.startup_ms) == 8
+    assert set(pods.startup_ms) <= set(times)
+    mean = sum(b for _, b in pods.startup_ms) / 8
+    assert mean == pytest.approx(40_500, rel=0.02)
+
+
+def test_pods_from_before_the_recording_say_nothing_of_starting() -> None:
+    pods, facts = fitted(usage_with())
+    assert pods.startup_ms == Pods().startup_ms
+    assert facts["pods.startup"].source == ASSUMED
+    assert facts["pods.termination"].source == ASSUMED
+    assert facts["pods.initial_age"].value == pytest.approx((HOUR_MS + 45_000 + 15_000) / 1000)
+
+
+def test_generated_pods_are_nobodys() -> None:
+    usage = usage_with(replace(born((1000, 2000)), generated=True))
+    pods, facts = fitted(usage)
+    assert pods.startup_ms == Pods().startup_ms
+    assert "not its pods" in facts["pods.startup"].note
+    assert "pods.mtbf" not in facts
+
+
+@pytest.mark.parametrize(("kind", "order"), [("StatefulSet", "statefulset"), ("X", "replicaset")])
+def test_the_target_says_who_goes_first(kind: str, order: str) -> None:
+    assert fitted(usage_with(kind=kind))[0].removal == order
+
+
+def test_failures_are_told_by_serving_time() -> None:
+    lost = START + np.array([HOUR_MS, 4 * HOUR_MS, 5 * HOUR_MS])
+    found = lives(
+        created_ms=[START - HOUR_MS] * 4,
+        lost_pod=[0, 1, 2],
+        lost_ms=lost,
+        again_ms=[lost[0] + 30_000, lost[1] + 50_000, NEVER_MS],
+        gone_ms=[NEVER_MS, NEVER_MS, lost[2] + 60_000, NEVER_MS],
+    )
+    pods, facts = fitted(usage_with(found))
+    # The third pod was on its way out. Four pods served; the first tick is 15 s after the start.
+    served = 4 * (np.array([1, 4]) * HOUR_MS - 15_000)
+    assert pods.failure_at_ms == tuple(served.tolist())
+    assert pods.restart_ms == 40_000
+    fact = facts["pods.mtbf"]
+    assert fact.value is not None
+    assert fact.low is not None
+    assert fact.high is not None
+    assert fact.value == pytest.approx(4 * (36_000 - 15) / 2)
+    # The interval of two events, by the table of the Poisson distribution: 0.242 to 7.22.
+    assert fact.value * 2 / fact.high == pytest.approx(0.242, rel=0.1)
+    assert fact.value * 2 / fact.low == pytest.approx(7.22, rel=0.02)
+
+
+def compared(spread: float, noise: float, pods: int = 12, seed: int = 0) -> SignalUsage:
+    """Return pods with parts of their own, and noise of half hours on top."""
+    rng = np.random.default_rng(seed)
+    own = 1 + spread * rng.normal(size=pods)
+    even, odd = (own + noise * rng.normal(size=pods) for _ in range(2))
+    tracks = records_from(
+        TRACK_USAGE, pods, even=100, odd=100, even_ratio=100 * even, odd_ratio=100 * odd
+    )
+    return replace(usage_with().signals[NAME], pods=tracks)
+
+
+def test_pods_that_differ_for_good_become_three_classes() -> None:
+    pods, facts = fitted(usage_with(), compared(0.1, 0.02))
+    low, middle, high = pods.shares
+    assert middle == 1000
+    assert low + high == 2000
+    assert pods.costs == (0, 0, 0)
+    fact = facts["pods.shares"]
+    assert fact.source == FITTED
+    assert fact.value == pytest.approx(0.1, rel=0.4)
+    # The classes have the variance of the pods.
+    assert (high - 1000) / 1000 == pytest.approx((fact.value or 0) * 1.5**0.5, abs=0.001)
+
+
+def test_noise_is_no_difference_between_pods() -> None:
+    equal = 0
+    for seed in range(40):
+        pods, _ = fitted(usage_with(), compared(0.0, 0.05, seed=seed))
+        equal += pods.shares == (1000,)
+    assert equal >= 37
+
+
+def test_few_pods_are_not_compared() -> None:
+    pods, facts = fitted(usage_with(), compared(0.3, 0.0, pods=5))
+    assert pods.shares == (1000,)
+    assert facts["pods.shares"].source == NOT_IDENTIFIED
+
+
+def tracks_of(slopes: list[float], base: float = 1e6, hours: float = 5.0) -> Any:
+    """Return pods that grow in straight lines, sampled a hundred times."""
+    rows = []
+    age = np.linspace(0, hours, 100)
+    for slope in slopes:
+        above = slope * age
+        rows.append((age.sum(), above.sum(), (age * above).sum(), (age**2).sum()))
+    sums = np.array(rows).T
+    return records_from(
+        TRACK_USAGE,
+        len(slopes),
+        settled=100,
+        from_ms=START + HOUR_MS,
+        last_ms=START + HOUR_MS + int(hours * HOUR_MS),
+        from_milli=round(base) + np.array([round(s) for s in slopes]),
+        age_h=sums[0],
+        above=sums[1],
+        age_above=sums[2],
+        age_age=sums[3],
+    )
+
+
+def test_growth_with_age_is_the_median_of_the_pods() -> None:
+    slopes = [1000.0] * 7 + [900_000.0]  # one leaks
+    found = lives(started_ms=[START] * 8)
+    signal = replace(usage_with().signals[NAME], pods=tracks_of(slopes))
+    base, growth, count = growth_of(signal, found)
+    assert growth is not None
+    assert base is not None
+    assert count == 8
+    assert growth.value == pytest.approx(1000)
+    assert base.value == pytest.approx(1e6, rel=1e-3)
+
+
+def test_too_few_pods_do_not_tell_growth() -> None:
+    signal = replace(usage_with().signals[NAME], pods=tracks_of([1000.0] * 5))
+    base, growth, _ = growth_of(signal, lives(started_ms=[START] * 5))
+    assert growth is None
+    assert base is not None
+    short = replace(signal, pods=tracks_of([1000.0] * 8, hours=0.4))
+    assert growth_of(short, lives(started_ms=[START] * 8))[1] is None
+    nobody = replace(signal, pods=records_from(TRACK_USAGE, 2))
+    assert growth_of(nobody, lives(started_ms=[START] * 2)) == (None, None, 0)

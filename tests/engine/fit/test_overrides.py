@@ -35,8 +35,6 @@ from hpabatch.model.plant import (
     AGE,
     BACKLOG,
     DIVISIBLE,
-    PER_POD,
-    TOTAL,
     Pipeline,
     Plant,
     Pods,
@@ -240,71 +238,57 @@ def test_the_kind_of_a_signal_is_known_before_it_is_fitted() -> None:
     assert signal_statement(entries, "resource/cpu") == SignalOverride()
 
 
-CAPACITIES = {
-    "400m": (400, "cores", "resource/cpu"),
-    "80% of ceiling": (750, "cores", "80% of ceiling of resource/cpu"),
-    "33.3% of request": (116, "cores", "33.3% of request of resource/cpu"),
-}
+@pytest.mark.parametrize(
+    ("text", "only", "milli", "unit", "note"),
+    [
+        ("400m", "", 400, "cores", "resource/cpu"),
+        ("80% of ceiling", "", 750, "cores", "80% of ceiling of resource/cpu"),
+        ("33.3% of request", "", 116, "cores", "33.3% of request of resource/cpu"),
+        ("75% of rate", "external/depth", 3000, "/s", "75% of rate of external/depth"),
+        ("5/s", "external/depth", 5000, "/s", "external/depth"),
+        ("10% of rate", "", None, "", "10% of rate: the rate of resource/cpu is not known"),
+        ("5% of ceiling", "", None, "", "5% of ceiling of resource/cpu is no more than its base"),
+        ("1", "resource/memory", None, "", "it has neither a divisible signal nor a backlog"),
+    ],
+)
+def test_a_capacity_and_what_it_is_of(
+    text: str, only: str, milli: int | None, unit: str, note: str
+) -> None:
+    signals = {name: s for name, s in PLANT.signals.items() if only in ("", name)}
+    plant = replace(PLANT, signals=signals)
+    found, facts = given(f"capacity: {text}", plant)
+    assert found == replace(plant, capacity_milli=77 if milli is None else milli)
+    value, source = (None, NOT_IDENTIFIED) if milli is None else (milli / 1000, GIVEN)
+    assert facts["capacity"] == Fact("capacity", value, unit, None, None, source, note)
 
 
-@pytest.mark.parametrize("text", CAPACITIES)
-def test_the_capacity_of_a_divisible_signal(text: str) -> None:
-    milli, unit, note = CAPACITIES[text]
-    found, facts = given(f"capacity: {text}")
-    assert found.capacity_milli == milli
-    assert facts["capacity"] == Fact("capacity", milli / 1000, unit, None, None, GIVEN, note)
+TWO = Pods(shares=(1000, 1100), costs=(4, 4))
 
 
-def test_the_capacity_of_a_backlog() -> None:
-    plant = replace(PLANT, signals={"external/depth": PLANT.signals["external/depth"]})
-    found, facts = given("capacity: 75% of rate", plant)
-    assert found.capacity_milli == 3000
-    assert facts["capacity"].unit == "/s"
-    assert given("capacity: 5/s", plant)[0].capacity_milli == 5000
+@pytest.mark.parametrize(
+    ("text", "before", "shares", "costs"),
+    [
+        # A single one counts for all classes.
+        ("costs: [5, 6, 7]", Pods(), (1000, 1000, 1000), (5, 6, 7)),
+        ("shares: [1, 2]", Pods(), (1000, 2000), (0, 0)),
+        ("costs: 5", TWO, (1000, 1100), (5, 5)),
+        ("shares: 1", TWO, (1000, 1000), (4, 4)),
+        # Stated ones go before fitted ones.
+        ("costs: [1, 2, 3]", TWO, (1000, 1000, 1000), (1, 2, 3)),
+        ("shares: [1, 2, 3]", TWO, (1000, 2000, 3000), (0, 0, 0)),
+        ("restart: 1s", TWO, (1000, 1100), (4, 4)),
+    ],
+)
+def test_classes_of_pods(
+    text: str, before: Pods, shares: tuple[int, ...], costs: tuple[int, ...]
+) -> None:
+    pods = given(f"pods: {{{text}}}", replace(PLANT, pods=before))[0].pods
+    assert (pods.shares, pods.costs) == (shares, costs)
 
 
-NO_CAPACITY = {
-    "10% of rate": "10% of rate: the rate of resource/cpu is not known",
-    "5% of ceiling": "5% of ceiling of resource/cpu is no more than its base",
-}
-
-
-@pytest.mark.parametrize("text", NO_CAPACITY)
-def test_a_share_of_what_is_not_known_is_no_capacity(text: str) -> None:
-    found, facts = given(f"capacity: {text}")
-    assert found == PLANT
-    note = NO_CAPACITY[text]
-    assert facts["capacity"] == Fact("capacity", None, "", None, None, NOT_IDENTIFIED, note)
-
-
-def test_a_capacity_of_neither_work_nor_backlog() -> None:
-    plant = replace(PLANT, signals={"pods/a": Signal(PER_POD), "object/b/c/d": Signal(TOTAL)})
-    found, facts = given("capacity: 1", plant)
-    assert found == plant
-    assert facts["capacity"].note == "it has neither a divisible signal nor a backlog"
-
-
-def test_a_single_share_or_cost_counts_for_all_classes() -> None:
-    pods = given("pods: {costs: [5, 6, 7]}")[0].pods
-    assert (pods.shares, pods.costs) == ((1000, 1000, 1000), (5, 6, 7))
-    pods = given("pods: {shares: [1, 2]}")[0].pods
-    assert (pods.shares, pods.costs) == ((1000, 2000), (0, 0))
-    two = replace(PLANT, pods=Pods(shares=(1000, 1100), costs=(4, 4)))
-    pods = given("pods: {costs: 5}", two)[0].pods
-    assert (pods.shares, pods.costs) == ((1000, 1100), (5, 5))
-    pods = given("pods: {shares: 1}", two)[0].pods
-    assert (pods.shares, pods.costs) == ((1000, 1000), (4, 4))
-
-
-def test_stated_classes_go_before_fitted_ones() -> None:
-    two = replace(PLANT, pods=Pods(shares=(1000, 1100), costs=(4, 4)))
-    pods = given("pods: {costs: [1, 2, 3]}", two)[0].pods
-    assert (pods.shares, pods.costs) == ((1000, 1000, 1000), (1, 2, 3))
-    pods = given("pods: {shares: [1, 2, 3]}", two)[0].pods
-    assert (pods.shares, pods.costs) == ((1000, 2000, 3000), (0, 0, 0))
-    assert given("pods: {restart: 1s}", two)[0].pods.shares == (1000, 1100)
+def test_classes_that_disagree_are_refused() -> None:
     with pytest.raises(RefusedError, match=r"demo/shop/web has 2 classes of pods by .* and 3 by"):
-        given("- pods: {costs: [1, 2, 3]}\n- pods: {shares: [1, 2]}", two)
+        given("- pods: {costs: [1, 2, 3]}\n- pods: {shares: [1, 2]}")
 
 
 def test_failures_are_drawn_from_the_seed_and_the_name() -> None:

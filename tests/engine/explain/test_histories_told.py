@@ -1,4 +1,4 @@
-"""Metrics that are fine and metrics that fail: a history's statuses and events, written by hand."""
+"""Statuses and events of a history where its tables say more, or less, than golden data do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.engine.small_history import (
     pod_row,
     request_row,
     scale_row,
-    state_row,
+    start_row,
     usage_row,
 )
 from tests.engine.told import (
@@ -26,6 +26,7 @@ from tests.engine.told import (
     FITS,
     HITS,
     LAG,
+    NOT_ZERO,
     PER_POD,
     READ,
     START,
@@ -150,21 +151,6 @@ def test_an_error_of_an_api_with_and_without_its_text(tmp_path: Path) -> None:
     assert found[4].since()["ScalingActive"] == at(4)
 
 
-def test_an_error_in_the_words_of_old_versions(tmp_path: Path) -> None:
-    answers = with_answers(("ok", None), ("error", "at 100%"))
-    tables = web(metric_fetches=answers)
-    event = f"failed to get cpu utilization: {FETCH}: at 100%"
-    for k8s, prefix in (("1.20", ""), ("1.26", "failed to get cpu resource metric value: ")):
-        found = one(tables, tmp_path, k8s)[1]
-        assert [text for _, _, text in found.events] == [
-            event, f"invalid metrics (1 invalid out of 1), first error is: {prefix}{event}",
-        ]  # fmt: skip
-        # Texts were taken for formats, and a failure left the old metrics.
-        assert found.conditions()[1] == inactive("FailedGetResourceMetric", f"{event}!(NOVERB)")
-        assert found.status["currentMetrics"][0]["resource"]["current"]["averageValue"] == "50m"
-    assert failing(one(tables, tmp_path, "1.32")[1])[0] == event
-
-
 def test_no_sample_is_the_same_as_an_empty_answer(tmp_path: Path) -> None:
     # The other cluster's sample only makes ticks; those here are too old from the third one on.
     rows = [row for row in web()["pod_metrics"] if row["ts"] == T0]
@@ -173,19 +159,6 @@ def test_no_sample_is_the_same_as_an_empty_answer(tmp_path: Path) -> None:
     assert [bool(tick.events) for tick in found] == [False, False, True, True]
     words = "unable to get metrics for resource cpu: no metrics returned from resource metrics API"
     assert failing(found[2])[0] == f"failed to get cpu utilization: {words}"
-
-
-@pytest.mark.parametrize(
-    ("k8s", "words"),
-    [
-        ("1.38", "did not receive metrics for targeted pods (pods might be unready)"),
-        ("1.26", "did not receive metrics for any ready pods"),
-    ],
-)
-def test_samples_of_pods_that_are_not_ready(tmp_path: Path, k8s: str, words: str) -> None:
-    states = [state_row(pod, phase="Pending", ready="False") for pod in ("web-0", "web-1")]
-    found = one(web(pod_states=states), tmp_path, k8s)
-    assert failing(found[0])[0] == f"failed to get cpu utilization: {words}"
 
 
 MEMORY = METRICS[1]
@@ -235,23 +208,6 @@ def test_a_request_that_is_missing_is_another_pods_later(tmp_path: Path) -> None
     assert found[6].since()["ScalingActive"] == at(0)
 
 
-@pytest.mark.parametrize(
-    ("k8s", "error"),
-    [
-        ("1.26", "unable to get metric hits: Ingress on shop front/{}"),
-        ("1.36", "unable to get metric hits: Ingress on shop front/{}"),
-        ("1.37", "unable to get metric hits on Ingress shop/front: {}"),
-    ],
-)
-def test_an_object_that_nothing_is_known_of(tmp_path: Path, k8s: str, error: str) -> None:
-    words = error.format(
-        "unable to fetch metrics from custom metrics API: the custom metrics API server returned 0 "
-        "results when we asked for exactly one"
-    )
-    event, whole = failing(one(web(HITS), tmp_path, k8s)[0])
-    assert (event, whole) == (words, f"failed to get object metric value: {words}")
-
-
 def test_errors_of_the_other_apis(tmp_path: Path) -> None:
     asked = [HITS, LAG, PER_POD]
     answers = [row for m in range(3) for row in with_answers(("error", f"no {m}"), metric=m)]
@@ -282,27 +238,6 @@ def test_errors_of_the_other_apis(tmp_path: Path) -> None:
     assert found.conditions()[1][2] == "FailedGetObjectMetric"
 
 
-def test_a_failure_beside_a_metric_that_asks_for_more(tmp_path: Path) -> None:
-    # 75 % of 50 %: 3 replicas. A failed metric does not keep it from growing.
-    answers = with_answers(("error", "no"), metric=1)
-    tables = web(CPU, PER_POD, cpu_milli=75, metric_fetches=answers)
-    found = one(tables, tmp_path)[0]
-    text = "unable to get metric rps: unable to fetch metrics from custom metrics API: no"
-    assert found.events == [
-        ("Warning", "FailedGetPodsMetric", text),
-        ("Normal", "SuccessfulRescale", f"New size: 3; reason: {CPU_WORDS} above target"),
-    ]
-    assert found.error == (
-        "invalid metrics (1 invalid out of 2), first error is: failed to get pods metric value: "
-        + text
-    )
-    assert found.labels == ("scale_up", "internal")
-    assert found.status["lastScaleTime"] == START
-    assert [item["type"] for item in found.status["currentMetrics"]] == ["Resource", ""]
-    assert found.conditions()[:3] == [written(3), valid(), WITHIN]
-    assert one(tables, tmp_path, "1.26")[0].error is None
-
-
 def test_old_versions_failed_where_a_sample_lacks_the_container(tmp_path: Path) -> None:
     lacking = {("web-1", 2), ("web-1", 3), ("web-0", 3)}
     rows = [
@@ -325,3 +260,81 @@ def test_old_versions_failed_where_a_sample_lacks_the_container(tmp_path: Path) 
     found = one(tables, tmp_path, "1.33")
     assert [bool(tick.events) for tick in found] == [False, False, False, True, False]
     assert failing(found[3])[0].endswith("for targeted pods (pods might be unready)")
+
+
+# ---- scales and restarts -------------------------------------------------------------------------
+
+
+def test_pods_that_go_by_their_owner_have_no_selector_to_name(tmp_path: Path) -> None:
+    hpas = [hpa_row(name, "web", [CPU]) for name in ("one", "two")]
+    tables = web(hpas=hpas, scales=[scale_row("web", T0, 2, selector=None)])
+    text = one(tables, tmp_path, "1.36")[1].events[0][2]
+    assert text.startswith("pods by selector <not recorded> are controlled by multiple HPAs: [")
+
+
+@pytest.mark.parametrize(
+    ("error", "failed", "label"),
+    [
+        (
+            'deployments.apps "web" not found',
+            "failed to query scale subresource for Deployment/shop/web: {}",
+            "internal",
+        ),
+        (
+            'no matches for kind "Web" in group "x.io"',
+            "unable to determine resource for scale target reference: {}",
+            "internal",
+        ),
+        (
+            "unexpected GroupVersion string: a/b/c",
+            "invalid API version in scale target reference: {}",
+            "spec",
+        ),
+    ],
+)
+def test_a_scale_that_cannot_be_read(tmp_path: Path, error: str, failed: str, label: str) -> None:
+    # 125 % of 50 %: 5, at most 4 at once; then the wish of the first sync holds for 5 minutes.
+    usage = [usage_row(pod, T0, 125) for pod in ("web-0", "web-1")]
+    usage += [row for row in web()["pod_metrics"] if row["ts"] > T0]
+    scales = [
+        scale_row("web", T0 - STEP, 2),
+        scale_row("web", T0 + 1, 2, error=error),
+        scale_row("web", T0 + 3 * STEP + 1, 2),
+    ]
+    found = one(web(pod_metrics=usage, scales=scales), tmp_path)
+    text = f"the HPA controller was unable to get the target's current scale: {error}"
+    for tick in found[1:4]:
+        assert tick.events == [("Warning", "FailedGetScale", error)]
+        assert tick.conditions()[0] == ("AbleToScale", "False", "FailedGetScale", text)
+        assert (tick.error, tick.labels) == (failed.format(error), ("none", label))
+        # Nothing else of the status changes.
+        assert {**tick.status, "conditions": None} == {**found[0].status, "conditions": None}
+        assert tick.conditions()[1:] == found[0].conditions()[1:]
+    # What was wished before is still known, and of a change of size there was none.
+    assert found[4].events == [("Normal", "SuccessfulRescale", "New size: 4; reason: ")]
+
+
+def test_a_controller_that_starts_again(tmp_path: Path) -> None:
+    # 125 % of 50 %: 5, at most 4 at once. The wish is kept for 5 minutes, until the start at 30 s.
+    usage = [usage_row(pod, T0, 125) for pod in ("web-0", "web-1")]
+    usage += [row for row in web()["pod_metrics"] if row["ts"] > T0]
+    tables = web(pod_metrics=usage, controller=[start_row(T0 + 3 * STEP - 1)])
+    found = one(tables, tmp_path)
+    words = "the desired replica count is increasing faster than the maximum scale rate"
+    limit = ("ScalingLimited", "True", "ScaleUpLimit", words)
+    assert found[0].events == [
+        ("Normal", "SuccessfulRescale", f"New size: 4; reason: {CPU_WORDS} above target")
+    ]
+    # The proposal is that of the current size, so the event has no reason.
+    for tick in found[1:3]:
+        assert tick.events == [("Normal", "SuccessfulRescale", "New size: 4; reason: ")]
+        assert tick.conditions() == [written(4), valid(), limit, NOT_ZERO]
+    for tick in found[3:]:
+        assert tick.events == []
+        assert tick.conditions() == [FITS, valid(), WITHIN, NOT_ZERO]
+        # The status is the API server's: nothing of it is lost.
+        assert tick.status["lastScaleTime"] == at(2)
+        assert tick.since() == {
+            "AbleToScale": at(0), "ScalingActive": at(0), "ScalingLimited": at(3),
+            "ScaledToZero": at(0),
+        }  # fmt: skip
