@@ -1,8 +1,8 @@
 """Explanation of one decision: the arithmetic of every rule, in the order in which they ran.
 
-The rules themselves are called, on the controller's observations and memory. An explanation that
-does not end in the recorded decision is never returned. Source: horizontal.go,
-reconcileAutoscaler, and the functions it calls.
+The numbers are those of the decision; what it does not keep comes from the rules themselves, called
+on the controller's observations and memory. Source: horizontal.go, reconcileAutoscaler, and the
+functions it calls.
 """
 
 from __future__ import annotations
@@ -17,13 +17,7 @@ import polars as pl
 from hpabatch.engine.explain import facts
 from hpabatch.engine.explain.metrics import explain_metrics
 from hpabatch.engine.explain.sizes import explain_sizes
-from hpabatch.engine.explain.sync import (
-    Sync,
-    WrongExplanationError,
-    check_decision,
-    entered,
-    last_sync,
-)
+from hpabatch.engine.explain.sync import Sync, entered, last_sync
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.parameters import ReplayParameters, Settled
 from hpabatch.engine.fleet.plan import ReplayPlan, guesses_of, plan_replay
@@ -72,7 +66,6 @@ def explain_history(
         HistoryError: a table is broken, or there is nothing to decide.
         UsageError: there is no such HPA, there are several, or it has no sync by then.
         RefusedError: the HPA cannot be replayed; the reason.
-        WrongExplanationError: a bug of ours.
     """
     plan = plan_replay(history, parameters, manifests, _chosen(name), whole=True)
     _check_chosen(plan, name)
@@ -102,18 +95,15 @@ def explain_history(
 
 
 def explain_sync(sync: Sync, scale: facts.ScaleFact | None = None) -> facts.Explanation:
-    """Return the explanation of a decided tick; `scale` as recorded, else as the tick read it.
-
-    Raises:
-        WrongExplanationError: a bug of ours.
-    """
+    """Return the explanation of a decided tick; `scale` as recorded, else as the tick read it."""
     memory, first_seen = entered(sync)
-    check_decision(sync, memory)
     metrics, combination = explain_metrics(sync)
     windows = limits = raised_to = None
     if sync.decision.metric >= 0:
         windows, limits = explain_sizes(sync, memory)
-        raised_to = _raised_to(sync, limits)
+        # (where a target at zero is raised to minReplicas, after all bounds)
+        if sync.tick.replicas == 0 and limits.limited < sync.spec.min_replicas:
+            raised_to = int(sync.spec.min_replicas)
     tick, spec, binding = sync.tick, sync.spec, int(sync.decision.binding)
     texts, path = sync.reader.texts, _path(sync)
     scale_error = texts[int(tick.scale_text)]
@@ -172,15 +162,6 @@ def _zero_reason(sync: Sync, memory: Memory) -> str:
     if not has_condition(memory.head[sync.h], codes.IS_SCALED_TO_ZERO):
         return facts.NOT_BY_HPA
     return facts.NO_SIGNAL
-
-
-def _raised_to(sync: Sync, limits: facts.Limits) -> int | None:
-    """Return minReplicas where a target at zero was raised to it, after all bounds."""
-    limited, lowest = int(sync.decision.limited), int(sync.spec.min_replicas)
-    raised = sync.tick.replicas == 0 and limits.limited < lowest
-    if limited != (lowest if raised else limits.limited):
-        raise WrongExplanationError("the bounds", limits.limited, limited)
-    return lowest if raised else None
 
 
 def _decision(sync: Sync) -> facts.DecisionFact:

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from hpabatch.engine.explain import facts
-from hpabatch.engine.explain.sync import Sync, WrongExplanationError
+from hpabatch.engine.explain.sync import Sync
 from hpabatch.layout import codes
 from hpabatch.layout.records import (
     HEAD_DOWN_COUNT,
@@ -20,12 +20,7 @@ from hpabatch.layout.records import (
     Memory,
 )
 from hpabatch.layout.switches import BOTH_EVENT_LISTS, WINDOWS_CLAMP_CURRENT
-from hpabatch.rules.behavior import (
-    replicas_at_period_start,
-    replicas_changed_since,
-    scale_down_limit,
-    scale_up_limit,
-)
+from hpabatch.rules.behavior import scale_down_limit, scale_up_limit
 from hpabatch.rules.controller import has_switch
 from hpabatch.rules.normalize import limit_legacy, normalize
 from hpabatch.rules.numbers import INT32_MAX, INT32_MIN
@@ -37,42 +32,31 @@ _POLICIES = {codes.POLICY_PODS: "Pods", codes.POLICY_PERCENT: "Percent"}
 def explain_sizes(sync: Sync, memory: Memory) -> tuple[facts.Windows, facts.Limits]:
     """Return what became of a tick's proposal; `memory` as the decision found it, left alone."""
     current, proposal = int(sync.tick.replicas), int(sync.decision.proposal)
-    stabilized, limited, able, condition = _normalized(sync, copy.deepcopy(memory), current)
-    if stabilized != sync.decision.stabilized:
-        raise WrongExplanationError("stabilization", stabilized, sync.decision.stabilized)
-    windows = _windows(sync, memory, proposal, stabilized, able)
+    # The memory takes part: a recommendation is recorded in it.
+    after = copy.deepcopy(memory)
+    stabilized, limited, able, condition = (
+        int(number)
+        for number in normalize(
+            sync.fleet, sync.controller, after, sync.h, sync.t, current, proposal
+        )[:4]
+    )
+    windows = _windows(sync, memory, after, stabilized, able)
     return windows, _limits(sync, memory, stabilized, limited, condition)
-
-
-def _normalized(sync: Sync, memory: Memory, current: int) -> tuple[int, int, int, int]:
-    """Return (stabilized, limited, AbleToScale, ScalingLimited) as from another current size.
-
-    The memory takes part: a recommendation is recorded in it.
-    """
-    proposal = int(sync.decision.proposal)
-    found = normalize(sync.fleet, sync.controller, memory, sync.h, sync.t, current, proposal)
-    return int(found[0]), int(found[1]), int(found[2]), int(found[3])
 
 
 # ---- windows -------------------------------------------------------------------------------------
 
 
 def _windows(
-    sync: Sync, memory: Memory, proposal: int, stabilized: int, able: int
+    sync: Sync, memory: Memory, after: Memory, stabilized: int, able: int
 ) -> facts.Windows:
-    # From a size below every wish the windows lead to the lowest one, from above to the highest.
-    probe = copy.deepcopy(memory)
-    lowest, _, _, _ = _normalized(sync, probe, INT32_MIN)
-    highest, _, _, _ = _normalized(sync, copy.deepcopy(memory), INT32_MAX)
-    head, spec = probe.head[sync.h], sync.spec
+    """Return what stabilized the proposal; the decision left its windows' cutoffs in `after`."""
+    head, spec, proposal = after.head[sync.h], sync.spec, int(sync.decision.proposal)
     up_since, down_since = int(head[HEAD_MIN_FROM]), int(head[HEAD_MAX_FROM])
     found = _recommendations(sync, memory, up_since, down_since)
     has_behavior = bool(spec.has_behavior)
     ups = [r.replicas for r in found if r.in_up_window]
     downs = [r.replicas for r in found if r.in_down_window]
-    expected = min([proposal, *ups]) if has_behavior else highest, max([proposal, *downs])
-    if (lowest, highest) != expected:
-        raise WrongExplanationError("the windows' bounds", expected, (lowest, highest))
     down_ms = spec.down_window_ms if has_behavior else sync.controller.downscale_stabilization_ms
     return facts.Windows(
         has_behavior=has_behavior,
@@ -82,8 +66,8 @@ def _windows(
         up_since_ms=up_since if has_behavior else None,
         down_since_ms=down_since,
         recommendations=tuple(found),
-        lowest=lowest if has_behavior else None,
-        highest=highest,
+        lowest=min([proposal, *ups]) if has_behavior else None,
+        highest=max([proposal, *downs]),
         stabilized=stabilized,
         condition=codes.CONDITIONS[able].reason,
     )
@@ -148,31 +132,17 @@ def _limit(sync: Sync, memory: Memory, spec: Any, goes_up: bool) -> int:
 
 def _policy(sync: Sync, memory: Memory, j: int, goes_up: bool) -> facts.PolicyFact:
     """Return what policy row j alone allows."""
-    policy, current = sync.fleet.policies[j], int(sync.tick.replicas)
-    both = has_switch(sync.controller, BOTH_EVENT_LISTS)
-    with_ups, with_downs = goes_up or both, both or not goes_up
-    period_ms = int(policy.period_ms)
-
-    def start(ups: bool, downs: bool) -> int:
-        head = memory.head[sync.h]
-        return int(
-            replicas_at_period_start(
-                head, memory.events, current, period_ms, sync.now_ms, ups, downs
-            )
-        )
-
-    number = int(sync.tick.spec)
+    policy, both = sync.fleet.policies[j], has_switch(sync.controller, BOTH_EVENT_LISTS)
+    period_ms, number = int(policy.period_ms), int(sync.tick.spec)
     alone = sync.fleet.specs[number : number + 1].copy()
     if goes_up:
         alone.first_up[0], alone.first_down[0], alone.up_select[0] = j, j + 1, codes.SELECT_MAX
     else:
         alone.first_down[0], alone.last_down[0] = j, j + 1
         alone.down_select[0] = codes.SELECT_MAX
-    added, removed = current - start(with_ups, False), start(False, with_downs) - current
-    events = _events(sync, memory, period_ms, with_ups, with_downs)
-    spent = sum(event.change for event in events)
-    if spent != added - removed:
-        raise WrongExplanationError("the changes of a policy's period", spent, added - removed)
+    events = _events(sync, memory, period_ms, goes_up or both, both or not goes_up)
+    added = sum(event.change for event in events if event.change > 0)
+    removed = -sum(event.change for event in events if event.change < 0)
     return facts.PolicyFact(
         type=_POLICIES[int(policy.kind)],
         value=int(policy.value),
@@ -180,7 +150,7 @@ def _policy(sync: Sync, memory: Memory, j: int, goes_up: bool) -> facts.PolicyFa
         events=events,
         added=added,
         removed=removed,
-        start=start(with_ups, with_downs),
+        start=int(sync.tick.replicas) - added + removed,
         limit=_limit(sync, memory, alone[0], goes_up),
     )
 
@@ -190,14 +160,12 @@ def _events(
 ) -> tuple[facts.ScaleEvent, ...]:
     """Return the size changes that count in a period, oldest first."""
     head, found = memory.head[sync.h], []
-    cutoff_ms = sync.now_ms - period_ms
     for start_at, count_at, sign, counts in (
         (HEAD_UP_START, HEAD_UP_COUNT, 1, with_ups),
         (HEAD_DOWN_START, HEAD_DOWN_COUNT, -1, with_downs),
     ):
         first, count = int(head[start_at]), int(head[count_at])
-        for k in range(first, first + count if counts else first):
-            change = int(replicas_changed_since(memory.events, k, 1, cutoff_ms))
-            if change:
-                found.append(facts.ScaleEvent(int(memory.events[k].ms), sign * change))
+        for event in memory.events[first : first + count] if counts else ():
+            if event.ms > sync.now_ms - period_ms and event.change:
+                found.append(facts.ScaleEvent(int(event.ms), sign * int(event.change)))
     return tuple(sorted(found, key=lambda event: event.at_ms))
