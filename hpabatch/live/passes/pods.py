@@ -16,8 +16,7 @@ from hpabatch.layout.records import I8, I64, POD_STATE, REQUEST, TIMING, Records
 from hpabatch.live.passes.selections import Selections
 from hpabatch.model.quantity import MIN_INT64
 from hpabatch.model.requests import PodRequest, RequestRules, pod_request
-from hpabatch.packing.pack import pod_flags
-from hpabatch.packing.texts import Texts
+from hpabatch.packing.texts import Texts, pod_flags
 
 _FIRST_SLOTS = 1024
 

@@ -12,8 +12,7 @@ from hpabatch.engine.fleet.sources import CUSTOM_WINDOW_MS
 from hpabatch.live.passes.pods import PodTable, Samples, fill_custom, fill_usage
 from hpabatch.model.requests import pod_request, request_rules
 from hpabatch.model.versions import profile_for
-from hpabatch.packing.pack import pod_flags
-from hpabatch.packing.texts import Texts
+from hpabatch.packing.texts import Texts, pod_flags
 from tests.effort import effort
 from tests.live.cases import NAMESPACES, World
 from tests.live.documents import pod_object
