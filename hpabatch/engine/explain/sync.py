@@ -142,7 +142,7 @@ def last_sync(plan: ReplayPlan) -> tuple[Sync, Shard] | None:
     """
     memories = _Memories()
     (candidate,) = plan.chosen
-    key = candidate.cluster, candidate.namespace, candidate.name
+    key = candidate.key
     instants = plan.clocks.instants(plan.clocks.of(key))
     instants = instants[candidate.spec_of(instants) >= 0]
     if not instants.size:

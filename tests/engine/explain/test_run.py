@@ -16,7 +16,7 @@ from hpabatch.engine.explain.sync import Sync
 from hpabatch.layout import codes
 from hpabatch.rules.numbers import INT32_MAX, div64, divide
 from tests.conformance.golden import timeline_lane
-from tests.engine.explained import syncs
+from tests.engine.explained import scale_of_tick, syncs
 from tests.reference.generate import behavior_timeline, timeline
 
 GROUPS = (facts.READY, facts.UNREADY, facts.MISSING, facts.IGNORED, facts.STRAY)
@@ -28,7 +28,7 @@ def test_any_tick_of_any_controller_can_be_explained(k8s: str, seed: int) -> Non
     for kind in (timeline, behavior_timeline):
         view = timeline_lane(kind(random.Random(seed), 20))
         for sync in syncs(view.specs, view.ticks, k8s=k8s):
-            found, decision = explain_sync(sync), sync.decision
+            found, decision = explain_sync(sync, scale_of_tick(sync)), sync.decision
             assert found.decision.desired == decision.desired
             assert found.decision.rescaled == bool(decision.rescaled)
             for metric, (m, _) in zip(found.metrics, sync.metrics(), strict=False):

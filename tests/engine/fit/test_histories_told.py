@@ -51,7 +51,6 @@ def failing(found: Told) -> tuple[str, str]:
     assert error != computed
     target = "failed to compute desired number of replicas based on listed metrics for "
     assert found.error == f"{target}Deployment/shop/web: {computed}"
-    assert found.labels == ("none", "internal")
     assert found.conditions()[:2] == [READ, inactive(reason, event)]
     return event, error
 
@@ -64,7 +63,7 @@ def test_the_whole_status_of_an_hpa_that_has_nothing_to_do(tmp_path: Path) -> No
     found = one(tables, tmp_path)
     assert len(found) == TICKS
     for tick in found:
-        assert (tick.events, tick.error, tick.labels) == ([], None, ("none", "none"))
+        assert (tick.events, tick.error) == ([], None)
         assert tick.status == found[0].status
     assert found[0].status == {
         "observedGeneration": 7,
@@ -296,7 +295,6 @@ def test_a_failure_beside_a_metric_that_asks_for_more(tmp_path: Path) -> None:
         "invalid metrics (1 invalid out of 2), first error is: failed to get pods metric value: "
         + text
     )
-    assert found.labels == ("scale_up", "internal")
     assert found.status["lastScaleTime"] == START
     assert [item["type"] for item in found.status["currentMetrics"]] == ["Resource", ""]
     assert found.conditions()[:3] == [written(3), valid(), WITHIN]

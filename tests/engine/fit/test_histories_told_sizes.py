@@ -152,7 +152,6 @@ def test_a_size_beyond_the_limits_is_set_without_any_metric(tmp_path: Path) -> N
         assert tick.events == [("Normal", "SuccessfulRescale", text)]
         assert tick.conditions() == [written(size), NOT_ZERO]
         assert tick.since() == {"AbleToScale": START, "ScaledToZero": START}
-        assert tick.labels == ("scale_down" if size == 5 else "scale_up", "none")
         assert tick.status["lastScaleTime"] == at(k)
         assert tick.status["currentMetrics"] is None
         assert tick.status["currentReplicas"] == (9 if size == 5 else 1)
@@ -205,26 +204,23 @@ def test_scaling_to_zero_and_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "failed", "label"),
+    ("error", "failed"),
     [
         (
             'deployments.apps "web" not found',
             "failed to query scale subresource for Deployment/shop/web: {}",
-            "internal",
         ),
         (
             'no matches for kind "Web" in group "x.io"',
             "unable to determine resource for scale target reference: {}",
-            "internal",
         ),
         (
             "unexpected GroupVersion string: a/b/c",
             "invalid API version in scale target reference: {}",
-            "spec",
         ),
     ],
 )
-def test_a_scale_that_cannot_be_read(tmp_path: Path, error: str, failed: str, label: str) -> None:
+def test_a_scale_that_cannot_be_read(tmp_path: Path, error: str, failed: str) -> None:
     # 125 % of 50 %: 5, at most 4 at once; then the wish of the first sync holds for 5 minutes.
     usage = [usage_row(pod, T0, 125) for pod in ("web-0", "web-1")]
     usage += [row for row in web()["pod_metrics"] if row["ts"] > T0]
@@ -238,7 +234,7 @@ def test_a_scale_that_cannot_be_read(tmp_path: Path, error: str, failed: str, la
     for tick in found[1:4]:
         assert tick.events == [("Warning", "FailedGetScale", error)]
         assert tick.conditions()[0] == ("AbleToScale", "False", "FailedGetScale", text)
-        assert (tick.error, tick.labels) == (failed.format(error), ("none", label))
+        assert tick.error == failed.format(error)
         # Nothing else of the status changes.
         assert {**tick.status, "conditions": None} == {**found[0].status, "conditions": None}
         assert tick.conditions()[1:] == found[0].conditions()[1:]
