@@ -15,7 +15,7 @@ from hpabatch import _jit
 from hpabatch.kernels.replay import replay_fleet
 from hpabatch.layout.records import Fleet, Memory
 from hpabatch.layout.results import Results, empty_results
-from hpabatch.packing.memory import make_memory
+from tests.packed import make_memory
 
 # Pods per HPA to (HPAs, ticks): about 4 million samples each, more than any cache holds.
 SIZES = {1: (1000, 4000), 10: (200, 2000), 20: (100, 2000), 100: (20, 2000), 1000: (4, 1000)}

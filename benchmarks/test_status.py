@@ -18,8 +18,8 @@ from hpabatch.kernels.replay import replay_fleet
 from hpabatch.kernels.status import status_fleet
 from hpabatch.layout.records import Fleet
 from hpabatch.layout.results import empty_results
-from hpabatch.packing.memory import make_memory
 from hpabatch.packing.status import empty_statuses, make_status_memory
+from tests.packed import make_memory
 
 SIZES = {1: (1000, 2000), 20: (100, 1500), 100: (20, 1500)}
 ROUNDS = 7

@@ -255,13 +255,12 @@ def describe(history: History, request: DescribeRequest) -> Descriptions:
 
 
 def _item(moment: Moment, document: HPA, events: Sequence[Event]) -> dict[str, Any]:
-    outcome = moment.reader.outcome(moment.words, moment.t)
     return {
         "cluster": moment.candidate.cluster,
         "sync": show_api_time(moment.now_ms),
         "k8s": moment.shard.profile.name,
         "hpa": live_document(document),
-        "error": outcome.error,
+        "error": moment.reader.error(moment.words, moment.t),
         "events": [
             {
                 "type": e.type,

@@ -34,7 +34,6 @@ from hpabatch.layout.records import (
     HEAD_UP_START,
     I64,
     REC_SLOT,
-    Fleet,
     Memory,
     records_from,
 )
@@ -58,40 +57,11 @@ def slots_needed(now_ms: I64, window_ms: int) -> int:
     return int((np.arange(now_ms.size) - first).max()) + 3
 
 
-def lane_capacities(fleet: Fleet, recorded: bool) -> tuple[I64, I64]:
-    """Return (recommendation slots, event slots per direction) of each lane, shape (H,)."""
-    specs, lanes = fleet.specs, fleet.lanes
-    windows = np.maximum(specs.up_window_ms, specs.down_window_ms)
-    periods = np.zeros(specs.size, np.int64)
-    for s in range(specs.size):
-        part = fleet.policies.period_ms[specs.first_up[s] : specs.last_down[s]]
-        periods[s] = part.max(initial=0)
-    recommendations, events = np.empty(lanes.size, np.int64), np.empty(lanes.size, np.int64)
-    for h in range(lanes.size):
-        ticks = fleet.ticks[lanes.first_tick[h] : lanes.last_tick[h]]
-        now_ms, used = np.ascontiguousarray(ticks.now_ms), np.unique(ticks.spec)
-        legacy = int(lanes.downscale_stabilization_ms[h])
-        recommendations[h] = slots_needed(now_ms, int(windows[used].max(initial=legacy)))
-        events[h] = slots_needed(now_ms, int(periods[used].max(initial=0)))
-        if recorded:
-            events[h] = lanes.last_change[h] - lanes.first_change[h] + 1
-    return recommendations, events
-
-
-def make_memory(fleet: Fleet, recorded: bool, spare: int = 0) -> Memory:
-    """Return the memory of controllers that have just started, for all lanes of a fleet.
-
-    `recorded`: scale events come from `fleet.changes` instead of the decisions. `spare`: room per
-    lane for so many recommendations that are there before the first tick.
-    """
-    recommendations, events = lane_capacities(fleet, recorded)
-    return make_sized_memory(recommendations + spare, events, spare)
-
-
 def make_sized_memory(recommendations: I64, events: I64, spare: int = 0) -> Memory:
-    """Return the same for lists of known lengths, shape (H,): recommendations, events a direction.
+    """Return the memory of controllers that have just started, for lists of known lengths.
 
-    `spare` of the recommendations are for those from before the first tick.
+    Shape (H,): recommendations, scale events a direction. `spare` of the recommendations are for
+    those from before the first tick.
     """
 
     def before(sizes: I64) -> I64:
@@ -154,13 +124,11 @@ def seed_recommendations(memory: Memory, h: int, entries: Sequence[tuple[int, in
     An empty list is not the same as none: without any, the first tick adds the current size.
 
     Raises:
-        ValueError: more entries than the lane has room for (`make_memory`'s `spare`).
+        ValueError: more entries than the lane has room for (`spare`).
     """
     first, room = int(memory.head[h, HEAD_REC_START]), int(memory.head[h, HEAD_SPARE])
     if len(entries) > room:
-        raise ValueError(
-            f"lane {h}: {len(entries)} recommendations, but make_memory left room for {room}"
-        )
+        raise ValueError(f"lane {h}: {len(entries)} recommendations, but there is room for {room}")
     for slot, (value, ms) in enumerate(entries):
         memory.recs.value[first + slot] = value
         memory.recs.ms[first + slot] = ms

@@ -1,9 +1,11 @@
-"""Strings that come with observations (errors of APIs and of requests), as numbers.
+"""Strings that come with observations as numbers: errors of APIs and of requests, states of pods.
 
 Kernels carry numbers; `engine.explain.status` turns them back. Equal texts have equal numbers.
 """
 
 from __future__ import annotations
+
+from hpabatch.layout import codes
 
 NO_TEXT = 0
 
@@ -30,3 +32,12 @@ class Texts:
     def __getitem__(self, number: int) -> str:
         """Return the text of a number that `number` returned."""
         return self._texts[number]
+
+
+def pod_flags(phase: str, deleting: bool, started: bool, ready: str | None) -> int:
+    """Return a pod's flags: phase, deletion, readiness and whether it has a start time."""
+    flags = codes.PHASES.get(phase, codes.PHASE_OTHER)
+    if ready is not None:
+        # Any other status counts as neither True nor False, as Unknown does.
+        flags |= codes.READINESS.get(ready, codes.READY_UNKNOWN)
+    return flags | (codes.POD_DELETING if deleting else 0) | (codes.POD_STARTED if started else 0)

@@ -100,7 +100,7 @@ class Findings(Report):
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate remarks and HPAs, or the metrics of the one."""
         if self.one:
-            yield from hpa_parts(self.hpas[0])
+            yield from hpa_parts(self.hpas[0].analysis, self.hpas[0].remarks)
             return
         told = [(item.name, remark) for item in self.hpas for remark in item.remarks]
         if told:

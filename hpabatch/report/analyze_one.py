@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hpabatch.engine.analyze.loop import REACHED, STUCK, Ramp
 from hpabatch.engine.analyze.map import Band, Piece
+from hpabatch.engine.analyze.remarks import Remark
 from hpabatch.engine.analyze.run import Analysis, MetricAnalysis, TimedCycle
 from hpabatch.engine.analyze.smallest import Smallest
 from hpabatch.layout import codes
@@ -14,9 +15,6 @@ from hpabatch.model.printable import counted
 from hpabatch.model.times import show_duration
 from hpabatch.report.base import Grid, Head
 from hpabatch.report.numbers import memory
-
-if TYPE_CHECKING:
-    from hpabatch.report.analyze import Analyzed
 
 _SHOWN_SIZES: Final = 40
 _SHOWN_STEPS: Final = 12
@@ -31,17 +29,16 @@ BAND_HEADS: Final = (
 )
 
 
-def hpa_parts(item: Analyzed) -> Iterator[str | Grid]:
+def hpa_parts(analysis: Analysis, remarks: Sequence[Remark]) -> Iterator[str | Grid]:
     """Generate the metrics, the ways up and down, and the remarks."""
-    analysis = item.analysis
     for metric in analysis.metrics:
         yield from _metric_lines(analysis, metric)
         yield ""
     yield from _ramp_lines("up", analysis.up)
     yield from _ramp_lines("down", analysis.down)
     yield ""
-    yield "Remarks:" if item.remarks else "Nothing stands out."
-    yield from (f"  {remark.text}" for remark in item.remarks)
+    yield "Remarks:" if remarks else "Nothing stands out."
+    yield from (f"  {remark.text}" for remark in remarks)
 
 
 # ---- one metric ----------------------------------------------------------------------------------

@@ -34,7 +34,6 @@ from hpabatch.model.messages import condition_message
 from hpabatch.model.requests import RequestRules, pod_request
 from hpabatch.model.versions import profile_for
 from hpabatch.packing.memory import seed_recommendations
-from hpabatch.packing.pack import LaneView, MetricAnswer, PodSample, TickView, pack_fleet
 from hpabatch.rules.behavior import (
     limit_rate,
     replicas_changed_since,
@@ -48,6 +47,7 @@ from hpabatch.rules.replicas import average_per_pod
 from hpabatch.rules.stabilize import stabilize_legacy
 from hpabatch.rules.statistics import pod_group
 from tests.conformance.golden import Json, decode, to_flags, to_ms, to_pod, to_resources, zero_ms
+from tests.packed import LaneView, MetricAnswer, PodSample, TickView, pack_fleet
 
 _FAR_PAST = -(2**63 - 1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

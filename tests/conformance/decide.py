@@ -21,8 +21,7 @@ from hpabatch.model import messages
 from hpabatch.model.objects.describe import metric_name
 from hpabatch.model.objects.encode_status import encode_metric
 from hpabatch.model.versions import Profile
-from hpabatch.packing.memory import make_memory, seed_recommendations, seed_status
-from hpabatch.packing.pack import LaneView, pack_fleet
+from hpabatch.packing.memory import seed_recommendations, seed_status
 from hpabatch.packing.status import empty_statuses, make_status_memory, seed_status_memory
 from hpabatch.packing.texts import Texts
 from tests.compiled import compiled, propose_alone
@@ -38,6 +37,7 @@ from tests.conformance.golden import (
     to_profile,
 )
 from tests.conformance.results import tick_result
+from tests.packed import LaneView, make_memory, pack_fleet
 
 NAMESPACE = "default"
 

@@ -12,8 +12,7 @@ from hpabatch.layout.records import HEAD_CONDITIONS, HEAD_STATUS_CURRENT, HEAD_S
 from hpabatch.layout.results import STATUS_NEXT, empty_results
 from hpabatch.model.objects.hpa import HPA, HPAStatus
 from hpabatch.model.versions import ControllerFlags, Profile
-from hpabatch.packing.memory import make_memory, seed_status
-from hpabatch.packing.pack import pack_fleet
+from hpabatch.packing.memory import seed_status
 from hpabatch.packing.status import empty_statuses, make_status_memory, seed_status_memory
 from hpabatch.packing.texts import Texts
 from hpabatch.rules.controller import controller_of
@@ -22,6 +21,7 @@ from tests.compiled import replay_lane, status_lane
 from tests.conformance.golden import HPALane, Json
 from tests.conformance.results import status_fields, tick_result
 from tests.conformance.selector_store import SelectorStore
+from tests.packed import make_memory, pack_fleet
 
 _CONDITIONS = slice(HEAD_CONDITIONS, HEAD_CONDITIONS + 4)
 _STATUS_IN_HEAD = [

@@ -1,4 +1,4 @@
-"""Golden cases (data of the real controller) as objects that `packing.pack` takes.
+"""Golden cases (data of the real controller) as objects that `tests.packed` takes.
 
 The form of the data is the one that their FORMAT.md describes. Nothing here decides anything: the
 adapter reads quantities, times and documents through the package and hands them on.
@@ -32,7 +32,7 @@ from hpabatch.model.versions import (
     override_gates,
     profile_for,
 )
-from hpabatch.packing.pack import LaneView, MetricAnswer, PodResources, PodSample, PodView, TickView
+from tests.packed import LaneView, MetricAnswer, PodResources, PodSample, PodView, TickView
 
 Json = dict[str, Any]
 

@@ -30,10 +30,8 @@ def status_fields(status: HPAStatus) -> Json:
 
 def tick_result(reader: StatusReader, words: LaneWords, t: int, unwritten: str = "") -> Json:
     """Return what golden data say of a tick; `unwritten`: why its status could not be written."""
-    row, outcome = reader.results.decisions[t], reader.outcome(words, t, unwritten)
+    row = reader.results.decisions[t]
     rescaled = bool(row.rescaled)
-    # The controller has metrics of its own since 1.27, with this switch.
-    labelled = reader.profile.partial_failure_returned
     return {
         **status_fields(reader.status(words, t)),
         "rescaled": rescaled,
@@ -43,8 +41,6 @@ def tick_result(reader: StatusReader, words: LaneWords, t: int, unwritten: str =
             for e in reader.events(words, t, unwritten)
         ],
         "last_scale_time_set": rescaled,
-        "reconcile_error": outcome.error,
+        "reconcile_error": reader.error(words, t, unwritten),
         "status_written": bool(reader.statuses[t].written),
-        "action_label": outcome.action_label if labelled else None,
-        "error_label": outcome.error_label if labelled else None,
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hpabatch.engine.explain import facts
 from hpabatch.engine.explain.facts import Explanation
 from hpabatch.engine.explain.run import explain_sync
 from hpabatch.engine.explain.status import LaneWords, StatusReader
@@ -18,11 +19,11 @@ from hpabatch.layout.records import Memory
 from hpabatch.layout.results import empty_results
 from hpabatch.model.objects.hpa import HPASpec, HPAStatus
 from hpabatch.model.versions import ControllerFlags, profile_for
-from hpabatch.packing.memory import make_memory, seed_recommendations, seed_status
-from hpabatch.packing.pack import LaneView, TickView, pack_fleet
+from hpabatch.packing.memory import seed_recommendations, seed_status
 from hpabatch.packing.status import empty_statuses, make_status_memory
 from hpabatch.packing.texts import Texts
 from tests.compiled import replay_lane
+from tests.packed import LaneView, TickView, make_memory, pack_fleet
 from tests.rules.helpers import at
 
 
@@ -69,8 +70,24 @@ def syncs(
     ]
 
 
+def scale_of_tick(sync: Sync) -> facts.ScaleFact:
+    """Return the scale as a tick read it."""
+    ref, tick = sync.reader.specs[int(sync.tick.spec)].scale_target_ref, sync.tick
+    known = sync.has_scale()
+    return facts.ScaleFact(
+        kind=ref.kind,
+        name=ref.name,
+        replicas=int(tick.replicas) if known else None,
+        status_replicas=int(tick.status_replicas) if known else None,
+        selector=None,
+        since_ms=None,
+        next_ms=None,
+        next_replicas=None,
+    )
+
+
 def explained(
     specs: HPASpec | Sequence[HPASpec], ticks: Sequence[TickView], **options: Any
 ) -> list[Explanation]:
     """Return the explanation of every tick of one HPA; options as of `syncs`."""
-    return [explain_sync(sync) for sync in syncs(specs, ticks, **options)]
+    return [explain_sync(sync, scale_of_tick(sync)) for sync in syncs(specs, ticks, **options)]

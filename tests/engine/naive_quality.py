@@ -117,7 +117,7 @@ def share(part: int | float, whole: int | float) -> float | None:
     return part / whole if whole else None
 
 
-def quality(tables: Tables, namespace: str, target: str, max_age: int | None, late: int) -> Row:
+def quality(tables: Tables, namespace: str, target: str) -> Row:
     """Return what is known of one target: the columns that do not come from the HPA's spec."""
     usage, states, requests = tables["pod_metrics"], tables["pod_states"], tables["pod_requests"]
     place = (namespace, target)
@@ -140,7 +140,7 @@ def quality(tables: Tables, namespace: str, target: str, max_age: int | None, la
     steps = [b - a for times in samples.values() for a, b in pairwise(sorted(times))]
     interval = quantile(steps, 0.5)
     off = [abs(s - interval) for s in steps if interval and s < 1.5 * interval]
-    age = max_age if max_age is not None else max(60_000, int(2.5 * (interval or 0)))
+    age = max(60_000, int(2.5 * (interval or 0)))
     uncovered, together = 0, []
     for uid, (start, end) in lives.items():
         cut = [t for t in samples[uid] if start <= t <= end]
@@ -197,7 +197,7 @@ def quality(tables: Tables, namespace: str, target: str, max_age: int | None, la
         "gap_longest_ms": max(gaps, default=None),
         "limited_share": share(len(limited), len(known)),
         "at_limit_share": share(sum(u >= 0.95 * limit for u, limit in limited), len(limited)),
-        "late_samples": sum(d > late for d in delays),
+        "late_samples": sum(d > 60_000 for d in delays),
         "lateness_max_ms": max(0, *delays, 0) if delays else None,
         "skewed_samples": sum(d < 0 for d in delays),
         "skew_max_ms": -min(delays) if delays and min(delays) < 0 else None,

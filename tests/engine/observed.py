@@ -14,7 +14,7 @@ import polars as pl
 
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay
-from hpabatch.engine.replay.run import replay_shard
+from hpabatch.engine.replay.run import replay_shards
 from hpabatch.engine.shards import run as shard_replay
 from hpabatch.history.reader import History
 from hpabatch.kernels.align import block_length, extend_lane, fill_block
@@ -68,7 +68,7 @@ def observed(
     for k in range(len(plan.shards)):
         watch = Watch()
         with mock.patch.object(shard_replay, "replay_observations", watch):
-            result = replay_shard(plan, k)
+            result = next(replay_shards(plan, [k]))
         decisions.append(result.decisions)
         for h, key in enumerate(result.hpas.select("cluster", "namespace", "hpa").iter_rows()):
             found[key[0], key[1], key[2]] = watch.seen[h]

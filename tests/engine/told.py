@@ -73,7 +73,6 @@ class Told:
     status: Row
     events: list[tuple[str, str, str]]
     error: str | None
-    labels: tuple[str, str]
 
     def conditions(self) -> list[tuple[str, str, str, str]]:
         """Return (type, status, reason, message) of each."""
@@ -88,15 +87,13 @@ class Told:
 def told(moment: Moment, t: int) -> Told:
     """Return what is told of a moment's HPA after tick t."""
     status: Any = encode_status(moment.reader.status(moment.words, t))
-    outcome = moment.reader.outcome(moment.words, t)
     events = moment.reader.events(moment.words, t)
     now_ms = int(moment.shard.fleet.ticks[t].now_ms)
     assert {(e.first_ms, e.last_ms, e.count) for e in events} <= {(now_ms, now_ms, 1)}
     return Told(
         status,
         [(e.type, e.reason, e.message) for e in events],
-        outcome.error,
-        (outcome.action_label, outcome.error_label),
+        moment.reader.error(moment.words, t),
     )
 
 

@@ -10,7 +10,8 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from hpabatch.engine.replay.why import METRIC_FIELDS, SCHEMA
+from hpabatch.engine.replay.decisions import METRIC_FIELDS
+from hpabatch.engine.replay.decisions import WHY_SCHEMA as SCHEMA
 from hpabatch.jobs import parquet
 from hpabatch.jobs.parquet import EVIDENCE_KEY, NEVER_NULL, write_parquet
 from tests.engine.made import PERIOD, START, decisions

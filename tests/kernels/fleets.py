@@ -13,9 +13,8 @@ from hpabatch.kernels.replay import replay_fleet, replay_newest
 from hpabatch.layout.records import CHANGE, Fleet, Memory, Records, records
 from hpabatch.layout.results import DECISION, METRIC_DECISION, Results, empty_results
 from hpabatch.model.versions import ControllerFlags, profile_for
-from hpabatch.packing.memory import make_memory
-from hpabatch.packing.pack import LaneView, pack_fleet
 from tests.conformance.golden import timeline_lane
+from tests.packed import LaneView, make_memory, pack_fleet
 from tests.reference.generate import behavior_timeline, timeline
 
 

@@ -17,8 +17,6 @@ from hpabatch.kernels.replay import spend_recorded_changes
 from hpabatch.layout.records import CHANGE, records
 from hpabatch.layout.results import Results
 from hpabatch.model.objects.hpa import HPASpec
-from hpabatch.packing.memory import make_memory
-from hpabatch.packing.pack import LaneView
 from tests.compiled import replay_lane
 from tests.effort import effort
 from tests.kernels.fleets import (
@@ -34,6 +32,7 @@ from tests.kernels.fleets import (
     replayed_live,
     with_own_changes,
 )
+from tests.packed import LaneView, make_memory
 from tests.rules.helpers import (
     EXACT_WISH,
     Json,

@@ -25,12 +25,11 @@ from hpabatch.layout.results import (
     empty_results,
 )
 from hpabatch.model.versions import PROFILES, ControllerFlags
-from hpabatch.packing.memory import make_memory
-from hpabatch.packing.pack import LaneView, pack_fleet
 from hpabatch.packing.status import make_status_memory
 from tests.compiled import status_lane
 from tests.effort import effort
 from tests.kernels.fleets import random_lanes
+from tests.packed import LaneView, make_memory, pack_fleet
 
 # One seed under each version whose statuses differ.
 SEEDS = {1: "1.38", 2: "1.36", 3: "1.26"}

@@ -18,12 +18,12 @@ from hpabatch.layout.records import CHANGE, Fleet, records
 from hpabatch.layout.results import DECISION, DETAIL, METRIC_DECISION, Results, empty_results
 from hpabatch.model.objects.hpa import HPAStatus
 from hpabatch.model.versions import Profile as Rules
-from hpabatch.packing.memory import make_memory, seed_status
-from hpabatch.packing.pack import TickView, pack_fleet
+from hpabatch.packing.memory import seed_status
 from hpabatch.packing.texts import Texts
 from tests.conformance.golden import HPALane, to_flags, to_profile
 from tests.live.cases import World
 from tests.live.documents import Json, custom_keys, hpa_of, key_of_target
+from tests.packed import TickView, make_memory, pack_fleet
 from tests.reference.controller import Controller
 from tests.reference.normalize import store_scale_event
 from tests.reference.selector import matches

@@ -202,7 +202,7 @@ def _row(reader: StatusReader, key: PodKey, t: int) -> Json:
         "binding_name": codes.BINDINGS[decision["binding"]].name,
         "metrics": [_compared(metric) for metric in metrics],
         "events": [(e.type, e.reason, e.message) for e in reader.events(words, t)],
-        "outcome": reader.outcome(words, t),
+        "error": reader.error(words, t),
     }
 
 

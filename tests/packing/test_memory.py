@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +9,6 @@ from hypothesis import strategies as st
 
 from hpabatch.layout import codes
 from hpabatch.layout.records import (
-    CHANGE,
     HEAD_CONDITIONS,
     HEAD_DOWN_COUNT,
     HEAD_DOWN_START,
@@ -29,17 +23,14 @@ from hpabatch.layout.records import (
     HEAD_UP_START,
     Fleet,
     Memory,
-    records,
 )
 from hpabatch.model.versions import ControllerFlags, profile_for
 from hpabatch.packing.memory import (
-    lane_capacities,
-    make_memory,
     seed_recommendations,
     seed_status,
     slots_needed,
 )
-from hpabatch.packing.pack import LaneView, pack_fleet
+from tests.packed import LaneView, make_memory, pack_fleet
 from tests.rules.helpers import (
     EXACT_WISH,
     NO_TOLERANCE,
@@ -73,34 +64,6 @@ def test_slots_needed(now: list[int], window: int, slots: int) -> None:
 
 def fleet_of(*lanes: LaneView, flags: ControllerFlags = NO_TOLERANCE) -> Fleet:
     return pack_fleet(lanes, flags, profile_for("1.38"))
-
-
-def capacities(view: LaneView, recorded: bool = False) -> tuple[int, int]:
-    recommendations, events = lane_capacities(fleet_of(view), recorded)
-    return int(recommendations[0]), int(events[0])
-
-
-def test_capacities_follow_the_longest_window_and_period_of_the_specs_in_use() -> None:
-    long_up = {"scaleUp": policies(("Pods", 1, 30), stabilizationWindowSeconds=600)}
-    long_down = {"scaleDown": policies(("Pods", 1, 600), stabilizationWindowSeconds=0)}
-    specs = [hpa_spec(EXACT_WISH, behavior=b) for b in (None, long_up, long_down)]
-    ticks = [wish(15 * k, 5, 5) for k in range(100)]
-    # legacy: 300 s are 20 ticks back; no policies: the tick itself
-    assert capacities(LaneView(specs, ticks)) == (20 + 3, 3)
-    one = [wish(15 * k, 5, 5, spec=1) for k in range(100)]
-    assert capacities(LaneView(specs, one)) == (40 + 3, 2 + 3)
-    two = [wish(15 * k, 5, 5, spec=2) for k in range(100)]
-    assert capacities(LaneView(specs, two)) == (20 + 3, 40 + 3)
-    mixed = [wish(15 * k, 5, 5, spec=k % 3) for k in range(100)]
-    assert capacities(LaneView(specs, mixed)) == (40 + 3, 40 + 3)
-
-
-def test_recorded_changes_need_one_slot_each() -> None:
-    fleet = fleet_of(LaneView([hpa_spec(EXACT_WISH)], [wish(0, 5, 5)]))
-    changes = records(CHANGE, [(at(k), 5, 6) for k in range(7)])
-    fleet.lanes.last_change[:] = 7
-    _, events = lane_capacities(fleet._replace(changes=changes), recorded=True)
-    assert events.tolist() == [8]
 
 
 def test_no_lanes_need_no_memory() -> None:
@@ -260,31 +223,3 @@ def test_an_empty_list_is_not_no_list() -> None:
     memory = empty_memory()
     seed_recommendations(memory, 1, [])
     assert memory.head[:, HEAD_SEEN].tolist() == [0, 1]
-
-
-_SEED_AND_RUN = """
-from hpabatch.packing.memory import make_memory, seed_recommendations
-from tests.rules.helpers import EXACT_WISH, NO_TOLERANCE, at, hpa_spec, lane, wish
-one = lane(hpa_spec(EXACT_WISH), [wish(15 * k, 5, 5) for k in range(4)], flags=NO_TOLERANCE)
-one.memory = make_memory(one.fleet, recorded=False)
-try:
-    seed_recommendations(one.memory, 0, [(k + 5, at(-10 * k)) for k in range(5)])
-except ValueError:
-    print("refused")
-else:
-    print([result["stabilized"] for result in one.run()])
-"""
-
-
-def test_without_spare_room_seeds_fit_beside_the_ticks_or_are_refused() -> None:
-    root = Path(__file__).parents[2]
-    run = subprocess.run(
-        [sys.executable, "-c", _SEED_AND_RUN],
-        cwd=root,
-        env=os.environ | {"PYTHONPATH": os.environ.get("PYTHONPATH", "")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr[-500:]
-    assert run.stdout.strip() in ("refused", "[9, 9, 9, 9]")

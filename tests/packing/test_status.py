@@ -23,8 +23,8 @@ from hpabatch.layout.results import (
 )
 from hpabatch.model.objects.hpa import Condition, HPAStatus, MetricStatus
 from hpabatch.model.versions import PROFILES, ControllerFlags
-from hpabatch.packing.pack import LaneView, pack_fleet
 from hpabatch.packing.status import empty_statuses, make_status_memory, seed_status_memory
+from tests.packed import LaneView, pack_fleet
 from tests.rules.helpers import EXACT_WISH, hpa_spec, wish
 
 OLD = "2023-01-01T00:00:00Z"

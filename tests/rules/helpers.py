@@ -20,17 +20,18 @@ from hpabatch.model.objects.hpa import Condition, HPASpec, HPAStatus
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.requests import ContainerRequests
 from hpabatch.model.versions import ControllerFlags, profile_for
-from hpabatch.packing.memory import make_memory, seed_recommendations, seed_status
-from hpabatch.packing.pack import (
+from hpabatch.packing.memory import seed_recommendations, seed_status
+from tests.compiled import replay_lane
+from tests.packed import (
     LaneView,
     MetricAnswer,
     PodResources,
     PodSample,
     PodView,
     TickView,
+    make_memory,
     pack_fleet,
 )
-from tests.compiled import replay_lane
 
 Json = dict[str, Any]
 

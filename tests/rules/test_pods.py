@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hpabatch.layout import codes
 from hpabatch.layout.switches import SUCCEEDED_PODS_IGNORED
-from hpabatch.packing.pack import pod_flags
+from hpabatch.packing.texts import pod_flags
 from hpabatch.rules.controller import Controller
 from hpabatch.rules.pods import (
     group_pod,

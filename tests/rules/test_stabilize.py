@@ -17,13 +17,14 @@ from hpabatch.layout.records import (
     Memory,
     Records,
 )
-from hpabatch.packing.memory import make_memory, seed_recommendations
+from hpabatch.packing.memory import seed_recommendations
 from hpabatch.rules.stabilize import (
     forget_recommendations,
     record_recommendation,
     stabilize_legacy,
     stabilize_with_windows,
 )
+from tests.packed import make_memory
 from tests.reference import controller as naive
 from tests.rules.helpers import EXACT_WISH, at, hpa_spec, lane, wish
 

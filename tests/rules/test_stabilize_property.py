@@ -25,8 +25,6 @@ from hpabatch.layout.records import (
 )
 from hpabatch.model.objects.hpa import Behavior, HPASpec, ScalingPolicy, ScalingRules
 from hpabatch.model.versions import ControllerFlags, profile_for
-from hpabatch.packing.memory import make_memory
-from hpabatch.packing.pack import LaneView, TickView, pack_fleet
 from hpabatch.rules.behavior import forget_scale_events, replicas_changed_since, store_scale_event
 from hpabatch.rules.stabilize import (
     forget_recommendations,
@@ -35,6 +33,7 @@ from hpabatch.rules.stabilize import (
     stabilize_with_windows,
 )
 from tests.effort import effort
+from tests.packed import LaneView, TickView, make_memory, pack_fleet
 
 _SETTINGS = settings(derandomize=True, deadline=None, database=None, max_examples=effort(150))
 _SECONDS = (0, 1, 15, 30, 60, 120, 300)

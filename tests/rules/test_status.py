@@ -22,11 +22,11 @@ from hpabatch.layout.results import (
 )
 from hpabatch.model.objects.hpa import Condition, HPASpec, HPAStatus
 from hpabatch.model.versions import override_gates, profile_for
-from hpabatch.packing.memory import make_memory, seed_status
-from hpabatch.packing.pack import LaneView, TickView, pack_fleet
+from hpabatch.packing.memory import seed_status
 from hpabatch.packing.status import empty_statuses, make_status_memory, seed_status_memory
 from hpabatch.packing.texts import Texts
 from hpabatch.rules.status import is_true
+from tests.packed import LaneView, TickView, make_memory, pack_fleet
 from tests.rules.helpers import (
     EXACT_WISH,
     NO_TOLERANCE,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hpabatch.layout import codes
 from hpabatch.model.objects.hpa import HPASpec
-from hpabatch.packing.pack import TickView
+from tests.packed import TickView
 from tests.rules.helpers import (
     EXACT_WISH,
     FETCH_FAILED,

@@ -19,19 +19,28 @@ from hpabatch.errors import RefusedError
 from hpabatch.kernels.replay import replay_newest
 from hpabatch.layout import codes
 from hpabatch.layout.records import (
+    ANSWER,
+    CHANGE,
     HEAD_DOWN_COUNT,
     HEAD_DOWN_START,
     HEAD_REC_COUNT,
     HEAD_REC_START,
     HEAD_UP_COUNT,
     HEAD_UP_START,
+    POD_STATE,
+    REQUEST,
+    STREAM,
+    TICK,
+    TIMING,
     Fleet,
     Memory,
+    records_from,
 )
 from hpabatch.layout.results import empty_results
 from hpabatch.model.objects.hpa import (
     Condition,
     ExternalMetricSource,
+    HPASpec,
     HPAStatus,
     MetricIdentifier,
     MetricSpec,
@@ -39,7 +48,7 @@ from hpabatch.model.objects.hpa import (
 )
 from hpabatch.model.quantity import Quantity
 from hpabatch.packing.memory import make_sized_memory, seed_recommendations, seed_status
-from hpabatch.packing.pack import LaneView, MetricAnswer, TickView, pack_fleet
+from hpabatch.packing.specs import SpecRows, pack_lanes, stream_keys
 
 HORIZON_MS: Final = 24 * 3_600_000  # a ramp is followed so far
 MOST_TICKS: Final = 100_000  # in which a constant demand must have settled
@@ -112,12 +121,10 @@ class Loop:
     def __init__(self, ruled: Ruled, size: int, *, running: bool) -> None:
         """Start at a size; `running`: the controller has asked for that size for long enough."""
         spec = replace(ruled.spec, metrics=(_WISH,))
-        nothing = MetricAnswer(values_milli=(0,))
-        tick = TickView(_START_MS, 0, size, size, answers=(nothing,))
         self.sync_ms = ruled.flags.sync_period_ms
         self.size = size
         self.ticks = 0
-        self._fleet: Fleet = pack_fleet([LaneView([spec], [tick])], ruled.flags, ruled.profile)
+        self._fleet = _one_tick(spec, ruled)
         self._fleet.specs["up_tolerance"] = self._fleet.specs["down_tolerance"] = 0.0
         self._results = empty_results(1, 1)
         self._span_ms = max(ruled.window_ms, ruled.period_ms)
@@ -185,6 +192,33 @@ class Loop:
             entry = (0, 0, 1) if is_old else (int(slot["change"]), age, int(slot["outdated"]))
             events.append(entry)
         return tuple(events)
+
+
+def _one_tick(spec: HPASpec, ruled: Ruled) -> Fleet:
+    """Return the arrays of an HPA without pods: one tick, and one value of its only metric."""
+    rows, nothing = SpecRows(ruled.flags, ruled.profile), np.zeros(0, np.int64)
+    rows.add(spec, 0, stream_keys(spec))
+    specs, policies, metrics = rows.tables()
+    lanes = pack_lanes(1, ruled.flags, ruled.profile)
+    lanes.last_tick[:] = lanes.last_stream[:] = 1
+    return Fleet(
+        lanes=lanes,
+        specs=specs,
+        policies=policies,
+        metrics=metrics,
+        streams=records_from(STREAM, 1),
+        ticks=records_from(TICK, 1, scale=codes.SCALE_OK, selector=codes.SELECTOR_OK),
+        row_state=np.zeros(0, np.int32),
+        row_weight=nothing,
+        states=records_from(POD_STATE, 0),
+        present=np.zeros(0, np.int8),
+        value_milli=nothing,
+        timing=records_from(TIMING, 0),
+        requests=records_from(REQUEST, 0),
+        answers=records_from(ANSWER, 1, last_value=1),
+        values_milli=np.zeros(1, np.int64),
+        changes=records_from(CHANGE, 0),
+    )
 
 
 def follow_ramp(ruled: Ruled, first_size: int, last_size: int) -> Ramp:

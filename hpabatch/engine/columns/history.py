@@ -38,8 +38,7 @@ QUALITY: Final = table(
     pod_hours number: the pods' lives
     interval_ms integer: median time between two samples of a pod; null: unknown
     jitter_ms integer: how far 95 % of such times are from it at most, lost samples aside
-    max_age_ms integer: age from which on a sample does not count: given, or 2.5 intervals, at
-        least 60 s
+    max_age_ms integer: age from which on a sample does not count: 2.5 intervals, at least 60 s
     coverage number: part of the pods' lives with a sample that counts; null: no pod lived
     gaps integer: stretches longer than max_age in which pods ran and none was sampled
     gap_longest_ms integer: the longest of them; null: none

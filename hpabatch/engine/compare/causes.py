@@ -15,6 +15,7 @@ from typing import Final
 import polars as pl
 
 from hpabatch.engine.compare.frames import DECIDES, DECISION, EXPLANATION, FROM, TICK, TO
+from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.replay.summary import KEY
 
 ALONE: Final = "alone"
@@ -22,20 +23,25 @@ TOGETHER: Final = "together"
 
 Key = tuple[str, str, str]
 Report = Callable[[float], None]
-Run = Callable[[pl.DataFrame], pl.DataFrame]
+
+Change = Callable[[ReplayPlan], ReplayPlan]
+"""Change of a replay plan: other rules or specs, without the HPAs that these refuse."""
+
+Runner = Callable[[Change, pl.DataFrame], pl.DataFrame]
+"""Run of a change on one side, for rows of differences (`KEY` and `first_ts` count).
+
+It returns ticks of these HPAs, those of the first differences at least; an HPA that it says nothing
+of was not tried.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One change, and the runs that try it: on the first side, and taken back on the other.
-
-    A run gets rows of differences (`KEY` and `first_ts` count) and returns ticks of these HPAs,
-    those of the first differences at least; an HPA that it says nothing of was not tried.
-    """
+    """One change: to be made on the first side, and to be taken back on the other."""
 
     name: str
-    alone: Run
-    without: Run
+    alone: Change
+    without: Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,35 +53,40 @@ class Cause:
 
 
 def find_causes(
-    differences: pl.DataFrame, trials: Sequence[Trial], report: Report = lambda share: None
+    differences: pl.DataFrame,
+    trials: Sequence[Trial],
+    runners: tuple[Runner, Runner],
+    report: Report = lambda share: None,
 ) -> dict[Key, Cause]:
     """Return the causes that could be found, by HPA.
 
     Args:
         differences: of `frames.find_differences`.
         trials: of everything that changed, in the order in which causes are to be named.
+        runners: of the first side and the second.
         report: called with the share that is done.
     """
     half = 0.5  # of the time, at most: few differences are left for the second round
-    first = [(t.name, t.alone) for t in trials]
-    found = _named(differences, first, TO, ALONE, lambda share: report(half * share))
+    alone = {trial.name: trial.alone for trial in trials}
+    found = _named(differences, alone, runners[0], TO, lambda share: report(half * share))
     known = pl.DataFrame(list(found), schema=dict.fromkeys(KEY, pl.String()), orient="row")
     left = differences.join(known, on=KEY, how="anti", maintain_order="left")
     if not left.is_empty():
-        second = [(t.name, t.without) for t in trials]
-        found |= _named(left, second, FROM, TOGETHER, lambda share: report(half + half * share))
+        without = {trial.name: trial.without for trial in trials}
+        found |= _named(left, without, runners[1], FROM, lambda share: report(half + half * share))
     return found
 
 
 def _named(
-    differences: pl.DataFrame, runs: Sequence[tuple[str, Run]], side: str, how: str, report: Report
+    differences: pl.DataFrame, changes: Mapping[str, Change], run: Runner, side: str, report: Report
 ) -> dict[Key, Cause]:
-    """Return by HPA the runs whose tick is that of a side."""
+    """Return by HPA the changes with which its tick is that of a side."""
     names: dict[Key, list[str]] = {}
-    for k, (name, run) in enumerate(runs):
-        for key in _alike(differences, run(differences), side):
+    for k, (name, change) in enumerate(changes.items()):
+        for key in _alike(differences, run(change, differences), side):
             names.setdefault(key, []).append(name)
-        report((k + 1) / len(runs))
+        report((k + 1) / len(changes))
+    how = ALONE if side == TO else TOGETHER
     return {key: Cause(tuple(theirs), how) for key, theirs in names.items()}
 
 

@@ -38,19 +38,10 @@ _CAUSE: Final = ("cause", "how", "rule")
 
 def schema_of(told: Sequence[str] = TOLD) -> pl.Schema:
     """Return the schema of differences between runs that tell these columns of a tick."""
-    return pl.Schema(
-        {
-            **dict.fromkeys((*KEY, "differs"), pl.String()),
-            **dict.fromkeys(("ticks", "ticks_decided", "ticks_explained"), pl.Int64()),
-            "first_ts": TICK_SCHEMA["ts"],
-            "replicas": pl.Int64(),
-            **{f"{name}{side}": TICK_SCHEMA[name] for name in told for side in (FROM, TO)},
-            "most": pl.Int64(),
-            "most_ts": TICK_SCHEMA["ts"],
-            "replica_hours": pl.Float64(),
-            **dict.fromkeys(_CAUSE, pl.String()),
-        }
-    )
+    pairs = {f"{name}{side}": TICK_SCHEMA[name] for name in TOLD for side in (FROM, TO)}
+    kept = {f"{name}{side}" for name in told for side in (FROM, TO)}
+    types = DIFFERENCES.schema | pairs
+    return pl.Schema({n: dtype for n, dtype in types.items() if n not in pairs or n in kept})
 
 
 SCHEMA: Final = schema_of()

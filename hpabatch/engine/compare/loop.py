@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import Final
 
 import polars as pl
 
 from hpabatch.engine.columns import compare as columns
-from hpabatch.engine.compare.causes import Key, Run
+from hpabatch.engine.compare.causes import Change, Key
 from hpabatch.engine.compare.frames import TICK, find_differences, schema_of, side_by_side
 from hpabatch.engine.compare.run import (
     DECIDED,
@@ -28,7 +29,7 @@ from hpabatch.engine.compare.run import (
     with_causes,
 )
 from hpabatch.engine.compare.sides import BOTH, LeftOut, Side, Sides, plan_sides, restricted
-from hpabatch.engine.compare.trials import Change, Runner, first_ms
+from hpabatch.engine.compare.trials import first_ms
 from hpabatch.engine.fleet.plan import ReplayPlan, Select
 from hpabatch.engine.fleet.versions import Versions
 from hpabatch.engine.replay.decisions import SCHEMA as TICK_SCHEMA
@@ -44,7 +45,7 @@ from hpabatch.engine.simulate.run import (
     prepare_loop,
     silent,
 )
-from hpabatch.engine.simulate.work import key_of, lacking_signals
+from hpabatch.engine.simulate.work import lacking_signals
 from hpabatch.history.reader import History
 
 POINTS_AT_ONCE: Final = 2_000_000  # of one side
@@ -108,8 +109,8 @@ def compare_simulated(
         done += len(keys)
         progress("simulating twice", DECIDED * done / len(loops.before))
     runners = (
-        simulated(sides.before, loops.before, loops.after, options.seed),
-        simulated(sides.after, loops.after, loops.before, options.seed),
+        partial(simulated, sides.before, loops.before, loops.after, options.seed),
+        partial(simulated, sides.after, loops.after, loops.before, options.seed),
     )
     differences = with_causes(kind, sides, runners, pl.concat(parts), progress)
     left_out = {*sides.left_out, *loops.left_out}
@@ -141,7 +142,7 @@ def _prepare_versions(
 ) -> _Loops:
     """Fit once, by the first side's rules; the second one has its own specs and rules."""
     loop = _loop(history, sides, pair[0], options, progress)
-    before, specs = _cases(loop, RECORDED), {key_of(c): c for c in sides.after.chosen}
+    before, specs = _cases(loop, RECORDED), {c.key: c for c in sides.after.chosen}
     after = {key: replace(case, periods=specs[key].periods) for key, case in before.items()}
     other = replace(loop, evidence=loop.evidence | sides.after.versions.evidence())
     return _Loops((loop, other), before, after, tuple(_not_run(loop, sides, before, BOTH)))
@@ -179,7 +180,7 @@ def _loop(
     history: History, sides: Sides, side: Side, options: LoopOptions, progress: Progress
 ) -> Loop:
     """Return the loop of a side's HPAs, of those that both sides have."""
-    keys = {key_of(c) for c in sides.before.chosen}
+    keys = {c.key for c in sides.before.chosen}
 
     def chosen(frame: pl.DataFrame) -> pl.DataFrame:
         return frame[[k for k, key in enumerate(frame.select(KEY).rows()) if key in keys]]
@@ -200,9 +201,9 @@ def _run_of(case: SimulationCase) -> tuple[int, int, int]:
 
 def _not_run(loop: Loop, sides: Sides, cases: Cases, side: str) -> Iterator[LeftOut]:
     """Yield the HPAs of both sides for which a loop has no case, with why that is."""
-    wanted = {key_of(c) for c in sides.before.chosen} - set(cases)
+    wanted = {c.key for c in sides.before.chosen} - set(cases)
     for skipped in loop.skipped:
-        key = skipped.cluster, skipped.namespace, skipped.hpa
+        key = skipped.key
         if key in wanted:
             # The side says which of the loop's settings this is about.
             reason = skipped.reason.removeprefix(f"{RECORDED}: ").removeprefix(f"{PROPOSED}: ")
@@ -233,31 +234,30 @@ def _points(cases: Sequence[SimulationCase], versions: Versions, seed: int) -> p
     return pl.concat(parts).sort(TICK)
 
 
-def simulated(plan: ReplayPlan, cases: Cases, others: Cases, seed: int) -> Runner:
-    """Return what simulates HPAs of a plan with a change, until their first difference.
+def simulated(
+    plan: ReplayPlan,
+    cases: Cases,
+    others: Cases,
+    seed: int,
+    change: Change,
+    differences: pl.DataFrame,
+) -> pl.DataFrame:
+    """Simulate HPAs of a plan with a change, until their first difference; see `causes.Runner`.
 
     `others` are the other side's cases: their plants have the signals that its metrics need.
     """
-
-    def with_change(change: Change) -> Run:
-        def run(differences: pl.DataFrame) -> pl.DataFrame:
-            wanted = first_ms(differences)
-            changed = change(restricted(plan, wanted))
-            cut = []
-            for candidate in changed.chosen:
-                key = key_of(candidate)
-                case = cases[key]
-                if lacking_signals(candidate, case.workload.plant):
-                    case = replace(case, workload=others[key].workload)
-                steps = (wanted[key] - case.start_ms) // case.period_ms + 1
-                cut.append(replace(case, periods=candidate.periods, steps=steps))
-            firsts = differences.select(*KEY, ts="first_ts")
-            found = _points(cut, changed.versions, seed)
-            return found.join(firsts, on=TICK, how="semi")
-
-        return run
-
-    return with_change
+    wanted = first_ms(differences)
+    changed = change(restricted(plan, wanted))
+    cut = []
+    for candidate in changed.chosen:
+        key = candidate.key
+        case = cases[key]
+        if lacking_signals(candidate, case.workload.plant):
+            case = replace(case, workload=others[key].workload)
+        steps = (wanted[key] - case.start_ms) // case.period_ms + 1
+        cut.append(replace(case, periods=candidate.periods, steps=steps))
+    firsts = differences.select(*KEY, ts="first_ts")
+    return _points(cut, changed.versions, seed).join(firsts, on=TICK, how="semi")
 
 
 def _with_problems(differences: pl.DataFrame, loops: Sequence[Loop]) -> pl.DataFrame:

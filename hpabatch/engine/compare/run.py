@@ -10,20 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import polars as pl
 
-from hpabatch.engine.compare.causes import Cause, Key, find_causes, sentence
-from hpabatch.engine.compare.changes import changed_switches, switch_words
+from hpabatch.engine.compare.causes import Cause, Key, Runner, find_causes, sentence
 from hpabatch.engine.compare.frames import DECIDES, EXPLAINS, SCHEMA, find_differences, side_by_side
 from hpabatch.engine.compare.sides import BOTH, LeftOut, Side, Sides, plan_sides
-from hpabatch.engine.compare.trials import Runner, SpecTrials, replayed, version_trials
+from hpabatch.engine.compare.trials import (
+    SpecTrials,
+    changed_switches,
+    replayed,
+    switch_words,
+    version_trials,
+)
 from hpabatch.engine.fleet.plan import Select
 from hpabatch.engine.replay.run import ShardNotes, ShardResult, join_notes, replay_shards
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.engine.simulate.run import Progress, silent
-from hpabatch.engine.simulate.work import key_of
 from hpabatch.history.reader import History
 
 VERSIONS: Final = "versions"
@@ -92,7 +97,7 @@ def compare_sides(kind: str, sides: Sides, progress: Progress = silent) -> Compa
     for k, (ours, theirs) in enumerate(_replayed(sides)):
         found.add(ours, theirs)
         progress("deciding twice", DECIDED * (k + 1) / len(sides.before.shards))
-    runners = replayed(sides.before), replayed(sides.after)
+    runners = partial(replayed, sides.before), partial(replayed, sides.after)
     differences = with_causes(kind, sides, runners, found.differences(), progress)
     left_out = (*sides.left_out, *_without_ticks(sides, found))
     return Comparison(
@@ -134,9 +139,7 @@ class _Found:
         self.ticks |= {(c, n, h): count for c, n, h, count in ticks.iter_rows()}
         for k, result in enumerate((ours, theirs)):
             self.told[k].append(result.notes)
-            self.without[k].update(
-                {(s.cluster, s.namespace, s.hpa): s.reason for s in result.notes.skipped}
-            )
+            self.without[k].update({s.key: s.reason for s in result.notes.skipped})
 
     def differences(self) -> pl.DataFrame:
         """Return the differences of all shards."""
@@ -165,7 +168,7 @@ def _without_ticks(sides: Sides, found: _Found) -> list[LeftOut]:
     before, after = found.without
     left_out = []
     for candidate in sides.before.chosen:
-        key = key_of(candidate)
+        key = candidate.key
         if key in found.ticks:
             continue
         if key in before:
@@ -197,10 +200,10 @@ def with_causes(
         return differences
     if kind == VERSIONS:
         clusters = differences["cluster"].unique().sort().to_list()
-        causes = find_causes(differences, version_trials(sides, runners, clusters), report)
+        causes = find_causes(differences, version_trials(sides, clusters), runners, report)
         return _told(differences, causes, lambda key: _version_words(sides, key))
     specs = SpecTrials(sides, differences)
-    causes = find_causes(differences, specs.trials(runners), report)
+    causes = find_causes(differences, specs.trials(), runners, report)
     return _told(differences, causes, specs.words)
 
 

@@ -21,17 +21,10 @@ from hpabatch.engine.fleet.candidates import (
 )
 from hpabatch.engine.fleet.lives import within_lives
 from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.fleet.plan import (
-    SHARD_DAY_ROWS,
-    SHARD_DECISIONS,
-    ReplayPlan,
-    Select,
-    plan_replay,
-)
+from hpabatch.engine.fleet.plan import ReplayPlan, Select, narrow_plan, plan_replay
 from hpabatch.engine.fleet.selection import Selection
 from hpabatch.engine.fleet.versions import Versions
 from hpabatch.engine.replay.summary import KEY
-from hpabatch.engine.simulate.work import key_of
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import History
 from hpabatch.model.objects.hpa import HPA
@@ -82,15 +75,15 @@ def plan_sides(history: History, before: Side, after: Side, select: Select | Non
     """
     asked = None if select is None else _Asked(select)
     first = plan_replay(history, before.parameters, before.manifests, asked)
-    known = {key_of(c) for c in first.everyone}
+    known = {c.key for c in first.everyone}
     # What lacks a scale on the first side is to be found lacking on the second one too.
-    chosen = {key_of(c) for c in first.chosen} | (_skipped_keys(first) & known)
+    chosen = {c.key for c in first.chosen} | ({skipped.key for skipped in first.skipped} & known)
     more = None if asked is None else _Like(asked, known, chosen)
     second = plan_replay(history, after.parameters, after.manifests, more)
     if asked is not None and asked.error and not (first.chosen or second.chosen):
         raise asked.error
     if isinstance(select, Selection) and (select.names or select.namespaces):
-        new = [c for c in second.everyone if key_of(c) not in known]
+        new = [c for c in second.everyone if c.key not in known]
         select(candidate_frame([*first.everyone, *new]))
         select.check([*first.skipped, *second.skipped])
     return _aligned((before.name, after.name), first, second)
@@ -115,10 +108,6 @@ class _Asked:
             return frame.clear()
 
 
-def _skipped_keys(plan: ReplayPlan) -> set[Key]:
-    return {(s.cluster, s.namespace, s.hpa) for s in plan.skipped}
-
-
 @dataclass(frozen=True, slots=True)
 class _Like:
     """A selection of what another one has chosen, and of what that one did not know."""
@@ -141,7 +130,7 @@ class _Like:
 
 def _aligned(names: tuple[str, str], first: ReplayPlan, second: ReplayPlan) -> Sides:
     """Return both plans with the HPAs of both, at the same instants."""
-    ours, theirs = ({key_of(c): c for c in plan.chosen} for plan in (first, second))
+    ours, theirs = ({c.key: c for c in plan.chosen} for plan in (first, second))
     common = {k for k, c in ours.items() if k in theirs and c.target == theirs[k].target}
     left_out = [*_skipped(names, first.skipped, second.skipped)]
     skipped = {(item.cluster, item.namespace, item.hpa, item.side) for item in left_out}
@@ -166,45 +155,15 @@ def _skipped(
 ) -> Iterator[LeftOut]:
     """Yield what either side skipped; what both did for one reason once."""
     for skipped in before:
-        yield _left_out(skipped, BOTH if skipped in after else names[0])
+        yield LeftOut(*skipped.key, BOTH if skipped in after else names[0], skipped.reason)
     for skipped in after:
         if skipped not in before:
-            yield _left_out(skipped, names[1])
-
-
-def _left_out(skipped: Skipped, side: str) -> LeftOut:
-    return LeftOut(skipped.cluster, skipped.namespace, skipped.hpa, side, skipped.reason)
+            yield LeftOut(*skipped.key, names[1], skipped.reason)
 
 
 def restricted(plan: ReplayPlan, keys: Collection[Key]) -> ReplayPlan:
     """Return a plan of some of its HPAs, cut into shards anew."""
-    kept = [k for k, candidate in enumerate(plan.chosen) if key_of(candidate) in keys]
-    chosen = tuple(plan.chosen[k] for k in kept)
-    rows = tuple(plan.rows[k] for k in kept)
-    clocks = plan.clocks
-    usual = max((clocks.to_ms - clocks.from_ms) // clocks.grid.period_ms, 1)
-    ticks = [usual if (known := clocks.known(key_of(c))) is None else known for c in chosen]
-    return replace(
-        plan,
-        chosen=chosen,
-        places=tuple(plan.places[k] for k in kept),
-        rows=rows,
-        shards=_shards(chosen, ticks, rows),
-    )
-
-
-def _shards(
-    chosen: Sequence[Candidate], ticks: Sequence[int], rows: Sequence[int]
-) -> tuple[tuple[int, int], ...]:
-    """Cut HPAs into shards of one cluster each, no larger than those of a replay."""
-    shards, first, decisions, day_rows = [], 0, 0, 0
-    for k, candidate in enumerate(chosen):
-        full = decisions + ticks[k] > SHARD_DECISIONS or day_rows + rows[k] > SHARD_DAY_ROWS
-        if k > first and (full or candidate.cluster != chosen[first].cluster):
-            shards.append((first, k))
-            first, decisions, day_rows = k, 0, 0
-        decisions, day_rows = decisions + ticks[k], day_rows + rows[k]
-    return (*shards, (first, len(chosen))) if chosen else ()
+    return narrow_plan(plan, [k for k, c in enumerate(plan.chosen) if c.key in keys])
 
 
 def until_first(plan: ReplayPlan, first_ms: Mapping[Key, int]) -> Iterator[ReplayPlan]:
@@ -239,7 +198,7 @@ def _until(plan: ReplayPlan, first_ms: Mapping[Key, int], day: int) -> ReplayPla
 
 def under_versions(plan: ReplayPlan, versions: Versions) -> ReplayPlan:
     """Return a plan of recorded HPAs under other rules, those left out that these refuse."""
-    keys = {key_of(c) for c in plan.chosen}
+    keys = {c.key for c in plan.chosen}
     wanted = pl.DataFrame(list(keys), schema=dict.fromkeys(KEY, pl.String()), orient="row")
     hpas = plan.history.read("hpas")
     rows = hpas.join(wanted, left_on=["cluster", "namespace", "name"], right_on=KEY, how="semi")
@@ -253,10 +212,10 @@ def under_versions(plan: ReplayPlan, versions: Versions) -> ReplayPlan:
 
 def with_candidates(plan: ReplayPlan, candidates: Sequence[Candidate]) -> ReplayPlan:
     """Return a plan of these HPAs in place of its own of the same names; others are left out."""
-    new = {key_of(c): c for c in candidates}
+    new = {c.key: c for c in candidates}
 
     def of(theirs: Sequence[Candidate]) -> tuple[Candidate, ...]:
-        return tuple(new.get(key_of(c), c) for c in theirs)
+        return tuple(new.get(c.key, c) for c in theirs)
 
     changed = replace(
         plan,

@@ -1,22 +1,16 @@
-"""Trials of a comparison: replays with one of the changes between its two sides."""
+"""Trials of a comparison: replays with one change between its two sides, and changes in words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import partial
+from typing import Final
 
 import numpy as np
 import polars as pl
 
-from hpabatch.engine.compare.causes import Key, Run, Trial
-from hpabatch.engine.compare.changes import (
-    PARTS,
-    changed_switches,
-    is_valid,
-    part_words,
-    parts_that_differ,
-    with_part,
-)
+from hpabatch.engine.compare.causes import Change, Key, Trial
 from hpabatch.engine.compare.sides import (
     Sides,
     restricted,
@@ -30,15 +24,47 @@ from hpabatch.engine.fleet.versions import Versions
 from hpabatch.engine.replay.decisions import SCHEMA as TICK_SCHEMA
 from hpabatch.engine.replay.run import replay_shards
 from hpabatch.engine.replay.summary import KEY
-from hpabatch.engine.simulate.work import key_of
-from hpabatch.model.objects.hpa import HPASpec
+from hpabatch.model.objects.encode import encode_spec
+from hpabatch.model.objects.hpa import HPA, HPASpec
+from hpabatch.model.objects.validate import validate_hpa
 from hpabatch.model.versions import Profile
 
-Change = Callable[[ReplayPlan], ReplayPlan]
-"""Change of a replay plan: other rules or specs, without the HPAs that these refuse."""
+SWITCHES: Final[dict[str, str]] = {
+    "succeeded_pods_ignored": "pods that succeeded are ignored, like failed ones",
+    "tolerance_by_bounds": "within the tolerance is 1-t <= ratio <= 1+t, not abs(1-ratio) <= t",
+    "zero_needs_condition": "a target at 0 stays disabled unless its HPA put it there",
+    "partial_failure_guard": "nothing shrinks while some metrics are invalid",
+    "missing_charged_by_target": (
+        "a missing pod is charged the target of its request where that is above 100%"
+    ),
+    "ratio_one_adds_nothing": "at a ratio of exactly 1, missing pods add nothing to an average",
+    "plain_direction_guard": "an average never turns to the other side of the current size",
+    "requests_after_emptiness": "a missing request is an error only once some sample is left",
+    "windows_clamp_current": "both stabilization windows bound the current size",
+    "both_event_lists": "moves up and down both count in either direction's policies",
+    "averages_clamped": "sums, proposals and averages of External averages are capped",
+    "totals_clamped": "sums of External values, and proposals of plain values, are capped",
+    "container_may_lack": "a sample without the metric's container is a missing pod, not an error",
+    "stored_as_v2": "metrics stay as written; before, stored as v1, cpu utilization moved last",
+    "first_cpu_utilization_kept": "the first cpu utilization is kept, wherever it stands",
+    "sidecars_counted": "requests of restartable init containers count",
+    "container_must_exist": "a container that a pod does not have is an error, not a request of 0",
+    "ambiguity_checked": "an HPA that shares pods with another one does not scale",
+    "api_version_validated": "the API server checks the apiVersion of targets",
+    "gate_container_metrics": "feature gate HPAContainerMetrics: ContainerResource metrics",
+    "gate_scale_to_zero": "feature gate HPAScaleToZero",
+    "gate_configurable_tolerance": "feature gate HPAConfigurableTolerance: tolerances in behavior",
+    "gate_pod_level_resources": "feature gate PodLevelResources: requests of the pod as a whole",
+}
+"""Meanings of a profile's switches that are on; docs/versions.md has the evidence of each."""
 
-Runner = Callable[[Change], Run]
-"""Factory of runs of a change on one side; see `Trial`."""
+PARTS: Final[dict[str, str]] = {
+    "minReplicas": "min_replicas",
+    "maxReplicas": "max_replicas",
+    "metrics": "metrics",
+    "behavior": "behavior",
+}
+"""The fields of a spec that make decisions, as the API calls them and as `HPASpec` does."""
 
 
 def first_ms(differences: pl.DataFrame) -> dict[Key, int]:
@@ -47,28 +73,44 @@ def first_ms(differences: pl.DataFrame) -> dict[Key, int]:
     return {(c, n, h): int(ms) for c, n, h, ms in rows.iter_rows()}
 
 
-def replayed(plan: ReplayPlan) -> Runner:
-    """Return what replays HPAs of a plan with a change, until their first difference."""
-
-    def with_change(change: Change) -> Run:
-        def run(differences: pl.DataFrame) -> pl.DataFrame:
-            wanted = first_ms(differences)
-            changed = change(restricted(plan, wanted))
-            left = {key_of(c): wanted[key_of(c)] for c in changed.chosen}
-            firsts = differences.select(*KEY, ts="first_ts")
-            found = [
-                result.decisions.join(firsts, on=[*KEY, "ts"], how="semi")
-                for cut in until_first(changed, left)
-                for result in replay_shards(cut, range(len(cut.shards)))
-            ]
-            return pl.concat([pl.DataFrame(schema=TICK_SCHEMA), *found])
-
-        return run
-
-    return with_change
+def replayed(plan: ReplayPlan, change: Change, differences: pl.DataFrame) -> pl.DataFrame:
+    """Replay HPAs of a plan with a change, until their first difference; see `Runner`."""
+    wanted = first_ms(differences)
+    changed = change(restricted(plan, wanted))
+    left = {c.key: wanted[c.key] for c in changed.chosen}
+    firsts = differences.select(*KEY, ts="first_ts")
+    found = [
+        result.decisions.join(firsts, on=[*KEY, "ts"], how="semi")
+        for cut in until_first(changed, left)
+        for result in replay_shards(cut, range(len(cut.shards)))
+    ]
+    return pl.concat([pl.DataFrame(schema=TICK_SCHEMA), *found])
 
 
 # ---- versions -----------------------------------------------------------------------------------
+
+
+def changed_switches(before: Profile, after: Profile) -> tuple[str, ...]:
+    """Return the switches in which two versions differ: what is not words."""
+    return tuple(
+        field.name
+        for field in fields(Profile)
+        if not isinstance(getattr(before, field.name), str)
+        and getattr(before, field.name) != getattr(after, field.name)
+    )
+
+
+def switch_words(name: str, before: Profile, after: Profile) -> str:
+    """Return a switch, its meaning and its two states in words."""
+    states = " -> ".join(_state(getattr(profile, name)) for profile in (before, after))
+    meaning = SWITCHES.get(name, "")
+    return f"{name} {states}" + (f" ({meaning})" if meaning else "")
+
+
+def _state(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
 
 
 def with_switch(
@@ -87,10 +129,8 @@ def with_switch(
     )
 
 
-def version_trials(
-    sides: Sides, runners: tuple[Runner, Runner], clusters: Sequence[str]
-) -> list[Trial]:
-    """Return a trial per switch that differs in any of some clusters; a runner for each side."""
+def version_trials(sides: Sides, clusters: Sequence[str]) -> list[Trial]:
+    """Return a trial per switch that differs in any of some clusters."""
     before, after = sides.before.versions, sides.after.versions
     names: dict[str, None] = {}
     for cluster in clusters:
@@ -100,16 +140,61 @@ def version_trials(
         return lambda plan: under_versions(plan, with_switch(own, other, name, clusters))
 
     return [
-        Trial(
-            name,
-            alone=runners[0](changed(before, after, name)),
-            without=runners[1](changed(after, before, name)),
-        )
+        Trial(name, alone=changed(before, after, name), without=changed(after, before, name))
         for name in names
     ]
 
 
 # ---- manifests ----------------------------------------------------------------------------------
+
+
+def parts_that_differ(before: HPASpec, after: HPASpec) -> tuple[str, ...]:
+    """Return which of `PARTS` differ."""
+    return tuple(
+        part for part, name in PARTS.items() if getattr(before, name) != getattr(after, name)
+    )
+
+
+def with_part(spec: HPASpec, part: str, other: HPASpec) -> HPASpec:
+    """Return a spec with one of `PARTS` as in another one."""
+    values = {PARTS[part]: getattr(other, PARTS[part])}
+    return replace(spec, **values)
+
+
+def is_valid(name: str, namespace: str, spec: HPASpec, profile: Profile) -> bool:
+    """Return whether an API server would take a spec."""
+    return not validate_hpa(HPA(name=name, namespace=namespace, spec=spec), profile)
+
+
+def part_words(before: HPASpec, after: HPASpec, part: str) -> str:
+    """Return what differs in one of `PARTS`, as `maxReplicas 10 -> 20`; empty: nothing does."""
+    ours, theirs = (encode_spec(spec).get(part) for spec in (before, after))
+    return ", ".join(f"{path} {a} -> {b}" for path, a, b in _leaves(part, ours, theirs))
+
+
+def _leaves(path: str, before: object, after: object) -> Iterator[tuple[str, str, str]]:
+    """Yield the path and both values of everything that differs, as deep as both have it."""
+    if before == after:
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in dict.fromkeys([*before, *after]):
+            yield from _leaves(f"{path}.{name}", before.get(name), after.get(name))
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for k, (ours, theirs) in enumerate(zip(before, after, strict=True)):
+            yield from _leaves(f"{path}[{k}]", ours, theirs)
+    else:
+        yield path, _text(before), _text(after)
+
+
+def _text(value: object) -> str:
+    """Return a value as YAML's flow form would have it, as far as an HPA's go."""
+    if value is None:
+        return "none"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {_text(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_text(item) for item in value) + "]"
+    return str(value)
 
 
 def spec_at(candidate: Candidate, now_ms: int) -> HPASpec:
@@ -125,8 +210,8 @@ class SpecTrials:
         """Take rows of differences; every HPA has its own specs."""
         self.sides = sides
         self.at = first_ms(differences)
-        self.before = {key_of(c): c for c in sides.before.chosen}
-        self.after = {key_of(c): c for c in sides.after.chosen}
+        self.before = {c.key: c for c in sides.before.chosen}
+        self.after = {c.key: c for c in sides.after.chosen}
 
     def specs(self, key: Key) -> tuple[HPASpec, HPASpec]:
         """Return both specs of an HPA at its first difference."""
@@ -137,34 +222,32 @@ class SpecTrials:
         before, after = self.specs(key)
         return {p: part_words(before, after, p) for p in parts_that_differ(before, after)}
 
-    def trials(self, runners: tuple[Runner, Runner]) -> list[Trial]:
-        """Return a trial per part of a spec; a runner for each side."""
+    def trials(self) -> list[Trial]:
+        """Return a trial per part of a spec."""
         return [
             Trial(
                 part,
-                alone=runners[0](self._with(part, self.before, 1)),
-                without=runners[1](self._with(part, self.after, 0)),
+                alone=partial(self._with, part, self.before, 1),
+                without=partial(self._with, part, self.after, 0),
             )
             for part in PARTS
         ]
 
-    def _with(self, part: str, own: Mapping[Key, Candidate], other: int) -> Change:
-        """Return the change of plans that takes a part from one of the two `specs`."""
-
-        def changed(plan: ReplayPlan) -> ReplayPlan:
-            found = []
-            for candidate in plan.chosen:
-                key = key_of(candidate)
-                specs = self.specs(key)
-                if part not in parts_that_differ(*specs):
-                    continue
-                new = _with_part(own[key], part, specs[other])
-                profile = plan.profile_of(candidate.cluster)
-                if all(is_valid(new.name, new.namespace, p.spec, profile) for p in new.periods):
-                    found.append(new)
-            return with_candidates(plan, found)
-
-        return changed
+    def _with(
+        self, part: str, own: Mapping[Key, Candidate], other: int, plan: ReplayPlan
+    ) -> ReplayPlan:
+        """Return a plan whose HPAs have a part from one of the two `specs`."""
+        found = []
+        for candidate in plan.chosen:
+            key = candidate.key
+            specs = self.specs(key)
+            if part not in parts_that_differ(*specs):
+                continue
+            new = _with_part(own[key], part, specs[other])
+            profile = plan.profile_of(candidate.cluster)
+            if all(is_valid(new.name, new.namespace, p.spec, profile) for p in new.periods):
+                found.append(new)
+        return with_candidates(plan, found)
 
 
 def _with_part(candidate: Candidate, part: str, other: HPASpec) -> Candidate:

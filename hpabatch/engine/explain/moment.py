@@ -172,7 +172,7 @@ class Metadata:
         return number - sum(len(c.periods) for c in before)
 
     def _row(self, candidate: Candidate, now_ms: int) -> dict[str, object]:
-        rows = self._rows[candidate.cluster, candidate.namespace, candidate.name]
+        rows = self._rows[candidate.key]
         start = pl.col("valid_from").to_physical()
         end = pl.col("valid_to").to_physical().fill_null(NEVER_MS)
         found = rows.filter((start <= now_ms) & (end > now_ms))

@@ -1,48 +1,61 @@
 """Explanation of one decision: the arithmetic of every rule, in the order in which they ran.
 
-The rules themselves are called, on the controller's observations and memory. An explanation that
-does not end in the recorded decision is never returned. Source: horizontal.go,
-reconcileAutoscaler, and the functions it calls.
+The numbers are those of the decision; what it does not keep comes from the rules themselves, called
+on the controller's observations and memory. Source: horizontal.go, reconcileAutoscaler, and the
+functions it calls.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from hpabatch.engine.explain import facts
 from hpabatch.engine.explain.metrics import explain_metrics
-from hpabatch.engine.explain.sizes import explain_sizes
-from hpabatch.engine.explain.sync import (
-    Sync,
-    WrongExplanationError,
-    check_decision,
-    entered,
-    last_sync,
-)
+from hpabatch.engine.explain.sync import Sync, entered, last_sync
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.parameters import ReplayParameters, Settled
 from hpabatch.engine.fleet.plan import ReplayPlan, guesses_of, plan_replay
+from hpabatch.engine.fleet.request import ChosenHpas
+from hpabatch.engine.fleet.selection import Selection
 from hpabatch.engine.replay.run import replay_history
 from hpabatch.engine.replay.summary import foreign_changes
 from hpabatch.engine.shards.shard import scale_columns
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import History
 from hpabatch.layout import codes
-from hpabatch.layout.records import Memory
-from hpabatch.layout.switches import SCALE_TO_ZERO, ZERO_NEEDS_CONDITION
+from hpabatch.layout.records import (
+    HEAD_DOWN_COUNT,
+    HEAD_DOWN_START,
+    HEAD_MAX_FROM,
+    HEAD_MIN_FROM,
+    HEAD_REC_COUNT,
+    HEAD_REC_START,
+    HEAD_UP_COUNT,
+    HEAD_UP_START,
+    Memory,
+)
+from hpabatch.layout.switches import (
+    BOTH_EVENT_LISTS,
+    SCALE_TO_ZERO,
+    WINDOWS_CLAMP_CURRENT,
+    ZERO_NEEDS_CONDITION,
+)
 from hpabatch.model.objects.hpa import HPA
-from hpabatch.model.suggestions import near_paths
 from hpabatch.model.times import show_duration, show_instant
 from hpabatch.model.version_table import GATES
+from hpabatch.rules.behavior import scale_down_limit, scale_up_limit
 from hpabatch.rules.conditions import has_condition
 from hpabatch.rules.controller import has_switch
+from hpabatch.rules.normalize import limit_legacy, normalize
+from hpabatch.rules.numbers import INT32_MAX, INT32_MIN
 
-_NEAR_NAMES = 5
+_SELECTS = {codes.SELECT_MAX: "Max", codes.SELECT_MIN: "Min", codes.SELECT_DISABLED: "Disabled"}
+_POLICIES = {codes.POLICY_PODS: "Pods", codes.POLICY_PERCENT: "Percent"}
 _BY_SCALE = (codes.BOUND_BY_SCALE_READ, codes.BOUND_BY_SCALE_WRITE)
 _NO_METRICS = {
     codes.BOUND_BY_SCALE_READ: "scale",
@@ -72,7 +85,6 @@ def explain_history(
         HistoryError: a table is broken, or there is nothing to decide.
         UsageError: there is no such HPA, there are several, or it has no sync by then.
         RefusedError: the HPA cannot be replayed; the reason.
-        WrongExplanationError: a bug of ours.
     """
     plan = plan_replay(history, parameters, manifests, _chosen(name), whole=True)
     _check_chosen(plan, name)
@@ -101,19 +113,16 @@ def explain_history(
     )
 
 
-def explain_sync(sync: Sync, scale: facts.ScaleFact | None = None) -> facts.Explanation:
-    """Return the explanation of a decided tick; `scale` as recorded, else as the tick read it.
-
-    Raises:
-        WrongExplanationError: a bug of ours.
-    """
+def explain_sync(sync: Sync, scale: facts.ScaleFact) -> facts.Explanation:
+    """Return the explanation of a decided tick; `scale` as recorded."""
     memory, first_seen = entered(sync)
-    check_decision(sync, memory)
     metrics, combination = explain_metrics(sync)
     windows = limits = raised_to = None
     if sync.decision.metric >= 0:
-        windows, limits = explain_sizes(sync, memory)
-        raised_to = _raised_to(sync, limits)
+        windows, limits = _explain_sizes(sync, memory)
+        # (where a target at zero is raised to minReplicas, after all bounds)
+        if sync.tick.replicas == 0 and limits.limited < sync.spec.min_replicas:
+            raised_to = int(sync.spec.min_replicas)
     tick, spec, binding = sync.tick, sync.spec, int(sync.decision.binding)
     texts, path = sync.reader.texts, _path(sync)
     scale_error = texts[int(tick.scale_text)]
@@ -131,7 +140,7 @@ def explain_sync(sync: Sync, scale: facts.ScaleFact | None = None) -> facts.Expl
         path=path,
         from_zero=bool(path in ("metrics", "selector") and tick.replicas == 0),
         zero_reason=_zero_reason(sync, memory) if path == "zero" else "",
-        scale=scale or _scale_of_tick(sync),
+        scale=scale,
         scale_error=scale_error if binding in _BY_SCALE else "",
         selector_error=(
             sync.reader.events(sync.words, sync.t)[0].message if path == "selector" else ""
@@ -174,15 +183,6 @@ def _zero_reason(sync: Sync, memory: Memory) -> str:
     return facts.NO_SIGNAL
 
 
-def _raised_to(sync: Sync, limits: facts.Limits) -> int | None:
-    """Return minReplicas where a target at zero was raised to it, after all bounds."""
-    limited, lowest = int(sync.decision.limited), int(sync.spec.min_replicas)
-    raised = sync.tick.replicas == 0 and limits.limited < lowest
-    if limited != (lowest if raised else limits.limited):
-        raise WrongExplanationError("the bounds", limits.limited, limited)
-    return lowest if raised else None
-
-
 def _decision(sync: Sync) -> facts.DecisionFact:
     decision = sync.decision
     words = codes.BINDINGS[int(decision.binding)]
@@ -211,24 +211,9 @@ def _outcome(sync: Sync) -> facts.Outcome:
             for k, condition in enumerate(conditions)
         ),
         events=tuple(reader.events(sync.words, sync.t)),
-        error=reader.outcome(sync.words, sync.t).error,
+        error=reader.error(sync.words, sync.t),
         written=bool(row.written),
         stored_change=change,
-    )
-
-
-def _scale_of_tick(sync: Sync) -> facts.ScaleFact:
-    ref, tick = sync.reader.specs[int(sync.tick.spec)].scale_target_ref, sync.tick
-    known = sync.has_scale()
-    return facts.ScaleFact(
-        kind=ref.kind,
-        name=ref.name,
-        replicas=int(tick.replicas) if known else None,
-        status_replicas=int(tick.status_replicas) if known else None,
-        selector=None,
-        since_ms=None,
-        next_ms=None,
-        next_replicas=None,
     )
 
 
@@ -297,7 +282,7 @@ def _max_age_text(settled: Settled, cluster: str) -> str:
 
 def _clock_text(plan: ReplayPlan, candidate: Candidate) -> str:
     """Return how the instants of an HPA's syncs are known."""
-    key, clocks = (candidate.cluster, candidate.namespace, candidate.name), plan.clocks
+    key, clocks = candidate.key, plan.clocks
     if key in clocks.recorded:
         return "at the recorded instants"
     if key[0] in clocks.passes:
@@ -320,51 +305,165 @@ def _clock_text(plan: ReplayPlan, candidate: Candidate) -> str:
     )
 
 
+# ---- sizes ---------------------------------------------------------------------------------------
+
+
+def _explain_sizes(sync: Sync, memory: Memory) -> tuple[facts.Windows, facts.Limits]:
+    """Return what became of a tick's proposal; `memory` as the decision found it, left alone."""
+    current, proposal = int(sync.tick.replicas), int(sync.decision.proposal)
+    # The memory takes part: a recommendation is recorded in it.
+    after = copy.deepcopy(memory)
+    stabilized, limited, able, condition = (
+        int(number)
+        for number in normalize(
+            sync.fleet, sync.controller, after, sync.h, sync.t, current, proposal
+        )[:4]
+    )
+    windows = _windows(sync, memory, after, stabilized, able)
+    return windows, _limits_of(sync, memory, stabilized, limited, condition)
+
+
+# ---- windows -------------------------------------------------------------------------------------
+
+
+def _windows(
+    sync: Sync, memory: Memory, after: Memory, stabilized: int, able: int
+) -> facts.Windows:
+    """Return what stabilized the proposal; the decision left its windows' cutoffs in `after`."""
+    head, spec, proposal = after.head[sync.h], sync.spec, int(sync.decision.proposal)
+    up_since, down_since = int(head[HEAD_MIN_FROM]), int(head[HEAD_MAX_FROM])
+    found = _recommendations(sync, memory, up_since, down_since)
+    has_behavior = bool(spec.has_behavior)
+    ups = [r.replicas for r in found if r.in_up_window]
+    downs = [r.replicas for r in found if r.in_down_window]
+    down_ms = spec.down_window_ms if has_behavior else sync.controller.downscale_stabilization_ms
+    return facts.Windows(
+        has_behavior=has_behavior,
+        clamps_current=bool(has_switch(sync.controller, WINDOWS_CLAMP_CURRENT)),
+        up_window_ms=int(spec.up_window_ms) if has_behavior else None,
+        down_window_ms=int(down_ms),
+        up_since_ms=up_since if has_behavior else None,
+        down_since_ms=down_since,
+        recommendations=tuple(found),
+        lowest=min([proposal, *ups]) if has_behavior else None,
+        highest=max([proposal, *downs]),
+        stabilized=stabilized,
+        condition=codes.CONDITIONS[able].reason,
+    )
+
+
+def _recommendations(
+    sync: Sync, memory: Memory, up_since: int, down_since: int
+) -> list[facts.Recommendation]:
+    """Return the recommendations from before this sync, oldest first; the cutoffs count."""
+    head = memory.head[sync.h]
+    first, count = int(head[HEAD_REC_START]), int(head[HEAD_REC_COUNT])
+    rows = memory.recs[first : first + count]
+    order = sorted(range(count), key=lambda k: (int(rows.ms[k]), k))
+    return [
+        facts.Recommendation(
+            at_ms=int(rows.ms[k]),
+            replicas=int(rows.value[k]),
+            in_up_window=bool(rows.ms[k] >= up_since),
+            in_down_window=bool(rows.ms[k] >= down_since),
+        )
+        for k in order
+    ]
+
+
+# ---- policies and bounds -------------------------------------------------------------------------
+
+
+def _limits_of(
+    sync: Sync, memory: Memory, stabilized: int, limited: int, condition: int
+) -> facts.Limits:
+    current, reason = int(sync.tick.replicas), codes.CONDITIONS[condition].reason
+    spec = sync.spec
+    if not spec.has_behavior:
+        doubled, _ = limit_legacy(current, INT32_MAX, INT32_MIN, INT32_MAX)
+        bound = min(int(doubled), int(spec.max_replicas))
+        return facts.Limits(False, "up", None, (), int(doubled), bound, limited, reason)
+    if stabilized == current:
+        return facts.Limits(True, "none", None, (), None, None, limited, reason)
+    goes_up = stabilized > current
+    select = _SELECTS[int(spec.up_select if goes_up else spec.down_select)]
+    limit = _limit(sync, memory, spec, goes_up)
+    policies: tuple[facts.PolicyFact, ...] = ()
+    if select != "Disabled":
+        ends = (spec.first_up, spec.first_down) if goes_up else (spec.first_down, spec.last_down)
+        policies = tuple(_policy(sync, memory, j, goes_up) for j in range(*map(int, ends)))
+    if goes_up:
+        bound = min(max(limit, current), int(spec.max_replicas))
+    else:
+        bound = max(min(limit, current), int(spec.min_replicas))
+    direction = "up" if goes_up else "down"
+    return facts.Limits(True, direction, select, policies, limit, bound, limited, reason)
+
+
+def _limit(sync: Sync, memory: Memory, spec: Any, goes_up: bool) -> int:
+    """Return how far the policies of a spec let the target go in one direction."""
+    both = has_switch(sync.controller, BOTH_EVENT_LISTS)
+    rule = scale_up_limit if goes_up else scale_down_limit
+    head, policies = memory.head[sync.h], sync.fleet.policies
+    current = int(sync.tick.replicas)
+    return int(rule(head, memory.events, spec, policies, current, sync.now_ms, both))
+
+
+def _policy(sync: Sync, memory: Memory, j: int, goes_up: bool) -> facts.PolicyFact:
+    """Return what policy row j alone allows."""
+    policy, both = sync.fleet.policies[j], has_switch(sync.controller, BOTH_EVENT_LISTS)
+    period_ms, number = int(policy.period_ms), int(sync.tick.spec)
+    alone = sync.fleet.specs[number : number + 1].copy()
+    if goes_up:
+        alone.first_up[0], alone.first_down[0], alone.up_select[0] = j, j + 1, codes.SELECT_MAX
+    else:
+        alone.first_down[0], alone.last_down[0] = j, j + 1
+        alone.down_select[0] = codes.SELECT_MAX
+    events = _events(sync, memory, period_ms, goes_up or both, both or not goes_up)
+    added = sum(event.change for event in events if event.change > 0)
+    removed = -sum(event.change for event in events if event.change < 0)
+    return facts.PolicyFact(
+        type=_POLICIES[int(policy.kind)],
+        value=int(policy.value),
+        period_ms=period_ms,
+        events=events,
+        added=added,
+        removed=removed,
+        start=int(sync.tick.replicas) - added + removed,
+        limit=_limit(sync, memory, alone[0], goes_up),
+    )
+
+
+def _events(
+    sync: Sync, memory: Memory, period_ms: int, with_ups: bool, with_downs: bool
+) -> tuple[facts.ScaleEvent, ...]:
+    """Return the size changes that count in a period, oldest first."""
+    head, found = memory.head[sync.h], []
+    for start_at, count_at, sign, counts in (
+        (HEAD_UP_START, HEAD_UP_COUNT, 1, with_ups),
+        (HEAD_DOWN_START, HEAD_DOWN_COUNT, -1, with_downs),
+    ):
+        first, count = int(head[start_at]), int(head[count_at])
+        for event in memory.events[first : first + count] if counts else ():
+            if event.ms > sync.now_ms - period_ms and event.change:
+                found.append(facts.ScaleEvent(int(event.ms), sign * int(event.change)))
+    return tuple(sorted(found, key=lambda event: event.at_ms))
+
+
 # ---- which HPA -----------------------------------------------------------------------------------
 
 
-def _chosen(name: str) -> Any:
-    """Return a selection of the candidates that a name may mean."""
-    *cluster, namespace, hpa = ["", *name.split("/")] if "/" not in name else name.split("/")
-
-    def select(candidates: pl.DataFrame) -> pl.DataFrame:
-        same = pl.col("hpa") == hpa
-        if namespace:
-            same &= pl.col("namespace") == namespace
-        if cluster:
-            same &= pl.col("cluster") == "/".join(cluster)
-        return candidates.filter(same)
-
-    return select
+def _chosen(name: str) -> Selection:
+    return Selection(ChosenHpas(names=(name,)))
 
 
 def _check_chosen(plan: ReplayPlan, name: str) -> None:
-    """Refuse a name that is not exactly one HPA's.
-
-    Raises:
-        UsageError: it is nobody's, or that of several.
-        RefusedError: it is that of an HPA that cannot be replayed.
-    """
-    if len(plan.chosen) == 1:
-        return
-    clusters = {c.cluster for c in plan.everyone} | {s.cluster for s in plan.skipped}
-    many = len(clusters - {""}) > 1
-    if plan.chosen:
-        names = ", ".join(_label(c.cluster, c.namespace, c.name, True) for c in plan.chosen)
+    """Refuse a name of several HPAs (UsageError), or of one that is left out (RefusedError)."""
+    if not plan.chosen:
+        raise RefusedError(f"{name}: {plan.skipped[0].reason}")
+    if len(plan.chosen) > 1:
+        names = ", ".join("/".join(part for part in c.key if part) for c in plan.chosen)
         raise UsageError(f"{name}: {len(plan.chosen)} HPAs are called so; name one of {names}")
-    for skipped in plan.skipped:
-        key = skipped.cluster, skipped.namespace, skipped.hpa
-        if name in (_label(*key, True), _label(*key, False), skipped.hpa):
-            raise RefusedError(f"{name}: {skipped.reason}")
-    known = [_label(c.cluster, c.namespace, c.name, many) for c in plan.everyone]
-    near = near_paths(name, known, _NEAR_NAMES)
-    hint = f"did you mean {', '.join(near)}?" if near else f"it has {', '.join(known[:5])}"
-    more = "" if near or len(known) <= _NEAR_NAMES else " and others"
-    raise UsageError(f"{name}: the history has no such HPA (NAMESPACE/NAME); {hint}{more}")
-
-
-def _label(cluster: str, namespace: str, hpa: str, with_cluster: bool) -> str:
-    return "/".join(part for part in (cluster if with_cluster else "", namespace, hpa) if part)
 
 
 def _no_sync(plan: ReplayPlan, name: str) -> str:

@@ -54,15 +54,6 @@ class LaneWords:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """Error of a sync, and its labels in the controller's own metrics."""
-
-    error: str | None
-    action_label: str
-    error_label: str
-
-
-@dataclass(frozen=True, slots=True)
 class StatusReader:
     """Reads statuses and events out of a replay's arrays.
 
@@ -174,31 +165,24 @@ class StatusReader:
         name = self._driving(t) if decision.metric >= 0 else ""
         return codes.REASONS[decision.reason].replace("{metric}", name)
 
-    def outcome(self, lane: LaneWords, t: int, unwritten: str = "") -> Outcome:
-        """Return the error that the sync of tick t returned, and its labels.
+    def error(self, lane: LaneWords, t: int, unwritten: str = "") -> str | None:
+        """Return the error that the sync of tick t returned.
 
         `unwritten` as for `events`; where the sync had failed already it is only logged.
         """
         decision, tick = row_of(self.results.decisions, t), row_of(self.fleet.ticks, t)
-        target, action = self._target(lane, t), "none"
-        error, label = None, "internal"
+        target = self._target(lane, t)
         if decision.binding == codes.BOUND_BY_SCALE_READ:
-            scale, text = tick.scale, self.texts[tick.scale_text]
-            error = messages.scale_error(scale, target, text)
-            if scale == codes.SCALE_BAD_VERSION:
-                label = "spec"
-        elif decision.binding in _NO_ANSWER:
-            error = messages.compute_error(target, self._compute_error(lane, t))
-            label = self._metrics_label(t)
-        elif decision.binding == codes.BOUND_BY_SCALE_WRITE:
-            error = messages.rescale_error(target, self.texts[tick.scale_text])
-        elif unwritten and row_of(self.statuses, t).written:
-            error = messages.status_update_error(lane.name, unwritten)
-        elif decision.invalid_metrics and self.profile.partial_failure_returned:
-            error, label = self._compute_error(lane, t), self._metrics_label(t)
-        if decision.rescaled:
-            action = "scale_up" if decision.desired > decision.current else "scale_down"
-        return Outcome(error, action, "none" if error is None else label)
+            return messages.scale_error(tick.scale, target, self.texts[tick.scale_text])
+        if decision.binding in _NO_ANSWER:
+            return messages.compute_error(target, self._compute_error(lane, t))
+        if decision.binding == codes.BOUND_BY_SCALE_WRITE:
+            return messages.rescale_error(target, self.texts[tick.scale_text])
+        if unwritten and row_of(self.statuses, t).written:
+            return messages.status_update_error(lane.name, unwritten)
+        if decision.invalid_metrics and self.profile.partial_failure_returned:
+            return self._compute_error(lane, t)
+        return None
 
     # ---- parts
 
@@ -250,12 +234,6 @@ class StatusReader:
         failed = self._failed(t)
         first = self.failure(lane, failed[0][0], t).error if failed else "%!v(<nil>)"
         return messages.invalid_metrics(len(failed), len(self.metrics(t)), first)
-
-    def _metrics_label(self, t: int) -> str:
-        failed = self._failed(t)
-        code = self._said(failed[0][0], t)[0].code if failed else codes.METRIC_OK
-        is_spec = code == codes.METRIC_UNKNOWN_TYPE and self.profile.unknown_type_is_spec_error
-        return "spec" if is_spec else "internal"
 
     def _selector_event(self, t: int) -> tuple[str, str]:
         """Return reason and message of the event of a selector that cannot be used.

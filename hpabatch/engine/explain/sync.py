@@ -1,8 +1,4 @@
-"""A sync to explain: the controller's observations and memory, and its decision.
-
-The decision is made a second time from the memory before it, so an explanation rests on arrays that
-have led to exactly the recorded result.
-"""
+"""A sync to explain: the controller's observations and memory, and its decision."""
 
 from __future__ import annotations
 
@@ -11,15 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from hpabatch.engine.explain.moment import lane_words, status_reader
 from hpabatch.engine.explain.status import LaneWords, StatusReader
 from hpabatch.engine.fleet.membership import foreign_pods
 from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.shards.run import ahead, run_step, shard_steps
 from hpabatch.engine.shards.shard import Shard, joined_records, status_at
-from hpabatch.errors import HpabatchError
 from hpabatch.kernels.replay import spend_recorded_changes
 from hpabatch.layout import codes
 from hpabatch.layout.observations import CURSOR_TICK
@@ -27,18 +20,7 @@ from hpabatch.layout.records import HEAD_SEEN, LANE, SPEC, Fleet, Memory
 from hpabatch.layout.results import Results
 from hpabatch.model.objects.hpa import MetricSpec
 from hpabatch.rules.controller import Controller, controller_of
-from hpabatch.rules.tick import begin_recommendations, decide_tick, restart_controller
-
-
-class WrongExplanationError(HpabatchError):
-    """An explanation does not end where the decision does: a bug of ours."""
-
-    def __init__(self, what: str, said: object, recorded: object) -> None:
-        """Name the number that differs."""
-        super().__init__(
-            f"explain: {what} comes to {said}, but the decision has {recorded}; this is a bug of "
-            "hpabatch: please report it with the history"
-        )
+from hpabatch.rules.tick import begin_recommendations, restart_controller
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,28 +114,6 @@ def entered(sync: Sync) -> tuple[Memory, bool]:
     return memory, first_seen
 
 
-def check_decision(sync: Sync, memory: Memory) -> None:
-    """Decide the tick again from the memory that `entered` returned, which it leaves alone.
-
-    Raises:
-        WrongExplanationError: another decision comes out.
-    """
-    results, rows = sync.results, [sync.answer_row(m) for m, _ in sync.metrics()]
-    computed = [r for r in rows if results.metrics[r].code != codes.METRIC_NOT_COMPUTED]
-    places = [(results.decisions, [sync.t]), (results.metrics, rows), (results.details, computed)]
-    recorded = [table[which].copy() for table, which in places]
-    for table, which in places:
-        table[which] = np.zeros(1, table.dtype)[0]
-    again = copy.deepcopy(memory)
-    decide_tick(sync.fleet, again, sync.h, sync.t, sync.spends_decisions, results)
-    for (table, which), known in zip(places, recorded, strict=True):
-        for name in table.dtype.names or ():
-            said = table[which][name]
-            if not np.array_equal(said, known[name], equal_nan=said.dtype.kind == "f"):
-                table[which] = known
-                raise WrongExplanationError(name, said.tolist(), known[name].tolist())
-
-
 # ---- out of a history ----------------------------------------------------------------------------
 
 
@@ -182,7 +142,7 @@ def last_sync(plan: ReplayPlan) -> tuple[Sync, Shard] | None:
     """
     memories = _Memories()
     (candidate,) = plan.chosen
-    key = candidate.cluster, candidate.namespace, candidate.name
+    key = candidate.key
     instants = plan.clocks.instants(plan.clocks.of(key))
     instants = instants[candidate.spec_of(instants) >= 0]
     if not instants.size:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final
@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from hpabatch.engine.columns.replay import SUMMARY
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.history.provenance import RECORDER
 from hpabatch.history.reader import History
@@ -65,6 +66,11 @@ class Candidate:
     created: bool = False
 
     @property
+    def key(self) -> tuple[str, str, str]:
+        """Cluster, namespace and name."""
+        return self.cluster, self.namespace, self.name
+
+    @property
     def spec(self) -> HPASpec:
         """The last spec."""
         return self.periods[-1].spec
@@ -100,6 +106,11 @@ class Skipped:
     namespace: str
     hpa: str
     reason: str
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Cluster, namespace and name."""
+        return self.cluster, self.namespace, self.hpa
 
 
 def _checked_spec(
@@ -143,11 +154,11 @@ def candidates_from_history(
     """
     found, skipped = [], []
     millis = hpas.with_columns(pl.col("valid_from").to_physical(), pl.col("valid_to").to_physical())
-    for rows in _groups(millis):
-        key = str(rows[0]["cluster"]), str(rows[0]["namespace"]), str(rows[0]["name"])
+    # (the table is sorted by cluster, namespace and name)
+    for key, group in groupby(millis.iter_rows(named=True), key=_name_of):
         periods, problem = [], ""
         # A re-created HPA has another uid: the table's order is not that of time.
-        rows = sorted(rows, key=lambda r: int(r["valid_from"]))
+        rows = sorted(group, key=lambda r: int(r["valid_from"]))
         for row in rows:
             spec, problem = _checked_spec(row, profile_of(key[0]), key[0] in seen)
             if spec is None:
@@ -166,6 +177,10 @@ def candidates_from_history(
         created = any(row.get("created") is not None for row in rows)
         found.append(Candidate(*key, kept, str(rows[-1]["labels"] or "{}"), earlier, created))
     return found, skipped
+
+
+def _name_of(row: dict[str, Any]) -> tuple[str, str, str]:
+    return str(row["cluster"]), str(row["namespace"]), str(row["name"])
 
 
 def _of_last_target(periods: Sequence[SpecPeriod]) -> tuple[SpecPeriod, ...]:
@@ -187,19 +202,6 @@ def _earlier_target(period: SpecPeriod) -> str:
         f"its target was {ref.kind}/{ref.name} before; only the time with its last target is "
         "replayed: record the HPA under another name to have both"
     )
-
-
-def _groups(hpas: pl.DataFrame) -> Iterator[list[dict[str, Any]]]:
-    """Yield the rows of each HPA; the table is sorted by cluster, namespace and name."""
-    group: list[dict[str, Any]] = []
-    for row in hpas.iter_rows(named=True):
-        keys = ("cluster", "namespace", "name")
-        if group and any(group[0][k] != row[k] for k in keys):
-            yield group
-            group = []
-        group.append(row)
-    if group:
-        yield group
 
 
 def candidates_from_manifests(
@@ -232,38 +234,22 @@ def candidates_from_manifests(
             skipped.append(Skipped("", namespace, hpa.name, reason))
         periods = (SpecPeriod(ALWAYS_MS, NEVER_MS, hpa.spec),)
         found += [Candidate(cluster, namespace, hpa.name, periods) for cluster in clusters]
-    found.sort(key=lambda c: (c.cluster, c.namespace, c.name))
+    found.sort(key=lambda c: c.key)
     return found, skipped
 
 
 def candidate_frame(candidates: Sequence[Candidate]) -> pl.DataFrame:
     """Return one row per candidate, in order, for selections by column."""
-    return pl.DataFrame(
-        {
-            "cluster": [c.cluster for c in candidates],
-            "namespace": [c.namespace for c in candidates],
-            "hpa": [c.name for c in candidates],
-            "target_kind": [c.spec.scale_target_ref.kind for c in candidates],
-            "target": [c.spec.scale_target_ref.name for c in candidates],
-            "min_replicas": [c.spec.min_replicas for c in candidates],
-            "max_replicas": [c.spec.max_replicas for c in candidates],
-            "has_behavior": [c.spec.behavior is not None for c in candidates],
-            "specs": [len(c.periods) for c in candidates],
-            "labels": [c.labels for c in candidates],
-        },
-        schema={
-            "cluster": pl.String(),
-            "namespace": pl.String(),
-            "hpa": pl.String(),
-            "target_kind": pl.String(),
-            "target": pl.String(),
-            "min_replicas": pl.Int64(),
-            "max_replicas": pl.Int64(),
-            "has_behavior": pl.Boolean(),
-            "specs": pl.Int64(),
-            "labels": pl.String(),
-        },
-    )
+    rows = [
+        (c.cluster, c.namespace, c.name, c.spec.scale_target_ref.kind, c.spec.scale_target_ref.name,
+         c.spec.min_replicas, c.spec.max_replicas, c.spec.behavior is not None, len(c.periods),
+         c.labels)
+        for c in candidates
+    ]  # fmt: skip
+    return pl.DataFrame(rows, schema=_FRAME, orient="row")
+
+
+_FRAME: Final = {name: SUMMARY.schema[name] for name in SUMMARY.names[:9]} | {"labels": pl.String()}
 
 
 def stored_candidate(candidate: Candidate, profile: Profile) -> Candidate:

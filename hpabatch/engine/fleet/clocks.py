@@ -1,15 +1,31 @@
-"""Times of decisions: every HPA's own, on a grid, as recorded, or at a loop's passes."""
+"""Times of decisions: every HPA's own (recorded or estimated), a loop's passes, or a grid."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import TypeAlias
 
 import numpy as np
+import polars as pl
 
-from hpabatch.engine.fleet.sync import SyncEstimate, sync_ticks
+from hpabatch.engine.fleet.candidates import Candidate, candidate_frame
+from hpabatch.engine.fleet.parameters import SAMPLE_TABLES, ReplayParameters, Settled, with_source
+from hpabatch.engine.fleet.sync import SyncEstimate, estimate_fleet, sync_ticks
+from hpabatch.errors import HistoryError, HpabatchError, UsageError
+from hpabatch.history.provenance import RUN
+from hpabatch.history.reader import History
+from hpabatch.history.schema import empty_frame
+from hpabatch.history.schema_hpas import SIMULATED
 from hpabatch.layout.records import I64
+from hpabatch.model.printable import counted
+from hpabatch.model.times import is_instant, parse_time_ms, show_instant
+
+CREDIBLE_SPREAD = 1 / 8  # of the period; a quarter is what instants without any rhythm have
+INSTANT_TABLES = ("hpa_status", "metric_fetches")
+MOST_TICKS = 1 << 23  # of one HPA: four years at 15 s
+
 
 HpaKey = tuple[str, str, str]
 """Cluster, namespace and name of an HPA."""
@@ -86,3 +102,263 @@ class Clocks:
             return self.passes[clock.cluster]
         assert not isinstance(clock, Grid)
         return self.recorded[clock]
+
+
+# ---- choice --------------------------------------------------------------------------------------
+
+
+def passes_of(history: History, parameters: ReplayParameters) -> pl.DataFrame:
+    """Return the passes at which is to be decided.
+
+    Raises:
+        HistoryError: none were recorded.
+    """
+    if parameters.instants != "passes":
+        return empty_frame("passes")
+    found = history.read("passes")
+    if found.is_empty():
+        raise HistoryError(
+            "no passes of a live loop were recorded (the table passes is empty or absent): record "
+            "with hpabatch, or replay on a grid"
+        )
+    return found
+
+
+def clocks_of(
+    history: History,
+    settled: Settled,
+    parameters: ReplayParameters,
+    chosen: Sequence[Candidate],
+    rivals: Mapping[HpaKey, Sequence[Candidate]],
+    passes: Mapping[str, I64],
+) -> tuple[Clocks, Settled, frozenset[str]]:
+    """Return when decisions are made, and the clusters whose fetches were recorded.
+
+    `passes` (ms, ascending) are those of clusters whose HPAs are all decided then.
+
+    Raises:
+        HistoryError: no sample of any metric, or more instants than any history has.
+        UsageError: nothing was recorded, or no sync comes, until the parameters' end.
+    """
+    spans = pl.concat([history.span(table) for table in SAMPLE_TABLES])
+    # Those of rivals that are not chosen say who of several on the same pods syncs first.
+    around = {c.key: c for group in ([*chosen], *rivals.values()) for c in group}
+    others = [c for c in around.values() if c.cluster not in passes]
+    recorded, estimated = _own_instants(history, settled, parameters, others)
+    fetched = frozenset(spans.filter(pl.col("fetched_first").is_not_null())["cluster"].to_list())
+    grid = Grid(settled.sync_period_ms, settled.phase_ms)
+    span = _span(spans, settled.delay_ms, _simulated(history))
+    first, last, asked_ms = _bounds(span, parameters, passes, grid)
+    _refuse_too_many(first, last, grid)
+    clocks = Clocks(first, last, grid, estimated, recorded, passes, asked_ms)
+    if not recorded and not passes and not estimated and not grid.instants(first, last).size:
+        raise _no_sync(clocks)
+    return clocks, _told(settled, chosen, clocks, parameters), fetched
+
+
+def _bounds(
+    span: tuple[int | None, int | None],
+    parameters: ReplayParameters,
+    passes: Mapping[str, I64],
+    grid: Grid,
+) -> tuple[int, int, int | None]:
+    """Return the replay's first and last timestamp and `until`, ms; raises as `clocks_of` does."""
+    # A loop decides whether there are samples or not.
+    first, last = _including(*span, passes) if passes else span
+    if first is None or last is None:
+        raise HistoryError(
+            "the history holds no sample of any metric, so there is nothing to replay; fill "
+            "pod_metrics or one of the other metric tables (of a live loop's recording: `replay` "
+            "it at its passes)"
+        )
+    if parameters.until is None:
+        return first, last, None
+    until_ms = _until_ms(parameters.until, last)
+    # The sync after the last sample shows nothing newer, but it comes before the next one.
+    if not first <= until_ms < last + grid.period_ms:
+        raise UsageError(
+            f"--at: expected a time from {show_instant(first)} to {show_instant(last)}, which the "
+            f"history has, got {show_instant(until_ms)}{_as_written(parameters.until)}"
+        )
+    return first, min(last, until_ms), until_ms
+
+
+def _as_written(until: int | str) -> str:
+    """Return what was written, where that is not the whole time."""
+    if not isinstance(until, str) or is_instant(until):
+        return ""
+    return f" ({until!r}, counted from the history's end)"
+
+
+def _until_ms(until: int | str, last: int) -> int:
+    if isinstance(until, int):
+        return until
+    try:
+        return parse_time_ms(until, last)
+    except ValueError as error:
+        raise UsageError(f"--at: {error}") from None
+
+
+def _refuse_too_many(first: int, last: int, grid: Grid) -> None:
+    """Raise a HistoryError if there are more ticks than any history has."""
+    count = (last - first) // grid.period_ms
+    if count > MOST_TICKS:
+        ends = pl.Series([first, last]).cast(pl.Datetime("ms", "UTC"))
+        times = ends.dt.strftime("%Y-%m-%dT%H:%M:%SZ").to_list()
+        raise HistoryError(
+            f"samples from {times[0]} to {times[1]} make {count} ticks for each HPA; at most "
+            f"{MOST_TICKS} fit: look for samples with a wrong time, or choose a longer sync period"
+        )
+
+
+def _no_sync(clocks: Clocks) -> HpabatchError:
+    first, last, grid = clocks.from_ms, clocks.to_ms, clocks.grid
+    if last == clocks.asked_ms:
+        at = int(grid.instants(first, first + grid.period_ms)[0])
+        return UsageError(f"no sync until {show_instant(last)}: the first is at {show_instant(at)}")
+    return HistoryError(
+        f"no sync falls into the time that samples were recorded ({last - first} ms): "
+        "choose a shorter sync period"
+    )
+
+
+def _told(
+    settled: Settled, chosen: Sequence[Candidate], clocks: Clocks, parameters: ReplayParameters
+) -> Settled:
+    """Return the parameters with what is known of the instants: from where, and of how many.
+
+    `report.replay` tells of the grid where what is said of instants ends with it.
+    """
+
+    def own(known: Iterable[bool]) -> str:
+        count = sum(known)
+        rest = "" if count == len(chosen) else ", else a grid"
+        return f"for {count} of {counted(len(chosen), 'HPA')}{rest}"
+
+    if clocks.estimated:
+        others = [c for c in chosen if c.cluster not in clocks.passes]
+        text = f"estimated for {sum(c.key in clocks.estimated for c in others)} of {len(others)}"
+        settled = with_source(settled, "phase", f"{text} HPAs, else assumed")
+        near = f"{settled.sources['sync_period']}, near it {text} HPAs"
+        settled = with_source(settled, "sync_period", near)
+    if clocks.recorded:
+        text = own(c.key in clocks.recorded for c in chosen)
+        settled = replace(settled, instants=f"recorded {text}")
+    if clocks.passes:
+        text = own(c.cluster in clocks.passes for c in chosen)
+        idle = _without_effect(parameters)
+        if idle and all(c.cluster in clocks.passes for c in chosen):
+            text += f"; without effect: {idle}"
+        settled = replace(settled, instants=f"passes of a live loop {text}")
+    return settled
+
+
+def _without_effect(parameters: ReplayParameters) -> str:
+    """Return the given parameters of a grid, which passes do not need."""
+    given = {"sync period": parameters.sync_period_ms, "phase": parameters.phase_ms}
+    return ", ".join(name for name, value in given.items() if value is not None)
+
+
+def _including(first: int | None, last: int | None, passes: Mapping[str, I64]) -> tuple[int, int]:
+    """Return a span of time with all passes in it."""
+    ends = [int(at[k]) for at in passes.values() for k in (0, -1)]
+    ends += [ms for ms in (first, last) if ms is not None]
+    return min(ends), max(ends)
+
+
+def _simulated(history: History) -> pl.DataFrame:
+    """Return the times of simulated runs (rows of `provenance`): they end with a tick."""
+    rows = history.read("provenance")
+    return rows.filter((pl.col("subject") == RUN) & (pl.col("method") == SIMULATED))
+
+
+def _span(spans: pl.DataFrame, delay_ms: int, runs: pl.DataFrame) -> tuple[int | None, int | None]:
+    """Return when the first and the last sample become visible, ms, and all of simulated runs.
+
+    None without either.
+    """
+
+    def known(column: pl.Series, more_ms: int = 0) -> list[int]:
+        return [ms + more_ms for ms in column.drop_nulls().to_physical().to_list()]
+
+    first = known(spans["fetched_first"]) + known(spans["unfetched_first"], delay_ms)
+    last = known(spans["fetched_last"]) + known(spans["unfetched_last"], delay_ms)
+    first, last = first + known(runs["valid_from"]), last + known(runs["valid_to"], -1)
+    return min(first, default=None), max(last, default=None)
+
+
+def _own_instants(
+    history: History,
+    settled: Settled,
+    parameters: ReplayParameters,
+    everyone: Sequence[Candidate],
+) -> tuple[dict[HpaKey, I64], dict[HpaKey, SyncEstimate]]:
+    """Return the instants of HPAs that have their own: as recorded, or as estimated.
+
+    Raises:
+        HistoryError: recorded ones are wanted, and there are none.
+    """
+    if parameters.instants == "recorded":
+        return _recorded_instants(history, everyone), {}
+    tables = set(INSTANT_TABLES) & set(history.files)
+    if parameters.phase_ms is not None or not tables:
+        return {}, {}
+    found: dict[HpaKey, SyncEstimate] = {}
+    for cluster, candidates in _groups(everyone):
+        names = [(c.namespace, c.name) for c in candidates]
+        targets = [(c.target[1], c.target[3]) for c in candidates]
+        status = history.select("hpa_status", cluster, names)
+        fetches = history.select("metric_fetches", cluster, names)
+        scales = history.select("scales", cluster, targets).filter(pl.col("error").is_null())
+        frame = candidate_frame(candidates)
+        estimates = estimate_fleet(status, fetches, scales, frame, settled.sync_period_ms)
+        found |= _credible(estimates, settled.sync_period_ms)
+    return {}, found
+
+
+def _credible(estimates: pl.DataFrame, period_ms: int) -> dict[HpaKey, SyncEstimate]:
+    """Return the estimates around whose grid the recorded instants really lie."""
+    known = estimates.filter(
+        (pl.col("source") != "unknown") & (pl.col("spread_ms") <= CREDIBLE_SPREAD * period_ms)
+    ).with_columns(pl.col("anchor").to_physical())
+    return {
+        (r["cluster"], r["namespace"], r["hpa"]): SyncEstimate(
+            period_ms=r["period_ms"],
+            phase_ms=r["phase_ms"],
+            support=r["support"],
+            spread_ms=r["spread_ms"],
+            anchor_ms=r["anchor"],
+            estimated=r["source"] == "estimated",
+        )
+        for r in known.iter_rows(named=True)
+    }
+
+
+def _groups(candidates: Sequence[Candidate]) -> Iterator[tuple[str, list[Candidate]]]:
+    """Yield HPAs of one cluster and namespace at a time: as many as are read together."""
+    ordered = sorted(candidates, key=lambda c: c.key)
+    for (cluster, _), group in groupby(ordered, key=lambda c: (c.cluster, c.namespace)):
+        yield cluster, list(group)
+
+
+def _recorded_instants(history: History, candidates: Sequence[Candidate]) -> dict[HpaKey, I64]:
+    """Return by HPA the instants of its metric fetches, else those of its status.
+
+    Raises:
+        HistoryError: neither was recorded.
+    """
+    found: dict[HpaKey, I64] = {}
+    for table in INSTANT_TABLES:
+        for cluster, group in _groups(candidates):
+            names = [(c.namespace, c.name) for c in group]
+            frame = history.select(table, cluster, names, columns=["namespace", "name", "ts"])
+            for key, part in frame.partition_by("namespace", "name", as_dict=True).items():
+                instants = np.unique(part["ts"].to_physical().to_numpy()).astype(np.int64)
+                found[cluster, str(key[0]), str(key[1])] = instants
+    nowhere = all(history.sizes(table).is_empty() for table in INSTANT_TABLES)
+    if not found and nowhere:
+        raise HistoryError(
+            "no decision instants were recorded (metric_fetches and hpa_status are empty): record "
+            "them, or replay on a grid"
+        )
+    return found

@@ -1,6 +1,9 @@
-"""Columns of frames as the arrays that kernels read."""
+"""Columns of frames as the arrays that kernels read, and arrays as columns."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -40,3 +43,22 @@ def joined_integers(column: pl.Series, absent: int, name: str, arena: Arena) -> 
         joined[offset : offset + len(chunk)] = integers(chunk.to_physical(), absent)
         offset += len(chunk)
     return joined
+
+
+def masked(values: Any, known: Any, dtype: Any = np.int64) -> pl.Series:
+    """Return values that are null where not known."""
+    # Always a copy: a frame keeps an array's memory, and a shard's is used again.
+    series = pl.Series(np.array(values, dtype))
+    if known.all():
+        return series
+    return pl.select(pl.when(pl.Series(known)).then(series)).to_series()
+
+
+def words_of(values: Any, words: Mapping[int, str], dtype: pl.DataType) -> pl.Series:
+    """Return the words of small codes from -1 on; a code without words is null."""
+    table = pl.Series(
+        [words.get(code) for code in range(-1, max(words, default=0) + 2)], dtype=dtype
+    )
+    # Polars gathers by UInt32; behind the last code are those without words.
+    position = np.add(values, 1, dtype=np.int32).view(np.uint32)
+    return table.gather(pl.Series(np.minimum(position, len(table) - 1, dtype=np.uint32)))

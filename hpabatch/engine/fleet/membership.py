@@ -2,49 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
+from typing import Generic, TypeVar
 
-import numpy as np
 import polars as pl
 
 from hpabatch.engine.fleet.candidates import Candidate
-from hpabatch.engine.fleet.labels import LabelIndex, label_map, selector_code, selects
-from hpabatch.engine.fleet.pod_columns import PodColumns
 from hpabatch.history.base import History
-from hpabatch.layout.records import I64
+from hpabatch.history.checks import decode_cell
+from hpabatch.layout import codes
+from hpabatch.model.selectors import parse_selector
 
-__all__ = [
-    "Place",
-    "ScaleKey",
-    "Selections",
-    "foreign_pods",
-    "label_map",
-    "matched_pods",
-    "selector_code",
-    "selects",
-]
+T = TypeVar("T")
+Space = Hashable
+"""Scope of selectors: a namespace."""
+
+
+@lru_cache(maxsize=100_000)
+def label_map(text: str) -> dict[str, str]:
+    """Return labels from their JSON text; the pods of a workload share a handful of texts."""
+    return {str(key): str(value) for key, value in decode_cell(text, dict, "labels").items()}
+
+
+def selector_code(text: str | None) -> int:
+    """Return SELECTOR_* of a scale's selector; null means that only the owner is known."""
+    if text is None:
+        return codes.SELECTOR_OK
+    if text == "":
+        return codes.SELECTOR_MISSING
+    try:
+        parse_selector(text)
+    except ValueError:
+        return codes.SELECTOR_INVALID
+    return codes.SELECTOR_OK
+
+
+def selects(text: str | None, target: str, owner: str | None, labels: str) -> bool:
+    """Say whether a scale's selector matches a pod; without one its target's own pods count."""
+    if text is None:
+        return owner == target
+    if selector_code(text) != codes.SELECTOR_OK:
+        return False
+    return parse_selector(text).matches(label_map(labels))
+
+
+class LabelIndex(Generic[T]):
+    """Items with an owner and labels, in spaces; found by a scale's selector."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._all: dict[Space, list[tuple[str | None, str, T]]] = {}
+        self._by_label: dict[tuple[Space, str, str], list[tuple[str | None, str, T]]] = {}
+        self._by_owner: dict[tuple[Space, str | None], list[tuple[str | None, str, T]]] = {}
+
+    def add(self, space: Space, owner: str | None, labels: str, item: T) -> None:
+        """Add an item of a space, owned by a target or (None) by none."""
+        entry = (owner, labels, item)
+        self._all.setdefault(space, []).append(entry)
+        self._by_owner.setdefault((space, owner), []).append(entry)
+        for key, value in label_map(labels).items():
+            self._by_label.setdefault((space, key, value), []).append(entry)
+
+    def matching(self, space: Space, target: str, text: str | None) -> list[T]:
+        """Return the items of a space that the selector of a target's scale matches."""
+        return [
+            item
+            for owner, labels, item in self._possible(space, target, text)
+            if selects(text, target, owner, labels)
+        ]
+
+    def _possible(
+        self, space: Space, target: str, text: str | None
+    ) -> list[tuple[str | None, str, T]]:
+        if text is None:
+            return self._by_owner.get((space, target), [])
+        if selector_code(text) != codes.SELECTOR_OK:
+            return []
+        for requirement in parse_selector(text).requirements:
+            if requirement.operator in ("=", "=="):
+                at = (space, requirement.key, requirement.values[0])
+                return self._by_label.get(at, [])
+        return self._all.get(space, [])
+
 
 Place = tuple[str, str | None]
 """A namespace and the name of a target in it; None: pods without one."""
 
 ScaleKey = tuple[str, str, str, str]
 """Cluster, namespace, kind and name of a scale's target."""
-
-
-def matched_pods(
-    pods: PodColumns, namespace: str, target: str, selectors: Sequence[str | None]
-) -> tuple[I64, I64]:
-    """Return the numbers of the pods that any selector matches, and (pods, selectors) of 0/1."""
-    matching = [set(pods.kinds.matching(namespace, target, text)) for text in selectors]
-    kinds = sorted(set().union(*matching))
-    if not kinds:
-        return np.zeros(0, np.int64), np.zeros((0, len(selectors)), np.int64)
-    numbers = [pods.of_kind[kind] for kind in kinds]
-    rows = np.array([[int(kind in found) for found in matching] for kind in kinds], np.int64)
-    member = np.repeat(rows, [part.size for part in numbers], axis=0)
-    joined = np.concatenate(numbers)
-    order = np.argsort(joined)
-    return joined[order], member[order]
 
 
 class Selections:

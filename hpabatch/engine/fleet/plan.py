@@ -15,7 +15,7 @@ from hpabatch.engine.fleet.candidates import (
     candidates_from_manifests,
     stored_candidate,
 )
-from hpabatch.engine.fleet.clocks import Clocks, HpaKey
+from hpabatch.engine.fleet.clocks import Clocks, HpaKey, clocks_of, passes_of
 from hpabatch.engine.fleet.flags import (
     DEFAULT_FLAGS,
     FlagPeriod,
@@ -25,7 +25,6 @@ from hpabatch.engine.fleet.flags import (
     recorded_starts,
     stated_flags,
 )
-from hpabatch.engine.fleet.instants import clocks_of, passes_of
 from hpabatch.engine.fleet.lives import candidates_of, within_lives
 from hpabatch.engine.fleet.membership import Place, Selections
 from hpabatch.engine.fleet.parameters import (
@@ -367,15 +366,16 @@ def _shards(
     chosen: Sequence[Candidate], rows: Sequence[int], clocks: Clocks
 ) -> tuple[tuple[int, int], ...]:
     """Cut the HPAs into shards of one cluster each, so that a shard's arrays stay small."""
-    ticks = max((clocks.to_ms - clocks.from_ms) // clocks.grid.period_ms, 1)
-    ticks = max([ticks, *(at.size for at in clocks.passes.values())])
-    shards, first, day_rows = [], 0, 0
+    usual = max((clocks.to_ms - clocks.from_ms) // clocks.grid.period_ms, 1)
+    shards, first, decisions, day_rows = [], 0, 0, 0
     for k, candidate in enumerate(chosen):
-        full = (k - first + 1) * ticks > SHARD_DECISIONS or day_rows + rows[k] > SHARD_DAY_ROWS
+        known = clocks.known(candidate.key)
+        ticks = usual if known is None else known
+        full = decisions + ticks > SHARD_DECISIONS or day_rows + rows[k] > SHARD_DAY_ROWS
         if k > first and (full or candidate.cluster != chosen[first].cluster):
             shards.append((first, k))
-            first, day_rows = k, 0
-        day_rows += rows[k]
+            first, decisions, day_rows = k, 0, 0
+        decisions, day_rows = decisions + ticks, day_rows + rows[k]
     return (*shards, (first, len(chosen))) if chosen else ()
 
 
@@ -392,7 +392,7 @@ def _rivals(
     for c in chosen:
         numbers = {k for n, owner in selections.places(c) for k in at[c.cluster, n, owner]}
         if len(numbers) > 1:
-            found[c.cluster, c.namespace, c.name] = tuple(everyone[k] for k in sorted(numbers))
+            found[c.key] = tuple(everyone[k] for k in sorted(numbers))
     return found
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import polars as pl
 
 from hpabatch.engine.fleet.frames import NEVER_MS, integers, milliseconds
-from hpabatch.engine.fleet.labels import LabelIndex
-from hpabatch.engine.fleet.requests import Row, request_error_of_rows, request_of_rows
+from hpabatch.engine.fleet.membership import LabelIndex
 from hpabatch.layout import codes
 from hpabatch.layout.records import (
     I64,
@@ -24,13 +24,16 @@ from hpabatch.layout.records import (
     Requests,
     records_from,
 )
-from hpabatch.model.requests import RequestRules
+from hpabatch.model.quantity import Quantity
+from hpabatch.model.requests import ContainerRequests, PodRequest, RequestRules, pod_request
 from hpabatch.packing.texts import Texts
 
 # Pod number and time in one integer, ordered as the pair: times are below 2^43 ms (the year 2248).
 _TIME_BITS = 43
 _LATEST = (1 << _TIME_BITS) - 1
 _KIND = ("namespace", "target", "labels")
+
+Row = tuple[str, str, int, int | None, int | None]  # container, kind, index, cpu, memory in milli
 
 
 def _joined(pod: I64, ms: I64) -> I64:
@@ -88,6 +91,22 @@ class PodColumns:
                 error = request_error_of_rows(rows, *ask, pod=self.names[int(pod_of[state])])
                 milli[state] = texts.number(error)
         return records_from(REQUEST, n, known=known, milli=milli)
+
+
+def matched_pods(
+    pods: PodColumns, namespace: str, target: str, selectors: Sequence[str | None]
+) -> tuple[I64, I64]:
+    """Return the numbers of the pods that any selector matches, and (pods, selectors) of 0/1."""
+    matching = [set(pods.kinds.matching(namespace, target, text)) for text in selectors]
+    kinds = sorted(set().union(*matching))
+    if not kinds:
+        return np.zeros(0, np.int64), np.zeros((0, len(selectors)), np.int64)
+    numbers = [pods.of_kind[kind] for kind in kinds]
+    rows = np.array([[int(kind in found) for found in matching] for kind in kinds], np.int64)
+    member = np.repeat(rows, [part.size for part in numbers], axis=0)
+    joined = np.concatenate(numbers)
+    order = np.argsort(joined)
+    return joined[order], member[order]
 
 
 def pod_columns(pods: pl.DataFrame, states: pl.DataFrame, requests: pl.DataFrame) -> PodColumns:
@@ -218,3 +237,56 @@ def _request_sets(asked: pl.DataFrame, keys: I64) -> tuple[I64, list[tuple[Row, 
     there[there] = (version_keys[at[there]] >> _TIME_BITS) == owner[there]
     found = np.where(there, version_set[np.minimum(at, version_set.size - 1)], -1)
     return found.astype(np.int64), list(numbers)
+
+
+# ---- requests of a pod at a time, by the rules of model.requests --------------------------------
+
+
+@lru_cache(maxsize=200_000)
+def request_of_rows(
+    rows: tuple[Row, ...], resource: str, container: str, rules: RequestRules
+) -> tuple[int, int]:
+    """Return (known 0/1, milli) of a pod's request; equal pods are computed once."""
+    request = _request(rows, resource, container, rules, "")
+    return int(request.error is None), request.milli
+
+
+def request_error_of_rows(
+    rows: tuple[Row, ...], resource: str, container: str, rules: RequestRules, pod: str
+) -> str:
+    """Return upstream's error of a request that is not known; `pod` is the pod's name.
+
+    A pod without any row was recorded without its containers; there upstream would name the first,
+    or the one that is asked for.
+    """
+    if not rows:
+        rows = ((container or "<not recorded>", "app", 0, None, None),)
+    return _request(rows, resource, container, rules, pod).error or ""
+
+
+def _request(
+    rows: tuple[Row, ...], resource: str, container: str, rules: RequestRules, pod: str
+) -> PodRequest:
+    def amounts(row: Row) -> dict[str, Quantity]:
+        pairs = (("cpu", row[3]), ("memory", row[4]))
+        return {name: Quantity.from_milli(v) for name, v in pairs if v is not None}
+
+    def of_kind(*kinds: str) -> list[ContainerRequests]:
+        chosen = sorted((row for row in rows if row[1] in kinds), key=lambda row: row[2])
+        return [
+            ContainerRequests(row[0], amounts(row), "Always" if row[1] == "sidecar" else None)
+            for row in chosen
+        ]
+
+    level = [amounts(row) for row in rows if row[1] == "pod"]
+    overhead = [amounts(row) for row in rows if row[1] == "overhead"]
+    return pod_request(
+        pod,
+        of_kind("app"),
+        of_kind("sidecar", "init"),
+        level[0] if level else None,
+        overhead[0] if overhead else None,
+        container=container,
+        resource=resource,
+        rules=rules,
+    )

@@ -9,7 +9,7 @@ import polars as pl
 
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.plan import ReplayPlan
-from hpabatch.engine.fleet.requests import Row, request_of_rows
+from hpabatch.engine.fleet.pod_columns import Row, request_of_rows
 from hpabatch.model.plant import signal_name
 from hpabatch.model.requests import RequestRules
 
@@ -80,7 +80,7 @@ def limits_of_signals(plan: ReplayPlan) -> dict[tuple[str, str, str], dict[str, 
                 known, milli = request_of_rows(rows, source.name, container, rules)
                 if known and milli > 0:
                     limits[signal_name(metric)] = milli
-            found[c.cluster, c.namespace, c.name] = limits
+            found[c.key] = limits
     return found
 
 

@@ -73,7 +73,7 @@ class Selection:
         Raises:
             UsageError: the name, and what there is instead.
         """
-        there = [*self._found, *((s.cluster, s.namespace, s.hpa) for s in skipped)]
+        there = [*self._found, *(s.key for s in skipped)]
         for namespace in self.namespaces:
             if not any(key[1] == namespace for key in there):
                 known = sorted({key[1] for key in self._known})

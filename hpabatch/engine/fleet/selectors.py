@@ -62,7 +62,7 @@ def _mask(
     selector: Selector, candidates: Sequence[Candidate], frame: pl.DataFrame
 ) -> NDArray[np.bool_]:
     """Return which candidates a selector takes, shape (candidates,)."""
-    mask = np.array([selector.takes_name(c.cluster, c.namespace, c.name) for c in candidates])
+    mask = np.array([selector.takes_name(*c.key) for c in candidates])
     if not mask.any():
         raise UsageError(
             f"{selector.place}: {', '.join(selector.hpas)} matches none of "
@@ -111,8 +111,8 @@ def check_signals(globs: Iterable[tuple[str, str]], candidates: Sequence[Candida
 
 def with_others(candidates: Sequence[Candidate], everyone: Sequence[Candidate]) -> list[Candidate]:
     """Return candidates, and after them those of everyone that are not among them (by name)."""
-    names = {(c.cluster, c.namespace, c.name) for c in candidates}
-    others = [c for c in everyone if (c.cluster, c.namespace, c.name) not in names]
+    names = {c.key for c in candidates}
+    others = [c for c in everyone if c.key not in names]
     return [*candidates, *others]
 
 

@@ -53,19 +53,7 @@ ROUNDS: Final = 5
 
 COLUMNS: Final = SYNCS.meanings
 
-SCHEMA: Final = pl.Schema(
-    {
-        "cluster": pl.String(),
-        "namespace": pl.String(),
-        "hpa": pl.String(),
-        "source": pl.String(),
-        "period_ms": pl.Float64(),
-        "phase_ms": pl.Float64(),
-        "anchor": pl.Datetime("ms", "UTC"),
-        "support": pl.Int64(),
-        "spread_ms": pl.Float64(),
-    }
-)
+SCHEMA: Final = SYNCS.schema
 
 
 class SyncEstimate(NamedTuple):

@@ -70,7 +70,8 @@ class ShardPods:
 
     `numbers` leads from uid to pod, `targets` from (namespace, target) to target. By pod: its
     target `target_of`, its life or -1 `life_of`. `together` is when a target had any pod,
-    `together_of` the place therein of each of `lives`. `facts` has a row per target (see `_facts`).
+    `together_of` the place therein of each of `lives`. `limits` has pod p, container, valid_from
+    and the cpu limit, by time. `facts` has a row per target (see `_facts`).
     """
 
     numbers: pl.DataFrame
@@ -80,32 +81,8 @@ class ShardPods:
     life_of: I64
     together: Lives
     together_of: I64
-    limits: Limits
+    limits: pl.DataFrame
     facts: pl.DataFrame
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Containers' cpu limits over time: sorted keys of (pod and container, valid_from), milli.
-
-    A limit of -1 is none.
-    """
-
-    containers: pl.Enum
-    keys: I64
-    milli: I64
-
-    def of(self, pod: I64, container: pl.Series, ts_ms: I64) -> I64:
-        """Return the limit of a pod's container at a time, -1 where there is none."""
-        if not self.keys.size:
-            return np.full(pod.size, -1, np.int64)
-        found_code = container.cast(self.containers, strict=False).to_physical().cast(pl.Int64)
-        known, code = found_code.is_not_null().to_numpy(), integers(found_code)
-        owner = pod * len(self.containers.categories) + code
-        found = np.searchsorted(self.keys, keyed(owner, ts_ms), side="right")
-        at = np.maximum(found - 1, 0)
-        holds = known & (found > 0) & (self.keys[at] >> TIME_BITS == owner)
-        return np.where(holds, self.milli[at], -1)
 
 
 def shard_pods(
@@ -142,7 +119,9 @@ def shard_pods(
         life_of=life_of,
         together=together,
         together_of=together_of,
-        limits=_limits(asked),
+        limits=asked.filter(pl.col("kind").is_in(_RUNS))
+        .sort("valid_from", maintain_order=True)
+        .select("p", "container", "valid_from", limit="cpu_limit_milli"),
         facts=_facts(own, shown, asked, lives),
     )
 
@@ -172,17 +151,6 @@ def _merged(lives: Lives) -> tuple[Lives, I64]:
     place[order] = np.cumsum(fresh) - 1
     owner, from_ms = unkeyed(starts[first])
     return Lives(owner, from_ms, unkeyed(reached[last])[1]), place
-
-
-def _limits(asked: pl.DataFrame) -> Limits:
-    rows = asked.filter(pl.col("kind").is_in(_RUNS))
-    rows = rows.sort("p", "container", "valid_from", maintain_order=True)
-    containers = pl.Enum(rows["container"].unique().sort())
-    code = integers(rows["container"].cast(containers).to_physical().cast(pl.Int64))
-    owner = integers(rows["p"]) * len(containers.categories) + code
-    keys = keyed(owner, milliseconds(rows["valid_from"]))
-    order = np.argsort(keys, kind="stable")
-    return Limits(containers, keys[order], integers(rows["cpu_limit_milli"], -1)[order])
 
 
 def _facts(

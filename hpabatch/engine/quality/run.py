@@ -31,18 +31,18 @@ from hpabatch.engine.quality.pods import (
     membership,
     shard_pods,
 )
-from hpabatch.engine.quality.samples import MIN_MAX_AGE_MS, USAGE_COLUMNS, SampleSums, listed
+from hpabatch.engine.quality.samples import USAGE_COLUMNS, SampleSums, listed
 from hpabatch.engine.replay.summary import KEY, MS_PER_HOUR
 from hpabatch.history.base import History
 from hpabatch.history.provenance import behavior_methods
 from hpabatch.model.objects.hpa import MetricSpec
 
 SHARD_ROWS: Final = 1 << 20  # some 400 MB at work
-LATE_MS: Final = 60_000
 
 Progress = Callable[[str, float], None]
 
 COLUMNS: Final = QUALITY.meanings
+SCHEMA: Final = QUALITY.schema
 
 _TABLES: Final = {
     "Resource": "pod_metrics",
@@ -76,21 +76,10 @@ class _Shard:
         return pl.DataFrame(rows, schema, orient="row")
 
 
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    max_age_ms: int | None
-    late_ms: int
-
-
-_DEFAULTS: Final = _Settings(None, LATE_MS)
-
-
 def quality(
     history: History,
     candidates: Sequence[Candidate],
     *,
-    max_age_ms: int | None = None,
-    late_ms: int = LATE_MS,
     shard_rows: int = SHARD_ROWS,
     progress: Progress = lambda message, share: None,
 ) -> pl.DataFrame:
@@ -99,8 +88,6 @@ def quality(
     Args:
         history: an open history.
         candidates: the HPAs; several may have one target.
-        max_age_ms: age from which on a sample does not count; None: of each target's interval.
-        late_ms: a sample fetched later than this is late.
         shard_rows: how many usage rows of a day (or pods) are held at once, if no single target
             has more.
         progress: called with a message and the share that is done.
@@ -108,7 +95,7 @@ def quality(
     Raises:
         HistoryError: a table is broken.
     """
-    look = Look(history, candidates, _Settings(max_age_ms, late_ms), shard_rows)
+    look = Look(history, candidates, shard_rows)
     parts, done = [], 0
     for k, shard in enumerate(look.shards):
         progress("checking", done / len(candidates))
@@ -125,11 +112,10 @@ class Look:
         self,
         history: History,
         candidates: Sequence[Candidate],
-        settings: _Settings = _DEFAULTS,
         shard_rows: int = SHARD_ROWS,
     ) -> None:
         """Read what all shards need; arguments and errors as of `quality`."""
-        self.history, self._settings = history, settings
+        self.history = history
         self._selections = Selections(
             history.distinct(
                 "scales", ["cluster", "namespace", "target_kind", "target", "selector"]
@@ -146,7 +132,7 @@ class Look:
         candidates = tuple(self.shards[k])
         span_ms = self._spans.get(candidates[0].cluster, (0, 0))
         shard = _Shard(candidates, span_ms, self._rows)
-        return _quality_of(self.history, shard, self._selections, self._sizes, self._settings)
+        return _quality_of(self.history, shard, self._selections, self._sizes)
 
     def joined(self, parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Return the rows of all shards, as `quality` does."""
@@ -208,7 +194,6 @@ def _quality_of(
     shard: _Shard,
     selections: Selections,
     sizes: pl.DataFrame,
-    settings: _Settings,
 ) -> pl.DataFrame:
     """Return the rows of a shard; `pod_hours` still in ms."""
     candidates = shard.candidates
@@ -225,19 +210,18 @@ def _quality_of(
         history.select("pod_requests", cluster, unsaid, columns=REQUEST_COLUMNS),
         targets,
     )
-    floor_ms = MIN_MAX_AGE_MS if settings.max_age_ms is None else settings.max_age_ms
-    sums = SampleSums(pods, floor_ms, settings.late_ms)
+    sums = SampleSums(pods)
     for day in _days(sizes, cluster, targets):
         usage = history.select("pod_metrics", cluster, own, day=day, columns=USAGE_COLUMNS)
         if usage["cpu_milli"].has_nulls():
             columns = [*USAGE_COLUMNS, "memory_bytes"]
             usage = listed(history.select("pod_metrics", cluster, own, day=day, columns=columns))
         sums.add(usage)
-    found = targets.join(sums.close(settings.max_age_ms), on="g")
+    found = targets.join(sums.close(), on="g")
     found = found.join(pods.facts, on="g", how="left")
     counts = label_counts(rows)
     hpas = [(*_row(c), *membership(c, selections, counts)) for c in candidates]
-    keys = pl.DataFrame(hpas, schema=_HPA_SCHEMA, orient="row")
+    keys = pl.DataFrame(hpas, schema={name: SCHEMA[name] for name in _OF_HPA}, orient="row")
     return _finished(keys.join(found, on=["namespace", "target"], how="left"))
 
 
@@ -249,12 +233,10 @@ def _days(sizes: pl.DataFrame, cluster: str, targets: pl.DataFrame) -> list[date
     return own["day"].unique().sort().to_list()
 
 
-_HPA_SCHEMA: Final = {
-    **dict.fromkeys((*KEY, "target_kind", "target", "reads", "utilization_of"), pl.String()),
-    "membership": pl.String(),
-    "foreign_pods": pl.Int64(),
-    "unmatched_pods": pl.Int64(),
-}
+_OF_HPA: Final = (
+    *KEY, "target_kind", "target", "reads", "utilization_of", "membership", "foreign_pods",
+    "unmatched_pods",
+)  # fmt: skip
 
 
 def _row(candidate: Candidate) -> tuple[str | None, ...]:
@@ -317,14 +299,3 @@ def _finished(found: pl.DataFrame) -> pl.DataFrame:
 
 def _part(of: pl.Expr, whole: pl.Expr) -> pl.Expr:
     return pl.when(whole > 0).then(of / whole)
-
-
-def _schema() -> pl.Schema:
-    types: dict[str, pl.DataType] = dict.fromkeys(COLUMNS, pl.Int64())
-    shares = [name for name in COLUMNS if name.endswith("_share")]
-    types |= _HPA_SCHEMA | dict.fromkeys((*shares, "coverage", "pod_hours"), pl.Float64())
-    types |= dict.fromkeys(("first_ts", "last_ts"), pl.Datetime("ms", "UTC"))
-    return pl.Schema(types | {"behavior": pl.String()})
-
-
-SCHEMA: Final = _schema()

@@ -19,6 +19,7 @@ from hpabatch.engine.quality.pods import Lives, ShardPods, keyed, unkeyed
 from hpabatch.layout.records import I64
 
 AT_LIMIT: Final = 0.95  # usage from this part of the cpu limit on counts as censored
+LATE_MS: Final = 60_000
 MIN_MAX_AGE_MS: Final = 60_000
 MAX_AGE_SPACINGS: Final = 2.5  # as in replay: outlives one lost sample, not two
 JITTER_QUANTILE: Final = 0.95
@@ -93,12 +94,12 @@ def _before(owner: I64, values: I64, last: I64) -> I64:
 
 
 class Stretches:
-    """The stretches of lives that samples leave; those above a floor are kept as lengths."""
+    """The stretches of lives that samples leave; those that may be uncovered are kept."""
 
-    def __init__(self, lives: Lives, group: I64, floor_ms: int) -> None:
+    def __init__(self, lives: Lives, group: I64) -> None:
         """Begin with nothing seen; `group` is the target of each life."""
         self.lengths = Lengths()
-        self._lives, self._group, self._floor = lives, group, floor_ms
+        self._lives, self._group = lives, group
         self._last = lives.from_ms.copy()
 
     def add(self, life: I64, ms: I64) -> None:
@@ -112,7 +113,7 @@ class Stretches:
         self._keep(np.arange(self._last.size), self._lives.to_ms - self._last)
 
     def _keep(self, life: I64, length: I64) -> None:
-        long = length > self._floor
+        long = length > MIN_MAX_AGE_MS
         if long.any():
             self.lengths.add(self._group[life[long]], length[long])
 
@@ -120,13 +121,12 @@ class Stretches:
 class SampleSums:
     """Everything that is summed over the samples of a shard's targets."""
 
-    def __init__(self, pods: ShardPods, floor_ms: int, late_ms: int) -> None:
-        """Begin empty; stretches up to `floor_ms` are never uncovered."""
+    def __init__(self, pods: ShardPods) -> None:
+        """Begin empty."""
         self._pods = pods
-        self._late_ms = late_ms
         self.steps = Lengths()
-        self.pods_alone = Stretches(pods.lives, pods.target_of[pods.lives.owner], floor_ms)
-        self.together = Stretches(pods.together, pods.together.owner, floor_ms)
+        self.pods_alone = Stretches(pods.lives, pods.target_of[pods.lives.owner])
+        self.together = Stretches(pods.together, pods.together.owner)
         count = pods.numbers.height
         self._last_ms = np.full(count, _UNKNOWN, np.int64)
         self._last_fetched = np.full(count, _UNKNOWN, np.int64)
@@ -142,24 +142,26 @@ class SampleSums:
         if rows.is_empty():
             return
         pod, ts_ms = integers(rows["p"]), milliseconds(rows["ts"])
-        self._sums.append(self._at_limits(rows, pod, ts_ms))
+        self._sums.append(self._at_limits(rows, pod))
         starts = np.flatnonzero((np.diff(pod, prepend=-1) != 0) | (np.diff(ts_ms, prepend=-1) != 0))
         fetched = np.maximum.reduceat(milliseconds(rows["fetched_at"], _UNKNOWN), starts)
         self._add_samples(pod[starts], ts_ms[starts], fetched)
 
-    def _at_limits(self, rows: pl.DataFrame, pod: I64, ts_ms: I64) -> pl.DataFrame:
-        limit = self._pods.limits.of(pod, rows["container"], ts_ms)
-        limited = (limit > 0) & rows["cpu_milli"].is_not_null().to_numpy()
-        at = limited & (integers(rows["cpu_milli"]) >= AT_LIMIT * limit)
-        target = self._pods.target_of[pod]
-        starts = np.flatnonzero(np.diff(target, prepend=-1))
-        return pl.DataFrame(
-            {
-                "g": target[starts],
-                "rows": np.diff(np.append(starts, target.size)),
-                "limited": np.add.reduceat(limited, starts, dtype=np.int64),
-                "at_limit": np.add.reduceat(at, starts, dtype=np.int64),
-            }
+    def _at_limits(self, rows: pl.DataFrame, pod: I64) -> pl.DataFrame:
+        """Return per target the rows, those with a cpu limit, and those at it."""
+        known = rows.select("p", "container", "ts", "cpu_milli").with_columns(
+            g=pl.Series(self._pods.target_of[pod])
+        )
+        found = known.sort("ts", maintain_order=True).join_asof(
+            self._pods.limits, left_on="ts", right_on="valid_from", by=["p", "container"],
+            check_sortedness=False,
+        )  # fmt: skip
+        limited = (pl.col("limit") > 0) & pl.col("cpu_milli").is_not_null()
+        at_limit = limited & (pl.col("cpu_milli") >= AT_LIMIT * pl.col("limit"))
+        return found.group_by("g").agg(
+            rows=pl.len().cast(pl.Int64),
+            limited=limited.sum().cast(pl.Int64),
+            at_limit=at_limit.sum().cast(pl.Int64),
         )
 
     def _add_samples(self, pod: I64, ts_ms: I64, fetched: I64) -> None:
@@ -169,7 +171,7 @@ class SampleSums:
         fetched_before = _before(pod, fetched, self._last_fetched)
         step = np.where(before == _UNKNOWN, 0, ts_ms - before)
         self.steps.add(target[step > 0], step[step > 0])
-        self._sums.append(_sample_sums(target, ts_ms, fetched, fetched_before, self._late_ms))
+        self._sums.append(_sample_sums(target, ts_ms, fetched, fetched_before))
         self._cut(pod, ts_ms)
 
     def _cut(self, pod: I64, ts_ms: I64) -> None:
@@ -183,7 +185,7 @@ class SampleSums:
         self.pods_alone.add(life, ms)
         self.together.add(*unkeyed(np.sort(keyed(self._pods.together_of[life], ms))))
 
-    def close(self, max_age_ms: int | None) -> pl.DataFrame:
+    def close(self) -> pl.DataFrame:
         """Return one row per target g that has pods or samples; nothing can be added after it.
 
         Columns: samples, rows, stray_rows, limited, at_limit (rows), late, skewed, overtaken,
@@ -197,9 +199,7 @@ class SampleSums:
         found = found.join(_quantile(steps, 0.5, "interval_ms"), on="g", how="left")
         found = found.join(_jitter(steps, found), on="g", how="left")
         spacing = (MAX_AGE_SPACINGS * pl.col("interval_ms").fill_null(0)).cast(pl.Int64)
-        estimate = pl.max_horizontal(pl.lit(MIN_MAX_AGE_MS), spacing)
-        given = estimate if max_age_ms is None else pl.lit(max_age_ms, dtype=pl.Int64)
-        found = found.with_columns(max_age_ms=given)
+        found = found.with_columns(max_age_ms=pl.max_horizontal(pl.lit(MIN_MAX_AGE_MS), spacing))
         ages = found.select("g", "max_age_ms")
         # Whole numbers: the sum does not depend on its order.
         beyond = pl.col("sum") - pl.col("n") * pl.col("max_age_ms")
@@ -243,33 +243,23 @@ def _numbered(usage: pl.DataFrame, pods: ShardPods) -> pl.DataFrame:
     return numbered
 
 
-def _sample_sums(
-    target: I64, ts_ms: I64, fetched: I64, fetched_before: I64, late_ms: int
-) -> pl.DataFrame:
-    """Return the sums of one day; samples of a target lie together."""
-    starts = np.flatnonzero(np.diff(target, prepend=-1))
-    known = fetched != _UNKNOWN
-    delay = fetched - ts_ms
-    flags = {
-        "late": known & (delay > late_ms),
-        "skewed": known & (delay < 0),
-        "overtaken": known & (fetched_before != _UNKNOWN) & (fetched < fetched_before),
-    }
-    counts = {name: np.add.reduceat(f, starts, dtype=np.int64) for name, f in flags.items()}
-    there = np.logical_or.reduceat(known, starts)
-    lowest = np.iinfo(np.int64).min
-    most = np.maximum.reduceat(np.where(known, delay, lowest), starts)
-    least = -np.maximum.reduceat(np.where(known, -delay, lowest), starts)
-    return pl.DataFrame(
-        {
-            "g": target[starts],
-            "samples": np.diff(np.append(starts, target.size)),
-            **counts,
-            "delay_max": pl.Series(most).set(pl.Series(~there), None),
-            "delay_min": pl.Series(least).set(pl.Series(~there), None),
-            "first_ts": np.minimum.reduceat(ts_ms, starts),
-            "last_ts": np.maximum.reduceat(ts_ms, starts),
-        }
+def _sample_sums(target: I64, ts_ms: I64, fetched: I64, fetched_before: I64) -> pl.DataFrame:
+    """Return the sums of one day."""
+    samples = {"g": target, "ts": ts_ms, "fetched": fetched, "before": fetched_before}
+    was_fetched, delay = pl.col("fetched") != _UNKNOWN, pl.col("fetched") - pl.col("ts")
+    overtaken = (pl.col("before") != _UNKNOWN) & (pl.col("fetched") < pl.col("before"))
+    tests = {"late": delay > LATE_MS, "skewed": delay < 0, "overtaken": overtaken}
+    return (
+        pl.DataFrame(samples)
+        .group_by("g")
+        .agg(
+            samples=pl.len().cast(pl.Int64),
+            **{name: (was_fetched & test).sum().cast(pl.Int64) for name, test in tests.items()},
+            delay_max=delay.filter(was_fetched).max(),
+            delay_min=delay.filter(was_fetched).min(),
+            first_ts=pl.col("ts").min(),
+            last_ts=pl.col("ts").max(),
+        )
     )
 
 

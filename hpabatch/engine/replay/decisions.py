@@ -7,20 +7,25 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
-from hpabatch.engine.replay import why
+from hpabatch.engine.columns.replay import DECISIONS, METRICS
+from hpabatch.engine.fleet.frames import masked, words_of
 from hpabatch.engine.shards.ambiguity import Mask
 from hpabatch.engine.shards.shard import Shard
 from hpabatch.layout import codes
 from hpabatch.layout.records import I64, Fleet
+from hpabatch.layout.results import NO_TIME_MS
+from hpabatch.model.objects.describe import metric_name
 
 _TYPES: Final = (
     ("able_to_scale", codes.ABLE_TO_SCALE),
     ("scaling_active", codes.SCALING_ACTIVE),
     ("scaling_limited", codes.SCALING_LIMITED),
 )
-_SIZES: Final = ("replicas", "desired", "applied", "proposal", "stabilized", "limited")
 
+_GROUPS: Final = ("ready", "unready", "missing", "ignored", "stray")
+_STEPS = {code: text for code, text in codes.STEPS.items() if text}
 # The words of each column's codes; a code without words is null.
 _BINDINGS = {code: words.name for code, words in codes.BINDINGS.items()}
 _ERRORS = {
@@ -40,25 +45,34 @@ def _enum(words: Mapping[int, str]) -> pl.Enum:
 
 
 SCHEMA: Final = pl.Schema(
-    {
-        "cluster": pl.String(),
-        "namespace": pl.String(),
-        "hpa": pl.String(),
-        "ts": pl.Datetime("ms", "UTC"),
-        "min_replicas": pl.Int64(),
-        "max_replicas": pl.Int64(),
-        **dict.fromkeys(_SIZES, pl.Int64()),
-        "rescaled": pl.Boolean(),
-        "binding": _enum(_BINDINGS),
-        "reason": pl.String(),
-        "metric": pl.String(),
-        "ratio": pl.Float64(),
-        "invalid_metrics": pl.Int64(),
-        "error": _enum(_ERRORS),
-        **{name: _enum(words) for name, words in _CONDITIONS.items()},
-    }
+    DECISIONS.schema
+    | {"binding": _enum(_BINDINGS), "error": _enum(_ERRORS)}
+    | {name: _enum(words) for name, words in _CONDITIONS.items()}
 )
 
+
+METRIC_FIELDS: Final = METRICS.schema
+"""Fields of each metric in `metrics`; null where the metric has no such number or was not asked."""
+
+WHY_SCHEMA: Final = pl.Schema(
+    {
+        "metrics": pl.List(pl.Struct(dict(METRIC_FIELDS))),
+        "status_written": pl.Boolean(),
+        "last_scale_time": pl.Datetime("ms", "UTC"),
+        "scaled_to_zero": pl.String(),
+    }
+)
+"""The columns that a replay has more where it was asked why."""
+
+_WITH_AVERAGE = (
+    codes.RESOURCE_UTILIZATION,
+    codes.RESOURCE_AVERAGE,
+    codes.PODS_AVERAGE,
+    codes.OBJECT_AVERAGE,
+    codes.EXTERNAL_AVERAGE,
+)
+_WITH_VALUE = (codes.OBJECT_VALUE, codes.EXTERNAL_VALUE)
+_WITH_PODS = (codes.RESOURCE_UTILIZATION, codes.RESOURCE_AVERAGE, codes.PODS_AVERAGE)
 
 SCORED: Final = (
     "cluster", "namespace", "hpa", "ts", "replicas", "desired", "applied", "rescaled", "binding",
@@ -138,7 +152,7 @@ def ticks_of(shard: Shard) -> Ticks:
         min_replicas=fleet.specs.min_replicas[spec],
         max_replicas=fleet.specs.max_replicas[spec],
         metric=metric,
-        names=why.metric_names(shard),
+        names=metric_names(shard),
         ratio=ratio,
         invalid_metrics=d.invalid_metrics[at],
         error=_first_error(shard, at),
@@ -154,11 +168,11 @@ def scored_frame(shard: Shard, sizes: Sizes) -> pl.DataFrame:
 def decisions_frame(shard: Shard, ticks: Ticks, whole: bool = False) -> pl.DataFrame:
     """Return one row per decided tick, in the order of the HPAs and of time.
 
-    `whole`: the columns of `engine.replay.why` too, of a shard that was replayed for them.
+    `whole`: the columns of WHY_SCHEMA too, of a shard that was replayed for them.
     """
     columns = _scored(ticks.sizes) | _others(shard, ticks)
     frame = _names(shard, ticks.sizes.lane).hstack(pl.DataFrame(columns)).select(SCHEMA.names())
-    return frame.hstack(why.why_columns(shard, _used(shard.fleet)[0])) if whole else frame
+    return frame.hstack(_why_columns(shard, _used(shard.fleet)[0])) if whole else frame
 
 
 def _scored(sizes: Sizes) -> dict[str, Any]:
@@ -166,9 +180,9 @@ def _scored(sizes: Sizes) -> dict[str, Any]:
     numbers = {"replicas": sizes.replicas, "desired": sizes.desired, "applied": sizes.applied}
     return {
         "ts": pl.Series(_i64(sizes.ts_ms)).cast(SCHEMA["ts"]),
-        **{name: why.masked(values, sizes.known) for name, values in numbers.items()},
+        **{name: masked(values, sizes.known) for name, values in numbers.items()},
         "rescaled": sizes.rescaled,
-        "binding": _words(sizes.binding, _BINDINGS, SCHEMA["binding"]),
+        "binding": words_of(sizes.binding, _BINDINGS, SCHEMA["binding"]),
     }
 
 
@@ -186,14 +200,14 @@ def _others(shard: Shard, ticks: Ticks) -> dict[str, Any]:
     return {
         "min_replicas": ticks.min_replicas,
         "max_replicas": ticks.max_replicas,
-        **{name: why.masked(d[name][at], known) for name in ("proposal", "stabilized", "limited")},
-        "reason": _words((ticks.metric + 1) * kinds + d.reason[at], reasons, pl.String()),
-        "metric": _words(ticks.metric, names, pl.String()),
+        **{name: masked(d[name][at], known) for name in ("proposal", "stabilized", "limited")},
+        "reason": words_of((ticks.metric + 1) * kinds + d.reason[at], reasons, pl.String()),
+        "metric": words_of(ticks.metric, names, pl.String()),
         "ratio": pl.Series(ticks.ratio).fill_nan(None),
         "invalid_metrics": _i64(ticks.invalid_metrics),
-        "error": _words(ticks.error, _ERRORS, SCHEMA["error"]),
+        "error": words_of(ticks.error, _ERRORS, SCHEMA["error"]),
         **{
-            name: _words(_condition(shard, at, kind), _CONDITIONS[name], SCHEMA[name])
+            name: words_of(_condition(shard, at, kind), _CONDITIONS[name], SCHEMA[name])
             for name, kind in _TYPES
         },
     }
@@ -214,16 +228,6 @@ def _names(shard: Shard, lane: I64) -> pl.DataFrame:
 def _i64(values: Any) -> I64:
     # Always a copy: a frame keeps an array's memory, and a shard's is used again.
     return np.array(values, np.int64)
-
-
-def _words(values: Any, words: Mapping[int, str], dtype: pl.DataType) -> pl.Series:
-    """Return the words of small codes from -1 on; a code without words is null."""
-    table = pl.Series(
-        [words.get(code) for code in range(-1, max(words, default=0) + 2)], dtype=dtype
-    )
-    # Polars gathers by UInt32; behind the last code are those without words.
-    position = np.add(values, 1, dtype=np.int32).view(np.uint32)
-    return table.gather(pl.Series(np.minimum(position, len(table) - 1, dtype=np.uint32)))
 
 
 def _used(fleet: Fleet) -> tuple[Any, I64]:
@@ -282,3 +286,94 @@ def _condition(shard: Shard, at: Any, kind: int) -> Any:
         slot = decisions[f"condition_{k}"][at]
         np.copyto(found, slot, where=slot >> 4 == kind)
     return found
+
+
+# ---- why -----------------------------------------------------------------------------------------
+
+
+def _why_columns(shard: Shard, at: Any) -> pl.DataFrame:
+    """Return the columns of the ticks at some positions (an index of `fleet.ticks`)."""
+    statuses = shard.statuses[at]
+    last_ms = statuses.last_scale_ms
+    last = pl.Series(np.array(last_ms, np.int64))
+    never = pl.Series(last_ms == NO_TIME_MS)
+    return pl.DataFrame(
+        {
+            "metrics": _metrics(shard, at),
+            "status_written": pl.Series(statuses.written != 0),
+            "last_scale_time": pl.select(pl.when(~never).then(last)).to_series(),
+            "scaled_to_zero": _scaled_to_zero(shard, at),
+        }
+    ).cast({"last_scale_time": WHY_SCHEMA["last_scale_time"]})
+
+
+def _metrics(shard: Shard, at: Any) -> pl.Series:
+    """Return a list of what each metric said, per tick, in the order of the spec."""
+    fleet = shard.fleet
+    ticks = np.arange(fleet.ticks.size)[at]
+    spec = fleet.ticks.spec[ticks]
+    first = fleet.specs.first_metric[spec].astype(np.int64)
+    counts = fleet.specs.last_metric[spec].astype(np.int64) - first
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    tick = np.repeat(ticks, counts)
+    metric = np.repeat(first - offsets[:-1], counts) + np.arange(offsets[-1])
+    rows = _rows(shard, tick, metric)
+    structs = rows.select(pl.struct(METRIC_FIELDS.names())).to_series().to_arrow()
+    lists = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), structs)
+    found = pl.from_arrow(lists)
+    assert isinstance(found, pl.Series)
+    return found
+
+
+def _rows(shard: Shard, tick: I64, metric: I64) -> pl.DataFrame:
+    """Return what some metrics (rows of `fleet.metrics`) said at some ticks."""
+    fleet = shard.fleet
+    kind = fleet.metrics.kind[metric]
+    row = tick + fleet.streams.answer_offset[fleet.metrics.stream[metric]]
+    said, detail = shard.results.metrics[row], shard.results.details[row]
+    fine = said.code == codes.METRIC_OK
+    asked = said.code != codes.METRIC_NOT_COMPUTED
+    # An answer that failed was not looked into any further.
+    grouped = asked & np.isin(kind, _WITH_PODS) & (fine | (detail.ready + _set_aside(detail) > 0))
+    names = pl.Series(metric_names(shard), dtype=pl.String)
+    return pl.DataFrame(
+        {
+            "metric": names.gather(pl.Series(metric)),
+            "proposal": masked(said.proposal, fine),
+            "ratio": masked(said.ratio, fine, np.float64).fill_nan(None),  # 0 of a target of 0
+            "utilization_pct": masked(
+                said.utilization_pct, fine & (kind == codes.RESOURCE_UTILIZATION)
+            ),
+            "average_milli": masked(said.average_milli, fine & np.isin(kind, _WITH_AVERAGE)),
+            "value_milli": masked(said.value_milli, fine & np.isin(kind, _WITH_VALUE)),
+            "step": _known_words(said.step, _STEPS, fine),
+            "error": _known_words(said.code, _ERRORS, asked & ~fine),
+            **{name: masked(detail[name], grouped) for name in _GROUPS},
+        }
+    )
+
+
+def _set_aside(detail: Any) -> Any:
+    return detail.unready + detail.missing + detail.ignored + detail.stray
+
+
+def metric_names(shard: Shard) -> list[str]:
+    """Return the description of every row of `fleet.metrics`."""
+    found: list[str] = []
+    specs = [period.spec for candidate in shard.candidates for period in candidate.periods]
+    named = shard.profile.container_metric_named
+    for row, spec in zip(shard.fleet.specs, specs, strict=True):
+        kinds = shard.fleet.metrics.kind[row.first_metric : row.last_metric]
+        found += [metric_name(m, int(k), named) for m, k in zip(spec.metrics, kinds, strict=True)]
+    return found
+
+
+def _known_words(values: Any, words: Mapping[int, str], known: Any) -> pl.Series:
+    """Return the words of codes as texts; null where not known, or without a word."""
+    return words_of(np.where(known, values, np.int64(-1)), words, pl.String())
+
+
+def _scaled_to_zero(shard: Shard, at: Any) -> pl.Series:
+    """Return the reason of the condition ScaledToZero; null: it is not set."""
+    words = {c: w.reason for c, w in codes.CONDITIONS.items() if c >> 4 == codes.SCALED_TO_ZERO}
+    return words_of(_condition(shard, at, codes.SCALED_TO_ZERO), words, pl.String())

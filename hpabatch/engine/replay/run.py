@@ -15,8 +15,7 @@ from hpabatch.engine.fleet.candidates import Candidate, Skipped, candidate_frame
 from hpabatch.engine.fleet.membership import foreign_pods
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, Select, plan_replay
-from hpabatch.engine.replay import why
-from hpabatch.engine.replay.decisions import SCHEMA, decisions_frame, ticks_of
+from hpabatch.engine.replay.decisions import SCHEMA, WHY_SCHEMA, decisions_frame, ticks_of
 from hpabatch.engine.replay.summary import join_summaries, summarize
 from hpabatch.engine.shards.ambiguity import Pair
 from hpabatch.engine.shards.read import ShardFacts
@@ -87,8 +86,8 @@ def replay_history(
     """Replay every HPA of a history (or `manifests` instead) through the exact rules, in memory.
 
     `select` gets the frame of candidates and returns the rows to replay. `why` adds the columns of
-    `engine.replay.why`. HPAs that cannot be replayed are `skipped`, the others go on. For results
-    larger than memory see `jobs`.
+    `decisions.WHY_SCHEMA`. HPAs that cannot be replayed are `skipped`, the others go on. For
+    results larger than memory see `jobs`.
 
     Raises:
         HistoryError: a table cannot be read, or there is nothing to replay.
@@ -121,11 +120,6 @@ def replay_shards(
             yield shard_result(plan, step.shard, step.facts, keep)
 
 
-def replay_shard(plan: ReplayPlan, k: int) -> ShardResult:
-    """Return the result of one shard (HistoryError: a table is broken)."""
-    return next(replay_shards(plan, [k]))
-
-
 def _has_usage(plan: ReplayPlan) -> bool:
     return not plan.history.sizes(USAGE).is_empty()
 
@@ -142,7 +136,7 @@ def shard_result(
 
 
 def _schema(plan: ReplayPlan) -> pl.Schema:
-    return pl.Schema(SCHEMA | why.SCHEMA) if plan.whole else SCHEMA
+    return pl.Schema(SCHEMA | WHY_SCHEMA) if plan.whole else SCHEMA
 
 
 def shard_notes(plan: ReplayPlan, shard: Shard, facts: ShardFacts) -> ShardNotes:
@@ -246,7 +240,7 @@ def _foreign(plan: ReplayPlan, told: Collection[Sequence[str]]) -> Iterator[str]
     theirs = [
         (candidate, places)
         for candidate, places in zip(plan.chosen, plan.places, strict=True)
-        if len(places) > 1 and (candidate.cluster, candidate.namespace, candidate.name) not in told
+        if len(places) > 1 and candidate.key not in told
     ]
     for candidate, places in theirs[:MOST_TOLD]:
         if pods := foreign_pods(plan.history, candidate, places):

@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 
 from hpabatch.engine.columns.replay import SUMMARY
+from hpabatch.engine.fleet.frames import masked
 from hpabatch.engine.replay.decisions import SCHEMA, Sizes, Ticks
-from hpabatch.engine.replay.why import masked
 from hpabatch.engine.shards.ambiguity import Mask
 from hpabatch.history.columns import TIME
 from hpabatch.layout import codes

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from hpabatch.engine.fleet.candidates import Candidate, SpecPeriod
 from hpabatch.engine.fleet.clocks import Clocks, HpaKey
 from hpabatch.engine.fleet.frames import NEVER_MS
-from hpabatch.engine.fleet.membership import ScaleKey, matched_pods, selector_code
-from hpabatch.engine.fleet.pod_columns import PodColumns
+from hpabatch.engine.fleet.membership import ScaleKey, selector_code
+from hpabatch.engine.fleet.pod_columns import PodColumns, matched_pods
 from hpabatch.engine.shards.shard import ScaleColumns
 from hpabatch.layout import codes
 from hpabatch.layout.records import I64
@@ -123,7 +123,7 @@ def _rival(
     scales: Mapping[ScaleKey, ScaleColumns],
     starts_ms: I64,
 ) -> _Rival:
-    key = (candidate.cluster, candidate.namespace, candidate.name)
+    key = candidate.key
     instants = clocks.instants(clocks.of(key))
     now_ms, selector = [instants[:0]], [instants[:0]]
     selectors: list[str | None] = []

@@ -10,34 +10,18 @@ import polars as pl
 
 from hpabatch.engine.columns.history import OBSERVATIONS
 from hpabatch.engine.fleet.candidates import Candidate
+from hpabatch.engine.fleet.frames import masked, words_of
 from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.shards.run import run_step, shard_steps
 from hpabatch.engine.shards.shard import Shard
 from hpabatch.layout import codes
 from hpabatch.layout.observations import CURSOR_TICK
-from hpabatch.layout.records import I64
 from hpabatch.model.objects.describe import metric_subject
 from hpabatch.model.objects.hpa import MetricSpec
 from hpabatch.packing.specs import StreamKey
 
 COLUMNS: Final = OBSERVATIONS.meanings
-_TIME = pl.Datetime("ms", "UTC")
-SCHEMA: Final = pl.Schema(
-    {
-        "ts": _TIME,
-        "metric_index": pl.Int64(),
-        "metric": pl.String(),
-        "uid": pl.String(),
-        "phase": pl.String(),
-        "ready": pl.String(),
-        "deleting": pl.Boolean(),
-        "started": _TIME,
-        "request_milli": pl.Int64(),
-        "value_milli": pl.Int64(),
-        "sample_ts": _TIME,
-        "window_ms": pl.Int64(),
-    }
-)
+SCHEMA: Final = OBSERVATIONS.schema
 _PHASES = {code: name for name, code in codes.PHASES.items()}
 _READY = {code: name for name, code in codes.READINESS.items()}
 
@@ -114,23 +98,12 @@ def _pods(shard: Shard, g: int, requested: bool, first: int, last: int) -> dict[
     return {
         "ts": pl.Series(np.ascontiguousarray(now_ms)),
         "uid": uids,
-        "phase": _named(flags & codes.PHASE_MASK, _PHASES),
-        "ready": _named(flags & codes.READY_MASK, _READY),
+        "phase": words_of(flags & codes.PHASE_MASK, _PHASES, pl.String()),
+        "ready": words_of(flags & codes.READY_MASK, _READY, pl.String()),
         "deleting": pl.Series((flags & codes.POD_DELETING) != 0),
-        "started": _where((flags & codes.POD_STARTED) != 0, fleet.states.start_ms[state]),
-        "request_milli": _where((request.known != 0) & requested, request.milli),
-        "value_milli": _where(present, fleet.value_milli[sample]),
-        "sample_ts": _where(present, timing.ts_ms),
-        "window_ms": _where(present, timing.window_ms),
+        "started": masked(fleet.states.start_ms[state], (flags & codes.POD_STARTED) != 0),
+        "request_milli": masked(request.milli, (request.known != 0) & requested),
+        "value_milli": masked(fleet.value_milli[sample], present),
+        "sample_ts": masked(timing.ts_ms, present),
+        "window_ms": masked(timing.window_ms, present),
     }
-
-
-def _where(known: Any, values: Any) -> pl.Series:
-    series = pl.Series(np.ascontiguousarray(values, np.int64))
-    return pl.select(pl.when(pl.Series(np.asarray(known))).then(series)).to_series()
-
-
-def _named(values: I64, names: dict[int, str]) -> pl.Series:
-    return pl.Series(values.astype(np.int64)).replace_strict(
-        names, default=None, return_dtype=pl.String()
-    )

@@ -9,12 +9,12 @@ import numpy as np
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.clocks import Clock, HpaKey
 from hpabatch.engine.fleet.frames import ALWAYS_MS
-from hpabatch.engine.fleet.membership import matched_pods, selector_code
-from hpabatch.engine.fleet.pod_columns import PodColumns
+from hpabatch.engine.fleet.membership import selector_code
+from hpabatch.engine.fleet.pod_columns import PodColumns, matched_pods
+from hpabatch.engine.fleet.sources import TrackList
 from hpabatch.engine.shards.initial import begun_anew, lives, status_seeds, takes_zero
 from hpabatch.engine.shards.read import ShardInput
 from hpabatch.engine.shards.shard import Epoch, Growing, ScaleColumns, Shard, joined_records
-from hpabatch.engine.shards.streams import ShardStreams
 from hpabatch.layout import codes
 from hpabatch.layout.observations import (
     AMBIGUOUS,
@@ -24,28 +24,36 @@ from hpabatch.layout.observations import (
     PERIOD,
     SCALE_ROW,
     SELECTOR,
+    STREAM_SOURCE,
     Observations,
     empty_steps,
     new_cursors,
 )
 from hpabatch.layout.records import (
+    ANSWER,
     CHANGE,
     I64,
     LANE,
+    REQUEST,
     SPEC,
+    STREAM,
     TICK,
     TIMING,
     Fleet,
     Lanes,
     Memory,
+    Requests,
     records,
     records_from,
 )
 from hpabatch.layout.results import DECISION, DETAIL, METRIC_DECISION, STATUS, Results
-from hpabatch.model.selectors import parse_selector, selector_words
+from hpabatch.model.messages import lacking_container
+from hpabatch.model.objects.hpa import LabelSelector, MetricSpec
+from hpabatch.model.requests import request_rules
+from hpabatch.model.selectors import parse_selector, selector_from_object, selector_words
 from hpabatch.packing.arena import Arena
 from hpabatch.packing.memory import make_sized_memory, slots_needed
-from hpabatch.packing.specs import SpecRows, StreamKey, lane_streams, pack_lanes
+from hpabatch.packing.specs import SpecRows, StreamKey, lane_streams, pack_lanes, stream_keys
 from hpabatch.packing.status import make_status_memory
 from hpabatch.packing.texts import NO_TEXT
 
@@ -74,10 +82,7 @@ def pack_shard(
     if given.statuses is not None:
         # The statuses with which a live loop began its HPAs.
         clocks = given.clocks
-        lanes = [
-            (c, clocks.instants(clocks.of((c.cluster, c.namespace, c.name))))
-            for c in shard.candidates
-        ]
+        lanes = [(c, clocks.instants(clocks.of(c.key))) for c in shard.candidates]
         zero = takes_zero(given.profile)
         shard.seeds = status_seeds(given.statuses, lanes, given.starts_ms, zero)
     given.facts.generated = _generated(shard, given.pods)
@@ -98,7 +103,14 @@ class ShardBuilder:
         self.pod_numbers: list[list[int]] = []
         self.lanes: list[dict[str, int]] = []
         self.sources: list[dict[str, int]] = []
-        self.streams = ShardStreams(given, self.rows_per_block)
+        # Each lane's streams, with the metric that each is of, and where their samples come from.
+        self.of_lanes: list[list[tuple[StreamKey, MetricSpec]]] = []
+        self.tracks = TrackList()
+        self.stream, self.stream_source = Growing(STREAM), Growing(STREAM_SOURCE)
+        self.rows, self.samples = Growing(np.int32), Growing(np.int64)
+        self.answers, self.values = Growing(ANSWER), Growing(np.int64)
+        self._blocks: dict[tuple[str, str], int] = {}
+        self._requests: list[Requests] = []
         self.spec_rows = [
             SpecRows(period.flags, given.profile, given.whole) for period in given.flags
         ]
@@ -134,7 +146,7 @@ class ShardBuilder:
         lane["first_tick"], last_tick = self.ticks.reserve(now_ms.size)
         lane["last_tick"] = lane["first_tick"]
         keys = lane_streams([period.spec for period in candidate.periods])
-        first_stream = self.streams.count
+        first_stream = self.stream.size
         anew_ms = now_ms[:0]
         if candidate.cluster in given.clocks.passes:
             anew_ms = begun_anew(candidate, now_ms, given.starts_ms)
@@ -142,7 +154,7 @@ class ShardBuilder:
         self._add_specs(candidate, objects, first_stream, keys, source)
         self._add_scale(candidate, scale, now_ms, anew_ms, lane, source)
         pods = self._add_pods(candidate, scale, source)
-        self.streams.add(candidate, keys, pods, series, lane, source, last_tick)
+        self._add_streams(candidate, keys, pods, series, lane, source, last_tick)
         self._add_memory(candidate, clock, now_ms, lane)
         self._add_facts(candidate, source)
         self.kept.append(candidate)
@@ -154,7 +166,7 @@ class ShardBuilder:
     def _instants(self, candidate: Candidate, only: I64 | None) -> tuple[int, I64]:
         """Return where a lane's instants begin in the clock, and they themselves."""
         clocks = self.given.clocks
-        clock = clocks.of((candidate.cluster, candidate.namespace, candidate.name))
+        clock = clocks.of(candidate.key)
         if only is not None:
             first, instants = self.clock.add(only)[0], only
         else:
@@ -292,7 +304,7 @@ class ShardBuilder:
 
     def _add_facts(self, candidate: Candidate, source: dict[str, int]) -> None:
         """Add what is known of the lane from elsewhere: ambiguity, answers, controller starts."""
-        given, key = self.given, (candidate.cluster, candidate.namespace, candidate.name)
+        given, key = self.given, candidate.key
         ambiguous = given.ambiguous.get(key, records_from(AMBIGUOUS, 0))
         source["first_ambiguous"], source["last_ambiguous"] = self.ambiguous.add(ambiguous)
         fetches = given.fetches.get(key, records_from(FETCH, 0))
@@ -300,6 +312,69 @@ class ShardBuilder:
         source["answers"] = int(fetches.metric.max()) + 1 if fetches.size else 0
         source["first_answer"], _ = self.codes.reserve(source["answers"])
         source["first_start"], source["last_start"] = 0, given.starts_ms.size
+
+    def _add_streams(
+        self,
+        candidate: Candidate,
+        keys: Sequence[StreamKey],
+        pods: list[int],
+        series: Sequence[tuple[str, ...]],
+        lane: dict[str, int],
+        source: dict[str, int],
+        last_tick: int,
+    ) -> None:
+        """Add a lane's streams with their tracks, and room for their rows, samples and answers.
+
+        `pods` are numbers in the shard, `series` the external metrics' series; where all begins and
+        ends is written to `lane` and `source`.
+        """
+        ticks = last_tick - lane["first_tick"]
+        capacity = max(self.rows_per_block or ticks * max(len(pods), 1), len(pods))
+        source["first_row"], _ = self.rows.reserve(capacity)
+        source["row_capacity"] = capacity
+        source["first_sample"] = self.samples.size
+        source["first_value"] = self.values.size
+        source["first_track"] = len(self.tracks)
+        lane["first_stream"] = self.stream.size
+        metrics = _metric_of_stream(candidate, keys)
+        for key, metric in zip(keys, metrics, strict=True):
+            first_track = len(self.tracks)
+            is_total = metric.type in ("Object", "External")
+            _add_tracks(self.tracks, candidate, key, metric, pods, series)
+            self._add_track_texts(candidate.namespace, key.container, pods, first_track)
+            self.stream_source.add(
+                records(STREAM_SOURCE, [(is_total, first_track, len(self.tracks))])
+            )
+            sample, _ = self.samples.reserve(capacity)
+            answer, _ = self.answers.reserve(ticks)
+            if is_total:
+                self.values.reserve(ticks * (len(self.tracks) - first_track))
+            block = self._request_block("" if is_total else key.resource, key.container)
+            offsets = (sample - source["first_row"], block, answer - lane["first_tick"])
+            self.stream.add(records(STREAM, [offsets]))
+        lane["last_stream"] = self.stream.size
+        source["last_track"] = len(self.tracks)
+        self.of_lanes.append(list(zip(keys, metrics, strict=True)))
+
+    def _add_track_texts(
+        self, namespace: str, container: str, pods: Sequence[int], first_track: int
+    ) -> None:
+        """Word what old versions say of a sample that lacks a metric's container."""
+        if self.given.profile.container_may_lack or not container:
+            return
+        for j, p in enumerate(pods):
+            text = lacking_container(container, namespace, str(self.given.pods.names[p]))
+            self.tracks.texts[first_track + j] = self.given.texts.number(text)
+
+    def _request_block(self, resource: str, container: str) -> int:
+        """Return where the requests of all states for a resource begin; equal ones are shared."""
+        key = (resource, container if resource else "")
+        if key not in self._blocks:
+            rules = request_rules(self.given.profile)
+            texts = self.given.texts if self.given.whole else None
+            self._blocks[key] = sum(block.size for block in self._requests)
+            self._requests.append(self.given.pods.requests(*key, rules, texts))
+        return self._blocks[key]
 
     def build(self, arena: Arena) -> Shard:
         """Return the arrays of all lanes added, the large ones in the arena."""
@@ -312,24 +387,24 @@ class ShardBuilder:
             specs=joined_records(SPEC, [epochs[0].specs]),
             policies=policies,
             metrics=metrics,
-            streams=self.streams.stream.table(),
+            streams=self.stream.table(),
             ticks=self.ticks.room(arena, "ticks"),
-            row_state=self.streams.rows.room(arena, "row_state"),
+            row_state=self.rows.room(arena, "row_state"),
             row_weight=np.zeros(0, np.int64),
             states=given.pods.states,
-            present=arena.take("present", self.streams.samples.size, np.int8),
-            value_milli=self.streams.samples.room(arena, "value_milli"),
-            timing=arena.take("timing", self.streams.samples.size, TIMING),
-            requests=self.streams.requests(),
-            answers=self.streams.answers.room(arena, "answers"),
-            values_milli=self.streams.values.room(arena, "values_milli"),
+            present=arena.take("present", self.samples.size, np.int8),
+            value_milli=self.samples.room(arena, "value_milli"),
+            timing=arena.take("timing", self.samples.size, TIMING),
+            requests=joined_records(REQUEST, self._requests),
+            answers=self.answers.room(arena, "answers"),
+            values_milli=self.values.room(arena, "values_milli"),
             changes=self.changes.table(),
             metric_words=self.spec_rows[0].words(),
         )
         return Shard(
             asked=given.candidates,
             candidates=self.kept,
-            streams=self.streams.of_lanes,
+            streams=self.of_lanes,
             fleet=fleet,
             observations=self._observations(lane_table),
             memory=self._memory(),
@@ -338,7 +413,7 @@ class ShardBuilder:
                 arena.take("metric_decisions", fleet.answers.size, METRIC_DECISION),
                 arena.take("details", fleet.answers.size * given.whole, DETAIL),
             ),
-            tracks=self.streams.tracks,
+            tracks=self.tracks,
             numbers=given.pods.numbers,
             pods=self.pod_numbers,
             epochs=epochs,
@@ -363,7 +438,7 @@ class ShardBuilder:
             len(self.sources),
             **{name: [s[name] for s in self.sources] for name in LANE_SOURCE.names or ()},
         )
-        tracks = self.streams.tracks.table()
+        tracks = self.tracks.table()
         pods = self.pods.table()
         given = self.given
         return Observations(
@@ -378,7 +453,7 @@ class ShardBuilder:
             state_ms=given.pods.state_ms,
             ambiguous=self.ambiguous.table(),
             fetches=self.fetches.table(),
-            streams=self.streams.source.table(),
+            streams=self.stream_source.table(),
             tracks=tracks,
             steps=empty_steps(0),
             old_steps=empty_steps(0),
@@ -390,7 +465,7 @@ class ShardBuilder:
             step_cursor=np.full(tracks.size, -1, np.int64),
             answers=np.zeros((self.codes.size, 2), np.int64),
             in_view=np.zeros(pods.size, np.int64),
-            seen=np.zeros((self.streams.count, 2), np.int64),
+            seen=np.zeros((self.stream.size, 2), np.int64),
         )
 
     def _memory(self) -> Memory:
@@ -401,7 +476,59 @@ class ShardBuilder:
 
 def _generated(shard: Shard, pods: PodColumns) -> list[HpaKey]:
     return [
-        (c.cluster, c.namespace, c.name)
+        c.key
         for c, theirs in zip(shard.candidates, shard.pods, strict=True)
         if pods.generated[theirs].any()
     ]
+
+
+def _add_tracks(
+    tracks: TrackList,
+    candidate: Candidate,
+    key: StreamKey,
+    metric: MetricSpec,
+    pods: Sequence[int],
+    series: Sequence[tuple[str, ...]],
+) -> None:
+    """Add the tracks of one stream: one a pod, or one a series of an Object or External metric.
+
+    `series` are the known (namespace, metric, selector, series) of external metrics, sorted.
+    """
+    namespace = candidate.namespace
+    if metric.type == "Pods" and metric.pods is not None:
+        name, selector = metric.pods.metric.name, _print_selector(metric.pods.metric.selector)
+        for p in pods:
+            tracks.add_plain(("pod_custom_metrics", name, selector, str(p)))
+    elif metric.type == "Object" and metric.object is not None:
+        described, identifier = metric.object.described_object, metric.object.metric
+        # A Namespace metric is that of the HPA's own namespace, whatever name is given.
+        is_namespace = described.kind == "Namespace" and "/" not in described.api_version
+        name = namespace if is_namespace else described.name
+        selector = _print_selector(identifier.selector)
+        described_object = (namespace, described.kind, name)
+        tracks.add_plain(("object_metrics", *described_object, identifier.name, selector))
+    elif metric.type == "External" and metric.external is not None:
+        identifier = metric.external.metric
+        wanted = (namespace, identifier.name, _print_selector(identifier.selector))
+        for owner in series:
+            if owner[:3] == wanted:
+                tracks.add_plain(("external_metrics", *owner))
+    elif metric.type not in ("Object", "External"):
+        tracks.add_usage(list(pods), key.resource, key.container)
+
+
+def _print_selector(selector: LabelSelector | None) -> str:
+    """Return a metric selector in the history's form; one that does not convert matches nothing."""
+    try:
+        return str(selector_from_object(selector))
+    except ValueError:
+        return "!"
+
+
+def _metric_of_stream(candidate: Candidate, streams: Sequence[StreamKey]) -> list[MetricSpec]:
+    """Return the metric that each stream is of: the first spec's that has it."""
+    found: dict[StreamKey, MetricSpec] = {}
+    for period in candidate.periods:
+        for metric, key in zip(period.spec.metrics, stream_keys(period.spec), strict=True):
+            found.setdefault(key, metric)
+    return [found[key] for key in streams]

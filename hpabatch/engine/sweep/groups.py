@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hpabatch.engine.fleet.candidates import Candidate
-from hpabatch.engine.fleet.labels import label_map
+from hpabatch.engine.fleet.membership import label_map
 from hpabatch.errors import UsageError
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import MapOf

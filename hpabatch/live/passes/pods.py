@@ -12,8 +12,7 @@ from hpabatch.layout.records import I64, POD_STATE, Records, records
 from hpabatch.model.quantity import MIN_INT64
 from hpabatch.model.requests import PodRequest, RequestRules, pod_request
 from hpabatch.model.selectors import Selector
-from hpabatch.packing.pack import pod_flags
-from hpabatch.packing.texts import Texts
+from hpabatch.packing.texts import Texts, pod_flags
 
 Samples = dict[PodKey, "tuple[int, int, int] | None"]
 """By pod that a response lists: (milli-units, UTC ms, window in ms), None: no value."""

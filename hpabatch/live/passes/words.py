@@ -54,7 +54,7 @@ class PassWords:
         decision = row_of(self._structure.results.decisions, t)
         if decision.binding == codes.BOUND_BY_NO_SCALE:
             return f"the scale of {lane.target} was not seen yet"
-        error = reader.outcome(words, t).error
+        error = reader.error(words, t)
         sentence = codes.BINDINGS[decision.binding].sentence
         if decision.binding in _FAILED:
             return error or sentence

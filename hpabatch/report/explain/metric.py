@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hpabatch.engine.explain import facts
-from hpabatch.engine.explain import pods as why
+from hpabatch.engine.explain import metrics as why
 from hpabatch.layout.codes import STEP_DIRECTION_GUARD, STEPS
 from hpabatch.model.times import show_duration
 from hpabatch.report.explain.text import (

@@ -155,7 +155,7 @@ def test_compiling_is_told(run: Run, history: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["batch/wroker"], 2, "the history has no such HPA (NAMESPACE/NAME); did you mean batch/"),
+        (["batch/wroker"], 2, "there is no such HPA; did you mean batch/"),
         ([HPA, "--at", "noon"], 2, "--at: expected a time"),
         ([HPA, "--at", "2026-10-06"], 2, "--at: expected a time from"),
         ([HPA, "--output", "xml"], 2, "table"),

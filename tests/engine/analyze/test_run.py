@@ -18,7 +18,7 @@ from hpabatch.engine.analyze.run import (
 )
 from hpabatch.engine.analyze.smallest import Asked, Step
 from hpabatch.errors import RefusedError
-from hpabatch.model.versions import ControllerFlags, profile_for
+from hpabatch.model.versions import ControllerFlags
 from tests.effort import effort
 from tests.engine.constant_demand import fixed_points, settles
 from tests.reference import analysis as naive
@@ -26,7 +26,6 @@ from tests.rules.helpers import (
     Json,
     external,
     hpa_spec,
-    object_metric,
     pods_metric,
     policies,
     resource,
@@ -108,32 +107,6 @@ def test_a_dead_band_is_every_usage_that_asks_for_just_that_size(
                     assert (goal or band.size) == limits.step(band.size, wish)
 
 
-def test_ten_pods_at_70_percent() -> None:
-    (metric,) = analyze_hpa(hpa_spec(resource(70), low=2, high=20)).metrics
-    ten, two = metric.band(10), metric.band(2)
-    assert ten is not None
-    assert two is not None
-    # 77 / 70 is just within 0.1, 62 / 70 x 10 is 8.86: nine
-    assert (ten.low_pct, ten.high_pct) == (63, 77)
-    assert (ten.low_milli, ten.high_milli) == (630, 779)  # whatever truncates to 63 … 77
-    # 36 / 70 x 2 is 1.03, so two; 35 / 70 x 2 is one
-    assert (two.low_pct, two.high_pct) == (36, 77)
-    assert metric.band(21) is None
-
-
-@pytest.mark.parametrize(
-    ("tolerance", "low", "high"),
-    # 61 / 60 x 3 is 3.05; 40 / 60 x 3 is 2, 41 is 2.05
-    [(0.0, 41, 60), (0.1, 41, 66), (0.5, 30, 90)],
-)
-def test_the_tolerance_and_the_ceiling_both_hold(tolerance: float, low: int, high: int) -> None:
-    spec = hpa_spec(resource(60), high=5)
-    (metric,) = analyze_hpa(spec, ControllerFlags(tolerance=tolerance)).metrics
-    band = metric.band(3)
-    assert band is not None
-    assert (band.low_pct, band.high_pct) == (low, high)
-
-
 def test_a_tolerance_of_each_direction() -> None:
     behavior = {"scaleDown": {"tolerance": "0.2"}, "scaleUp": {"tolerance": "0"}}
     analysis = analyze_hpa(hpa_spec(resource(60), high=30, behavior=behavior))
@@ -148,23 +121,6 @@ def test_an_unset_upper_end_is_a_tolerance_that_covers_everything() -> None:
     analysis = analyze_hpa(hpa_spec(resource(60), high=5, behavior=behavior))
     assert {(band.low_milli, band.high_milli) for band in analysis.metrics[0].bands} == {(0, None)}
     assert analysis.metrics[0].pieces == (Piece(0, None, ((1, 5),)),)
-
-
-def test_no_usage_keeps_three_pods_that_request_one_milli() -> None:
-    # 0 % or 100 % of the request, and 100 / 30 x n is more than n
-    spec = hpa_spec(resource(30), high=5)
-    (metric,) = analyze_hpa(spec, assumed=Assumed({"cpu": 1})).metrics
-    assert [band.empty for band in metric.bands] == [True] * 5
-
-
-def test_of_values_and_averages() -> None:
-    (value,) = analyze_hpa(hpa_spec(object_metric(value="2k"), high=10)).metrics
-    (average,) = analyze_hpa(hpa_spec(external(average="30"), high=10)).metrics
-    assert [b.high_milli for b in value.bands] == [2_200_000] * 10
-    assert [b.low_milli for b in average.bands[:3]] == [1, 30_001, 60_001]
-    assert [b.high_milli for b in average.bands[:3]] == [33_000, 66_000, 99_000]
-    assert (value.per_pod, average.per_pod) == (False, False)
-    assert {band.low_pct for band in (*value.bands, *average.bands)} == {None}
 
 
 # ---- smallest changes ----------------------------------------------------------------------------
@@ -296,35 +252,6 @@ def test_a_disabled_direction_rests_wherever_it_would_go(
     assert (at(found, demand), found.cycles) == (expected, ())
 
 
-def test_the_truncated_percent_inequality() -> None:
-    """10.5 requests at 70 %: n stays if floor(100 D / n) / 70 is within 0.1 or its ceil is n."""
-    spec = hpa_spec(resource(70), high=40)
-    for demand in range(0, 20_000, 123):
-        for n in fixed_points(spec, demand):
-            percent = demand // n * 100 // 1000
-            assert (
-                0.9 <= percent / 70 <= 1.1
-                or -(-percent * n // 70) == n
-                or (n == 1 and percent <= 77)
-                or (n == 40 and percent >= 63)
-            )
-
-
-def test_hysteresis_keeps_up_to_four_sizes_at_20_pods() -> None:
-    (metric,) = analyze_hpa(hpa_spec(resource(70), low=2, high=20)).metrics
-    assert max(piece.sizes for piece in metric.pieces) == 4
-    assert at(metric, 14_000 * 7 // 10) == [13, 14, 15]
-    assert fixed_points(hpa_spec(resource(70), low=2, high=20), 9800) == (13, 14, 15)
-
-
-def test_a_base_of_which_nothing_can_be_removed() -> None:
-    spec = hpa_spec(resource(50), high=8)
-    (metric,) = analyze_hpa(spec, assumed=Assumed(base_pct={"cpu": 40})).metrics
-    assert metric.base_milli == 400
-    assert at(metric, 0)[-1] == 4  # 40 / 50 x 5 is 4, but x 4 is 3.2: four again
-    assert settles(spec, 0, 8, base_milli=400) == (4,)
-
-
 def test_several_metrics_together_ask_for_the_largest() -> None:
     spec = hpa_spec(resource(50), external(average="10"), high=20)
     demands = {"resource/cpu": 2000, "external/queue": 95_000}
@@ -411,18 +338,6 @@ def test_nine_and_ten_at_exactly_71_percent_of_nine() -> None:
     assert at(metric, 6400) == [10]
 
 
-def test_the_default_tolerance_has_no_cycles_down_to_a_target_of_10() -> None:
-    for target in (10, 30, 50, 80, 120):
-        (metric,) = analyze_hpa(hpa_spec(resource(target), high=200)).metrics
-        assert metric.cycles == ()
-
-
-def test_a_target_of_3_percent_goes_round_with_the_default_tolerance() -> None:
-    (metric,) = analyze_hpa(hpa_spec(resource(3), high=5)).metrics
-    # 4 / 3 x 2 is 2.67, so three; 2.67 truncates to 2, and 2 / 3 x 3 is two
-    assert [timed.cycle for timed in metric.cycles] == [Cycle(80, 89, (2, 3))]
-
-
 def test_least() -> None:
     assert [least(3, 9, lambda x, k=k: x >= k) for k in (0, 5, 9, 10)] == [3, 5, 9, 10]  # type: ignore[misc]
 
@@ -480,11 +395,6 @@ def test_policies_too_slow_to_settle(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = hpa_spec(resource(50), high=5000, behavior={"scaleDown": down})
     with pytest.raises(RefusedError, match="nothing has settled after 500 syncs"):
         settles(spec, 0, 5000)
-
-
-def test_an_older_profile() -> None:
-    analysis = analyze_hpa(hpa_spec(resource(50), high=5), profile=profile_for("1.36"))
-    assert analysis.metrics[0].band(5) is not None
 
 
 def test_memory_that_is_not_stated_to_be_shared_has_no_resting_sizes() -> None:

@@ -11,9 +11,7 @@ import polars as pl
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hpabatch.engine.compare import sides as compare_sides
 from hpabatch.engine.compare.causes import ALONE, TOGETHER
-from hpabatch.engine.compare.changes import SWITCHES
 from hpabatch.engine.compare.frames import (
     DECIDES,
     DECISION,
@@ -29,7 +27,8 @@ from hpabatch.engine.compare.run import (
 )
 from hpabatch.engine.compare.run import compare_sides as compare_planned
 from hpabatch.engine.compare.sides import BOTH, Side, plan_sides, under_versions
-from hpabatch.engine.compare.trials import with_switch
+from hpabatch.engine.compare.trials import SWITCHES, with_switch
+from hpabatch.engine.fleet import plan as planning
 from hpabatch.engine.replay.run import replay_history
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.errors import HistoryError
@@ -115,7 +114,7 @@ def test_order_of_sides_rows_and_shards_changes_nothing(
         back = compared(history, side(second), side(first))
     with (
         drawn(tables, seed) as history,
-        mock.patch.object(compare_sides, "SHARD_DECISIONS", 1 + seed % 20),
+        mock.patch.object(planning, "SHARD_DECISIONS", 1 + seed % 20),
     ):
         other = compared(history, side(first), side(second))
     assert other.differences.equals(there.differences)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,15 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.engine.compare.causes import ALONE, TOGETHER, Cause, Trial, find_causes, sentence
-from hpabatch.engine.compare.changes import (
-    SWITCHES,
-    changed_switches,
-    part_words,
-    parts_that_differ,
-    switch_words,
-    with_part,
+from hpabatch.engine.compare.causes import (
+    ALONE,
+    TOGETHER,
+    Cause,
+    Change,
+    Key,
+    Trial,
+    find_causes,
+    sentence,
 )
 from hpabatch.engine.compare.frames import (
     DECIDES,
@@ -32,6 +34,14 @@ from hpabatch.engine.compare.run import (
     joined_texts,
 )
 from hpabatch.engine.compare.sides import BOTH, Side
+from hpabatch.engine.compare.trials import (
+    SWITCHES,
+    changed_switches,
+    part_words,
+    parts_that_differ,
+    switch_words,
+    with_part,
+)
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.request import ChosenHpas
 from hpabatch.engine.fleet.selection import selection_of
@@ -92,45 +102,6 @@ def test_two_hpas_on_the_same_pods(tmp_path: Path) -> None:
     assert found.differences["binding_to"].to_list() == ["selector"] * 2
     # In the order of names the first one to sync acts once.
     assert [seconds(row) for row in found.differences.iter_rows(named=True)] == [15, 0]
-
-
-def test_a_gate_that_changes_what_is_read_of_a_spec(tmp_path: Path) -> None:
-    behavior = {"scaleUp": {"tolerance": "0.5"}}
-    tables = workload("web", [60, 80, 80], spec={"behavior": behavior})
-    gate = "HPAConfigurableTolerance=false"
-    found = compare_history(opened(tables, tmp_path), side("1.36"), side("1.36", gate))
-    row = only(found)
-    assert (seconds(row), row["desired_from"], row["desired_to"]) == (15, 1, 2)
-    assert (row["cause"], row["how"]) == ("gate_configurable_tolerance", ALONE)
-
-
-@pytest.mark.parametrize(
-    ("target", "versions", "cause"),
-    [
-        ({"type": "AverageValue", "averageValue": "1"}, ("1.33", "1.34"), "averages_clamped"),
-        ({"type": "Value", "value": "1"}, ("1.34", "1.35"), "totals_clamped"),
-    ],
-)
-def test_a_proposal_above_the_largest_int32(
-    tmp_path: Path, target: Row, versions: tuple[str, str], cause: str
-) -> None:
-    lag: Row = {"type": "External", "external": {"metric": {"name": "lag"}, "target": target}}
-    tables = workload("web", [60] * 2, lag)
-    row = {"cluster": "c1", "namespace": "shop", "metric": "lag", "selector": "", "series": ""}
-    tables["external_metrics"] = [
-        row | {"ts": T0 + k * SYNC, "value_milli": 3 * 10**12, "fetched_at": None} for k in range(2)
-    ]
-    history = opened(tables, tmp_path)
-    older, newer = (side(version) for version in versions)
-    found = only(compare_history(history, older, newer))
-    assert (found["cause"], found["how"]) == (cause, ALONE)
-    assert found["desired_from"] < found["desired_to"]
-    for each in (older, newer):
-        name = each.name
-        at = list(PROFILES).index(name)
-        neighbor = list(PROFILES)[at - 1 if each is older else at + 1]
-        same = compare_history(history, each, side(neighbor))
-        assert cause not in same.differences["cause"].to_list()
 
 
 def test_what_one_version_refuses_is_left_out(tmp_path: Path) -> None:
@@ -322,25 +293,25 @@ def difference(**values: Any) -> pl.DataFrame:
     return found.with_columns(**values)
 
 
-def trial(name: str, alone: int, without: int) -> Trial:
-    return Trial(
-        name,
-        lambda _: tick_frame([0], desired=[alone]),
-        lambda _: tick_frame([0], desired=[without]),
-    )
+def causes(**sizes: tuple[int, int] | None) -> dict[Key, Cause]:
+    """Return the causes where changes decide these sizes, alone and taken back; None: no tick."""
+    plan: Any = None
+
+    def run(side: int, change: Change, _: pl.DataFrame) -> pl.DataFrame:
+        decided: Any = change(plan)
+        return tick_frame([0], desired=[decided[side]]) if decided else tick_frame([], desired=[])
+
+    changes: dict[str, Any] = {name: lambda _, pair=pair: pair for name, pair in sizes.items()}
+    trials = [Trial(name, change, change) for name, change in changes.items()]
+    return find_causes(difference(), trials, (partial(run, 0), partial(run, 1)))
 
 
 def test_which_changes_make_a_difference() -> None:
     key = tuple(difference().select(KEY).row(0))
     # 1 becomes 3. Nothing (1), makes it (3), something else (2).
-    both = [trial("a", 3, 1), trial("b", 1, 3), trial("c", 3, 3)]
-    assert find_causes(difference(), both) == {key: Cause(("a", "c"), ALONE)}
-    needed = [trial("a", 1, 1), trial("b", 2, 1), trial("c", 2, 2)]
-    assert find_causes(difference(), needed) == {key: Cause(("a", "b"), TOGETHER)}
-    assert find_causes(difference(), [trial("a", 2, 2)]) == {}
-    untried = Trial("a", lambda _: tick_frame([], desired=[]), lambda _: tick_frame([], desired=[]))
-    assert find_causes(difference(), [untried]) == {}
-    assert find_causes(difference(), []) == {}
+    assert causes(a=(3, 1), b=(1, 3), c=(3, 3)) == {key: Cause(("a", "c"), ALONE)}
+    assert causes(a=(1, 1), b=(2, 1), c=(2, 2)) == {key: Cause(("a", "b"), TOGETHER)}
+    assert causes(a=(2, 2)) == causes(a=None) == causes() == {}
 
 
 def test_causes_in_words() -> None:

@@ -52,7 +52,6 @@ def failing(found: Told) -> tuple[str, str]:
     assert error != computed
     target = "failed to compute desired number of replicas based on listed metrics for "
     assert found.error == f"{target}Deployment/shop/web: {computed}"
-    assert found.labels == ("none", "internal")
     assert found.conditions()[:2] == [READ, inactive(reason, event)]
     return event, error
 
@@ -65,7 +64,7 @@ def test_the_whole_status_of_an_hpa_that_has_nothing_to_do(tmp_path: Path) -> No
     found = one(tables, tmp_path)
     assert len(found) == TICKS
     for tick in found:
-        assert (tick.events, tick.error, tick.labels) == ([], None, ("none", "none"))
+        assert (tick.events, tick.error) == ([], None)
         assert tick.status == found[0].status
     assert found[0].status == {
         "observedGeneration": 7,

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from hpabatch.engine.explain.moment import Metadata, Moment, moments
 from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.replay.run import replay_history
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import History, open_history
 from hpabatch.model.objects.decode import decode_hpa
@@ -29,8 +28,6 @@ from tests.engine.small_history import (
     histories,
     hpa_row,
     other_cluster,
-    scale_row,
-    start_row,
     usage_row,
     write_history,
 )
@@ -38,10 +35,8 @@ from tests.engine.told import (
     CPU,
     CPU_WORDS,
     HITS,
-    PER_REPLICA,
     START,
     at,
-    hits,
     told,
     told_of_all,
     web,
@@ -117,59 +112,6 @@ def test_a_status_is_that_of_a_whole_replay(
             assert found == {key: (ms[-1], whole[key][ms[-1]]) for key, ms in past.items() if ms}
 
 
-def test_the_middle_of_a_day_is_a_row_of_the_whole_replay(tmp_path: Path) -> None:
-    # Midnight is at the seventh tick; 40 more follow. A wish for 5 is remembered for two minutes.
-    values = [200] * 2 + [500] * 5 + [300] * 40
-    tables = web(PER_REPLICA, object_metrics=hits(*values))
-    tables["hpas"][0]["spec"]["behavior"] = {"scaleDown": {"stabilizationWindowSeconds": 120}}
-    tables["scales"] += [scale_row("web", T0 + 12 * STEP + 1, 5)]
-    history = history_of(tables, tmp_path)
-    rows = replay_history(history, PARAMETERS, why=True).decisions.to_dicts()
-    assert len(rows) == len(values)
-    bindings = [row["binding"] for row in rows]
-    assert [bindings[tick] for tick in (0, 6, 13, 17, 18)] == [
-        "tolerance", "metric", "window_down", "window_down", "metric",
-    ]  # fmt: skip
-    for tick in (0, 5, 6, 7, 17, 18, 46):
-        found = only(history, until(tick))
-        row = rows[tick]
-        decision = found.shard.results.decisions[found.t]
-        status = found.reader.status(found.words, found.t)
-        assert found.now_ms == T0 + tick * STEP
-        assert (status.current_replicas, status.desired_replicas) == (
-            row["replicas"], row["desired"],
-        )  # fmt: skip
-        assert [int(decision[name]) for name in ("proposal", "stabilized", "limited")] == [
-            row[name] for name in ("proposal", "stabilized", "limited")
-        ]
-        assert [c.reason for c in status.conditions][:3] == [
-            row[name] for name in ("able_to_scale", "scaling_active", "scaling_limited")
-        ]
-        last = row["last_scale_time"]
-        assert status.last_scale_time == (last and last.strftime("%Y-%m-%dT%H:%M:%SZ"))
-
-
-def test_an_instant_between_two_syncs_is_that_of_the_one_before(tmp_path: Path) -> None:
-    history = history_of(web(), tmp_path)
-    for late, tick in ((0, 3), (1, 3), (STEP - 1, 3), (STEP, 4), (4 * STEP - 1, 6)):
-        found = only(history, until(3, until=T0 + 3 * STEP + late))
-        assert found.now_ms == T0 + tick * STEP
-    assert only(history, PARAMETERS).now_ms == T0 + 6 * STEP
-
-
-def test_what_comes_later_does_not_matter(tmp_path: Path) -> None:
-    # A restart, another size, an error and samples after the instant.
-    tables = web()
-    early = told(only(history_of(tables, tmp_path / "a"), until(2)), 2)
-    tables["controller"].append(start_row(T0 + 2 * STEP + 1))
-    tables["scales"].append(scale_row("web", T0 + 2 * STEP, 1))
-    tables["metric_fetches"].append(fetch_row("one", 0, T0 + 2 * STEP + 1, "error"))
-    tables["pod_metrics"] += [
-        usage_row("web-0", T0 + 2 * STEP + 1, 99), usage_row("web-0", T0 + 90 * STEP, 99),
-    ]  # fmt: skip
-    assert told(only(history_of(tables, tmp_path / "b"), until(2)), 2) == early
-
-
 def test_before_anything_was_recorded(tmp_path: Path) -> None:
     history = history_of(web(), tmp_path)
     with pytest.raises(UsageError) as refused:
@@ -184,24 +126,6 @@ def test_before_anything_was_recorded(tmp_path: Path) -> None:
     assert str(refused.value) == (f"no sync until 2026-10-06T23:59:05Z: the first is at {at(1)}")
     with pytest.raises(HistoryError, match="choose a shorter sync period"):
         list(moments(history, ReplayParameters("1.38", sync_period_ms=3_600_000, phase_ms=1)))
-
-
-def test_hpas_that_come_and_go(tmp_path: Path) -> None:
-    hpas = [
-        hpa_row("gone", "web", [CPU], valid_to=T0 + 2 * STEP),
-        hpa_row("late", "web", [CPU], valid_from=T0 + 4 * STEP),
-        hpa_row("one", "web", [CPU]),
-    ]
-    history = history_of(web(hpas=hpas), tmp_path)
-    seen = {
-        tick: {m.candidate.name: (m.now_ms - T0) // STEP for m in moments(history, until(tick))}
-        for tick in (1, 3, 5)
-    }
-    assert seen == {
-        1: {"gone": 1, "one": 1},
-        3: {"gone": 1, "one": 3},
-        5: {"gone": 1, "late": 5, "one": 5},
-    }
 
 
 def test_only_the_hpas_that_are_selected(tmp_path: Path) -> None:

@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from hpabatch.engine.explain.status import LaneWords, Outcome, StatusReader
+from hpabatch.engine.explain.status import LaneWords, StatusReader
 from hpabatch.kernels.replay import replay_fleet
 from hpabatch.kernels.status import status_fleet
 from hpabatch.layout import codes
 from hpabatch.layout.results import empty_results
 from hpabatch.model.objects.hpa import HPASpec, HPAStatus
 from hpabatch.model.versions import override_gates, profile_for
-from hpabatch.packing.memory import make_memory, seed_status
-from hpabatch.packing.pack import LaneView, TickView, pack_fleet
+from hpabatch.packing.memory import seed_status
 from hpabatch.packing.status import empty_statuses, make_status_memory, seed_status_memory
 from hpabatch.packing.texts import Texts
+from tests.packed import LaneView, TickView, make_memory, pack_fleet
 from tests.rules.helpers import (
     EXACT_WISH,
     NO_TOLERANCE,
@@ -73,8 +73,8 @@ class Told:
         assert all(e.first_ms == e.last_ms == at(15 * t) and e.count == 1 for e in found)
         return [(e.type, e.reason, e.message) for e in found]
 
-    def outcome(self, t: int = 0, unwritten: str = "") -> Outcome:
-        return self.reader.outcome(self.words, t, unwritten)
+    def error(self, t: int = 0) -> str | None:
+        return self.reader.error(self.words, t)
 
 
 # ---- events and errors ---------------------------------------------------------------------------
@@ -88,13 +88,13 @@ def test_no_metrics_at_all() -> None:
     told = Told(replace(SPEC, metrics=()), [tick(0, 5, answers=[])])
     text = "invalid metrics (0 invalid out of 0), first error is: %!v(<nil>)"
     assert told.events() == [("Warning", "FailedComputeMetricsReplicas", text)]
-    assert told.outcome() == Outcome(COMPUTE + text, "none", "internal")
+    assert told.error() == COMPUTE + text
 
 
 def test_an_hpa_that_is_gone_has_an_error_and_no_condition() -> None:
     told = Told(SPEC, [wish(0, 5, 5, selector=codes.SELECTOR_GONE, selector_error="gone")])
     assert told.events() == [("Warning", "FailedComputeMetricsReplicas", "gone")]
-    assert told.outcome().error == f"{COMPUTE}gone"
+    assert told.error() == f"{COMPUTE}gone"
     assert list(told.conditions()) == ["AbleToScale"]
 
 
@@ -113,5 +113,5 @@ def test_old_versions_take_the_error_of_a_selector_for_a_format() -> None:
 def test_a_scale_that_was_not_recorded_says_nothing() -> None:
     told = Told(SPEC, [wish(0, 5, 5, scale=codes.SCALE_UNKNOWN)])
     assert told.events() == []
-    assert told.outcome() == Outcome(None, "none", "none")
+    assert told.error() is None
     assert told.status().conditions == ()

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hpabatch.engine.fleet.candidates import Candidate, candidates_from_history
-from hpabatch.engine.fleet.membership import (
-    Place,
-    Selections,
-    matched_pods,
-    selector_code,
-    selects,
-)
-from hpabatch.engine.fleet.pod_columns import PodColumns, pod_columns
-from hpabatch.history.schema import TABLES
-from hpabatch.layout import codes
+from hpabatch.engine.fleet.membership import Place, Selections, selects
 from hpabatch.model.versions import PROFILES
 from tests.engine.naive_align import BROKEN_SELECTORS, SELECTORS, Row, is_selected
 from tests.engine.small_history import METRICS, hpa_row, pod_row, scale_row, to_frame
@@ -27,63 +17,6 @@ PODS = [
     pod_row("api-0", labels={"app": "api", "tier": "x"}),
     pod_row("web-7", namespace="other"),
 ]
-CASES = [
-    ("app=web", ["web-0", "web-1"]),
-    ("app=web,tier!=db", ["web-0"]),
-    ("tier", ["api-0", "web-1"]),
-    ("app in (api,web),!tier", ["web-0"]),
-    ("app notin (web)", ["api-0"]),
-    ("app=nobody", []),
-    ("app=(", []),
-    ("", []),
-    (None, ["web-0"]),
-]
-
-
-def columns(rows: list[Row]) -> PodColumns:
-    frame = to_frame("pods", [row | {"origin": "recorded"} for row in rows])
-    frame = frame.sort(TABLES["pods"].key)
-    return pod_columns(frame, to_frame("pod_states", []), to_frame("pod_requests", []))
-
-
-def names(pods: PodColumns, numbers: list[int]) -> list[str]:
-    uids = pods.numbers["uid"].to_list()
-    return sorted(uids[p].removeprefix("uid-") for p in numbers)
-
-
-@pytest.mark.parametrize(("selector", "expected"), CASES)
-def test_pods_by_selector_or_by_owner(selector: str | None, expected: list[str]) -> None:
-    pods = columns(PODS)
-    numbers, member = matched_pods(pods, "shop", "web", [selector])
-    assert names(pods, numbers.tolist()) == expected
-    assert member.tolist() == [[1]] * len(expected)
-
-
-def test_pods_of_any_of_several_selectors_and_which_match_them() -> None:
-    pods = columns(PODS)
-    numbers, member = matched_pods(pods, "shop", "web", ["app=web", None, "tier"])
-    found = dict(zip(numbers.tolist(), member.tolist(), strict=True))
-    uids = pods.numbers["uid"].to_list()
-    assert {uids[p]: row for p, row in found.items()} == {
-        "uid-web-0": [1, 1, 0],
-        "uid-web-1": [1, 0, 1],
-        "uid-api-0": [0, 0, 1],
-    }
-    none, table = matched_pods(pods, "shop", "web", [])
-    assert (none.size, table.shape) == (0, (0, 0))
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        (None, codes.SELECTOR_OK),
-        ("app=web", codes.SELECTOR_OK),
-        ("", codes.SELECTOR_MISSING),
-        ("app=(", codes.SELECTOR_INVALID),
-    ],
-)
-def test_what_a_scales_selector_comes_to(text: str | None, code: int) -> None:
-    assert selector_code(text) == code
 
 
 texts = st.sampled_from([*SELECTORS, *BROKEN_SELECTORS, "", None])

@@ -24,26 +24,6 @@ CANDIDATES = pl.DataFrame(
 
 
 @pytest.mark.parametrize(
-    ("where", "rows"),
-    [
-        ("namespace = 'shop'", [0, 1]),
-        ("namespace = 'shop' AND max_replicas > 5", [1]),
-        ("hpa LIKE 'c%'", [0, 2]),
-        ('labels LIKE \'%"app":"cart"%\'', [0]),
-        ("min_replicas IS NULL OR min_replicas = 2", [1, 2]),
-        ("NOT max_replicas BETWEEN 6 AND 12", [0, 2]),
-        # A word of SQL, though a column's name, in any case.
-        ("cluster = 'us'", [1]),
-        ("Cluster<>'eu' AND\nNOT (cluster IN ('cluster', 'cluster us'))", [1]),
-        ("\"cluster\" = 'cluster'", [2]),
-        ("hpa = 'it''s cluster' OR cluster = 'eu'", [0]),
-    ],
-)
-def test_conditions(where: str, rows: list[int]) -> None:
-    assert selection(where)(CANDIDATES)["row"].to_list() == rows
-
-
-@pytest.mark.parametrize(
     ("where", "why"),
     [
         ("namespce = 'shop'", "unknown column 'namespce' at character 1; did you mean namespace?"),

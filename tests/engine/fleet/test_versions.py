@@ -240,16 +240,6 @@ def test_every_cluster_is_decided_by_its_own(tmp_path: Path) -> None:
     assert history_profile(history, "1.36").name == "1.36"
 
 
-def test_a_cluster_of_whose_controller_nothing_is_known(tmp_path: Path) -> None:
-    history = two_clusters(tmp_path, ("c1", "1.36"))
-    found = replay_history(history, clocked())
-    assert (found.evidence["k8s"], found.evidence["k8s_source"]) == (
-        "1.36, 1.37", "recorded for 1 of 2 clusters, else assumed",
-    )  # fmt: skip
-    with pytest.raises(UsageError, match=r"\(1\.36, 1\.37\)"):
-        history_profile(history, None)
-
-
 def test_notes_and_upgrades_are_warnings_of_a_replay(tmp_path: Path) -> None:
     history = two_clusters(tmp_path, ("c1", "1.34"), ("c2", "1.36"), ("c2", "1.39"))
     found = replay_history(history, clocked()).warnings
@@ -261,10 +251,3 @@ def test_notes_and_upgrades_are_warnings_of_a_replay(tmp_path: Path) -> None:
         "there is no profile of 1.39: 1.38's rules were taken"
     ]
     assert replay_history(history, clocked(k8s="1.39")).evidence["k8s_source"] == "given"
-
-
-def test_gates_are_part_of_the_evidence(tmp_path: Path) -> None:
-    history = two_clusters(tmp_path)
-    found = replay_history(history, clocked(feature_gates="HPAScaleToZero=false"))
-    assert found.evidence["feature_gates"] == "HPAScaleToZero=false"
-    assert "feature_gates" not in replay_history(history, clocked()).evidence

@@ -25,7 +25,7 @@ from hpabatch.engine.replay.score_events import CLASSES, EVENT_COLUMNS, UNDECIDE
 from hpabatch.engine.replay.summary import KEY
 from tests.effort import effort
 from tests.engine import naive_score as naive
-from tests.engine.made import PERIOD, START, decisions, hpas
+from tests.engine.made import START, decisions, hpas
 
 BINDINGS = ["metric", "tolerance", "window_down", "max", "zero", "invalid_metric", "scale_read"]
 
@@ -151,39 +151,6 @@ WISH = {"replicas": 3, "desired": 5, "applied": 3, "rescaled": True}
 AFTER = {"replicas": 5, "desired": 5, "applied": 5}
 
 
-def test_a_perfect_controller() -> None:
-    row = one(STILL, UP, AFTER, AFTER)
-    assert (row["precision"], row["recall"], row["exact"]) == (1.0, 1.0, 1)
-    assert (row["mae"], row["constant_skill"], row["persistence_skill"]) == (0.0, 1.0, 1.0)
-    assert row["unscored"] is None
-
-
-def test_a_wish_that_stands_is_one_event() -> None:
-    row = one(WISH, WISH, WISH, WISH, UP, AFTER)
-    # Decided four ticks before: the controller would have acted there, out of tolerance.
-    assert (row["decided_events"], row["decided_ticks"]) == (1, 5)
-    assert (row["missed_up"], row["extra_up"]) == (1, 1)
-    row = one(WISH, UP, AFTER)
-    assert (row["early"], row["matched_events"], row["precision"]) == (1, 1, 1.0)
-    assert (row["early_binding"], row["tolerance_ms"]) == ("metric", 22_500)
-
-
-def test_a_decision_after_the_recorded_one_cannot_be_seen() -> None:
-    missed = {"replicas": 3, "desired": 3, "applied": 5, "binding": "tolerance"}
-    row = one(STILL, missed, AFTER, AFTER)
-    assert (row["recall"], row["missed_up"]) == (0.0, 1)
-    assert (row["missed_up_binding"], row["precision"]) == ("tolerance", None)
-
-
-def test_another_size_and_another_direction() -> None:
-    other = UP | {"desired": 6}
-    assert one(other, AFTER)["other_size"] == 1
-    row = one(UP | {"desired": 2}, AFTER)
-    assert (row["missed_up"], row["extra_down"], row["matched_events"]) == (1, 1, 0)
-    row = one(UP | {"desired": 4}, AFTER | {"desired": 6, "rescaled": True})
-    assert (row["other_size"], row["extra_up"]) == (1, 1)
-
-
 def test_persistence_is_nearly_perfect_and_says_so() -> None:
     row = one(*[STILL] * 99, UP | {"desired": 3, "rescaled": False}, *[AFTER] * 100)
     # The rules missed the only event; equal ticks alone would not show it.
@@ -255,17 +222,3 @@ def test_totals_weigh_by_ticks_and_leave_out_what_stood_still() -> None:
         ("missed_up", "tolerance", 1, 1, 1.0),
         ("extra_up", "metric", 1, 1, 1.0),
     ]
-
-
-def test_ticks_far_apart_or_of_other_hpas_are_no_neighbours() -> None:
-    late = START + 1_000 * PERIOD
-    frame = decisions(
-        [
-            {"hpa": "a"} | UP,
-            {"hpa": "a", "ts": late} | AFTER,
-            {"hpa": "b"} | WISH,
-        ]
-    )
-    found = score(frame, tolerance_ms=10**9).hpas
-    assert found["matched_events"].to_list() == [1, 0]
-    assert found["window_ticks"].to_list() == [1, 0]

@@ -163,23 +163,6 @@ def test_a_gap_adds_no_time() -> None:
     assert row["last_ts"] == later
 
 
-def test_a_limit_does_not_count_in_the_first_minutes_of_a_workload() -> None:
-    limited = {"binding": "policy_up"}
-    ticks = [limited] * 30 + [{"replicas": 0, "binding": "zero"}] + [limited] * 24
-    found = summarize(decisions(ticks), hpas("cart"))
-    # Ticks 21 to 29 are later than 5 minutes after the first, 52 to 54 after the one out of 0.
-    shares = found.select("policy_up_share", "policy_up_later_share").row(0)
-    assert shares == pytest.approx((54 / 55, 12 / 55))
-
-
-def test_a_standing_hpa_decides_the_size_as_it_is() -> None:
-    # Its status keeps an old desired number, which nobody applies.
-    frame = decisions([{"binding": "selector", "desired": 0, "replicas": 3, "applied": 3}] * 2)
-    row = summarize(frame, hpas("cart")).row(0, named=True)
-    assert (row["decided_mean"], row["agreement_share"]) == (3.0, None)
-    assert row["undecided_share"] == 1.0
-
-
 def test_an_hpa_without_ticks_stays_in() -> None:
     found = summarize(decisions([{}, {}]), hpas("cart", "idle"))
     row = found.row(1, named=True)

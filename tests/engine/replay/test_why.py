@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.replay import decisions
+from hpabatch.engine.replay.decisions import METRIC_FIELDS
+from hpabatch.engine.replay.decisions import WHY_SCHEMA as SCHEMA
 from hpabatch.engine.replay.run import replay_history
-from hpabatch.engine.replay.why import METRIC_FIELDS, SCHEMA
 from hpabatch.history.reader import open_history
 from tests.effort import effort
 from tests.engine import naive_align as naive
@@ -28,7 +28,6 @@ from tests.engine.small_history import (
     fetch_row,
     histories,
     hpa_row,
-    pod_row,
     scale_row,
     usage_row,
     write_history,
@@ -133,29 +132,6 @@ def test_what_each_of_seven_metrics_said(tmp_path: Path) -> None:
     assert (row["invalid_metrics"], row["error"]) == (1, "no metrics returned")
 
 
-def test_pods_in_all_groups(tmp_path: Path) -> None:
-    names = [f"web-{k}" for k in range(6)]
-    tables = web(
-        pods=[pod_row(name) for name in names],
-        pod_metrics=[usage_row(name, T0, 50) for name in names[:4]],
-        pod_requests=[web()["pod_requests"][0] | {"uid": f"uid-{name}"} for name in names],
-        pod_states=[
-            web()["pod_states"][0] | {"uid": f"uid-{name}", "phase": phase, "ready": ready}
-            for name, phase, ready in zip(
-                names,
-                ("Running", "Running", "Pending", "Failed", "Running", "Succeeded"),
-                ("True", "False", "True", "True", "True", "True"),
-                strict=True,
-            )
-        ],
-    )
-    (row,) = explained(tables, tmp_path).to_dicts()
-    assert [row["metrics"][0][name] for name in (*GROUPS, "stray")] == [1, 2, 1, 2, 0]
-    # Before 1.38 a pod that succeeded was like any other: without a sample.
-    (row,) = explained(tables, tmp_path, "1.37").to_dicts()
-    assert [row["metrics"][0][name] for name in GROUPS] == [1, 2, 2, 1]
-
-
 def test_a_metric_that_failed_after_its_pods_were_looked_at(tmp_path: Path) -> None:
     tables = web(pod_requests=web()["pod_requests"][:1])
     said = explained(tables, tmp_path)["metrics"][0][0]
@@ -164,15 +140,6 @@ def test_a_metric_that_failed_after_its_pods_were_looked_at(tmp_path: Path) -> N
     )
     failed = explained(web(metric_fetches=[fetch_row("one", 0, T0, "error")]), tmp_path)
     assert failed["metrics"][0][0] == NOTHING | {"metric": CPU_WORDS, "error": ERRORS["error"]}
-
-
-@pytest.mark.parametrize("scale", [{"replicas": 9}, {"replicas": 2, "selector": ""}])
-def test_metrics_that_were_not_asked(tmp_path: Path, scale: Row) -> None:
-    found = explained(web(CPU, HITS, scales=[scale_row("web", T0, **scale)]), tmp_path)
-    for row in found.to_dicts():
-        assert row["metrics"] == [
-            NOTHING | {"metric": name} for name in (CPU_WORDS, "Ingress metric hits")
-        ]
 
 
 def test_metrics_are_those_of_the_spec_in_force(tmp_path: Path) -> None:

@@ -17,14 +17,10 @@ from tests.engine.observed import Key, Seen, observed
 from tests.engine.small_history import (
     METRICS,
     MIDNIGHT,
-    SHOP,
     STEP,
     T0,
     empty_tables,
-    fetch_row,
     hpa_row,
-    other_cluster,
-    pass_row,
     pod_row,
     recorder_rows,
     request_row,
@@ -126,18 +122,6 @@ def test_a_sample_of_exactly_max_age_is_visible_and_a_millisecond_later_is_not()
     assert samples(tables, max_age=2 * STEP - 1) == [70] * 2 + [None] * 11
 
 
-def test_a_delayed_sample_is_visible_from_the_tick_at_which_it_arrives() -> None:
-    tables = small()
-    assert samples(tables, delay=STEP, max_age=3 * STEP) == [None] + [70] * 3 + [None] * 9
-    assert samples(tables, delay=STEP + 1, max_age=3 * STEP) == [None] * 2 + [70] * 2 + [None] * 9
-
-
-def test_a_recorded_fetch_replaces_the_delay() -> None:
-    fetched = T0 + 3 * STEP
-    tables = small(pod_metrics=[usage_row("web-0", T0, 70, fetched_at=fetched)])
-    assert samples(tables, delay=STEP, max_age=10 * STEP) == [None] * 3 + [70] * 8 + [None] * 2
-
-
 def test_a_sample_that_arrives_late_does_not_replace_a_newer_one() -> None:
     rows = [
         usage_row("web-0", T0, 1, fetched_at=T0),
@@ -146,51 +130,6 @@ def test_a_sample_that_arrives_late_does_not_replace_a_newer_one() -> None:
     ]
     tables = small(pod_metrics=rows)
     assert samples(tables) == [1, 1, 1, 3, 3, 3, 3, 3, 3, None, None, None, None]
-
-
-def test_of_several_samples_between_two_ticks_the_newest_counts() -> None:
-    rows = [usage_row("web-0", T0 + ms, ms) for ms in (1_000, 4_000, 9_999, 10_000, 10_001)]
-    assert samples(small(pod_metrics=rows))[:4] == [None, 10_000, 10_001, 10_001]
-
-
-def test_a_pod_is_there_at_its_creation_and_not_when_it_is_gone() -> None:
-    life = {"created": T0 + 2 * STEP, "started": T0 + 2 * STEP, "gone": T0 + 5 * STEP}
-    ticks = ticks_of(small(pods=[pod_row("web-0", **life)]))
-    assert [len(tick["pods"]) for tick in ticks] == [0, 0, 1, 1, 1] + [0] * 8
-    assert {tick["metrics"][0]["answer"] for tick in ticks[:2]} == {"empty"}
-
-
-def test_a_pod_before_its_first_state_is_pending_without_a_condition() -> None:
-    ticks = ticks_of(small(pod_states=[state_row("web-0", ts=T0 + STEP, last_transition=T0)]))
-    assert [(t["pods"][0]["phase"], t["pods"][0]["ready"]) for t in ticks[:2]] == [
-        ("Pending", None),
-        ("Running", "True"),
-    ]
-
-
-def test_deletion_and_start_show_from_their_own_instant() -> None:
-    life = {"started": T0 + STEP, "deletion_requested": T0 + 2 * STEP}
-    ticks = ticks_of(small(pods=[pod_row("web-0", **life)]))
-    assert [tick["pods"][0]["start"] for tick in ticks[:3]] == [None, T0 + STEP, T0 + STEP]
-    assert [tick["pods"][0]["deleting"] for tick in ticks[:4]] == [False, False, True, True]
-
-
-def test_a_resize_in_place_changes_the_request_from_its_own_instant() -> None:
-    rows = [
-        request_row("web-0", valid_from=T0 + STEP, cpu_milli=100),
-        request_row("web-0", valid_from=T0 + 3 * STEP, cpu_milli=250),
-        request_row("web-0", "proxy", index=1, valid_from=T0 + 4 * STEP, cpu_milli=None),
-    ]
-    ticks = ticks_of(small(pod_requests=rows))
-    # Before its first row a pod has what that row says; without a request the metric fails.
-    found = [tick["metrics"][0]["requests"][0] for tick in ticks]
-    assert found == [100, 100, 100, 250] + [None] * 9
-
-
-def test_a_pod_of_which_one_container_lacks_cpu_is_dropped_whole() -> None:
-    rows = [usage_row("web-0", T0, 70), usage_row("web-0", T0, None, "proxy")]
-    tick = ticks_of(small(pod_metrics=rows))[0]["metrics"][0]
-    assert (tick["answer"], tick["samples"]) == ("ok", [None])
 
 
 def test_a_container_metric_counts_the_newest_item_of_its_pod_only() -> None:
@@ -204,36 +143,6 @@ def test_a_container_metric_counts_the_newest_item_of_its_pod_only() -> None:
     assert samples(tables)[:3] == [70, None, 80]
     # The answer is not empty: the pod is in it.
     assert ticks_of(tables)[1]["metrics"][0]["answer"] == "ok"
-
-
-def test_a_missing_window_is_none_for_usage_and_a_minute_for_custom_metrics() -> None:
-    custom = usage_row("web-0", T0, 1) | {"metric": "rps", "selector": "", "value_milli": 7}
-    tables = small(
-        pod_metrics=[usage_row("web-0", T0, 70, window_ms=None)],
-        pod_custom_metrics=[custom | {"window_ms": None}],
-        hpas=[hpa_row("one", "web", [METRICS[0], METRICS[5]])],
-    )
-    first = ticks_of(tables)[0]["metrics"]
-    assert (first[0]["samples"], first[1]["samples"]) == ([(70, T0, 0)], [(7, T0, 60_000)])
-
-
-def test_a_size_change_at_a_tick_is_seen_at_the_next_tick_but_the_first_row_at_once() -> None:
-    rows = [scale_row("web", T0 + STEP, 2), scale_row("web", T0 + 3 * STEP, 5)]
-    ticks = ticks_of(small(scales=rows))
-    assert [tick["scale"] for tick in ticks[:5]] == [None, (2, 2), (2, 2), (2, 2), (5, 5)]
-
-
-def test_without_a_selector_the_owner_decides_and_a_changed_selector_changes_the_pods() -> None:
-    pods = [pod_row("web-0"), pod_row("web-1", target="web", labels={"app": "other"})]
-    rows = [
-        scale_row("web", T0 - STEP, 2, selector=None),
-        scale_row("web", T0, 2, selector="app=web"),
-        scale_row("web", T0 + STEP, 2, selector=""),
-        scale_row("web", T0 + 2 * STEP, 2, selector="app=("),
-    ]
-    ticks = ticks_of(small(pods=pods, scales=rows))
-    assert [len(tick["pods"]) for tick in ticks[:4]] == [2, 1, 0, 0]
-    assert [t["selector"] for t in ticks[:4]] == ["ok", "ok", "missing", "invalid"]
 
 
 def test_an_edited_hpa_has_each_spec_in_its_time_and_none_between() -> None:
@@ -252,33 +161,6 @@ def test_an_edited_hpa_has_each_spec_in_its_time_and_none_between() -> None:
     # Whether it started meanwhile does not matter: what came since then was another's.
     started = ticks_of(small(hpas=rows, controller=[start_row(T0 + 4 * STEP)]))
     assert [t["restart"] for t in started] == [t["restart"] for t in ticks]
-
-
-def test_a_restart_shows_at_the_next_tick_and_only_in_its_own_cluster() -> None:
-    tables = small(controller=[start_row(T0 + STEP), start_row(T0 + 3 * STEP + 1)])
-    other_cluster(tables)
-    ticks = ticks_of(tables)
-    assert [(t["now"] - T0) // STEP for t in ticks if t["restart"]] == [1, 4]
-
-
-def test_a_namespace_metric_is_that_of_the_hpas_own_namespace() -> None:
-    row = {"kind": "Namespace", "name": "shop", "metric": "hits", "selector": "", "ts": T0}
-    rows = [SHOP | row | {"value_milli": 9, "fetched_at": None}]
-    tables = small(object_metrics=rows, hpas=[hpa_row("one", "web", [METRICS[8]])])
-    assert ticks_of(tables)[0]["metrics"][0]["values"] == [9]
-
-
-def test_the_series_of_an_external_metric_age_one_by_one() -> None:
-    row = SHOP | {"metric": "lag", "selector": "", "fetched_at": None}
-    rows = [
-        row | {"series": "a", "ts": T0, "value_milli": 5},
-        row | {"series": "b", "ts": T0 + 2 * STEP, "value_milli": -3},
-    ]
-    tables = small(external_metrics=rows, hpas=[hpa_row("one", "web", [METRICS[10]])])
-    found = [tick["metrics"][0]["values"] for tick in ticks_of(tables, max_age=3 * STEP)]
-    assert found[:7] == [[5], [5], [5, -3], [5, -3], [-3], [-3], []]
-    answers = [tick["metrics"][0]["answer"] for tick in ticks_of(tables, max_age=3 * STEP)]
-    assert answers[5:7] == ["ok", "empty"]
 
 
 # ---- what a recorder says ----------------------------------------------------------------------
@@ -300,24 +182,6 @@ def test_a_sample_without_any_resource_withdraws_its_pod_until_the_next_one() ->
     rows[1]["memory_bytes"] = 1
     ticks = ticks_of(small(pod_metrics=rows))
     assert [t["metrics"][0]["answer"] for t in ticks[2:4]] == ["ok", "ok"]
-
-
-def test_a_null_value_withdraws_a_pod_or_a_series() -> None:
-    row: naive.Row = SHOP | {"metric": "lag", "selector": "", "fetched_at": None}
-    lag = [
-        row | {"series": name, "ts": T0 + k * STEP, "value_milli": value}
-        for name, k, value in [("a", 0, 5), ("b", 0, 7), ("a", 2, None), ("b", 3, None)]
-    ]
-    custom = usage_row("web-0", T0, 1) | {"metric": "rps", "selector": "", "value_milli": 9}
-    tables = small(
-        external_metrics=lag,
-        pod_custom_metrics=[custom, custom | {"ts": T0 + STEP, "value_milli": None}],
-        hpas=[hpa_row("one", "web", [METRICS[10], METRICS[5]])],
-    )
-    ticks = ticks_of(tables, max_age=None)
-    found = [(t["metrics"][0]["answer"], t["metrics"][0]["values"]) for t in ticks[:4]]
-    assert found == [("ok", [5, 7]), ("ok", [5, 7]), ("ok", [7]), ("empty", [])]
-    assert [t["metrics"][1]["answer"] for t in ticks[:3]] == ["ok", "empty", "empty"]
 
 
 def test_where_a_recorder_says_so_a_sample_stands_until_it_is_replaced() -> None:
@@ -345,25 +209,6 @@ def test_a_scale_that_cannot_be_read_keeps_its_sizes_and_says_why() -> None:
     assert seen.changes == [(T0 + 5 * STEP, 2, 4)]
 
 
-def test_all_hpas_of_a_cluster_are_decided_at_its_passes() -> None:
-    passes = [
-        pass_row(T0 + 1, start=True),
-        pass_row(T0 + 7_003),
-        pass_row(T0 + 9 * STEP),  # (it was not running meanwhile, and kept its memory)
-        pass_row(T0 + 9 * STEP + 500, start=True),
-        pass_row(T0 + 40 * STEP),  # no sample any more
-    ]
-    # The cluster's controller started in between: that is another one's memory.
-    tables = small(passes=passes, controller=[start_row(T0 + 3 * STEP)])
-    tables["hpas"].append(hpa_row("two", "web", METRICS[:1], valid_from=T0 + STEP))
-    found = check(tables, CLOCK | {"passes": True})
-    one, two = (found["c1", "shop", name].ticks for name in ("one", "two"))
-    assert [t["now"] for t in one] == [row["ts"] for row in passes]
-    assert [t["now"] for t in two] == [row["ts"] for row in passes[2:]]
-    assert [t["restart"] > 0 for t in one] == [True, False, False, True, False]
-    assert [t["restart"] > 0 for t in two] == [True, True, False]
-
-
 # ---- over midnight, late, early -----------------------------------------------------------------
 
 
@@ -372,16 +217,6 @@ def test_a_sample_of_yesterday_is_visible_today_until_it_is_too_old() -> None:
     assert samples(small(), max_age=9 * STEP) == [70] * 10 + [None] * 3
     rows = [usage_row("web-0", T0, 70), usage_row("web-0", MIDNIGHT + STEP, 71)]
     assert samples(small(pod_metrics=rows), max_age=9 * STEP) == [70] * 7 + [71] * 6
-
-
-def test_a_sample_of_yesterday_that_arrives_today() -> None:
-    rows = [
-        usage_row("web-0", T0, 1, fetched_at=T0),
-        usage_row("web-0", T0 + STEP, 2, fetched_at=MIDNIGHT + 3 * STEP),
-        usage_row("web-0", MIDNIGHT + STEP, 3, fetched_at=MIDNIGHT + 5 * STEP),
-    ]
-    found = samples(small(pod_metrics=rows), max_age=20 * STEP)
-    assert found == [1] * 9 + [2, 2, 3, 3]
 
 
 def test_a_sample_of_tomorrow_by_a_clock_that_is_ahead_is_visible_when_it_was_fetched() -> None:
@@ -420,29 +255,6 @@ def test_days_without_samples_between() -> None:
 # ---- answers, renamed pods, unknown resources ----------------------------------------------------
 
 
-def test_the_newest_recorded_answer_of_each_metric_stands() -> None:
-    answers = [
-        fetch_row("one", 0, T0 - STEP, "error"),
-        fetch_row("one", 0, T0 + STEP, "ok"),
-        fetch_row("one", 0, T0 + 2 * STEP + 1, "error"),
-        fetch_row("one", 0, T0 + 2 * STEP + 2, "empty"),
-        fetch_row("one", 1, T0 + 3 * STEP, "error"),
-        fetch_row("one", 7, T0, "error"),  # the spec has no such metric
-        fetch_row("two", 0, T0, "error"),
-    ]
-    tables = small(metric_fetches=answers, hpas=[hpa_row("one", "web", METRICS[:2])])
-    found = [[m["answer"] for m in tick["metrics"]] for tick in ticks_of(tables)]
-    assert found[:5] == [
-        ["error", "ok"],
-        ["ok", "ok"],
-        ["ok", "ok"],
-        ["empty", "error"],
-        ["empty", "error"],
-    ]
-    # What was sampled is there all the same.
-    assert ticks_of(tables)[3]["metrics"][0]["samples"] == [(70, T0, 15_000)]
-
-
 @pytest.mark.parametrize("block", [1, 8192])
 def test_a_resource_that_is_not_recorded_has_samples_without_a_value(block: int) -> None:
     gpu = resource("Resource", "nvidia.com/gpu", {"type": "AverageValue", "averageValue": "1"})
@@ -463,14 +275,6 @@ def test_a_pod_that_was_renamed_while_others_have_names_between() -> None:
     assert samples(tables)[:3] == [1, 2, 2]
 
 
-def test_a_pod_that_was_renamed_backwards() -> None:
-    rows = [
-        usage_row("web-0", T0, 1) | {"pod": "z"},
-        usage_row("web-0", T0 + STEP, 2) | {"pod": "a"},
-    ]
-    assert samples(small(pod_metrics=rows))[:3] == [1, 2, 2]
-
-
 def test_a_pod_that_is_made_again_under_its_name_is_another() -> None:
     pods = [pod_row("web-0", gone=T0 + 3 * STEP), pod_row("web-0'", created=T0 + 2 * STEP)]
     rows = [usage_row("web-0", T0, 1), usage_row("web-0'", T0 + 3 * STEP, 2)]
@@ -478,15 +282,6 @@ def test_a_pod_that_is_made_again_under_its_name_is_another() -> None:
     assert [
         [sample and sample[0] for sample in tick["metrics"][0]["samples"]] for tick in ticks[:5]
     ] == [[1], [1], [1, None], [2], [2]]
-
-
-def test_two_replica_sets_under_one_selector_are_one_workload() -> None:
-    pods = [
-        pod_row("web-0", labels={"app": "web", "hash": "old"}, gone=T0 + 2 * STEP),
-        pod_row("web-1", labels={"app": "web", "hash": "new"}, created=T0 + STEP),
-    ]
-    ticks = ticks_of(small(pods=pods))
-    assert [len(tick["pods"]) for tick in ticks[:4]] == [1, 2, 1, 1]
 
 
 # ---- ambiguous selectors -------------------------------------------------------------------------
@@ -505,15 +300,6 @@ def rivals(*names: str, **more: Any) -> list[naive.Row]:
     return [hpa_row(name, "web", METRICS[:1], **more) for name in names]
 
 
-@pytest.mark.parametrize("gone", [None, T0 + 3 * STEP])
-def test_two_hpas_are_ambiguous_while_a_pod_of_both_is_cached(gone: int | None) -> None:
-    tables = small(pods=[pod_row("web-0", created=T0 + STEP, gone=gone)])
-    tables["hpas"] += rivals("two", valid_to=T0 + 5 * STEP)
-    end = 5 if gone is None else 3
-    known = list(range(1, end))
-    assert ambiguous(tables) == {"one": known, "two": known}
-
-
 def test_the_first_of_two_to_sync_acts_once() -> None:
     assert ambiguous(small(hpas=rivals("b", "a"))) == {
         "a": list(range(1, 13)),
@@ -524,24 +310,6 @@ def test_the_first_of_two_to_sync_acts_once() -> None:
     status = [status_row(name, T0 + k * STEP) for name, k in times]
     tables = small(hpas=rivals("b", "a"), hpa_status=status)
     assert ambiguous(tables, recorded=True) == {"a": [0, 1], "b": [2]}
-
-
-def test_a_controller_that_starts_forgets_all_selectors_at_once() -> None:
-    tables = small(hpas=rivals("a", "b"), controller=[start_row(T0 + 3 * STEP)])
-    assert ambiguous(tables)["a"] == [1, 2, *range(4, 13)]
-    assert ambiguous(tables)["b"] == list(range(13))
-
-
-def test_an_hpa_that_is_gone_is_forgotten_at_once() -> None:
-    tables = small(hpas=rivals("a") + rivals("b", valid_to=T0 + 3 * STEP))
-    assert ambiguous(tables) == {"a": [1, 2], "b": [0, 1, 2]}
-
-
-def test_an_edited_hpa_is_not_forgotten() -> None:
-    tables = small(hpas=rivals("a") + rivals("b", valid_to=T0 + 3 * STEP))
-    tables["hpas"] += rivals("b", valid_from=T0 + 3 * STEP)
-    tables["hpas"][-1]["uid"] = "z"
-    assert ambiguous(tables)["a"] == list(range(1, 13))
 
 
 def test_an_hpa_that_does_not_look_at_its_pods_keeps_what_it_was_known_by() -> None:

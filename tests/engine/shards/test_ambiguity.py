@@ -115,51 +115,6 @@ def groups(tables: Tables, folder: Path, **given: Any) -> dict[str, list[str]]:
     return {name: [group(tick) for tick in ticks] for name, ticks in found.items()}
 
 
-def test_a_group_is_that_of_its_own_hpa(tmp_path: Path) -> None:
-    assert groups(overlapping(), tmp_path) == {
-        "a": ["", *["a b c"] * 6],
-        "b": ["a b"] * 7,
-        "c": ["a c"] * 7,
-    }
-
-
-def test_hpas_with_equal_groups_have_their_own(tmp_path: Path) -> None:
-    # The pods tell which HPAs may meet: `a` never meets `d`, while `b` and `c` meet all.
-    tables = web(
-        pods=[pod_row("one-0"), pod_row("two-0")],
-        hpas=[hpa_row(name, name, [CPU]) for name in ("a", "b", "c", "d")],
-        scales=[
-            scale_row("a", T0 - STEP, 2, selector="app=one"),
-            scale_row("b", T0 - STEP, 2, selector="app in (one,two)"),
-            scale_row("c", T0 - STEP, 2, selector="app in (one,two)"),
-            scale_row("d", T0 - STEP, 2, selector="app=two"),
-        ],
-    )
-    found = groups(tables, tmp_path)
-    assert {name: told[1] for name, told in found.items()} == {
-        "a": "a b c",
-        "b": "a b c d",
-        "c": "a b c d",
-        "d": "b c d",
-    }
-
-
-def test_who_cannot_read_its_scale_is_not_ambiguous_and_stays_known(tmp_path: Path) -> None:
-    tables = overlapping()
-    tables["scales"].pop()
-    tables["scales"] += [
-        scale_row("b", T0 + 2 * STEP + 1, 2, selector="app=web", error="busy"),
-        scale_row("b", T0 + 4 * STEP + 1, 2, selector="app=web"),
-        scale_row("c", T0 - 2 * STEP, 0, selector="", error="busy"),
-        scale_row("c", T0 - STEP, 2, selector="app=api", error="busy"),
-        scale_row("c", T0 + 3 * STEP + 1, 2, selector="app=api"),
-    ]
-    found = groups(tables, tmp_path)
-    assert found["a"] == ["", "a b", "a b", "a b", "a b", "a b c", "a b c"]
-    assert found["b"] == ["a b"] * 3 + ["?"] * 2 + ["a b"] * 2
-    assert found["c"] == ["?"] * 4 + ["a c"] * 3
-
-
 def test_at_passes_the_first_of_a_loop_is_first(tmp_path: Path) -> None:
     passes = [pass_row(T0 + k * STEP + 7, start=k in (0, 3)) for k in range(5)]
     tables = overlapping(passes=passes, controller=[start_row(T0 + 2 * STEP)])
@@ -199,28 +154,6 @@ def test_an_hpa_is_known_by_the_target_that_it_had(tmp_path: Path) -> None:
     ]
     tables["scales"].append(scale_row("other", T0 - STEP, 2, selector="app=none"))
     assert groups(tables, tmp_path)["a"] == ["", "a b", "a b", "a b", "a b", "", ""]
-
-
-def test_a_group_changes_with_its_pods(tmp_path: Path) -> None:
-    pods = [
-        pod_row("web-0", gone=T0 + 3 * STEP),
-        pod_row("api-0", created=T0 + 2 * STEP, gone=T0 + 5 * STEP),
-    ]
-    assert groups(overlapping() | {"pods": pods}, tmp_path) == {
-        "a": ["", "a b", "a b c", "a c", "a c", "", ""],
-        "b": ["a b"] * 3 + [""] * 4,
-        "c": [""] * 2 + ["a c"] * 3 + [""] * 2,
-    }
-
-
-def test_a_group_changes_with_the_selector_and_names_it(tmp_path: Path) -> None:
-    tables = overlapping()
-    tables["scales"].append(scale_row("a", T0 + 2 * STEP + 1, 2, selector="app=api"))
-    found = tell(tables, tmp_path, "1.36")["a"]
-    said = [tick.events[0][2] if tick.events else "" for tick in found]
-    assert said[2] == f"pods by selector app in (api,web) {WORDS}[shop/a shop/b shop/c]"
-    assert said[3] == f"pods by selector app=api {WORDS}[shop/a shop/c]"
-    assert groups(tables, tmp_path)["b"] == ["a b"] * 3 + [""] * 4
 
 
 def test_hpas_that_nobody_asked_for_are_named_too(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from hpabatch.live.passes.pods import PodColumns, custom_samples, usage_samples
 from hpabatch.model.requests import pod_request, request_rules
 from hpabatch.model.selectors import Selector, parse_selector, selector_from_object
 from hpabatch.model.versions import profile_for
-from hpabatch.packing.pack import pod_flags
-from hpabatch.packing.texts import Texts
+from hpabatch.packing.texts import Texts, pod_flags
 from tests.effort import effort
 from tests.live.cases import NAMESPACES, World
 from tests.live.documents import pod_object

@@ -1,7 +1,7 @@
-"""Observations as columns: the one place where objects become a `Fleet`.
+"""Observations as columns: HPAs and ticks as small objects become a `Fleet` and its memory.
 
-Callers (the live loop, tests on controller data) describe each tick with the small objects below;
-replays of a history build the same columns from frames, see `engine.align`.
+Replays of a history and the live loop build the same columns themselves (`engine.shards`,
+`live.passes`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from hpabatch.layout.records import (
     TIMING,
     Answers,
     Fleet,
+    Memory,
     PodStates,
     Requests,
     Streams,
@@ -43,6 +44,7 @@ from hpabatch.model.requests import (
     request_rules,
 )
 from hpabatch.model.versions import ControllerFlags, Profile
+from hpabatch.packing.memory import make_sized_memory, slots_needed
 from hpabatch.packing.specs import (
     SpecRows,
     StreamKey,
@@ -50,7 +52,7 @@ from hpabatch.packing.specs import (
     pack_lanes,
     stream_keys,
 )
-from hpabatch.packing.texts import Texts
+from hpabatch.packing.texts import Texts, pod_flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +128,6 @@ class LaneView:
 
     specs: Sequence[HPASpec]
     ticks: Sequence[TickView]
-
-
-def pod_flags(phase: str, deleting: bool, started: bool, ready: str | None) -> int:
-    """Return a pod's flags: phase, deletion, readiness and whether it has a start time."""
-    flags = codes.PHASES.get(phase, codes.PHASE_OTHER)
-    if ready is not None:
-        # Any other status counts as neither True nor False, as Unknown does.
-        flags |= codes.READINESS.get(ready, codes.READY_UNKNOWN)
-    return flags | (codes.POD_DELETING if deleting else 0) | (codes.POD_STARTED if started else 0)
 
 
 class _LaneColumns:
@@ -357,3 +350,36 @@ def _join_streams(columns: list[_LaneColumns]) -> Streams:
         state += len(c.states)
         tick += len(c.row_counts)
     return records(STREAM, offsets)
+
+
+# ---- memory --------------------------------------------------------------------------------------
+
+
+def lane_capacities(fleet: Fleet, recorded: bool) -> tuple[I64, I64]:
+    """Return (recommendation slots, event slots per direction) of each lane, shape (H,)."""
+    specs, lanes = fleet.specs, fleet.lanes
+    windows = np.maximum(specs.up_window_ms, specs.down_window_ms)
+    periods = np.zeros(specs.size, np.int64)
+    for s in range(specs.size):
+        part = fleet.policies.period_ms[specs.first_up[s] : specs.last_down[s]]
+        periods[s] = part.max(initial=0)
+    recommendations, events = np.empty(lanes.size, np.int64), np.empty(lanes.size, np.int64)
+    for h in range(lanes.size):
+        ticks = fleet.ticks[lanes.first_tick[h] : lanes.last_tick[h]]
+        now_ms, used = np.ascontiguousarray(ticks.now_ms), np.unique(ticks.spec)
+        legacy = int(lanes.downscale_stabilization_ms[h])
+        recommendations[h] = slots_needed(now_ms, int(windows[used].max(initial=legacy)))
+        events[h] = slots_needed(now_ms, int(periods[used].max(initial=0)))
+        if recorded:
+            events[h] = lanes.last_change[h] - lanes.first_change[h] + 1
+    return recommendations, events
+
+
+def make_memory(fleet: Fleet, recorded: bool, spare: int = 0) -> Memory:
+    """Return the memory of controllers that have just started, for all lanes of a fleet.
+
+    `recorded`: scale events come from `fleet.changes` instead of the decisions. `spare`: room per
+    lane for so many recommendations that are there before the first tick.
+    """
+    recommendations, events = lane_capacities(fleet, recorded)
+    return make_sized_memory(recommendations + spare, events, spare)
