@@ -59,8 +59,8 @@ from hpabatch.engine.advise.request import DEFAULT_GRID, JudgeRules
 from hpabatch.engine.advise.run import recommend
 from hpabatch.engine.fleet.request import AUTO_LENS
 from hpabatch.engine.sweep.context import Context
-from hpabatch.engine.sweep.read import plan_request
 from hpabatch.engine.sweep.request import SweepRequest
+from hpabatch.engine.sweep.run import plan_request
 from hpabatch.history.reader import open_history
 from hpabatch.inputs.grid import parse_grids
 from hpabatch.jobs.publish import Destination

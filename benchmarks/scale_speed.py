@@ -136,7 +136,7 @@ print(json.dumps({
 _SWEEP = """
 import json, sys, time
 from pathlib import Path
-from hpabatch.engine.sweep.read import plan_request
+from hpabatch.engine.sweep.run import plan_request
 from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.history.reader import open_history
 from hpabatch.inputs.workers import Spread

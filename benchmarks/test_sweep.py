@@ -20,8 +20,8 @@ import hpabatch.engine.simulate.loop as simulation
 import hpabatch.jobs.sweep as jobs
 from benchmarks.fleet.draw import FleetRequest
 from benchmarks.fleet.large import write_fleet
-from hpabatch.engine.sweep.read import plan_request
 from hpabatch.engine.sweep.request import SweepRequest
+from hpabatch.engine.sweep.run import plan_request
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.append import open_writer
 from hpabatch.jobs.publish import Destination

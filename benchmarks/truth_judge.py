@@ -17,7 +17,7 @@ import polars as pl
 
 from benchmarks.truth_fleet import CPU, WEEK_MS, Truth
 from benchmarks.truth_record import TODAY, case_of
-from hpabatch.engine.simulate.loop import parts_of, run_cases
+from hpabatch.engine.simulate.loop import run_cases
 from hpabatch.engine.simulate.measures import Bounds
 from hpabatch.engine.sweep.blocks import blocks_frame
 from hpabatch.model.objects.hpa import HPASpec
@@ -142,15 +142,14 @@ def judge(
         ]
     found: dict[Key, dict[str, Verdict]] = {}
     bounds = Bounds()
-    for some in parts_of(cases):
-        for ran in run_cases(some, profile, span.seed, block_ms=WEEK_MS):
-            weeks = blocks_frame(ran, WEEK_MS, bounds)
-            grouped = weeks.group_by("cluster", "namespace", "hpa", "setting").agg(
-                pl.col(goal.measure).sort_by("block"), pl.col(goal.cost).mean()
-            )
-            for cluster, namespace, hpa, setting, measures, cost in grouped.iter_rows():
-                theirs = found.setdefault((cluster, namespace, hpa), {})
-                theirs[setting] = Verdict(tuple(measures), cost)
+    for ran in run_cases(cases, profile, span.seed, block_ms=WEEK_MS):
+        weeks = blocks_frame(ran, WEEK_MS, bounds)
+        grouped = weeks.group_by("cluster", "namespace", "hpa", "setting").agg(
+            pl.col(goal.measure).sort_by("block"), pl.col(goal.cost).mean()
+        )
+        for cluster, namespace, hpa, setting, measures, cost in grouped.iter_rows():
+            theirs = found.setdefault((cluster, namespace, hpa), {})
+            theirs[setting] = Verdict(tuple(measures), cost)
     return found
 
 

@@ -16,8 +16,8 @@ from hpabatch.history.checks import decode_cell
 from hpabatch.history.store.storage import LocalStorage
 from hpabatch.jobs.advise import INDEX as ADVICE_INDEX
 from hpabatch.jobs.advise import AdviceFolder
-from hpabatch.jobs.folder import PLACES, RECORD, Identity, open_job, read_record
-from hpabatch.jobs.parts_place import PartsPlace, job_name, remembered_places
+from hpabatch.jobs.folder import RECORD, Identity, open_job, read_record
+from hpabatch.jobs.parts_place import PartsPlace, job_name
 from hpabatch.jobs.publish import EVIDENCE_FILE, is_result_folder
 from hpabatch.jobs.sweep_files import ABOUT, read_sweep, sweep_origin
 from hpabatch.live.apply import ledger, reports
@@ -109,8 +109,6 @@ def of_job(folder: Path, text: str) -> None:
         pass
     (folder / "job" / "job.json").write_text(text)
     with open_job(folder / "job", IDENTITY, replace=True) as job:
-        (job.path / PLACES).write_text(text)
-        assert remembered_places(job) == []
         (job.tasks / "000001").mkdir()
         (job.tasks / "000001" / RECORD).write_text(text)
         assert read_record(job.tasks / "000001", IDENTITY.fingerprint) is None

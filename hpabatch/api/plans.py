@@ -8,14 +8,12 @@ import polars as pl
 
 from hpabatch.api.result import Result
 from hpabatch.engine.capacity.request import PlanRequest
-from hpabatch.engine.capacity.run import CapacityOptions, CapacityPlan, growths_of, plan_capacity
-from hpabatch.engine.fleet.parameters import replay_parameters
-from hpabatch.engine.fleet.selection import selection_of
+from hpabatch.engine.capacity.run import CapacityOptions, CapacityPlan, growths_of
 from hpabatch.engine.simulate.read import read_work
 from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.history.base import History
 from hpabatch.inputs.quotas import file_of, read_quotas
-from hpabatch.jobs.capacity import plan_by_workers
+from hpabatch.jobs.capacity import plan_capacity
 from hpabatch.model.printable import counted
 
 
@@ -73,8 +71,4 @@ def plan(history: History, request: PlanRequest, progress: Progress = silent) ->
     quotas = read_quotas(request.quota, clusters)
     files = [str(file_of(text, clusters)[1]) for text in request.quota]
     options = CapacityOptions(growths, quotas.quotas, read_work(request, files=files))
-    if request.is_spread:
-        return Plan(plan_by_workers(history, request, options, progress), quotas.notes)
-    parameters = replay_parameters(request, events="decided")
-    found = plan_capacity(history, parameters, options, selection_of(request), progress)
-    return Plan(found, quotas.notes)
+    return Plan(plan_capacity(history, request, options, progress), quotas.notes)

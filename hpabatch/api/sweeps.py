@@ -27,18 +27,17 @@ from hpabatch.engine.advise.request import RecommendRequest
 from hpabatch.engine.advise.run import Recommendations, edits_since, with_objects, withhold_edited
 from hpabatch.engine.advise.run import recommend as advise
 from hpabatch.engine.advise.specs import profile_of, settings_of
-from hpabatch.engine.sweep.read import plan_request
 from hpabatch.engine.sweep.request import SweepToRequest
 from hpabatch.engine.sweep.result import SweepResult, summarize_sweep
+from hpabatch.engine.sweep.run import plan_request
 from hpabatch.errors import UsageError
 from hpabatch.history.base import History
 from hpabatch.inputs.cluster_objects import read_objects
 from hpabatch.inputs.workers import Spread
 from hpabatch.jobs.advise import INDEX, AdviceFolder
 from hpabatch.jobs.publish import Destination
-from hpabatch.jobs.sweep import SweepJob, sweep_to_disk
+from hpabatch.jobs.sweep import SweepJob, sweep_to_disk, trajectories
 from hpabatch.jobs.sweep_files import digest_sweep, read_sweep
-from hpabatch.jobs.sweep_trajectories import trajectories
 from hpabatch.model.printable import counted
 from hpabatch.report.recommend_files import recommendation_files
 

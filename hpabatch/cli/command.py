@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import typer
@@ -64,8 +63,7 @@ def command(app: typer.Typer, help: str, name: str | None = None) -> Callable[[A
         def run(**values: Any) -> None:
             LEGEND.set(values.pop(_LEGEND, False))
             read = {name: _request(kind, values) for name, kind in requests.items()}
-            with _workers(read.values()):
-                body(**read, **values)
+            body(**read, **values)
 
         run.__name__, run.__doc__, run.__module__ = body.__name__, body.__doc__, body.__module__
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
@@ -74,16 +72,6 @@ def command(app: typer.Typer, help: str, name: str | None = None) -> Callable[[A
         return body
 
     return add
-
-
-def _workers(requests: Iterable[Request]) -> AbstractContextManager[None]:
-    """Return a block at whose begin the processes of `--workers` start."""
-    counts = [getattr(request, "workers", None) for request in requests]
-    if not any(counts):
-        return nullcontext()
-    from hpabatch.jobs.processes import started_ahead
-
-    return started_ahead(max(count or 0 for count in counts))
 
 
 def _parameters(kind: type[Request]) -> list[inspect.Parameter]:

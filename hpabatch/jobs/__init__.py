@@ -3,15 +3,15 @@
 ::
 
     loop, folder              tasks of a job, and the folder that keeps the parts they leave
-    orders                    what travels to a worker
-    executor, dispatch        tasks done here or by workers; the task of each worker, and faults
+    orders                    a job, and what travels of it to a worker
+    executor                  tasks done here or by workers; the task of each worker, and faults
     worker, processes         a worker process; those beside this one
-    dask_workers, contact     those of a Dask scheduler; the check of its address
+    dask_workers              those of a Dask scheduler
     parts_place               parts in an object storage, for workers of other machines
     replay, sweep, advise, fit, fidelity, quality, capacity, table
                               a use case each: its tasks, its parts, its result
-    frames, replay_parts, sweep_files, sweep_trajectories
-                              parts and results of several use cases
+    frames, sweep_files
+                              parts of several use cases, files of a sweep
     publish, joining, parquet, thrift
                               results as files
 """

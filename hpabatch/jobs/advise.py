@@ -21,7 +21,6 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,36 +50,15 @@ _SCHEMA: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class AdviceFolder:
-    """A folder of advice."""
+    """A folder of advice, and the places of its parts."""
 
-    path: Path
-
-    @property
-    def history(self) -> Path:
-        """The history that was imported for it."""
-        return self.path / "history"
-
-    @property
-    def sweep(self) -> Path:
-        """The sweep."""
-        return self.path / "sweep"
-
-    @property
-    def patches(self) -> Path:
-        """Patches and certificates."""
-        return self.path / "patches"
-
-    @property
-    def review(self) -> Path:
-        """Patches of medium confidence."""
-        return self.path / "review"
-
-    @property
-    def trajectories(self) -> Path:
-        """Sizes over time."""
-        return self.path / "trajectories.parquet"
+    def __init__(self, path: Path) -> None:
+        """Name the folder; nothing is read yet."""
+        self.path = path
+        self.history, self.sweep = path / "history", path / "sweep"
+        self.patches, self.review = path / "patches", path / "review"
+        self.trajectories = path / "trajectories.parquet"
 
     def check(self) -> None:
         """Refuse a place that is no new folder, and none of earlier advice (UsageError)."""

@@ -6,29 +6,31 @@ job folder finds it. So a worker that dies costs its task only, which another on
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import time
-from array import array
-from collections.abc import Generator, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
-from typing import Any, Final
+from itertools import count, groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from hpabatch.errors import UnfinishedError, UsageError
+from hpabatch._json import decode_json
+from hpabatch.errors import HpabatchError, UnfinishedError, UsageError
 from hpabatch.inputs.workers import Spread
-from hpabatch.jobs.dispatch import Dispatch, Pool, TaskQueue
 from hpabatch.jobs.folder import JobFolder, read_record
-from hpabatch.jobs.loop import Executor, Task, Tasks, Work, in_this_process
-from hpabatch.jobs.orders import Order, Values
-from hpabatch.jobs.parts_place import (
-    PartsPlace,
-    job_name,
-    place_of,
-    remember_place,
-    remembered_places,
-)
-from hpabatch.jobs.processes import ProcessPool
+from hpabatch.jobs.loop import Executor, Task, Work, in_this_process
+from hpabatch.jobs.orders import PlannedJob, Values
+from hpabatch.jobs.parts_place import PartsPlace, job_name, place_of
+from hpabatch.jobs.processes import Answer, ProcessPool, brief, not_installed
+from hpabatch.jobs.worker import describe
+from hpabatch.model.printable import printable_lines
+
+if TYPE_CHECKING:
+    from hpabatch.jobs.dask_workers import DaskPool
 
 FETCHES: Final = 8
 """Parts that are fetched at a time."""
@@ -39,16 +41,26 @@ MOST_FETCHING: Final = 4 * FETCHES
 SHOWN_S: Final = 5.0
 """Time that a network file system may take to show what a worker of another machine wrote."""
 
+MOST_TRIES: Final = 3
+"""Workers that may die or fail at the same task before it is given up."""
+
+REST_S: Final = 60.0
+"""Time for which a worker that failed gets no order, as long as others work."""
+
+LOOK_S: Final = 1.0
+"""Time after which is looked which workers are there."""
+
+_SAME: Final = "make sure that {} is the same place for the workers and this command"
 _HELD = re.compile(r"-|/dev/stdin|/(?:dev|proc/self)/fd/[0-9]+", re.ASCII)
 _log = logging.getLogger(__name__)
 
 
-def executor_of(spread: Spread, order: Order) -> Executor:
+def executor_of(spread: Spread, job: PlannedJob[Any]) -> Executor:
     """Return what does the tasks of a job, by the options of a command.
 
     Args:
         spread: the options.
-        order: from which workers plan the job.
+        job: what workers plan too.
 
     Raises:
         UsageError: a scheduler that cannot be used, or an input that only this process has; called,
@@ -56,19 +68,14 @@ def executor_of(spread: Spread, order: Order) -> Executor:
         UnfinishedError: called, workers, scheduler or the place of parts are gone.
     """
     if not spread.is_spread:
-
-        def alone(work: Work[Any], folder: JobFolder, tasks: Sequence[Task]) -> Generator[Task]:
-            yield from in_this_process(work, folder, tasks)
-            _clear_all(folder)
-
-        return alone
-    _refuse_held(order.values)
+        return in_this_process
+    _refuse_held(job.values)
     if spread.parts is not None:
         PartsPlace(spread.parts, "")
     spread.check_scheduler()
 
     def execute(work: Work[Any], folder: JobFolder, tasks: Sequence[Task]) -> Generator[Task]:
-        return _by_workers(spread, order, folder, tasks)
+        return _by_workers(spread, job, folder, tasks)
 
     return execute
 
@@ -85,112 +92,208 @@ def _refuse_held(values: Values) -> None:
 
 
 def _by_workers(
-    spread: Spread, order: Order, folder: JobFolder, tasks: Sequence[Task]
+    spread: Spread, job: PlannedJob[Any], folder: JobFolder, tasks: Sequence[Task]
 ) -> Generator[Task]:
     """Have tasks done by workers; yield each once the folder keeps its part."""
     place = None if spread.parts is None else PartsPlace(spread.parts, job_name(folder))
     if place is not None and tasks:
         place.probe()
-        tasks = yield from _fetch_left(place, folder, tasks)
     if tasks:
         with closing(_open_pool(spread, len(tasks))) as pool:
-            if spread.parts is not None:
-                remember_place(spread.parts, folder)
-            dispatch = Dispatch(pool, order, folder, spread.parts, TaskQueue(tasks))
-            if place is None:
-                yield from _kept_here(dispatch, folder)
-            else:
-                yield from _fetched(dispatch, place, folder)
-    _clear_all(folder, spread.parts)
-
-
-def _fetch_left(
-    place: PartsPlace, folder: JobFolder, tasks: Sequence[Task]
-) -> Generator[Task, None, Sequence[Task]]:
-    """Fetch the parts that an earlier run has left; yield their tasks, return all others."""
-    there = frozenset(place.whole())
-    found, left = array("I"), array("I")
-    for k, task in enumerate(tasks):
-        (found if task.key in there else left).append(k)
-    with ThreadPoolExecutor(FETCHES, "fetch") as threads:
-        for first in range(0, len(found), MOST_FETCHING):
-            some = found[first : first + MOST_FETCHING]
-            for k, is_whole in zip(
-                some, threads.map(lambda k: place.fetch(tasks[k].key, folder), some), strict=True
-            ):
-                if is_whole:
-                    yield tasks[k]
-                else:
-                    left.append(k)
-    return Tasks(tasks.__getitem__, array("I", sorted(left))) if found else tasks
-
-
-def _kept_here(dispatch: Dispatch, folder: JobFolder) -> Iterator[Task]:
-    """Yield finished tasks whose parts workers have written into the folder."""
-    while dispatch.is_open:
-        for task in dispatch.step():
-            if _is_kept(task, folder):
-                dispatch.finish(task)
-                yield task
-            else:
-                dispatch.again(task, *_incomplete(str(folder.tasks)))
-
-
-def _fetched(dispatch: Dispatch, place: PartsPlace, folder: JobFolder) -> Iterator[Task]:
-    """Yield finished tasks whose parts are fetched into the folder; meanwhile workers get orders.
-
-    One part after the other, an object storage would keep some hundred workers waiting.
-    """
-    threads = ThreadPoolExecutor(FETCHES, "fetch")
-    fetching: dict[Future[bool], Task] = {}
-    try:
-        while dispatch.is_open or fetching:
-            if goes_on := dispatch.is_open and len(fetching) < MOST_FETCHING:
-                finished = dispatch.step()
-                fetching |= {threads.submit(place.fetch, t.key, folder): t for t in finished}
-            for future in wait(fetching, 0 if goes_on else None, FIRST_COMPLETED).done:
-                task = fetching.pop(future)
-                if future.result():
-                    dispatch.finish(task)
-                    yield task
-                else:
-                    dispatch.again(task, *_incomplete(place.location))
-    finally:
-        threads.shutdown(cancel_futures=True)
-
-
-def _incomplete(place: str) -> tuple[str, str]:
-    """Return what is wrong with a finished task whose part is not there, and the fix."""
-    wrong = f"its files are not all at {place}"
-    return wrong, f"make sure that {place} is the same place for the workers and this command"
-
-
-def _is_kept(task: Task, folder: JobFolder) -> bool:
-    """Whether the folder has the part that a worker says it has written there."""
-    until = time.monotonic() + SHOWN_S
-    while read_record(folder.place(task.key), folder.fingerprint) is None:
-        if time.monotonic() >= until:
-            return False
-        time.sleep(0.1)
-    return True
-
-
-def _clear_all(folder: JobFolder, parts: str | None = None) -> None:
-    """Remove the parts at the places of this run and of earlier ones of the job folder.
-
-    It has them by now; what stays there costs room only.
-    """
-    places = dict.fromkeys(remembered_places(folder))
-    if parts is not None:
-        places[place_of(parts), job_name(folder)] = None
-    for location, job in places:
+            yield from _Dispatch(pool, job, folder, place).finish(tasks)
+    if place is not None:
         try:
-            PartsPlace(location, job).clear()
+            place.clear()
         except (UsageError, UnfinishedError) as error:
             _log.warning("finished parts could not be removed: %s", error)
 
 
-def _open_pool(spread: Spread, tasks: int) -> Pool:
+class _Queue:
+    """Tasks that no worker has; a worker goes on with the group that it began.
+
+    With its own group done it begins another, and then helps with the longest.
+    """
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        own = count()
+        self._groups = (g for _, g in groupby(tasks, lambda task: task.group or next(own)))
+        self._begun: dict[str, deque[Task]] = {}
+        self._again: deque[Task] = deque()
+
+    def take(self, worker: str) -> Task | None:
+        """Return a task that was given back, else the next one for a worker; None: none is left."""
+        if self._again:
+            return self._again.popleft()
+        if not self._begun.get(worker):
+            mine = deque(next(self._groups, ()))
+            self._begun[worker] = mine or max(self._begun.values(), key=len, default=mine)
+        return self._begun[worker].popleft() if self._begun[worker] else None
+
+    def give_back(self, task: Task) -> None:
+        """Take a task again, which is the next one to be done."""
+        self._again.append(task)
+
+
+class _Dispatch:
+    """Gives each worker one order at a time, and sees to the parts that they leave."""
+
+    def __init__(
+        self,
+        pool: ProcessPool | DaskPool,
+        job: PlannedJob[Any],
+        folder: JobFolder,
+        place: PartsPlace | None,
+    ) -> None:
+        self._pool, self._folder, self._place = pool, folder, place
+        self._where = str(folder.tasks.absolute()) if place is None else place_of(place.location)
+        self._here = describe()
+        self._order = {
+            "plan_job": job.plan_job,
+            "kernel": job.kernel,
+            "values": job.values,
+            "fingerprint": job.identity.fingerprint,
+            "facts": dict(job.identity.facts),
+            "folder": str(Path.cwd()),
+            # (absolute: a worker keeps the folder of the first command that it served)
+            "tasks": str(folder.tasks.absolute()),
+            "parts": None if place is None else self._where,
+            "job": job_name(folder),
+            "versions": self._here,
+        }
+        self._tries: Counter[str] = Counter()
+        self._rests: dict[str, float] = {}  # by worker until when it gets nothing
+        self._told: dict[str, str] = {}  # by worker its last error
+
+    def finish(self, tasks: Sequence[Task]) -> Iterator[Task]:
+        """Yield tasks whose parts the folder keeps; meanwhile workers get orders.
+
+        Parts are fetched some at a time: one after the other, an object storage would keep some
+        hundred workers waiting.
+        """
+        queue, threads = _Queue(tasks), ThreadPoolExecutor(FETCHES, "fetch")
+        out: dict[Future[Any], tuple[str, Task]] = {}
+        written: dict[Future[Any], Task] = {}
+        left, there = len(tasks), set(self._place.whole() if self._place is not None else ())
+        try:
+            while left:
+                for worker in self._free(out) if len(written) < MOST_FETCHING else ():
+                    while (task := queue.take(worker)) is not None and task.key in there:
+                        there.remove(task.key)  # (an earlier run has left it)
+                        written[threads.submit(self._is_kept, task)] = task
+                    if task is None:
+                        break
+                    text = json.dumps({**self._order, "task": task.key})
+                    out[self._pool.start(worker, text)] = worker, task
+                if not out and not written:
+                    time.sleep(LOOK_S)
+                for future in wait([*out, *written], LOOK_S, FIRST_COMPLETED).done:
+                    if future in out:
+                        worker, task = out.pop(future)
+                        if self._is_done(worker, task, future):
+                            written[threads.submit(self._is_kept, task)] = task
+                        else:
+                            queue.give_back(task)
+                        continue
+                    task = written.pop(future)
+                    if future.result():
+                        self._tries.pop(task.key, None)
+                        left -= 1
+                        yield task
+                    else:
+                        lacks = f"its files are not all at {self._where}"
+                        self._count(task, lacks, _SAME.format(self._where))
+                        queue.give_back(task)
+        finally:
+            threads.shutdown(cancel_futures=True)
+
+    def _free(self, out: Mapping[Future[Any], tuple[str, Task]]) -> list[str]:
+        """Return the workers without an order; as long as others work, not those that failed."""
+        busy, now = {worker for worker, _ in out.values()}, time.monotonic()
+        free = [name for name in self._pool.workers() if name not in busy]
+        good = [name for name in free if self._rests.get(name, now) <= now]
+        return good if good or out else free
+
+    def _is_done(self, worker: str, task: Task, future: Future[str]) -> bool:
+        """Whether a worker says that it has done a task; if not it is to be done again.
+
+        Raises:
+            UsageError, UnfinishedError: it has been tried too often, or the versions differ.
+        """
+        answer = self._answer(worker, future)
+        if "bug" in answer:
+            raise RuntimeError(printable_lines(f"{worker}:\n{answer['bug']}"))
+        if "found" in answer:
+            raise self._other_versions(worker, answer["found"])
+        if "error" in answer:
+            self._tell_failed(worker, task, answer)
+        elif answer.get("done") != task.key:
+            lost = answer.get("lost", "it answered for another task")
+            self._count(task, f"{worker}: {lost}", "give the workers more memory")
+            _log.warning("%s: %s; task %s is given out again", worker, lost, task.key)
+        return answer.get("done") == task.key
+
+    def _answer(self, worker: str, future: Future[str]) -> Answer:
+        """Return what came of an order."""
+        try:
+            return decode_json(future.result(), Answer)
+        except HpabatchError:
+            raise
+        except Exception as error:  # (its worker died with it, in one of many ways)
+            cause: BaseException | None = error
+            while cause is not None and not isinstance(cause, ModuleNotFoundError):
+                cause = cause.__cause__
+            if cause is not None and (cause.name or "").startswith("hpabatch"):
+                raise not_installed(f"{worker}, or its scheduler") from error
+            self._pool.workers()  # (raises where all of them are gone)
+            return {"lost": brief(error)}
+
+    def _count(self, task: Task, why: str, fix: str) -> None:
+        """Count a try of a task (UnfinishedError: it was the last one)."""
+        self._tries[task.key] += 1
+        if self._tries[task.key] >= MOST_TRIES:
+            raise UnfinishedError(
+                f"task {task.key} could not be done by {MOST_TRIES} workers ({why}): {fix}, then "
+                "give the same command again"
+            )
+
+    def _tell_failed(self, worker: str, task: Task, answer: Answer) -> None:
+        """Tell a worker's fault, which lets others work first; after some it is the command's.
+
+        That is no HistoryError: here the history was read, so finished parts are not at fault.
+        """
+        kind = UnfinishedError if answer["error"] == UnfinishedError.__name__ else UsageError
+        error = kind(*(answer.get("lines") or [answer["error"]]))
+        self._tries[task.key] += 1
+        if self._tries[task.key] >= MOST_TRIES:
+            raise error
+        if self._place is not None:
+            self._place.probe()  # (raises where it is the place that is at fault)
+        self._rests[worker] = time.monotonic() + REST_S
+        if self._told.get(worker) != str(error):
+            self._told[worker] = str(error)
+            _log.warning("%s: %s; task %s is given out again", worker, error, task.key)
+
+    def _other_versions(self, worker: str, there: Mapping[str, str]) -> UsageError:
+        names = (name for name, mine in self._here.items() if there.get(name) != mine)
+        name = next(names, "hpabatch")
+        return UsageError(
+            f"{worker} has {name} {there.get(name, 'unknown')}, this command has "
+            f"{self._here[name]}: install the same versions for both"
+        )
+
+    def _is_kept(self, task: Task) -> bool:
+        """Whether the folder has the part that a worker says it has left, or gets it."""
+        if self._place is not None:
+            return self._place.fetch(task.key, self._folder)
+        until = time.monotonic() + SHOWN_S
+        while read_record(self._folder.place(task.key), self._folder.fingerprint) is None:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.1)
+        return True
+
+
+def _open_pool(spread: Spread, tasks: int) -> ProcessPool | DaskPool:
     if spread.scheduler is None:
         return ProcessPool(min(spread.workers or 1, tasks))
     from hpabatch.jobs.dask_workers import DaskPool

@@ -11,21 +11,20 @@ from hpabatch.engine.fidelity.request import FidelityParameters, FidelityRequest
 from hpabatch.engine.fidelity.run import Fidelity, Scoring
 from hpabatch.engine.fit.overrides import read_plants
 from hpabatch.engine.fleet.parameters import replay_parameters
-from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, plan_replay
+from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.simulate.run import Progress
 from hpabatch.history.base import History
 from hpabatch.inputs.plants import PlantOverride
 from hpabatch.jobs.frames import (
     FramesJob,
-    FramesPart,
+    Part,
     computed,
     plan_from,
     shards_job,
-    values_of,
 )
-from hpabatch.jobs.orders import Order, Values
-from hpabatch.jobs.replay_parts import notes_from_json, notes_to_json
+from hpabatch.jobs.orders import Values
+from hpabatch.jobs.replay import notes_from_json, notes_to_json
 
 PLAN_JOB: Final = "hpabatch.jobs.fidelity:plan_job"
 
@@ -36,12 +35,10 @@ def fidelity_by_workers(history: History, request: FidelityRequest, progress: Pr
     plan, lenses = through_lens(plan, request.lens, progress)
     job = _planned(plan, request)
     scoring = _scoring(plan, request, read_plants(request))
-    values = values_of(history, request, plan)
-    order = Order(PLAN_JOB, values, job.identity, "walk_observations")
-    with computed(job, order, request, history, progress) as parts:
-        for part in parts:
-            notes = [notes_from_json(found) for found in part.record["notes"]]
-            scoring.add(part.frames, notes)
+    with computed(job, request, progress) as parts:
+        for frames, record in parts:
+            notes = [notes_from_json(found) for found in record["notes"]]
+            scoring.add(frames, notes)
     return replace(scoring.fidelity(), lenses=tuple(lenses))
 
 
@@ -54,13 +51,13 @@ def plan_job(values: Values) -> FramesJob:
 def _planned(plan: ReplayPlan, request: FidelityRequest) -> FramesJob:
     plants = read_plants(request)
 
-    def part(k: int) -> FramesPart:
-        scoring = _scoring(narrow_plan(plan, range(*plan.shards[k])), request, plants)
+    def part(some: ReplayPlan) -> Part:
+        scoring = _scoring(some, request, plants)
         for _ in scoring.usages():
             pass
-        return FramesPart(scoring.part(), {"notes": [notes_to_json(n) for n in scoring.notes]})
+        return scoring.part(), {"notes": [notes_to_json(notes) for notes in scoring.notes]}
 
-    return shards_job(plan, request, part, [repr(plants)])
+    return shards_job(plan, request, part, [repr(plants)], PLAN_JOB, "walk_observations")
 
 
 def _scoring(

@@ -13,19 +13,18 @@ from hpabatch.engine.fit.request import FitRequest
 from hpabatch.engine.fit.run import Fitted, FleetFit, fit_plan, fleet_fit
 from hpabatch.engine.fit.workload import Fact
 from hpabatch.engine.fleet.parameters import replay_parameters
-from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, plan_replay
+from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.simulate.run import Progress
 from hpabatch.history.base import History
 from hpabatch.jobs.frames import (
     FramesJob,
-    FramesPart,
+    Part,
     computed,
     plan_from,
     shards_job,
-    values_of,
 )
-from hpabatch.jobs.orders import Order, Values
+from hpabatch.jobs.orders import Values
 
 PLAN_JOB: Final = "hpabatch.jobs.fit:plan_job"
 
@@ -35,9 +34,8 @@ def fit_by_workers(history: History, request: FitRequest, progress: Progress) ->
     plan = plan_replay(history, replay_parameters(request), None, selection_of(request))
     plan = through_lens(plan, request.lens, progress)[0]
     job = _planned(plan, request)
-    order = Order(PLAN_JOB, values_of(history, request, plan), job.identity, "observe_usage")
-    with computed(job, order, request, history, progress) as parts:
-        found = [_fitted(row) for part in parts for row in part.record["hpas"]]
+    with computed(job, request, progress) as parts:
+        found = [_fitted(row) for _, record in parts for row in record["hpas"]]
     return fleet_fit(plan, found)
 
 
@@ -50,11 +48,10 @@ def plan_job(values: Values) -> FramesJob:
 def _planned(plan: ReplayPlan, request: FitRequest) -> FramesJob:
     overrides = read_plants(request)
 
-    def part(k: int) -> FramesPart:
-        some = narrow_plan(plan, range(*plan.shards[k]))
-        return FramesPart({}, {"hpas": [asdict(found) for found in fit_plan(some, overrides)]})
+    def part(some: ReplayPlan) -> Part:
+        return {}, {"hpas": [asdict(found) for found in fit_plan(some, overrides)]}
 
-    return shards_job(plan, request, part, [repr(overrides)])
+    return shards_job(plan, request, part, [repr(overrides)], PLAN_JOB, "observe_usage")
 
 
 def _fitted(row: Mapping[str, Any]) -> Fitted:

@@ -5,7 +5,6 @@
     .decisions.parquet.job/
       job.json          what the job is: its fingerprint, and the facts behind it
       lock              held (flock) while a process works here
-      parts.json        places where workers may have left parts of it (`parts_place`)
       tasks/00003/      the part of a finished task: its files, and record.json, which names them
       tasks/.00004.*/   a part being written
 
@@ -52,14 +51,9 @@ DIGEST: Final = "sha256:"
 """Prefix of the names of facts that are digests of inputs."""
 PUBLISHED: Final = "published"
 """Name under which a result is put together before it is moved to its place."""
-PLACES: Final = "parts.json"
-"""File that names the places where workers leave finished parts."""
-NEW_PLACES: Final = ".parts.json"
 _FRAMES_AT_ONCE: Final = 256
 _WRITERS: Final = ("numpy", "polars", "pyarrow")
-_OURS: Final = frozenset(
-    {_JOB, _NEW_JOB, LOCK, _TASKS, PLACES, NEW_PLACES, PUBLISHED, f"{PUBLISHED}.former"}
-)
+_OURS: Final = frozenset({_JOB, _NEW_JOB, LOCK, _TASKS, PUBLISHED, f"{PUBLISHED}.former"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ import polars as pl
 from hpabatch.engine.fidelity.request import FidelityRequest
 from hpabatch.engine.fit.request import FitRequest
 from hpabatch.engine.fleet.parameters import replay_parameters
-from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
+from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, plan_replay
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.simulate.run import Progress
 from hpabatch.history.base import History
@@ -28,37 +28,33 @@ from hpabatch.history.reader import open_history
 from hpabatch.history.store.storage import temporary_root
 from hpabatch.inputs.workers import Spread
 from hpabatch.jobs.executor import executor_of
-from hpabatch.jobs.folder import Identity, JobFolder, made_by, open_job, read_frame, write_frame
-from hpabatch.jobs.loop import Records, Status, Task, Tasks, run_job
-from hpabatch.jobs.orders import Order, PlannedJob, Values, known_lenses, lenses_of, options_of
+from hpabatch.jobs.folder import Identity, made_by, open_job, read_frame, write_frame
+from hpabatch.jobs.loop import Status, Task, Tasks, run_job
+from hpabatch.jobs.orders import PlannedJob, Values, known_lenses, lenses_of, options_of
 
-
-@dataclass(frozen=True, slots=True)
-class FramesPart:
-    """A part: frames by name, and plain values."""
-
-    frames: Mapping[str, pl.DataFrame]
-    record: Values
+Part = tuple[Mapping[str, pl.DataFrame], Values]
+"""A part: frames by name, and plain values."""
 
 
 @dataclass(frozen=True, slots=True)
 class FramesWork:
     """Computes parts; a task's argument is its number."""
 
-    part: Callable[[int], FramesPart]
+    part: Callable[[int], Part]
     warnings: Sequence[str]
 
-    def compute(self, tasks: Sequence[Task]) -> Iterator[FramesPart]:
+    def compute(self, tasks: Sequence[Task]) -> Iterator[Part]:
         """Yield the parts."""
         for task in tasks:
             yield self.part(task.argument)
 
-    def save(self, result: FramesPart, place: Path) -> dict[str, Any]:
+    def save(self, result: Part, place: Path) -> dict[str, Any]:
         """Write the frames; return the plain values, and the history's warnings up to here."""
-        for name, frame in result.frames.items():
+        frames, values = result
+        for name, frame in frames.items():
             write_frame(frame, place / f"{name}.arrow")
-        record = json.loads(json.dumps(result.record, default=lambda number: number.item()))
-        return {**record, "frames": list(result.frames), "warnings": list(self.warnings)}
+        record = json.loads(json.dumps(values, default=lambda number: number.item()))
+        return {**record, "frames": list(frames), "warnings": list(self.warnings)}
 
 
 FramesJob = PlannedJob[FramesWork]
@@ -84,12 +80,6 @@ class Frames(Mapping[str, pl.DataFrame]):
         return len(self.names)
 
 
-def values_of(history: History, request: Spread, plan: ReplayPlan | None = None) -> dict[str, Any]:
-    """Return what a worker plans the same job from; lenses are those of the plan."""
-    lenses = None if plan is None else lenses_of(plan)
-    return {"history": history.location, "lenses": lenses, **options_of(request)}
-
-
 def plan_from(values: Values, request: FitRequest | FidelityRequest) -> ReplayPlan:
     """Return the plan of an order, through the lenses that the command has found."""
     history = open_history(values["history"], "replay")
@@ -100,8 +90,10 @@ def plan_from(values: Values, request: FitRequest | FidelityRequest) -> ReplayPl
 def shards_job(
     plan: ReplayPlan,
     request: FitRequest | FidelityRequest,
-    part: Callable[[int], FramesPart],
+    part: Callable[[ReplayPlan], Part],
     extra: Sequence[str],
+    plan_job: str,
+    kernel: str,
 ) -> FramesJob:
     """Return a job with a task for each shard of a plan; `extra` is on what else it depends."""
     weights = [last - first for first, last in plan.shards]
@@ -110,13 +102,33 @@ def shards_job(
         *(options_of(request), chosen, plan.shards),
         *(repr(plan.settled), repr(plan.clocks.grid), extra),
     ]
-    work = FramesWork(part, plan.history.warnings)
-    return PlannedJob(tasks_of(weights), work, identity_of(plan.evidence, depends), plan.history)
+    return frames_job(
+        *(weights, lambda k: part(narrow_plan(plan, range(*plan.shards[k]))), plan.history),
+        *(identity_of(plan.evidence, depends), plan_job),
+        {"lenses": lenses_of(plan), **options_of(request)},
+        kernel,
+    )
 
 
-def tasks_of(weights: Sequence[int]) -> Tasks:
-    """Return a task for each weight, with its number as argument."""
-    return Tasks(lambda k: Task(f"{k:05}", weights[k], k), range(len(weights)))
+def frames_job(
+    weights: Sequence[int],
+    part: Callable[[int], Part],
+    history: History,
+    identity: Identity,
+    plan_job: str,
+    values: Values,
+    kernel: str | None = None,
+) -> FramesJob:
+    """Return a job with a task for each weight; `values` are those beside the history's place."""
+    return PlannedJob(
+        tasks=Tasks(lambda k: Task(f"{k:05}", weights[k], k), range(len(weights))),
+        work=FramesWork(part, history.warnings),
+        identity=identity,
+        plan_job=plan_job,
+        values={"history": history.location, **values},
+        kernel=kernel,
+        history=history,
+    )
 
 
 def identity_of(facts: Mapping[str, str], depends: Sequence[Any]) -> Identity:
@@ -126,44 +138,29 @@ def identity_of(facts: Mapping[str, str], depends: Sequence[Any]) -> Identity:
 
 
 @contextmanager
-def computed(
-    job: FramesJob, order: Order, spread: Spread, history: History, progress: Progress
-) -> Iterator[Iterator[FramesPart]]:
-    """Have the parts computed by workers; yield them in their order."""
-    with run_by_workers(job, order, spread, progress) as (folder, records):
-        yield _read(folder, job.tasks, records, history)
+def computed(job: FramesJob, spread: Spread, progress: Progress) -> Iterator[Sequence[Part]]:
+    """Have the parts computed; in the block they are there, in their order.
 
-
-@contextmanager
-def run_by_workers(
-    job: FramesJob, order: Order, spread: Spread, progress: Progress
-) -> Iterator[tuple[JobFolder, Records]]:
-    """Have the parts computed by workers; yield the folder that keeps them, and their records."""
+    By workers they are in a temporary folder, and frames are read when they are asked for; the
+    history has the warnings of all of them.
+    """
+    if not spread.is_spread:
+        yield [job.work.part(task.argument) for task in job.tasks]
+        return
 
     def report(status: Status) -> None:
         progress("computing" + status.speed(), status.done_weight / max(status.weight, 1))
 
-    execute = executor_of(Spread.part_of(spread), order)
+    execute = executor_of(spread, job)
     with (
         tempfile.TemporaryDirectory(prefix="hpabatch-", dir=temporary_root()) as place,
         open_job(Path(place) / "job", job.identity, temporary=True) as folder,
     ):
-        yield folder, run_job(job.tasks, job.work, folder, report, execute)
-
-
-def _read(
-    folder: JobFolder, tasks: Sequence[Task], records: Records, history: History
-) -> Iterator[FramesPart]:
-    """Yield the parts; behind the last one the history has their warnings."""
-    warnings: dict[str, None] = {}
-    for task, record in zip(tasks, records, strict=True):
-        place = folder.place(task.key)
-        frames = {name: read_frame(place / f"{name}.arrow") for name in record["frames"]}
-        warnings |= dict.fromkeys(record["warnings"])
-        yield FramesPart(frames, record)
-    add_warnings(history, warnings)
-
-
-def add_warnings(history: History, warnings: Mapping[str, None]) -> None:
-    """Put the warnings of parts before those that the command has met, each once."""
-    history.warnings[:] = list(dict.fromkeys([*warnings, *history.warnings]))
+        records = list(run_job(job.tasks, job.work, folder, report, execute))
+        assert job.history is not None
+        met = [warning for record in records for warning in record["warnings"]]
+        job.history.warnings[:] = dict.fromkeys([*met, *job.history.warnings])
+        yield [
+            (Frames(folder.place(task.key), record["frames"]), record)
+            for task, record in zip(job.tasks, records, strict=True)
+        ]

@@ -63,35 +63,19 @@ class Tasks(Sequence[Task]):
         return self.make(self.numbers[k])
 
 
-@dataclass(frozen=True, slots=True)
-class Records(Sequence[dict[str, Any]]):
-    """The records of tasks that a folder keeps, in their order; each is read when it is asked for.
+def records_of(folder: JobFolder, tasks: Sequence[Task]) -> Iterator[dict[str, Any]]:
+    """Yield the records of tasks that a folder keeps, each read when it is asked for.
 
-    One that has been removed meanwhile raises UsageError.
+    Raises:
+        UsageError: one has been removed meanwhile.
     """
-
-    folder: JobFolder
-    tasks: Sequence[Task]
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self.tasks)
-
-    @overload
-    def __getitem__(self, k: int) -> dict[str, Any]: ...
-    @overload
-    def __getitem__(self, k: slice) -> Records: ...
-    def __getitem__(self, k: int | slice) -> dict[str, Any] | Records:
-        """Return one of them, or some."""
-        if isinstance(k, slice):
-            return Records(self.folder, self.tasks[k])
-        key = self.tasks[k].key
-        if (found := self.folder.record(key)) is None:
+    for task in tasks:
+        if (found := folder.record(task.key)) is None:
             raise UsageError(
-                f"{self.folder.tasks}: finished parts have been removed meanwhile ({key}); give "
+                f"{folder.tasks}: finished parts have been removed meanwhile ({task.key}); give "
                 "the same command again"
             )
-        return found
+        yield found
 
 
 class Work(Protocol[T]):
@@ -174,7 +158,7 @@ def run_job(
     folder: JobFolder,
     report: Report = lambda status: None,
     execute: Executor = in_this_process,
-) -> Records:
+) -> Iterator[dict[str, Any]]:
     """Do all tasks that the folder does not keep yet; return every task's record, in their order.
 
     Whatever `work` raises ends the job; tasks that are kept stay so.
@@ -202,7 +186,7 @@ def run_job(
         for task in kept_now:
             left, open_tasks = left - task.weight, open_tasks - 1
             tell()
-    return Records(folder, tasks)
+    return records_of(folder, tasks)
 
 
 def _missing(tasks: Sequence[Task], folder: JobFolder) -> Sequence[Task]:

@@ -1,4 +1,4 @@
-"""Order: the plain values by which a worker plans a job of the command again.
+"""Job: its tasks, what does them, and the plain values by which a worker plans it again.
 
 A *job* is one command's work. It consists of *tasks*; a *part* is the files that a finished task
 leaves. What travels to a worker is an order: the name of a function, the options, the places of
@@ -27,33 +27,29 @@ Values: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PlannedJob(Generic[W]):
-    """A job: its tasks, what does them, on what they depend, the history that they read."""
+    """A job.
+
+    Attributes:
+        tasks: its tasks.
+        work: what does them.
+        identity: on what they depend.
+        plan_job: the function by which a worker plans the same job, `module:name`.
+        values: its argument.
+        kernel: the compiled function that takes longest to compile, None without one.
+        history: what the tasks read.
+    """
 
     tasks: Sequence[Task]
     work: W
     identity: Identity
+    plan_job: str
+    values: Values
+    kernel: str | None = None
     history: History | None = None
 
 
 PlanJob = Callable[[Values], PlannedJob[Any]]
-"""Plans a job from the values of its order."""
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What a worker plans a job from.
-
-    Attributes:
-        plan_job: the function that does it, `module:name`.
-        values: its argument.
-        identity: of the job, as it is planned here.
-        kernel: the compiled function that takes longest to compile, None without one.
-    """
-
-    plan_job: str
-    values: Values
-    identity: Identity
-    kernel: str | None = None
+"""Plans a job from its values."""
 
 
 def options_of(request: Request) -> dict[str, Any]:

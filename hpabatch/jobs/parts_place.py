@@ -19,20 +19,15 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Lock
 from typing import Final
 
 from hpabatch._json import decode_json
 from hpabatch.errors import HistoryError, UnfinishedError, UsageError, as_usage
-from hpabatch.history.atomic import atomic_path
-from hpabatch.history.files import read_small
 from hpabatch.history.store.storage import Storage, open_storage
-from hpabatch.jobs.folder import NEW_PLACES, PLACES, RECORD, JobFolder, PartRecord, cannot_write
+from hpabatch.jobs.folder import RECORD, JobFolder, PartRecord
 
 _NAME_LENGTH: Final = 24
 _FILE = re.compile(r"\w[\w.-]*")
-_JOB = re.compile(rf"[0-9a-f]{{{_NAME_LENGTH}}}", re.ASCII)
-_REMOVED_AT_ONCE: Final = 1000
 
 
 class _IncompleteError(Exception):
@@ -47,8 +42,6 @@ class PartsPlace:
         with _no_fault_of_the_history():
             self._storage: Storage = open_storage(location)
         self._job = job
-        self._moved: list[str] = []
-        self._lock = Lock()
 
     @property
     def location(self) -> str:
@@ -78,7 +71,7 @@ class PartsPlace:
     def fetch(self, key: str, folder: JobFolder) -> bool:
         """Move a part into the job folder; False: it is not whole there. Threads may do so at once.
 
-        Some parts at a time are removed from the place, so that it never holds many.
+        It is removed from the place, which so never holds many.
 
         Raises:
             UsageError: the place cannot be read, or the job folder cannot be written.
@@ -100,13 +93,8 @@ class PartsPlace:
                 record.update(found.record)
         except _IncompleteError:
             return False
-        with self._lock:
-            self._moved += [self._name(key, file) for file in (RECORD, *sizes)]
-            moved = self._moved if len(self._moved) >= _REMOVED_AT_ONCE else []
-            if moved:
-                self._moved = []
         with suppress(UsageError, UnfinishedError):  # (`clear` tries again)
-            self._remove(moved)
+            self._remove([self._name(key, file) for file in (RECORD, *sizes)])
         return True
 
     def probe(self) -> None:
@@ -149,33 +137,6 @@ def job_name(folder: JobFolder) -> str:
 def place_of(location: str) -> str:
     """Return a folder as an absolute path, which another working directory does not change."""
     return location if "://" in location else os.path.abspath(location)
-
-
-def remember_place(location: str, folder: JobFolder) -> None:
-    """Write into a job folder where its workers leave parts, for a run without that option.
-
-    Raises:
-        UsageError: the job folder cannot be written.
-    """
-    place = place_of(location), job_name(folder)
-    known = remembered_places(folder)
-    if place in known:
-        return
-    try:
-        with atomic_path(folder.path / PLACES, folder.path / NEW_PLACES) as temporary:
-            temporary.write_text(json.dumps([*known, place]))
-    except OSError as error:
-        raise cannot_write(folder.path, error) from error
-
-
-def remembered_places(folder: JobFolder) -> list[tuple[str, str]]:
-    """Return where parts may have been left for a job folder, each with its job's name there."""
-    try:
-        pairs = decode_json(read_small(folder.path / PLACES), list[tuple[str, str]])
-    except (OSError, ValueError):
-        return []
-    # (without its name a job's parts would be all that is at the place)
-    return [(place, job) for place, job in pairs if _JOB.fullmatch(job)]
 
 
 @contextmanager

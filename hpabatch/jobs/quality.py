@@ -17,16 +17,8 @@ from hpabatch.engine.simulate.run import Progress
 from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
 from hpabatch.jobs.folder import DIGEST, concat_frames
-from hpabatch.jobs.frames import (
-    FramesJob,
-    FramesPart,
-    FramesWork,
-    computed,
-    identity_of,
-    tasks_of,
-    values_of,
-)
-from hpabatch.jobs.orders import Order, PlannedJob, Values
+from hpabatch.jobs.frames import FramesJob, computed, frames_job, identity_of
+from hpabatch.jobs.orders import Values, options_of
 
 PLAN_JOB: Final = "hpabatch.jobs.quality:plan_job"
 
@@ -36,10 +28,8 @@ def quality_by_workers(
 ) -> pl.DataFrame:
     """Return what the recording of each HPA is worth; raises as `quality` does."""
     look = Look(history, candidates)
-    job = _planned(look, candidates)
-    order = Order(PLAN_JOB, values_of(history, request), job.identity)
-    with computed(job, order, request, history, progress) as parts:
-        return look.joined([concat_frames(part.frames["hpas"] for part in parts)])
+    with computed(_planned(look, candidates, request), request, progress) as parts:
+        return look.joined([concat_frames(frames["hpas"] for frames, _ in parts)])
 
 
 def plan_job(values: Values) -> FramesJob:
@@ -48,12 +38,15 @@ def plan_job(values: Values) -> FramesJob:
     history = open_history(values["history"])
     versions = versions_of(history.read("controller"), request.k8s, request.feature_gates)
     candidates, _ = chosen_hpas(history, versions.of, selection_of(request))
-    return _planned(Look(history, candidates), candidates)
+    return _planned(Look(history, candidates), candidates, request)
 
 
-def _planned(look: Look, candidates: Sequence[Candidate]) -> FramesJob:
+def _planned(look: Look, candidates: Sequence[Candidate], request: QualityRequest) -> FramesJob:
     weights = [len(shard) for shard in look.shards]
     names = [(c.cluster, c.namespace, c.name, repr(c.periods)) for c in candidates]
     facts = {f"{DIGEST}{table}": digest for table, digest in look.history.digests().items()}
-    work = FramesWork(lambda k: FramesPart({"hpas": look.part(k)}, {}), look.history.warnings)
-    return PlannedJob(tasks_of(weights), work, identity_of(facts, [names, weights]), look.history)
+    identity = identity_of(facts, [names, weights])
+    return frames_job(
+        *(weights, lambda k: ({"hpas": look.part(k)}, {}), look.history),
+        *(identity, PLAN_JOB, options_of(request)),
+    )

@@ -9,7 +9,7 @@ import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,33 +22,109 @@ from hpabatch.engine.fleet.request import NO_LENS
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.fleet.versions import history_profile
 from hpabatch.engine.replay.request import ReplayRequest, ReplayToRequest
-from hpabatch.engine.replay.run import GatheredNotes, ReplayNotes
-from hpabatch.engine.replay.score import Score
+from hpabatch.engine.replay.run import (
+    GatheredNotes,
+    ReplayNotes,
+    ShardNotes,
+    ShardResult,
+    replay_shards,
+)
+from hpabatch.engine.replay.score import Score, score
+from hpabatch.engine.replay.summary import join_summaries
+from hpabatch.engine.shards.read import ShardFacts
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.storage import temporary_root
 from hpabatch.inputs.manifest_checks import check_manifests
 from hpabatch.inputs.manifests import load_manifests
-from hpabatch.inputs.workers import Spread
 from hpabatch.jobs.executor import executor_of
-from hpabatch.jobs.folder import Identity, JobFolder, finishing, made_by, open_job
-from hpabatch.jobs.loop import Report, Task, Tasks, run_job
-from hpabatch.jobs.orders import Order, PlannedJob, Values, known_lenses, lenses_of, options_of
-from hpabatch.jobs.publish import Destination, publish
-from hpabatch.jobs.replay_parts import (
-    DECISIONS,
-    ReplayWork,
-    notes_from_json,
-    read_scores,
-    read_summary,
+from hpabatch.jobs.folder import (
+    Identity,
+    JobFolder,
+    concat_frames,
+    finishing,
+    made_by,
+    open_job,
+    read_frame,
+    write_frame,
 )
+from hpabatch.jobs.loop import Report, Task, Tasks, run_job
+from hpabatch.jobs.orders import PlannedJob, Values, known_lenses, lenses_of, options_of
+from hpabatch.jobs.parquet import write_parquet
+from hpabatch.jobs.publish import Destination, publish
 from hpabatch.model.objects.hpa import HPA
 
 PLAN_JOB: Final = "hpabatch.jobs.replay:plan_job"
 # Decisions that hardly ever change take 0.8 bytes, and parts and result are there at once: a disk
 # with less room than that clearly has none.
 LEAST_BYTES_PER_DECISION: Final = 1
+
+
+DECISIONS: Final = "decisions.parquet"
+_SUMMARY: Final = "summary.arrow"
+_SCORES: Final = "scores.arrow"
+_EVENTS: Final = "events.arrow"
+
+
+@dataclass(slots=True)
+class ReplayWork:
+    """Replays shard `k`, a task's argument; `score`: judge its decisions, `keep`: write them."""
+
+    plan: ReplayPlan
+    score: bool
+    keep: bool = True
+
+    def compute(self, tasks: Sequence[Task]) -> Iterator[tuple[ShardResult, tuple[str, ...]]]:
+        """Yield the shards' results, and the history's warnings up to there.
+
+        While one is decided the next one is read.
+        """
+        shards = [task.argument for task in tasks]
+        for result in replay_shards(self.plan, shards, self.keep or self.score):
+            yield result, tuple(self.plan.history.warnings)
+
+    def save(self, result: tuple[ShardResult, tuple[str, ...]], place: Path) -> dict[str, Any]:
+        """Write decisions, summary and score; return the facts."""
+        found, warnings = result
+        write_frame(found.summary, place / _SUMMARY)
+        if self.keep:
+            write_parquet(found.decisions, self.plan.evidence, place / DECISIONS)
+        if self.score:
+            scores = score(found.decisions, found.hpas)
+            write_frame(scores.hpas, place / _SCORES)
+            write_frame(scores.events, place / _EVENTS)
+        return {
+            "decisions": int(found.summary["ticks"].sum()),
+            "hpas": found.hpas.height,
+            **notes_to_json(found.notes),
+            "warnings": list(warnings),
+        }
+
+
+def notes_to_json(notes: ShardNotes) -> dict[str, Any]:
+    """Return the notes of a shard as plain values, for the record of its part."""
+    return {
+        "skipped": [[s.cluster, s.namespace, s.hpa, s.reason] for s in notes.skipped],
+        "silent": list(notes.silent),
+        "facts": asdict(notes.facts),
+    }
+
+
+def notes_from_json(found: Mapping[str, Any]) -> ShardNotes:
+    """Return the notes of a shard from the record of its part."""
+    facts = found["facts"]
+    pairs = [(tuple(first), tuple(second)) for first, second in facts["pairs"]]
+    generated = [tuple(key) for key in facts["generated"]]
+    return ShardNotes(
+        skipped=tuple(Skipped(*row) for row in found["skipped"]),
+        facts=ShardFacts(**facts | {"pairs": pairs, "generated": generated}),
+        silent=tuple(found["silent"]),
+    )
+
+
+def _read(folder: JobFolder, tasks: Sequence[Task], name: str) -> pl.DataFrame:
+    return concat_frames(read_frame(folder.place(task.key) / name) for task in tasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +171,7 @@ def replay_to_disk(job: ReplayJob, report: Report = lambda status: None) -> Repl
     """
     planned = _planned(job)
     tasks = planned.tasks
-    order = Order(PLAN_JOB, _values(job), planned.identity, "replay_observations")
-    execute = executor_of(Spread.part_of(job.request), order)
+    execute = executor_of(job.request, planned)
     with _job_folder(job, planned.identity, tasks) as folder:
         records = run_job(tasks, planned.work, folder, report, execute)
         return _finish(job, tasks, records, folder)
@@ -105,22 +180,22 @@ def replay_to_disk(job: ReplayJob, report: Report = lambda status: None) -> Repl
 def _planned(job: ReplayJob) -> PlannedJob[ReplayWork]:
     """Return the tasks of a replay, what does them, and on what they depend."""
     extra = {"score": str(job.request.score), "why": str(job.plan.whole)}
+    keep = job.destination is not None
+    weights = array("q", (_decisions(job.plan, *shard) for shard in job.plan.shards))
     return PlannedJob(
-        _tasks(job.plan),
-        ReplayWork(job.plan, job.request.score, keep=job.destination is not None),
-        _identity(job.plan, job.manifests, extra),
-        job.plan.history,
+        tasks=Tasks(lambda k: Task(f"{k:05}", weights[k], k), range(len(weights))),
+        work=ReplayWork(job.plan, job.request.score, keep),
+        identity=_identity(job.plan, job.manifests, extra),
+        plan_job=PLAN_JOB,
+        values={
+            "history": job.plan.history.location,
+            "keep": keep,
+            "lenses": lenses_of(job.plan),
+            **options_of(job.request),
+        },
+        kernel="replay_observations",
+        history=job.plan.history,
     )
-
-
-def _values(job: ReplayJob) -> Values:
-    """Return what a worker plans the same replay from."""
-    return {
-        "history": job.plan.history.location,
-        "keep": job.destination is not None,
-        "lenses": lenses_of(job.plan),
-        **options_of(job.request),
-    }
 
 
 def plan_job(values: Values) -> PlannedJob[ReplayWork]:
@@ -211,12 +286,6 @@ def _identity(
     return Identity(fingerprint, facts)
 
 
-def _tasks(plan: ReplayPlan) -> Tasks:
-    """Return the tasks, shard by shard."""
-    weights = array("q", (_decisions(plan, *shard) for shard in plan.shards))
-    return Tasks(lambda k: Task(f"{k:05}", weights[k], k), range(len(weights)))
-
-
 def _decisions(plan: ReplayPlan, first: int, last: int) -> int:
     """Return how many decisions the HPAs of a shard have, at most and about."""
     clocks, count = plan.clocks, 0
@@ -252,7 +321,7 @@ def _check_room(place: Path, decisions: int, folder: JobFolder) -> None:
 def _finish(
     job: ReplayJob,
     tasks: Sequence[Task],
-    records: Sequence[dict[str, Any]],
+    records: Iterable[dict[str, Any]],
     folder: JobFolder,
 ) -> ReplayDone:
     """Put the parts together, one at a time, and publish the decisions."""
@@ -263,8 +332,10 @@ def _finish(
         notes.skipped,
         notes.warnings,
         notes.evidence,
-        summary=read_summary(folder, tasks),
-        score=read_scores(folder, tasks) if job.request.score else None,
+        summary=join_summaries([_read(folder, tasks, _SUMMARY)]),
+        score=Score(*(_read(folder, tasks, name) for name in (_SCORES, _EVENTS)))
+        if job.request.score
+        else None,
     )
     if job.destination is not None:
         parts = (folder.place(task.key) / DECISIONS for task in tasks)

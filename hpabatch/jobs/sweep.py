@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -18,19 +18,25 @@ import polars as pl
 
 from hpabatch.engine.advise.specs import sets_to_json
 from hpabatch.engine.fleet.candidates import Skipped
-from hpabatch.engine.sweep.frames import hpas_frame, settings_frame, units_frame
-from hpabatch.engine.sweep.read import plan_request
+from hpabatch.engine.fleet.plan import See, as_recorded
+from hpabatch.engine.simulate.run import KEY
 from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.engine.sweep.run import (
     SweepPlan,
     SweptPart,
     finish_results,
+    hpas_frame,
+    plan_request,
     prepare_part,
     run_part,
+    settings_frame,
+    trajectory_points,
+    units_frame,
 )
-from hpabatch.errors import HistoryError, RefusedError
+from hpabatch.errors import HistoryError, RefusedError, UsageError
 from hpabatch.history.atomic import atomic_folder
+from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
 from hpabatch.inputs.workers import Spread
 from hpabatch.jobs.executor import executor_of
@@ -50,7 +56,6 @@ from hpabatch.jobs.folder import (
 from hpabatch.jobs.joining import join_parquet
 from hpabatch.jobs.loop import Report, Task, Tasks, run_job
 from hpabatch.jobs.orders import (
-    Order,
     PlannedJob,
     Values,
     known_lenses,
@@ -148,23 +153,30 @@ def sweep_to_disk(job: SweepJob, report: Report = lambda status: None) -> SweepR
             the reasons).
         UsageError: the destination cannot be written, or another job left its parts there.
     """
-    tasks, place = tasks_of(job.sweep), job.destination.job_path
+    planned = _planned(job)
+    tasks, place = planned.tasks, job.destination.job_path
     _refuse_another(job)  # (again with the lock: another process may have finished meanwhile)
-    identity = _identity(job)
     if (done := _done_before(job)) is not None:
         return done
-    execute = executor_of(job.spread, Order(PLAN_JOB, _values(job), identity, "simulate_fleet"))
-    with open_job(place, identity, replace=job.replace) as folder:
+    execute = executor_of(job.spread, planned)
+    with open_job(place, planned.identity, replace=job.replace) as folder:
         _refuse_another(job)
         with finishing(folder, len(tasks)):
-            records = run_job(tasks, SweepWork(job.sweep), folder, report, execute)
+            records = run_job(tasks, planned.work, folder, report, execute)
             _finish(job, tasks, records, folder)
     return read_sweep(job.destination.path)
 
 
-def _values(job: SweepJob) -> Values:
-    """Return what a worker plans the same sweep from."""
-    return {**job.values, "lenses": lenses_of(job.sweep.plan)}
+def _planned(job: SweepJob) -> PlannedJob[SweepWork]:
+    return PlannedJob(
+        tasks=tasks_of(job.sweep),
+        work=SweepWork(job.sweep),
+        identity=_identity(job),
+        plan_job=PLAN_JOB,
+        values={**job.values, "lenses": lenses_of(job.sweep.plan)},
+        kernel="simulate_fleet",
+        history=job.sweep.plan.history,
+    )
 
 
 def plan_job(values: Values) -> PlannedJob[SweepWork]:
@@ -172,8 +184,7 @@ def plan_job(values: Values) -> PlannedJob[SweepWork]:
     request = SweepRequest.from_json(values)
     see = known_lenses(values["lenses"])
     sweep = plan_request(open_history(values["history"], "replay"), request, see)
-    job = SweepJob(request, sweep, Destination(Path(PUBLISHED), is_folder=True))
-    return PlannedJob(tasks_of(sweep), SweepWork(sweep), _identity(job), sweep.plan.history)
+    return _planned(SweepJob(request, sweep, Destination(Path(PUBLISHED), is_folder=True)))
 
 
 def _refuse_another(job: SweepJob) -> None:
@@ -266,7 +277,7 @@ def _fact(value: Any) -> str:
 
 
 def _finish(
-    job: SweepJob, tasks: Sequence[Task], records: Sequence[dict[str, Any]], folder: JobFolder
+    job: SweepJob, tasks: Sequence[Task], records: Iterable[dict[str, Any]], folder: JobFolder
 ) -> None:
     """Put the parts together and move them to their place."""
     skipped, notes = dict.fromkeys(job.sweep.plan.skipped), dict[str, None]()
@@ -346,3 +357,77 @@ def _parameters(job: SweepJob, skipped: Sequence[Skipped], notes: Sequence[str])
         "notes": [*sweep.notes, *notes],
         "job": _digest(job),
     }
+
+
+def trajectories(
+    result: SweepResult,
+    key: tuple[str, str, str],
+    setting_ids: Sequence[int],
+    history: History | None = None,
+) -> pl.DataFrame:
+    """Return every tick of some settings of one HPA of a sweep, run again.
+
+    Columns as of `simulate --trajectories`. `history` None: the one that was swept, at its place.
+
+    Raises:
+        UsageError: there is no such HPA in the sweep, or a setting that it does not have; a file
+            that was given is not there.
+        HistoryError: the history or a file cannot be read, or is not what it was.
+    """
+    told = result.parameters["request"]
+    location, request = str(told["history"]), SweepRequest.from_json(told)
+    _check_places([location] if history is None else [], request)
+    history = open_history(location, "replay") if history is None else history
+    sweep = plan_request(history, request, _seen_as(result))
+    _check_unchanged(sweep, result)
+    hpa, settings = "/".join(key), result.settings["setting"].to_list()
+    if key not in sweep.places or key not in result.hpas.select(KEY).rows():
+        raise UsageError(f"{hpa}: there is no such HPA in the sweep")
+    wrong = [k for k in setting_ids if not 0 <= k < len(settings)]
+    if wrong:
+        raise UsageError(f"setting {wrong[0]}: the sweep has settings 0 to {len(settings) - 1}")
+    place = sweep.places[key]
+    alone = replace(sweep, parts=((place, place + 1),))
+    part = prepare_part(alone, 0)
+    for k in setting_ids:
+        if not part.cases[0].fits(sweep.options.grid.settings[k]):
+            raise UsageError(f"setting {k} ({settings[k]}) does not fit {hpa}")
+    return trajectory_points(part, alone, setting_ids)
+
+
+def _seen_as(result: SweepResult) -> See:
+    """Return what puts a sweep's lenses in again, which took a while to estimate."""
+    if "lens" not in result.evidence:
+        return as_recorded
+    return known_lenses([result.parameters[name] for name in ("lenses", "lens_ratios")])
+
+
+def _check_places(places: Sequence[str], request: SweepRequest) -> None:
+    """Refuse relative paths that are not there: a sweep holds them as they were given."""
+    files = (request.prices, request.scenario, request.policy_sets, *request.plant)
+    named = [Path(path) for path in (*places, *files) if path is not None and "://" not in path]
+    away = [str(path) for path in named if not path.is_absolute() and not path.exists()]
+    if away:
+        raise HistoryError(
+            f"expected {', '.join(away)} as the sweep names them, found none in {Path.cwd()}: run "
+            "this in the folder in which the sweep was made"
+        )
+
+
+def _check_unchanged(sweep: SweepPlan, result: SweepResult) -> None:
+    """Refuse a history, files or settings that are not those of the sweep (HistoryError)."""
+
+    def digests(evidence: Mapping[str, str]) -> dict[str, str]:
+        return {name: text for name, text in evidence.items() if name.startswith(DIGEST)}
+
+    now, then = digests(sweep.evidence), digests(result.evidence)
+    other = sorted(name for name in {**now, **then} if now.get(name) != then.get(name))
+    if other:
+        what = ", ".join(name.removeprefix(DIGEST) for name in other)
+        raise HistoryError(
+            f"{sweep.plan.history.location} or a file that was swept with it has changed ({what}): "
+            "sweep again"
+        )
+    names = [setting.name for setting in sweep.options.grid.settings]
+    if names != result.settings["setting"].to_list():
+        raise HistoryError("the sweep's grid has other settings in this version: sweep again")

@@ -21,6 +21,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -36,23 +37,21 @@ from hpabatch.jobs.folder import (
 )
 from hpabatch.jobs.loop import Task, Work
 from hpabatch.jobs.parts_place import PartsPlace
-from hpabatch.jobs.processes import AHEAD, Answer
+from hpabatch.jobs.processes import Answer
 
 if TYPE_CHECKING:  # (a job's own module imports what it needs: numba is not for every job)
     from hpabatch.jobs.orders import PlanJob, PlannedJob
 
 _log = logging.getLogger(__name__)
 
-DESCRIBE: Final = "describe"
 _COMPILING: Final = "compiling"
 """Lock in the cache of compiled code, held by who fills it."""
 _LOOK_EVERY_S: Final = 0.5
 _WARN_EVERY_S: Final = 10.0
-# Imports most of what any job needs: a worker that waits for its first order has it by then.
-_PLANS: Final = "hpabatch.jobs.replay"
 _PACKAGES: Final = ("hpabatch", "numba", "numpy", "polars", "pyarrow")
 
 
+@cache
 def describe() -> dict[str, str]:
     """Return what must be the same for all workers of a job: versions and digests of the code."""
     from hpabatch import _code
@@ -61,13 +60,6 @@ def describe() -> dict[str, str]:
     found["Python"] = ".".join(platform.python_version_tuple()[:2])
     found["the machine"] = platform.machine()  # (other instructions round otherwise)
     return found | {"hpabatch's sources": code_digest()[:16], "kernels": _code.DIGEST}
-
-
-def is_compiled(kernel: str | None) -> bool:
-    """Return whether a kernel needs no compiling here: a job without one has None."""
-    from hpabatch import _code
-
-    return kernel is None or _code.has_compiled(kernel)
 
 
 @contextmanager
@@ -113,9 +105,9 @@ class Worker:
     def answer(self, order: Mapping[str, Any]) -> Answer:
         """Return the answer to an order: what was asked for, or what is wrong."""
         try:
-            if order["task"] == DESCRIBE:
-                return {"found": describe(), "compiled": is_compiled(order.get("kernel"))}
-            with compiled_alone(order.get("kernel")):
+            if (found := describe()) != order.get("versions"):
+                return {"found": found}
+            with compiled_alone(order["kernel"]):
                 self._do(order)
             return {"done": order["task"]}
         except HpabatchError as error:
@@ -231,8 +223,6 @@ def main() -> None:
         os.dup2(nothing.fileno(), 0)
     orders: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_read_orders, args=(given, orders), daemon=True).start()
-    if AHEAD in sys.argv:
-        importlib.import_module(_PLANS)
     worker = Worker()
     while True:
         answers.write(json.dumps(worker.answer(json.loads(orders.get()))) + "\n")

@@ -76,4 +76,4 @@ def test_what_passes_has_an_exit_code_of_its_own(
     replay = runner("replay", capfdbinary, monkeypatch)
     done = replay(history, "--scheduler", f"tcp://127.0.0.1:{port}")
     assert done.code == 75
-    assert "does not answer (connection refused)" in done.stderr
+    assert "does not answer as a Dask scheduler" in done.stderr

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
-from hpabatch.engine.capacity.run import CapacityOptions, CapacityPlan, plan_loop
+from hpabatch.engine.capacity.parts import planned_part
+from hpabatch.engine.capacity.run import CapacityOptions, CapacityPlan, summed
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.requested import Requested
 from hpabatch.engine.simulate.case import SimulationCase
@@ -48,6 +49,14 @@ def planned(
 ) -> CapacityPlan:
     """Return the plan of some cases."""
     return plan_loop(loop_of(*cases, **more), options or CapacityOptions(), limits)
+
+
+def plan_loop(
+    loop: Loop, options: CapacityOptions, limits: Mapping[Key, Requested] | None = None
+) -> CapacityPlan:
+    """Return the plan of a loop's cases, as one part."""
+    part = planned_part(loop, options.growths, options.loop, limits or {})
+    return summed([part], options, loop.skipped, loop.notes, loop.evidence)
 
 
 def total(plan: CapacityPlan, **wanted: object) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import polars as pl
 
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.simulate.run import LoopOptions
-from hpabatch.engine.sweep.frames import units_frame
 from hpabatch.engine.sweep.run import (
     SweepOptions,
     SweepPlan,
@@ -19,6 +18,7 @@ from hpabatch.engine.sweep.run import (
     plan_sweep,
     prepare_part,
     run_part,
+    units_frame,
 )
 from hpabatch.history.reader import open_history
 from hpabatch.inputs.grid import read_grids

@@ -44,7 +44,13 @@ def keep_workers(patch: pytest.MonkeyPatch, kept: list[processes.Child]) -> None
     Those that are not done with their order a second later end. What is in `kept` at the end is to
     be closed.
     """
-    ask, busy = processes.Child.ask, set[processes.Child]()
+
+    begin, ask, busy = processes.ProcessPool.__init__, processes.Child.ask, set[processes.Child]()
+
+    def start(pool: processes.ProcessPool, count: int) -> None:
+        begin(pool, count)
+        for name in list(pool._children)[: len(kept)]:
+            pool._children[name] = kept.pop()
 
     def asking(child: processes.Child, order: str) -> str:
         busy.add(child)
@@ -57,14 +63,14 @@ def keep_workers(patch: pytest.MonkeyPatch, kept: list[processes.Child]) -> None
         until = time.monotonic() + 1
         while busy and time.monotonic() < until:
             time.sleep(0.02)
-        for child in list(pool._children.values()):
+        for child in pool._children.values():
             if child in busy:
                 child.close()
             else:
                 kept.append(child)
         pool._askers.shutdown()
 
-    patch.setattr(processes, "_ahead", kept)
+    patch.setattr(processes.ProcessPool, "__init__", start)
     patch.setattr(processes.Child, "ask", asking)
     patch.setattr(processes.ProcessPool, "close", close)
 

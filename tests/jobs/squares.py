@@ -19,7 +19,7 @@ from hpabatch.inputs.workers import Spread
 from hpabatch.jobs.executor import executor_of
 from hpabatch.jobs.folder import Identity, open_job
 from hpabatch.jobs.loop import Report, Status, Task, Tasks, run_job
-from hpabatch.jobs.orders import Order, PlannedJob, Values
+from hpabatch.jobs.orders import PlannedJob, Values
 
 PLAN_JOB = "tests.jobs.squares:plan_job"
 
@@ -73,7 +73,8 @@ def plan_job(values: Values) -> PlannedJob[Squares]:
     if "differs" in values and os.getpid() != values["differs"]:
         text += "!"
     identity = Identity(hashlib.sha256(text.encode()).hexdigest(), {"count": str(values["count"])})
-    return PlannedJob(tasks, Squares(**values.get("squares", {})), identity)
+    work = Squares(**values.get("squares", {}))
+    return PlannedJob(tasks, work, identity, PLAN_JOB, values, values.get("kernel"))
 
 
 def run(
@@ -88,9 +89,8 @@ def records(
 ) -> Iterator[dict[str, Any]]:
     """Do the job and yield its records one by one; its folder stays."""
     job = plan_job(values)
-    order = Order(PLAN_JOB, values, job.identity, values.get("kernel"))
     with open_job(place, job.identity) as folder:
-        yield from run_job(job.tasks, job.work, folder, report, executor_of(spread, order))
+        yield from run_job(job.tasks, job.work, folder, report, executor_of(spread, job))
 
 
 def expected(count: int) -> list[dict[str, int]]:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import http.server
 import re
 import socket
-import ssl
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hpabatch.errors import HpabatchError, UnfinishedError, UsageError
+from hpabatch.errors import UnfinishedError, UsageError
 from hpabatch.inputs.workers import Spread, check_scheduler
-from hpabatch.jobs import contact, dask_workers
-from hpabatch.jobs.contact import brief
+from hpabatch.jobs import dask_workers
+from hpabatch.jobs.processes import brief
 from tests.importers.prometheus.certificates import Authority
 from tests.jobs.dask_cluster import LEAVES_SOCKETS, Cluster
 from tests.jobs.squares import run
@@ -44,47 +42,19 @@ def options(folder: Path) -> list[str]:
     return found
 
 
-def refusal(
-    tmp_path: Path,
-    address: str,
-    folder: Path | None = None,
-    kind: type[HpabatchError] = UsageError,
-) -> str:
-    """Return how a scheduler is refused."""
-    spread = Spread(scheduler=address, scheduler_tls=None if folder is None else str(folder))
-    begin = time.monotonic()
-    with pytest.raises(kind) as caught:
-        run(tmp_path / "job", {"count": 3}, spread)
-    assert time.monotonic() - begin < 10
-    return str(caught.value)
-
-
 @contextmanager
-def listening(answer: Any = None) -> Iterator[str]:
+def listening(answer: Callable[[socket.socket], Any]) -> Iterator[str]:
     """Yield the address of a port that accepts, and does no more than `answer`."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
-            while True:
-                try:
-                    connection = server.accept()[0]
-                except OSError:
-                    return
-                if answer is not None:
-                    answer(connection)
+            with suppress(OSError):
+                while True:
+                    answer(server.accept()[0])
 
         threading.Thread(target=serve, daemon=True).start()
         yield f"127.0.0.1:{server.getsockname()[1]}"
         server.shutdown(socket.SHUT_RDWR)
-
-
-@contextmanager
-def web_pages() -> Iterator[str]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
 
 
 @pytest.fixture
@@ -92,75 +62,35 @@ def certificates(tmp_path: Path) -> Path:
     return write_certificates(tmp_path / "certificates")
 
 
-@pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask_workers, "_CONNECT_S", 2)
-
-
-def test_a_port_that_is_no_scheduler_is_told(
+def test_what_is_no_scheduler_is_told_in_seconds(
     tmp_path: Path, certificates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dask_workers, "_CONNECT_S", 1)
-    monkeypatch.setattr(contact, "_LOOK_S", 0.5)
-    told = r"is no Dask scheduler \(.*\): expected its own port, usually 8786"
-    with web_pages() as there:
-        assert re.search(told, refusal(tmp_path, f"tcp://{there}"))
-        assert re.search(r"speaks no TLS: ", refusal(tmp_path, f"tls://{there}", certificates))
-    with listening(socket.socket.close) as there:
-        assert re.search(told, refusal(tmp_path, f"tcp://{there}"))
-    kept: list[socket.socket] = []
-    with listening(kept.append) as there:
-        for address, folder in ((f"tcp://{there}", None), (f"tls://{there}", certificates)):
-            silent = refusal(tmp_path, address, folder, UnfinishedError)
-            assert re.search(r"does not answer \(.*timed out\): start it, or check", silent)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificates / "tls.crt", certificates / "tls.key")
-    with listening(lambda made: kept.append(context.wrap_socket(made, server_side=True))) as there:
-        silent = refusal(tmp_path, f"tls://{there}", certificates, UnfinishedError)
-        assert re.search(r"does not answer \(.*timed out\): start it, or check", silent)
-    for connection in kept:
-        connection.close()
-
-
-def test_a_port_that_nothing_listens_at_is_told(tmp_path: Path) -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as server:
-        port = server.getsockname()[1]
-    told = refusal(tmp_path, f"tcp://127.0.0.1:{port}", kind=UnfinishedError)
-    assert told.endswith(
-        "does not answer (connection refused): start it, or check the address and the network"
-    )
-
-
-def test_one_that_speaks_tls(tmp_path: Path, certificates: Path) -> None:
-    (tmp_path / "dask").mkdir()
-    cluster = Cluster(tmp_path / "dask", 0, options=options(certificates), protocol="tls")
-    there = cluster.address.partition("://")[2]
-    try:
-        told = refusal(tmp_path, f"tcp://{there}")
-        assert "speaks TLS: expected a tls:// address, with --scheduler-tls" in told
-        others = write_certificates(tmp_path / "others")
-        told = refusal(tmp_path, f"tls://{there}", others)
-        assert "is not to be trusted: its certificate is not one of ca.crt's auth" in told
-        (others / "ca.crt").write_bytes((certificates / "ca.crt").read_bytes())
-        told = refusal(tmp_path, f"tls://{there}", others)
-        assert "refuses the certificate tls.crt (" in told
-    finally:
-        cluster.close()
-
-
-def test_one_without_tls_and_a_worker(tmp_path: Path, certificates: Path) -> None:
+    monkeypatch.setattr(dask_workers, "_CONNECT_S", 2)
     (tmp_path / "dask").mkdir()
     cluster = Cluster(tmp_path / "dask", 1)
+    worker = re.search(r"Start worker at: *(\S+)", (tmp_path / "dask" / "dask.log").read_text())
+    assert worker is not None
+    kept: list[socket.socket] = []
     try:
-        told = refusal(tmp_path, cluster.address.replace("tcp:", "tls:"), certificates)
-        assert "speaks no TLS: start the scheduler with certificates" in told
-        log = (tmp_path / "dask" / "dask.log").read_text()
-        found = re.search(r"Start worker at: *(\S+)", log)
-        assert found is not None
-        told = refusal(tmp_path, found[1])
-        assert f"got a Dask worker; its scheduler is at {cluster.address}" in told
+        with listening(socket.socket.close) as closes, listening(kept.append) as silent:
+            for address in (
+                *("tcp://127.0.0.1:1", f"tcp://{closes}", f"tcp://{silent}", f"tls://{silent}"),
+                *(worker[1], cluster.address.replace("tcp:", "tls:")),
+            ):
+                tls = str(certificates) if address.startswith("tls") else None
+                begin = time.monotonic()
+                with pytest.raises(UnfinishedError) as told:
+                    run(
+                        tmp_path / "job", {"count": 3}, Spread(scheduler=address, scheduler_tls=tls)
+                    )
+                assert time.monotonic() - begin < 10, address
+                start = f"--scheduler {address} does not answer as a Dask scheduler ("
+                assert str(told.value).startswith(start)
+                assert "check its port (usually 8786), the network and whether" in str(told.value)
     finally:
         cluster.close()
+        for connection in kept:
+            connection.close()
 
 
 def test_an_error_of_dask_becomes_part_of_a_sentence() -> None:

@@ -17,8 +17,8 @@ from hpabatch.engine.fidelity.request import FidelityRequest
 from hpabatch.engine.fit.request import FitRequest
 from hpabatch.engine.quality.request import QualityRequest
 from hpabatch.engine.replay.request import ReplayToRequest
-from hpabatch.engine.sweep.read import plan_request
 from hpabatch.engine.sweep.request import SweepRequest
+from hpabatch.engine.sweep.run import plan_request
 from hpabatch.errors import UnfinishedError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store import objects

@@ -71,7 +71,7 @@ def test_parts_that_others_could_have_put_there_are_not_taken_over(tmp_path: Pat
 
 def test_no_tasks(tmp_path: Path) -> None:
     with open_job(tmp_path / "job", JOB) as folder:
-        assert not run_job([], Squares(), folder)
+        assert list(run_job([], Squares(), folder)) == []
     assert not (tmp_path / "job").exists()
 
 
@@ -83,7 +83,7 @@ def test_only_what_is_missing_is_done(tmp_path: Path, stop: int) -> None:
     again = Squares()
     seen: list[Status] = []
     with open_job(tmp_path / "job", JOB) as folder:
-        assert run_job(tasks(5), again, folder, seen.append)[-1] == {"square": 16}
+        assert list(run_job(tasks(5), again, folder, seen.append))[-1] == {"square": 16}
     assert again.done == list(range(stop, 5))
     assert seen[0].resumed == seen[0].done == stop
     assert seen[-1].done == 5
@@ -199,9 +199,8 @@ def test_tasks_are_made_when_they_are_asked_for() -> None:
 def test_records_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
     with open_job(tmp_path / "job", JOB) as folder:
         records = run_job(tasks(5), Squares(), folder)
-        assert list(records[3:]) == [{"square": 9}, {"square": 16}]
         (folder.place("003") / "square.txt").unlink()
-        assert records[2] == {"square": 4}
+        assert [next(records) for _ in range(3)] == [{"square": 0}, {"square": 1}, {"square": 4}]
         with pytest.raises(UsageError, match=r"finished parts have been removed meanwhile \(003\)"):
             list(records)
 

@@ -17,13 +17,11 @@ from hpabatch.errors import HistoryError, HpabatchError, UnfinishedError, UsageE
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.storage import open_storage
 from hpabatch.inputs.workers import Spread
-from hpabatch.jobs import executor, parts_place, processes
-from hpabatch.jobs.folder import Identity
+from hpabatch.jobs import executor, processes
 from hpabatch.jobs.loop import Status
-from hpabatch.jobs.orders import Order
 from tests.buckets import Door, open_bucket
 from tests.jobs.small import keep_workers, kept_workers
-from tests.jobs.squares import PLAN_JOB, expected, run
+from tests.jobs.squares import expected, plan_job, run
 from tests.jobs.test_workers import wait_until_gone
 
 SLOW: dict[str, Any] = {"count": 12, "squares": {"seconds": 0.05}}
@@ -76,10 +74,7 @@ def names(bucket: str) -> list[str]:
     return [item.name for item in open_storage(f"{bucket}/parts").names("")]
 
 
-def test_parts_do_not_gather_there(
-    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parts_place, "_REMOVED_AT_ONCE", 4)
+def test_parts_do_not_gather_there(bucket: str, tmp_path: Path) -> None:
     most: list[int] = []
     spread = by_two(bucket)
     run(tmp_path / "job", SLOW, spread, lambda status: most.append(len(names(bucket))))
@@ -132,10 +127,11 @@ def test_slow_answers_are_waited_for(door: Door, bucket: str, tmp_path: Path) ->
 
 _IDLE = """
 import time
-from hpabatch.jobs import processes
-with processes.started_ahead(1):
-    print(processes._ahead[0].pid, flush=True)
-    time.sleep(60)
+from hpabatch.jobs.processes import Child
+child = Child(1)
+child.ask('{}')
+print(child.pid, flush=True)
+time.sleep(60)
 """
 
 
@@ -144,7 +140,6 @@ def test_idle_workers_end_with_their_command(sent: signal.Signals) -> None:
     command = subprocess.Popen([sys.executable, "-c", _IDLE], stdout=subprocess.PIPE)
     assert command.stdout is not None
     worker = int(command.stdout.readline())
-    time.sleep(2)  # (until it reads orders)
     command.send_signal(sent)
     command.communicate()
     wait_until_gone([worker])
@@ -165,10 +160,10 @@ def test_idle_workers_end_with_their_command(sent: signal.Signals) -> None:
     ],
 )
 def test_a_secret_in_a_url_is_refused_and_not_shown(place: str, shown: str) -> None:
-    order = Order(PLAN_JOB, {"count": 1}, Identity("", {}))
+    job = plan_job({"count": 1})
     for open_it in (
         open_history,
-        lambda url: executor.executor_of(Spread(workers=1, parts=url), order),
+        lambda url: executor.executor_of(Spread(workers=1, parts=url), job),
     ):
         with pytest.raises((HistoryError, UsageError)) as found:
             open_it(place)
@@ -177,7 +172,7 @@ def test_a_secret_in_a_url_is_refused_and_not_shown(place: str, shown: str) -> N
 
 
 def test_a_secret_in_the_address_of_a_scheduler_is_refused() -> None:
-    order = Order(PLAN_JOB, {"count": 1}, Identity("", {}))
+    job = plan_job({"count": 1})
     with pytest.raises(UsageError, match="without user and password") as found:
-        executor.executor_of(Spread(scheduler="tls://user:secret@host:8786"), order)
+        executor.executor_of(Spread(scheduler="tls://user:secret@host:8786"), job)
     assert "secret" not in str(found.value)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import importlib
 import json
-import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,29 +14,25 @@ from polars.testing import assert_frame_equal
 from hpabatch import _jit
 from hpabatch.engine.advise.specs import sets_of, settings_of
 from hpabatch.engine.sweep import run as engine
-from hpabatch.engine.sweep.read import plan_request
 from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.engine.sweep.result import SweepResult
-from hpabatch.engine.sweep.run import SweepPlan
-from hpabatch.errors import HistoryError, RefusedError, UnfinishedError, UsageError
+from hpabatch.engine.sweep.run import SweepPlan, plan_request
+from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import open_history
-from hpabatch.jobs.folder import open_job
 from hpabatch.jobs.loop import Status, Task
 from hpabatch.jobs.parquet import EVIDENCE_KEY
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.sweep import (
     SweepJob,
-    SweepRefusedError,
     SweepWork,
-    _identity,
     sweep_to_disk,
-    tasks_of,
+    trajectories,
 )
 from hpabatch.jobs.sweep_files import _COLUMNS, read_sweep
-from hpabatch.jobs.sweep_trajectories import trajectories
 from tests.cli.histories import edit
 from tests.effort import MOST_THREADS
 from tests.engine.swept import HOUR_MS, cut
+from tests.jobs.test_resume import Killed, stop_at
 
 pytestmark = pytest.mark.compiled
 
@@ -48,10 +41,6 @@ GRIDS = ("max=+1,+2", "scaleDown.window=60,900")
 TABLES = ("settings", "hpas", "results", "blocks")
 JOB = ".sweep.job"
 KEY = ["cluster", "namespace", "hpa"]
-
-
-class Killed(BaseException):
-    """Stands for the end of the process."""
 
 
 @pytest.fixture(scope="module")
@@ -111,56 +100,12 @@ def whole(history: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def stop_at(
-    patch: pytest.MonkeyPatch, place: str, at: int, error: BaseException | None = None
-) -> None:
-    """Make a function raise at its call number `at`."""
-    module, _, name = place.partition(":")
-    owner = importlib.import_module(f"hpabatch.{module}")
-    real, calls = getattr(owner, name), []
-
-    def stop(*arguments: Any, **more: Any) -> Any:
-        calls.append(1)
-        if len(calls) != at:
-            return real(*arguments, **more)
-        raise error or Killed
-
-    patch.setattr(owner, name, stop)
-
-
 def stopped(history: Path, out: Path, place: str, at: int, **more: Any) -> None:
     """Leave what a run leaves that ends at some place."""
     with pytest.MonkeyPatch.context() as patch:
-        stop_at(patch, place, at)
+        stop_at(patch, place, at, Killed())
         with pytest.raises(Killed):
             run(history, out, **more)
-
-
-ENDS = {
-    "fitting": ("jobs.sweep:prepare_part", 1),
-    "another chunk": ("jobs.sweep:run_part", 5),
-    "results of a part": ("jobs.sweep:write_table", 5),
-    "joining blocks": ("jobs.sweep:join_parquet", 2),
-    "when it is in place": ("history.atomic:flush", 7),
-}
-
-
-# ---- going on
-
-
-@pytest.mark.parametrize("where", ENDS)
-def test_it_goes_on_wherever_it_ended(
-    tmp_path: Path, history: Path, whole: Path, where: str
-) -> None:
-    out = tmp_path / "sweep"
-    stopped(history, out, *ENDS[where])
-    assert not out.exists() or files(out) == files(whole)
-    job = tmp_path / JOB / "tasks"
-    kept = len(list(job.iterdir())) if job.exists() else 0
-    _, resumed = run(history, out)
-    assert resumed == kept
-    assert files(out) == files(whole)
-    assert os.listdir(tmp_path) == [out.name]
 
 
 def test_a_finished_sweep_is_read_and_not_computed_again(tmp_path: Path, history: Path) -> None:
@@ -177,23 +122,6 @@ def test_a_finished_sweep_is_read_and_not_computed_again(tmp_path: Path, history
     assert files(out) == whole
 
 
-def test_the_tasks_are_parts_and_chunks(history: Path) -> None:
-    sweep = planned(history)
-    tasks = tasks_of(sweep)
-    assert len(tasks) == TASKS
-    assert [t.key for t in tasks][:2] == ["00000-hpas", "00000-00000"]
-    assert sorted({t.argument for t in tasks}) == sorted(t.argument for t in tasks)
-    chunks = [t.argument[1:] for t in tasks if t.argument[0] == 1 and t.argument[2]]
-    assert chunks == [(0, 2), (2, 4), (4, 5)]
-
-
-def test_progress(tmp_path: Path, history: Path) -> None:
-    seen: list[Status] = []
-    sweep_to_disk(job_of(history, tmp_path / "s"), seen.append)
-    assert [status.done for status in seen] == list(range(TASKS + 1))
-    assert seen[-1].done_weight == seen[-1].weight
-
-
 def test_a_part_is_fitted_once(
     tmp_path: Path, history: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,14 +135,6 @@ def test_a_part_is_fitted_once(
     monkeypatch.setattr("hpabatch.jobs.sweep.prepare_part", noted)
     run(history, tmp_path / "sweep")
     assert fitted == [0, 1]
-
-
-def test_an_old_sweep_stays_until_the_new_one_is_whole(tmp_path: Path, history: Path) -> None:
-    out = tmp_path / "sweep"
-    run(history, out, grid=("max=+3",))
-    old = files(out)
-    stopped(history, out, *ENDS["joining blocks"], replace=True)
-    assert files(out) == old
 
 
 # ---- the same bytes
@@ -320,51 +240,16 @@ def only_spec(history: Path) -> Any:
     return planned(history).plan.chosen[-1].spec
 
 
-def test_nobody_that_could_be_simulated(tmp_path: Path, history: Path) -> None:
-    with pytest.raises(SweepRefusedError, match="nothing is written") as caught:
-        run(history, tmp_path / "sweep", where="hpa = 'enricher'")
-    assert [s.hpa for s in caught.value.skipped] == ["enricher"]
-    assert os.listdir(tmp_path) == []
-
-
 # ---- other jobs
 
 
 A_CHUNK = ("jobs.sweep:run_part", 3)
 
 
-@pytest.mark.parametrize(
-    ("more", "told"),
-    [
-        ({"grid": ("max=+1", "min=1")}, r"grid was max=\+1,\+2 scaleDown.window=60,900, is max="),
-        ({"growth": "1.2"}, "scenario was none, is --growth 1.2"),
-    ],
-)
-def test_another_sweep_does_not_resume(
-    tmp_path: Path, history: Path, more: dict[str, Any], told: str
-) -> None:
-    out = tmp_path / "sweep"
-    stopped(history, out, *A_CHUNK)
-    with pytest.raises(UsageError, match=f"{told}.*discard it with --replace"):
-        run(history, out, **more)
-    assert (tmp_path / JOB).exists()
-
-
-def test_replace_throws_the_other_one_away(tmp_path: Path, history: Path) -> None:
-    out = tmp_path / "sweep"
-    stopped(history, out, *A_CHUNK)
-    _, resumed = run(history, out, grid=("max=+1",), replace=True)
-    assert resumed == 0
-    assert os.listdir(tmp_path) == [out.name]
-
-
 def test_another_sweep_is_replaced_only_if_asked(tmp_path: Path, whole: Path) -> None:
     history, out = cut(tmp_path / "history", "shop/checkout", "payments/api"), tmp_path / "sweep"
     run(history, out, grid=("max=+1",))
     before = files(out)
-    again, _ = run(history, out, grid=("max=+1",))  # the same sweep
-    assert again.settings.height == 2
-    assert files(out) == before
     moved = history.rename(tmp_path / "elsewhere")
     run(moved, out, grid=("max=+1",))  # (its place is not what it is)
     before = files(out)
@@ -380,77 +265,6 @@ def test_another_sweep_is_replaced_only_if_asked(tmp_path: Path, whole: Path) ->
     with pytest.raises(RefusedError, match=r"sweep\.json cannot be read"):
         run(moved, out, grid=("max=+1",))
     (out / "sweep.json").write_bytes(before["sweep.json"])
-    # Killed in the middle of the replacement, the other one is still there, whole.
-    stopped(moved, out, *A_CHUNK, grid=GRIDS, replace=True)
-    assert files(out) == before
-    result, resumed = run(moved, out, grid=GRIDS, replace=True)
-    assert resumed == 3
-    assert result.parameters["request"]["grid"] == list(GRIDS)
-
-
-def test_two_at_once(tmp_path: Path, history: Path) -> None:
-    job = job_of(history, tmp_path / "sweep")
-    told = "another hpabatch is working on the same output"
-    with (
-        open_job(job.destination.job_path, _identity(job)),
-        pytest.raises(UnfinishedError, match=told),
-    ):
-        run(history, tmp_path / "sweep")
-
-
-# ---- places that cannot be written
-
-
-def test_a_full_disk_in_a_part(tmp_path: Path, history: Path, whole: Path) -> None:
-    out, full = tmp_path / "sweep", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    with pytest.MonkeyPatch.context() as patch:
-        stop_at(patch, "jobs.folder:flush", 12, full)
-        with pytest.raises(UsageError, match=r"No space left on device.*parts are kept in .*job"):
-            run(history, out)
-    assert os.listdir(tmp_path) == [JOB]
-    run(history, out)
-    assert files(out) == files(whole)
-
-
-def test_a_full_disk_at_the_end(tmp_path: Path, history: Path, whole: Path) -> None:
-    out, full = tmp_path / "sweep", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    with pytest.MonkeyPatch.context() as patch:
-        stop_at(patch, *ENDS["joining blocks"], full)
-        told = f"No space left on device.*{TASKS} of {TASKS} parts are kept in .*job: the same"
-        with pytest.raises(UsageError, match=told):
-            run(history, out)
-    assert os.listdir(tmp_path) == [JOB]
-    _, resumed = run(history, out)
-    assert resumed == TASKS
-    assert files(out) == files(whole)
-
-
-def test_files_of_others_stay_where_they_are(tmp_path: Path, history: Path) -> None:
-    out = tmp_path / "sweep"
-    out.mkdir()
-    (out / "mine.txt").write_text("mine")
-    with pytest.raises(UsageError, match="has got files of others; move them away"):
-        run(history, out)
-    assert files(out) == {"mine.txt": b"mine"}
-    (out / "mine.txt").unlink()
-    _, resumed = run(history, out)
-    assert resumed == TASKS
-
-
-def test_a_place_that_is_not_there(history: Path) -> None:
-    with pytest.raises(UsageError, match=r"cannot write /proc/\.nowhere\.job"):
-        run(history, Path("/proc/nowhere"))
-
-
-def test_a_table_that_breaks_meanwhile(tmp_path: Path) -> None:
-    """What was done with the history as it was is of no use any more."""
-    history, out = cut(tmp_path / "history", *NAMES), tmp_path / "sweep"
-    stopped(history, out, *A_CHUNK)
-    with pytest.MonkeyPatch.context() as patch:
-        stop_at(patch, "jobs.sweep:prepare_part", 1, HistoryError("pod_metrics is broken"))
-        with pytest.raises(HistoryError, match="pod_metrics is broken"):
-            run(history, out)
-    assert not (tmp_path / JOB).exists()
 
 
 # ---- lenses

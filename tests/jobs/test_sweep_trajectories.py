@@ -15,14 +15,13 @@ from hpabatch.engine.advise.specs import settings_of
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.simulate.result import run_loop
 from hpabatch.engine.simulate.run import LoopOptions, prepare_loop
-from hpabatch.engine.sweep.read import plan_request
 from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.engine.sweep.result import SweepResult
+from hpabatch.engine.sweep.run import plan_request
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.jobs.publish import Destination
-from hpabatch.jobs.sweep import SweepJob, sweep_to_disk
-from hpabatch.jobs.sweep_trajectories import trajectories
+from hpabatch.jobs.sweep import SweepJob, sweep_to_disk, trajectories
 from hpabatch.model.objects.hpa import HPA
 from tests.cli.histories import edit
 from tests.engine.swept import HOUR_MS, cut, only
@@ -122,13 +121,6 @@ def test_trajectories_of_a_history_that_has_changed(tmp_path: Path, what: str) -
     CHANGES[what](history)
     with pytest.raises(HistoryError, match=rf"has changed \(.*{what}.*\): sweep again"):
         trajectories(result, CHECKOUT, [0])
-
-
-def test_trajectories_of_a_history_that_is_gone(tmp_path: Path, result: SweepResult) -> None:
-    gone = {**result.parameters["request"], "history": str(tmp_path / "gone")}
-    other = replace(result, parameters={**result.parameters, "request": gone})
-    with pytest.raises(HistoryError, match="gone"):
-        trajectories(other, CHECKOUT, [0])
 
 
 def test_a_sweep_of_relative_places_says_where_it_can_be_run_again(

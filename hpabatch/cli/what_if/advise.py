@@ -170,8 +170,8 @@ class _Run:
         from hpabatch.api.sweeps import Sweep, recommend
         from hpabatch.engine.fidelity.lens import seen_through
         from hpabatch.engine.fleet.candidates import Skipped
-        from hpabatch.engine.sweep.read import plan_request
         from hpabatch.engine.sweep.request import SweepRequest
+        from hpabatch.engine.sweep.run import plan_request
         from hpabatch.history.reader import open_history
         from hpabatch.inputs.workers import Spread
         from hpabatch.jobs.advise import write_trajectories

@@ -288,7 +288,7 @@ class _Plot:
 
     def _trajectories(self, key: Key, ids: Sequence[int]) -> pl.DataFrame:
         from hpabatch.history.reader import open_history
-        from hpabatch.jobs.sweep_trajectories import trajectories
+        from hpabatch.jobs.sweep import trajectories
 
         given = self.request.history
         if "request" not in self.result.parameters:

@@ -111,7 +111,7 @@ class _Run:
         """Plan, run and tell; return the exit code."""
         from hpabatch.engine.fidelity.lens import seen_through
         from hpabatch.engine.fleet.candidates import Skipped
-        from hpabatch.engine.sweep.read import plan_request
+        from hpabatch.engine.sweep.run import plan_request
         from hpabatch.history.reader import open_history
         from hpabatch.jobs.sweep import SweepJob, SweepRefusedError, sweep_to_disk
 

@@ -7,22 +7,24 @@ every number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any
 
 import polars as pl
 
 from hpabatch.engine.capacity.parts import (
     HOURS,
-    Held,
-    PlannedPart,
+    Part,
+    frame_of,
     held_name,
     held_runs,
+    hold,
     hpas_name,
     planned_part,
     span_of,
 )
-from hpabatch.engine.capacity.rows import MONTH_HOURS, frame_of
 from hpabatch.engine.capacity.runs import AS_RECORDED, TODAY, UNCLAMPED
 from hpabatch.engine.capacity.sums import AMOUNTS, MONEY, Grid, Sums, judged, spread
 from hpabatch.engine.columns.capacity import PLAN_TOTALS
@@ -31,20 +33,18 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, Select, narrow_plan, plan_replay
 from hpabatch.engine.fleet.requested import Requested, requested_of
 from hpabatch.engine.simulate.run import (
-    Loop,
     LoopOptions,
     Progress,
     loop_evidence,
     prepare_planned,
     silent,
 )
-from hpabatch.engine.simulate.work import ceilings_told, guesses_told, key_of
+from hpabatch.engine.simulate.work import Key, ceilings_told, guesses_told, key_of
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import History
 from hpabatch.inputs.scenarios import Growth, SetBounds, parse_growth
+from hpabatch.layout.records import I64
 from hpabatch.model.quota import CORES, GIB, LIMIT_CORES, LIMIT_GIB, PODS, Quota, tightest
-
-Key = tuple[str, str, str]
 
 HPAS_AT_ONCE = 16
 """HPAs of a part: some seconds of one core, their work (1.4 MB a signal and 30 days) in memory."""
@@ -105,17 +105,16 @@ class Planning:
     """A capacity plan that is ready to be computed, part by part.
 
     `cuts` are consecutive positions of the plan's HPAs (first, last); `limits`: sums of limits are
-    wanted. `options` name no quotas: no part depends on these.
+    wanted. No part depends on the quotas otherwise.
     """
 
     plan: ReplayPlan
     parameters: ReplayParameters
-    growths: tuple[int, ...]
-    options: LoopOptions
+    options: CapacityOptions
     limits: bool
     cuts: tuple[tuple[int, int], ...]
 
-    def part(self, number: int, progress: Progress = silent) -> PlannedPart:
+    def part(self, number: int, progress: Progress = silent) -> Part:
         """Fit and run the HPAs of a part.
 
         Raises:
@@ -131,17 +130,15 @@ class Planning:
         def fitted(message: str, share: float) -> None:
             tell(message, _FIT_SHARE * share)
 
-        def ran(share: float) -> None:
-            tell("simulating without maxReplicas", _FIT_SHARE + (1 - _FIT_SHARE) * share)
-
-        loop = prepare_planned(plan, self.parameters, self.options, self.plan, fitted)
+        loop = prepare_planned(plan, self.parameters, self.options.loop, self.plan, fitted)
         # (those that the plan left out are told once, not by each part)
         loop = replace(loop, skipped=loop.skipped[len(self.plan.skipped) :])
         limits: Mapping[Key, Requested] = {}
         if self.limits:
             found = requested_of(plan, plan.chosen, limits=True)
             limits = {key_of(c): found[c.target] for c in plan.chosen}
-        return planned_part(loop, self.growths, self.options, limits, ran)
+        tell("simulating without maxReplicas", _FIT_SHARE)
+        return planned_part(loop, self.options.growths, self.options.loop, limits)
 
 
 def prepare_planning(
@@ -167,35 +164,11 @@ def prepare_planning(
     plan.versions.one()
     count = len(plan.chosen)
     cuts = ((k, min(k + HPAS_AT_ONCE, count)) for k in range(0, count, HPAS_AT_ONCE))
-    return Planning(
-        plan, parameters, options.growths, options.loop, options.has_limits, tuple(cuts)
-    )
+    return Planning(plan, parameters, options, options.has_limits, tuple(cuts))
 
 
-def plan_capacity(
-    history: History,
-    parameters: ReplayParameters,
-    options: CapacityOptions,
-    select: Select | None = None,
-    progress: Progress = silent,
-) -> CapacityPlan:
-    """Fit the workloads of a history and plan their HPAs.
-
-    Raises:
-        HistoryError: a table cannot be read, or there is nothing to plan.
-        UsageError: an option, a scenario or a plant file that does not fit the history.
-        RefusedError: not one HPA could be simulated.
-    """
-    progress("planning", 0.0)
-    planning = prepare_planning(history, parameters, options, select)
-    parts = [planning.part(k, progress) for k in range(len(planning.cuts))]
-    return joined_plan(planning, parts, options)
-
-
-def joined_plan(
-    planning: Planning, parts: Iterable[PlannedPart], options: CapacityOptions
-) -> CapacityPlan:
-    """Return the plan of all parts, in their order; they are gone through several times.
+def joined_plan(planning: Planning, parts: Sequence[Part]) -> CapacityPlan:
+    """Return the plan of all parts, in their order; frames are read when they are used.
 
     Raises:
         RefusedError: not one HPA could be simulated.
@@ -204,51 +177,39 @@ def joined_plan(
     skipped, notes = [*plan.skipped], [*plan.warnings]
     guessed: dict[Key, bool] = {}
     without_ceiling: dict[Key, bool] = {}
-    for part in parts:
-        skipped += part.skipped
-        notes += part.notes
-        guessed |= part.guessed
-        without_ceiling |= part.without_ceiling
+    for _, record in parts:
+        skipped += [Skipped(*row) for row in record["skipped"]]
+        notes += record["notes"]
+        for cluster, namespace, hpa, is_guess, is_assumed in record["assumed"]:
+            guessed[cluster, namespace, hpa] = is_guess
+            without_ceiling[cluster, namespace, hpa] = is_assumed
     place = plan.history.location
     notes += [*guesses_told(guessed, place), *ceilings_told(without_ceiling, place)]
-    evidence = loop_evidence(plan, planning.options)
-    return summed(parts, options, skipped, dict.fromkeys(notes), evidence)
-
-
-def plan_loop(
-    loop: Loop, options: CapacityOptions, limits: Mapping[Key, Requested] | None = None
-) -> CapacityPlan:
-    """Plan HPAs that are ready to be simulated; `limits` of a pod by HPA, where quotas are of them.
-
-    Raises:
-        RefusedError: there is none; the message tells why of the first that was skipped.
-    """
-    part = planned_part(loop, options.growths, options.loop, limits or {})
-    notes = (*loop.plan.warnings, *loop.notes)
-    return summed([part], options, loop.skipped, notes, loop.evidence)
+    evidence = loop_evidence(plan, planning.options.loop)
+    return summed(parts, planning.options, skipped, dict.fromkeys(notes), evidence)
 
 
 def summed(
-    parts: Iterable[PlannedPart],
+    parts: Sequence[Part],
     options: CapacityOptions,
     skipped: Iterable[Skipped],
     notes: Iterable[str],
     evidence: Mapping[str, str],
 ) -> CapacityPlan:
-    """Return the plan of parts with the sums over their HPAs; raises as `plan_loop` does."""
+    """Return the plan of parts with the sums over their HPAs; raises as `joined_plan` does."""
     skipped = tuple(skipped)
-    span = span_of([part.span for part in parts if part.span is not None])
+    span = span_of([record["span"] for _, record in parts if record["span"] is not None])
     if span is None:
         told = skipped[0] if skipped else None
         why = f": {told.namespace}/{told.hpa}: {told.reason}" if told else ""
         raise RefusedError(f"no HPA of this history could be simulated{why}")
-    hpas = pl.concat(part.frames[hpas_name(growth)] for growth in options.growths for part in parts)
+    hpas = pl.concat(frames[hpas_name(growth)] for growth in options.growths for frames, _ in parts)
     known = {*hpas.select("cluster", "namespace", "hpa").unique().rows()}
     known |= {(s.cluster, s.namespace, s.hpa) for s in skipped}
     summing = _Summing(options, Grid.of([span]), sorted(known))
     for growth_milli in options.growths:
-        frames = (part.frames[held_name(growth_milli)] for part in parts)
-        summing.grow(growth_milli, (run for frame in frames for run in held_runs(frame)))
+        held = (frames[held_name(growth_milli)] for frames, _ in parts)
+        summing.grow(growth_milli, (run for frame in held for run in held_runs(frame)))
     return CapacityPlan(
         hpas=hpas,
         totals=frame_of(summing.totals, PLAN_TOTALS.meanings),
@@ -270,27 +231,19 @@ class _Summing:
         self.options, self.grid, self.known = options, grid, known
         self.totals: list[dict[str, object]] = []
 
-    def grow(self, growth_milli: int, runs: Iterator[Held]) -> None:
+    def grow(self, growth_milli: int, runs: Iterator[tuple[Mapping[str, Any], I64]]) -> None:
         """Add the runs of all HPAs under one growth, in their order."""
-        fleet, cluster, space = (Sums(self.grid) for _ in range(3))
-        last: tuple[str, str] | None = None
-        for run in runs:
-            place = run.key[0], run.key[1]
-            if last is not None and place != last:
-                self._total(growth_milli, space, *last)
-                cluster.add(space)
+        fleet = Sums(self.grid)
+        for cluster, of_cluster in groupby(runs, lambda run: str(run[0]["cluster"])):
+            whole = Sums(self.grid)
+            for namespace, of_space in groupby(of_cluster, lambda run: str(run[0]["namespace"])):
                 space = Sums(self.grid)
-                if place[0] != last[0]:
-                    self._total(growth_milli, cluster, last[0])
-                    fleet.add(cluster)
-                    cluster = Sums(self.grid)
-            last = place
-            _hold(space, run)
-        assert last is not None  # there are runs
-        self._total(growth_milli, space, *last)
-        cluster.add(space)
-        self._total(growth_milli, cluster, last[0])
-        fleet.add(cluster)
+                for row, values in of_space:
+                    hold(space, row, values)
+                self._total(growth_milli, space, cluster, namespace)
+                whole.add(space)
+            self._total(growth_milli, whole, cluster)
+            fleet.add(whole)
         self._total(growth_milli, fleet)
 
     def notes(self) -> Iterator[str]:
@@ -340,15 +293,3 @@ class _Summing:
 
 
 _SUMMED = (*HOURS, MONEY)
-
-
-def _hold(space: Sums, run: Held) -> None:
-    """Add what an HPA's run holds, and costs, to its namespace."""
-    months = MONTH_HOURS / run.length_hours
-    first, held = space.grid.on(run.start_ms, run.period_ms, run.values)
-    for resource, each in run.pod.items():
-        hours = run.hours.get(resource, 0.0)
-        key = (run.bounds, run.usable, resource)
-        space.hold(key, first, held, each, hours, hours * months)
-    if run.cost is not None:
-        space.pay((run.bounds, run.usable, MONEY), run.cost, run.cost * months)

@@ -28,6 +28,7 @@ from hpabatch.engine.simulate.loop import POINTS_AT_ONCE, in_parts, run_cases
 from hpabatch.engine.simulate.measures import Bounds, measures_frame
 from hpabatch.engine.simulate.run import KEY
 from hpabatch.engine.simulate.scenario import apply
+from hpabatch.engine.simulate.work import Key
 from hpabatch.inputs.scenarios import Growth, Scenario, Step
 from hpabatch.layout.records import I64, Records
 from hpabatch.model.objects.hpa import HPASpec
@@ -45,8 +46,6 @@ CEILING: Final = 100_000
 CEILING_APART: Final = 5_000
 
 AS_RECORDED: Final = 1000
-
-Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,14 @@ from typing import Final
 import polars as pl
 
 from hpabatch.engine.simulate.case import SimulationCase
-from hpabatch.engine.simulate.export_samples import source_of, streams_of
-from hpabatch.engine.simulate.export_tables import tables_of
-from hpabatch.engine.simulate.export_trace import LOG_ROWS, Trace, Tracer
+from hpabatch.engine.simulate.export_tables import (
+    LOG_ROWS,
+    Trace,
+    Tracer,
+    source_of,
+    streams_of,
+    tables_of,
+)
 from hpabatch.errors import UsageError
 from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.layout.plant import LANE_FULL

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
@@ -11,6 +11,7 @@ import polars as pl
 
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.measures import Bounds, has_ceiling, measures_frame
+from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.layout import codes
 from hpabatch.layout.plant import LANE_FULL
@@ -32,19 +33,12 @@ class SimulationResult:
     points: pl.DataFrame | None
 
 
-Progress = Callable[[str, float], None]
-
-
-def _silent(message: str, share: float) -> None:
-    """Report no progress."""
-
-
 def simulate(
     cases: Sequence[SimulationCase],
     profile: Profile,
     seed: int = 0,
     keep_points: bool = False,
-    progress: Progress = _silent,
+    progress: Progress = silent,
 ) -> SimulationResult:
     """Run all cases; rows come in their order, and no row depends on the other cases.
 
@@ -52,12 +46,11 @@ def simulate(
         ValueError: a metric has no signal in its workload's plant.
     """
     measures, points, done, bounds = [], [], 0, Bounds()
-    for part in parts_of(cases, keep_points):
-        for ran in run_cases(part, profile, seed, keep_points):
-            measures.append(measures_frame(ran.fleet, ran.chosen, bounds))
-            if keep_points:
-                points.append(points_frame(ran.fleet, ran.chosen))
-        done += len(part)
+    for ran in run_cases(cases, profile, seed, keep_points):
+        measures.append(measures_frame(ran.fleet, ran.chosen, bounds))
+        if keep_points:
+            points.append(points_frame(ran.fleet, ran.chosen))
+        done += len(ran.chosen)
         progress("simulating", done / len(cases))
     frame = pl.concat(measures) if measures else pl.DataFrame()
     kept = pl.concat(points) if points else None
@@ -69,14 +62,6 @@ def in_order(frame: pl.DataFrame, cases: Sequence[SimulationCase]) -> pl.DataFra
     keys = ["cluster", "namespace", "hpa", "setting"]
     order = pl.DataFrame([c.key for c in cases], schema=keys, orient="row")
     return order.join(frame, on=keys, how="left", maintain_order="left") if cases else frame
-
-
-def parts_of(
-    cases: Sequence[SimulationCase], keep_points: bool = False
-) -> Iterator[list[SimulationCase]]:
-    """Yield the cases in parts that fit memory."""
-    points = [case.steps if keep_points else 0 for case in cases]
-    return in_parts(cases, points, POINTS_AT_ONCE)
 
 
 Item = TypeVar("Item")
@@ -117,11 +102,19 @@ def run_cases(
     keep_points: bool = False,
     block_ms: int = 0,
 ) -> Iterator[Ran]:
-    """Run cases; yield arrays with those of their lanes that came to their end.
+    """Run cases in parts that fit memory; yield arrays with the lanes that came to their end.
 
-    Cases that need more cohorts than they had room for are run again with more. With `block_ms` the
-    sums are looked at every so often.
+    With `block_ms` the sums are looked at every so often.
     """
+    points = [case.steps if keep_points else 0 for case in cases]
+    for part in in_parts(cases, points, POINTS_AT_ONCE):
+        yield from _run_part(part, profile, seed, keep_points, block_ms)
+
+
+def _run_part(
+    cases: Sequence[SimulationCase], profile: Profile, seed: int, keep_points: bool, block_ms: int
+) -> Iterator[Ran]:
+    """Run cases; those that need more cohorts than they had room for again with more."""
     for flags, period_ms in dict.fromkeys((c.flags, c.period_ms) for c in cases):
         left = [c for c in cases if c.flags == flags and c.period_ms == period_ms]
         cohorts = FEWEST_COHORTS

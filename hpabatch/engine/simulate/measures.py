@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES
+from hpabatch.engine.columns.simulate import MEASURES
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.kernels.measures import perfect_pod_ms
 from hpabatch.layout import codes
@@ -22,15 +23,48 @@ from hpabatch.packing.workloads import Workload, primary_signal
 MOST_DEMAND = 10_000_000
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
+COUNTS: Final = ("rescales", "rescales_up", "rescales_down", "reversals")
 
 
-# The bindings that have a column of minutes, by their word in `layout.codes.BINDINGS`.
-def _binding_columns(counts: I64, period_ms: I64) -> dict[str, pl.Series]:
-    columns = {}
-    for code, words in codes.BINDINGS.items():
-        minutes = counts[:, code] * period_ms / MINUTE_MS
-        columns[f"minutes_{words.name}"] = pl.Series(minutes)
-    return columns
+def sums_of(
+    cases: Sequence[SimulationCase],
+    total: Callable[[str], I64],
+    minutes: Callable[[I64], F64],
+    peaks: I64,
+    perfect: F64,
+) -> dict[str, pl.Series]:
+    """Return the measures that runs and blocks of them have, by column: all of them sums.
+
+    Args:
+        cases: a row each.
+        total: gives the sum of a measure (`layout.results.Measures`) over a row's steps.
+        minutes: gives the minutes of so many steps.
+        peaks: steps by the number of assumed ceilings that they are above.
+        perfect: pod-hours of perfect forecasts; NaN: not known.
+    """
+    period_ms = periods_of(cases)
+    known = np.array([knows_demand(case) for case in cases])
+    divisible = np.array([has_kind(case, DIVISIBLE) for case in cases])
+    known_ceiling = np.array([has_ceiling(case) for case in cases])
+    queued = np.array([waits(case) for case in cases])
+    cpu, memory = amounts(cases)
+    pod_hours, left = total("pod_ms") / HOUR_MS, total("unserved_milli_s") / 1000.0
+    return {
+        "hours": pl.Series(total("steps") * period_ms / HOUR_MS),
+        "replica_hours": pl.Series(total("replica_ms") / HOUR_MS),
+        "pod_hours": pl.Series(pod_hours),
+        "core_hours": where_known(pod_hours * np.nan_to_num(cpu), ~np.isnan(cpu)),
+        "gib_hours": where_known(pod_hours * np.nan_to_num(memory), ~np.isnan(memory)),
+        "saturated_minutes": where_known(minutes(total("saturated_steps")), known_ceiling),
+        **above_columns(peaks, period_ms, cases),
+        "unserved": where_known(left, divisible & ~queued & known_ceiling),
+        "waiting": where_known(left, [knows_waiting(case) for case in cases]),
+        "short_pod_hours": where_known(total("short_ms") / HOUR_MS, known),
+        "perfect_pod_hours": where_known(perfect, known & ~np.isnan(perfect)),
+        **{name: pl.Series(total(name)) for name in COUNTS},
+        "at_max_minutes": pl.Series(minutes(total("at_max_steps"))),
+        "invalid_minutes": pl.Series(minutes(total("invalid_steps"))),
+    }
 
 
 def measures_frame(
@@ -40,17 +74,17 @@ def measures_frame(
     rows = np.array([h for h, _ in chosen], np.int64)
     cases = [case for _, case in chosen]
     m = fleet.simulation.measures[rows]
-    period_ms = np.array([c.period_ms for c in cases], np.int64)
-    keys = pl.DataFrame(
-        [c.key for c in cases], schema=["cluster", "namespace", "hpa", "setting"], orient="row"
-    )
+    period_ms = periods_of(cases)
     steps = m.steps.astype(np.float64)
     known = np.array([knows_demand(c) for c in cases])
     hours = m.steps * period_ms / HOUR_MS
     bound = np.array([bounds.hours(c) if k else np.nan for c, k in zip(cases, known, strict=True)])
 
-    def share(count: I64 | F64) -> pl.Series:
-        return where_known(100.0 * count / steps, known)
+    def share(count: I64 | F64, mask: Any = known) -> pl.Series:
+        return where_known(100.0 * count / steps, mask)
+
+    def minutes(count: I64) -> F64:
+        return count * period_ms / MINUTE_MS
 
     def mean(total: I64, count: I64, unit: float) -> pl.Series:
         value = total / np.maximum(count, 1) / unit
@@ -59,44 +93,22 @@ def measures_frame(
     pod_hours, short = m.pod_ms / HOUR_MS, m.short_ms / HOUR_MS
     # Surplus pods and missing ones, neither of which makes up for the other.
     regret = np.maximum(pod_hours + short - bound, 0) + short
-    divisible = np.array([has_kind(c, DIVISIBLE) for c in cases])
-    known_ceiling = np.array([has_ceiling(c) for c in cases])
-    queued = np.array([waits(c) for c in cases])
-    work_left = m.unserved_milli_s / 1000.0
-    cpu, memory = amounts(cases)
-    columns = {
-        "hours": pl.Series(hours),
-        "replica_hours": pl.Series(m.replica_ms / HOUR_MS),
-        "pod_hours": pl.Series(pod_hours),
-        "core_hours": where_known(pod_hours * np.nan_to_num(cpu), ~np.isnan(cpu)),
-        "gib_hours": where_known(pod_hours * np.nan_to_num(memory), ~np.isnan(memory)),
+    peaks, has = fleet.simulation.peaks[rows], [has_ceiling(case) for case in cases]
+    columns = sums_of(cases, m.__getitem__, minutes, peaks, bound) | {
         "theta_u_pct": share(m.under_ratio),
         "theta_o_pct": share(m.over_ratio),
         "tau_u_pct": share(m.under_steps),
         "tau_o_pct": share(m.over_steps),
         "instability_pct": share(m.unstable_steps),
         "jitter_per_hour": where_known((m.supply_changes - m.demand_changes) / hours, known),
-        "saturated_minutes": where_known(m.saturated_steps * period_ms / MINUTE_MS, known_ceiling),
-        "saturated_longest_minutes": where_known(
-            m.saturated_longest * period_ms / MINUTE_MS, known_ceiling
-        ),
-        **above_columns(fleet.simulation.peaks[rows], period_ms, cases),
-        "unserved": where_known(work_left, divisible & ~queued & known_ceiling),
-        "waiting": where_known(work_left, [knows_waiting(c) for c in cases]),
-        "rescales": pl.Series(m.rescales),
-        "rescales_up": pl.Series(m.rescales_up),
-        "rescales_down": pl.Series(m.rescales_down),
-        "reversals": pl.Series(m.reversals),
+        "saturated_longest_minutes": where_known(minutes(m.saturated_longest), has),
         "episodes": int_where_known(m.episodes, known),
         "episodes_ended": int_where_known(m.episodes_ended, known),
         "episodes_reacted": int_where_known(m.episodes_reacted, known),
         "reaction_s": mean(m.reaction_ms, m.episodes_reacted, 1000.0),
         "settling_s": mean(m.settling_ms, m.episodes_ended, 1000.0),
         "overshoot": mean(m.overshoot, m.episodes_ended, 1.0),
-        "at_max_minutes": pl.Series(m.at_max_steps * period_ms / MINUTE_MS),
-        "invalid_minutes": pl.Series(m.invalid_steps * period_ms / MINUTE_MS),
-        "outside_pct": where_known(100.0 * m.outside_steps / steps, divisible),
-        "short_pod_hours": where_known(short, known),
+        "outside_pct": share(m.outside_steps, [has_kind(c, DIVISIBLE) for c in cases]),
         "perfect_pod_hours": where_known(bound, known),
         "regret_pct": where_known(100.0 * regret / np.maximum(bound, 1e-12), known),
         "capacity_milli": pl.Series(
@@ -104,8 +116,22 @@ def measures_frame(
         ),
         "drivers": pl.Series([_drivers(fleet, h, c) for h, c in chosen], dtype=pl.String),
     }
-    columns |= _binding_columns(fleet.simulation.bindings[rows], period_ms)
-    return pl.concat([keys, pl.DataFrame(columns)], how="horizontal")
+    for code, words in codes.BINDINGS.items():
+        counts = fleet.simulation.bindings[rows][:, code]
+        columns[f"minutes_{words.name}"] = pl.Series(minutes(counts))
+    found = pl.DataFrame({name: columns[name] for name in MEASURES.meanings if name in columns})
+    return pl.concat([keys_of(cases), found], how="horizontal")
+
+
+def keys_of(cases: Sequence[SimulationCase]) -> pl.DataFrame:
+    """Return the columns that name cases."""
+    columns = ["cluster", "namespace", "hpa", "setting"]
+    return pl.DataFrame([case.key for case in cases], schema=columns, orient="row")
+
+
+def periods_of(cases: Sequence[SimulationCase]) -> I64:
+    """Return the sync periods of cases (ms)."""
+    return np.array([case.period_ms for case in cases], np.int64)
 
 
 def was_at_max(fleet: SimulatedFleet, row: int) -> bool:

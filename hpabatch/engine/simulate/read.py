@@ -6,18 +6,13 @@ from collections.abc import Sequence
 
 from hpabatch.engine.fit.overrides import read_plants
 from hpabatch.engine.fleet.request import lens_file
-from hpabatch.engine.simulate.request import Prices, VariedWork, Work
+from hpabatch.engine.simulate.request import VariedWork, Work
 from hpabatch.engine.simulate.run import LoopOptions
 from hpabatch.inputs.documents import digests_of
 from hpabatch.inputs.lenses import read_lens_file
-from hpabatch.inputs.prices import PriceList, read_price_file
+from hpabatch.inputs.prices import read_price_file
 from hpabatch.inputs.scenarios import grown_scenario
 from hpabatch.model.objects.hpa import HPA
-
-
-def read_prices(request: Prices) -> PriceList | None:
-    """Return the prices (UsageError: the file is wrong)."""
-    return None if request.prices is None else read_price_file(request.prices)
 
 
 def read_work(
@@ -42,7 +37,7 @@ def read_work(
         manifests=None if manifests is None else tuple(manifests),
         scenario=grown_scenario(request.scenario, growth),
         plants=read_plants(request),
-        prices=read_prices(request),
+        prices=None if request.prices is None else read_price_file(request.prices),
         seed=request.seed,
         keep_gaps=request.gaps == "keep",
         noise=noise == "resample",

@@ -8,8 +8,8 @@ import polars as pl
 
 from hpabatch.engine.columns.recorded import RECORDED_MEASURES, recorded_name
 from hpabatch.engine.fit.run import Recorded
+from hpabatch.engine.simulate.work import Key
 
-Key = tuple[str, str, str]
 Span = tuple[tuple[str | int, ...], Key, int, int]
 """A row's key, its HPA, and from and until when (ms) it is."""
 

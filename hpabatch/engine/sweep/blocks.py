@@ -13,29 +13,24 @@ import numpy as np
 import polars as pl
 
 from hpabatch.engine.columns.sweep import BLOCKS
-from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import Ran
 from hpabatch.engine.simulate.measures import (
-    HOUR_MS,
     MINUTE_MS,
     Bounds,
-    above_columns,
-    amounts,
-    has_ceiling,
     has_kind,
+    keys_of,
     knows_demand,
-    knows_waiting,
-    waits,
+    periods_of,
+    sums_of,
     where_known,
 )
-from hpabatch.layout.records import I64
+from hpabatch.layout.records import F64, I64
 from hpabatch.model.plant import DIVISIBLE
 
 DAY_MS: Final = 86_400_000
 WEEK_MS: Final = 7 * DAY_MS
 UNITS: Final = {"week": WEEK_MS, "day": DAY_MS}
 
-COUNTS: Final = ("rescales", "rescales_up", "rescales_down", "reversals")
 COLUMNS: Final = {
     name: meaning
     for name, meaning in BLOCKS.meanings.items()
@@ -112,53 +107,26 @@ def _block(
         total = np.where(is_last, final[name], later[name])
         return total if before is None else total - before[name]
 
-    period_ms = np.array([case.period_ms for case in cases], np.int64)
+    step_minutes = periods_of(cases) / MINUTE_MS
+
+    def minutes(count: I64) -> F64:
+        return count * step_minutes
+
+    known = np.array([knows_demand(case) for case in cases])
+    divisible = [has_kind(case, DIVISIBLE) for case in cases]
     start = np.array([c.start_ms + c.period_ms * a for c, (a, _) in zip(cases, spans, strict=True)])
     perfect = [
-        bounds.hours(case, *span) if knows_demand(case) else np.nan
-        for case, span in zip(cases, spans, strict=True)
+        bounds.hours(case, *span) if is_known else np.nan
+        for case, span, is_known in zip(cases, spans, known, strict=True)
     ]
-    keys = pl.DataFrame(
-        [case.key for case in cases],
-        schema=["cluster", "namespace", "hpa", "setting"],
-        orient="row",
-    )
-    return keys.with_columns(
+    found = sums_of(cases, grown, minutes, peaks, np.array(perfect)) | {
+        "under_minutes": where_known(minutes(grown("under_steps")), known),
+        "over_minutes": where_known(minutes(grown("over_steps")), known),
+        "unstable_minutes": where_known(minutes(grown("unstable_steps")), known),
+        "outside_minutes": where_known(minutes(grown("outside_steps")), divisible),
+    }
+    return keys_of(cases).with_columns(
         pl.lit(number, pl.Int32).alias("block"),
         pl.Series("start", start.astype(np.int64)).cast(pl.Datetime("ms", "UTC")),
-        *_columns(grown, peaks, cases, period_ms, np.array(perfect)),
+        *(found[name].alias(name) for name in COLUMNS),
     )
-
-
-def _columns(
-    grown: Any, peaks: I64, cases: Sequence[SimulationCase], period_ms: Any, perfect: Any
-) -> list[pl.Series]:
-    """Return sums of a block: `grown` gives how far one has grown, `peaks` its steps by level."""
-    known = np.array([knows_demand(case) for case in cases])
-    divisible = np.array([has_kind(case, DIVISIBLE) for case in cases])
-    known_ceiling = np.array([has_ceiling(case) for case in cases])
-    queued = np.array([waits(case) for case in cases])
-    cpu, memory = amounts(cases)
-    minutes = period_ms / MINUTE_MS
-    pod_hours, left = grown("pod_ms") / HOUR_MS, grown("unserved_milli_s") / 1000.0
-    found = {
-        "hours": pl.Series(grown("steps") * period_ms / HOUR_MS),
-        "replica_hours": pl.Series(grown("replica_ms") / HOUR_MS),
-        "pod_hours": pl.Series(pod_hours),
-        "core_hours": where_known(pod_hours * np.nan_to_num(cpu), ~np.isnan(cpu)),
-        "gib_hours": where_known(pod_hours * np.nan_to_num(memory), ~np.isnan(memory)),
-        "saturated_minutes": where_known(grown("saturated_steps") * minutes, known_ceiling),
-        **above_columns(peaks, period_ms, cases),
-        "unserved": where_known(left, divisible & ~queued & known_ceiling),
-        "waiting": where_known(left, [knows_waiting(case) for case in cases]),
-        "short_pod_hours": where_known(grown("short_ms") / HOUR_MS, known),
-        "perfect_pod_hours": where_known(perfect, known & ~np.isnan(perfect)),
-        "under_minutes": where_known(grown("under_steps") * minutes, known),
-        "over_minutes": where_known(grown("over_steps") * minutes, known),
-        "unstable_minutes": where_known(grown("unstable_steps") * minutes, known),
-        **{name: pl.Series(grown(name)) for name in COUNTS},
-        "at_max_minutes": pl.Series(grown("at_max_steps") * minutes),
-        "invalid_minutes": pl.Series(grown("invalid_steps") * minutes),
-        "outside_minutes": where_known(grown("outside_steps") * minutes, divisible),
-    }
-    return [series.alias(name) for name, series in found.items()]

@@ -91,17 +91,13 @@ class SettingCases:
         return with_bounds(self.scenario, name, spec, start_ms, self.profile)
 
 
-@dataclass(frozen=True, slots=True)
-class Fitting:
-    """HPAs that can be swept under their scenarios, those that cannot, and notes."""
+def fitting(
+    hpas: Sequence[SettingCases], grid: Grid, sets: Mapping[str, PolicySet]
+) -> tuple[list[SettingCases], list[Skipped], list[str]]:
+    """Return HPAs, and in notes their settings, that can be under the bounds of their scenarios.
 
-    hpas: tuple[SettingCases, ...]
-    skipped: tuple[Skipped, ...]
-    notes: tuple[str, ...]
-
-
-def fitting(hpas: Sequence[SettingCases], grid: Grid, sets: Mapping[str, PolicySet]) -> Fitting:
-    """Return which HPAs and settings can be under the bounds that their scenarios set."""
+    Those that cannot be even as today are in the second list.
+    """
     kept, skipped, notes = [], [], []
     for hpa in hpas:
         if hpa.scenario is None:
@@ -124,7 +120,7 @@ def fitting(hpas: Sequence[SettingCases], grid: Grid, sets: Mapping[str, PolicyS
             more = f" and {len(names) - _TOLD} more" if len(names) > _TOLD else ""
             told = ", ".join(names[:_TOLD]) + more
             notes.append(f"{'/'.join(key[1:])}: {told} is left out: {reason}")
-    return Fitting(tuple(kept), tuple(skipped), tuple(notes))
+    return kept, skipped, notes
 
 
 def _bounds(grid: Grid) -> tuple[Setting, ...]:

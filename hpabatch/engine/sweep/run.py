@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
+from hpabatch.engine.fidelity.lens import seen_through
 from hpabatch.engine.fidelity.request import FidelityParameters
 from hpabatch.engine.fidelity.run import Scoring
+from hpabatch.engine.fit.pods import STARTS
+from hpabatch.engine.fit.workload import FITTED, OPEN, Fact
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
-from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.fleet.parameters import ReplayParameters, replay_parameters
 from hpabatch.engine.fleet.plan import (
     ReplayPlan,
     See,
@@ -26,9 +29,11 @@ from hpabatch.engine.fleet.plan import (
     narrow_plan,
     plan_replay,
 )
+from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.simulate.case import SimulationCase
-from hpabatch.engine.simulate.loop import elastic_speedup, parts_of, points_frame, run_cases
+from hpabatch.engine.simulate.loop import elastic_speedup, points_frame, run_cases
 from hpabatch.engine.simulate.measures import Bounds, measures_frame, was_at_max
+from hpabatch.engine.simulate.read import read_work
 from hpabatch.engine.simulate.recorded import with_recorded
 from hpabatch.engine.simulate.result import with_advice, with_cost
 from hpabatch.engine.simulate.run import (
@@ -40,7 +45,7 @@ from hpabatch.engine.simulate.run import (
     prepare_planned,
 )
 from hpabatch.engine.simulate.work import key_of, ratios_told
-from hpabatch.engine.sweep.blocks import UNITS, block_unit, blocks_frame
+from hpabatch.engine.sweep.blocks import UNITS, block_count, block_unit, blocks_frame
 from hpabatch.engine.sweep.cases import (
     Limits,
     SettingCases,
@@ -52,13 +57,18 @@ from hpabatch.engine.sweep.cases import (
     siblings_of,
     spans_of,
 )
+from hpabatch.engine.sweep.context import COLUMNS as CONTEXT_COLUMNS
 from hpabatch.engine.sweep.context import Context, contexts
-from hpabatch.engine.sweep.frames import SCORES, settings_frame
 from hpabatch.engine.sweep.groups import Unit, units_of
-from hpabatch.history.reader import History
-from hpabatch.inputs.grid import Grid
+from hpabatch.engine.sweep.request import SweepRequest
+from hpabatch.history.base import History
+from hpabatch.inputs.grid import Grid, read_grids
 from hpabatch.inputs.grid_check import Checked, check_grid
+from hpabatch.inputs.policies import all_policy_sets, read_policy_sets
+from hpabatch.model.objects.encode import spec_to_json
+from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.settings.policy_sets import PolicySet
+from hpabatch.packing.workloads import primary_signal
 
 HPAS_AT_ONCE: Final = 32
 """HPAs of one part of a sweep: their work is in memory together (1.4 MB a signal and 30 days)."""
@@ -68,6 +78,30 @@ ROWS_AT_ONCE: Final = 200_000
 
 STEPS_AT_ONCE: Final = 600_000_000
 """About as many steps are one task, some 20 s of one core: what a killed sweep does again."""
+
+
+_HPA_SCHEMA: Final = {
+    **dict.fromkeys((*KEY, "target_kind", "target", "spec"), pl.String()),
+    **dict.fromkeys(("min_replicas", "max_replicas", "cpu_milli", "memory_milli"), pl.Int64()),
+    "days": pl.Float64(),
+    "blocks": pl.Int32(),
+    "problems": pl.String(),
+    "censored_pct": pl.Float64(),
+    "ceiling": pl.String(),
+    **dict.fromkeys(("base_share", "starting_share"), pl.Float64()),
+    "starts_assumed": pl.String(),
+    **dict.fromkeys(CONTEXT_COLUMNS, pl.String()),
+}
+SCORES: Final = {
+    **dict.fromkeys(KEY, pl.String()),
+    "advice": pl.Boolean(),
+    "why_not": pl.String(),
+    **dict.fromkeys(("plant_unscored", "plant_why_not"), pl.String()),
+    **dict.fromkeys(("plant_skill", "plant_skill_low", "plant_skill_high"), pl.Float64()),
+    "controller_answer": pl.String(),
+    "controller_explained_share": pl.Float64(),
+}
+"""Columns of the fidelity scores that a sweep keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +214,31 @@ def plan_sweep(
     )
 
 
+def plan_request(history: History, request: SweepRequest, see: See | None = None) -> SweepPlan:
+    """Return the plan of the sweep that a request asks for; `see` puts its lens in, if known.
+
+    Raises:
+        UsageError: a file or the grid is wrong; all that is wrong with grid, policy sets and
+            groups in one message.
+        HistoryError: the history cannot be read, or lacks what a simulation needs.
+    """
+    own = {} if request.policy_sets is None else read_policy_sets(request.policy_sets)
+    sets = all_policy_sets(own)
+    grid = read_grids(request.grid, sets, request.sample, request.seed)
+    loop = read_work(request, files=(request.policy_sets,))
+    options = SweepOptions(grid, sets, request.group, loop, request.fidelity)
+    see = see or seen_through(request.lens)
+    return plan_sweep(history, replay_parameters(request), options, selection_of(request), see)
+
+
 def _left_out(places: Sequence[int], chosen: Sequence[Candidate]) -> list[str]:
     """Return which HPAs are in no group."""
     if not places:
         return []
     first = "/".join(key_of(chosen[places[0]])[1:])
-    them = "HPAs are in none of the groups and are" if len(places) > 1 else "HPA is in no group and"
-    them = them if len(places) > 1 else f"{them} is"
-    return [f"{len(places)} {them} left out: {first}{', …' if len(places) > 1 else ''}"]
+    if len(places) == 1:
+        return [f"1 HPA is in no group and is left out: {first}"]
+    return [f"{len(places)} HPAs are in none of the groups and are left out: {first}, …"]
 
 
 def _length_ms(plan: ReplayPlan, options: SweepOptions) -> int:
@@ -256,12 +307,12 @@ def prepare_part(sweep: SweepPlan, number: int, *, scored: bool = False) -> Swep
         usages = scoring.usages()
     loop = prepare_planned(plan, sweep.parameters, options.loop, sweep.plan, usages=usages)
     hpas = [_setting_cases(sweep, loop, case) for case in _base_cases(loop, sweep)]
-    found = fitting(hpas, sweep.options.grid, sweep.options.sets)
-    skipped, notes = (*loop.skipped, *found.skipped), (*loop.notes, *found.notes)
+    hpas, skipped, notes = fitting(hpas, sweep.options.grid, sweep.options.sets)
     scores = pl.DataFrame(schema=SCORES)
     if scoring is not None:
         scores = scoring.fidelity().hpas.select(*SCORES)
-    return SweptPart(loop, found.hpas, skipped, notes, scores)
+    skipped, notes = [*loop.skipped, *skipped], [*loop.notes, *notes]
+    return SweptPart(loop, tuple(hpas), tuple(skipped), tuple(notes), scores)
 
 
 def _setting_cases(sweep: SweepPlan, loop: Loop, case: SimulationCase) -> SettingCases:
@@ -301,12 +352,11 @@ def run_part(
     left = siblings_of(cases)
     while left:
         bound: set[tuple[str, ...]] = set()
-        for some in parts_of([group[0] for group in left]):
-            profile = part.loop.plan.versions.one()
-            for ran in run_cases(some, profile, options.loop.seed, block_ms=unit_ms):
-                measures.append(measures_frame(ran.fleet, ran.chosen, bounds))
-                blocks.append(blocks_frame(ran, unit_ms, bounds, lengths))
-                bound |= {case.key for h, case in ran.chosen if was_at_max(ran.fleet, h)}
+        firsts, profile = [group[0] for group in left], part.loop.plan.versions.one()
+        for ran in run_cases(firsts, profile, options.loop.seed, block_ms=unit_ms):
+            measures.append(measures_frame(ran.fleet, ran.chosen, bounds))
+            blocks.append(blocks_frame(ran, unit_ms, bounds, lengths))
+            bound |= {case.key for h, case in ran.chosen if was_at_max(ran.fleet, h)}
         copies = as_run(copies, [group for group in left if group[0].key not in bound])
         left = [group[1:] for group in left if group[0].key in bound and group[1:]]
     if not measures:
@@ -338,11 +388,99 @@ def trajectory_points(
     part: SweptPart, sweep: SweepPlan, setting_ids: Sequence[int]
 ) -> pl.DataFrame:
     """Return every tick of some settings of a part's HPAs, as `simulate --trajectories` does."""
-    frames = []
+    frames, profile = [], part.loop.plan.versions.one()
     for k in setting_ids:
         cases, _ = cases_of(part.cases, sweep.options.grid, sweep.options.sets, k, k + 1)
-        for some in parts_of(cases, keep_points=True):
-            profile, seed = part.loop.plan.versions.one(), sweep.options.loop.seed
-            for ran in run_cases(some, profile, seed, keep_points=True):
-                frames.append(points_frame(ran.fleet, ran.chosen))
+        for ran in run_cases(cases, profile, sweep.options.loop.seed, keep_points=True):
+            frames.append(points_frame(ran.fleet, ran.chosen))
     return pl.concat(frames) if frames else pl.DataFrame()
+
+
+def settings_frame(grid: Grid) -> pl.DataFrame:
+    """Return one row per setting: setting_id, setting, and a column per field of the grid."""
+    values = [dict(setting.values) for setting in grid.settings]
+    return pl.DataFrame(
+        {
+            "setting_id": pl.Series(range(len(grid.settings)), dtype=pl.Int32),
+            "setting": pl.Series([s.name for s in grid.settings], dtype=pl.String),
+            **{
+                name: pl.Series([v.get(name) for v in values], dtype=pl.String)
+                for name in grid.fields
+            },
+        }
+    )
+
+
+def units_frame(sweep: SweepPlan) -> pl.DataFrame:
+    """Return the unit of each HPA."""
+    rows = [
+        (*key_of(sweep.plan.chosen[k]), unit.name) for unit in sweep.units for k in unit.members
+    ]
+    return pl.DataFrame(rows, schema=[*KEY, "unit"], orient="row").sort(KEY)
+
+
+def hpas_frame(sweep: SweepPlan, part: SweptPart) -> pl.DataFrame:
+    """Return one row per HPA of a scored part that was simulated: its spec, scores, problems."""
+    rows: list[dict[str, Any]] = []
+    unit_ms = UNITS[sweep.unit]
+    for known in part.cases:
+        case, spec = known.case, known.today
+        key = case.key[:3]
+        length_ms = case.steps * case.period_ms
+        rows.append(
+            dict(zip(KEY, key, strict=True))
+            | {
+                "target_kind": spec.scale_target_ref.kind,
+                "target": spec.scale_target_ref.name,
+                "spec": spec_to_json(HPA(name=key[2], namespace=key[1], spec=spec)),
+                "min_replicas": spec.min_replicas,
+                "max_replicas": spec.max_replicas,
+                "cpu_milli": case.requested.cpu_milli,
+                "memory_milli": case.requested.memory_milli,
+                "days": length_ms / UNITS["day"],
+                "blocks": block_count(length_ms, unit_ms),
+                "problems": "; ".join(part.loop.problems[key]),
+                "censored_pct": part.loop.censored[key],
+                "ceiling": _ceiling_source(part.loop, case),
+                "base_share": _fitted_share(part.loop, case, "base"),
+                "starting_share": _fitted_share(part.loop, case, "startup"),
+                "starts_assumed": _starts_assumed(part.loop, case),
+            }
+            | sweep.contexts.get(key, Context()).columns()
+        )
+    frame = pl.DataFrame(rows, schema=_HPA_SCHEMA, orient="row")
+    joined = frame.join(part.scores, on=KEY, how="left", maintain_order="left")
+    return joined.join(units_frame(sweep), on=KEY, how="left", maintain_order="left")
+
+
+def _fact(loop: Loop, case: SimulationCase, name: str) -> Fact | None:
+    return next((fact for fact in loop.facts[case.key[:3]] if fact.name == name), None)
+
+
+def _fitted_share(loop: Loop, case: SimulationCase, name: str) -> float | None:
+    """Return an amount of the work's signal as a share of a pod's median usage; None: not fitted.
+
+    That of fewer pods saved by a higher target which rests on a base is the same share.
+    """
+    signal = f"signals.{primary_signal(case.workload.plant)}"
+    amount, used = _fact(loop, case, f"{signal}.{name}"), _fact(loop, case, f"{signal}.observed")
+    if amount is None or amount.source != FITTED or used is None or not used.value:
+        return None
+    return (amount.value or 0.0) / used.value
+
+
+def _starts_assumed(loop: Loop, case: SimulationCase) -> str | None:
+    """Return what is assumed of when pods are ready; None: nothing, or no pod started."""
+    fact = _fact(loop, case, "pods.startup")
+    return next((name for name, note in STARTS.items() if fact and fact.note == note), None)
+
+
+def _ceiling_source(loop: Loop, case: SimulationCase) -> str | None:
+    """Return where the ceiling of the work's signal is from (`Fact.source`); None: no such work.
+
+    OPEN where `none` is stated, too: it bounds no usage.
+    """
+    found = _fact(loop, case, f"signals.{primary_signal(case.workload.plant)}.ceiling")
+    if found is None:
+        return None
+    return OPEN if found.value is None else found.source

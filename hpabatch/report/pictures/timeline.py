@@ -83,7 +83,7 @@ def timeline_figure(
     """Draw an HPA's replicas and demand under each of some settings, one panel each.
 
     Args:
-        points: trajectories of one HPA (`jobs.sweep_trajectories`).
+        points: trajectories of one HPA (`jobs.sweep`).
         name: what the HPA is called.
         shown: the settings in order: today's first, then the other one.
         profile: the rules that they were simulated by.

@@ -329,7 +329,7 @@ def test_out_is_checked_before_anything_is_read(run: Run, history: Path) -> None
 def test_an_interrupt_while_writing_leaves_nothing(
     run: Run, history: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hpabatch.jobs import replay_parts
+    from hpabatch.jobs import replay as jobs_replay
 
     def interrupted(frame: Any, evidence: Any, sink: Path) -> None:
         sink.write_bytes(b"half")
@@ -337,7 +337,7 @@ def test_an_interrupt_while_writing_leaves_nothing(
 
     out.parent.mkdir()
     out.write_text("old")
-    monkeypatch.setattr(replay_parts, "write_parquet", interrupted)
+    monkeypatch.setattr(jobs_replay, "write_parquet", interrupted)
     done = run(history, "--out", out)
     assert (done.code, done.stdout) == (130, "")
     assert done.stderr.splitlines()[-1] == "interrupted: nothing was written"
@@ -374,7 +374,7 @@ def test_ctrl_c_in_the_middle(history: Path, out: Path) -> None:
 # The replay itself is over in a moment, so it is made to wait for the signal.
 _STALLING = """
 import sys, time
-from hpabatch.jobs.replay_parts import ReplayWork
+from hpabatch.jobs.replay import ReplayWork
 def stalled(*_):
     print("deciding", file=sys.stderr, flush=True)
     time.sleep(60)

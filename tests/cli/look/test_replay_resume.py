@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import polars as pl
 import pytest
 
 from hpabatch.engine.fleet import plan
-from hpabatch.jobs import replay_parts
-from hpabatch.jobs.parquet import write_parquet
 from tests.cli.commands import Run, runner
 from tests.cli.histories import small
 
@@ -88,9 +83,9 @@ def replay(
 OUT = ("--out", "decisions.parquet", "-o", "json")
 
 
-# Where else a run may end: tests/jobs/test_replay_job.py.
+# Where else a run may end, full disks and other commands: tests/jobs/test_resume.py.
 KILLED = {
-    "in a part": ("hpabatch.jobs.replay_parts:write_parquet", "3"),
+    "in a part": ("hpabatch.jobs.replay:write_parquet", "3"),
     "while joining": ("hpabatch.jobs.joining:_copy", "3"),
 }
 
@@ -129,94 +124,3 @@ def test_ctrl_c_keeps_what_is_done(
     done = replay(history, *OUT)
     assert f"resumed: {kept[1]} of 5 parts were done" in done.stderr
     assert (tmp_path / "decisions.parquet").read_bytes() == whole[0]
-
-
-def stopped(replay: Run, history: Path) -> None:
-    """Leave a job of which some tasks are done."""
-    calls = 0
-
-    def stop(*given: Any, **named: Any) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 4:
-            raise KeyboardInterrupt
-        write_parquet(*given, **named)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replay_parts, "write_parquet", stop)
-        assert replay(history, *OUT).code == 130
-
-
-def test_another_command_does_not_resume(replay: Run, tmp_path: Path, history: Path) -> None:
-    stopped(replay, history)
-    refused = replay(history, *OUT, "--max-age", "3m")
-    assert (refused.code, refused.data) == (2, b"")
-    assert "max_age was 150000 ms (estimated), is 180000 ms (given)" in refused.stderr
-    assert "repeat that one to finish it, or discard it with --restart" in refused.stderr
-    done = replay(history, *OUT, "--max-age", "3m", "--restart")
-    assert done.code == 0, done.stderr
-    assert "resumed" not in done.stderr
-    assert [p.name for p in tmp_path.iterdir()] == ["decisions.parquet"]
-
-
-# ---- disks that are full ------------------------------------------------------------------------
-
-
-def test_a_full_disk(
-    replay: Run, tmp_path: Path, history: Path, whole: tuple[bytes, bytes]
-) -> None:
-    stopped(replay, history)
-    limit = len(whole[0]) - 1  # a part is smaller, the whole is not
-
-    def small_files() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    full = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(history), "--out", "decisions.parquet"],
-        cwd=tmp_path,
-        capture_output=True,
-        preexec_fn=small_files,
-        check=False,
-    )
-    told = full.stderr.decode().splitlines()[-1]
-    assert full.returncode == 2, full.stderr
-    assert "decisions.parquet: File too large; choose another place" in told
-    assert told.endswith("the same command goes on from there")
-    assert [p.name for p in tmp_path.iterdir()] == [JOB]
-    done = replay(history, *OUT)
-    assert f"resumed: {SHARDS} of {SHARDS} parts were done" in done.stderr
-    assert (tmp_path / "decisions.parquet").read_bytes() == whole[0]
-
-
-# ---- folders ------------------------------------------------------------------------------------
-
-
-def test_a_folder_of_parts(
-    replay: Run, tmp_path: Path, history: Path, whole: tuple[bytes, bytes]
-) -> None:
-    done = replay(history, "--out", "decisions/")
-    assert done.code == 0, done.stderr
-    names = [*(f"part-{k:05}.parquet" for k in range(SHARDS))]
-    folder = tmp_path / "decisions"
-    assert sorted(p.name for p in folder.iterdir()) == ["evidence.json", *names]
-    file = tmp_path / "whole.parquet"
-    file.write_bytes(whole[0])
-    assert pl.read_parquet(folder / "*.parquet").equals(pl.read_parquet(file))
-    assert [p.name for p in tmp_path.iterdir() if p.name[0] == "."] == []
-
-    # Its parts are what the one file is made of.
-    from hpabatch.jobs.joining import join_parquet
-
-    metadata = pl.read_parquet_metadata(file)
-    own = {name: text for name, text in metadata.items() if name != "ARROW:schema"}
-    join_parquet(sorted(folder.glob("*.parquet")), own, tmp_path / "joined.parquet")
-    assert (tmp_path / "joined.parquet").read_bytes() == whole[0]
-
-
-def test_a_folder_of_others_is_refused(replay: Run, tmp_path: Path, history: Path) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.txt").touch()
-    refused = replay(history, "--out", "mine/")
-    assert refused.code == 2
-    assert "is a folder; name a file in it, or a new folder" in refused.stderr

@@ -187,7 +187,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, folder: Path, points: pl.DataFrame) -
     about = json.loads((folder / "sweep.json").read_text())
     about["parameters"]["request"] = {}
     (folder / "sweep.json").write_text(json.dumps(about))
-    monkeypatch.setattr("hpabatch.jobs.sweep_trajectories.trajectories", trajectories)
+    monkeypatch.setattr("hpabatch.jobs.sweep.trajectories", trajectories)
     return calls
 
 
@@ -237,7 +237,7 @@ def test_a_history_that_has_moved_can_be_named(
     def gone(*_: object) -> pl.DataFrame:
         raise HistoryError("history/ is not there")
 
-    monkeypatch.setattr("hpabatch.jobs.sweep_trajectories.trajectories", gone)
+    monkeypatch.setattr("hpabatch.jobs.sweep.trajectories", gone)
     done = run(sweep, "--timeline", "shop/api", "--setting", "1")
     assert done.code == 2
     assert "history/ is not there (--history says where" in done.stderr

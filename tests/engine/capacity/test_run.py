@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from hpabatch.engine.capacity.parts import changes_of, planned_part
-from hpabatch.engine.capacity.run import CapacityOptions, growths_of, plan_loop, summed
+from hpabatch.engine.capacity.run import CapacityOptions, growths_of, summed
 from hpabatch.engine.capacity.runs import (
     BOUNDS,
     CEILING,
@@ -25,8 +25,7 @@ from hpabatch.engine.capacity.runs import (
     run_all,
 )
 from hpabatch.engine.capacity.sums import percentile
-from hpabatch.engine.fleet.candidates import Skipped, SpecPeriod
-from hpabatch.engine.fleet.frames import NEVER_MS
+from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.requested import Requested
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import simulate
@@ -36,7 +35,7 @@ from hpabatch.inputs.prices import PriceList, Prices
 from hpabatch.model.plant import DIVISIBLE, TOTAL, Pods, Signal
 from hpabatch.model.quota import CORES, GIB, LIMIT_CORES, PODS, Limit, Quota
 from hpabatch.model.versions import profile_for
-from tests.engine.planned import PROFILE, loop_of, planned, total
+from tests.engine.planned import PROFILE, loop_of, plan_loop, planned, total
 from tests.engine.simulated import (
     CPU,
     START_MS,
@@ -113,50 +112,7 @@ def test_its_sums_by_hand() -> None:
 PRICES = PriceList(Prices(core_hour=0.5, gib_hour=0.1, pod_hour=0.25, currency="EUR"))
 
 
-def test_growth_multiplies_the_work() -> None:
-    plan = planned(BURST, options=CapacityOptions(growths=(1000, 1500, 2000)))
-    assert plan.hpas["growth"].to_list() == [1.0, 1.5, 2.0]
-    # 4500m and 6000m of work by 500m a pod.
-    assert plan.hpas["max_sufficient"].to_list() == [6, 9, 12]
-    assert plan.hpas["desired_p50"].to_list() == [1, 2, 2]  # 600m and 800m, 750m and 1000m: 2
-    doubled = total(plan, growth=2.0, scope="fleet", bounds=UNCLAMPED, covers="all", resource=CORES)
-    assert doubled["max"] == 12.0
-
-
-def test_min_that_would_have_sufficed() -> None:
-    """A minReplicas of 3 is never needed: without it the run goes down to 1."""
-    kept = replace(BURST, periods=(SpecPeriod(START_MS, NEVER_MS, hpa_spec(50, 3, 4)),))
-    row = planned(kept).hpas.row(0, named=True)
-    # 3 pods at 400m use 26 %: with the minimum they stay, so that the burst needs one step less.
-    assert (row["desired_p50"], row["min_sufficient"], row["max_with_min"]) == (3, 1, 6)
-    assert row["max_sufficient"] == 6
-
-
-def test_the_last_spec_counts_all_of_the_time() -> None:
-    before = SpecPeriod(START_MS, START_MS + 5 * SYNC_MS, hpa_spec(50, 1, 2))
-    after = SpecPeriod(START_MS + 5 * SYNC_MS, NEVER_MS, hpa_spec(50, 1, 4))
-    changed = planned(replace(BURST, periods=(before, after)))
-    assert changed.hpas.equals(planned(BURST).hpas)
-
-
 # ---- sums are of one instant
-
-
-def test_a_sum_is_no_sum_of_peaks() -> None:
-    """Two equal HPAs, the second 7 syncs later, hold their six pods at different times.
-
-    The first holds 6 at the instants 5 to 10, the other at 12 to 17, where the first has 1 and
-    then, after its 14 ticks, nothing.
-    """
-    late = moved(BURST, "late", 7 * SYNC_MS)
-    plan = planned(BURST, late)
-    row = total(plan, scope="fleet", bounds=UNCLAMPED, covers="all", resource=PODS)
-    first = [1, 1, 1, 1, 4, 6, 6, 6, 6, 6, 6, 1, 1, 1]
-    both = np.array([*first, *[0] * 7]) + np.array([*[0] * 7, *first])
-    assert row["max"] == both.max() == 7
-    assert row["sum_of_peaks"] == 12
-    assert row["p50"] == np.sort(both)[10]  # rank ceil(21 / 2) = 11
-    assert row["hpas"] == 2
 
 
 def test_the_value_in_force_counts_at_an_instant() -> None:
@@ -229,12 +185,6 @@ def test_a_quota_by_hand() -> None:
     fleet = total(plan, scope="fleet", bounds=UNCLAMPED, covers="all", resource=CORES)
     pods = total(plan, scope="namespace", bounds=UNCLAMPED, covers="all", resource=PODS)
     assert fleet["quota"] is pods["quota"] is None
-
-
-def test_a_quota_that_is_just_reached_is_not_exceeded() -> None:
-    plan = planned(BURST, options=CapacityOptions(quotas=(quota(pods=6),)))
-    row = total(plan, scope="namespace", bounds=UNCLAMPED, covers="all", resource=PODS)
-    assert (row["exceeded_pct"], row["lowest_headroom"]) == (0.0, 0.0)
 
 
 def test_limits_are_summed_where_a_quota_is_about_them() -> None:

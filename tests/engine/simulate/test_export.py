@@ -16,7 +16,7 @@ import hpabatch
 from hpabatch.api.recording import Recording
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.export import ExportedRun, export_run
-from hpabatch.engine.simulate.export_samples import source_of, streams_of
+from hpabatch.engine.simulate.export_tables import source_of, streams_of
 from hpabatch.engine.simulate.loop import SimulationResult, simulate
 from hpabatch.errors import UsageError
 from hpabatch.history.store.verify import check_history
@@ -158,8 +158,8 @@ def test_neither_short_chunks_nor_rows_dropped_early_change_anything(
 ) -> None:
     cases, k8s = exportable(3)
     plain = export_run(cases, profile_for(k8s), seed=3)
-    monkeypatch.setattr("hpabatch.engine.simulate.export_trace.PENDING_ROWS", 40)
-    monkeypatch.setattr("hpabatch.engine.simulate.export_trace.PART_ROWS", 10)
+    monkeypatch.setattr("hpabatch.engine.simulate.export_tables.PENDING_ROWS", 40)
+    monkeypatch.setattr("hpabatch.engine.simulate.export_tables.PART_ROWS", 10)
     monkeypatch.setattr("hpabatch.engine.simulate.export.LOG_ROWS", 1)  # one tick at once
     early = export_run(cases, profile_for(k8s), seed=3)
     assert plain.arguments == early.arguments
@@ -296,12 +296,6 @@ def test_a_lane_whose_pods_do_not_fit_is_run_again(
 # ---- what one history cannot hold
 
 
-def refusal(*cases: SimulationCase) -> str:
-    with pytest.raises(UsageError) as caught:
-        export_run(cases, PROFILE)
-    return str(caught.value)
-
-
 def other(case: SimulationCase, **changes: object) -> SimulationCase:
     """Return the case of another HPA with another target, and what else differs."""
     spec = case.periods[0].spec
@@ -320,95 +314,77 @@ def with_signals(case: SimulationCase, **signals: Signal) -> SimulationCase:
     return replace(case, workload=replace(case.workload, plant=plant, work=work))
 
 
+def with_unused(case: SimulationCase) -> SimulationCase:
+    """Return the case with a pipeline of another max_age, which no signal has."""
+    plant = case.workload.plant
+    plant = replace(plant, pipelines=plant.pipelines | {"custom": Pipeline(max_age_ms=5)})
+    return replace(case, workload=replace(case.workload, plant=plant))
+
+
 CASE = small_case(hpa_spec(), [900] * 3)
 
 
-def test_nothing_is_refused() -> None:
-    assert refusal() == "there is no simulated HPA to export"
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("start_ms", START_MS + 1),
-        ("period_ms", 20_000),
-        ("steps", 2),
-        ("flags", ControllerFlags()),
-    ],
+DEPTH = {
+    "type": "External",
+    "external": {"metric": {"name": "depth"}, "target": {"type": "Value", "value": "9"}},
+}
+WITH_DEPTH = with_signals(
+    small_case(hpa_spec(more=[DEPTH]), [900] * 3), external__depth=Signal(TOTAL, "external")
 )
-def test_cases_that_differ_in_what_is_common_are_refused(name: str, value: object) -> None:
-    assert refusal(CASE, other(CASE, **{name: value})) == (
-        f"the simulated HPAs differ in {name}, which one history cannot hold; export those that "
-        "agree, one by one with --where"
-    )
+DIFFER = "the simulated HPAs differ in {}, which one history cannot hold; export those that agree"
+REFUSED: dict[str, tuple[SimulationCase, ...]] = {
+    "there is no simulated HPA to export": (),
+    DIFFER.format("start_ms"): (CASE, other(CASE, start_ms=START_MS + 1)),
+    DIFFER.format("period_ms"): (CASE, other(CASE, period_ms=20_000)),
+    DIFFER.format("steps"): (CASE, other(CASE, steps=2)),
+    DIFFER.format("flags"): (CASE, other(CASE, flags=ControllerFlags())),
+    "an HPA is simulated under several settings; export one of them": (
+        CASE,
+        replace(CASE, setting="proposed"),
+    ),
+    "several of the HPAs scale Deployment shop/web, whose pods one history holds once; export": (
+        CASE,
+        replace(CASE, workload=replace(CASE.workload, hpa="twin")),
+    ),
+    "shop/web: its specs scale different targets, but one workload is simulated; export the oth": (
+        replace(
+            CASE,
+            periods=(CASE.periods[0], replace(other(CASE).periods[0], from_ms=START_MS + 1)),
+        ),
+    ),
+    "the pipelines differ in max_age, of which a replay knows one; give one in the plant file": (
+        with_signals(with_unused(CASE), pods__qps=Signal("divisible", api="custom")),
+    ),
+    "shop/web: cpu is simulated of the pod and of container app apart, which samples cannot te": (
+        with_signals(CASE, container__app__cpu=CPU_SIGNAL),
+    ),
+    "shop/web: memory is sampled in steps of 1 milli-bytes, but samples of a history are whole": (
+        with_signals(CASE, resource__memory=Signal(AGE, request_milli=10**9)),
+    ),
+    "shop/web: gpu is simulated, but samples of a history hold cpu and memory; export the other": (
+        with_signals(CASE, resource__gpu=CPU_SIGNAL),
+    ),
+    "several of the HPAs of namespace shop have the external metric depth, which is simulated o": (
+        WITH_DEPTH,
+        other(WITH_DEPTH),
+    ),
+}
 
 
-def test_an_hpa_under_two_settings_is_refused() -> None:
-    assert refusal(CASE, replace(CASE, setting="proposed")) == (
-        "an HPA is simulated under several settings; export one of them"
-    )
+@pytest.mark.parametrize("told", REFUSED)
+def test_what_one_history_cannot_hold_is_refused(told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        export_run(REFUSED[told], PROFILE)
+    assert str(caught.value).startswith(told)
 
 
-def test_a_target_of_two_hpas_is_refused() -> None:
-    twin = replace(CASE, workload=replace(CASE.workload, hpa="twin"))
-    assert refusal(CASE, twin) == (
-        "several of the HPAs scale Deployment shop/web, whose pods one history holds once; export "
-        "one of them with --where"
-    )
-
-
-def test_an_hpa_that_changes_its_target_is_refused() -> None:
-    late = replace(other(CASE).periods[0], from_ms=START_MS + 1)
-    assert refusal(replace(CASE, periods=(CASE.periods[0], late))) == (
-        "shop/web: its specs scale different targets, but one workload is simulated; export the "
-        "others with --where"
-    )
-
-
-def test_different_ages_are_refused_only_where_they_are_used() -> None:
-    plant = CASE.workload.plant
-    unused = replace(plant, pipelines=plant.pipelines | {"custom": Pipeline(max_age_ms=5)})
-    case = replace(CASE, workload=replace(CASE.workload, plant=unused))
-    assert "--max-age 60000ms" in " ".join(export_run([case], PROFILE).arguments)
-    assert refusal(with_signals(case, pods__qps=Signal("divisible", api="custom"))) == (
-        "the pipelines differ in max_age, of which a replay knows one; give one in the plant file"
-    )
-
-
-def test_a_resource_of_the_pod_and_of_a_container_is_refused() -> None:
-    assert refusal(with_signals(CASE, container__app__cpu=CPU_SIGNAL)) == (
-        "shop/web: cpu is simulated of the pod and of container app apart, which samples cannot "
-        "tell; export the others with --where"
-    )
-
-
-def test_memory_in_parts_of_bytes_is_refused() -> None:
-    signal = Signal(AGE, request_milli=10**9)
-    assert refusal(with_signals(CASE, resource__memory=signal)) == (
-        "shop/web: memory is sampled in steps of 1 milli-bytes, but samples of a history are whole "
-        "bytes; give memory a unit of 1000 in the plant file"
-    )
-
-
-def test_other_resources_than_cpu_and_memory_are_refused() -> None:
-    assert refusal(with_signals(CASE, resource__gpu=CPU_SIGNAL)) == (
-        "shop/web: gpu is simulated, but samples of a history hold cpu and memory; export the "
-        "others with --where"
-    )
-
-
-def test_a_series_of_two_hpas_of_a_namespace_is_refused() -> None:
-    target = {"type": "Value", "value": "9"}
-    depth = {"type": "External", "external": {"metric": {"name": "depth"}, "target": target}}
-    case = small_case(hpa_spec(more=[depth]), [900] * 3)
-    case = with_signals(case, external__depth=Signal(TOTAL, "external"))
-    assert refusal(case, other(case)) == (
-        "several of the HPAs of namespace shop have the external metric depth, which is simulated "
-        "of each apart and stands once in a history; export one of them with --where"
-    )
-    elsewhere = other(case)
+def test_what_is_alike_is_not_refused() -> None:
+    arguments = export_run([with_unused(CASE)], PROFILE).arguments
+    assert "--max-age 60000ms" in " ".join(arguments)
+    elsewhere = other(WITH_DEPTH)
     elsewhere = replace(elsewhere, workload=replace(elsewhere.workload, namespace="another"))
-    assert export_run([case, elsewhere], PROFILE).tables["external_metrics"].height == 6
+    run = export_run([WITH_DEPTH, elsewhere], PROFILE)
+    assert run.tables["external_metrics"].height == 6
 
 
 def test_what_no_tick_could_see_is_not_exported(tmp_path: Path) -> None:

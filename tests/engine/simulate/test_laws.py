@@ -438,17 +438,6 @@ def test_lanes_without_room_are_run_again(monkeypatch: pytest.MonkeyPatch) -> No
     assert rooms[:2] == [1, 4]
 
 
-def test_one_lane_without_room_is_run_again() -> None:
-    """A long ramp: more batches of pods that have not settled than the first run has room for."""
-    ramp = [int(600 * 1.2**k) for k in range(24)]
-    case = small_case(
-        hpa_spec(high=400), ramp, pods=Pods(), flags=ControllerFlags(), capacity_milli=600
-    )
-    one, other = both_frames([case]), both_frames([replace(case, setting="other"), case])
-    assert one[1]["replicas"].max() > 30  # type: ignore[operator]
-    assert_same(one, [frame.filter(pl.col("setting") == "today") for frame in other])
-
-
 def uneven_case(seed: int) -> Json:
     """Draw a case of the naive simulator whose pods start at several speeds and often vanish.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -15,13 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.engine.fleet.requested import Requested
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import elastic_speedup, simulate
 from hpabatch.engine.simulate.measures import Bounds, demand_series
 from hpabatch.kernels.measures import perfect_pod_ms
 from hpabatch.layout.codes import BINDINGS
-from hpabatch.model.plant import DIVISIBLE, TOTAL, Pods, Signal
+from hpabatch.model.plant import DIVISIBLE, TOTAL, Signal
 from hpabatch.model.versions import profile_for
 from tests.engine.simulated import (
     CPU,
@@ -89,25 +87,6 @@ def test_a_metric_without_a_signal_is_refused() -> None:
 
 
 # ---- one run by hand
-
-
-def test_a_burst_by_hand() -> None:
-    """Serving 2 pods until tick 4 sees the burst of step 3, then 4, and 8 two steps later.
-
-    At tick 5 the two new pods have no sample of a whole window yet: missing, they count as idle on
-    the way up, and 2000 of 4000 is the target.
-    """
-    result = simulate([BURST], PROFILE, keep_points=True)
-    points = result.points
-    assert points is not None
-    assert points["demand"].to_list() == [2] * 3 + [7] * 6 + [1] * 6
-    assert points["serving"].to_list() == [2, 2, 2, 2, 2, 4, 4, 8, 8, 8, 8, 2, 2, 2, 2]
-    assert points["saturated"].to_list() == [False] * 3 + [True] * 2 + [False] * 10
-    row = result.measures.row(0, named=True)
-    assert row["hours"] == pytest.approx(225 / 3600)
-    assert row["replica_hours"] == pytest.approx(
-        sum(points["desired"].to_list()) * 15 / 3600, abs=1e-12
-    )
 
 
 # ---- formulas
@@ -243,24 +222,6 @@ def test_reaction_settling_and_overshoot() -> None:
     assert (row["reaction_s"], row["settling_s"], row["overshoot"]) == (15.0, 60.0, 1.0)
 
 
-def test_an_episode_that_never_ends_has_no_settling() -> None:
-    stuck = small_case(hpa_spec(50, 1, 2), [3900] * 8, initial=1, capacity_milli=600)
-    row = measured(stuck).row(0, named=True)
-    assert row["episodes"] == 1
-    assert row["reaction_s"] == 0.0  # all has been so before the start: the first tick sees it
-    assert row["settling_s"] is row["overshoot"] is None
-    assert row["at_max_minutes"] == 2.0
-
-
-def test_requested_hours_are_pod_hours_times_requests() -> None:
-    requested = Requested(cpu_milli=1500, memory_milli=512 * 2**20 * 1000)
-    row = measured(replace(BURST, requested=requested)).row(0, named=True)
-    assert row["core_hours"] == pytest.approx(1.5 * row["pod_hours"])
-    assert row["gib_hours"] == pytest.approx(0.5 * row["pod_hours"])
-    none = measured(BURST).row(0, named=True)
-    assert none["core_hours"] is none["gib_hours"] is None
-
-
 # ---- drivers
 
 
@@ -349,23 +310,6 @@ def test_the_demand_is_that_of_the_piece_at_each_tick() -> None:
     early = replace(case, start_ms=START_MS - SYNC_MS)
     assert demand_series(case).tolist() == [1, 1, 2, 2, 3, 3, 3, 3]
     assert demand_series(early).tolist() == [1, 1, 1, 2, 2, 3, 3, 3]
-
-
-def test_no_setting_of_these_is_cheaper_than_the_bound() -> None:
-    """Pods and shortage of real runs together cost at least the bound of the same demand."""
-    rng = random.Random(4)
-    cases = [
-        small_case(
-            hpa_spec(rng.randint(30, 90), 1, 9),
-            [rng.choice([300, 900, 2500, 5000]) for _ in range(20)],
-            initial=rng.randint(1, 9),
-            pods=Pods(startup_ms=((0, 0),), reaction_ms=1, termination_ms=0),
-            capacity_milli=600,
-            name=f"web-{k}",
-        )
-        for k in range(10)
-    ]
-    assert measured(*cases)["regret_pct"].min() >= 0  # type: ignore[operator]
 
 
 # ---- against a baseline

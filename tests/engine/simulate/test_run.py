@@ -29,7 +29,6 @@ from hpabatch.history.reader import open_history
 from hpabatch.history.store.writer import write_table
 from hpabatch.inputs.plants import PlantOverride, SignalOverride
 from hpabatch.inputs.prices import PriceList, Prices
-from hpabatch.inputs.scenarios import parse_growth
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.plant import DIVISIBLE, RESOURCE, Pipeline, Plant, Pods, Signal
 from hpabatch.model.versions import ControllerFlags, profile_for
@@ -140,19 +139,6 @@ def test_the_truth_comes_back(history: Path) -> None:
     assert measures["elastic_speedup"].to_list() == [1.0]
 
 
-def test_growth_grows_work_and_not_base(history: Path) -> None:
-    first, plain, before = looped(history, KEEP)
-    options = replace(KEEP, scenario=parse_growth("2"))
-    second, grown, after = looped(history, options)
-    ratio = after["work_milli"].mean() / before["work_milli"].mean()  # type: ignore[operator]
-    assert ratio == pytest.approx(2, rel=1e-3)
-    bases = [
-        loop.cases[0].workload.plant.signals["resource/cpu"].base_milli for loop in (first, second)
-    ]
-    assert bases[0] == bases[1] > 50
-    assert grown["pod_hours"][0] > 1.5 * plain["pod_hours"][0]
-
-
 def test_a_stated_base_takes_effect(history: Path) -> None:
     stated = PlantOverride(signals=(("resource/cpu", SignalOverride(base_milli=0)),))
     loop, _, points = looped(history, replace(KEEP, plants=(stated,)))
@@ -232,11 +218,3 @@ def test_every_parameter_of_the_plant_is_shown(history: Path) -> None:
     for name in ("interval", "window", "lag", "first_sample", "max_age", "phase"):
         assert f"pipelines.resource.{name}" in shown
     assert set(plant.pipelines) == {"resource"}
-
-
-def test_a_starved_workload_is_no_bargain(history: Path) -> None:
-    """Too few pods save pod-hours, and are regretted all the same."""
-    starved = (HPA(name="web", namespace="shop", spec=replace(SPEC, max_replicas=2)),)
-    _, measures, _ = looped(history, replace(KEEP, manifests=starved))
-    assert measures["pod_hours"][1] < measures["perfect_pod_hours"][1]
-    assert measures["regret_pct"][1] > 30

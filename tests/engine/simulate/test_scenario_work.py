@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -14,13 +12,11 @@ from hpabatch.engine.simulate.scenario import apply
 from hpabatch.engine.simulate.scenario_work import (
     MAX_WORK_MILLI,
     Run,
-    covering,
     grow,
     multiplied,
     ramp_milli,
     recorded,
     refined,
-    shift,
     spike,
 )
 from hpabatch.errors import RefusedError
@@ -167,15 +163,6 @@ def test_steps_do_what_is_said_plainly(
         assert (workload.work[name] == before[name]).all()
 
 
-def test_products_are_rounded_half_up() -> None:
-    values = np.array([0, 1, 2, 3, 999, 1001], np.int64)
-    assert multiplied(values, 1500).tolist() == [0, 2, 3, 5, 1499, 1502]
-    assert multiplied(values, 333).tolist() == [0, 0, 1, 1, 333, 333]
-    assert multiplied(values, 0).tolist() == [0] * 6
-    each = np.array([500, 1500, 2500, 3500, 1, 1], np.int64)
-    assert multiplied(values, each).tolist() == [0, 2, 5, 11, 1, 1]
-
-
 @given(st.integers(0, MAX_WORK_MILLI), st.integers(0, 1_000_000))
 def test_products_are_exact_as_far_as_they_go(work: int, factor: int) -> None:
     exact = (work * factor + 500) // 1000
@@ -211,16 +198,6 @@ def test_pieces_are_cut_into_equal_ones(resolution: int, parts: int) -> None:
     assert found.known_ms == work.known_ms
 
 
-def test_pieces_reach_as_far_as_they_must() -> None:
-    work = recorded(100, 10, {"a": np.array([3, 4], np.int64), "b": np.empty(0, np.int64)})
-    found = covering(work, 95, 131)
-    assert found.start_ms == 90
-    assert found.series["a"].tolist() == [3, 3, 4, 4, 4]
-    assert found.series["b"].size == 0
-    assert found.known_ms == {"a": (100, 120), "b": (100, 100)}
-    assert covering(work, 100, 120).series["a"] is work.series["a"]
-
-
 def test_what_falls_inside_of_a_piece_takes_hold_at_the_next() -> None:
     work = recorded(DAY + 7, 60_000, {"a": np.full(4, 1000, np.int64)})
     run = Run.of((), DAY, DAY + 240_000)
@@ -232,31 +209,3 @@ def test_what_falls_inside_of_a_piece_takes_hold_at_the_next() -> None:
     found = spike(work, ["a"], action, run)
     doubled = found.starts_ms(0, found.series["a"].size)[found.series["a"] == 2000]
     assert doubled.tolist() == [DAY + 75_007 + k * 15_000 for k in range(4)]
-
-
-def test_pieces_stay_where_they_fit() -> None:
-    work = recorded(DAY, 60_000, {"a": np.array([10, 20, 30], np.int64)})
-    run = Run.of((), DAY, DAY + 180_000)
-    assert grow(work, ["a"], Growth(1400), run).series["a"].tolist() == [14, 28, 42]
-    found = grow(work, ["a"], Growth(1400, Moment(60_000)), run)
-    assert found.resolution_ms == 60_000
-    assert found.series["a"].tolist() == [10, 28, 42]
-
-
-def test_a_shift_of_everything_moves_the_start_exactly() -> None:
-    work = recorded(DAY, 60_000, {"a": np.array([10, 20], np.int64), "b": np.empty(0, np.int64)})
-    found = shift(work, ["a"], Shift(1), Run.of((), DAY, DAY + 60_000))
-    assert found.start_ms == DAY + 1
-    assert found.series is work.series
-    assert found.known_ms["a"] == (DAY + 1, DAY + 120_001)
-
-
-def test_a_shift_of_one_signal_loses_nothing() -> None:
-    series = {"a": np.array([10, 20], np.int64), "b": np.array([1, 2], np.int64)}
-    work = recorded(DAY, 60_000, series)
-    there = shift(work, ["a"], Shift(180_000), Run.of((), DAY, DAY + 60_000))
-    back = shift(there, ["a"], Shift(-180_000), Run.of((), DAY, DAY + 60_000))
-    assert back.start_ms == DAY - 180_000
-    assert back.series["a"].tolist() == [10, 10, 10, 10, 20, 20, 20, 20]
-    assert back.series["b"].tolist() == [1, 1, 1, 1, 2, 2, 2, 2]
-    assert back.known_ms == replace(work).known_ms

@@ -29,7 +29,7 @@ from hpabatch.engine.sweep.blocks import (
 )
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, EXTERNAL, Signal
 from hpabatch.model.versions import profile_for
-from tests.engine.simulated import START_MS, SYNC_MS, hpa_spec, random_fleet, small_case
+from tests.engine.simulated import START_MS, hpa_spec, random_fleet, small_case
 
 HOUR_MS = 3_600_000
 KEY = ["cluster", "namespace", "hpa", "setting"]
@@ -265,25 +265,6 @@ def test_a_period_that_does_not_divide_a_block() -> None:
     assert (blocks["hours"] * 90).round(6).to_list() == [7.0, 8.0] * 4
     starts = [int(t.timestamp() * 1000) - START_MS for t in blocks["start"].to_list()]
     assert starts == [40_000 * k for k in (0, 7, 15, 22, 30, 37, 45, 52)]
-
-
-@pytest.mark.compiled
-def test_weeks() -> None:
-    """Sixteen days are two weeks of 168 h, the rest of two days in the second."""
-    signal = Signal(DIVISIBLE, ceiling_milli=1000, request_milli=1000)
-    days = [[800] * 12 + [3900] * 2 + [500] * 10, [300] * 24]
-    work = [milli for k in range(16) for milli in days[k % 7 > 4]]
-    case = small_case(hpa_spec(60, 1, 9), work, resolution_ms=HOUR_MS, signal=signal)
-    _, blocks = blocks_of([case], WEEK_MS)
-    assert blocks["hours"].to_list() == [168.0, 216.0]
-    assert case.steps * SYNC_MS == 16 * DAY_MS
-    _, by_day = blocks_of([case], DAY_MS)
-    assert by_day.height == 16
-    weeks = by_day.with_columns(block=pl.min_horizontal(pl.col("block") // 7, pl.lit(1)))
-    summed = weeks.group_by("block", maintain_order=True).agg(pl.col(*SUMS).sum())
-    for name in SUMS:
-        if blocks[name].null_count() == 0:
-            assert summed[name].to_list() == pytest.approx(blocks[name].to_list()), name
 
 
 @pytest.mark.parametrize("period_s", [1, 7, 13, 15, 16, 59, 61, 3600])

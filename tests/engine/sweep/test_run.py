@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,15 +23,14 @@ from hpabatch.engine.simulate.result import run_loop
 from hpabatch.engine.simulate.run import LoopOptions, prepare_loop
 from hpabatch.engine.sweep import run as engine
 from hpabatch.engine.sweep.blocks import COLUMNS as BLOCK_COLUMNS
-from hpabatch.engine.sweep.frames import hpas_frame, settings_frame
-from hpabatch.engine.sweep.run import SweepPlan, prepare_part
+from hpabatch.engine.sweep.run import SweepPlan, hpas_frame, prepare_part
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.writer import write_table
 from hpabatch.inputs.grid import GridError
 from hpabatch.inputs.plants import PlantOverride, SignalOverride
 from hpabatch.inputs.prices import PriceList, Prices
-from hpabatch.inputs.scenarios import Scenario, parse_growth, read_scenario
+from hpabatch.inputs.scenarios import Scenario, read_scenario
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.defaults import default_spec
 from hpabatch.model.objects.hpa import HPA, HPASpec
@@ -194,19 +192,6 @@ def test_a_larger_maximum_runs_where_the_smaller_one_held(
         alike(results.filter(setting=setting.name), simulated(history, specs))
 
 
-def test_speedups_are_against_today(history: Path) -> None:
-    results, _ = sweep_of_all(history)
-    today = results.filter(setting_id=0)
-    assert today["elastic_speedup"].to_list() == [1.0] * len(NAMES)
-    names = ("theta_u_pct", "theta_o_pct", "tau_u_pct", "tau_o_pct")
-    moved = results.filter(pl.all_horizontal(pl.col(n) > 0 for n in names), setting_id=1)
-    row = moved.row(0, named=True)
-    base = today.filter(hpa=row["hpa"]).row(0, named=True)
-    ratios = [base[n] / row[n] for n in names]
-    assert set(ratios) != {1.0}
-    assert row["elastic_speedup"] == pytest.approx(math.prod(ratios) ** 0.25)
-
-
 def test_blocks_cost_what_the_run_costs(history: Path) -> None:
     results, blocks = sweep_of_all(history)
     sums = blocks.group_by(*KEY, "setting_id", maintain_order=True).agg(
@@ -232,14 +217,6 @@ def test_the_sync_period_is_that_of_the_setting(history: Path) -> None:
     alike(results[2], simulate([minute], sweep.plan.versions.one()).measures)
     assert results["rescales"][0] == results["rescales"][1]
     assert results["pod_hours"][0] == results["pod_hours"][1] != results["pod_hours"][2]
-
-
-def test_metrics_combined_otherwise_need_fewer_pods(history: Path) -> None:
-    results, _ = swept(planned(["combine=max,mean,min"], history, only("ingest/transform")))
-    assert results["setting"].to_list() == ["today", "combine=mean", "combine=min"]
-    most, mean, least = results["pod_hours"].to_list()
-    assert most >= mean >= least
-    assert most > least
 
 
 def test_percentages_of_limits_need_fewer_pods_where_limits_are_known(history: Path) -> None:
@@ -321,24 +298,7 @@ def test_nothing_depends_on_how_it_is_cut(history: Path, monkeypatch: pytest.Mon
         assert_frame_equal(one, other)
 
 
-def test_results_of_a_part_fit_memory(history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "ROWS_AT_ONCE", 15)
-    assert planned(GRIDS, history, only(*NAMES)).parts == ((0, 2), (2, 4))
-    monkeypatch.setattr(engine, "ROWS_AT_ONCE", 1)
-    assert planned(GRIDS, history, only(*NAMES)).parts == ((0, 1), (1, 2), (2, 3), (3, 4))
-
-
 # ---- frames
-
-
-def test_settings_have_a_column_for_each_field(history: Path) -> None:
-    frame = settings_frame(plan_of_all(history).options.grid)
-    assert frame.columns == ["setting_id", "setting", "target", "max", "scaleDown.window",
-                             "policies"]  # fmt: skip
-    assert frame.row(0) == (0, "today", None, None, None, None)
-    assert frame.row(1, named=True)["scaleDown.window"] == "60"
-    assert frame["setting_id"].to_list() == list(range(7))
-    assert frame["target"].null_count() == 3  # (x1 is as today)
 
 
 def test_scores_are_there_unless_left_out(history: Path) -> None:
@@ -379,15 +339,6 @@ def test_noise_runs_all_settings_with_it(history: Path) -> None:
 
 
 # ---- scenarios
-
-
-def test_growth_is_for_all_settings(history: Path) -> None:
-    plain, _ = swept(planned(["max=+1"], history, only("shop/checkout")))
-    grown, _ = swept(
-        planned(["max=+1"], history, only("shop/checkout"), scenario=parse_growth("1.5"))
-    )
-    assert (grown["perfect_pod_hours"] > 1.3 * plain["perfect_pod_hours"]).all()
-    assert grown["perfect_pod_hours"].n_unique() == 1
 
 
 def scenario(tmp_path: Path, text: str) -> Scenario:
