@@ -23,12 +23,11 @@ USE_CASES = ("capacity", "fidelity", "fit", "quality", "replay", "sweep")
 
 def cut_small(patch: pytest.MonkeyPatch) -> None:
     """Make parts of two HPAs and chunks of two settings; shards have an HPA each."""
-    first, _ = Look.__init__.__defaults__ or ()
     patch.setattr(sweeping, "HPAS_AT_ONCE", 2)
     patch.setattr(sweeping, "STEPS_AT_ONCE", 2 * 2 * 4 * 135)
     patch.setattr(capacities, "HPAS_AT_ONCE", 1)
     patch.setattr(planning, "SHARD_DECISIONS", 1)
-    patch.setattr(Look.__init__, "__defaults__", (first, 1))
+    patch.setattr(Look.__init__, "__defaults__", (1,))
 
 
 def plan_small_jobs(patch: pytest.MonkeyPatch) -> None:
