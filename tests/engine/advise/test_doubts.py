@@ -110,7 +110,7 @@ def test_recording_and_model_on_two_sides(
 def test_who_stood_at_max_without_a_known_ceiling_may_need_more(
     ceiling: str, minutes: float, lifts: bool, most: list[str]
 ) -> None:
-    above = dict.fromkeys(ABOVE_MINUTES, 0.0) if ceiling == "open" else {}
+    above: dict[str, Any] = dict.fromkeys(ABOVE_MINUTES, 0.0) if ceiling == "open" else {}
     told = doubts_of(two_weeks(ceiling, at_max_minutes=minutes, **above), lifts=lifts)
     assert [doubt.most for doubt in told if "asked for more" in doubt.why] == most
 
