@@ -86,12 +86,12 @@ def _read_entry(fields: Fields, nested: bool) -> MetricStatus:
 def _read_nested(fields: Fields, kind: str) -> MetricStatus:
     """Read a member of v2 or v2beta2, which has its numbers in `current`."""
     of_resource = kind in _RESOURCES
-    described = CrossVersionObjectReference
+    described = None
+    if kind == "Object":
+        described = read_part(CrossVersionObjectReference, fields, "describedObject")
     return MetricStatus(
         kind,
-        described_object=read_part(described, fields, "describedObject")
-        if kind == "Object"
-        else None,
+        described_object=described,
         name=fields.string("name") if of_resource else "",
         container=fields.string("container") if kind == "ContainerResource" else "",
         metric=None if of_resource else read_part(MetricIdentifier, fields, "metric"),
@@ -110,10 +110,10 @@ def _read_flat(fields: Fields, kind: str) -> MetricStatus:
     return replace(member, current=current)
 
 
-def read_flat(fields: Fields, kind: str, of: str) -> MetricStatus:
+def read_flat(fields: Fields, kind: str, prefix: str) -> MetricStatus:
     """Read a member of v2beta1 or of v1's annotation.
 
-    They name the numbers after what they are `of` ("target" or "current") in the member itself.
+    The names of its numbers begin with `prefix`: "target" in a spec, "current" in a status.
     """
     of_resource, is_object = kind in _RESOURCES, kind == "Object"
     metric = described = None
@@ -130,8 +130,8 @@ def read_flat(fields: Fields, kind: str, of: str) -> MetricStatus:
         metric=metric,
         described_object=described,
         current=MetricValueStatus(
-            fields.quantity(f"{of}Value") if kind in ("Object", "External") else None,
-            fields.quantity("averageValue" if is_object else f"{of}AverageValue"),
-            fields.integer(f"{of}AverageUtilization") if of_resource else None,
+            fields.quantity(f"{prefix}Value") if kind in ("Object", "External") else None,
+            fields.quantity("averageValue" if is_object else f"{prefix}AverageValue"),
+            fields.integer(f"{prefix}AverageUtilization") if of_resource else None,
         ),
     )
