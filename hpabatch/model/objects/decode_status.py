@@ -86,12 +86,12 @@ def _read_entry(fields: Fields, nested: bool) -> MetricStatus:
 def _read_nested(fields: Fields, kind: str) -> MetricStatus:
     """Read a member of v2 or v2beta2, which has its numbers in `current`."""
     of_resource = kind in _RESOURCES
-    described = CrossVersionObjectReference
+    described = None
+    if kind == "Object":
+        described = read_part(CrossVersionObjectReference, fields, "describedObject")
     return MetricStatus(
         kind,
-        described_object=read_part(described, fields, "describedObject")
-        if kind == "Object"
-        else None,
+        described_object=described,
         name=fields.string("name") if of_resource else "",
         container=fields.string("container") if kind == "ContainerResource" else "",
         metric=None if of_resource else read_part(MetricIdentifier, fields, "metric"),
@@ -110,10 +110,10 @@ def _read_flat(fields: Fields, kind: str) -> MetricStatus:
     return replace(member, current=current)
 
 
-def read_flat(fields: Fields, kind: str, of: str, is_alpha: bool = False) -> MetricStatus:
+def read_flat(fields: Fields, kind: str, prefix: str, is_alpha: bool = False) -> MetricStatus:
     """Read a member of v2beta1, v2alpha1 (which has some of its fields) or v1's annotation.
 
-    They name the numbers after what they are `of` ("target" or "current") in the member itself.
+    The names of its numbers begin with `prefix`: "target" in a spec, "current" in a status.
     """
     of_resource, is_object = kind in _RESOURCES, kind == "Object"
     metric = described = None
@@ -125,7 +125,7 @@ def read_flat(fields: Fields, kind: str, of: str, is_alpha: bool = False) -> Met
         described = read_part(CrossVersionObjectReference, fields, "target")
     average = None
     if not (is_object and is_alpha):
-        average = fields.quantity("averageValue" if is_object else f"{of}AverageValue")
+        average = fields.quantity("averageValue" if is_object else f"{prefix}AverageValue")
     return MetricStatus(
         kind,
         name=fields.string("name") if of_resource else "",
@@ -133,8 +133,8 @@ def read_flat(fields: Fields, kind: str, of: str, is_alpha: bool = False) -> Met
         metric=metric,
         described_object=described,
         current=MetricValueStatus(
-            fields.quantity(f"{of}Value") if kind in ("Object", "External") else None,
+            fields.quantity(f"{prefix}Value") if kind in ("Object", "External") else None,
             average,
-            fields.integer(f"{of}AverageUtilization") if of_resource else None,
+            fields.integer(f"{prefix}AverageUtilization") if of_resource else None,
         ),
     )
