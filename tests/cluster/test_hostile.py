@@ -101,14 +101,15 @@ def test_a_reply_that_unfolds_is_not_unfolded(tmp_path: Path, code: int) -> None
     """By any client; other encodings: tests/web."""
     body = gzip.compress(gzip.compress(b"x" * 10**6))
     packed = in_turn((code, body, {"Content-Encoding": "gzip, gzip"}))
-    with asking(tmp_path, packed) as (client, server):
+    with asking(tmp_path, packed) as (client, _):
         error = refused(client, attempts=1)
         assert "Content-Encoding that was not requested" in error.text
-        with (
-            Server(server.url, limits=SHORT) as prometheus,
-            pytest.raises(GaveUpError, match="Content-Encoding that was not requested"),
-        ):
-            prometheus.fetch(ONE)
+    with (
+        serving(packed) as server,
+        Server(server.url, limits=SHORT) as prometheus,
+        pytest.raises(GaveUpError, match="Content-Encoding that was not requested"),
+    ):
+        prometheus.fetch(ONE)
     good = gzip.compress(b"{}")
     with asking(tmp_path, in_turn((200, good, {"Content-Encoding": "gzip"}))) as (client, _):
         assert client.get(PODS) == b"{}"

@@ -434,7 +434,6 @@ def test_metrics_that_vanish(site: _Site) -> None:
     _all_as_told(site, names)
     before = {name: _expected(site, name) for name in names}
     site.cluster.kubectl("delete", "apiservice", *_API_SERVICES)
-    site.discovery.refresh()
     _until(lambda: [name for name in names if _expected(site, name) == before[name]], [])
     _all_as_told(site, names)
 

@@ -218,12 +218,10 @@ def test_what_the_server_serves(server: Writer) -> None:
         found = Discovery(client)
         assert found.server_version()[1:] == (1, 20)
         assert found.hpa_version() == "v2"
-        web = found.mapping("apps", "Deployment")
-        assert (web.resource, web.has_scale) == (Resource("apps", "v1", "deployments"), True)
-        assert found.mapping("", "ReplicationController").has_scale
-        assert not found.mapping("", "Pod").has_scale
+        assert found.scale_resource("apps", "Deployment") == Resource("apps", "v1", "deployments")
+        assert found.scale_resource("", "Pod") == Resource("", "v1", "pods")
         with pytest.raises(NotFound, match='no matches for kind "Web" in group "apps"'):
-            found.mapping("apps", "Web")
+            found.scale_resource("apps", "Web")
         with pytest.raises(NotFound, match="no custom metrics API"):
             found.custom_metrics_version()
 

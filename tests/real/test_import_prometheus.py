@@ -28,6 +28,7 @@ from hpabatch.importers.prometheus.client.series_requests import Request, Series
 from hpabatch.importers.prometheus.estimate import WORDS, estimate
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.model.times import show_instant
+from tests.cluster.fake_api import Got
 from tests.importers.prometheus.faulty_proxy import FaultyProxy
 from tests.real.imports import (
     IMPATIENT,
@@ -223,13 +224,11 @@ class Halting(FaultyProxy):
             self.reached.set()
         return super()._fault(path, body)
 
-    def forward(
-        self, method: str, path: str, headers: dict[str, str], body: bytes
-    ) -> tuple[int, dict[str, str], bytes]:
+    def forward(self, got: Got) -> tuple[int, dict[str, str], bytes]:
         """Hold what comes since then back until the client is dead."""
         if self._hold and self.reached.is_set():
             self._free.wait(60)
-        return super().forward(method, path, headers, body)
+        return super().forward(got)
 
 
 def run(url: str, bench: Bench, out: Path, *more: str) -> subprocess.Popen[bytes]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -88,7 +88,7 @@ class ApiClient:
         self._wire = Wire(connection)
         self._attempts = attempts
 
-    def __enter__(self) -> ApiClient:
+    def __enter__(self) -> Self:
         """Begin."""
         return self
 

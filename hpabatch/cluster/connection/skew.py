@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Final
 
@@ -23,7 +24,7 @@ _SAME_S: Final = 2.0
 
 
 class ClockSkew:
-    """Measures the API server's clock on request, in a thread of its own.
+    """Measures the API server's clock, each time in a thread that ends with the response.
 
     One thread calls it; any other may read `seconds`.
     """
@@ -37,8 +38,6 @@ class ClockSkew:
         """
         self._client = client
         self._ahead_s = ahead_s
-        self._wake = threading.Event()
-        self._ended = False
         self._thread: threading.Thread | None = None
         self._bounds: tuple[float, float] | None = None
         self._wrong = False
@@ -82,26 +81,13 @@ class ClockSkew:
 
     def look(self) -> None:
         """Start a measurement; its result is known once the response is there."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="clock", daemon=True)
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._measure, name="clock", daemon=True)
             self._thread.start()
-        self._wake.set()
 
-    def stop(self) -> None:
-        """End the thread."""
-        self._ended = True
-        self._wake.set()
-
-    def _run(self) -> None:
-        while True:
-            self._wake.wait()
-            self._wake.clear()
-            if self._ended:
-                return
-            try:
-                self._note(self._client.dated(_TIMEOUT_S))
-            except Exception:  # noqa: BLE001, S112 - the watches report failures of the server
-                continue
+    def _measure(self) -> None:
+        with suppress(Exception):  # the watches report failures of the server
+            self._note(self._client.dated(_TIMEOUT_S))
 
     def _note(self, found: Dated) -> None:
         bounds = bounds_of(found)

@@ -7,13 +7,14 @@ while its bytes are the same: it takes most of the time.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import lru_cache, partial
 
 import msgspec
-from msgspec import to_builtins
 
 from hpabatch.cluster.objects.objects import (
     NOTHING,
+    SHARED,
     UNREADABLE,
     Decoded,
     Meta,
@@ -21,7 +22,6 @@ from hpabatch.cluster.objects.objects import (
     broken,
     key_of,
 )
-from hpabatch.cluster.objects.pods import owner_text
 from hpabatch.cluster.objects.types import HpaObject, Kind, PodKey
 from hpabatch.model.objects.decode import KIND, V2, V2BETA2, VERSIONS, decode_hpa
 from hpabatch.model.objects.decode_fields import Severity
@@ -29,8 +29,6 @@ from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.hpa import HPA, HPAStatus
 from hpabatch.model.objects.validate import undecidable
 from hpabatch.model.versions import NEWEST_K8S, Profile, profile_for
-
-_KNOWN_LIMIT = 100_000  # HPAs whose spec is kept
 
 
 class _Hpa(msgspec.Struct, gc=False):
@@ -41,15 +39,6 @@ class _Hpa(msgspec.Struct, gc=False):
 
 
 _HPA = msgspec.json.Decoder(_Hpa)
-
-
-@dataclass(slots=True)
-class _Known:
-    """The last state of one HPA without its status."""
-
-    written: tuple[object, ...]
-    hpa: HPA
-    problem: str
 
 
 class HpaDecoder:
@@ -68,8 +57,7 @@ class HpaDecoder:
         if version not in VERSIONS:
             raise ValueError(f"{version} is none of {', '.join(VERSIONS)}")
         self._version = version
-        self._profile = profile or profile_for(NEWEST_K8S)
-        self._known: dict[PodKey, _Known] = {}
+        self._known = lru_cache(SHARED)(partial(_learn, profile or profile_for(NEWEST_K8S)))
 
     def decode(self, raw: WireBytes) -> Decoded:
         """Return an HPA; one with an unusable spec has a `problem`, and raises nothing.
@@ -86,42 +74,33 @@ class HpaDecoder:
             raise broken("horizontalpodautoscaler", raw, error) from None
         return Decoded(key, meta.uid or "", meta.resourceVersion or "", thing)
 
-    def forget(self, key: PodKey) -> None:
-        """Forget a deleted HPA."""
-        self._known.pop(key, None)
-
     def _hpa(self, key: PodKey, wire: _Hpa, meta: Meta) -> HpaObject:
         version = wire.apiVersion or self._version
-        written = (
-            version, meta.uid, meta.generation, meta.creationTimestamp, bytes(wire.spec),
-            bytes(meta.labels), bytes(meta.annotations), owner_text(meta.ownerReferences),
-        )  # fmt: skip
-        known = self._known.get(key)
-        if known is None or known.written != written:
-            known = self._learn(key, written, _document(version, wire, meta))
-        if known.problem:
-            return HpaObject(*key, known.hpa, known.problem)
-        document = {"apiVersion": version, "kind": KIND, "status": _json(wire.status)}
-        if version not in (V2, V2BETA2):  # older ones have a part of it in annotations
-            document["metadata"] = {"annotations": _json(meta.annotations)}
-        hpa, problem = _read(document)
+        metadata = {
+            "name": meta.name, "namespace": meta.namespace, "uid": meta.uid,
+            "generation": meta.generation, "creationTimestamp": meta.creationTimestamp,
+            "ownerReferences": meta.ownerReferences or [], "labels": _given(meta.labels),
+            "annotations": _given(meta.annotations),
+        }  # fmt: skip
+        document: dict[str, object] = {"apiVersion": version, "kind": KIND}
+        written = {**document, "metadata": metadata, "spec": _given(wire.spec)}
+        known, problem = self._known(msgspec.json.encode(written))
         if problem:
-            return HpaObject(*key, known.hpa, problem)
-        return HpaObject(*key, replace(known.hpa, status=hpa.status))
-
-    def _learn(
-        self, key: PodKey, written: tuple[object, ...], document: dict[str, object]
-    ) -> _Known:
-        """Decode, default and validate an HPA."""
+            return HpaObject(*key, known, problem)
+        document["status"] = json.loads(bytes(_given(wire.status)))
+        if version not in (V2, V2BETA2):  # older ones have a part of it in annotations
+            document["metadata"] = {"annotations": json.loads(bytes(_given(meta.annotations)))}
         hpa, problem = _read(document)
-        hpa = replace(hpa, status=HPAStatus())
-        if not problem:
-            hpa = default_hpa(hpa)
-            problem = undecidable(hpa, self._profile)
-        if len(self._known) >= _KNOWN_LIMIT:
-            self._known.clear()
-        known = self._known[key] = _Known(written, hpa, problem)
-        return known
+        return HpaObject(*key, known if problem else replace(known, status=hpa.status), problem)
+
+
+def _learn(profile: Profile, written: bytes) -> tuple[HPA, str]:
+    """Return an HPA without its status, decoded, defaulted and validated, and its problem."""
+    hpa, problem = _read(json.loads(written))
+    if problem:
+        return replace(hpa, status=HPAStatus()), problem
+    hpa = default_hpa(replace(hpa, status=HPAStatus()))
+    return hpa, undecidable(hpa, profile)
 
 
 def _read(document: dict[str, object]) -> tuple[HPA, str]:
@@ -131,25 +110,5 @@ def _read(document: dict[str, object]) -> tuple[HPA, str]:
     return hpa, "; ".join(errors)
 
 
-def _document(version: str, wire: _Hpa, meta: Meta) -> dict[str, object]:
-    """Return an HPA without its status, for `model.objects.decode`."""
-    return {
-        "apiVersion": version,
-        "kind": KIND,
-        "metadata": {
-            "name": meta.name,
-            "namespace": meta.namespace,
-            "uid": meta.uid,
-            "generation": meta.generation,
-            "creationTimestamp": meta.creationTimestamp,
-            "ownerReferences": [to_builtins(one) for one in meta.ownerReferences or ()],
-            "labels": _json(meta.labels),
-            "annotations": _json(meta.annotations),
-        },
-        "spec": _json(wire.spec),
-    }
-
-
-def _json(raw: msgspec.Raw) -> object:
-    written = bytes(raw)
-    return None if written in NOTHING else json.loads(written)
+def _given(raw: msgspec.Raw) -> msgspec.Raw:
+    return msgspec.Raw(b"null") if bytes(raw) in NOTHING else raw

@@ -84,7 +84,6 @@ class Memory:
         self.broken = 0
         self._kind = kind
         self._decoder = decoder
-        self._forget = getattr(decoder, "forget", None)
         self._put = inbox.put
         self._tell = tell
         self._lock = lock or threading.Lock()
@@ -205,9 +204,6 @@ class Memory:
         if old is None:
             return
         if old.key is not None:
-            if self._forget is not None:
-                with self._lock:
-                    self._forget(old.key)
             self._put(self._kind, old.key, None, listed)
         del self._seen[name]
         self._mend(name)

@@ -123,7 +123,6 @@ class Site:
         self.end()  # otherwise every watch would wait for its server
         self.feed.stop()
         self._fetcher.close()
-        self._skew.stop()
 
     def blindness(self) -> str:
         """Return why the HPAs of the cluster may be others than are known, "" if they are known."""

@@ -116,14 +116,6 @@ def test_what_changed_is_read_again(change: dict[str, Any]) -> None:
     assert _hpa(document, decoder).hpa == _plain(document)
 
 
-def test_forgotten_is_read_again() -> None:
-    decoder, document = HpaDecoder(), wire("hpa_v2")
-    first = _hpa(document, decoder).hpa.spec
-    decoder.forget(("shop", "web"))
-    decoder.forget(("shop", "web"))
-    assert _hpa(document, decoder).hpa.spec is not first
-
-
 @pytest.mark.parametrize(
     "spec",
     [

@@ -15,12 +15,7 @@ from hpabatch.model.objects.decode_fields import api_time_ms
 @pytest.mark.parametrize(
     ("text", "ms"),
     [
-        ("1970-01-01T00:00:00Z", 0),
-        ("1970-01-01T00:00:01.5Z", 1500),
         ("1970-01-01T00:00:01.999999999Z", 1999),
-        ("1970-01-01T02:00:00+02:00", 0),
-        ("1969-12-31T23:59:59Z", -1000),
-        ("2026-10-07T12:00:00Z", 1_791_374_400_000),
         ("0001-01-01T00:00:00Z", -62_135_596_800_000),
     ],
 )
@@ -51,16 +46,8 @@ def test_instants_are_those_of_the_calendar(when: datetime, minutes: int) -> Non
 @pytest.mark.parametrize(
     ("text", "ms"),
     [
-        ("30s", 30_000), ("0s", 0), ("0", 0), ("1m0s", 60_000), ("1h2m3.5s", 3_723_500),
-        ("15.042s", 15_042), (".5s", 500), ("1.s", 1000), ("1500us", 1), ("999µs", 0),
-        ("-2.5ms", -2), ("+1m", 60_000), ("2500000ns", 2),
+        ("0", 0), ("1h2m3.5s", 3_723_500), ("1500us", 1), ("999µs", 0), ("-2.5ms", -2),
     ],
 )  # fmt: skip
-def test_durations(text: str, ms: int) -> None:
+def test_durations_are_cut_to_milliseconds(text: str, ms: int) -> None:
     assert duration_ms(text) == ms
-
-
-@pytest.mark.parametrize("text", ["", "30", "s", "1d", "1m 2s", "-", ".s", "1e3s"])
-def test_no_durations(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a duration"):
-        duration_ms(text)

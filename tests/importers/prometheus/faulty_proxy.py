@@ -113,7 +113,7 @@ class FaultyProxy:
             return wire.reply(200, _PAGE, {"Content-Type": "text/html"})
         if kind == "slow":
             time.sleep(0.02)
-        status, headers, body = forwarded(self._upstream.netloc, got, _DROPPED)
+        status, headers, body = self.forward(got)
         if kind == "no-json":
             body = body[: len(body) // 2]
         elif kind in LIES and status == 200:
@@ -125,6 +125,10 @@ class FaultyProxy:
             wire.reply(status, body, {**headers, "Content-Length": str(len(body) + 1)})
             return wire.cut()
         wire.reply(status, body, headers)
+
+    def forward(self, got: Got) -> tuple[int, dict[str, str], bytes]:
+        """Return the upstream's reply, not compressed."""
+        return forwarded(self._upstream.netloc, got, _DROPPED)
 
     def fault(self, method: str, path: str, body: bytes) -> str:
         """Return what becomes of a request, "" if it passes, and note that it came."""
