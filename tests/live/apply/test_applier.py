@@ -59,7 +59,7 @@ PROBE = "/apis/autoscaling/v2/namespaces/ours/horizontalpodautoscalers/hpabatch-
 class Sink(HpaStatuses):
     """Statuses and events as they are put."""
 
-    problem = ""  # type: ignore[assignment]
+    problem = ""
 
     def __init__(self, reports: Reports) -> None:
         self.has_ended = True
