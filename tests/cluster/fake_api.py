@@ -109,17 +109,13 @@ class FakeApi:
 
     def __post_init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
         self._stopped = threading.Event()
         self._open: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._main = threading.Thread(target=self._accept, daemon=True)
         self._main.start()
-
-    @property
-    def port(self) -> int:
-        found: int = self._listener.getsockname()[1]
-        return found
 
     @property
     def url(self) -> str:
