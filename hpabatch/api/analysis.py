@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import polars as pl
 
-from hpabatch.api.result import Result
 from hpabatch.engine.analyze.remarks import remarks
 from hpabatch.engine.analyze.request import ONLY_METRIC, AnalyzeRecordedRequest, AssumedPods
 from hpabatch.engine.analyze.run import DEFAULT_REQUESTS, Assumed, analyze_hpa
 from hpabatch.engine.analyze.smallest import Asked
-from hpabatch.engine.fleet.candidates import Candidate, Skipped
+from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.flags import recorded_flags
 from hpabatch.engine.fleet.plan import chosen_hpas
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.fleet.versions import versions_of
 from hpabatch.engine.quality.request import QualityRequest
 from hpabatch.engine.quality.run import quality as quality_of
+from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.base import History
 from hpabatch.jobs.quality import quality_by_workers
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.plant import signal_name
-from hpabatch.model.printable import counted
 from hpabatch.model.versions import ControllerFlags, Profile
-from hpabatch.report.analyze import Analyzed, Findings
-
-Progress = Callable[[str, float], None]
+from hpabatch.report.analyze import Analyzed, StaticAnalysis
 
 
 class Given(NamedTuple):
@@ -43,49 +39,12 @@ class Given(NamedTuple):
     profile: Profile
 
 
-@dataclass(frozen=True, repr=False)
-class StaticAnalysis(Result):
-    """What specs amount to: dead bands, cycles, the fastest ways between the bounds.
-
-    Attributes:
-        findings: what was assumed, and an analysis for each HPA, with remarks.
-        skipped: HPAs whose spec is refused.
-    """
-
-    findings: Findings
-    skipped: Sequence[Skipped] = ()
-
-    @property
-    def verdict(self) -> str:
-        """The number of HPAs, and of remarks about them."""
-        hpas = self.findings.hpas
-        count = sum(len(item.remarks) for item in hpas)
-        told = f"{counted(len(hpas), 'HPA')} analyzed, {counted(count, 'remark')}"
-        return told + (f", {len(self.skipped)} left out" if self.skipped else "")
-
-    @cached_property
-    def frame(self) -> pl.DataFrame:
-        """One row per HPA and metric; `source` is the cluster of a recorded HPA."""
-        return self.findings.frame()
-
-    @property
-    def remarks(self) -> pl.DataFrame:
-        """One row per remark: source, namespace, hpa, code and sentence."""
-        rows = [
-            (item.source, item.hpa.namespace, item.hpa.name, remark.code, remark.text)
-            for item in self.findings.hpas
-            for remark in item.remarks
-        ]
-        names = ("source", "namespace", "hpa", "code", "text")
-        return pl.DataFrame(rows, dict.fromkeys(names, pl.String()), orient="row")
-
-
 def analyze_each(
     given: Sequence[Given],
     request: AssumedPods,
-    progress: Progress = lambda message, share: None,
+    progress: Progress = silent,
     asked: Asked | None = None,
-) -> Findings:
+) -> StaticAnalysis:
     """Return the analyses of valid, defaulted HPAs, in their order (at least one)."""
     assumed = Assumed(request_milli=request.request_milli, base_pct=request.base_pct)
     found = []
@@ -96,7 +55,7 @@ def analyze_each(
         found.append(Analyzed(item.source, item.line, item.hpa, analysis, remarks(analysis)))
     requests = {**DEFAULT_REQUESTS, **request.request_milli}
     first = given[0]
-    return Findings(
+    return StaticAnalysis(
         first.profile.name, first.flags.sync_period_ms, request.base_pct, requests, found
     )
 
@@ -114,7 +73,9 @@ def _refuse_unnamed_base(hpa: HPA, request: AssumedPods) -> None:
 
 
 def analyze(history: History, request: AnalyzeRecordedRequest) -> StaticAnalysis:
-    """Return the analyses of recorded HPAs: the last spec of each, under its cluster's flags.
+    """Return dead bands, resting points, cycles and ramps of the recorded HPAs' specs.
+
+    The last spec of each counts, under its cluster's flags.
 
     Raises:
         HistoryError, UsageError: a table or an option is wrong.
@@ -136,11 +97,11 @@ def analyze(history: History, request: AnalyzeRecordedRequest) -> StaticAnalysis
         )
         for c in chosen
     ]
-    return StaticAnalysis(analyze_each(given, request), skipped)
+    return replace(analyze_each(given, request), skipped=skipped)
 
 
 def quality(history: History, request: QualityRequest) -> pl.DataFrame:
-    """Return the quality of each HPA's recording, a row per HPA.
+    """Return the quality of each HPA's recording: coverage, gaps, intervals and more.
 
     Raises:
         HistoryError, UsageError: a table is broken, or there is no such HPA.
@@ -154,7 +115,7 @@ def quality_of_each(
     history: History,
     request: QualityRequest,
     candidates: Sequence[Candidate],
-    progress: Progress = lambda message, share: None,
+    progress: Progress = silent,
 ) -> pl.DataFrame:
     """Return the quality of the recordings of some HPAs; raises as `quality` does."""
     if request.is_spread:

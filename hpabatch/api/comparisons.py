@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import polars as pl
 
 from hpabatch.api.manifests import read_hpas
-from hpabatch.api.result import Result
 from hpabatch.engine.compare.loop import compare_simulated
 from hpabatch.engine.compare.request import CompareRequest
 from hpabatch.engine.compare.run import Comparison, compare_history
@@ -22,31 +21,10 @@ from hpabatch.engine.simulate.run import LoopOptions, Progress, silent
 from hpabatch.history.base import History
 from hpabatch.inputs.documents import digests_of
 from hpabatch.model.objects.hpa import HPA
-from hpabatch.report.compare import headline
+from hpabatch.report.compare import Compared
 
 Read = Callable[[str, ReplayParameters], Sequence[HPA] | None]
 """A reader of the manifests of one side."""
-
-
-@dataclass(frozen=True, repr=False)
-class Compared(Result):
-    """What two sides decide differently, since when and why.
-
-    Attributes:
-        result: the comparison.
-    """
-
-    result: Comparison
-
-    @property
-    def verdict(self) -> str:
-        """The number of HPAs that decide differently."""
-        return headline(self.result)
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """One row per HPA that differs."""
-        return self.result.differences
 
 
 def compare_sides(
@@ -75,7 +53,12 @@ def compare_sides(
 
 
 def compare(history: History, request: CompareRequest) -> Compared:
-    """Return the comparison; see `compare_sides`."""
+    """Compare what HPAs decide under two versions, or with two sets of manifests.
+
+    Raises:
+        HistoryError, UsageError: as `replay`; nothing to compare is stated.
+        RefusedError: a manifest is not valid.
+    """
     # Manifests of both sides stand in for the table of HPAs, but plants are fitted to those.
     if request.simulate or len(request.hpas) < 2:
         history.require("replay")
@@ -83,7 +66,7 @@ def compare(history: History, request: CompareRequest) -> Compared:
     def read(path: str, parameters: ReplayParameters) -> list[HPA] | None:
         return read_hpas(history, [path], parameters.k8s, parameters.feature_gates)
 
-    return Compared(compare_sides(history, request, read))
+    return Compared.of(compare_sides(history, request, read))
 
 
 def _sides(history: History, request: CompareRequest, read: Read) -> tuple[Side, Side]:

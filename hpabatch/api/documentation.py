@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
@@ -47,12 +48,25 @@ def stub(name: str) -> str:
 
 def _imports(tree: ast.Module, text: str) -> Iterator[str]:
     """Yield the imports of names that the stub's signatures have."""
-    signatures = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
-    for node in [*tree.body, *ast.parse(_TYPES).body]:
+    names = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
+    for node in [*tree.body, *_imported(tree), *ast.parse(_TYPES).body]:
         if isinstance(node, ast.Import | ast.ImportFrom):
-            node.names = [n for n in node.names if (n.asname or n.name) in signatures]
+            node.names = [n for n in node.names if (n.asname or n.name) in names]
+            names -= {n.asname or n.name for n in node.names}
             if node.names:
                 yield ast.unparse(node)
+
+
+def _imported(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Yield what the modules of the API that a module imports begin with."""
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module == __package__:
+            for name in node.names:
+                path = Path(__file__).with_name(f"{name.name}.py")
+                body = ast.parse(path.read_text()).body
+                yield from body
+                own = [ast.alias(n.name) for n in body if isinstance(n, ast.ClassDef)]
+                yield ast.ImportFrom(f"{__package__}.{name.name}", own, 0)
 
 
 def _class(node: ast.ClassDef, found: type) -> Iterator[str]:
@@ -67,6 +81,9 @@ def _class(node: ast.ClassDef, found: type) -> Iterator[str]:
     for item in node.body:
         if isinstance(item, ast.AnnAssign):
             yield f"{_INDENT}{ast.unparse(item)}"
+        if isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Name):
+            name = item.targets[0].id
+            yield from _function(name, vars(found)[name], _INDENT)
         if not isinstance(item, ast.FunctionDef):
             continue
         value = vars(found)[item.name]
@@ -91,7 +108,10 @@ def _function(name: str, function: Callable[..., Any], indent: str) -> Iterator[
     else:
         yield from (f"{indent}{_INDENT}{text}," for text in _keywords(function, request, first))
     yield f"{indent}) -> {returns}:"
-    yield f'{indent}{_INDENT}"""{function.__doc__}"""'
+    lines = inspect.cleandoc(function.__doc__ or "").split("\n")
+    end = ['"""'] if len(lines) > 1 else []
+    doc = "\n".join([f'"""{lines[0]}', *lines[1:], *end]) + '"""' * (not end)
+    yield textwrap.indent(doc, f"{indent}{_INDENT}")
 
 
 def _plain(parameters: Any) -> Iterator[str]:
@@ -111,11 +131,7 @@ def _keywords(
     if "self" in inspect.signature(function).parameters:
         yield "self"
     several = False
-    own = [
-        p
-        for p in inspect.signature(inspect.unwrap(function)).parameters.values()
-        if p.name not in ("self", "request")
-    ]
+    own = vars(function)["own"]
     empty = inspect.Parameter.empty
     yield from _plain([p for p in own if p.default is empty])
     for name in first:

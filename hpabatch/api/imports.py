@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import polars as pl
 
 from hpabatch.api.keywords import options_of
-from hpabatch.api.result import Result
 from hpabatch.errors import UsageError
 from hpabatch.importers.prometheus import result as prometheus
 from hpabatch.importers.prometheus.client.login import read_login
@@ -18,6 +17,7 @@ from hpabatch.importers.table import run as table
 from hpabatch.importers.table.propose.run import propose
 from hpabatch.importers.table.request import TableRequest
 from hpabatch.model.printable import counted
+from hpabatch.report.base import Result
 
 
 @dataclass(frozen=True, repr=False)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, Final, TypeVar
+from typing import Any, Concatenate, Final, Protocol, TypeVar
 
 from hpabatch.errors import UsageError
+from hpabatch.history.base import History
 from hpabatch.model.options import REQUIRED, Option, Request, keyword
 
 S = TypeVar("S")
@@ -27,7 +28,7 @@ def takes(
 
     def decorate(method: Callable[Concatenate[S, Q, ...], R]) -> Callable[..., R]:
         declared = inspect.signature(method)
-        own = list(declared.parameters.values())[2:]
+        own = [p for p in [*declared.parameters.values()][2:] if p.name != "progress"]
         names = {p.name for p in own}
         lead = [p.name for p in own if p.default is inspect.Parameter.empty]
 
@@ -40,10 +41,31 @@ def takes(
             return method(self, kind.of(_given(kind, first, values, given)), **rest)
 
         call.__signature__ = signature(kind, first, own, declared.return_annotation)  # type: ignore[attr-defined]
-        call.request, call.first = kind, first  # type: ignore[attr-defined]
+        call.request, call.first, call.own = kind, first, own  # type: ignore[attr-defined]
         return call
 
     return decorate
+
+
+class HasHistory(Protocol):
+    """What has an open history."""
+
+    history: History
+
+
+def of_history(
+    function: Callable[Concatenate[History, Q, ...], R], kind: type[Q], *first: str
+) -> Callable[..., R]:
+    """Return a function of a history and a request as a method of what has one; as `takes`.
+
+    A `progress` that the function takes is none of the method's.
+    """
+
+    @functools.wraps(function)
+    def method(self: HasHistory, request: Q, **own: Any) -> R:
+        return function(self.history, request, **own)
+
+    return takes(kind, *first)(method)
 
 
 def options_of(kind: type[Q], *first: str) -> Callable[[Callable[[Q], R]], Callable[..., R]]:
@@ -61,7 +83,7 @@ def options_of(kind: type[Q], *first: str) -> Callable[[Callable[[Q], R]], Calla
 
         _, *parameters = signature(kind, first, (), returns).parameters.values()  # (without self)
         call.__signature__ = inspect.Signature(parameters, return_annotation=returns)  # type: ignore[attr-defined]
-        call.request, call.first = kind, first  # type: ignore[attr-defined]
+        call.request, call.first, call.own = kind, first, ()  # type: ignore[attr-defined]
         return call
 
     return decorate

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import polars as pl
-
 from hpabatch.api.manifests import read_hpas
-from hpabatch.api.result import Result
-from hpabatch.engine.explain.facts import Explanation
 from hpabatch.engine.explain.moment import Key, Metadata, Moment, planned_moments
 from hpabatch.engine.explain.request import DescribeRequest, ExplainRequest, GetRequest
 from hpabatch.engine.explain.run import explain_history
@@ -19,24 +15,18 @@ from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.fleet.selection import selection_of
+from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.errors import RefusedError
 from hpabatch.history.base import History
 from hpabatch.model.messages import Event
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.printable import counted, printable
 from hpabatch.model.times import show_api_time, show_instant
-from hpabatch.report.base import View, label
-from hpabatch.report.explain.document import ExplainReport
-from hpabatch.report.forms import table_text
-from hpabatch.report.kubectl.describe import DescribeReport, describe_text
-from hpabatch.report.kubectl.get import GetReport, GetRow, get_rows
+from hpabatch.report.base import label
+from hpabatch.report.explain.document import Explained
+from hpabatch.report.kubectl.describe import Descriptions, describe_text
+from hpabatch.report.kubectl.get import GetRow, HpaStatuses, get_rows
 from hpabatch.report.kubectl.manifest import live_document
-
-Progress = Callable[[str, float], None]
-
-
-def _silent(message: str, share: float) -> None:
-    """Report no progress."""
 
 
 @dataclass(slots=True)
@@ -58,7 +48,7 @@ class HpasThen:
     named: bool
     left_out: list[str] = field(default_factory=list)
 
-    def read(self, progress: Progress = _silent) -> Iterator[Moment]:
+    def read(self, progress: Progress = silent) -> Iterator[Moment]:
         """Yield every HPA that existed at the time, after its last sync."""
         total = len(self.plan.chosen)
         shown: set[Key] = set()
@@ -130,42 +120,7 @@ def hpas_then(
     return found
 
 
-@dataclass(frozen=True, repr=False)
-class HpaStatuses(Result):
-    """HPAs with their statuses, as `kubectl get hpa` would have shown them.
-
-    Attributes:
-        at_ms: the time, ms since 1970.
-        documents: the HPAs with their statuses.
-        rows: the table's cells, by cluster.
-        left_out: a sentence for each HPA that was asked for and is not shown.
-    """
-
-    at_ms: int
-    documents: tuple[HPA, ...]
-    rows: dict[str, list[GetRow]]
-    left_out: tuple[str, ...]
-
-    @property
-    def verdict(self) -> str:
-        """The number of HPAs, and the time."""
-        return f"{counted(len(self.documents), 'HPA')} at {show_instant(self.at_ms)}"
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """The table's cells with the cluster of each row."""
-        return self.report().frame()
-
-    def items(self) -> list[dict[str, object]]:
-        """Return the HPAs as `kubectl get hpa -o json` would."""
-        return [live_document(hpa) for hpa in self.documents]
-
-    def report(self, with_namespace: bool = True) -> GetReport:
-        """Return the report, in every form that the command has."""
-        return GetReport(self.documents, self.rows, with_namespace)
-
-
-def statuses(then: HpasThen, progress: Progress = _silent) -> HpaStatuses:
+def statuses(then: HpasThen, progress: Progress = silent) -> HpaStatuses:
     """Return the HPAs with their statuses, once all shards are decided."""
     documents: list[HPA] = []
     rows: dict[str, list[GetRow]] = {}
@@ -178,44 +133,17 @@ def statuses(then: HpasThen, progress: Progress = _silent) -> HpaStatuses:
 
 
 def get(history: History, request: GetRequest) -> HpaStatuses:
-    """Return HPAs with their statuses at a time; raises as `hpas_then` does."""
+    """Return HPAs with their statuses at a time, as `kubectl get hpa` would show them.
+
+    Raises:
+        UsageError: an option is not possible, or there is no HPA of that name.
+        RefusedError: none of the HPAs can be replayed.
+        HistoryError: the history cannot be read.
+    """
     return statuses(hpas_then(history, request, _manifests(history, request)))
 
 
-@dataclass(frozen=True, repr=False)
-class Descriptions(Result):
-    """HPAs as `kubectl describe hpa` would have described them.
-
-    Attributes:
-        at_ms: the time, ms since 1970.
-        texts: a description for each HPA.
-        items: the same as plain values: cluster, sync, k8s, hpa, error, events.
-        left_out: a sentence for each HPA that was asked for and is not shown.
-        notes: sentences on events that may not be the cluster's.
-    """
-
-    at_ms: int
-    texts: tuple[str, ...]
-    items: tuple[dict[str, Any], ...]
-    left_out: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def verdict(self) -> str:
-        """The number of HPAs, and the time."""
-        return f"{counted(len(self.texts), 'HPA')} described at {show_instant(self.at_ms)}"
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """The events: one row per HPA and event."""
-        return self.report().frame()
-
-    def report(self) -> DescribeReport:
-        """Return the report, in every form that the command has."""
-        return DescribeReport(self.texts, self.items)
-
-
-def descriptions(then: HpasThen, events_for_ms: int, progress: Progress = _silent) -> Descriptions:
+def descriptions(then: HpasThen, events_for_ms: int, progress: Progress = silent) -> Descriptions:
     """Return the descriptions, with events of the last `events_for_ms`."""
     texts, items, early = [], [], []
     for moment in then.read(progress):
@@ -249,7 +177,7 @@ def _early_note(then: HpasThen, early: Sequence[str]) -> tuple[str, ...]:
 
 
 def describe(history: History, request: DescribeRequest) -> Descriptions:
-    """Return descriptions of HPAs at a time; raises as `hpas_then` does."""
+    """Describe HPAs at a time as `kubectl describe hpa` would; raises as `get` does."""
     then = hpas_then(history, request, _manifests(history, request))
     return descriptions(then, request.events_for_ms)
 
@@ -275,36 +203,8 @@ def _item(moment: Moment, document: HPA, events: Sequence[Event]) -> dict[str, A
     }
 
 
-@dataclass(frozen=True, repr=False)
-class Explained(Result):
-    """The explanation of one sync of one HPA.
-
-    Attributes:
-        facts: every number that the rules read and wrote.
-    """
-
-    facts: Explanation
-
-    @property
-    def verdict(self) -> str:
-        """The HPA, the sync and the size that it decided."""
-        at = show_instant(self.facts.sync_ms)
-        name = f"{self.facts.namespace}/{self.facts.hpa}"
-        return f"{name} at {at}: {self.facts.decision.current} -> {self.facts.decision.desired}"
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """One row per step: its name, metric and arithmetic, and the upstream function."""
-        return ExplainReport(self.facts).frame()
-
-    @property
-    def text(self) -> str:
-        """The steps, one below the other."""
-        return table_text(ExplainReport(self.facts), View())
-
-
 def explain(history: History, request: ExplainRequest) -> Explained:
-    """Return the explanation of an HPA's last sync until a time.
+    """Explain one decision of an HPA, its last sync until a time: every rule's arithmetic.
 
     Raises:
         UsageError: there is no such HPA, there are several, or it has no sync by then.

@@ -60,6 +60,25 @@ def check_out(out: str | Path, history: History, manifests: Sequence[str]) -> De
     return Destination(Path(text), is_folder)
 
 
+def check_file(option: str, out: str, suffixes: Sequence[str] = ()) -> None:
+    """Refuse a file that cannot be made, or whose name has another end (UsageError)."""
+    check_writable(option, out)
+    if os.path.isdir(out):
+        raise UsageError(f"{option} {out} is a folder; name a file in it")
+    if suffixes and Path(out).suffix not in suffixes:
+        ends = " or ".join(suffixes)
+        raise UsageError(f"{option} {out}: a name that ends with {ends} is wanted")
+
+
+def check_new_folder(option: str, out: str) -> None:
+    """Refuse a folder that cannot be made, or holds something (UsageError)."""
+    check_replaced_folder(out, option)
+    folder = Path(out)
+    if os.path.exists(folder) and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{option} {folder} is there already; name a new or empty folder")
+    check_writable(option, folder)
+
+
 def check_writable(option: str, out: str | Path) -> None:
     """Refuse a file or folder that cannot be made, before anything is computed for it.
 

@@ -1,15 +1,17 @@
-"""Registration of commands: the options of a request become options of the command line."""
+"""Registration and run of commands: a request's options become options of the command line."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Annotated, Any, Literal
 
 import typer
 
-from hpabatch.cli.stdout import LEGEND
-from hpabatch.errors import UsageError
+from hpabatch.cli.stdout import LEGEND, check_stdout
+from hpabatch.cli.talk import say
+from hpabatch.errors import EXIT_INTERRUPTED, UsageError
 from hpabatch.model.options import REQUIRED, Option, Request, flag, keyword
 
 _TYPES: dict[str, Any] = {
@@ -38,14 +40,19 @@ _AllNamespaces = Annotated[
 ]
 
 
+LEFT: ContextVar[Callable[[], str] | None] = ContextVar("left", default=None)
+"""What says what an interrupted command leaves behind; None: nothing that is worth a word."""
+
+
 def command(app: typer.Typer, help: str, name: str | None = None) -> Callable[[Any], Any]:
     """Return a decorator that adds a function to `app` as a command.
 
     A parameter of the function whose type is a `Request` stands for the options of that request:
     the function gets the request, the command line has the options. All others are typer's.
+    The function returns the exit code, None for 0.
     """
 
-    def add(body: Callable[..., None]) -> Callable[..., None]:
+    def add(body: Callable[..., int | None]) -> Callable[..., int | None]:
         signature = inspect.signature(body, eval_str=True)
         parameters: list[inspect.Parameter] = []
         requests: dict[str, type[Request]] = {}
@@ -62,8 +69,18 @@ def command(app: typer.Typer, help: str, name: str | None = None) -> Callable[[A
 
         def run(**values: Any) -> None:
             LEGEND.set(values.pop(_LEGEND, False))
+            LEFT.set(None)
             read = {name: _request(kind, values) for name, kind in requests.items()}
-            body(**read, **values)
+            if (output := values.get("output")) is not None:
+                check_stdout(output)
+            try:
+                code = body(**read, **values)
+            except KeyboardInterrupt:
+                if (left := LEFT.get()) is None:
+                    raise
+                say(f"interrupted: {left()}")
+                code = EXIT_INTERRUPTED
+            raise typer.Exit(code or 0)
 
         run.__name__, run.__doc__, run.__module__ = body.__name__, body.__doc__, body.__module__
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]

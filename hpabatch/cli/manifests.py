@@ -10,8 +10,32 @@ from hpabatch.errors import EXIT_OK, EXIT_REFUSED, ManifestError, RefusedError
 from hpabatch.model.printable import printable
 
 if TYPE_CHECKING:
+    from hpabatch.engine.explain.request import ExplainRequest, GetRequest
+    from hpabatch.engine.replay.request import ReplayRequest
+    from hpabatch.history.reader import History
     from hpabatch.model.objects.hpa import HPA
     from hpabatch.model.versions import Profile
+
+
+def open_with_hpas(
+    path: str, request: ExplainRequest | GetRequest | ReplayRequest
+) -> tuple[History, list[HPA] | None, int]:
+    """Return a history, the HPAs of manifests (None: the recorded ones count) and their exit code.
+
+    Manifests stand in for the table of HPAs; every other table is still asked for when read.
+
+    Raises:
+        HistoryError: the history cannot be read.
+        ManifestError, RefusedError: not one HPA of the manifests is left.
+    """
+    from hpabatch.engine.fleet.versions import history_profile
+    from hpabatch.history.reader import open_history
+
+    history = open_history(path, None if request.hpas else "replay")
+    if not request.hpas:
+        return history, None, EXIT_OK
+    profile = history_profile(history, request.k8s, request.feature_gates)
+    return history, *load_hpas(request.hpas, profile)
 
 
 def load_hpas(paths: Sequence[str], profile: Profile) -> tuple[list[HPA] | None, int]:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
-from hpabatch.cli.manifests import load_hpas
+from hpabatch.cli.manifests import open_with_hpas
+from hpabatch.cli.progress import Progress, progress_on_stderr
 from hpabatch.cli.talk import say, tell
-from hpabatch.errors import EXIT_OK, EXIT_REFUSED
+from hpabatch.errors import EXIT_REFUSED
 
 if TYPE_CHECKING:
     from hpabatch.api.statuses import HpasThen
     from hpabatch.engine.explain.request import GetRequest
+    from hpabatch.report.kubectl.describe import Descriptions
+    from hpabatch.report.kubectl.get import HpaStatuses
+
+R = TypeVar("R", "HpaStatuses", "Descriptions")
 
 
-def read_hpas_then(path: str, request: GetRequest) -> tuple[HpasThen, int]:
-    """Return the HPAs that a request means, and the exit code of its manifests.
+def hpas_at(
+    path: str, request: GetRequest, read: Callable[[HpasThen, Progress], R]
+) -> tuple[R, int]:
+    """Read the HPAs that a request means; say which are left out, and return the exit code of that.
 
     Raises:
         UsageError: an option is not possible, or there is no HPA of that name.
@@ -23,26 +30,14 @@ def read_hpas_then(path: str, request: GetRequest) -> tuple[HpasThen, int]:
         HistoryError: the history cannot be read.
     """
     from hpabatch.api.statuses import hpas_then
-    from hpabatch.engine.fleet.versions import history_profile
-    from hpabatch.history.reader import open_history
-
-    # Manifests stand in for the table of HPAs; every other table is still asked for when read.
-    history = open_history(path, None if request.hpas else "replay")
-    manifests, code = None, EXIT_OK
-    if request.hpas:
-        profile = history_profile(history, request.k8s, request.feature_gates)
-        manifests, code = load_hpas(request.hpas, profile)
-    then = hpas_then(history, request, manifests)
-    tell(then.warnings)
-    return then, code
-
-
-def tell_left_out(left_out: Sequence[str], any_shown: bool, at_ms: int) -> int:
-    """Write what is not shown to stderr; return the exit code of it."""
     from hpabatch.model.times import show_instant
 
-    for text in left_out:
-        say(f"skipped: {text}")
-    if not any_shown and not left_out:
-        say(f"there was no HPA at {show_instant(at_ms)}")
-    return EXIT_REFUSED if left_out else EXIT_OK
+    history, manifests, code = open_with_hpas(path, request)
+    then = hpas_then(history, request, manifests)
+    tell(then.warnings)
+    with progress_on_stderr() as progress:
+        found = read(then, progress)
+    tell(found.left_out, "skipped")
+    if not found and not found.left_out:
+        say(f"there was no HPA at {show_instant(found.at_ms)}")
+    return found, EXIT_REFUSED if found.left_out else code

@@ -12,6 +12,7 @@ from hpabatch.model.printable import printable_line
 
 if TYPE_CHECKING:
     from hpabatch.jobs.loop import Status
+    from hpabatch.jobs.publish import Destination
 
 Progress = Callable[[str, float], None]
 """Shows a message and the share that is done."""
@@ -120,26 +121,47 @@ def _bar() -> Iterator[Progress]:
 
 
 class JobProgress:
-    """The reports of a resumable job.
+    """The reports of a resumable job, and what an interruption leaves of it.
 
     Attributes:
-        status: how far it was at the last report; None before the first.
+        destination: where the result goes; None: nothing is kept.
+        written: it is there.
     """
 
-    def __init__(self, progress: Progress, message: str, kernel: str, unit: str = "") -> None:
-        """Report to `progress`; `kernel` is compiled first, `unit`: of the weights, "": tasks."""
-        self._progress, self._message, self._kernel = progress, message, kernel
-        self._unit = unit
-        self.status: Status | None = None
+    def __init__(self, message: str, kernel: str, unit: str = "") -> None:
+        """Name the step; `kernel` is compiled first, `unit`: of the weights, "": tasks."""
+        self._message, self._kernel, self._unit = message, kernel, unit
+        self._status: Status | None = None
+        self._progress: Progress = lambda message, share: None
+        self.destination: Destination | None = None
+        self.written = False
+
+    def on(self, progress: Progress) -> JobProgress:
+        """Show the reports there."""
+        self._progress = progress
+        return self
 
     def __call__(self, status: Status) -> None:
         """Show how far the job is."""
-        if self.status is None:
+        if self._status is None:
             if status.resumed:
                 say(f"resumed: {status.resumed} of {status.tasks} parts were done")
             if status.done < status.tasks:
                 tell_compiling(self._kernel)
-        self.status = status
+        self._status = status
         share = status.done_weight / max(status.weight, 1)
         told = "writing" if share == 1 else self._message + status.speed(self._unit)
         self._progress(told, share)
+
+    def left(self) -> str:
+        """Return what there is after an interruption."""
+        if self.destination is not None and self.written:
+            return f"{self.destination.path} is written"
+        if self.destination is None or self._status is None:
+            return "nothing was written"
+        from hpabatch.jobs.folder import count_kept
+
+        folder = self.destination.job_path
+        kept = count_kept(folder)
+        more = f"; {kept} of {self._status.tasks} parts are kept in {folder}: the same command goes"
+        return "nothing was written" + (f"{more} on from there" if kept else "")

@@ -15,7 +15,7 @@ from hpabatch.model.printable import printable_json, printable_lines
 from hpabatch.report.base import Output, View
 
 if TYPE_CHECKING:
-    from hpabatch.report.base import Report
+    from hpabatch.report.base import Result
 
 
 LEGEND: ContextVar[bool] = ContextVar("legend", default=False)
@@ -74,7 +74,7 @@ def send_json(text: str) -> None:
     send(printable_json(text).encode())
 
 
-def show_report(report: Report, output: Output | str) -> None:
+def show_report(report: Result, output: Output | str) -> None:
     """Write a report to stdout in one of its forms; with `LEGEND` tables explain their columns.
 
     Args:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
+from hpabatch.cli.stdout import LEGEND
+from hpabatch.errors import EXIT_OK, EXIT_REFUSED
 from hpabatch.model.printable import counted, printable, printable_line
 
 if TYPE_CHECKING:
@@ -38,13 +40,24 @@ def tell(texts: Iterable[str], kind: str = "warning") -> None:
         say(f"{kind}: {text}")
 
 
-def tell_skipped(skipped: Iterable[Skipped], history: str = "HISTORY") -> None:
-    """Write a line for each HPA that was left out; those that lack an answer have one together."""
+def tell_assumed(assumed: Sequence[str]) -> None:
+    """Write what an import assumed: all of it with -v, else a line that names what matters most."""
+    from hpabatch.report.imported import assumed_line
+
+    tell(filter(None, assumed if LEGEND.get() else [assumed_line(assumed)]), "assumed")
+
+
+def tell_skipped(skipped: Iterable[Skipped], history: str = "HISTORY") -> int:
+    """Write a line for each HPA that was left out; those that lack an answer have one together.
+
+    Return the exit code of that.
+    """
     from hpabatch.engine.fleet.candidates import UNKNOWN_DRIVER
     from hpabatch.report.base import label
 
-    asked = []
+    asked, code = [], EXIT_OK
     for item in skipped:
+        code = EXIT_REFUSED
         name = label(item.cluster, item.namespace, item.hpa, with_cluster=True)
         if item.reason.startswith(UNKNOWN_DRIVER):
             asked.append(name)
@@ -52,6 +65,7 @@ def tell_skipped(skipped: Iterable[Skipped], history: str = "HISTORY") -> None:
             say(f"skipped: {printable(name)}: {item.reason}")
     if asked:
         say(f"skipped: {questions_told(asked, history)}")
+    return code
 
 
 def questions_told(names: Sequence[str], history: str) -> str:

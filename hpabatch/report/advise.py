@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE
-from hpabatch.engine.advise.frames import advice_frame
 from hpabatch.engine.advise.objective import MINUTES_AN_HOUR, SATURATED, short_number
 from hpabatch.engine.advise.request import CONFIDENCES, MEDIUM, AdviseRequest, RecommendRequest
 from hpabatch.engine.advise.run import Recommendation
@@ -24,9 +23,9 @@ from hpabatch.engine.sweep.result import WEEK_HOURS
 from hpabatch.model.options import flag
 from hpabatch.model.printable import counted, printable
 from hpabatch.model.times import show_duration
-from hpabatch.report.base import HPA, Grid, Head, View, label, many_clusters
+from hpabatch.report.base import HPA, Grid, Head, View, label, many_clusters, more
 from hpabatch.report.numbers import percent
-from hpabatch.report.recommend import RecommendReport, measure_cell, of_ceilings
+from hpabatch.report.recommend import Advice, measure_cell, of_ceilings
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -55,31 +54,30 @@ HEADS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AdviseReport(RecommendReport):
+@dataclass(frozen=True, repr=False)
+class DataAdvice(Advice):
     """Advice from a history in one command; `folder` holds everything that it rests on."""
 
     folder: str = ""
     history: str = ""
     asked: AdviseRequest = field(default_factory=AdviseRequest)
 
+    @property
     def verdict(self) -> str:
-        """Return how many HPAs should change, what that saves, and how sure it is."""
+        """How many HPAs should change, what that saves, and how sure it is."""
         items = self.found.items
         changes = [item for item in items if item.answer == CHANGE]
         hpas = counted(len(items), "HPA")
         if not changes:
             return "; ".join([f"none of {hpas} should change", *self._beside()])
-        sure = Counter(item.confidence for item in changes)
-        told = ", ".join(f"{sure[c]} {c}" for c in CONFIDENCES if sure[c])
-        rows = {key_of(r): r for r in advice_frame(self.found).iter_rows(named=True)}
+        rows = {key_of(row): row for row in self.table.iter_rows(named=True)}
         saved = list(self._saved(rows, {item.key for item in changes}))
         written = {item.key for item in self.found.written()}
         alone = list(self._saved(rows, written)) if 0 < len(written) < len(changes) else []
         parts = [
             f"{len(changes)} of {hpas} should change"
             + (f": saves {', '.join(saved)}" if saved else ""),
-            f"confidence {told}",
+            f"confidence {self._sure()}",
             *(f"what is written saves {text}" for text in alone[:1]),
             *self._beside(),
         ]
@@ -138,16 +136,15 @@ class AdviseReport(RecommendReport):
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate the changes, and one line for each other kind of answer."""
-        frame = advice_frame(self.found)
+        frame = self.table
         many = many_clusters(frame)
-        rows = {(r["cluster"], r["namespace"], r["hpa"]): r for r in frame.iter_rows(named=True)}
+        rows = {key_of(row): row for row in frame.iter_rows(named=True)}
         changes = sorted(self._of(CHANGE), key=lambda item: _first(item, rows[item.key]))
         yield from self._at_max(rows, many)
         if changes:
             told = [self._change(item, rows[item.key], many) for item in changes]
-            left = len(changes) - SHOWN_CHANGES
-            more = f"… and {left} more: --output csv shows all" if left > 0 else ""
-            yield Grid(HEADS, told[:SHOWN_CHANGES], more, frame=frame, columns=ADVICE.columns)
+            columns = ADVICE.columns
+            yield Grid.of(HEADS, told, tuple, SHOWN_CHANGES, frame=frame, columns=columns)
             yield from of_ceilings(frame.filter(pl.col("answer") == CHANGE))
             for item in changes[:SHOWN_CHANGES]:
                 row = rows[item.key]
@@ -196,7 +193,7 @@ class AdviseReport(RecommendReport):
                 yield f"  surer with {row['surer']}"
         hidden = sum(max(number - SHOWN_OTHERS, 0) for number in shown.values())
         if hidden and not verbose:
-            yield f"  … and {hidden} more: -v shows all"
+            yield f"  {more(hidden, '-v shows all')}"
 
     def _others(
         self, answer: str, words: str, rows: Mapping[Any, Any], many: bool
@@ -211,8 +208,8 @@ class AdviseReport(RecommendReport):
             name, row = printable(label(*item.key, with_cluster=many)), rows[item.key]
             surer = f"; surer with {row['surer']}" if row["surer"] and answer == KEEP else ""
             yield f"  {name}{sure}: {row['reasons']}{surer}"
-        if len(items) > SHOWN_OTHERS:
-            yield f"  … and {len(items) - SHOWN_OTHERS} more: --output csv shows all"
+        if line := more(len(items) - SHOWN_OTHERS):
+            yield f"  {line}"
 
     def _at_max(self, rows: Mapping[Any, Any], many: bool) -> Iterator[str]:
         """Yield the HPAs whose maxReplicas binds, which no saving can show; the longest first."""
@@ -228,8 +225,8 @@ class AdviseReport(RecommendReport):
                 f"at maxReplicas: {name} wanted more for {wanted:.1f} of the {hours:.0f} judged "
                 f"hours; `hpabatch plan {shlex.join((self.history, name))}` says what it would take"
             )
-        if len(bound) > SHOWN_OTHERS:
-            yield f"  … and {len(bound) - SHOWN_OTHERS} more: --output csv shows all"
+        if line := more(len(bound) - SHOWN_OTHERS):
+            yield f"  {line}"
 
     def _total(self, rows: Mapping[Key, Mapping[str, Any]]) -> Iterator[str]:
         """Yield what the fleet takes now and with all changes, and the part that is not judged."""
@@ -275,7 +272,7 @@ class AdviseReport(RecommendReport):
         """Return what is not written, and what to type next."""
         kept = {item.key for item in self.found.written()}
         left = Counter(c.confidence for c in self._of(CHANGE) if c.key not in kept)
-        more = [
+        unwritten = [
             f"not written: {counted(left[confidence], 'change')} of {confidence} confidence "
             f"(--accept {confidence})"
             for confidence in CONFIDENCES
@@ -283,7 +280,7 @@ class AdviseReport(RecommendReport):
         ]
         place = shlex.quote(f"{self.folder}/sweep")
         return [
-            *more,
+            *unwritten,
             f"next: hpabatch recommend {place}{self._asked()}; hpabatch plot {place}",
         ]
 
@@ -304,7 +301,7 @@ class AdviseReport(RecommendReport):
         request, options = self.found.result.parameters["request"], self.found.options
         grid = " ".join(request.get("grid", ()))
         return [
-            *RecommendReport.basis(self),
+            *Advice.basis(self),
             f"settings: {grid} (--grid); lens {request.get('lens', 'none')} (--lens); nothing "
             f"changes for a saving below {options.rules.least_saving_pct:g}% on the training "
             "blocks (--least-saving); "

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import polars as pl
 
@@ -16,13 +17,14 @@ from hpabatch.engine.analyze.map import Piece
 from hpabatch.engine.analyze.remarks import Remark, ramp_text
 from hpabatch.engine.analyze.run import Analysis, MetricAnalysis, TimedCycle
 from hpabatch.engine.columns.history import ANALYSIS
+from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.layout import codes
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.printable import counted, printable
 from hpabatch.model.times import show_duration
 from hpabatch.report import base
 from hpabatch.report.analyze_one import hpa_parts, several_share, stay_text, target_text
-from hpabatch.report.base import Grid, Head, Layout, Report, Rows, View, label, plain
+from hpabatch.report.base import Grid, Head, Layout, Result, Rows, View, label, plain
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -73,19 +75,29 @@ class Analyzed:
         return label("", self.hpa.namespace, self.hpa.name or f"{self.hpa.generate_name}*")
 
 
-@dataclass(frozen=True, slots=True)
-class Findings(Report):
-    """All HPAs in the order of the input, and what was assumed of each; `one`: show the first."""
+@dataclass(frozen=True, repr=False)
+class StaticAnalysis(Result):
+    """What specs amount to: dead bands, cycles, the fastest ways between the bounds.
+
+    Attributes:
+        k8s, sync_ms, base_pct, request_milli: what was assumed of each HPA.
+        hpas: an analysis for each HPA in the order of the input, with remarks.
+        skipped: HPAs whose spec is refused.
+        one: the screen is about the first HPA.
+    """
 
     k8s: str
     sync_ms: int
     base_pct: Mapping[str, int]
     request_milli: Mapping[str, int]
     hpas: Sequence[Analyzed]
+    skipped: Sequence[Skipped] = ()
     one: bool = False
+    layout: ClassVar[Layout] = Layout(keys=2)
 
+    @property
     def verdict(self) -> str:
-        """Return how many remarks there are, or what the one HPA scales."""
+        """How many remarks there are, or what the one HPA scales."""
         if self.one:
             item = self.hpas[0]
             target = item.hpa.spec.scale_target_ref
@@ -93,9 +105,27 @@ class Findings(Report):
                 f"{item.name}: scales {target.kind}/{target.name} ({item.source}:{item.line}); "
                 f"{counted(len(item.remarks), 'remark')}"
             )
-        remarks = sum(len(item.remarks) for item in self.hpas)
-        words = counted(remarks, "remark") if remarks else "nothing stands out"
-        return f"{counted(len(self.hpas), 'HPA')}: {words}"
+        count = self.remarks.height
+        words = counted(count, "remark") if count else "nothing stands out"
+        left_out = f", {len(self.skipped)} left out" if self.skipped else ""
+        return f"{counted(len(self.hpas), 'HPA')}: {words}{left_out}"
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """One row per HPA and metric; `source` is the cluster of a recorded HPA."""
+        rows = [row for item in self.hpas for row in _flat_rows(item)]
+        return pl.DataFrame(rows, schema=ANALYSIS.schema)
+
+    @property
+    def remarks(self) -> pl.DataFrame:
+        """One row per remark: source, namespace, hpa, code and sentence."""
+        rows = [
+            (item.source, item.hpa.namespace, item.hpa.name, remark.code, remark.text)
+            for item in self.hpas
+            for remark in item.remarks
+        ]
+        names = ("source", "namespace", "hpa", "code", "text")
+        return pl.DataFrame(rows, dict.fromkeys(names, pl.String()), orient="row")
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate remarks and HPAs, or the metrics of the one."""
@@ -108,8 +138,7 @@ class Findings(Report):
             width = max(len(name) for name, _ in told)
             yield from (f"  {printable(name).ljust(width)}  {r.text}" for name, r in told)
             yield ""
-        rows = [_cells(item) for item in self.hpas]
-        yield Grid(HEADS, rows, frame=self.frame(), columns=ANALYSIS.columns)
+        yield Grid.of(HEADS, self.hpas, _cells, frame=self.frame, columns=ANALYSIS.columns)
 
     def basis(self) -> list[str]:
         """Return rules and parameters."""
@@ -121,15 +150,6 @@ class Findings(Report):
             f"{analysis.down_tolerance:g} down, {analysis.up_tolerance:g} up; a sync every "
             f"{show_duration(self.sync_ms)}; rules of Kubernetes {self.k8s}"
         ]
-
-    def frame(self) -> pl.DataFrame:
-        """Return one row per HPA and metric; null where there is nothing to say."""
-        rows = [row for item in self.hpas for row in _flat_rows(item)]
-        return pl.DataFrame(rows, schema=ANALYSIS.schema)
-
-    def layout(self) -> Layout:
-        """Return how the JSON document is written."""
-        return Layout(keys=2)
 
     def document(self) -> dict[str, Any]:
         """Return everything; an HPA is a line."""

@@ -1,16 +1,20 @@
-"""Reports: a verdict, what it rests on, tables for people, a frame and a document for programs.
+"""Results: a verdict, what it rests on, tables for people, a frame and a document for programs.
 
-A report is a subclass of `Report`; `report.forms` writes every form of it. This module needs the
-standard library only, so that the command line can read `Output` without loading anything.
+What a use case returns is a subclass of `Result`, in Python and on the command line;
+`report.forms` writes every form of it. This module needs the standard library only, so that the
+command line can read `Output` without loading anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from html import escape
 from itertools import compress
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, Self
+
+from hpabatch.model.printable import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -89,6 +93,12 @@ LEAST_FOLDED: Final = 16  # characters of a column that folds on a narrow termin
 _GAP: Final = 2  # between two columns
 
 HPA: Final = Head("HPA", "namespace and name; with several clusters the cluster, too", True, True)
+ALL_AS_CSV: Final = "--output csv shows all"
+
+
+def more(left: int, where: str = ALL_AS_CSV) -> str:
+    """Return the line below rows of which some are left out, "" where none are."""
+    return f"… and {left:,} more: {where}" if left > 0 else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +126,33 @@ class Grid:
     frame: pl.DataFrame | None = None
     columns: Sequence[Named] = ()
     dropped: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        heads: Sequence[Head],
+        rows: pl.DataFrame | Sequence[Any],
+        cells: Callable[[Any], Sequence[str]],
+        most: int | None = None,
+        where: str = ALL_AS_CSV,
+        fleet: pl.DataFrame | None = None,
+        **details: Any,
+    ) -> Grid:
+        """Return a table of the first rows.
+
+        Args:
+            heads: of the columns.
+            rows: values, or a frame of HPAs, whose rows get a `label`.
+            cells: makes the cells of a row.
+            most: rows to show; None: all.
+            where: what shows the others.
+            fleet: the frame whose clusters labels tell apart; None: `frame`, or else `rows`.
+            details: further attributes of the table.
+        """
+        shown = rows if most is None else rows[:most]
+        every = (frame for frame in (fleet, details.get("frame"), rows) if frame is not None)
+        lines = [cells(row) for row in _labeled(shown, next(every))]
+        return cls(heads, lines, more(len(rows) - len(lines), where), **details)
 
     def without(self, *names: str) -> Grid:
         """Return the table without the columns of these heads."""
@@ -180,22 +217,42 @@ class Layout:
     ascii_only: bool = True
 
 
-class Report:
+class Result:
     """A result in all its forms; a subclass says what is in them.
 
     Attributes:
         csv_times: form of timestamps in CSV.
+        layout: form of the JSON document.
+        shows_verdict: forms for people begin with it.
     """
 
     csv_times: ClassVar[str] = TIME_FORMAT
+    layout: ClassVar[Layout] = Layout()
+    shows_verdict: ClassVar[bool] = True
 
+    @classmethod
+    def of(cls, computed: Any, **more: Any) -> Self:
+        """Return a result that has the fields of what was computed, and more."""
+        return cls(**{f.name: getattr(computed, f.name) for f in fields(computed)} | more)
+
+    @property
     def verdict(self) -> str:
-        """Return the result in one sentence; "": the table says it."""
+        """The result in one sentence; "": the table says it."""
         return ""
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
-        """Generate lines and tables below the verdict, what matters most first."""
-        yield from ()
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The rows of CSV and Parquet; docs/output.md explains the columns."""
+        raise NotImplementedError
+
+    @property
+    def evidence(self) -> Mapping[str, str] | None:
+        """What it rests on: versions, parameters and digests; Parquet files have it, too."""
+        return None
+
+    def body(self, view: View) -> Iterable[str | Text | Grid]:
+        """Return lines and tables below the verdict, what matters most first."""
+        return ()
 
     def basis(self) -> Sequence[str]:
         """Return what the result rests on: rules, parameters, assumptions."""
@@ -205,25 +262,21 @@ class Report:
         """Return what to type next, and where files are."""
         return ()
 
-    def frame(self) -> pl.DataFrame:
-        """Return the rows of CSV and Parquet."""
-        raise NotImplementedError
-
-    def metadata(self) -> Mapping[str, str] | None:
-        """Return the evidence that Parquet files have in their metadata; None: none."""
-        return None
-
     def document(self) -> Mapping[str, Any] | Rows:
         """Return what JSON and YAML hold; by default the frame's rows."""
-        return Rows(self.frame())
-
-    def layout(self) -> Layout:
-        """Return how the JSON document is written."""
-        return Layout()
+        return Rows(self.frame)
 
     def own(self, output: Output, view: View) -> str | bytes | None:
         """Return a form that follows another program, such as kubectl; None: the usual one."""
         return None
+
+    def __repr__(self) -> str:
+        """Return the verdict."""
+        return f"<{type(self).__name__}: {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        """Return the verdict and the frame, for notebooks."""
+        return f"<p>{escape(self.verdict)}</p>\n{self.frame._repr_html_()}"
 
 
 def label(cluster: str, namespace: str, hpa: str, *, with_cluster: bool = False) -> str:
@@ -234,6 +287,20 @@ def label(cluster: str, namespace: str, hpa: str, *, with_cluster: bool = False)
 def row_label(row: Mapping[str, Any], many: bool) -> str:
     """Return the label of a frame's row; `many`: there are several clusters."""
     return label(row["cluster"], row["namespace"], row["hpa"], with_cluster=many)
+
+
+def _labeled(rows: Any, every: Any) -> Iterable[Any]:
+    """Return rows; those of a frame have a `label`, with the cluster where there are many."""
+    if not hasattr(rows, "iter_rows"):
+        return rows  # type: ignore[no-any-return]
+    many = many_clusters(every)
+    return (row | {"label": row_label(row, many)} for row in rows.iter_rows(named=True))
+
+
+def skipped_line(skipped: Sized) -> Iterator[str]:
+    """Yield how many HPAs were left out, if any were."""
+    if len(skipped):
+        yield f"skipped: {counted(len(skipped), 'HPA')} (why: on stderr)"
 
 
 def skipped_rows(skipped: Iterable[Skipped]) -> Rows:

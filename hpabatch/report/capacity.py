@@ -17,10 +17,11 @@ from hpabatch.report.base import (
     Grid,
     Head,
     Line,
-    Report,
+    Result,
     Rows,
     View,
     many_clusters,
+    more,
     row_label,
     skipped_rows,
 )
@@ -76,40 +77,54 @@ HPA_HEADS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PlanReport(Report):
-    """A capacity plan; `written` are the places of files."""
+@dataclass(frozen=True, repr=False)
+class Plan(CapacityPlan, Result):
+    """What HPAs ask for without maxReplicas.
 
-    plan: CapacityPlan
+    Attributes:
+        hpas: one row per HPA and growth.
+        totals: one row per growth, scope, bounds, covers and resource: sums, quotas and money.
+        skipped: HPAs that could not be simulated.
+        notes: sentences on what is not judged, or cannot be relied on; `quota_notes` come first.
+        evidence: the versions, parameters and digests that the plan rests on.
+        written: the places of files.
+    """
+
+    quota_notes: tuple[str, ...] = ()
     written: Sequence[str] = ()
+    __repr__ = Result.__repr__
 
+    @property
     def verdict(self) -> str:
-        """Return how many HPAs maxReplicas holds and what exceeds a quota."""
-        hpas = self.plan.hpas
+        """How many HPAs maxReplicas holds and what exceeds a quota."""
         every, held = (
             frame.select(_KEY).n_unique()
-            for frame in (hpas, hpas.filter(pl.col("held_minutes") > 0))
+            for frame in (self.hpas, self.hpas.filter(pl.col("held_minutes") > 0))
         )
         line = f"{counted(every, 'HPA')} planned; maxReplicas holds {held:,} of them"
-        if hpas["growth"].n_unique() > 1:
+        if self.hpas["growth"].n_unique() > 1:
             line += " at some growth"
-        totals = self.plan.totals
-        if totals["quota"].null_count() < totals.height:
-            over = totals.filter(pl.col("exceeded_minutes") > 0)
+        if self.totals["quota"].null_count() < self.totals.height:
+            over = self.totals.filter(pl.col("exceeded_minutes") > 0)
             line += f"; {counted(over['namespace'].n_unique(), 'namespace')} above a quota"
         return line
 
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The plan of the HPAs."""
+        return self.hpas
+
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate sums, HPAs, and what is not to be relied on."""
-        yield _totals_grid(self.plan.totals)
+        yield _totals_grid(self.totals)
         yield ""
-        yield _hpas_grid(self.plan.hpas)
+        yield _hpas_grid(self.hpas)
         yield ""
-        yield from _unusable(self.plan)
+        yield from _unusable(self)
 
     def basis(self) -> list[str]:
         """Return rules and model."""
-        evidence = self.plan.evidence
+        evidence = self.evidence
         return [
             rules_line(evidence),
             "planned by simulation with maxReplicas removed (docs/plan.md); growth "
@@ -121,22 +136,14 @@ class PlanReport(Report):
         """Return the places of files."""
         return self.written
 
-    def frame(self) -> pl.DataFrame:
-        """Return one row per HPA and growth."""
-        return self.plan.hpas
-
-    def metadata(self) -> Mapping[str, str]:
-        """Return the evidence."""
-        return self.plan.evidence
-
     def document(self) -> dict[str, Any]:
         """Return evidence, both frames, and what was skipped and why."""
         return {
-            "evidence": self.plan.evidence,
-            "hpas": Rows(self.plan.hpas),
-            "totals": Rows(self.plan.totals),
-            "skipped": skipped_rows(self.plan.skipped),
-            "warnings": list(self.plan.notes),
+            "evidence": self.evidence,
+            "hpas": Rows(self.hpas),
+            "totals": Rows(self.totals),
+            "skipped": skipped_rows(self.skipped),
+            "warnings": list(self.notes[len(self.quota_notes) :]),
             "written": Line(list(self.written)),
         }
 
@@ -149,8 +156,8 @@ def _unusable(plan: CapacityPlan) -> Iterator[str]:
         many = many_clusters(plan.hpas)
         for row in refused.head(SHOWN_REASONS).iter_rows(named=True):
             yield f"  {printable(row_label(row, many))}: {row['why_not']}"
-        if refused.height > SHOWN_REASONS:
-            yield f"  … and {refused.height - SHOWN_REASONS} more: why_not in --output csv"
+        if line := more(refused.height - SHOWN_REASONS, "why_not in --output csv"):
+            yield f"  {line}"
     if plan.skipped:
         yield f"not planned: {counted(len(plan.skipped), 'HPA')} (why: on stderr)"
 
@@ -160,23 +167,23 @@ def _unusable(plan: CapacityPlan) -> Iterator[str]:
 
 def _totals_grid(totals: pl.DataFrame) -> Grid:
     many = totals.filter(pl.col("scope") == "cluster")["cluster"].n_unique() > 1
-    ranked = _ranked(totals, many)
-    rows = [_total_cells(row, today, many) for row, today in ranked[:SHOWN_ROWS]]
-    more = len(ranked) - SHOWN_ROWS
-    words = f"… and {more} more rows: --totals FILE has all" if more > 0 else ""
-    grid = Grid(TOTAL_HEADS, rows, words, frame=totals, columns=PLAN_TOTALS.columns)
+    rows = [row | {"today": old, "where": _scope(row, many)} for row, old in _ranked(totals, many)]
+    where, columns = "--totals FILE has all", PLAN_TOTALS.columns
+    grid = Grid.of(
+        TOTAL_HEADS, rows, _total_cells, SHOWN_ROWS, where, frame=totals, columns=columns
+    )
     has_quota = totals["quota"].null_count() < totals.height
     return grid if has_quota else grid.without(*_QUOTA_HEADS)
 
 
-def _total_cells(row: Mapping[str, Any], today: Mapping[str, Any], many: bool) -> tuple[str, ...]:
+def _total_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     money = row["resource"] == "money"
     return (
-        _scope(row, many),
+        row["where"],
         f"{row['unit']}/month" if money else _NAMES[row["resource"]],
         f"{row['growth']:g}",
         f"{row['hpas']}/{row['of']}",
-        amount(today["month_total" if money else "max"]),
+        amount(row["today"]["month_total" if money else "max"]),
         *("" if money else amount(row[name]) for name in ("p50", "p95", "p99")),
         amount(row["month_total" if money else "max"]),
         amount(row["sum_of_peaks"]),
@@ -187,7 +194,7 @@ def _total_cells(row: Mapping[str, Any], today: Mapping[str, Any], many: bool) -
     )
 
 
-def _ranked(totals: pl.DataFrame, many: bool) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+def _ranked(totals: pl.DataFrame, many: bool) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return rows without maxReplicas, each with today's, in the order of `_rank`.
 
     Sums of clusters are there only where there are many.
@@ -225,26 +232,24 @@ def _scope(row: Mapping[str, object], many: bool) -> str:
 
 
 def _hpas_grid(hpas: pl.DataFrame) -> Grid:
-    many = many_clusters(hpas)
     worst = hpas.group_by(_KEY).agg(
         held=pl.col("held_minutes").max(), at=pl.col("at_max_pct").max()
     )
     ordered = hpas.join(worst, on=_KEY, maintain_order="left").sort(
         ["held", "at", *_KEY, "growth"], descending=[True, True, *[False] * 4]
     )
-    rows = [_hpa_cells(row, many) for row in ordered.head(SHOWN_ROWS).iter_rows(named=True)]
-    more = hpas.height - SHOWN_ROWS
-    words = f"… and {more} more rows: --output csv shows all" if more > 0 else ""
-    grid = Grid(HPA_HEADS, rows, words, frame=hpas, columns=PLAN_HPAS.columns)
+    grid = Grid.of(
+        HPA_HEADS, ordered, _hpa_cells, SHOWN_ROWS, frame=hpas, columns=PLAN_HPAS.columns
+    )
     priced = hpas["month"].null_count() < hpas.height
     return grid if priced else grid.without("MONTH", "WITHOUT")
 
 
-def _hpa_cells(row: Mapping[str, Any], many: bool) -> tuple[str, ...]:
+def _hpa_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     least = ">" if row["censored_pct"] > CENSORED_PCT else ""
     most, fewest = row["max_sufficient"], row["min_sufficient"]
     return (
-        row_label(row, many),
+        row["label"],
         f"{row['growth']:g}",
         str(row["min_replicas"]),
         str(row["max_replicas"]),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -15,9 +16,10 @@ from hpabatch.engine.columns.compare import DIFFERENCES
 from hpabatch.engine.compare.frames import DECIDES, EXPLAINS, FROM, TO
 from hpabatch.engine.compare.loop import WHY_NOT
 from hpabatch.engine.compare.run import VERSIONS, Comparison
+from hpabatch.engine.compare.sides import LeftOut
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.model.printable import counted
-from hpabatch.report.base import HPA, Grid, Head, Report, Rows, View, label, row_label
+from hpabatch.report.base import HPA, Grid, Head, Result, Rows, View, label, row_label
 from hpabatch.report.numbers import signed
 from hpabatch.report.replay import evidence_lines
 
@@ -62,25 +64,32 @@ _SIMULATED: Final = (
 _NOT_FOUND: Final = "no single change"
 
 
-@dataclass(frozen=True, slots=True)
-class CompareReport(Report):
-    """A comparison.
+@dataclass(frozen=True, repr=False)
+class Compared(Comparison, Result):
+    """What two sides decide differently, since when and why.
 
-    `top` HPAs are named in table and Markdown; `strict`: those that only explain themselves
-    differently are among them.
+    Attributes:
+        top: HPAs that table and Markdown name.
+        strict: those that only explain themselves differently are among them.
     """
 
-    comparison: Comparison
     top: int = 20
     strict: bool = False
+    __repr__ = Result.__repr__
 
+    @property
     def verdict(self) -> str:
-        """Return how many HPAs decide differently."""
-        return headline(self.comparison)
+        """How many HPAs decide differently."""
+        return headline(self)
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """One row per HPA that differs."""
+        return self.differences
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate sums, what changed, the HPAs that differ most, those left out."""
-        comparison, rows = self.comparison, self._ranked()
+        comparison, rows = self, self._ranked()
         if rows.height:
             yield total_line(comparison)
             yield ""
@@ -93,13 +102,14 @@ class CompareReport(Report):
             yield (
                 f"only for another reason: {comparison.explain:,} (--strict names and counts them)"
             )
-        if comparison.left_out:
+        if left_out := comparison.left_out:
             yield ""
-            yield self._left_out()
+            lines = [(_name(o, _many(comparison)), o.side, o.reason) for o in left_out]
+            yield Grid.of(LEFT_OUT_HEADS, lines, tuple, self.top, "-o json has all")
 
     def _ranked(self) -> pl.DataFrame:
         """Return the rows to name, those with most differing ticks first."""
-        rows = self.comparison.differences
+        rows = self.differences
         if not self.strict:
             rows = rows.filter(pl.col("differs") == DECIDES)
         order = ["ticks_decided", "ticks_explained", *KEY]
@@ -107,39 +117,19 @@ class CompareReport(Report):
 
     def _grid(self, rows: pl.DataFrame) -> Grid:
         # Above the table a switch stands once, a spec's fields with each HPA.
-        causes = "cause" if self.comparison.compared == VERSIONS else "rule"
-        many = _many(self.comparison)
-        shown = rows.head(self.top)
-        cells = [_cells(row, many, causes) for row in shown.iter_rows(named=True)]
-        more = rows.height - shown.height
-        words = f"… and {more:,} more: --output csv shows all" if more else ""
-        frame = self.comparison.differences
-        return Grid(HEADS if cells else (), cells, words, frame=frame, columns=DIFFERENCES.columns)
-
-    def _left_out(self) -> Grid:
-        items, many = self.comparison.left_out, _many(self.comparison)
-        rows = [
-            (label(o.cluster, o.namespace, o.hpa, with_cluster=many), o.side, o.reason)
-            for o in items[: self.top]
-        ]
-        more = len(items) - self.top
-        return Grid(LEFT_OUT_HEADS, rows, f"… and {more:,} more left out." if more > 0 else "")
+        causes = "cause" if self.compared == VERSIONS else "rule"
+        cells = partial(_cells, many=_many(self), causes=causes)
+        heads = HEADS if self.top and rows.height else ()
+        frame, columns = self.frame, DIFFERENCES.columns
+        return Grid.of(heads, rows, cells, self.top, frame=frame, columns=columns)
 
     def basis(self) -> list[str]:
         """Return what either side rests on; what both do once."""
-        return list(_evidence(self.comparison.evidence))
-
-    def frame(self) -> pl.DataFrame:
-        """Return one row per HPA that differs."""
-        return self.comparison.differences
-
-    def metadata(self) -> Mapping[str, str]:
-        """Return the evidence."""
-        return self.comparison.evidence
+        return list(_evidence(self.evidence))
 
     def document(self) -> dict[str, Any]:
         """Return everything."""
-        comparison = self.comparison
+        comparison = self
         names = ("cluster", "namespace", "hpa", "side", "reason")
         return {
             "evidence": comparison.evidence,
@@ -221,6 +211,10 @@ def _grouped(rows: pl.DataFrame) -> list[tuple[int, str]]:
     """Return every cause in words with the number of its HPAs, the most frequent first."""
     counts = rows.group_by("rule").len().sort(["len", "rule"], descending=[True, False])
     return [(int(count), rule or _NOT_FOUND) for rule, count in counts.iter_rows()]
+
+
+def _name(left_out: LeftOut, many: bool) -> str:
+    return label(left_out.cluster, left_out.namespace, left_out.hpa, with_cluster=many)
 
 
 def _many(comparison: Comparison) -> bool:

@@ -25,11 +25,13 @@ from hpabatch.report.base import (
     HPA,
     Grid,
     Head,
-    Report,
+    Result,
     Rows,
     View,
     many_clusters,
+    more,
     row_label,
+    skipped_line,
     skipped_rows,
 )
 from hpabatch.report.lens import lens_lines, lens_rows, ratio_lines
@@ -63,60 +65,67 @@ HEADS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FidelityReport(Report):
-    """Both scores of a fleet."""
+@dataclass(frozen=True, repr=False)
+class FidelityScores(Fidelity, Result):
+    """How far the rules and the plant of each HPA can be trusted.
 
-    found: Fidelity
+    Attributes:
+        hpas: one row per HPA: the controller score, that of its worst signal, and the advice.
+        signals: one row per HPA and signal: the plant score.
+        changes: one row per judged change of the number of pods.
+        evidence: the versions, parameters and digests that the scores rest on.
+    """
 
+    __repr__ = Result.__repr__
+
+    @property
     def verdict(self) -> str:
-        """Return how sure advice can be, on how many HPAs."""
-        most = Counter(_most(row) for row in self.found.hpas.iter_rows(named=True))
+        """How sure advice can be, on how many HPAs."""
+        most = Counter(_most(row) for row in self.hpas.iter_rows(named=True))
         told = [f"{c} for {most[c]:,}" for c in CONFIDENCES if most[c]]
         told += [f"{NONE} for {most[NO]:,}"] if most[NO] else []
-        hpas = counted(self.found.totals.hpas, "HPA")
+        hpas = counted(self.totals.hpas, "HPA")
         return (
             f"{hpas}; highest confidence that the scores allow: {', '.join(told)}" if told else hpas
         )
 
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The scores of the HPAs."""
+        return self.hpas
+
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate sums, HPAs, and why advice on some is not sure, or not given."""
-        hpas, skipped = self.found.hpas, self.found.skipped
-        yield from ratio_lines(self.found.evidence)
-        yield from _total_lines(self.found)
-        yield from lens_lines(self.found.lenses)
+        hpas = self.hpas
+        yield from ratio_lines(self.evidence)
+        yield from _total_lines(self)
+        yield from lens_lines(self.lenses)
         yield ""
         if hpas.height:
-            yield _grid(hpas)
+            key = ["controller_recorded_events", *KEY]
+            most = hpas.sort(key, descending=[True, False, False, False])
+            columns = FIDELITY_HPAS.columns
+            yield Grid.of(HEADS, most, _cells, SHOWN_HPAS, frame=hpas, columns=columns)
             yield ""
             yield from _answer_lines(hpas)
         yield from _limit_lines(hpas)
-        if skipped:
-            yield ""
-            yield f"skipped: {counted(len(skipped), 'HPA')} (why: on stderr)"
+        yield ""
+        yield from skipped_line(self.skipped)
 
     def basis(self) -> list[str]:
         """Return rules, parameters and what advice asks for."""
-        p = self.found.parameters
+        p = self.parameters
         return [
-            *evidence_lines(self.found.evidence),
+            *evidence_lines(self.evidence),
             "good are settings that the recording does not refute, and a plant with "
             f"{p.fewest_changes} changes, skill {p.least_skill:g} with its interval above "
             f"{p.least_skill_low:g}, median error up to {p.most_median_error_pct:g} %, bias up to "
             f"{p.most_bias_pct:g} %",
         ]
 
-    def frame(self) -> pl.DataFrame:
-        """Return one row per HPA."""
-        return self.found.hpas
-
-    def metadata(self) -> Mapping[str, str]:
-        """Return the evidence."""
-        return self.found.evidence
-
     def document(self) -> dict[str, Any]:
         """Return everything but the changes."""
-        found, totals = self.found, self.found.totals
+        found, totals = self, self.totals
         return {
             "evidence": dict(found.evidence),
             "parameters": asdict(found.parameters),
@@ -169,24 +178,15 @@ def _answer_lines(hpas: pl.DataFrame) -> Iterator[str]:
         told, why = row["controller_told_apart"], row["controller_answer_why"]
         parts = [row["controller_answer"], f"would show: {told}" if told else "", why or ""]
         yield f"  {printable(row_label(row, many))}: {'; '.join(filter(None, parts))}"
-    if hpas.height > SHOWN_REASONS:
-        yield f"  … and {hpas.height - SHOWN_REASONS} more: --output csv shows all"
+    if line := more(hpas.height - SHOWN_REASONS):
+        yield f"  {line}"
 
 
-def _grid(hpas: pl.DataFrame) -> Grid:
-    many = many_clusters(hpas)
-    most = hpas.sort(["controller_recorded_events", *KEY], descending=[True, False, False, False])
-    rows = [_cells(row, many) for row in most.head(SHOWN_HPAS).iter_rows(named=True)]
-    more = hpas.height - SHOWN_HPAS
-    words = f"… and {more} with fewer rescales: --output csv shows all" if more > 0 else ""
-    return Grid(HEADS, rows, words, frame=hpas, columns=FIDELITY_HPAS.columns)
-
-
-def _cells(row: Mapping[str, Any], many: bool) -> tuple[str, ...]:
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     used, changes = row["plant_used"], row["plant_changes"]
     low, high = row["plant_skill_low"], row["plant_skill_high"]
     return (
-        row_label(row, many),
+        row["label"],
         f"{row['controller_recorded_events']}",
         _share(row["controller_explained_share"]),
         _share(row["controller_within_1_share"]),

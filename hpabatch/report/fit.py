@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import polars as pl
 
 from hpabatch.engine.columns.simulate import FIT_FACTS
 from hpabatch.engine.fit.run import Fitted, FleetFit
 from hpabatch.engine.fit.workload import NOT_IDENTIFIED, OPEN, RECORDED, Fact
-from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.model.printable import counted
 from hpabatch.report.base import (
     HPA,
@@ -19,7 +19,7 @@ from hpabatch.report.base import (
     Head,
     Layout,
     Line,
-    Report,
+    Result,
     Rows,
     View,
     label,
@@ -48,32 +48,63 @@ HEADS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FitReport(Report):
-    """Fitted plants: the HPAs in order, those left out, and what it rests on."""
+@dataclass(frozen=True, repr=False)
+class Fits(Result):
+    """What is known of each workload."""
 
-    hpas: Sequence[Fitted]
-    skipped: Sequence[Skipped]
-    warnings: Sequence[str]
-    evidence: Mapping[str, str]
+    result: FleetFit
+    layout: ClassVar[Layout] = Layout(keys=2)
 
+    @property
     def verdict(self) -> str:
-        """Return how many HPAs can be simulated."""
-        weak = sum(_plant_cell(item) == "weak" for item in self.hpas)
-        without = sum(not item.has_plant for item in self.hpas)
-        parts = [f"{counted(len(self.hpas), 'HPA')}: {len(self.hpas) - without} with a plant"]
+        """How many HPAs can be simulated."""
+        hpas = self.result.hpas
+        weak = sum(_plant_cell(item) == "weak" for item in hpas)
+        without = sum(not item.has_plant for item in hpas)
+        parts = [f"{counted(len(hpas), 'HPA')}: {len(hpas) - without} with a plant"]
         if weak:
             parts.append(f"{weak} of them without a known base")
         if without:
             parts.append(f"{without} without a plant (why: on stderr)")
         return ", ".join(parts)
 
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The facts."""
+        return self.facts
+
+    @cached_property
+    def facts(self) -> pl.DataFrame:
+        """One row per HPA and fact: value, interval, source, note; also `problem`, with a note."""
+        rows = [
+            (item.cluster, item.namespace, item.hpa, item.has_plant, *_values(fact))
+            for item in self.result.hpas
+            for fact in (*item.facts, *map(_problem, item.problems))
+        ]
+        return pl.DataFrame(rows, schema=FIT_FACTS.schema, orient="row")
+
+    @cached_property
+    def hpas(self) -> pl.DataFrame:
+        """One row per HPA: whether it has a plant, and what is in the way."""
+        rows = [
+            (item.cluster, item.namespace, item.hpa, item.has_plant, list(item.problems))
+            for item in self.result.hpas
+        ]
+        names = dict.fromkeys(("cluster", "namespace", "hpa"), pl.String())
+        schema = names | {"plant": pl.Boolean(), "problems": pl.List(pl.String)}
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
+    @property
+    def evidence(self) -> dict[str, str]:
+        """The versions, parameters and digests that the fits rest on."""
+        return self.result.evidence
+
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate the HPAs, each with its first signal."""
         yield from ratio_lines(self.evidence)
-        several = len({item.cluster for item in self.hpas}) > 1
-        rows = [_cells(item, several) for item in self.hpas]
-        yield Grid(HEADS, rows, frame=self.frame(), columns=FIT_FACTS.columns)
+        several = len({item.cluster for item in self.result.hpas}) > 1
+        rows = [_cells(item, several) for item in self.result.hpas]
+        yield Grid(HEADS, rows, frame=self.frame, columns=FIT_FACTS.columns)
 
     def basis(self) -> list[str]:
         """Return the lens that was asked for."""
@@ -84,32 +115,14 @@ class FitReport(Report):
         """Return where all facts are."""
         return ["all facts, each with its source: -o json, -o csv"]
 
-    def frame(self) -> pl.DataFrame:
-        """Return one row per HPA and fact; a problem is a fact `problem` with its note."""
-        rows = [
-            (item.cluster, item.namespace, item.hpa, item.has_plant, *_values(fact))
-            for item in self.hpas
-            for fact in (*item.facts, *map(_problem, item.problems))
-        ]
-        return pl.DataFrame(rows, schema=FIT_FACTS.schema, orient="row")
-
-    def layout(self) -> Layout:
-        """Return how the JSON document is written."""
-        return Layout(keys=2)
-
     def document(self) -> dict[str, Any]:
         """Return everything; an HPA is a line."""
         return {
             "evidence": dict(self.evidence),
-            "hpas": Rows(_item(item) for item in self.hpas),
-            "skipped": skipped_rows(self.skipped),
-            "warnings": Line(list(self.warnings)),
+            "hpas": Rows(_item(item) for item in self.result.hpas),
+            "skipped": skipped_rows(self.result.skipped),
+            "warnings": Line(list(self.result.warnings)),
         }
-
-
-def fit_report(found: FleetFit) -> FitReport:
-    """Return the report of a fleet's fits."""
-    return FitReport(found.hpas, found.skipped, found.warnings, found.evidence)
 
 
 def _problem(reason: str) -> Fact:

@@ -10,10 +10,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from hpabatch.history.atomic import atomic_path
 from hpabatch.jobs.parquet import write_parquet
 from hpabatch.model.printable import (
     printable,
@@ -31,7 +33,7 @@ from hpabatch.report.base import (
     Line,
     Named,
     Output,
-    Report,
+    Result,
     Rows,
     View,
 )
@@ -43,7 +45,7 @@ PLAIN_WIDTH: Final = 100_000
 """Characters; off a terminal nothing is cut or wrapped."""
 
 
-def report_bytes(report: Report, output: Output, view: View | None = None) -> bytes:
+def report_bytes(report: Result, output: Output, view: View | None = None) -> bytes:
     """Return a report in one of its forms, ready for stdout."""
     shape = view or View()
     if output is Output.wide:
@@ -66,7 +68,7 @@ def report_bytes(report: Report, output: Output, view: View | None = None) -> by
 # ---- table ---------------------------------------------------------------------------------------
 
 
-def table_text(report: Report, view: View | None = None) -> str:
+def table_text(report: Result, view: View | None = None) -> str:
     """Return a report for people: the verdict, what matters, what it rests on, what comes next."""
     shape = view or View()
     own = report.own(Output.table, shape)
@@ -75,11 +77,11 @@ def table_text(report: Report, view: View | None = None) -> str:
     return drawn(_screen(report, shape), shape.width, styled=shape.styled)
 
 
-def _screen(report: Report, view: View) -> Iterator[RenderableType]:
+def _screen(report: Result, view: View) -> Iterator[RenderableType]:
     from rich.text import Text
 
     blocks: list[list[RenderableType]] = []
-    if verdict := report.verdict():
+    if report.shows_verdict and (verdict := report.verdict):
         blocks.append([Text(printable_line(verdict), style="bold")])
     blocks.append(list(_drawable(report.body(view), view)))
     blocks += [list(map(printable_line, lines)) for lines in (report.basis(), report.hints())]
@@ -218,12 +220,12 @@ def _frame_cell(value: object) -> str:
 # ---- Markdown ------------------------------------------------------------------------------------
 
 
-def markdown_text(report: Report, view: View | None = None) -> str:
+def markdown_text(report: Result, view: View | None = None) -> str:
     """Return GitHub-flavored Markdown with what the table shows."""
     from rich.text import Text
 
     blocks = []
-    if verdict := report.verdict():
+    if report.shows_verdict and (verdict := report.verdict):
         blocks.append(f"**{md(verdict)}**")
     shape = view or View()
     for is_grid, parts in groupby(report.body(shape), lambda part: isinstance(part, Grid)):
@@ -279,7 +281,7 @@ def md(text: str) -> str:
 # ---- JSON, YAML ----------------------------------------------------------------------------------
 
 
-def json_text(report: Report) -> str:
+def json_text(report: Result) -> str:
     """Return the document as JSON; timestamps are RFC 3339 strings, absent values null."""
     own = report.own(Output.json, View())
     if isinstance(own, str):
@@ -287,7 +289,7 @@ def json_text(report: Report) -> str:
     document = report.document()
     if isinstance(document, Rows):
         return rows_text(document) + "\n"
-    return _object_text(document, report.layout()) + "\n"
+    return _object_text(document, report.layout) + "\n"
 
 
 def _object_text(document: Mapping[str, Any], layout: Layout) -> str:
@@ -316,7 +318,7 @@ def rows_text(rows: Iterable[Mapping[str, object]]) -> str:
     return f"[\n{lines}\n]" if lines else "[]"
 
 
-def yaml_text(report: Report) -> str:
+def yaml_text(report: Result) -> str:
     """Return the JSON document as YAML, keys in the same order."""
     import yaml
 
@@ -333,12 +335,12 @@ def yaml_text(report: Report) -> str:
 # ---- CSV, Parquet --------------------------------------------------------------------------------
 
 
-def csv_text(report: Report) -> str:
+def csv_text(report: Result) -> str:
     """Return the frame as CSV."""
     own = report.own(Output.csv, View())
     if isinstance(own, str):
         return own
-    return frame_csv(report.frame(), report.csv_times)
+    return frame_csv(report.frame, report.csv_times)
 
 
 def frame_csv(frame: pl.DataFrame, time_format: str = TIME_FORMAT) -> str:
@@ -359,10 +361,10 @@ def _printable_column(column: pl.Series) -> pl.Series:
     return column.replace(changed) if changed else column
 
 
-def parquet_bytes(report: Report) -> bytes:
+def parquet_bytes(report: Result) -> bytes:
     """Return the frame as a Parquet file, with the evidence in its metadata if there is any."""
     own = report.own(Output.parquet, View())
-    return own if isinstance(own, bytes) else frame_parquet(report.frame(), report.metadata())
+    return own if isinstance(own, bytes) else frame_parquet(report.frame, report.evidence)
 
 
 def frame_parquet(frame: pl.DataFrame, evidence: Mapping[str, str] | None = None) -> bytes:
@@ -373,6 +375,12 @@ def frame_parquet(frame: pl.DataFrame, evidence: Mapping[str, str] | None = None
     else:
         write_parquet(frame, evidence, buffer)
     return buffer.getvalue()
+
+
+def write_frame(frame: pl.DataFrame, evidence: Mapping[str, str], path: Path | str) -> None:
+    """Write a frame with its evidence as a Parquet file that is whole or not there (UsageError)."""
+    with atomic_path(path) as temporary:
+        write_parquet(frame, evidence, temporary)
 
 
 def with_time_strings(frame: pl.DataFrame, time_format: str = TIME_FORMAT) -> pl.DataFrame:

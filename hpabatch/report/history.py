@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
@@ -12,80 +12,65 @@ from hpabatch.engine.columns.column import Table
 from hpabatch.engine.columns.history import HISTORY_TABLES
 from hpabatch.history.info import HistoryInfo
 from hpabatch.model.printable import counted
-from hpabatch.report.base import Grid, Layout, Report, Rows, View
+from hpabatch.report.base import Grid, Layout, Result, Rows, View, more
 from hpabatch.report.forms import frame_grid
 
 if TYPE_CHECKING:
     from rich.text import Text
 
 
-@dataclass(frozen=True, slots=True)
-class FrameReport(Report):
+@dataclass(frozen=True, repr=False)
+class FrameResult(Result):
     """A frame.
 
     Attributes:
         rows: the frame.
         table: its registered columns; None: there are none.
         shown: columns of the table; empty: all, as in the wide form.
-        sentence: the verdict; "": none.
         most: rows of the table; None: all.
         before: lines and tables above it.
-        next_lines: lines below it.
         whole: the document; None: the rows.
-        indent: blanks of the document's levels.
     """
 
     rows: pl.DataFrame
     table: Table | None = None
     shown: Sequence[str] = ()
-    sentence: str = ""
     most: int | None = None
     before: Sequence[str | Grid] = ()
-    next_lines: Sequence[str] = ()
     whole: Mapping[str, Any] | None = None
-    indent: int = 1
+    layout: ClassVar[Layout] = Layout(1, 1, ascii_only=False)
 
-    def verdict(self) -> str:
-        """Return the sentence."""
-        return self.sentence
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The rows."""
+        return self.rows
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate the rows."""
         yield from self.before
-        if self.rows.is_empty() and (self.sentence or not self.before):
+        if self.rows.is_empty() and not self.before:
             return
         columns = () if self.table is None else self.table.columns
         frame = self.rows if self.most is None else self.rows.head(self.most)
         grid = frame_grid(frame.select(self.shown) if self.shown else frame, columns)
-        left = self.rows.height - frame.height
-        more = f"… and {left:,} more: --output csv shows all" if left else ""
-        yield Grid(grid.heads, grid.rows, more, frame=self.rows, columns=columns)
-
-    def hints(self) -> Sequence[str]:
-        """Return the lines below the table."""
-        return self.next_lines
-
-    def frame(self) -> pl.DataFrame:
-        """Return the frame."""
-        return self.rows
-
-    def layout(self) -> Layout:
-        """Return how a whole document is written."""
-        return Layout(self.indent, self.indent, ascii_only=False)
+        words = more(self.rows.height - frame.height)
+        yield replace(grid, more=words, frame=self.rows, columns=columns)
 
     def document(self) -> Mapping[str, Any] | Rows:
         """Return the whole document, or the rows."""
         return Rows(self.rows) if self.whole is None else self.whole
 
 
-@dataclass(frozen=True, slots=True)
-class InfoReport(Report):
+@dataclass(frozen=True, repr=False)
+class InfoResult(Result):
     """What a history holds."""
 
     info: HistoryInfo
+    layout: ClassVar[Layout] = Layout(keys=2)
 
+    @property
     def verdict(self) -> str:
-        """Return where it is and of what kind."""
+        """Where it is and of what kind."""
         info = self.info
         clusters = ", ".join(info.clusters) or "none"
         noun = "cluster" if len(info.clusters) == 1 else "clusters"
@@ -102,13 +87,10 @@ class InfoReport(Report):
             yield ""
             yield remark
 
+    @property
     def frame(self) -> pl.DataFrame:
-        """Return one row per table."""
+        """One row per table."""
         return self.info.tables
-
-    def layout(self) -> Layout:
-        """Return how the JSON document is written."""
-        return Layout(keys=2)
 
     def document(self) -> dict[str, Any]:
         """Return everything."""

@@ -16,7 +16,7 @@ from hpabatch.engine.columns.history import LIVE
 from hpabatch.layout import codes
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.printable import printable, printable_line
-from hpabatch.report.base import Grid, Output, Report, View
+from hpabatch.report.base import Grid, Output, Result, View
 from hpabatch.report.forms import frame_grid
 from hpabatch.report.kubectl.get import MIN_WIDTH, PADDING, GetRow, get_rows
 from hpabatch.report.kubectl.text import NONE, columns
@@ -60,8 +60,8 @@ class LiveHpa:
         return None not in (self.desired, self.theirs) and self.desired != self.theirs
 
 
-@dataclass(frozen=True, slots=True)
-class LiveReport(Report):
+@dataclass(frozen=True, repr=False)
+class LivePass(Result):
     """One pass.
 
     Attributes:
@@ -82,7 +82,7 @@ class LiveReport(Report):
         """Return kubectl's table with further columns, and JSON of one line."""
         if output is Output.table:
             return self._table(view.wide)
-        return self.frame().write_json() + "\n" if output is Output.json else None
+        return self.frame.write_json() + "\n" if output is Output.json else None
 
     def _table(self, wide: bool) -> str:
         """Return kubectl's table and its columns DESIRED and CLUSTER, then WHY; "" without HPAs.
@@ -106,10 +106,11 @@ class LiveReport(Report):
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate the HPAs."""
-        yield frame_grid(self.frame(), LIVE)
+        yield frame_grid(self.frame, LIVE)
 
+    @property
     def frame(self) -> pl.DataFrame:
-        """Return the table's cells, one row an HPA; `cluster_desired` is the controller's."""
+        """The table's cells, one row an HPA; `cluster_desired` is the controller's."""
         rows = get_rows([hpa.document for hpa in self.hpas], self.now_ms, k8s=self.k8s)
         found = [
             {"cluster": self.cluster}

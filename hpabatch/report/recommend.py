@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import polars as pl
@@ -25,13 +26,14 @@ from hpabatch.report.base import (
     Grid,
     Head,
     Line,
-    Report,
+    Result,
     Rows,
     View,
     many_clusters,
     row_label,
 )
 from hpabatch.report.numbers import BESIDE, beside, number, percent, share
+from hpabatch.report.recommend_files import recommendation_files
 from hpabatch.report.replay import rules_line
 
 if TYPE_CHECKING:
@@ -48,13 +50,7 @@ _WHERE: Final = {
     "worst": "in the worst block",
     "mean": "on average",
 }
-_MEASURES: Final = {
-    "POD-HOURS": "pod_hours",
-    "COST": "cost",
-    "SATURATED": "saturated_minutes",
-    "MISSING": "short_pod_hours",
-    "RESCALES": "rescales",
-}
+_MEASURES: Final = ("pod_hours", "cost", "saturated_minutes", "short_pod_hours", "rescales")
 HEADS: Final = (
     HPA,
     Head.of(ADVICE["answer"], "ANSWER")._replace(left=True),
@@ -82,9 +78,15 @@ HEADS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RecommendReport(Report):
-    """Recommendations; `written` are lines about files, `warnings` go to stderr too."""
+@dataclass(frozen=True, repr=False)
+class Advice(Result):
+    """Changes that a sweep recommends; every answer has its reasons.
+
+    Attributes:
+        found: the answers.
+        written: lines about files.
+        warnings: go to stderr, too.
+    """
 
     found: Recommendations
     written: Sequence[str] = ()
@@ -92,24 +94,54 @@ class RecommendReport(Report):
     csv_times: ClassVar[str] = _TIME_FORMAT
 
     @property
-    def evidence(self) -> Mapping[str, str]:
-        """Return the sweep's evidence with what was asked for."""
+    def evidence(self) -> dict[str, str]:
+        """The sweep's evidence with what was asked of the recommender."""
         asked = json.dumps(parameters(self.found), sort_keys=True)
         sweep = {"sha256:sweep": self.found.options.sweep} if self.found.options.sweep else {}
         return {**self.found.result.evidence, **sweep, "recommend": asked}
 
+    @property
     def verdict(self) -> str:
-        """Return how many HPAs have which answer."""
-        answers = dict(advice_frame(self.found)["answer"].value_counts().iter_rows())
-        hpas = counted(sum(answers.values()), "HPA")
-        told = ", ".join(f"{answers.get(a, 0):,} {a}" for a in _ORDER)
+        """How many HPAs have which answer."""
+        answers = Counter(item.answer for item in self.found.items)
+        told = ", ".join(f"{answers[answer]:,} {answer}" for answer in _ORDER)
+        return f"{counted(answers.total(), 'HPA')}: {told}" + (
+            f" (confidence of the changes: {sure})" if (sure := self._sure()) else ""
+        )
+
+    def _sure(self) -> str:
+        """Return how many changes have which confidence."""
         sure = Counter(item.confidence for item in self.found.items if item.answer == CHANGE)
-        changes = ", ".join(f"{sure[c]} {c}" for c in CONFIDENCES if sure[c])
-        return f"{hpas}: {told}" + (f" (confidence of the changes: {changes})" if changes else "")
+        return ", ".join(f"{sure[c]} {c}" for c in CONFIDENCES if sure[c])
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The table."""
+        return self.table
+
+    @cached_property
+    def table(self) -> pl.DataFrame:
+        """One row per HPA: answer, setting, measures before and after, reasons."""
+        return advice_frame(self.found)
+
+    @cached_property
+    def candidates(self) -> pl.DataFrame:
+        """One row per unit and setting: how it stands, and whether it is on the front."""
+        return candidates_frame(self.found)
+
+    @cached_property
+    def folds(self) -> pl.DataFrame:
+        """One row per unit and fold: chosen on the blocks before, judged on one."""
+        return folds_frame(self.found)
+
+    @cached_property
+    def patches(self) -> dict[str, str]:
+        """By `namespace.hpa.yaml` (and `.json`) the patches and certificates as strings."""
+        return recommendation_files(self.found)[0]
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate what the changes save, HPAs, and why."""
-        frame = advice_frame(self.found)
+        frame = self.table
         yield from _saved(self.found, frame)
         yield ""
         advised = frame.filter(pl.col("answer") != NONE)
@@ -127,36 +159,26 @@ class RecommendReport(Report):
 
     def basis(self) -> list[str]:
         """Return rules and what was asked for."""
-        return [rules_line(self.evidence), _asked(self.found), self._blocks()]
-
-    def _blocks(self) -> str:
-        """Return what blocks are."""
         unit = self.found.result.parameters["block"]["unit"]
-        return (
+        return [
+            rules_line(self.evidence),
+            _asked(self.found),
             f"blocks: the {unit}s of the history; a setting is chosen on the first, the training "
-            "blocks, and checked on the last, the judged ones"
-        )
+            "blocks, and checked on the last, the judged ones",
+        ]
 
     def hints(self) -> Sequence[str]:
         """Return the places of files, or how to get them."""
         return self.written
 
-    def frame(self) -> pl.DataFrame:
-        """Return one row per HPA."""
-        return advice_frame(self.found)
-
-    def metadata(self) -> Mapping[str, str]:
-        """Return the evidence."""
-        return self.evidence
-
     def document(self) -> dict[str, Any]:
         """Return evidence, what was asked, HPAs, candidates, folds, files."""
         return {
-            "evidence": dict(self.evidence),
+            "evidence": self.evidence,
             "parameters": parameters(self.found),
-            "hpas": Rows(advice_frame(self.found), _TIME_FORMAT),
-            "candidates": Rows(candidates_frame(self.found), _TIME_FORMAT),
-            "folds": Rows(folds_frame(self.found), _TIME_FORMAT),
+            "hpas": Rows(self.table, _TIME_FORMAT),
+            "candidates": Rows(self.candidates, _TIME_FORMAT),
+            "folds": Rows(self.folds, _TIME_FORMAT),
             "written": Line(list(self.written)),
             "warnings": Line(list(self.warnings)),
         }
@@ -201,26 +223,22 @@ def _saved(found: Recommendations, frame: pl.DataFrame) -> Iterator[str]:
 
 
 def _grid(advised: pl.DataFrame, frame: pl.DataFrame) -> Grid:
-    many = many_clusters(advised)
-    rows = []
-    for row in _sorted(advised).head(SHOWN_ROWS).iter_rows(named=True):
-        is_change = row["answer"] == CHANGE
-        pairs = (measure_cell(row, measure, is_change=is_change) for measure in _MEASURES.values())
-        rows.append(
-            (
-                row_label(row, many),
-                row["answer"],
-                row["confidence"] or "",
-                row["setting"] if is_change else "",
-                *pairs,
-                *(_sureness(row) if is_change else ("", "", "", "")),
-            )
-        )
-    more = advised.height - SHOWN_ROWS
-    words = f"… and {more} more rows: --output csv shows all" if more > 0 else ""
-    grid = Grid(HEADS, rows, words, frame=frame, columns=ADVICE.columns)
+    ranked, columns = _sorted(advised), ADVICE.columns
+    grid = Grid.of(HEADS, ranked, _cells, SHOWN_ROWS, frame=frame, columns=columns)
     priced = advised["cost_today"].null_count() < advised.height
     return grid if priced else grid.without("COST")
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    is_change = row["answer"] == CHANGE
+    return (
+        row["label"],
+        row["answer"],
+        row["confidence"] or "",
+        row["setting"] if is_change else "",
+        *(measure_cell(row, measure, is_change=is_change) for measure in _MEASURES),
+        *(_sureness(row) if is_change else ("", "", "", "")),
+    )
 
 
 def of_ceilings(advised: pl.DataFrame) -> Iterator[str]:

@@ -4,37 +4,45 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from hpabatch.engine.columns.replay import SCORE, SUMMARY
+from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.parameters import MAX_AGE_SPACINGS, MIN_MAX_AGE_MS
-from hpabatch.engine.replay.score import Score, ScoreTotals, class_table, total
+from hpabatch.engine.fleet.plan import ReplayPlan
+from hpabatch.engine.replay.attention import rank_attention
+from hpabatch.engine.replay.run import ReplayResult
+from hpabatch.engine.replay.score import Score, ScoreTotals, class_table, score
+from hpabatch.engine.replay.score import total as score_totals
 from hpabatch.engine.replay.score_events import CLASSES
-from hpabatch.engine.replay.summary import FOREIGN_SHARE, KEY, FleetTotals
+from hpabatch.engine.replay.summary import FOREIGN_SHARE, KEY, FleetTotals, total
+from hpabatch.jobs.replay import ReplayDone
 from hpabatch.model.printable import counted, printable
 from hpabatch.model.times import show_duration, show_instant
 from hpabatch.report.base import (
     HPA,
     Grid,
     Head,
-    Report,
+    Result,
     Rows,
     View,
     many_clusters,
     row_label,
+    skipped_line,
     skipped_rows,
 )
+from hpabatch.report.forms import write_frame
 from hpabatch.report.lens import lens_told, ratio_lines
 from hpabatch.report.numbers import number, share, signed, skill
 
 if TYPE_CHECKING:
     from rich.text import Text
-
-    from hpabatch.engine.fleet.candidates import Skipped
 
 SHOWN_HPAS: Final = 20
 
@@ -78,70 +86,140 @@ SCORE_HEADS: Final = (
     Head("SKILL TICK", "the same against the size a tick before"),
 )
 _REPRODUCED: Final = 0.99  # from this agreement on, what is left are single ticks
-_ATTENTION: Final = (Head(""), Head("", "", left=True, folds=True), Head("", "", True, True))
+_LIST: Final = (Head(""), Head("", "", left=True, folds=True), Head("", "", True, True))
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayReport(Report):
-    """A replay; `out` is the path of the decisions.
+@dataclass(frozen=True, repr=False)
+class Replay(Result):
+    """A replay, in memory or to disk.
 
-    The score is shown where it is there. `unranked`: attention was not asked for.
-    `history`: what the next commands name.
+    Attributes:
+        result: what came of it; of one to disk all but the decisions.
+        plan: what was replayed, and under which assumptions; None: to disk.
+        out: the path of the decisions; None: they are not kept.
+        top: HPAs to name as worth a look; 0: none are ranked.
+        history: what the next commands name.
+        scored: the score to show; None: none.
     """
 
-    evidence: Mapping[str, str]
-    totals: FleetTotals
-    summary: pl.DataFrame
-    attention: pl.DataFrame
-    skipped: Sequence[Skipped]
-    warnings: Sequence[str]
-    out: str | None
-    score: Score | None = None
-    unranked: bool = False
+    result: ReplayResult | ReplayDone
+    plan: ReplayPlan | None = None
+    out: str | None = None
+    top: int = SHOWN_HPAS
     history: str = "HISTORY"
+    scored: Score | None = None
 
+    @property
     def verdict(self) -> str:
-        """Return how far the decisions match what was recorded."""
+        """How far the decisions match what was recorded."""
         totals = self.totals
         line = f"{counted(totals.hpas, 'HPA')}, {counted(totals.ticks, 'decision')}"
         if totals.agreement_share is not None:
             line += f": {_most_of(totals.agreement_share):.1%} match the recorded size"
-        if not self.unranked and self.attention.is_empty():
+        if self.top and self._ranked.is_empty():
             line += "; none stands out"
-        elif not self.unranked:
-            line += f"; {counted(self.attention.height, 'HPA')} most worth a look"
+        elif self.top:
+            line += f"; {counted(self._ranked.height, 'HPA')} most worth a look"
         return line
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The summary."""
+        return self.summary
+
+    @property
+    def summary(self) -> pl.DataFrame:
+        """One row per HPA."""
+        return self.result.summary
+
+    @property
+    def decisions(self) -> pl.DataFrame:
+        """One row per HPA and tick; docs/output.md explains the columns."""
+        assert isinstance(self.result, ReplayResult), f"the decisions are in {self.out}"
+        return self.result.decisions
+
+    @property
+    def hpas(self) -> tuple[Candidate, ...]:
+        """The HPAs that were replayed, with their specs."""
+        return () if self.plan is None else self.plan.chosen
+
+    @property
+    def evidence(self) -> dict[str, str]:
+        """What the result rests on: version, profile, parameters and their sources, digests."""
+        return self.result.evidence
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was odd."""
+        return self.result.warnings
+
+    @property
+    def skipped(self) -> pl.DataFrame:
+        """HPAs that could not be replayed: cluster, namespace, hpa, reason."""
+        columns = ["cluster", "namespace", "hpa", "reason"]
+        rows = [[getattr(s, name) for name in columns] for s in self.result.skipped]
+        return pl.DataFrame(rows, dict.fromkeys(columns, pl.String()), orient="row")
+
+    @cached_property
+    def totals(self) -> FleetTotals:
+        """Sums over the summary."""
+        return total(self.summary)
+
+    @cached_property
+    def score(self) -> Score:
+        """How well the decided rescales meet the recorded ones: `hpas` and `events`."""
+        assert isinstance(self.result, ReplayResult)
+        return score(self.decisions, self.result.hpas)
+
+    def attention(self, top: int = SHOWN_HPAS) -> pl.DataFrame:
+        """Return the HPAs most worth a look: rank, key, rule, score, why."""
+        return rank_attention(self.summary, top)
+
+    @cached_property
+    def _ranked(self) -> pl.DataFrame:
+        return self.attention(self.top)
+
+    def write(self, path: Path | str) -> None:
+        """Write the decisions as Parquet, with the evidence; the file is whole or not there.
+
+        Raises:
+            UsageError: it cannot be written.
+        """
+        write_frame(self.decisions, self.evidence, path)
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate sums, HPAs, those most worth a look, and the score."""
-        many = many_clusters(self.summary)
         yield from ratio_lines(self.evidence)
         yield from total_lines(self.totals)
         yield ""
-        if self.attention.height:
-            yield f"Most worth a look ({self.attention.height}):"
-            yield _attention_grid(self.attention, many)
+        if self._ranked.height:
+            yield f"Most worth a look ({self._ranked.height}):"
+            yield _listed(self._ranked, self.summary, "rank", "why")
             yield ""
-        yield _summary_grid(self.summary, many)
+        key = ["applied_replica_hours", *KEY]
+        down = [True, False, False, False]
+        largest = self.summary.sort(key, descending=down, nulls_last=True)
+        yield Grid.of(
+            HEADS, largest, _cells, SHOWN_HPAS, frame=self.summary, columns=SUMMARY.columns
+        )
         yield ""
         foreign = self.summary.filter(
             (pl.col("foreign_changes") > 0)
             & (pl.col("foreign_changes") >= FOREIGN_SHARE * pl.col("recorded_changes"))
-        )
+        ).sort(["foreign_changes", *KEY], descending=down)
+        apart = coarse(self.evidence)
         if foreign.height:
             count = f"{foreign['foreign_changes'].sum()}"
-            apart = coarse(self.evidence)
             shown = f", as far as samples show ({count}; {apart})" if apart else f" ({count})"
             yield f"Changes that no rule made{shown}:"
-            yield _foreign_grid(foreign, many)
+            yield _listed(foreign, self.summary, "foreign_changes", "foreign_told", SHOWN_HPAS)
             yield ""
-        if self.score is not None:
-            yield from _score_parts(self.score)
-            if apart := coarse(self.evidence):
+        if self.scored is not None:
+            yield from _score_parts(self.scored)
+            if apart:
                 yield f"the score is limited by the recording: {apart}"
             yield ""
-        if self.skipped:
-            yield f"skipped: {counted(len(self.skipped), 'HPA')} (why: on stderr)"
+        yield from skipped_line(self.result.skipped)
 
     def basis(self) -> list[str]:
         """Return rules and parameters."""
@@ -165,11 +243,8 @@ class ReplayReport(Report):
 
     def _first(self) -> dict[str, Any]:
         """Return the summary of the HPA most worth a look, else of that with most mismatches."""
-        if self.attention.height:
-            row = self.attention.row(0, named=True)
-            return self.summary.row(
-                by_predicate=pl.all_horizontal(pl.col(k) == row[k] for k in KEY), named=True
-            )
+        if self._ranked.height:
+            return self.summary.join(self._ranked.head(1), on=KEY, how="semi").row(0, named=True)
         count = (1 - pl.col("agreement_share")) * (1 - pl.col("undecided_share")) * pl.col("ticks")
         most = self.summary.sort(count, descending=True, maintain_order=True, nulls_last=True)
         return most.row(0, named=True)
@@ -184,19 +259,11 @@ class ReplayReport(Report):
                 else (f"the recorded sizes differ from the rules' in {1 - share:.1%} of the ticks")
             )
             parts.append(told)
-        if self.attention.height:
-            parts.append(f"look at {first} first: {self.attention['why'][0]}")
-        elif not self.unranked:
+        if self._ranked.height:
+            parts.append(f"look at {first} first: {self._ranked['why'][0]}")
+        elif self.top:
             parts.append("no HPA needs a look")
         return f"in short: {'; '.join(parts)}" if parts else ""
-
-    def frame(self) -> pl.DataFrame:
-        """Return the summary: one row per HPA."""
-        return self.summary
-
-    def metadata(self) -> Mapping[str, str]:
-        """Return the evidence."""
-        return self.evidence
 
     def document(self) -> dict[str, Any]:
         """Return everything but the decisions."""
@@ -204,17 +271,17 @@ class ReplayReport(Report):
             "evidence": dict(self.evidence),
             "totals": self.totals._asdict(),
             "hpas": Rows(self.summary),
-            "attention": Rows(self.attention),
-            "skipped": skipped_rows(self.skipped),
+            "attention": Rows(self._ranked),
+            "skipped": skipped_rows(self.result.skipped),
             "warnings": list(self.warnings),
             "out": self.out,
         }
-        if self.score is not None:
-            classes = class_table(self.score.events)
+        if self.scored is not None:
+            classes = class_table(self.scored.events)
             found["score"] = {
-                "totals": total(self.score.hpas)._asdict(),
+                "totals": score_totals(self.scored.hpas)._asdict(),
                 "classes": Rows(classes.with_columns(pl.col("class", "binding").cast(pl.String))),
-                "hpas": Rows(self.score.hpas),
+                "hpas": Rows(self.scored.hpas),
             }
         return found
 
@@ -300,47 +367,28 @@ def _short(time: str) -> str:
     return time.replace(".000Z", "Z")
 
 
-def _summary_grid(summary: pl.DataFrame, many: bool) -> Grid:
-    largest = summary.sort(
-        ["applied_replica_hours", *KEY], descending=[True, False, False, False], nulls_last=True
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        row["label"],
+        f"{row['min_replicas']}-{row['max_replicas']}",
+        number(row["applied_mean"]),
+        number(row["decided_mean"]),
+        share(row["agreement_share"]),
+        str(row["reversals"]),
+        share(row["at_min_share"]),
+        share(row["at_max_share"]),
+        share(sum(row[name] for name in _HELD)),
+        share(row["invalid_share"]),
     )
-    rows = [
-        (
-            row_label(row, many),
-            f"{row['min_replicas']}-{row['max_replicas']}",
-            number(row["applied_mean"]),
-            number(row["decided_mean"]),
-            share(row["agreement_share"]),
-            str(row["reversals"]),
-            share(row["at_min_share"]),
-            share(row["at_max_share"]),
-            share(sum(row[name] for name in _HELD)),
-            share(row["invalid_share"]),
-        )
-        for row in largest.head(SHOWN_HPAS).iter_rows(named=True)
-    ]
-    more = summary.height - SHOWN_HPAS
-    words = f"… and {counted(more, 'smaller HPA')}: --output csv shows all" if more > 0 else ""
-    return Grid(HEADS, rows, words, frame=summary, columns=SUMMARY.columns)
 
 
-def _attention_grid(attention: pl.DataFrame, many: bool) -> Grid:
-    rows = [
-        (str(row["rank"]), row_label(row, many), row["why"])
-        for row in attention.iter_rows(named=True)
-    ]
-    return Grid(_ATTENTION, rows, with_heads=False)
+def _listed(
+    rows: pl.DataFrame, fleet: pl.DataFrame, first: str, last: str, most: int | None = None
+) -> Grid:
+    def cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+        return str(row[first]), row["label"], row[last]
 
-
-def _foreign_grid(summary: pl.DataFrame, many: bool) -> Grid:
-    most = summary.sort(["foreign_changes", *KEY], descending=[True, False, False, False])
-    rows = [
-        (str(row["foreign_changes"]), row_label(row, many), row["foreign_told"])
-        for row in most.head(SHOWN_HPAS).iter_rows(named=True)
-    ]
-    more = summary.height - SHOWN_HPAS
-    words = f"… and {counted(more, 'HPA')} with fewer: --output csv shows all" if more > 0 else ""
-    return Grid(_ATTENTION, rows, words, with_heads=False)
+    return Grid.of(_LIST, rows, cells, most, fleet=fleet, with_heads=False)
 
 
 # ---- score ---------------------------------------------------------------------------------------
@@ -348,7 +396,7 @@ def _foreign_grid(summary: pl.DataFrame, many: bool) -> Grid:
 
 def _score_parts(score: Score) -> Iterator[str | Grid]:
     """Generate the score for people: the fleet's, each class of disagreement, each HPA's."""
-    totals = total(score.hpas)
+    totals = score_totals(score.hpas)
     yield (
         f"Controller score: {totals.scored} of {counted(totals.hpas, 'HPA')} can be scored; "
         f"{counted(totals.recorded_events, 'rescale')} recorded, "
@@ -373,7 +421,13 @@ def _score_parts(score: Score) -> Iterator[str | Grid]:
     classes = totals.classes.items()
     yield from (f"  {CLASSES[name]}: {count:,}" for name, count in classes if count)
     if totals.scored:
-        yield _score_grid(score.hpas, totals.scored)
+        known = score.hpas.filter(pl.col("unscored").is_null())
+        most = known.sort(["recorded_events", *KEY], descending=[True, False, False, False])
+        where = "--output json has all"
+        yield Grid.of(
+            SCORE_HEADS, most, _score_cells, SHOWN_HPAS, where,
+            frame=score.hpas, columns=SCORE.columns,
+        )  # fmt: skip
     unscored = score.hpas["unscored"].drop_nulls().value_counts().sort("unscored")
     for reason, count in unscored.iter_rows():
         yield f"not scorable: {counted(count, 'HPA')}: {reason}"
@@ -391,23 +445,14 @@ def sizes_line(totals: ScoreTotals) -> str:
     )
 
 
-def _score_grid(hpas: pl.DataFrame, scored: int) -> Grid:
-    many = many_clusters(hpas)
-    known = hpas.filter(pl.col("unscored").is_null())
-    most = known.sort(["recorded_events", *KEY], descending=[True, False, False, False])
-    rows = [
-        (
-            row_label(row, many),
-            str(row["recorded_events"]),
-            str(row["decided_events"]),
-            share(row["precision"], 1),
-            share(row["recall"], 1),
-            number(row["window_mae"], 2),
-            skill(row["window_constant_skill"]) or "-",
-            skill(row["window_persistence_skill"]) or "-",
-        )
-        for row in most.head(SHOWN_HPAS).iter_rows(named=True)
-    ]
-    more = scored - SHOWN_HPAS
-    words = f"… and {more} with fewer rescales: --output json has all" if more > 0 else ""
-    return Grid(SCORE_HEADS, rows, words, frame=hpas, columns=SCORE.columns)
+def _score_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        row["label"],
+        str(row["recorded_events"]),
+        str(row["decided_events"]),
+        share(row["precision"], 1),
+        share(row["recall"], 1),
+        number(row["window_mae"], 2),
+        skill(row["window_constant_skill"]) or "-",
+        skill(row["window_persistence_skill"]) or "-",
+    )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from hpabatch.engine.columns.simulate import MEASURES
-from hpabatch.engine.fit.workload import ASSUMED
+from hpabatch.engine.fit.workload import ASSUMED, facts_frame
+from hpabatch.engine.simulate.result import LoopResult, self_judged
 from hpabatch.engine.simulate.run import KEY, RECORDED
 from hpabatch.model.plant import CEILINGS_PCT
 from hpabatch.model.printable import counted, printable
@@ -18,11 +19,13 @@ from hpabatch.report.base import (
     Grid,
     Head,
     Line,
-    Report,
+    Result,
     Rows,
     View,
     many_clusters,
+    more,
     row_label,
+    skipped_line,
     skipped_rows,
 )
 from hpabatch.report.lens import lens_told
@@ -33,7 +36,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from hpabatch.engine.fit.workload import Fact
-    from hpabatch.engine.fleet.candidates import Skipped
 
 SHOWN_ROWS: Final = 40
 Facts = Mapping[tuple[Any, ...], Sequence["Fact"]]
@@ -64,23 +66,23 @@ HEADS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SimulateReport(Report):
-    """A simulation; `written` are the places of files.
+@dataclass(frozen=True, repr=False)
+class Simulation(LoopResult, Result):
+    """A simulation of the recorded settings, and of proposed ones where manifests were given.
 
-    `self_judged` are the rows (key and setting) whose own change is what their capacity rests on.
+    Attributes:
+        loop: the runs' cases, with what was left out and why.
+        measures: one row per HPA and setting, "recorded" or "proposed".
+        points: one row per tick of every run; None unless trajectories were asked for.
+        written: the places of files.
     """
 
-    evidence: Mapping[str, str]
-    measures: pl.DataFrame
-    facts: Facts
-    skipped: Sequence[Skipped]
-    warnings: Sequence[str]
     written: Sequence[str] = ()
-    self_judged: Collection[tuple[str, str, str, str]] = ()
+    __repr__ = Result.__repr__
 
+    @property
     def verdict(self) -> str:
-        """Return the sums of today's settings and what a proposal changes."""
+        """The sums of today's settings and what a proposal changes."""
         if self.measures.is_empty():
             return "No HPA could be simulated (why: on stderr)."
         common = _common(self.measures)
@@ -95,14 +97,35 @@ class SimulateReport(Report):
         refused = self.measures.filter(~pl.col("usable")).height
         return line + (f"; {counted(refused, 'row')} not to be relied on" if refused else "")
 
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The measures."""
+        return self.measures
+
+    @property
+    def facts(self) -> pl.DataFrame:
+        """One row per HPA and fact of its workload: value, interval, source."""
+        return facts_frame(self.loop.facts)
+
+    @property
+    def evidence(self) -> dict[str, str]:
+        """The versions, parameters and digests that the runs rest on."""
+        return self.loop.evidence
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was odd."""
+        return (*self.loop.plan.warnings, *self.loop.notes)
+
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate sums by setting, HPAs, and what is not to be relied on."""
         if self.measures.is_empty():
             return
         yield from _totals(_common(self.measures))
         yield ""
-        yield _grid(self.measures, self.facts, self.self_judged)
-        yield from _of_capacities(self.measures, self.facts, self.self_judged)
+        own = self_judged(self.loop)
+        yield _grid(self.measures, self.loop.facts, own)
+        yield from _of_capacities(self.measures, self.loop.facts, own)
         yield from _of_ceilings(self.measures)
         refused = self.measures.filter(~pl.col("usable"))
         if refused.height:
@@ -111,8 +134,7 @@ class SimulateReport(Report):
             yield f"not to be relied on ({rows}, why_not in --output csv); the first:"
             yield from (f"  {line}" for line in _reasons(refused))
         yield ""
-        if self.skipped:
-            yield f"skipped: {counted(len(self.skipped), 'HPA')} (why: on stderr)"
+        yield from skipped_line(self.loop.skipped)
 
     def basis(self) -> list[str]:
         """Return rules and model."""
@@ -128,14 +150,6 @@ class SimulateReport(Report):
         """Return the places of files."""
         return self.written
 
-    def frame(self) -> pl.DataFrame:
-        """Return one row per HPA and setting."""
-        return self.measures
-
-    def metadata(self) -> Mapping[str, str]:
-        """Return the evidence."""
-        return self.evidence
-
     def document(self) -> dict[str, Any]:
         """Return evidence, a row per HPA and setting, the plants' parameters."""
         return {
@@ -143,10 +157,10 @@ class SimulateReport(Report):
             "hpas": Rows(self.measures),
             "parameters": Rows(
                 {"cluster": key[0], "namespace": key[1], "hpa": key[2], **asdict(fact)}
-                for key, facts in self.facts.items()
+                for key, facts in self.loop.facts.items()
                 for fact in facts
             ),
-            "skipped": skipped_rows(self.skipped),
+            "skipped": skipped_rows(self.loop.skipped),
             "warnings": list(self.warnings),
             "written": Line(list(self.written)),
         }
@@ -209,48 +223,47 @@ def _setting(name: str) -> str:
     return f"today{name.removeprefix(RECORDED)}" if name.startswith(RECORDED) else name
 
 
-def _grid(measures: pl.DataFrame, facts: Facts, self_judged: Collection[tuple[str, ...]]) -> Grid:
-    many = many_clusters(measures)
+def _grid(measures: pl.DataFrame, facts: Facts, own: Collection[tuple[str, ...]]) -> Grid:
+    """Return the rows, those of HPAs with most pods first.
+
+    `own` are the rows (key and setting) whose own change is what their capacity rests on.
+    """
     most = measures.group_by(KEY).agg(most=pl.col("pod_hours").max())
     largest = measures.join(most, on=KEY, maintain_order="left").sort(
         ["most", *KEY], descending=[True, False, False, False], maintain_order=True
     )
-
-    def judged(row: dict[str, Any]) -> dict[str, Any]:
-        is_self = (*(row[name] for name in KEY), row["setting"]) in self_judged
-        return row | dict.fromkeys(_OF_DEMAND) if is_self else row
-
+    many = many_clusters(measures)
     rows = [
-        (
-            row_label(row, many),
-            _setting(row["setting"]),
-            _capacity(row, facts),
-            beside(number(row["pod_hours"]), row["pod_hours"], row["pod_hours_recorded"], 1),
-            number(row["cost"], 2, "-"),
-            percent(row["tau_u_pct"]),
-            percent(row["theta_u_pct"]),
-            percent(row["theta_o_pct"]),
-            _saturated(row),
-            number(row["unserved"] if row["waiting"] is None else row["waiting"], 0, "-"),
-            beside(str(row["rescales"]), row["rescales"], row["rescales_recorded"]),
-            str(row["reversals"]),
-            number(row["at_max_minutes"], 0, "-"),
-            percent(row["regret_pct"]),
-            number(row["elastic_speedup"], 2),
-            "" if row["usable"] else "?",
-        )
-        for row in map(judged, largest.head(SHOWN_ROWS).iter_rows(named=True))
+        row
+        | {"label": row_label(row, many), "capacity": _capacity(row, facts)}
+        | dict.fromkeys(_OF_DEMAND if (*(row[k] for k in KEY), row["setting"]) in own else ())
+        for row in largest.head(SHOWN_ROWS).iter_rows(named=True)
     ]
-    more = measures.height - SHOWN_ROWS
-    grid = Grid(
-        HEADS,
-        rows,
-        f"… and {more} more rows: --output csv shows all" if more > 0 else "",
-        frame=measures,
-        columns=MEASURES.columns,
-    )
+    grid = Grid.of(HEADS, rows, _cells, frame=measures, columns=MEASURES.columns)
+    grid = replace(grid, more=more(measures.height - SHOWN_ROWS))
     priced = measures["cost"].null_count() < measures.height
     return grid if priced else grid.without("COST")
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        row["label"],
+        _setting(row["setting"]),
+        row["capacity"],
+        beside(number(row["pod_hours"]), row["pod_hours"], row["pod_hours_recorded"], 1),
+        number(row["cost"], 2, "-"),
+        percent(row["tau_u_pct"]),
+        percent(row["theta_u_pct"]),
+        percent(row["theta_o_pct"]),
+        _saturated(row),
+        number(row["unserved"] if row["waiting"] is None else row["waiting"], 0, "-"),
+        beside(str(row["rescales"]), row["rescales"], row["rescales_recorded"]),
+        str(row["reversals"]),
+        number(row["at_max_minutes"], 0, "-"),
+        percent(row["regret_pct"]),
+        number(row["elastic_speedup"], 2),
+        "" if row["usable"] else "?",
+    )
 
 
 def _saturated(row: Mapping[str, Any]) -> str:

@@ -6,7 +6,8 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import polars as pl
 
@@ -23,11 +24,10 @@ from hpabatch.report.base import (
     Grid,
     Head,
     Layout,
-    Report,
+    Result,
     Rows,
     View,
-    many_clusters,
-    row_label,
+    skipped_line,
 )
 from hpabatch.report.lens import lens_told
 from hpabatch.report.numbers import BESIDE, beside, nonempty, number, percent
@@ -64,29 +64,53 @@ HEADS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SweepReport(Report):
-    """A sweep; `out` is its folder."""
+@dataclass(frozen=True, repr=False)
+class SweepScreen(SweepResult, Result):
+    """A sweep as it is shown.
 
-    result: SweepResult
-    out: str
+    Attributes:
+        settings: one row per setting; 0 is today's.
+        hpas: one row per HPA.
+        results: one row per HPA and setting, with all measures (docs/output.md).
+        blocks: one row per HPA, setting and week (of a short history day).
+        digest: that of its files; "": it is not kept.
+        out: its folder.
+    """
 
+    digest: str = ""
+    out: str = ""
+    layout: ClassVar[Layout] = Layout(keys=1, values=1)
+    __repr__ = Result.__repr__
+
+    @property
     def verdict(self) -> str:
-        """Return on how many HPAs another setting is cheaper."""
-        result = self.result
-        hpas, settings = result.hpas.height, result.settings.height
-        cheaper = self.frame().filter(pl.col("saving_pct") > 0).height
+        """On how many HPAs another setting is cheaper."""
+        hpas, settings = self.hpas.height, self.settings.height
+        cheaper = self.frame.filter(pl.col("saving_pct") > 0).height
         return (
             f"{counted(hpas, 'HPA')} under {counted(settings, 'setting')}; {cheaper:,} have a "
             "cheaper setting with no more saturated time, unserved or waiting work than today's"
         )
 
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The summary."""
+        return self.summary
+
+    @cached_property
+    def summary(self) -> pl.DataFrame:
+        """One row per HPA: today's measures, and the cheapest setting that harms no more."""
+        return summarize_sweep(self)
+
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate the HPAs."""
-        if self.result.hpas.height:
+        if self.hpas.height:
             yield "Today's settings, in a week (DAYS were simulated), and the cheapest setting:"
-        frame = self.frame()
-        yield _grid(frame)
+        frame = self.frame
+        columns = SWEEP_SUMMARY.columns
+        grid = Grid.of(HEADS, frame, _cells, SHOWN_ROWS, frame=frame, columns=columns)
+        priced = frame["cost_per_week"].null_count() < frame.height
+        yield grid if priced else grid.without("COST")
         if not frame["usable"].fill_null(value=True).all():
             yield "?: today's row is not to be relied on (why_not in results.parquet)"
         if (frame["ceiling"] == OPEN).any():
@@ -96,18 +120,16 @@ class SweepReport(Report):
             )
         if frame["pod_hours_recorded_per_week"].null_count() < frame.height:
             yield BESIDE
-        yield from _edges(self.result, frame)
-        yield from confidence_told(self.result)
+        yield from _edges(self, frame)
+        yield from confidence_told(self)
         if frame.height:
             yield "CHEAPEST does not limit MISSING; check that column as well"
-        if self.result.parameters["skipped"]:
-            skipped = len(self.result.parameters["skipped"])
-            yield ""
-            yield f"skipped: {counted(skipped, 'HPA')} (why: on stderr)"
+        yield ""
+        yield from skipped_line(self.parameters["skipped"])
 
     def basis(self) -> list[str]:
         """Return rules and model."""
-        result = self.result
+        result = self
         units, unit = result.hpas["unit"].n_unique(), result.parameters["block"]["unit"]
         return [
             rules_line(result.evidence),
@@ -119,7 +141,7 @@ class SweepReport(Report):
     def hints(self) -> list[str]:
         """Return the commands that read the sweep."""
         # Without any work of pods nothing says when they are at a ceiling.
-        knows = self.result.hpas["ceiling"].is_in(["recorded", "given", OPEN]).any()
+        knows = self.hpas["ceiling"].is_in(["recorded", "given", OPEN]).any()
         measure = "saturated_minutes" if knows else "short_pod_hours"
         out = shlex.quote(self.out)
         return [
@@ -128,52 +150,31 @@ class SweepReport(Report):
             f"  hpabatch plot {out} --front --out pictures/",
         ]
 
-    def frame(self) -> pl.DataFrame:
-        """Return one row per HPA."""
-        return summarize_sweep(self.result)
-
-    def metadata(self) -> Mapping[str, str]:
-        """Return the evidence."""
-        return self.result.evidence
-
-    def layout(self) -> Layout:
-        """Return how the JSON document is written."""
-        return Layout(keys=1, values=1)
-
     def document(self) -> dict[str, Any]:
         """Return evidence, parameters, settings and HPAs."""
         return {
             "out": self.out,
-            "evidence": self.result.evidence,
-            "parameters": self.result.parameters,
-            "settings": Rows(self.result.settings),
-            "hpas": Rows(self.frame()),
+            "evidence": self.evidence,
+            "parameters": self.parameters,
+            "settings": Rows(self.settings),
+            "hpas": Rows(self.frame),
         }
 
 
-def _grid(summary: pl.DataFrame) -> Grid:
-    many = many_clusters(summary)
-    rows = [
-        (
-            row_label(row, many) + ("" if row["usable"] else " ?"),
-            str(row["settings"]),
-            _number(row["days"]),
-            _today(row, "pod_hours"),
-            _number(row["cost_per_week"]),
-            "open" if row["ceiling"] == OPEN else _today(row, "saturated_minutes"),
-            _number(row["unserved_per_week"]),
-            _today(row, "rescales"),
-            _missing(row),
-            nonempty(percent(row["saving_pct"], 1)),
-            row["cheapest"] or "-",
-        )
-        for row in summary.head(SHOWN_ROWS).iter_rows(named=True)
-    ]
-    more = summary.height - SHOWN_ROWS
-    words = f"… and {counted(more, 'more HPA')}: --output csv shows all" if more > 0 else ""
-    grid = Grid(HEADS, rows, words, frame=summary, columns=SWEEP_SUMMARY.columns)
-    priced = summary["cost_per_week"].null_count() < summary.height
-    return grid if priced else grid.without("COST")
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        row["label"] + ("" if row["usable"] else " ?"),
+        str(row["settings"]),
+        _number(row["days"]),
+        _today(row, "pod_hours"),
+        _number(row["cost_per_week"]),
+        "open" if row["ceiling"] == OPEN else _today(row, "saturated_minutes"),
+        _number(row["unserved_per_week"]),
+        _today(row, "rescales"),
+        _missing(row),
+        nonempty(percent(row["saving_pct"], 1)),
+        row["cheapest"] or "-",
+    )
 
 
 def _today(row: Mapping[str, Any], measure: str) -> str:

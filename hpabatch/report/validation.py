@@ -6,14 +6,16 @@ import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
 
 from hpabatch.engine.columns.history import VALIDATION
 from hpabatch.inputs.manifest_checks import REFUSED, UNREADABLE, VALID, CheckedEntry
 from hpabatch.model.printable import counted, printable
-from hpabatch.report.base import Grid, Head, Output, Report, Rows, View, plain
+from hpabatch.model.versions import Profile
+from hpabatch.report.base import Grid, Head, Output, Result, Rows, View, plain
 from hpabatch.report.forms import frame_csv
 
 if TYPE_CHECKING:
@@ -29,59 +31,78 @@ HEADS = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ValidationReport(Report):
-    """Documents and what was found in them.
+@dataclass(frozen=True, repr=False)
+class Validation(Result):
+    """Manifests held against the API server's rules.
 
     Attributes:
-        checked: the documents.
-        skipped: numbers of documents of other kinds, by kind.
-        profile_name: the version whose rules apply.
+        checked: the HPAs and the places that cannot be read, in their order, each with its verdict.
+        others: the number of documents of each other kind.
+        profile: the rules.
     """
 
     checked: Sequence[CheckedEntry]
-    skipped: Mapping[str, int]
-    profile_name: str
+    others: Mapping[str, int]
+    profile: Profile
+    shows_verdict: ClassVar[bool] = False  # stderr has it
 
-    def summary(self) -> str:
-        """Return how many HPAs are valid and refused; commands say it on stderr."""
-        return summary_line(self.checked, self.skipped, self.profile_name)
+    @property
+    def verdict(self) -> str:
+        """The number of HPAs that are valid, and of those that are not."""
+        results = Counter(item.result for item in self.checked)
+        hpas = results[VALID] + results[REFUSED]
+        parts = [f"{counted(hpas, 'HPA')}: {results[VALID]} valid, {results[REFUSED]} refused"]
+        if results[UNREADABLE]:
+            parts.append(f"{counted(results[UNREADABLE], 'document')} unreadable")
+        others = sum(self.others.values())
+        if others:
+            parts.append(f"{counted(others, 'document')} of other kinds skipped")
+        return f"{'; '.join(parts)} (rules of Kubernetes {self.profile.name})"
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """One row per HPA or unreadable place; `message` is the first complaint."""
+        return pl.DataFrame(self._rows, schema=VALIDATION.schema)
+
+    @cached_property
+    def _rows(self) -> list[Row]:
+        return [_row(item) for item in self.checked]
+
+    @property
+    def valid(self) -> bool:
+        """Whether everything is valid."""
+        return all(item.result == VALID for item in self.checked)
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """Every complaint and warning, with file, line and HPA."""
+        return tuple(talk_lines(self.checked))
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate the documents."""
-        rows = validation_rows(self.checked)
+        rows = self._rows
         cells = [[str(value) for name, value in row.items() if name != "message"] for row in rows]
         styles = ["" if row["result"] == VALID else "red" for row in rows]
         yield Grid(HEADS, cells, styles=styles)
 
-    def frame(self) -> pl.DataFrame:
-        """Return one row per document."""
-        return pl.DataFrame(validation_rows(self.checked), schema=VALIDATION.schema)
-
     def own(self, output: Output, view: View) -> str | bytes | None:
         """Return CSV without quotes around empty cells, and Parquet as pyarrow writes it."""
         if output is Output.csv:
-            return frame_csv(self.frame().with_columns(pl.col(pl.String).replace("", None)))
+            return frame_csv(self.frame.with_columns(pl.col(pl.String).replace("", None)))
         if output is not Output.parquet:
             return None
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        rows = validation_rows(self.checked)
         types = [(c.name, pa.int64() if c.name in _NUMBERS else pa.string()) for c in VALIDATION]
         buffer = io.BytesIO()
-        table = pa.Table.from_pylist(rows, schema=pa.schema(types))
+        table = pa.Table.from_pylist(self._rows, schema=pa.schema(types))
         pq.write_table(table, buffer, compression="zstd")
         return buffer.getvalue()
 
     def document(self) -> Rows:
         """Return one row per document."""
-        return Rows(validation_rows(self.checked))
-
-
-def validation_rows(checked: Iterable[CheckedEntry]) -> list[Row]:
-    """Return one row per HPA or unreadable place; `message` is the first complaint, or ""."""
-    return [_row(item) for item in checked]
+        return Rows(self._rows)
 
 
 def _row(item: CheckedEntry) -> Row:
@@ -117,18 +138,3 @@ def _label(item: CheckedEntry) -> str:
         return ""
     name = printable(hpa.name)
     return f"{printable(hpa.namespace)}/{name}: " if hpa.namespace else f"{name}: "
-
-
-def summary_line(
-    checked: Sequence[CheckedEntry], skipped: Mapping[str, int], profile_name: str
-) -> str:
-    """Return `3 HPAs: 2 valid, 1 refused; …` for stderr."""
-    results = Counter(item.result for item in checked)
-    hpas = results[VALID] + results[REFUSED]
-    parts = [f"{counted(hpas, 'HPA')}: {results[VALID]} valid, {results[REFUSED]} refused"]
-    if results[UNREADABLE]:
-        parts.append(f"{counted(results[UNREADABLE], 'document')} unreadable")
-    others = sum(skipped.values())
-    if others:
-        parts.append(f"{counted(others, 'document')} of other kinds skipped")
-    return f"{'; '.join(parts)} (rules of Kubernetes {profile_name})"

@@ -24,7 +24,7 @@ def test_recorded_hpas_under_recorded_flags(folder: Path, tmp_path: Path) -> Non
     found = analyze(open_history(folder), AnalyzeRecordedRequest())
     names = table(folder, "hpas")["name"].unique().sort().to_list()
     assert found.frame["hpa"].unique().sort().to_list() == names
-    assert found.verdict.startswith(f"{len(names)} HPAs analyzed, ")
+    assert found.verdict.startswith(f"{len(names)} HPAs: ")
     assert set(found.remarks.columns) == {"source", "namespace", "hpa", "code", "text"}
     other = small(tmp_path)
     edit(
@@ -41,7 +41,7 @@ def test_a_selection_and_an_assumption(folder: Path) -> None:
         history, AnalyzeRecordedRequest(names=(name,), base=("cpu=10",), request=("cpu=250m",))
     )
     assert found.frame["hpa"].unique().to_list() == [name]
-    assert found.findings.request_milli["cpu"] == 250
+    assert found.request_milli["cpu"] == 250
     with pytest.raises(UsageError, match="there is no such HPA"):
         analyze(history, AnalyzeRecordedRequest(names=("nobody",)))
     with pytest.raises(UsageError, match=r"--request cpu: .*expected RESOURCE=QUANTITY"):

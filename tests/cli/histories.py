@@ -118,21 +118,3 @@ def edit_spec(folder: Path, hpa: str, **fields: Any) -> None:
         for name, spec in rows.select("name", "spec").rows()
     ]
     rows.with_columns(spec=pl.Series(specs)).write_parquet(folder / "hpas.parquet")
-
-
-def many(folder: Path, count: int) -> Path:
-    """Write a history of `count` HPAs, each with its own Deployment, on one External metric."""
-    small(folder, "payments", minutes=3)
-    names = pl.DataFrame({"number": [f"w{k:05}" for k in range(count)]})
-    number = pl.col("number")
-    hpas = table(folder, "hpas").filter(pl.col("name") == "webhooks").join(names, how="cross")
-    target = pl.format('"name":"{}"}}', number)
-    spec = pl.col("spec").str.replace('"name":"webhooks"}', target, literal=True)
-    hpas.with_columns(name=number, uid=number, spec=spec).drop("number").write_parquet(
-        folder / "hpas.parquet"
-    )
-    scales = table(folder, "scales").filter(pl.col("target") == "webhooks").head(1)
-    scales.join(names, how="cross").with_columns(
-        target=number, selector=pl.format("app={}", number)
-    ).drop("number").write_parquet(folder / "scales.parquet")
-    return folder

@@ -258,7 +258,9 @@ def test_names_stay_names(
         named = {"cluster", "name", "target"} & set(rows[0])
         assert not named or len(rows) == 1 or any(name.endswith(NASTY) for name in names)
     if form == "json" and nasty.stdout:
-        assert str(json.loads(nasty.stdout)) != ""
+        found = json.loads(nasty.stdout)
+        assert len(found) == len(json.loads(plain.stdout))
+        assert json.dumps(NASTY)[1:-1] in json.dumps(found)
 
 
 ANY = ("mapping", "text", "broken", "absent")

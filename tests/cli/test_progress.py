@@ -30,7 +30,7 @@ def test_off_a_terminal_little_is_said(
     compile_only(monkeypatch, "replay_observations")
     with progress_on_stderr() as progress:
         progress("loading", 0.0)
-        report = JobProgress(progress, "deciding", "replay_observations", "decisions")
+        report = JobProgress("deciding", "replay_observations", "decisions").on(progress)
         for done in range(1, 5):
             report(status(done, resumed=1))
     assert capsys.readouterr().err == "resumed: 1 of 4 parts were done\n"
@@ -42,7 +42,7 @@ def test_a_long_job_tells_now_and_then(
     monkeypatch.setattr("hpabatch.cli.progress._TELL_EVERY_S", 0.0)
     compile_only(monkeypatch, "replay_observations")
     with progress_on_stderr() as progress:
-        JobProgress(progress, "deciding", "replay_observations", "decisions")(
+        JobProgress("deciding", "replay_observations", "decisions").on(progress)(
             status(1, weight=5_000_000)
         )
     assert capsys.readouterr().err == "deciding, 5.0 M decisions/s; 25%\n"
@@ -53,7 +53,9 @@ def test_a_job_without_a_unit_of_its_own_tells_its_parts(
 ) -> None:
     compile_only(monkeypatch, "simulate_fleet")
     seen: list[str] = []
-    report = JobProgress(lambda message, share: seen.append(message), "sweeping", "simulate_fleet")
+    report = JobProgress("sweeping", "simulate_fleet").on(
+        lambda message, share: seen.append(message)
+    )
     for done in (0, 1, 3):
         report(Status(4, done, 0, 400, 100 * done, 0, 2.0))
     assert seen == ["sweeping", "sweeping, 1 of 4 parts", "sweeping, 3 of 4 parts"]
@@ -79,34 +81,6 @@ def test_the_time_left_is_that_of_the_parts_of_this_run(
     ]
 
 
-def test_compiling_is_told_once(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compile_only(monkeypatch)
-    with progress_on_stderr() as progress:
-        report = JobProgress(progress, "deciding", "replay_observations", "decisions")
-        for done in range(5):
-            report(status(done))
-    assert capsys.readouterr().err == "compiling the rules, once, about 25 s\n"
-
-
-def test_on_a_terminal_there_is_a_bar(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "120")
-    compile_only(monkeypatch)
-    with progress_on_stderr() as progress:
-        progress("planning", 0.0)
-        report = JobProgress(progress, "deciding", "replay_observations", "decisions")
-        report(status(1, resumed=1))
-        report(status(2, resumed=1))
-    shown = capsys.readouterr().err
-    assert "resumed: 1 of 4 parts were done" in shown
-    assert "decisions/s" in shown
-
-
 _LOOP = "compiling the rules and the simulation, once, about 100 s"
 
 
@@ -125,15 +99,6 @@ def test_a_job_says_once_that_its_kernel_is_to_be_compiled(
         for done in range(3):
             progress("simulating", done / 3)
     assert capsys.readouterr().err == ("" if compiled == "simulate_fleet" else f"{_LOOP}\n")
-
-
-def test_a_job_without_a_kernel_compiles_nothing(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compile_only(monkeypatch)
-    with progress_on_stderr() as progress:
-        progress("checking", 0.0)
-    assert capsys.readouterr().err == ""
 
 
 def test_on_a_terminal_it_is_said_above_the_bar(

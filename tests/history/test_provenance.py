@@ -26,7 +26,7 @@ from hpabatch.history.schema import empty_frame
 from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.writer import write_table
 from hpabatch.report.forms import json_text, table_text
-from hpabatch.report.history import InfoReport
+from hpabatch.report.history import InfoResult
 from tests.history.frames import minute, write_all
 
 Row = dict[str, Any]
@@ -105,12 +105,12 @@ def test_info_names_the_hpas_without_behavior(tmp_path: Path) -> None:
     )
     assert "leaves out 12 HPAs: shop/gone00, shop/gone01, " in info.remarks[1]
     assert "shop/gone09 and 2 more; " in info.remarks[1]
-    text = table_text(InfoReport(info))
+    text = table_text(InfoResult(info))
     heads = next(line for line in text.splitlines() if line.startswith("SUBJECT")).split()
     assert heads == ["SUBJECT", "METHOD", "OF", "FROM", "TO", "DETAIL"]
     assert text.endswith(info.remarks[1] + "\n")
     assert '"hpas.spec.behavior": [\n      {\n        "cluster": "demo"' in json_text(
-        InfoReport(info)
+        InfoResult(info)
     )
 
 
@@ -123,7 +123,7 @@ def test_clusters_are_named_where_there_are_several(tmp_path: Path) -> None:
     write_table(rows, folder / "provenance.parquet", "provenance")
     info = describe_history(open_history(folder))
     assert "for 2 HPAs: demo/shop/cart, east/shop/cart;" in info.remarks[0]
-    assert "\nCLUSTER  SUBJECT " in table_text(InfoReport(info))
+    assert "\nCLUSTER  SUBJECT " in table_text(InfoResult(info))
 
 
 def test_an_illegible_table_is_a_problem_among_others(tmp_path: Path) -> None:

@@ -133,7 +133,8 @@ def test_fits_and_scores_by_processes(history: Path) -> None:
     scored = [fidelity(source, FidelityRequest(workers=n)) for n in (None, 2)]
     for name in ("hpas", "signals", "changes"):
         assert_frame_equal(*(getattr(one, name) for one in scored), check_exact=True)
-    one, other = (score.result for score in scored)
+    one, other = scored
+    one, other = scored
     assert (one.totals, one.warnings, one.evidence) == (
         other.totals,
         other.warnings,
@@ -182,7 +183,7 @@ def planned(history: Path, folder: Path, **more: Any) -> tuple[Any, ...]:
     source = open_history(history)
     found = plan(source, request)
     hpas, totals = (frame.write_csv() for frame in (found.hpas, found.totals))
-    return hpas, totals, found.result.skipped, found.notes, found.evidence, source.warnings
+    return hpas, totals, found.skipped, found.notes, found.evidence, source.warnings
 
 
 def test_a_capacity_plan_by_processes(history: Path, tmp_path: Path) -> None:

@@ -58,10 +58,10 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
         grid=GRID, k8s="1.20", feature_gates=GATES, fidelity=False, sync_period="5m", out=out
     )
     sound = {"advice": pl.lit(value=True), "problems": pl.lit(""), "censored_pct": pl.lit(0.0)}
-    usable = found.result.results.with_columns(usable=pl.lit(value=True), why_not=pl.lit(""))
-    inside = found.result.blocks.with_columns(outside_minutes=pl.lit(0.0))
-    hpas = found.result.hpas.with_columns(**sound)
-    return Sweep(replace(found.result, hpas=hpas, results=usable, blocks=inside))
+    usable = found.results.with_columns(usable=pl.lit(value=True), why_not=pl.lit(""))
+    inside = found.blocks.with_columns(outside_minutes=pl.lit(0.0))
+    hpas = found.hpas.with_columns(**sound)
+    return replace(found, hpas=hpas, results=usable, blocks=inside)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from hpabatch.cli.what_if.recommend_files import write_files
 from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.request import AdviseRequest
 from hpabatch.engine.advise.run import recommend
-from hpabatch.report.advise import SHOWN_OTHERS, AdviseReport
+from hpabatch.report.advise import SHOWN_OTHERS, DataAdvice
 from hpabatch.report.base import View
 from hpabatch.report.forms import table_text
 from tests.sweeps import SweepMaker, put, weeks
@@ -27,16 +27,16 @@ CALM = cores(168, 126)
 GOAL = parse_goal(["saturated_minutes<10/week"], "pod_hours")
 
 
-def shown(maker: SweepMaker, **asked: Any) -> AdviseReport:
+def shown(maker: SweepMaker, **asked: Any) -> DataAdvice:
     result = maker.result()
     result = replace(result, parameters={**result.parameters, "request": {}})
-    return AdviseReport(recommend(result, RecommendOptions(GOAL, **asked), put))
+    return DataAdvice(recommend(result, RecommendOptions(GOAL, **asked), put))
 
 
 def test_what_is_written_is_told_apart_from_all_changes() -> None:
     maker = SweepMaker([{"target": "70"}]).add("api", CALM)
     maker.add("web", cores(336, 168), days=10.0)
-    assert shown(maker).verdict() == (
+    assert shown(maker).verdict == (
         "2 of 2 HPAs should change: saves 1.25 requested cores on average (41.7% of the fleet's); "
         "confidence 1 high, 1 medium; what is written saves 0.25 requested cores on average (8.3% "
         "of the fleet's)"
@@ -44,7 +44,7 @@ def test_what_is_written_is_told_apart_from_all_changes() -> None:
     text = table_text(shown(maker))
     assert "fleet: 3.0 -> 1.8 requested cores with all changes" in text
     assert "; not judged: 0.0 (0.0%)" in text
-    assert "what is written" not in shown(maker, accept="medium").verdict()
+    assert "what is written" not in shown(maker, accept="medium").verdict
 
 
 def test_the_most_urgent_change_and_the_worst_without_one_stand_first(
@@ -60,7 +60,7 @@ def test_the_most_urgent_change_and_the_worst_without_one_stand_first(
     monkeypatch.chdir(tmp_path)
     review = Path("advice/review")
     report, _ = write_files(shown(maker), "advice/patches", (), in_place=False, review=review)
-    first = report.verdict()
+    first = report.verdict
     assert first.startswith("2 of 3 HPAs should change: saves ")
     assert first.endswith(
         "; written to advice/patches: patches 1, certificates 3; written to advice/review: "
@@ -100,7 +100,7 @@ def test_a_member_that_ended_before_the_judged_blocks_has_no_hours_there() -> No
     ended = {k: {name: values[:3] for name, values in v.items()} for k, v in broken.items()}
     maker = SweepMaker([{"target": "50"}]).add("api", broken, unit="g").add("web", ended, unit="g")
     report = shown(maker)
-    assert "2 of 2 HPAs should change: saves -0.50 requested cores on average" in report.verdict()
+    assert "2 of 2 HPAs should change: saves -0.50 requested cores on average" in report.verdict
     told = [line for line in table_text(report).splitlines() if line.startswith("first: ")]
     assert [line.split(":")[1] for line in told] == [" shop/api"]
 
@@ -110,7 +110,7 @@ def test_the_fleet_takes_what_the_settings_take_of_each_measure() -> None:
     came_to = {0: weeks([168] * 6, rescales=[90] * 6), 1: weeks([336] * 6, rescales=[9] * 6)}
     result = SweepMaker([{"target": "50"}]).add("api", came_to).result()
     goal = parse_goal(["saturated_minutes<10/week"], "rescales")
-    report = AdviseReport(recommend(result, RecommendOptions(goal), put))
+    report = DataAdvice(recommend(result, RecommendOptions(goal), put))
     (told,) = (line for line in report.body(View()) if str(line).startswith("fleet: "))
     assert str(told).startswith("fleet: 1.0 -> 2.0 pods with all changes (+100.0%)")
 

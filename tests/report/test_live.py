@@ -6,7 +6,7 @@ from hpabatch.model.objects.hpa import HPA
 from hpabatch.report.base import View
 from hpabatch.report.forms import csv_text, json_text, table_text
 from hpabatch.report.kubectl.get import get_rows, get_table
-from hpabatch.report.live import LiveHpa, LiveReport
+from hpabatch.report.live import LiveHpa, LivePass
 from tests.report.kubectl_hpas import NOW_MS, external, hpa, resource
 
 WHY = "cpu asks for 5: the metrics' own proposal was applied"
@@ -24,7 +24,7 @@ def documents() -> list[HPA]:
 
 
 def table(hpas: list[LiveHpa], wide: bool = False) -> list[str]:
-    text = table_text(LiveReport(hpas, NOW_MS, "1.37", "", False), View(wide=wide))
+    text = table_text(LivePass(hpas, NOW_MS, "1.37", "", False), View(wide=wide))
     return text.splitlines()
 
 
@@ -52,17 +52,17 @@ def test_what_is_not_known_is_none() -> None:
     found = table([live(web, None, 3, "no scale"), live(worker, 2, None)])
     assert found[1].split()[-4:] == ["<none>", "3", "no", "scale"]
     assert found[2].split()[-2:] == ["2", "<none>"]
-    assert table_text(LiveReport([], NOW_MS, "1.37")) == ""
+    assert table_text(LivePass([], NOW_MS, "1.37")) == ""
 
 
 def test_a_frame_has_the_same_cells() -> None:
     web, worker = documents()
-    report = LiveReport([live(web, 5, 3), live(worker, 2, None)], NOW_MS, "1.37", "east")
-    frame = report.frame()
+    report = LivePass([live(web, 5, 3), live(worker, 2, None)], NOW_MS, "1.37", "east")
+    frame = report.frame
     assert frame["desired"].to_list() == [5, 2]
     assert frame["cluster_desired"].to_list() == [3, None]
     assert frame["differs"].to_list() == [True, False]
     assert frame["targets"].to_list()[0] == get_rows([web], NOW_MS, k8s="1.37")[0].targets
     assert csv_text(report).startswith("cluster,namespace,name,reference,targets,")
     assert '"why":"cpu asks for 5' in json_text(report)
-    assert LiveReport([], NOW_MS, "1.37", "east").frame().schema == frame.schema
+    assert LivePass([], NOW_MS, "1.37", "east").frame.schema == frame.schema

@@ -8,14 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpabatch.engine.advise.bounds import CHOICES, NUMBERS
-from hpabatch.engine.advise.frames import CANDIDATE_COLUMNS, COLUMNS, FOLD_COLUMNS
-from hpabatch.engine.advise.objective import MEASURES, RecommendOptions, parse_goal
+from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.run import Recommendations, recommend
-from hpabatch.engine.advise.specs import WHAT_IFS
 from hpabatch.inputs.manifest_documents import parse_documents
 from hpabatch.report.forms import table_text
-from hpabatch.report.recommend import RecommendReport
+from hpabatch.report.recommend import Advice
 from hpabatch.report.recommend_files import file_stem, recommendation_files
 from tests.sweeps import SweepMaker, put, weeks
 
@@ -28,27 +25,19 @@ def advised(maker: SweepMaker) -> Recommendations:
     return recommend(maker.result(), RecommendOptions(goal), put)
 
 
-@pytest.mark.parametrize(
-    "columns", [COLUMNS, CANDIDATE_COLUMNS, FOLD_COLUMNS, MEASURES, NUMBERS, CHOICES, WHAT_IFS]
-)
-def test_every_column_measure_and_field_is_explained(columns: dict[str, str]) -> None:
-    for name, meaning in columns.items():
-        assert f"| `{name}` | {meaning} |" in TEXT
-
-
 def test_what_is_dearer_is_called_more_and_no_limit_is_told() -> None:
     broken = {
         0: weeks([100] * 3, saturated_minutes=[20.0] * 3),
         1: weeks([110] * 3, saturated_minutes=[1.0] * 3),
     }
     found = advised(SweepMaker([{"target": "70"}]).add("api", broken))
-    lines = table_text(RecommendReport(found)).splitlines()
+    lines = table_text(Advice(found)).splitlines()
     told = "the changes together, on their judged blocks: pod_hours 100.0 -> 110.0 (10.0% more)"
     assert told in lines
     assert any(line.startswith("Of as few as 2 training blocks") for line in lines)
     maker = SweepMaker([{"target": "70"}]).add("api", CALM)
     free = recommend(maker.result(), RecommendOptions(parse_goal([], "pod_hours")), put)
-    lines = table_text(RecommendReport(free)).splitlines()
+    lines = table_text(Advice(free)).splitlines()
     assert "without --slo nothing limits what least pod_hours does to users" in lines[-2]
     assert lines[-1].startswith("blocks: the weeks of the history; ")
     assert not any("the SLO must hold" in line for line in lines)
@@ -90,14 +79,3 @@ def test_one_training_week_is_told_as_that() -> None:
     )
     files = recommendation_files(recommend(maker.result(), asked, put))[0]
     assert "# uncertainty: not known, with one training week\n" in files["shop.api.yaml"]
-
-
-def test_a_table_without_any_advice() -> None:
-    found = advised(
-        SweepMaker([{"target": "70"}]).add(
-            "api", CALM, controller_answer="wrong", why_not="the settings differ"
-        )
-    )
-    lines = table_text(RecommendReport(found)).splitlines()
-    assert "1 HPA: 0 change, 0 keep, 1 no advice" in lines
-    assert "  shop/api, because fidelity: the settings differ" in lines

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +9,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.engine.advise.objective import MEASURES
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES, RECORDED_MEASURES, recorded_name
-from hpabatch.engine.sweep.blocks import COLUMNS as BLOCKS
 from hpabatch.engine.sweep.result import COLUMNS, HARM, SweepResult, grid_edges, summarize_sweep
-from hpabatch.report.forms import csv_text, json_text, parquet_bytes, table_text
+from hpabatch.report.forms import table_text
 from hpabatch.report.numbers import BESIDE
-from hpabatch.report.sweep import SHOWN_ROWS, SweepReport, confidence_told
+from hpabatch.report.sweep import SweepScreen, confidence_told
 from tests.sweeps import SweepMaker, weeks
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sweep.md").read_text()
@@ -138,30 +132,11 @@ def test_without_any_known_harm_nothing_is_called_cheapest() -> None:
 # ---- forms
 
 
-def report(*rows: dict[str, Any], **parameters: Any) -> SweepReport:
+def report(*rows: dict[str, Any], **parameters: Any) -> SweepScreen:
     found = made(*rows)
-    return SweepReport(replace(found, parameters={**found.parameters, **parameters}), "sweep/")
-
-
-def test_the_table() -> None:
-    text = table_text(
-        report(
-            row("api", 0, saturated_minutes=12.0, short_pod_hours=4.0),
-            row("api", 1, pod_hours=72.5, short_pod_hours=6.0),
-            row("web", 0, usable=False, saturated_minutes=None, unserved=None, pod_hours=1234.5),
-        )
+    return SweepScreen.of(
+        replace(found, parameters={**found.parameters, **parameters}), out="sweep/"
     )
-    lines = text.splitlines()
-    assert "swept: 1 unit, setting 0 is today's, judged by the week" in text
-    assert "Today's settings, in a week (DAYS were simulated)" in text
-    assert lines[0].startswith("2 HPAs under 2 settings; 1 have a cheaper setting")
-    head = next(k for k, line in enumerate(lines) if line.startswith("HPA"))
-    assert lines[head + 1].split() == ["shop/api", "2", "7.0", "100", "12.0", "0.0", "10.0",
-                                       "4.0", "->", "6.0", "27.5%", "max=1"]  # fmt: skip
-    assert lines[head + 2].split() == ["shop/web", "?", "1", "7.0", "1,234", "-", "-", "10.0", "-",
-                                       "-", "-"]  # fmt: skip
-    assert "COST" not in text
-    assert "skipped" not in text
 
 
 def test_the_table_says_what_was_recorded_and_what_is_assumed() -> None:
@@ -170,7 +145,7 @@ def test_the_table_says_what_was_recorded_and_what_is_assumed() -> None:
     above = dict.fromkeys(ABOVE_MINUTES, 1.0)
     found = made(made_of, row("web", 0, saturated_minutes=None, unserved=None, **above))
     hpas = found.hpas.with_columns(ceiling=pl.Series(["recorded", "open"]))
-    text = table_text(SweepReport(replace(found, hpas=hpas), "sweep/"))
+    text = table_text(SweepScreen.of(replace(found, hpas=hpas), out="sweep/"))
     lines = text.splitlines()
     head = next(k for k, line in enumerate(lines) if line.startswith("HPA"))
     assert " 100 " in lines[head + 1]  # (2 % more were recorded: the same)
@@ -205,17 +180,9 @@ def test_the_edges_of_a_grid_are_told() -> None:
     settings = pl.DataFrame(
         {"setting_id": [0, 1, 2], "setting": ["today", "max=1", "max=2"], "max": [None, "1", "2"]}
     )
-    text = table_text(replace(found, result=replace(found.result, settings=settings)))
+    text = table_text(replace(found, settings=settings))
     assert "edge of the grid: max=1: a wider grid may have a better setting" in text
     assert "?: today's row is not to be relied on" in text
-
-
-def test_the_table_with_prices_and_skipped_hpas() -> None:
-    skipped = [["east", "shop", "old", "why"]] * 2
-    text = table_text(report(row("api", 0, cost=7.25), skipped=skipped))
-    assert "7.2" in text
-    assert "COST" in text
-    assert "skipped: 2 HPAs (why: on stderr)" in text
 
 
 def test_the_confidence_that_advice_can_have() -> None:
@@ -240,45 +207,3 @@ def test_the_confidence_that_advice_can_have() -> None:
     assert line(lens_ratios=[ratio]) == "3 low, 1 none"
     text = table_text(report(row("api", 0)))
     assert "confidence that advice can have: 1 medium (`hpabatch recommend` says why)" in text
-
-
-def test_a_large_fleet_is_cut_short() -> None:
-    rows = [row(f"api-{k:03}", 0) for k in range(SHOWN_ROWS + 2)]
-    text = table_text(report(*rows))
-    assert "… and 2 more HPAs: --output csv shows all" in text
-    assert f"api-{SHOWN_ROWS:03}" not in text
-    assert len(list(csv.DictReader(io.StringIO(csv_text(report(*rows)))))) == SHOWN_ROWS + 2
-
-
-def test_forms_hold_the_same() -> None:
-    given = report(row("api", 0), row("api", 1, pod_hours=50.0))
-    as_json = json.loads(json_text(given))
-    assert as_json["out"] == "sweep/"
-    assert as_json["evidence"]["k8s"] == "1.37"
-    assert [s["setting_id"] for s in as_json["settings"]] == [0, 1]
-    (own,) = as_json["hpas"]
-    assert list(own) == list(COLUMNS)
-    frame = pl.read_parquet(parquet_bytes(given))
-    assert frame.row(0, named=True) == own
-    (as_csv,) = csv.DictReader(io.StringIO(csv_text(given)))
-    assert as_csv["cheapest"] == own["cheapest"] == "max=1"
-    assert float(as_csv["saving_pct"]) == own["saving_pct"] == 50.0
-
-
-# ---- the page
-
-
-@pytest.mark.parametrize("columns", [BLOCKS, COLUMNS])
-def test_every_column_is_explained(columns: dict[str, str]) -> None:
-    for name, meaning in columns.items():
-        assert f"| `{name}` | {meaning} |" in PAGE, name
-
-
-def test_recommend_judges_by_columns_of_blocks() -> None:
-    assert set(MEASURES) <= {*BLOCKS, "cost"}
-
-
-def test_the_page_links_what_it_names() -> None:
-    docs = Path(__file__).parents[2] / "docs"
-    for name in re.findall(r"\]\(([\w.-]+\.md)(?:#[\w-]+)?\)", PAGE):
-        assert (docs / name).is_file(), name

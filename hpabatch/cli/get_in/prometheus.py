@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpabatch.cli.command import command
+from hpabatch.cli.command import LEFT, command
 from hpabatch.cli.get_in.table import imports
 from hpabatch.cli.options import Output, OutputOption
 from hpabatch.cli.progress import progress_on_stderr
-from hpabatch.cli.stdout import LEGEND, check_stdout, send, show_report
-from hpabatch.cli.talk import say
-from hpabatch.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_REFUSED, UsageError
+from hpabatch.cli.stdout import LEGEND, send, show_report
+from hpabatch.cli.talk import say, tell
+from hpabatch.errors import EXIT_OK, EXIT_REFUSED, UsageError
 from hpabatch.importers.prometheus.request import PrometheusRequest
 
 if TYPE_CHECKING:
-    from hpabatch.importers.prometheus.client.login import Login
     from hpabatch.importers.prometheus.result import ImportResult
 
 _HELP = """Import the history of HPAs, their targets and pods from Prometheus.
@@ -92,26 +91,14 @@ def prometheus(
         ),
     ] = False,
     output: OutputOption = Output.table,
-) -> None:
+) -> int:
     """Import the history of HPAs, their targets and pods from Prometheus."""
-    check_stdout(output)
     from hpabatch.importers.prometheus.client.login import read_login
+    from hpabatch.report.history import FrameResult
 
     login = read_login(os.environ, request)
     if request.dry_run:
-        _estimate(request, output)
-        raise typer.Exit(EXIT_OK)
-    try:
-        result = _import(request, login)
-    except KeyboardInterrupt:
-        say("interrupted: the same command with --resume goes on from here")
-        raise typer.Exit(EXIT_INTERRUPTED) from None
-    _tell(result, str(request.out))
-    _show(result, output)
-    raise typer.Exit(EXIT_OK if result.has_hpas or not result.windows else EXIT_REFUSED)
-
-
-def _import(request: PrometheusRequest, login: Login) -> ImportResult:
+        return _estimate(request, output)
     try:
         from hpabatch.importers.prometheus.run import import_prometheus
     except ModuleNotFoundError as error:
@@ -119,15 +106,17 @@ def _import(request: PrometheusRequest, login: Login) -> ImportResult:
             f"importing from a server needs the package {error.name}: "
             "pip install 'hpabatch[prometheus]'"
         ) from None
+    LEFT.set(lambda: "the same command with --resume goes on from here")
     with progress_on_stderr() as progress:
-        return import_prometheus(request, login, progress=progress, say=say)
+        result = import_prometheus(request, login, progress=progress, say=say)
+    _tell(result, str(request.out))
+    show_report(FrameResult(result.places, whole=result.as_dict()), output)
+    return EXIT_OK if result.has_hpas or not result.windows else EXIT_REFUSED
 
 
 def _tell(result: ImportResult, out: str) -> None:
     """Write what was noticed, and what it took, to stderr."""
-
-    for text in result.warnings():
-        say(f"warning: {text}")
+    tell(result.warnings())
     for text in (*result.notes, *(result.details if LEGEND.get() else ())):
         say(text)
     if result.earlier:
@@ -136,21 +125,15 @@ def _tell(result: ImportResult, out: str) -> None:
     say(f"{out}: {tables or 'nothing new'}")
 
 
-def _show(result: ImportResult, output: Output) -> None:
-    """Write the result to stdout: a row per cluster and namespace."""
-    from hpabatch.report.history import FrameReport
-
-    show_report(FrameReport(result.places, whole=result.as_dict()), output.value)
-
-
-def _estimate(request: PrometheusRequest, output: Output) -> None:
+def _estimate(request: PrometheusRequest, output: Output) -> int:
     """Show what would be requested."""
     import json
 
     from hpabatch.importers.prometheus.estimate import estimate
-    from hpabatch.report.history import FrameReport
+    from hpabatch.report.history import FrameResult
 
     found = estimate(request)
     for line in found.told():
         say(line)
-    show_report(FrameReport(found.frame, whole=json.loads(found.as_json())), output.value)
+    show_report(FrameResult(found.frame, whole=json.loads(found.as_json())), output)
+    return EXIT_OK

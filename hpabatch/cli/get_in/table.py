@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from hpabatch.cli.app import app
-from hpabatch.cli.command import command
+from hpabatch.cli.command import LEFT, command
 from hpabatch.cli.options import Output, OutputOption
 from hpabatch.cli.progress import progress_on_stderr
-from hpabatch.cli.stdout import LEGEND, check_stdout, send_text, show_report
-from hpabatch.cli.talk import say
-from hpabatch.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
+from hpabatch.cli.stdout import LEGEND, send_text, show_report
+from hpabatch.cli.talk import say, tell, tell_assumed
+from hpabatch.errors import UsageError
 from hpabatch.importers.table.request import TableRequest
 from hpabatch.model.printable import counted
 
@@ -68,27 +68,24 @@ _SHOWN_WORKLOADS = 20
 @command(imports, _HELP)
 def table(request: TableRequest, output: OutputOption = Output.table) -> None:
     """Import any tidy CSV or Parquet."""
-    check_stdout(output)
     if request.init:
         _propose(request, output)
-        raise typer.Exit(EXIT_OK)
-    try:
-        result = _import(request)
-    except KeyboardInterrupt:
-        say("interrupted: what is done is kept; repeat the command for the rest")
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+        return
+    from hpabatch.history.reader import open_history
+    from hpabatch.importers.table.run import import_table
+
+    LEFT.set(lambda: "what is done is kept; repeat the command for the rest")
+    with progress_on_stderr() as progress:
+        result = import_table(request, progress)
     _tell(result, request.out)
     _show(result, output, request)
     if request.out is None:
         say("next: the same command with --out history/ instead of --dry-run")
     else:
-        from hpabatch.history.reader import open_history
-
         replay = f"hpabatch replay {shlex.quote(request.out)}"
         if open_history(request.out).sizes("hpas").is_empty():
             replay = f"kubectl get hpa -A -o yaml > hpas.yaml; {replay} --hpas hpas.yaml"
         say(f"next: {replay}")
-    raise typer.Exit(EXIT_OK)
 
 
 def _propose(request: TableRequest, output: Output) -> None:
@@ -113,27 +110,13 @@ def _propose(request: TableRequest, output: Output) -> None:
     say(f"next: hpabatch import table {shlex.join(words)} --dry-run")
 
 
-def _import(request: TableRequest) -> ImportResult:
-    from hpabatch.importers.table.run import import_table
-
-    with progress_on_stderr() as progress:
-        return import_table(request, progress)
-
-
 def _tell(result: ImportResult, out: str | None) -> None:
     """Write assumptions, warnings and what was left out to stderr."""
-
-    from hpabatch.report.imported import assumed_line
-
-    assumed = result.assumed if LEGEND.get() else [assumed_line(result.assumed)]
-    for text in filter(None, assumed):
-        say(f"assumed: {text}")
-    for text in result.warnings:
-        say(f"warning: {text}")
+    tell_assumed(result.assumed)
+    tell(result.warnings)
     for text in result.details if LEGEND.get() else ():
         say(text)
-    for text in result.left_out():
-        say(f"left out: {text}")
+    tell(result.left_out(), "left out")
     if result.rows_excluded:
         say(f"not wanted (`where`): {counted(result.rows_excluded, 'row')}")
     if result.resumed:
@@ -148,19 +131,19 @@ def _tell(result: ImportResult, out: str | None) -> None:
 
 def _show(result: ImportResult, output: Output, request: TableRequest) -> None:
     """Write the result to stdout."""
-    from hpabatch.report.history import FrameReport
+    from hpabatch.report.history import FrameResult
     from hpabatch.report.imported import PREVIEW_WORKLOADS, preview, preview_workloads
 
     dry_run, whole = request.dry_run, LEGEND.get()
     short = dry_run and not whole and output is Output.table
-    report = FrameReport(
+    report = FrameResult(
         result.workloads,
         shown=preview_workloads(result.workloads) if short else (),
         most=PREVIEW_WORKLOADS if short else _SHOWN_WORKLOADS,
         before=tuple(preview(result, whole=whole)) if dry_run else (),
         whole=_document(result, dry_run),
     )
-    show_report(report, output.value)
+    show_report(report, output)
 
 
 def _document(result: ImportResult, dry_run: bool) -> dict[str, Any]:

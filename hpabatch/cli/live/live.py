@@ -9,8 +9,6 @@ import typer
 from hpabatch.cli.app import app
 from hpabatch.cli.command import command
 from hpabatch.cli.live import need_packages
-from hpabatch.cli.options import Output
-from hpabatch.cli.stdout import check_stdout
 from hpabatch.errors import UsageError
 from hpabatch.live.loop.request import LiveRequest
 
@@ -71,6 +69,4 @@ def live(
 
     if output is not None and not request.once:
         raise UsageError("--output is of --once; without it lines are told: see --log-format")
-    if output == "parquet":
-        check_stdout(Output.parquet)
     run_live(request, output or "table")

@@ -41,7 +41,7 @@ from hpabatch.live.serve.log import LineLog
 from hpabatch.live.serve.server import Health, MetricsServer
 from hpabatch.live.serve.site import Site
 from hpabatch.model.printable import encodable, printable
-from hpabatch.report.live import LiveHpa, LiveReport
+from hpabatch.report.live import LiveHpa
 
 _GRACE_PERIODS = 2
 _ONCE_WAITS_S = 60.0
@@ -351,8 +351,10 @@ def _until_signal(stop: threading.Event, then: Callable[[], None]) -> Iterator[N
 
 def _print(comparison: Comparison, form: str, k8s: str, cluster: str, with_namespace: bool) -> None:
     """Print a pass."""
+    from hpabatch.report.live import LivePass
+
     hpas, now_ms = _live_hpas(comparison), comparison.result.now_ms
-    show_report(LiveReport(hpas, now_ms, k8s, cluster, with_namespace), form)
+    show_report(LivePass(hpas, now_ms, k8s, cluster, with_namespace), form)
 
 
 def _live_hpas(comparison: Comparison) -> list[LiveHpa]:

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import typer
-
 from hpabatch.cli.app import app
 from hpabatch.cli.command import command
 from hpabatch.cli.options import Output, OutputOption
 from hpabatch.cli.progress import progress_on_stderr
-from hpabatch.cli.stdout import check_stdout, show_report
+from hpabatch.cli.stdout import show_report
 from hpabatch.cli.talk import say
 from hpabatch.engine.analyze.request import AnalyzeRequest
 from hpabatch.errors import EXIT_REFUSED, ManifestError, RefusedError, UsageError
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from hpabatch.inputs.manifest_checks import CheckedEntry
     from hpabatch.model.objects.hpa import HPA
     from hpabatch.model.versions import Profile
-    from hpabatch.report.analyze import Findings
+    from hpabatch.report.analyze import StaticAnalysis
 
 _HELP = """Tell what HPAs amount to, from their manifests alone.
 
@@ -58,7 +56,7 @@ Examples:
 
 
 @command(app, _HELP)
-def analyze(request: AnalyzeRequest, output: OutputOption = Output.table) -> None:
+def analyze(request: AnalyzeRequest, output: OutputOption = Output.table) -> int:
     """Tell what HPAs amount to, from their manifests alone."""
     from hpabatch.api.analysis import Given, analyze_each
     from hpabatch.engine.analyze.smallest import Asked
@@ -67,7 +65,6 @@ def analyze(request: AnalyzeRequest, output: OutputOption = Output.table) -> Non
     profile = profile_for(request.k8s, request.feature_gates)
     if profile.notes:
         say(f"warning: {profile.notes}")
-    check_stdout(output)
     flags = ControllerFlags(
         tolerance=request.tolerance,
         downscale_stabilization_ms=request.downscale_stabilization_ms,
@@ -86,7 +83,7 @@ def analyze(request: AnalyzeRequest, output: OutputOption = Output.table) -> Non
         findings = analyze_each(given, request, progress, asked)
     _check_value(request, findings)
     show_report(replace(findings, one=request.hpa is not None), output)
-    raise typer.Exit(code)
+    return code
 
 
 def _stored(hpa: HPA, profile: Profile) -> HPA:
@@ -129,7 +126,7 @@ def _check_asked(request: AnalyzeRequest, given: Sequence[Given]) -> None:
         )
 
 
-def _check_value(request: AnalyzeRequest, findings: Findings) -> None:
+def _check_value(request: AnalyzeRequest, findings: StaticAnalysis) -> None:
     """Refuse a value of another kind than the targets of the one HPA (UsageError)."""
     found = [metric.smallest for metric in findings.hpas[0].analysis.metrics]
     if request.value is None or any(s is None or s.value is not None for s in found):

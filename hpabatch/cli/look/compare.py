@@ -12,14 +12,13 @@ from hpabatch.cli.command import command
 from hpabatch.cli.manifests import load_hpas
 from hpabatch.cli.options import ExitCodeOption, HistoryArgument, Output, OutputOption
 from hpabatch.cli.progress import progress_on_stderr
-from hpabatch.cli.stdout import check_stdout, show_report
-from hpabatch.cli.talk import say
+from hpabatch.cli.stdout import show_report
+from hpabatch.cli.talk import say, tell
 from hpabatch.engine.compare.request import CompareRequest
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, EXIT_UNREADABLE
 from hpabatch.model.printable import printable
 
 if TYPE_CHECKING:
-    from hpabatch.engine.compare.run import Comparison
     from hpabatch.engine.fleet.parameters import ReplayParameters
     from hpabatch.model.objects.hpa import HPA
 
@@ -70,12 +69,13 @@ def compare(
     ] = 20,
     exit_code: ExitCodeOption = False,
     output: OutputOption = Output.table,
-) -> None:
+) -> int:
     """Compare what HPAs decide under two Kubernetes versions, or with two sets of manifests."""
-    check_stdout(Output.parquet if output == Output.parquet else Output.table)
     from hpabatch.api.comparisons import compare_sides
     from hpabatch.engine.fleet.versions import history_profile
     from hpabatch.history.reader import open_history
+    from hpabatch.report.base import label
+    from hpabatch.report.compare import Compared
 
     needed = request.simulate or len(request.hpas) < 2
     source = open_history(history, "replay" if needed else None)
@@ -90,27 +90,12 @@ def compare(
     kernel = "simulate_fleet" if request.simulate else "replay_observations"
     with progress_on_stderr(kernel) as progress:
         found = compare_sides(source, request, read, progress)
-    _tell(found)
-    _show(found, output, top, request.strict)
+    tell(found.warnings)
+    for item in found.left_out:
+        name = label(item.cluster, item.namespace, item.hpa, with_cluster=True)
+        say(f"left out ({item.side}): {printable(name)}: {item.reason}")
+    show_report(Compared.of(found, top=top, strict=request.strict), output)
     changed = found.decide or (request.strict and found.explain)
     if found.left_out or (exit_code and changed):
         codes.append(EXIT_REFUSED)
-    raise typer.Exit(EXIT_UNREADABLE if EXIT_UNREADABLE in codes else max(codes))
-
-
-def _tell(comparison: Comparison) -> None:
-    """Write warnings and what was left out to stderr."""
-    from hpabatch.report.base import label
-
-    for warning in comparison.warnings:
-        say(f"warning: {warning}")
-    for item in comparison.left_out:
-        name = label(item.cluster, item.namespace, item.hpa, with_cluster=True)
-        say(f"left out ({item.side}): {printable(name)}: {item.reason}")
-
-
-def _show(comparison: Comparison, output: Output, top: int, strict: bool) -> None:
-    """Write the report to stdout."""
-    from hpabatch.report.compare import CompareReport
-
-    show_report(CompareReport(comparison, top, strict), output)
+    return EXIT_UNREADABLE if EXIT_UNREADABLE in codes else max(codes)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import typer
-
 from hpabatch.cli.app import app
 from hpabatch.cli.command import command
-from hpabatch.cli.moments import read_hpas_then, tell_left_out
+from hpabatch.cli.moments import hpas_at
 from hpabatch.cli.options import HistoryArgument, Output, OutputOption
-from hpabatch.cli.progress import progress_on_stderr
-from hpabatch.cli.stdout import check_stdout, show_report
-from hpabatch.cli.talk import say
+from hpabatch.cli.stdout import show_report
+from hpabatch.cli.talk import tell
 from hpabatch.engine.explain.request import DescribeRequest
 
 _HELP = """Describe HPAs of a history as `kubectl describe hpa` would have.
@@ -40,16 +37,15 @@ def describe(
     history: HistoryArgument,
     request: DescribeRequest,
     output: OutputOption = Output.table,
-) -> None:
+) -> int:
     """Describe HPAs of a history as `kubectl describe hpa` would have."""
-    check_stdout(output)
     from hpabatch.api.statuses import descriptions
 
-    then, code = read_hpas_then(history, request)
-    with progress_on_stderr() as progress:
-        found = descriptions(then, request.events_for_ms, progress)
-    code = tell_left_out(found.left_out, bool(found.texts), found.at_ms) or code
-    for note in found.notes:
-        say(f"note: {note}")
-    show_report(found.report(), output)
-    raise typer.Exit(code)
+    found, code = hpas_at(
+        history,
+        request,
+        lambda then, progress: descriptions(then, request.events_for_ms, progress),
+    )
+    tell(found.notes, "note")
+    show_report(found, output)
+    return code

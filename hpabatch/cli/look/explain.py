@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import typer
-
 from hpabatch.cli.app import app
 from hpabatch.cli.command import command
-from hpabatch.cli.manifests import load_hpas
+from hpabatch.cli.manifests import open_with_hpas
 from hpabatch.cli.options import HistoryArgument, Output, OutputOption
 from hpabatch.cli.progress import progress_on_stderr
-from hpabatch.cli.stdout import check_stdout, show_report
+from hpabatch.cli.stdout import show_report
 from hpabatch.cli.talk import tell
 from hpabatch.engine.explain.request import ExplainRequest
-from hpabatch.errors import EXIT_OK
-
-if TYPE_CHECKING:
-    from hpabatch.engine.explain.facts import Explanation
 
 _HELP = """Explain one decision of a history: every rule's arithmetic, in order.
 
@@ -50,31 +42,17 @@ def explain(
     history: HistoryArgument,
     request: ExplainRequest,
     output: OutputOption = Output.table,
-) -> None:
+) -> int:
     """Explain one decision of a history: every rule's arithmetic, in order."""
-    check_stdout(Output.json)
     with progress_on_stderr("replay_observations") as progress:
         progress("loading", 0.0)
         from hpabatch.engine.explain.run import explain_history
         from hpabatch.engine.fleet.parameters import replay_parameters
-        from hpabatch.engine.fleet.versions import history_profile
-        from hpabatch.history.reader import open_history
+        from hpabatch.report.explain.document import Explained
 
-        # Manifests stand in for the table of HPAs; every other table is still asked for when read.
-        source = open_history(history, None if request.hpas else "replay")
-        manifests, code = None, EXIT_OK
-        if request.hpas:
-            profile = history_profile(source, request.k8s, request.feature_gates)
-            manifests, code = load_hpas(request.hpas, profile)
+        source, manifests, code = open_with_hpas(history, request)
         progress("deciding", 0.5)
-        explanation = explain_history(source, replay_parameters(request), request.hpa, manifests)
-    tell(explanation.warnings)
-    _show(explanation, output)
-    raise typer.Exit(code)
-
-
-def _show(explanation: Explanation, output: Output) -> None:
-    """Write the explanation to stdout."""
-    from hpabatch.report.explain.document import ExplainReport
-
-    show_report(ExplainReport(explanation), output)
+        facts = explain_history(source, replay_parameters(request), request.hpa, manifests)
+    tell(facts.warnings)
+    show_report(Explained(facts), output)
+    return code

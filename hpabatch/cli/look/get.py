@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import typer
+from dataclasses import replace
 
 from hpabatch.cli.app import app
 from hpabatch.cli.command import command
-from hpabatch.cli.moments import read_hpas_then, tell_left_out
+from hpabatch.cli.moments import hpas_at
 from hpabatch.cli.options import HistoryArgument, Output, OutputOption
-from hpabatch.cli.progress import progress_on_stderr
-from hpabatch.cli.stdout import check_stdout, show_report
+from hpabatch.cli.stdout import show_report
 from hpabatch.engine.explain.request import GetRequest
-
-if TYPE_CHECKING:
-    pass
 
 _HELP = """Show a history's HPAs as `kubectl get hpa` would have.
 
@@ -41,14 +35,10 @@ def get(
     history: HistoryArgument,
     request: GetRequest,
     output: OutputOption = Output.table,
-) -> None:
+) -> int:
     """Show a history's HPAs as `kubectl get hpa` would have."""
-    check_stdout(output)
     from hpabatch.api.statuses import statuses
 
-    then, code = read_hpas_then(history, request)
-    with progress_on_stderr() as progress:
-        found = statuses(then, progress)
-    code = tell_left_out(found.left_out, bool(found.documents), found.at_ms) or code
-    show_report(found.report(len(request.namespace) != 1), output)
-    raise typer.Exit(code)
+    found, code = hpas_at(history, request, statuses)
+    show_report(replace(found, with_namespace=len(request.namespace) != 1), output)
+    return code

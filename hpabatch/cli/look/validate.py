@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import typer
-
 from hpabatch.cli.app import app
 from hpabatch.cli.command import command
 from hpabatch.cli.options import Output, OutputOption
-from hpabatch.cli.stdout import check_stdout, show_report
+from hpabatch.cli.stdout import show_report
 from hpabatch.cli.talk import say
 from hpabatch.inputs.request import ValidateRequest
 
@@ -32,27 +30,22 @@ Examples:
 
 
 @command(app, _HELP)
-def validate(request: ValidateRequest, output: OutputOption = Output.table) -> None:
+def validate(request: ValidateRequest, output: OutputOption = Output.table) -> int:
     """Load, default and validate HPAs of any API version."""
     import io
     import sys
 
-    from hpabatch.inputs.manifest_checks import check_manifests, exit_code
-    from hpabatch.inputs.manifests import load_manifests
+    from hpabatch.api.validation import check
+    from hpabatch.inputs.manifest_checks import exit_code
     from hpabatch.model.versions import profile_for
-    from hpabatch.report import validation
 
-    profile = profile_for(request.k8s, request.feature_gates)
-    if profile.notes:
-        say(f"warning: {profile.notes}")
-    check_stdout(output)
+    if notes := profile_for(request.k8s, request.feature_gates).notes:
+        say(f"warning: {notes}")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # the terminal may not know Unicode
-    manifests = load_manifests(request.paths)
-    checked = check_manifests(manifests.entries, profile, request.strict)
-    for line in validation.talk_lines(checked):
+    found = check(request)
+    for line in found.messages:
         say(line)
-    report = validation.ValidationReport(checked, manifests.skipped, profile.name)
-    show_report(report, output.value)
-    say(report.summary())
-    raise typer.Exit(exit_code(checked))
+    show_report(found, output)
+    say(found.verdict)
+    return exit_code(found.checked)

@@ -9,12 +9,12 @@ import typer
 
 from hpabatch.cli.app import app
 from hpabatch.cli.command import command
-from hpabatch.cli.options import Output, OutputOption
+from hpabatch.cli.options import ExitCodeOption, Output, OutputOption
 from hpabatch.cli.progress import progress_on_stderr
-from hpabatch.cli.stdout import check_stdout, show_report
+from hpabatch.cli.stdout import show_report
 from hpabatch.cli.talk import say, tell, tell_skipped
 from hpabatch.engine.quality.request import QualityRequest
-from hpabatch.errors import EXIT_REFUSED
+from hpabatch.errors import EXIT_OK, EXIT_REFUSED
 from hpabatch.model.printable import counted, printable
 
 if TYPE_CHECKING:
@@ -119,12 +119,9 @@ PathArgument = Annotated[str, typer.Argument(metavar="PATH", help="Folder or URL
 ProvenanceOption = Annotated[
     bool, typer.Option("--provenance", help="Show the provenance of every part instead of tables.")
 ]
-ExitCodeOption = Annotated[
-    bool, typer.Option("--exit-code", help="Exit with 3 if there are findings.")
-]
 
 
-@history_app.command(help=_INFO)
+@command(history_app, _INFO)
 def info(
     path: PathArgument, provenance: ProvenanceOption = False, output: OutputOption = Output.table
 ) -> None:
@@ -132,29 +129,26 @@ def info(
     from hpabatch.history.info import describe_history
     from hpabatch.history.provenance import TABLE
     from hpabatch.history.reader import open_history
-    from hpabatch.report.history import InfoReport
+    from hpabatch.report.history import InfoResult
 
-    check_stdout(output)
     history = open_history(path)
     if provenance:
         _send_frame(history.read(TABLE), output)
         return
     found = describe_history(history)
-    show_report(InfoReport(found), output.value)
-    for problem in found.problems:
-        say(f"warning: {problem}")
+    show_report(InfoResult(found), output)
+    tell(found.problems)
 
 
-@history_app.command(help=_CHECK)
+@command(history_app, _CHECK)
 def check(
     path: PathArgument, exit_code: ExitCodeOption = False, output: OutputOption = Output.table
-) -> None:
+) -> int:
     """Read every byte of a history and list what is wrong."""
     from hpabatch.engine.columns.history import CHECK
     from hpabatch.history.reader import open_history
     from hpabatch.history.store.verify import check_history
 
-    check_stdout(output)
     history = open_history(path)
     with progress_on_stderr() as report:
         findings = check_history(history, report)
@@ -163,8 +157,7 @@ def check(
     files = sum(len(files) for files in history.files.values())
     where = f"{counted(files, 'file')} in {counted(len(history.files), 'table')}"
     say(f"{where}: {counted(findings.height, 'finding')}")
-    if findings.height and exit_code:
-        raise typer.Exit(EXIT_REFUSED)
+    return EXIT_REFUSED if findings.height and exit_code else EXIT_OK
 
 
 @command(history_app, _QUALITY)
@@ -173,7 +166,7 @@ def quality(
     request: QualityRequest,
     exit_code: ExitCodeOption = False,
     output: OutputOption = Output.table,
-) -> None:
+) -> int:
     """Tell what the recording of each HPA is worth."""
     from hpabatch.api.analysis import quality_of_each
     from hpabatch.engine.columns.history import QUALITY
@@ -183,7 +176,6 @@ def quality(
     from hpabatch.engine.quality.problems import problems
     from hpabatch.history.reader import open_history
 
-    check_stdout(output)
     history = open_history(path)
     versions = versions_of(history.read("controller"), request.k8s, request.feature_gates)
     candidates, skipped = chosen_hpas(history, versions.of, selection_of(request))
@@ -195,8 +187,7 @@ def quality(
     told = problems(found)
     for row in told.iter_rows(named=True):
         say(f"{printable(row['namespace'])}/{printable(row['hpa'])}: {row['why']}")
-    if skipped or (told.height and exit_code):
-        raise typer.Exit(EXIT_REFUSED)
+    return EXIT_REFUSED if skipped or (told.height and exit_code) else EXIT_OK
 
 
 _QUALITY_SHOWN = (
@@ -214,7 +205,7 @@ _QUALITY_SHOWN = (
 )
 
 
-@history_app.command(help=_COMPACT)
+@command(history_app, _COMPACT)
 def compact(path: PathArgument) -> None:
     """Merge a store's small files and remove what no longer counts."""
     from hpabatch.history.store.compact import compact as run
@@ -229,7 +220,7 @@ def compact(path: PathArgument) -> None:
     )
 
 
-@history_app.command(help=_MIGRATE)
+@command(history_app, _MIGRATE)
 def migrate(
     old: Annotated[str, typer.Argument(metavar="OLD", help="The history to copy.")],
     new: Annotated[str, typer.Argument(metavar="NEW", help="Folder or URL of the new store.")],
@@ -239,8 +230,7 @@ def migrate(
 
     with progress_on_stderr() as report:
         done = run(old, new, progress=report)
-    for warning in done.warnings:
-        say(f"warning: {warning}")
+    tell(done.warnings)
     again = f"; {counted(done.skipped, 'part')} there already" if done.skipped else ""
     say(f"{new}: {counted(done.rows, 'row')} in {counted(done.parts, 'part')}{again}")
 
@@ -248,6 +238,6 @@ def migrate(
 def _send_frame(
     frame: pl.DataFrame, output: Output, table: Table | None = None, shown: Sequence[str] = ()
 ) -> None:
-    from hpabatch.report.history import FrameReport
+    from hpabatch.report.history import FrameResult
 
-    show_report(FrameReport(frame, table, shown), output.value)
+    show_report(FrameResult(frame, table, shown), output)

@@ -8,24 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpabatch.cli.app import app
-from hpabatch.cli.command import command
+from hpabatch.cli.command import LEFT, command
 from hpabatch.cli.options import Output, OutputOption
-from hpabatch.cli.progress import JobProgress, progress_on_stderr, tell_compiling
-from hpabatch.cli.stdout import LEGEND, check_stdout, show_report
-from hpabatch.cli.talk import say, tell, tell_skipped
+from hpabatch.cli.progress import JobProgress, progress_on_stderr
+from hpabatch.cli.stdout import show_report
+from hpabatch.cli.talk import tell, tell_assumed, tell_skipped
+from hpabatch.cli.what_if.sweep import run_sweep, skipped_of
 from hpabatch.engine.advise.request import AdviseRequest
-from hpabatch.errors import (
-    EXIT_INTERRUPTED,
-    EXIT_OK,
-    EXIT_REFUSED,
-    RefusedError,
-    UsageError,
-)
+from hpabatch.errors import UsageError
+from hpabatch.inputs.workers import Spread
 
 if TYPE_CHECKING:
     from hpabatch.cli.progress import Progress
-    from hpabatch.engine.fleet.candidates import Skipped
-    from hpabatch.report.advise import AdviseReport
+    from hpabatch.engine.sweep.result import SweepResult
+    from hpabatch.jobs.advise import AdviceFolder
+    from hpabatch.report.advise import DataAdvice
 
 _HELP = """Say what should change, from a history or a table, in one command.
 
@@ -72,141 +69,116 @@ def advise(
         ),
     ] = False,
     output: OutputOption = Output.table,
-) -> None:
+) -> int:
     """Say what should change, from a history or a table, in one command."""
-    check_stdout(output)
-    try:
-        raise typer.Exit(_Run(data, request, out, replace).finish(output))
-    except KeyboardInterrupt:
-        kept = "nothing was done that can be kept; repeat the command"
-        if Path(out).exists():
-            kept = "what is done is kept; repeat the command for the rest"
-        say(f"interrupted: {kept}")
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+    from hpabatch.cli.what_if.recommend_files import write_files
 
-
-class _Run:
-    """One run of the command."""
-
-    def __init__(self, data: str, request: AdviseRequest, out: str, replace: bool) -> None:
-        """Refuse what is wrong before anything is computed (UsageError)."""
-        from hpabatch.cli.what_if.recommend_files import check_folder
-        from hpabatch.engine.advise.bounds import parse_bounds
-        from hpabatch.engine.advise.objective import parse_goal
-        from hpabatch.inputs.cluster_objects import read_objects
-        from hpabatch.jobs.advise import AdviceFolder
-
-        if "://" in out or out in ("", "-", "."):
-            raise UsageError(f"--out: expected a new folder for the advice, got {out!r}; name one")
-        parse_goal(request.slo, request.minimize)
-        parse_bounds(request.bound)
-        if request.objects:
-            read_objects(request.objects)
-        self.data, self.request, self.replace = data, request, replace
-        self.folder = AdviceFolder(Path(out))
-        self.folder.check()
-        check_folder(self.folder.patches)
-        check_folder(self.folder.review)
-
-    def finish(self, output: Output) -> int:
-        """Do it all and tell; return the exit code."""
-        from hpabatch.cli.what_if.recommend_files import write_files
-
-        is_table = self._is_table()
-        with self.folder.opened():
-            with progress_on_stderr() as progress:
-                place = self._import(progress) if is_table else self.data
-                report, skipped, notes = self._advice(place, progress)
-            patches, review = str(self.folder.patches), self.folder.review
-            shown, code = write_files(report, patches, (), in_place=False, review=review)
-            self.folder.finish(report.found.options.sweep, report.found)
-        tell(notes, "note")
-        tell_skipped(skipped, place)
-        tell(shown.warnings)
-        show_report(shown, output)
-        return code or (EXIT_REFUSED if skipped else EXIT_OK)
-
-    def _is_table(self) -> bool:
-        """Say whether a table has to be imported first (UsageError, HistoryError: neither can)."""
-        from hpabatch.cli.arguments import check_inputs
-        from hpabatch.history.reader import open_history
-
-        if self.request.map is not None:
-            return True
-        if _is_file(self.data):
-            raise UsageError(
-                f"{self.data}: what the columns of a table mean has to be said: `hpabatch import "
-                f"table {self.data} --init --map map.yaml` proposes it; then name it with --map"
-            )
-        history = open_history(self.data, "replay")
-        check_inputs(self.folder.path, self.folder.path.absolute(), history, ())
-        return False
-
-    def _import(self, progress: Progress) -> str:
-        """Return the history that the table is imported into, in the folder."""
-        from hpabatch.importers.table.request import TableRequest
-        from hpabatch.importers.table.run import import_table
-        from hpabatch.report.imported import assumed_line
-
-        place = str(self.folder.history)
-        request = TableRequest(
-            inputs=(self.data,),
-            map=self.request.map,
-            objects=self.request.objects,
-            out=place,
-            replace=self.replace,
+    LEFT.set(lambda: _left(out))
+    folder = _checked(request, out)
+    is_table = _is_table(data, request, folder)
+    with folder.opened():
+        with progress_on_stderr() as progress:
+            place = _import(data, request, folder, replace, progress) if is_table else data
+            advice, swept = _advice(place, request, folder, replace, progress)
+        shown, code = write_files(
+            advice, str(folder.patches), (), in_place=False, review=folder.review
         )
-        found = import_table(request, progress)
-        tell(found.warnings)
-        shown = found.assumed if LEGEND.get() else [assumed_line(found.assumed)]
-        for text in filter(None, shown):
-            say(f"assumed: {text}")
-        return place
+        folder.finish(advice.found.options.sweep, advice.found)
+    tell(swept.parameters["notes"], "note")
+    left_out = tell_skipped(skipped_of(swept), place)
+    tell(shown.warnings)
+    show_report(shown, output)
+    return code or left_out
 
-    def _advice(
-        self, place: str, progress: Progress
-    ) -> tuple[AdviseReport, list[Skipped], list[str]]:
-        """Sweep, recommend and keep trajectories; return what is told."""
-        from hpabatch.api.sweeps import Sweep, recommend
-        from hpabatch.engine.fidelity.lens import seen_through
-        from hpabatch.engine.fleet.candidates import Skipped
-        from hpabatch.engine.sweep.request import SweepRequest
-        from hpabatch.engine.sweep.run import plan_request
-        from hpabatch.history.reader import open_history
-        from hpabatch.inputs.workers import Spread
-        from hpabatch.jobs.advise import write_trajectories
-        from hpabatch.jobs.publish import Destination
-        from hpabatch.jobs.sweep import SweepJob, SweepRefusedError, sweep_to_disk
-        from hpabatch.jobs.sweep_files import digest_sweep
-        from hpabatch.report.advise import AdviseReport
 
-        progress("planning", 0.0)
-        asked = SweepRequest.part_of(self.request)
-        see = seen_through(asked.lens, progress)
-        plan = plan_request(open_history(place, "replay"), asked, see)
-        destination = Destination(self.folder.sweep, is_folder=True)
-        if self.request.fidelity:
-            tell_compiling("walk_observations")
-        try:
-            result = sweep_to_disk(
-                SweepJob(asked, plan, destination, self.replace, Spread.part_of(self.request)),
-                JobProgress(progress, "sweeping", "simulate_fleet"),
-            )
-        except SweepRefusedError as error:
-            tell_skipped(error.skipped, place)
-            raise RefusedError(f"{place}: {error}") from None
-        sweep = Sweep(result, digest_sweep(self.folder.sweep))
-        self.folder.belongs(sweep.digest)
-        found = recommend(sweep, self.request).found
-        if not self.folder.has_trajectories(sweep.digest, found):
-            self.folder.begin(sweep.digest)
-            write_trajectories(plan, found, self.folder.trajectories, progress)
-        skipped = [Skipped(*row) for row in result.parameters["skipped"]]
-        report = AdviseReport(
-            found, folder=str(self.folder.path), history=place, asked=self.request
+def _left(out: str) -> str:
+    if Path(out).exists():
+        return "what is done is kept; repeat the command for the rest"
+    return "nothing was done that can be kept; repeat the command"
+
+
+def _checked(request: AdviseRequest, out: str) -> AdviceFolder:
+    """Refuse what is wrong before anything is computed (UsageError)."""
+    from hpabatch.cli.what_if.recommend_files import check_folder
+    from hpabatch.engine.advise.bounds import parse_bounds
+    from hpabatch.engine.advise.objective import parse_goal
+    from hpabatch.inputs.cluster_objects import read_objects
+    from hpabatch.jobs.advise import AdviceFolder
+
+    if "://" in out or out in ("", "-", "."):
+        raise UsageError(f"--out: expected a new folder for the advice, got {out!r}; name one")
+    parse_goal(request.slo, request.minimize)
+    parse_bounds(request.bound)
+    if request.objects:
+        read_objects(request.objects)
+    folder = AdviceFolder(Path(out))
+    folder.check()
+    check_folder(folder.patches)
+    check_folder(folder.review)
+    return folder
+
+
+def _is_table(data: str, request: AdviseRequest, folder: AdviceFolder) -> bool:
+    """Say whether a table has to be imported first (UsageError, HistoryError: neither can)."""
+    from hpabatch.cli.arguments import check_inputs
+    from hpabatch.history.reader import open_history
+
+    if request.map is not None:
+        return True
+    if "://" not in data and Path(data).is_file():
+        raise UsageError(
+            f"{data}: what the columns of a table mean has to be said: `hpabatch import "
+            f"table {data} --init --map map.yaml` proposes it; then name it with --map"
         )
-        return report, skipped, list(result.parameters["notes"])
+    check_inputs(folder.path, folder.path.absolute(), open_history(data, "replay"), ())
+    return False
 
 
-def _is_file(place: str) -> bool:
-    return "://" not in place and Path(place).is_file()
+def _import(
+    data: str, request: AdviseRequest, folder: AdviceFolder, replace: bool, progress: Progress
+) -> str:
+    """Return the history that the table is imported into, in the folder."""
+    from hpabatch.importers.table.request import TableRequest
+    from hpabatch.importers.table.run import import_table
+
+    place = str(folder.history)
+    found = import_table(
+        TableRequest(
+            inputs=(data,), map=request.map, objects=request.objects, out=place, replace=replace
+        ),
+        progress,
+    )
+    tell(found.warnings)
+    tell_assumed(found.assumed)
+    return place
+
+
+def _advice(
+    place: str, request: AdviseRequest, folder: AdviceFolder, replace: bool, progress: Progress
+) -> tuple[DataAdvice, SweepResult]:
+    """Sweep, recommend and keep trajectories; return the advice and the sweep."""
+    from hpabatch.api.sweeps import Sweep, recommend
+    from hpabatch.engine.fidelity.lens import seen_through
+    from hpabatch.engine.sweep.request import SweepRequest
+    from hpabatch.engine.sweep.run import plan_request
+    from hpabatch.history.reader import open_history
+    from hpabatch.jobs.advise import write_trajectories
+    from hpabatch.jobs.publish import Destination
+    from hpabatch.jobs.sweep_files import digest_sweep
+    from hpabatch.report.advise import DataAdvice
+
+    progress("planning", 0.0)
+    asked = SweepRequest.part_of(request)
+    see = seen_through(asked.lens, progress)
+    plan = plan_request(open_history(place, "replay"), asked, see)
+    job = JobProgress("sweeping", "simulate_fleet").on(progress)
+    destination = Destination(folder.sweep, is_folder=True)
+    spread = Spread.part_of(request)
+    result = run_sweep(asked, plan, destination, replace, spread, job, place)
+    sweep = Sweep.of(result, digest=digest_sweep(folder.sweep))
+    folder.belongs(sweep.digest)
+    found = recommend(sweep, request).found
+    if not folder.has_trajectories(sweep.digest, found):
+        folder.begin(sweep.digest)
+        write_trajectories(plan, found, folder.trajectories, progress)
+    return DataAdvice(found, folder=str(folder.path), history=place, asked=request), result

@@ -10,8 +10,7 @@ import typer
 
 from hpabatch.cli.app import app
 from hpabatch.cli.command import command
-from hpabatch.cli.options import Output
-from hpabatch.cli.stdout import check_stdout, send_json, send_text
+from hpabatch.cli.stdout import send_json, send_text
 from hpabatch.cli.talk import say
 from hpabatch.errors import ManifestError, RefusedError
 from hpabatch.history.files import open_regular
@@ -75,7 +74,6 @@ def autoscale(
     from hpabatch.model.objects.autoscale import targets_of_arguments
     from hpabatch.report.kubectl.manifest import json_manifests, yaml_manifests
 
-    check_stdout(Output.table)
     if request.cpu_percent is not None:
         say(_CPU_PERCENT_NOTE)
     if request.filename:

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import Annotated
 
 from hpabatch.cli.app import app
-from hpabatch.cli.arguments import check_writable
 from hpabatch.cli.command import command
-from hpabatch.cli.options import HistoryArgument, Output, OutputOption
+from hpabatch.cli.options import HistoryArgument, Output, OutputOption, file_option
 from hpabatch.cli.progress import progress_on_stderr
-from hpabatch.cli.stdout import check_stdout, show_report
+from hpabatch.cli.stdout import show_report
 from hpabatch.cli.talk import tell, tell_skipped
 from hpabatch.engine.fidelity.request import FidelityRequest
-from hpabatch.errors import EXIT_OK, EXIT_REFUSED, RefusedError, UsageError
-
-if TYPE_CHECKING:
-    from hpabatch.engine.fidelity.run import Fidelity
+from hpabatch.errors import RefusedError
 
 _HELP = """Score how far each HPA's rules and plant can be trusted.
 
@@ -56,39 +48,23 @@ def fidelity(
     history: HistoryArgument,
     request: FidelityRequest,
     changes: Annotated[
-        str | None,
-        typer.Option("--changes", metavar="FILE", help="File for every judged change (Parquet)."),
+        str | None, file_option("--changes", "File for every judged change (Parquet).")
     ] = None,
     output: OutputOption = Output.table,
-) -> None:
+) -> int:
     """Score how far each HPA's rules and plant can be trusted."""
-    check_stdout(output)
-    if changes is not None:
-        if os.path.isdir(changes):
-            raise UsageError(f"--changes {changes} is a folder; name a file in it")
-        check_writable("--changes", Path(changes))
     from hpabatch.api.fits import fidelity as scores_of
     from hpabatch.history.reader import open_history
-    from hpabatch.report.fidelity import FidelityReport
+    from hpabatch.report.forms import write_frame
 
     source = open_history(history, "replay")
     with progress_on_stderr("walk_observations") as progress:
-        found = scores_of(source, request, progress).result
+        found = scores_of(source, request, progress)
     tell(found.warnings)
-    tell_skipped(found.skipped, history)
+    left_out = tell_skipped(found.skipped, history)
     if found.hpas.is_empty():
         raise RefusedError(f"{history}: no HPA could be scored")
-    _write_changes(found, changes)
-    show_report(FidelityReport(found), output)
-    raise typer.Exit(EXIT_REFUSED if found.skipped else EXIT_OK)
-
-
-def _write_changes(found: Fidelity, place: str | None) -> None:
-    """Write the judged changes (UsageError: the place cannot be written)."""
-    if place is None:
-        return
-    from hpabatch.history.atomic import atomic_path
-    from hpabatch.jobs.parquet import write_parquet
-
-    with atomic_path(place) as temporary:
-        write_parquet(found.changes, found.evidence, temporary)
+    if changes is not None:
+        write_frame(found.changes, found.evidence, changes)
+    show_report(found, output)
+    return left_out

@@ -13,7 +13,7 @@ from hpabatch.cli.arguments import check_writable
 from hpabatch.cli.command import command
 from hpabatch.cli.options import ExitCodeOption, HistoryArgument, Output, OutputOption
 from hpabatch.cli.progress import progress_on_stderr
-from hpabatch.cli.stdout import check_stdout, show_report
+from hpabatch.cli.stdout import show_report
 from hpabatch.cli.talk import questions_told, say, tell
 from hpabatch.engine.fit.request import FitRequest
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, UsageError
@@ -70,24 +70,23 @@ def fit(
     ] = None,
     exit_code: ExitCodeOption = False,
     output: OutputOption = Output.table,
-) -> None:
+) -> int:
     """Fit the workloads of a history."""
-    check_stdout(output)
     if init_plant is not None:
         _check_new(init_plant)
     from hpabatch.api.fits import fit as fits_of
     from hpabatch.history.reader import open_history
-    from hpabatch.report.fit import fit_report
 
     source = open_history(history, "replay")
     with progress_on_stderr("observe_usage") as progress:
-        found = fits_of(source, request, progress).result
+        fits = fits_of(source, request, progress)
+    found = fits.result
     _tell(found, "" if init_plant else history)
     if init_plant is not None:
         _write_plant(found, history, [*request.plant, init_plant])
-    show_report(fit_report(found), output)
+    show_report(fits, output)
     without = exit_code and any(not item.has_plant for item in found.hpas)
-    raise typer.Exit(EXIT_REFUSED if found.skipped or without else EXIT_OK)
+    return EXIT_REFUSED if found.skipped or without else EXIT_OK
 
 
 def _check_new(place: str) -> None:

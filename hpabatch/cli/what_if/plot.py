@@ -8,9 +8,8 @@ import typer
 
 from hpabatch.cli.app import app
 from hpabatch.cli.command import command
-from hpabatch.cli.options import Output
 from hpabatch.cli.stdout import check_stdout, send_text
-from hpabatch.cli.talk import say, tell
+from hpabatch.cli.talk import tell
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, UsageError
 from hpabatch.model.printable import printable_line
 from hpabatch.report.pictures.request import PlotRequest
@@ -56,16 +55,15 @@ def plot(
     out: Annotated[
         str, typer.Option("--out", metavar="FOLDER", help="Folder for the pictures.")
     ] = "pictures",
-) -> None:
+) -> int:
     """Draw pictures of a sweep."""
-    check_stdout(Output.json)
+    check_stdout("")
     from hpabatch.cli.what_if.plot_pictures import draw_pictures
 
     if request.setting is not None and request.setting.strip() == "":
         raise UsageError("--setting: give a setting's number or name, such as 12 or 'target=70'")
     drawn = draw_pictures(request, sweep, out)
     tell(drawn.notes, "note")
-    for reason in drawn.refused:
-        say(f"not drawn: {reason}")
+    tell(drawn.refused, "not drawn")
     send_text("".join(f"{printable_line(str(path))}\n" for path in drawn.paths))
-    raise typer.Exit(EXIT_REFUSED if drawn.refused else EXIT_OK)
+    return EXIT_REFUSED if drawn.refused else EXIT_OK

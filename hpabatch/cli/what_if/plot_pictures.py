@@ -78,7 +78,7 @@ def draw_pictures(request: PlotRequest, sweep: str, out: str) -> Drawn:
     """
     require_matplotlib()
     _check_folder(out)
-    result = open_sweep(sweep).result
+    result = open_sweep(sweep)
     if result.settings.height < 2:
         raise RefusedError(
             f"{sweep} has today's setting only, so there is nothing to compare: sweep with --grid"

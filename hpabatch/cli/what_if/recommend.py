@@ -11,7 +11,7 @@ from hpabatch.cli.app import app
 from hpabatch.cli.arguments import check_replaced_folder
 from hpabatch.cli.command import command
 from hpabatch.cli.options import Output, OutputOption
-from hpabatch.cli.stdout import check_stdout, show_report
+from hpabatch.cli.stdout import show_report
 from hpabatch.cli.talk import tell
 from hpabatch.engine.advise.request import RecommendRequest
 from hpabatch.errors import EXIT_OK, UsageError
@@ -72,27 +72,22 @@ def recommend(
         bool, typer.Option("--in-place", help="Edit the manifests themselves.")
     ] = False,
     output: OutputOption = Output.table,
-) -> None:
+) -> int:
     """Recommend settings from a sweep, or say why not."""
     if in_place and not hpas:
         raise UsageError("--in-place edits the manifests of --hpas: name them")
     if hpas and not (patches or in_place):
         raise UsageError("--hpas needs --patches FOLDER for the edited copies, or --in-place")
-    check_stdout(output)
-    if patches is not None:
-        from hpabatch.cli.what_if.recommend_files import check_folder
-
-        check_replaced_folder(patches, "--patches")
-        check_folder(Path(patches))
     from hpabatch.api.sweeps import open_sweep
     from hpabatch.api.sweeps import recommend as advise
-    from hpabatch.report import recommend as forms
+    from hpabatch.cli.what_if.recommend_files import check_folder, write_files
 
-    report, code = forms.RecommendReport(advise(open_sweep(sweep), request).found), EXIT_OK
+    if patches is not None:
+        check_replaced_folder(patches, "--patches")
+        check_folder(Path(patches))
+    advice, code = advise(open_sweep(sweep), request), EXIT_OK
     if patches is not None or hpas:
-        from hpabatch.cli.what_if.recommend_files import write_files
-
-        report, code = write_files(report, patches, tuple(hpas or ()), in_place=in_place)
-    tell(report.warnings)
-    show_report(report, output)
-    raise typer.Exit(code)
+        advice, code = write_files(advice, patches, tuple(hpas or ()), in_place=in_place)
+    tell(advice.warnings)
+    show_report(advice, output)
+    return code

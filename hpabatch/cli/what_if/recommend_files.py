@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -18,10 +19,11 @@ from hpabatch.history.atomic import atomic_folder, atomic_path
 from hpabatch.history.files import read_regular, read_small
 from hpabatch.inputs.manifest_edit import OtherSpecError, edit_manifest
 from hpabatch.inputs.manifests import ManifestEntry, load_manifests
-from hpabatch.report.recommend import RecommendReport
+from hpabatch.report.recommend import Advice
 from hpabatch.report.recommend_files import INDEX, MANIFESTS, index_file, recommendation_files
 
 _BOM = "\ufeff"
+A = TypeVar("A", bound=Advice)
 
 
 def check_folder(folder: Path) -> None:
@@ -67,13 +69,13 @@ def _listed(index: Path) -> set[str]:
 
 
 def write_files(
-    report: RecommendReport,
+    advice: A,
     patches: str | None,
     hpas: Sequence[str],
     *,
     in_place: bool,
     review: Path | None = None,
-) -> tuple[RecommendReport, int]:
+) -> tuple[A, int]:
     """Write patches, certificates and edited manifests; return what is told, and the exit code.
 
     Patches of medium confidence that are not written go to `review`.
@@ -81,13 +83,13 @@ def write_files(
     Raises:
         UsageError: a place cannot be written.
     """
-    told = tuple(_told_withheld(report.found.items))
-    edited = _Edited() if not hpas else edit_files(report, hpas)
-    for item in report.found.items:
+    told = tuple(_told_withheld(advice.found.items))
+    edited = _Edited() if not hpas else edit_files(advice, hpas)
+    for item in advice.found.items:
         if item.was_edited:
             edited.warn(f"{'/'.join(item.key[1:])}: {item.withheld}: no patch", EXIT_REFUSED)
-    report = replace(report, found=withhold_edited(report.found, edited.others))
-    written = list(report.written)
+    advice = replace(advice, found=withhold_edited(advice.found, edited.others))
+    written = list(advice.written)
     if in_place:
         for path, text in edited.texts.items():
             with atomic_path(path) as temporary:
@@ -95,16 +97,16 @@ def write_files(
                 shutil.copymode(path, temporary)
         written.append(f"manifests edited: {len(edited.texts)}")
     if patches is not None:
-        texts, reviewed = recommendation_files(report.found, Path(patches).name)
+        texts, reviewed = recommendation_files(advice.found, Path(patches).name)
         files = {name: text.encode() for name, text in texts.items()}
         if not in_place:
             copies = zip(_copies(edited, hpas), edited.texts.values(), strict=True)
             files |= {f"{MANIFESTS}/{name}": text for name, text in copies}
-        files[INDEX] = index_file(report.found, list(files)).encode()
+        files[INDEX] = index_file(advice.found, list(files)).encode()
         _write_folder(Path(patches), files)
-        changes = report.found.written()
+        changes = advice.found.written()
         withheld = sum(item.withheld != "" for item in changes)
-        counts = {"patches": len(changes) - withheld, "certificates": len(report.found.items)}
+        counts = {"patches": len(changes) - withheld, "certificates": len(advice.found.items)}
         counts |= {"changes without a patch": withheld} if withheld else {}
         if hpas and not in_place:
             counts["manifests"] = len(edited.texts)
@@ -112,11 +114,11 @@ def write_files(
         written.append(f"written to {patches}: {listed}")
         if review is not None:
             files = {name: text.encode() for name, text in reviewed.items()}
-            files[INDEX] = index_file(report.found, list(files)).encode()
+            files[INDEX] = index_file(advice.found, list(files)).encode()
             _write_folder(review, files)
             written += [f"written to {review}: patches {len(reviewed)}"] if reviewed else []
-    warnings = (*report.warnings, *told, *edited.warnings)
-    return replace(report, written=written, warnings=warnings), edited.code
+    warnings = (*advice.warnings, *told, *edited.warnings)
+    return replace(advice, written=written, warnings=warnings), edited.code
 
 
 def _told_withheld(items: Sequence[Recommendation]) -> Iterator[str]:
@@ -157,7 +159,7 @@ class _Edited:
         self.code = EXIT_UNREADABLE if EXIT_UNREADABLE in (code, self.code) else code
 
 
-def edit_files(report: RecommendReport, paths: Sequence[str]) -> _Edited:
+def edit_files(advice: Advice, paths: Sequence[str]) -> _Edited:
     """Return the files of manifests with all changes in them; nothing is written."""
     if "-" in paths:
         raise UsageError("--hpas -: only files can be edited; name them")
@@ -166,10 +168,10 @@ def edit_files(report: RecommendReport, paths: Sequence[str]) -> _Edited:
     for entry in entries:
         if entry.error is not None:
             edited.warn(f"{entry.place}: {entry.error}", EXIT_UNREADABLE)
-    for item in report.found.written():
+    for item in advice.found.written():
         in_manifest = item.source is None or item.source.as_manifest
         if in_manifest and not item.was_edited:
-            _edit(item, report, list(_entries_of(item, entries)), edited)
+            _edit(item, advice, list(_entries_of(item, entries)), edited)
     return edited
 
 
@@ -182,7 +184,7 @@ def _entries_of(item: Recommendation, entries: Sequence[ManifestEntry]) -> Itera
 
 
 def _edit(
-    item: Recommendation, report: RecommendReport, entries: Sequence[ManifestEntry], edited: _Edited
+    item: Recommendation, advice: Advice, entries: Sequence[ManifestEntry], edited: _Edited
 ) -> None:
     """Edit the one manifest of an HPA, on top of what was edited in its file before."""
     _, namespace, name = item.key
@@ -193,7 +195,7 @@ def _edit(
         edited.warn(f"{namespace}/{name} {how}: not edited", EXIT_REFUSED)
         return
     path = Path(named[0].source)
-    specs = report.found.specs
+    specs = advice.found.specs
     assert item.wanted is not None
     try:
         data = edited.texts.get(path) or read_regular(path)
@@ -205,7 +207,7 @@ def _edit(
             name,
             specs.today(item.key),
             item.wanted,
-            profile_of(report.found.result),
+            profile_of(advice.found.result),
         )
     except UnicodeDecodeError:
         edited.warn(f"{path}: not UTF-8 text: not edited", EXIT_REFUSED)

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from hpabatch.cli.app import app
-from hpabatch.cli.arguments import check_replaced_folder, check_writable
 from hpabatch.cli.command import command
 from hpabatch.cli.manifests import load_hpas
-from hpabatch.cli.options import HistoryArgument, Output, OutputOption
-from hpabatch.cli.progress import progress_on_stderr
-from hpabatch.cli.stdout import check_stdout, show_report
+from hpabatch.cli.options import HistoryArgument, Output, OutputOption, file_option, folder_option
+from hpabatch.cli.progress import Progress, progress_on_stderr
+from hpabatch.cli.stdout import show_report
 from hpabatch.cli.talk import tell, tell_skipped
 from hpabatch.engine.simulate.request import SimulateRequest
-from hpabatch.errors import EXIT_OK, EXIT_REFUSED, RefusedError, UsageError
+from hpabatch.errors import RefusedError
 
 if TYPE_CHECKING:
     from hpabatch.engine.simulate.case import SimulationCase
     from hpabatch.engine.simulate.result import LoopResult
     from hpabatch.engine.simulate.run import Loop
-    from hpabatch.report.simulate import SimulateReport
-
-Report = Callable[[str, float], None]
 
 _HELP = """Simulate the HPAs of a history in a closed loop.
 
@@ -66,27 +58,24 @@ def simulate(
     history: HistoryArgument,
     request: SimulateRequest,
     trajectories: Annotated[
-        str | None,
-        typer.Option("--trajectories", metavar="FILE", help="Every tick of every run (Parquet)."),
+        str | None, file_option("--trajectories", "Every tick of every run (Parquet).")
     ] = None,
     export: Annotated[
         str | None,
-        typer.Option(
-            "--export", metavar="FOLDER", help="New folder for the run, as a history to replay."
-        ),
+        folder_option("--export", "New folder for the run, as a history to replay."),
     ] = None,
     output: OutputOption = Output.table,
-) -> None:
+) -> int:
     """Simulate the HPAs of a history in a closed loop."""
-    check_stdout(output)
-    _check_places(trajectories, export)
     from hpabatch.api.simulations import prepare
     from hpabatch.engine.fleet.versions import history_profile
     from hpabatch.engine.simulate.export import check_cases
     from hpabatch.engine.simulate.result import run_loop
     from hpabatch.history.reader import open_history
+    from hpabatch.report.forms import write_frame
+    from hpabatch.report.simulate import Simulation
 
-    source = open_history(history, "replay")
+    source, written = open_history(history, "replay"), []
     profile = history_profile(source, request.k8s, request.feature_gates)
     with progress_on_stderr("simulate_fleet") as progress:
         manifests, code = load_hpas(request.hpas, profile)
@@ -97,42 +86,18 @@ def simulate(
         if export is not None:
             check_cases(_exported(loop))
         result = run_loop(loop, options, progress)
-        written = _write(result, trajectories, progress)
+        if trajectories is not None and result.points is not None:
+            progress("writing trajectories", 1.0)
+            write_frame(result.points, loop.evidence, trajectories)
+            written.append(f"trajectories: {trajectories}")
         if export is not None:
             written.append(_export(result, Path(export), request.seed, progress))
-    _tell(loop, history)
-    _show(_report(result, written), output)
-    raise typer.Exit(code or (EXIT_REFUSED if loop.skipped else EXIT_OK))
+    left_out = _tell(loop, history)
+    show_report(Simulation.of(result, written=written), output)
+    return code or left_out
 
 
-def _check_places(trajectories: str | None, export: str | None) -> None:
-    """Refuse places to write to before anything is computed (UsageError)."""
-    if export is not None:
-        check_replaced_folder(export, "--export")
-        folder = Path(export)
-        if os.path.exists(folder) and (not folder.is_dir() or any(folder.iterdir())):
-            raise UsageError(f"--export {folder} is there already; name a new or empty folder")
-        check_writable("--export", folder)
-    if trajectories is not None:
-        if os.path.isdir(trajectories):
-            raise UsageError(f"--trajectories {trajectories} is a folder; name a file in it")
-        check_writable("--trajectories", Path(trajectories))
-
-
-def _write(result: LoopResult, place: str | None, progress: Report) -> list[str]:
-    """Write the trajectories; return what is told of them."""
-    from hpabatch.history.atomic import atomic_path
-    from hpabatch.jobs.parquet import write_parquet
-
-    if place is None or result.points is None:
-        return []
-    progress("writing trajectories", 1.0)
-    with atomic_path(place) as temporary:
-        write_parquet(result.points, result.loop.evidence, temporary)
-    return [f"trajectories: {place}"]
-
-
-def _export(result: LoopResult, folder: Path, seed: int, progress: Report) -> str:
+def _export(result: LoopResult, folder: Path, seed: int, progress: Progress) -> str:
     """Write one setting's run as a history; return what is told of it."""
     from hpabatch.engine.simulate.export import export_run
     from hpabatch.history.atomic import atomic_folder
@@ -162,27 +127,7 @@ def _exported(loop: Loop) -> list[SimulationCase]:
     return [case for case in loop.cases if case.setting == setting]
 
 
-def _tell(loop: Loop, history: str) -> None:
-    """Write warnings and skipped HPAs to stderr."""
+def _tell(loop: Loop, history: str) -> int:
+    """Write warnings and skipped HPAs to stderr; return the exit code of that."""
     tell((*loop.plan.warnings, *loop.notes))
-    tell_skipped(loop.skipped, history)
-
-
-def _report(result: LoopResult, written: Sequence[str]) -> SimulateReport:
-    from hpabatch.engine.simulate.result import self_judged
-    from hpabatch.report.simulate import SimulateReport
-
-    return SimulateReport(
-        evidence=result.loop.evidence,
-        measures=result.measures,
-        facts=result.loop.facts,
-        skipped=result.loop.skipped,
-        warnings=(*result.loop.plan.warnings, *result.loop.notes),
-        written=written,
-        self_judged=self_judged(result.loop),
-    )
-
-
-def _show(report: SimulateReport, output: Output) -> None:
-    """Write the report to stdout."""
-    show_report(report, output)
+    return tell_skipped(loop.skipped, history)

@@ -9,29 +9,22 @@ import typer
 
 from hpabatch.cli.app import app
 from hpabatch.cli.arguments import check_inputs
-from hpabatch.cli.command import command
+from hpabatch.cli.command import LEFT, command
 from hpabatch.cli.options import HistoryArgument, Output, OutputOption
 from hpabatch.cli.progress import JobProgress, progress_on_stderr, tell_compiling
-from hpabatch.cli.stdout import check_stdout, show_report
-from hpabatch.cli.talk import say, tell, tell_skipped
+from hpabatch.cli.stdout import show_report
+from hpabatch.cli.talk import tell, tell_skipped
 from hpabatch.engine.sweep.request import SweepToRequest
-from hpabatch.errors import (
-    EXIT_INTERRUPTED,
-    EXIT_OK,
-    EXIT_REFUSED,
-    RefusedError,
-    UsageError,
-)
+from hpabatch.errors import RefusedError, UsageError
 from hpabatch.inputs.workers import Spread
 from hpabatch.model.printable import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hpabatch.engine.fleet.candidates import Skipped
+    from hpabatch.engine.sweep.request import SweepRequest
     from hpabatch.engine.sweep.result import SweepResult
+    from hpabatch.engine.sweep.run import SweepPlan
     from hpabatch.jobs.publish import Destination
-    from hpabatch.jobs.sweep import SweepJob
 
 _HELP = """Simulate the HPAs of a history under many settings.
 
@@ -85,73 +78,59 @@ def sweep(
         ),
     ] = False,
     output: OutputOption = Output.table,
-) -> None:
+) -> int:
     """Simulate the HPAs of a history under many settings."""
-    check_stdout(output)
-    raise typer.Exit(_Run(history, request, out, replace).finish(output))
+    from hpabatch.api.sweeps import Sweep
+    from hpabatch.engine.fidelity.lens import seen_through
+    from hpabatch.engine.sweep.run import plan_request
+    from hpabatch.history.reader import open_history
+
+    destination = _destination(out)
+    job = JobProgress("sweeping", "simulate_fleet")
+    LEFT.set(job.left)
+    with progress_on_stderr() as progress:
+        progress("planning", 0.0)
+        source = open_history(history, "replay")
+        plan = plan_request(source, request, seen_through(request.lens, progress))
+        check_inputs(out, destination.real_path, source, ())
+        spread = Spread.part_of(request)
+        result = run_sweep(request, plan, destination, replace, spread, job.on(progress), history)
+    tell([*result.parameters["notes"], *_without_cost(request, result)], "note")
+    left_out = tell_skipped(skipped_of(result), history)
+    show_report(Sweep.of(result, out=out), output)
+    return left_out
 
 
-class _Run:
-    """One run of the command: how far it is, for whoever interrupts it."""
+def run_sweep(
+    request: SweepRequest,
+    plan: SweepPlan,
+    destination: Destination,
+    replace: bool,
+    spread: Spread,
+    job: JobProgress,
+    history: str,
+) -> SweepResult:
+    """Sweep to a folder (RefusedError: no HPA could be simulated, or another sweep is there)."""
+    from hpabatch.jobs.sweep import SweepJob, SweepRefusedError, sweep_to_disk
 
-    def __init__(self, history: str, request: SweepToRequest, out: str, replace: bool) -> None:
-        self.history, self.request, self.out, self.replace = history, request, out, replace
-        self.job: SweepJob | None = None
-        self.shown: JobProgress | None = None
+    job.destination = destination
+    if request.fidelity:
+        tell_compiling("walk_observations")
+    try:
+        result = sweep_to_disk(SweepJob(request, plan, destination, replace, spread), job)
+    except SweepRefusedError as error:
+        tell(plan.notes, "note")
+        tell_skipped(error.skipped, history)
+        raise RefusedError(f"{history}: {error}") from None
+    job.written = True
+    return result
 
-    def finish(self, output: Output) -> int:
-        """Do it, or say what there is after an interruption; return the exit code."""
-        try:
-            return self.sweep(output)
-        except KeyboardInterrupt:
-            say(f"interrupted: {self.left()}")
-            return EXIT_INTERRUPTED
 
-    def sweep(self, output: Output) -> int:
-        """Plan, run and tell; return the exit code."""
-        from hpabatch.engine.fidelity.lens import seen_through
-        from hpabatch.engine.fleet.candidates import Skipped
-        from hpabatch.engine.sweep.run import plan_request
-        from hpabatch.history.reader import open_history
-        from hpabatch.jobs.sweep import SweepJob, SweepRefusedError, sweep_to_disk
+def skipped_of(result: SweepResult) -> list[Skipped]:
+    """Return the HPAs that a sweep left out."""
+    from hpabatch.engine.fleet.candidates import Skipped
 
-        destination = _destination(self.out)
-        with progress_on_stderr() as progress:
-            progress("planning", 0.0)
-            history = open_history(self.history, "replay")
-            plan = plan_request(history, self.request, seen_through(self.request.lens, progress))
-            check_inputs(self.out, destination.real_path, plan.plan.history, ())
-            spread = Spread.part_of(self.request)
-            self.job = SweepJob(self.request, plan, destination, self.replace, spread)
-            if self.request.fidelity:
-                tell_compiling("walk_observations")
-            self.shown = JobProgress(progress, "sweeping", "simulate_fleet")
-            try:
-                result = sweep_to_disk(self.job, self.shown)
-            except SweepRefusedError as error:
-                _tell(plan.notes, error.skipped, self.history)
-                raise RefusedError(f"{self.history}: {error}") from None
-        self.job = None
-        skipped = [Skipped(*row) for row in result.parameters["skipped"]]
-        _tell(
-            [*result.parameters["notes"], *_without_cost(self.request, result)],
-            skipped,
-            self.history,
-        )
-        _show(result, self.out, output)
-        return EXIT_REFUSED if skipped else EXIT_OK
-
-    def left(self) -> str:
-        """Return what there is after an interruption."""
-        if self.job is None:
-            return f"{self.out} is written" if self.shown else "nothing was written"
-        from hpabatch.jobs.folder import count_kept
-        from hpabatch.jobs.sweep import tasks_of
-
-        folder = self.job.destination.job_path
-        kept, of = count_kept(folder), len(tasks_of(self.job.sweep))
-        more = f"; {kept} of {of} parts are kept in {folder}: the same command goes on from there"
-        return "nothing was written" + (more if kept else "")
+    return [Skipped(*row) for row in result.parameters["skipped"]]
 
 
 def _destination(out: str) -> Destination:
@@ -184,16 +163,3 @@ def _without_cost(request: SweepToRequest, result: SweepResult) -> list[str]:
         f"--prices: {unknown} of {counted(today.height, 'HPA')} without a cost: requests of "
         "cpu or memory that have a price were not recorded of their pods"
     ]
-
-
-def _tell(notes: Sequence[str], skipped: Sequence[Skipped], history: str) -> None:
-    """Write notes and skipped HPAs to stderr."""
-    tell(notes, "note")
-    tell_skipped(skipped, history)
-
-
-def _show(result: SweepResult, out: str, output: Output) -> None:
-    """Write the report to stdout."""
-    from hpabatch.report.sweep import SweepReport
-
-    show_report(SweepReport(result, out), output)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import polars as pl
 
@@ -16,10 +16,11 @@ from hpabatch.engine.columns.history import EXPLANATION
 from hpabatch.engine.explain.facts import Explanation
 from hpabatch.model.printable import printable
 from hpabatch.model.times import show_api_time, show_instant
-from hpabatch.report.base import Grid, Head, Layout, Report, View, label
+from hpabatch.report.base import Grid, Head, Layout, Result, View, label
 from hpabatch.report.explain.steps import explanation_steps
 from hpabatch.report.explain.summary import summary_sentence
 from hpabatch.report.explain.text import Step
+from hpabatch.report.forms import table_text
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -45,15 +46,21 @@ _HEADS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainReport(Report):
-    """One decision."""
+@dataclass(frozen=True, repr=False)
+class Explained(Result):
+    """The explanation of one sync of one HPA.
 
-    explanation: Explanation
+    Attributes:
+        facts: every number that the rules read and wrote.
+    """
 
+    facts: Explanation
+    layout: ClassVar[Layout] = Layout(keys=2)
+
+    @property
     def verdict(self) -> str:
-        """Return the change of size, and why."""
-        decision = self.explanation.decision
+        """The change of size, and why."""
+        decision = self.facts.decision
         change = f"{decision.current}, unchanged"
         if decision.rescaled or decision.binding == "scale_write":
             change = f"{decision.current} -> {decision.limited}"
@@ -61,7 +68,7 @@ class ExplainReport(Report):
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate which sync it was, and the steps."""
-        explanation, asked = self.explanation, self.explanation.asked_ms
+        explanation, asked = self.facts, self.facts.asked_ms
         name = label(explanation.cluster, explanation.namespace, explanation.hpa, with_cluster=True)
         sync = f"{printable(name)}, sync of {show_instant(explanation.sync_ms)}"
         if asked is None:
@@ -77,9 +84,9 @@ class ExplainReport(Report):
 
     def basis(self) -> list[str]:
         """Return version, parameters and flags."""
-        of = self.explanation.assumed.get
+        of = self.facts.assumed.get
         return [
-            f"Rules of Kubernetes {self.explanation.k8s} ({of('k8s_source')}; "
+            f"Rules of Kubernetes {self.facts.k8s} ({of('k8s_source')}; "
             f"{of('k8s_evidence')}: {of('k8s_proof')}).",
             f"Syncs {of('syncs')}; samples visible after {of('delay')}, for {of('max_age')}; "
             f"policies' budgets spent by the {of('events')} changes.",
@@ -91,21 +98,23 @@ class ExplainReport(Report):
 
     def hints(self) -> list[str]:
         """Return the decision in one plain sentence: what is read last."""
-        return [summary_sentence(self.explanation)]
+        return [summary_sentence(self.facts)]
 
+    @property
     def frame(self) -> pl.DataFrame:
-        """Return one row per line of the steps."""
+        """One row per step: its name, metric and arithmetic, and the upstream function."""
         return pl.DataFrame(list(self._steps()), schema=EXPLANATION.schema)
 
+    @property
+    def text(self) -> str:
+        """The steps, one below the other."""
+        return table_text(self)
+
     def _steps(self) -> Iterator[dict[str, str | int | None]]:
-        for s in explanation_steps(self.explanation):
+        for s in explanation_steps(self.facts):
             yield {
                 "step": s.step, "metric": s.metric, "text": s.text, "upstream": s.upstream or None,
             }  # fmt: skip
-
-    def layout(self) -> Layout:
-        """Return how the JSON document is written."""
-        return Layout(keys=2)
 
     def document(self) -> dict[str, Any]:
         """Return the numbers, the table's lines as `steps`, its last sentence as `summary`.
@@ -113,9 +122,9 @@ class ExplainReport(Report):
         Timestamps are RFC 3339, lengths of time ms, quantities milli; a ratio that is no number is
         a string.
         """
-        numbers = _plain(asdict(self.explanation))
+        numbers = _plain(asdict(self.facts))
         assert isinstance(numbers, dict)
-        summary = summary_sentence(self.explanation)
+        summary = summary_sentence(self.facts)
         return numbers | {"steps": list(self._steps()), "summary": summary}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import format_datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import polars as pl
 
@@ -24,8 +24,9 @@ from hpabatch.model.objects.hpa import (
     MetricValueStatus,
     ScalingRules,
 )
-from hpabatch.model.printable import printable_line
-from hpabatch.report.base import Grid, Head, Output, Report, View
+from hpabatch.model.printable import counted, printable_line
+from hpabatch.model.times import show_instant
+from hpabatch.report.base import Grid, Head, Output, Result, View
 from hpabatch.report.kubectl.text import (
     NONE,
     UNKNOWN,
@@ -51,17 +52,33 @@ _NO_TIME = "Mon, 01 Jan 0001 00:00:00 +0000"
 _EVENT: Final = ("type", "reason", "message", "count", "firstTimestamp", "lastTimestamp")
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeReport(Report):
-    """HPAs as `kubectl describe hpa` shows them.
+@dataclass(frozen=True, repr=False)
+class Descriptions(Result):
+    """HPAs as `kubectl describe hpa` would have described them.
 
     Attributes:
+        at_ms: the time, ms since 1970.
         texts: a description for each HPA.
         items: the same as plain values: cluster, sync, k8s, hpa, error, events.
+        left_out: a sentence for each HPA that was asked for and is not shown.
+        notes: sentences on events that may not be the cluster's.
     """
 
+    at_ms: int
     texts: Sequence[str]
     items: Sequence[Mapping[str, Any]]
+    left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    shows_verdict: ClassVar[bool] = False
+
+    @property
+    def verdict(self) -> str:
+        """The number of HPAs, and the time."""
+        return f"{counted(len(self.texts), 'HPA')} described at {show_instant(self.at_ms)}"
+
+    def __len__(self) -> int:
+        """Return the number of HPAs."""
+        return len(self.texts)
 
     def own(self, output: Output, view: View) -> str | None:
         """Return kubectl's text, and JSON with every character as it is."""
@@ -73,12 +90,13 @@ class DescribeReport(Report):
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate the events."""
-        frame = self.frame()
+        frame = self.frame
         heads = [Head(name.upper(), "") for name in frame.columns]
         yield Grid(heads, [tuple(map(str, row)) for row in frame.rows()])
 
+    @property
     def frame(self) -> pl.DataFrame:
-        """Return one row per HPA and event."""
+        """The events: one row per HPA and event."""
         rows = [
             (
                 item["cluster"],

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
 from hpabatch.engine.columns.history import GET
 from hpabatch.model.objects.hpa import HPA, MetricSpec, MetricTarget, MetricValueStatus
-from hpabatch.model.printable import printable
-from hpabatch.report.base import Grid, Layout, Output, Report, View
+from hpabatch.model.printable import counted, printable
+from hpabatch.model.times import show_instant
+from hpabatch.report.base import Grid, Layout, Output, Result, View
 from hpabatch.report.forms import frame_grid
 from hpabatch.report.kubectl.manifest import list_document, live_document, yaml_manifests
 from hpabatch.report.kubectl.text import (
@@ -78,19 +79,38 @@ def get_table(rows: Sequence[GetRow], with_namespace: bool) -> str:
     return columns(lines, MIN_WIDTH, PADDING)
 
 
-@dataclass(frozen=True, slots=True)
-class GetReport(Report):
-    """HPAs as `kubectl get hpa` shows them.
+@dataclass(frozen=True, repr=False)
+class HpaStatuses(Result):
+    """HPAs with their statuses, as `kubectl get hpa` would have shown them.
 
     Attributes:
-        documents: the HPAs with their status.
-        rows: those of the table, by cluster.
+        at_ms: the time, ms since 1970.
+        documents: the HPAs with their statuses.
+        rows: the table's cells, by cluster.
+        left_out: a sentence for each HPA that was asked for and is not shown.
         with_namespace: as with `-A`.
     """
 
+    at_ms: int
     documents: Sequence[HPA]
     rows: Mapping[str, Sequence[GetRow]]
+    left_out: tuple[str, ...] = ()
     with_namespace: bool = True
+    layout: ClassVar[Layout] = Layout(4, 4, ascii_only=False)  # as kubectl writes JSON
+    shows_verdict: ClassVar[bool] = False
+
+    @property
+    def verdict(self) -> str:
+        """The number of HPAs, and the time."""
+        return f"{counted(len(self.documents), 'HPA')} at {show_instant(self.at_ms)}"
+
+    def __len__(self) -> int:
+        """Return the number of HPAs."""
+        return len(self.documents)
+
+    def items(self) -> list[dict[str, object]]:
+        """Return the HPAs as `kubectl get hpa -o json` would."""
+        return [live_document(hpa) for hpa in self.documents]
 
     def own(self, output: Output, view: View) -> str | None:
         """Return kubectl's table, and its YAML."""
@@ -106,16 +126,13 @@ class GetReport(Report):
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate the HPAs."""
-        yield frame_grid(self.frame(), GET)
+        yield frame_grid(self.frame, GET)
 
+    @property
     def frame(self) -> pl.DataFrame:
-        """Return the table's cells with the cluster of each row."""
+        """The table's cells with the cluster of each row."""
         cells = [{"cluster": c} | asdict(row) for c, part in self.rows.items() for row in part]
         return pl.DataFrame(cells, schema=GET.schema)
-
-    def layout(self) -> Layout:
-        """Return how kubectl writes JSON."""
-        return Layout(4, 4, ascii_only=False)
 
     def document(self) -> dict[str, Any]:
         """Return the manifest, or a List of several."""

@@ -15,9 +15,6 @@ from tests.engine.small_history import (
     T0,
     fetch_row,
     hpa_row,
-    pass_row,
-    recorder_rows,
-    start_row,
     write_history,
 )
 from tests.engine.told import CPU, NOT_ZERO, WITHIN, valid, web, written
@@ -124,22 +121,6 @@ def test_a_metric_that_fails(run: Run, history: Path) -> None:
     ]
 
 
-def test_at_the_passes_of_a_live_loop(run: Run, tmp_path: Path) -> None:
-    """Events have the seconds of passes: two before the API fails, the last while it does."""
-    tables = failing_api()
-    passes = [pass_row(T0 + at, start=at == 0) for at in (0, 10_007, 25_003)]
-    tables |= {"passes": passes, "provenance": recorder_rows("c1")}
-    folder = write_history(tables, tmp_path)
-    at = "--at", "2026-10-06 23:59:27"
-    done = run(folder, "one", *at, "--k8s", "1.38", "--instants", "passes")
-    assert (done.code, done.stderr) == (0, "")
-    assert [line[:3] for line in events_of(done.stdout)] == [
-        ["Normal", "SuccessfulRescale", "17s (x2 over 27s)"],
-        ["Warning", "FailedGetResourceMetric", "2s"],
-        ["Warning", "FailedComputeMetricsReplicas", "2s"],
-    ]
-
-
 @pytest.mark.parametrize(
     ("back", "counts"), [("1h", [5, 2, 2]), ("40s", [1, 1, 3]), ("1ms", [1]), ("0s", [])]
 )
@@ -186,40 +167,6 @@ def test_several_are_parted_as_kubectl_parts_them(run: Run, history: Path) -> No
     assert one.endswith("\n")
 
 
-def test_the_words_of_old_versions(run: Run, history: Path) -> None:
-    done = run(history, "one", "--at", "2026-10-06 23:59:25", *AT[:4], "--k8s", "1.20")
-    error = f"invalid metrics (1 invalid out of 1), first error is: {ERROR}"
-    assert events_of(done.stdout)[2][4] == error
-    # It kept the metrics of before.
-    assert ["resource cpu on pods", "(as a percentage of request):", "75% (75m) / 50%"] in (
-        squeezed(done.lines)
-    )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["one", "pay/one"], "pay/one: there is no such HPA; did you mean shop/one"),
-        (["one", "--events-for", "soon"], "--events-for: expected a duration (whole"),
-        (
-            ["one", "--at", "2026-10-06 24:61"],
-            "--at: '2026-10-06T24:61:00Z' is no instant",
-        ),
-        (["one", "--at", "2026-10-06"], "--at: expected a time from 2026-10-06T23:59:00Z to "),
-    ],
-)
-def test_what_cannot_be_described(run: Run, history: Path, arguments: list[str], told: str) -> None:
-    done = run(history, *arguments, *AT)
-    assert (done.code, done.data) == (2, b"")
-    assert done.stderr.startswith(f"error: {told}")
-
-
-def test_without_a_name_all_are_described(run: Run, history: Path) -> None:
-    done = run(history, *AT)
-    assert done.code == 0
-    assert done.stdout.startswith("Name: ")
-
-
 def test_hpas_that_are_not_there_at_the_instant(run: Run, history: Path) -> None:
     done = run(history, "one", "two", "--at", "2026-10-06 23:59:30", *AT)
     assert done.code == 3
@@ -229,16 +176,6 @@ def test_hpas_that_are_not_there_at_the_instant(run: Run, history: Path) -> None
     done = run(history, "two", "--at", "2026-10-06 23:59:30", "-o", "json", *AT)
     assert (done.code, json.loads(done.stdout)) == (3, {"items": []})
     assert run(history, "two", "--at", "2026-10-06 23:59:30", *AT).data == b""
-
-
-def test_every_cluster_by_its_own_version(run: Run, tmp_path: Path) -> None:
-    tables = web()
-    for name, rows in tables.items():
-        tables[name] = [row | {"cluster": cluster} for cluster in ("c1", "c2") for row in rows]
-    tables["controller"] = [start_row(T0 - 1, version="1.26"), start_row(T0 - 1, cluster="c2")]
-    history = write_history(tables, tmp_path)
-    items = json.loads(run(history, "one", "-o", "json", *AT[:4]).stdout)["items"]
-    assert [(item["cluster"], item["k8s"]) for item in items] == [("c1", "1.26"), ("c2", "1.37")]
 
 
 def test_texts_that_no_terminal_can_show(run: Run, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from hpabatch.report.base import View
 from tests.cli.commands import Done, Run, runner
 from tests.cli.histories import DEMO, ROOT, edit_spec, small, table
 
@@ -66,58 +65,12 @@ def test_json_has_the_numbers_of_the_table(run: Run, history: Path) -> None:
     assert all(step["text"] in shown for step in found["steps"])
 
 
-@pytest.mark.parametrize(
-    "at",
-    [
-        "2026-10-07 00:05:59",
-        "2026-10-07T00:05:45Z",
-        "2026-10-07T02:05:50.5+02:00",
-        "2026-10-07 02:05:45 +02:00",
-    ],
-)
-def test_instants_in_any_form(run: Run, history: Path, at: str) -> None:
-    assert document(run(history, HPA, "--at", at, "-o", "json"))["sync"] == "2026-10-07T00:05:45Z"
-
-
 def test_without_an_instant_the_last_sync(run: Run, history: Path) -> None:
     found = document(run(history, HPA, "-o", "json"))
     assert (found["asked"], found["sync"]) == (None, "2026-10-07T00:07:45Z")
 
 
-def test_a_terminal_is_written_for(
-    run: Run, history: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from hpabatch.report import forms
-
-    asked: list[Any] = []
-
-    def report_bytes(report: object, output: object, view: View) -> bytes:
-        asked.append(view[:2])
-        return b"\n"
-
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "77")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setattr(forms, "report_bytes", report_bytes)
-    run(history, HPA)
-    monkeypatch.setenv("NO_COLOR", "1")
-    run(history, HPA)
-    assert asked == [(77, True), (77, False)]
-
-
 # ---- what it is asked for ------------------------------------------------------------------------
-
-
-def test_options_change_what_it_rests_on(run: Run, history: Path) -> None:
-    options = ["--k8s", "1.36", "--feature-gates", "HPAScaleToZero=true", "--events", "decided"]
-    options += ["--sync-period", "30s", "--phase", "5s", "--delay", "10s", "--max-age", "2m"]
-    found = document(run(history, HPA, "--at", AT, "-o", "json", *options))
-    assert found["sync"] == "2026-10-07T00:05:35Z"
-    told = found["assumed"]
-    assert (found["k8s"], told["k8s_source"], told["events"]) == ("1.36", "given", "decided")
-    assert told["syncs"] == "every 30s (given), 5s after full periods (given)"
-    assert (told["delay"], told["max_age"]) == ("10s (given)", "2m (given)")
-    assert told["gates"].startswith("HPAContainerMetrics=true, HPAScaleToZero=true,")
 
 
 def test_manifests_explain_what_they_would_have_decided(
@@ -150,24 +103,6 @@ def test_compiling_is_told(run: Run, history: Path, monkeypatch: pytest.MonkeyPa
 
 
 # ---- what it refuses -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["batch/wroker"], 2, "there is no such HPA; did you mean batch/"),
-        ([HPA, "--at", "noon"], 2, "--at: expected a time"),
-        ([HPA, "--at", "2026-10-06"], 2, "--at: expected a time from"),
-        ([HPA, "--output", "xml"], 2, "table"),
-    ],
-)
-def test_what_cannot_be_explained(
-    run: Run, history: Path, arguments: list[str], code: int, message: str
-) -> None:
-    done = run(history, *arguments)
-    assert done.code == code
-    assert message in " ".join(done.stderr.split())
-    assert done.stdout == ""
 
 
 def test_a_refused_hpa(run: Run, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from pathlib import Path
 
 import polars as pl
@@ -77,7 +76,6 @@ def history(tmp_path: Path) -> Path:
 
 # ---- what it shows -------------------------------------------------------------------------------
 
-BOTH = "cpu: 50%/50%, 250m/100m"
 WIDE = """\
 NAMESPACE   NAME   REFERENCE        TARGETS                   MINPODS   MAXPODS   REPLICAS   AGE
 shop        api    Deployment/api   cpu: 50%/50%, 250m/100m   1         9         1          30s
@@ -97,37 +95,6 @@ def test_of_one_namespace_the_column_is_left_out(run: Run, history: Path) -> Non
     )
 
 
-@pytest.mark.parametrize(
-    ("at", "shown"),
-    [
-        ("2026-10-06T23:59:00Z", {"one": ("cpu: 60%/50%", "60m")}),
-        ("2026-10-06 23:59:29", {"one": ("cpu: 60%/50%", "60m")}),
-        ("2026-10-07 01:59:30+02:00", {"api": (BOTH, "0s"), "one": ("cpu: 75%/50%", "60m")}),
-        ("2026-10-06 23:59:39", {"api": (BOTH, "9s"), "one": ("cpu: 75%/50%", "60m")}),
-        ("2026-10-07", {"api": (BOTH, "30s"), "one": ("cpu: 75%/50%", "61m")}),
-        ("2026-10-07T00:00:09.999Z", {"api": (BOTH, "39s"), "one": ("cpu: 75%/50%", "61m")}),
-    ],
-)
-def test_at_an_instant(run: Run, history: Path, at: str, shown: dict[str, tuple[str, str]]) -> None:
-    done = run(history, "--at", at, "-o", "csv", *AT)
-    assert (done.code, done.stderr) == (0, "")
-    rows = pl.read_csv(io.BytesIO(done.data)).select("name", "targets", "age").rows()
-    assert {name: (targets, age) for name, targets, age in rows} == shown
-
-
-def test_a_time_that_the_history_does_not_reach(run: Run, history: Path) -> None:
-    done = run(history, "one", "--at", "2026-10-07 01:00", *AT)
-    assert (done.code, done.data) == (2, b"")
-    assert done.stderr.startswith(
-        "error: --at: expected a time from 2026-10-06T23:59:00Z to 2026-10-07T00:00:00Z, which the "
-        "history has, got 2026-10-07T01:00:00Z"
-    )
-    # Until the next sync nothing newer can be shown.
-    last = run(history, "one", "--at", "2026-10-07 00:00:09", *AT)
-    assert (last.code, last.stderr) == (0, "")
-    assert last.lines[1].split()[3:] == ["cpu:", "75%/50%", "1", "5", "2", "61m"]
-
-
 def test_at_the_passes_of_a_live_loop(run: Run, tmp_path: Path) -> None:
     """The last pass came before the load rose, and before `api` was made."""
     tables = two_hpas()
@@ -144,18 +111,6 @@ def test_at_the_passes_of_a_live_loop(run: Run, tmp_path: Path) -> None:
     assert late.stderr.startswith("skipped: shop/api: no sync of it until 2026-10-07T00:00:00Z")
     rows = pl.read_csv(io.BytesIO(late.data)).select("name", "targets").rows()
     assert rows == [("one", "cpu: 60%/50%")]
-
-
-@pytest.mark.parametrize("text", ["-30s", "23:59:30", "yesterday 23:59:30", "2026-10-06T23:59:30Z"])
-def test_times_in_any_form(run: Run, history: Path, text: str) -> None:
-    told = run(history, "one", "--at", "2026-10-06 23:59:30", *AT)
-    assert run(history, "one", "--at", text, *AT).data == told.data
-
-
-def test_the_layout_of_old_versions(run: Run, history: Path) -> None:
-    for k8s, prefix in (("1.20", ""), ("1.29.3", ""), ("1.30.0-gke.1", "cpu: "), ("1.38", "cpu: ")):
-        done = run(history, "one", *AT[:4], "--k8s", k8s)
-        assert done.lines[1].split("   ")[4] == f"{prefix}75%/50%"
 
 
 def test_json_and_yaml_are_the_objects_with_their_status(run: Run, history: Path) -> None:
@@ -178,53 +133,14 @@ def test_json_and_yaml_are_the_objects_with_their_status(run: Run, history: Path
     assert list(yaml.safe_load_all(text)) == both["items"]
 
 
-def test_csv_and_parquet_are_the_cells(run: Run, history: Path) -> None:
-    csv = pl.read_csv(io.BytesIO(run(history, "-o", "csv", *AT).data))
-    found = pl.read_parquet(io.BytesIO(run(history, "-o", "parquet", *AT).data))
-    assert found.equals(csv.with_columns(pl.col("minpods").cast(pl.String)))
-    assert found.to_dicts()[1] == {
-        "cluster": "c1", "namespace": "shop", "name": "one", "reference": "Deployment/web",
-        "targets": "cpu: 75%/50%", "minpods": "1", "maxpods": 5, "replicas": 2, "age": "61m",
-    }  # fmt: skip
-
-
 # ---- whom it shows -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "names"),
-    [
-        (["one"], ["one"]),
-        (["shop/one", "c1/shop/api"], ["api", "one"]),
-        (["one", "one"], ["one"]),
-        (["-n", "shop"], ["api", "one"]),
-        (["--where", "max_replicas > 5"], ["api"]),
-        (["api", "--where", "target = 'api'", "-n", "shop"], ["api"]),
-    ],
-)
-def test_hpas_by_name_namespace_and_condition(
-    run: Run, history: Path, arguments: list[str], names: list[str]
-) -> None:
-    done = run(history, *arguments, "-o", "csv", *AT)
-    assert (done.code, done.stderr) == (0, "")
-    assert pl.read_csv(io.BytesIO(done.data))["name"].to_list() == names
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["onn"], "onn: there is no such HPA; did you mean shop/one"),
-        (["shop/apis"], "shop/apis: there is no such HPA; did you mean shop/api"),
-        (["c2/shop/one"], "c2/shop/one: there is no such HPA; did you mean c1/shop/one"),
         (["zzzzzz"], "zzzzzz: there is no such HPA; there is shop/api, shop/one"),
-        (["one", "a/b/c/d"], "a/b/c/d: expected [[CLUSTER/]NAMESPACE/]HPA, got more parts"),
-        ([""], ": there is no such HPA; there is shop/api, shop/one"),
-        (["-n", "shopp"], "-n shopp: there is no HPA of that namespace; namespaces: shop"),
-        (["one", "-n", "x"], "-n x: there is no HPA of that namespace; namespaces: shop"),
-        (
-            ["one", "--where", "hpa = 'api'"],
-            "one: not among the HPAs that -n and --where leave; change one of them",
-        ),
         (["--at", "soon"], "--at: expected a time such as 2026-10-07T14:03:00Z"),
         (
             ["--at", "2026-10-06 23:58"],
@@ -242,14 +158,6 @@ def test_what_cannot_be_shown(run: Run, history: Path, arguments: list[str], tol
     assert (done.code, done.data) == (2, b"")
     assert done.stderr.startswith(f"error: {told}")
     assert done.stderr.count("\n") == 1
-
-
-def test_forms_and_options_that_are_not_there(run: Run, history: Path, tmp_path: Path) -> None:
-    for arguments in (["-o", "xml"], ["--events", "none"], ["--top", "3"]):
-        assert run(history, *arguments).code == 2
-    done = run(tmp_path / "none")
-    assert (done.code, done.data) == (2, b"")
-    assert "there is no such folder" in done.stderr
 
 
 def test_hpas_that_are_not_there_at_the_instant(run: Run, tmp_path: Path) -> None:
@@ -301,25 +209,6 @@ def test_hpas_that_cannot_be_replayed(run: Run, tmp_path: Path) -> None:
     assert done.stderr.splitlines()[1].startswith("skipped: shop/bad: ")
 
 
-def test_manifests_instead_of_the_recorded_hpas(run: Run, history: Path, tmp_path: Path) -> None:
-    text = run(history, "one", "-o", "yaml", *AT).stdout.replace("maxReplicas: 5", "maxReplicas: 9")
-    file = tmp_path / "new.yaml"
-    file.write_text(text.replace("name: one", "name: new"))
-    done = run(history, "--hpas", file, *AT)
-    assert (done.code, done.stderr) == (0, "")
-    assert done.lines[1].split()[1:] == [
-        "new", "Deployment/web", "cpu:", "75%/50%", "1", "9", "2", "61m",
-    ]  # fmt: skip
-    file.write_text(text.replace("name: web", "name: none"))
-    done = run(history, "--hpas", file, *AT)
-    assert (done.code, done.data) == (3, b"")
-    assert "shop/one: its target Deployment/none is not in the history's scales" in done.stderr
-    file.write_text("a: [")
-    done = run(history, "--hpas", file, *AT)
-    assert (done.code, done.data) == (2, b"")
-    assert f"error: --hpas {file}: no HPA to replay" in done.stderr
-
-
 # ---- several clusters and versions ---------------------------------------------------------------
 
 
@@ -360,22 +249,3 @@ def test_every_cluster_in_the_layout_of_its_own_version(run: Run, tmp_path: Path
     assert done.code == 2
     assert "run different Kubernetes versions (1.26, 1.36, 1.37): name one with" in done.stderr
     assert run(history, "--hpas", file, *AT).lines[0] == "cluster c1"
-
-
-def test_versions_that_are_told_of(run: Run, tmp_path: Path) -> None:
-    history = clusters(tmp_path, c1=("1.39",), c2=("1.35", "1.36"))
-    done = run(history, "one", *AT[:4])
-    assert done.code == 0
-    assert done.stderr.splitlines() == [
-        "warning: cluster c1: there is no profile of 1.39: 1.38's rules were taken",
-        "warning: cluster c2 was upgraded while it was recorded (1.35 -> 1.36): all of it is "
-        "decided by 1.36's rules; name another with --k8s",
-    ]
-    done = run(history, "one", *AT[:4], "--k8s", "1.39")
-    note = "warning: there is no profile of 1.39: 1.38's rules were taken\n"
-    assert (done.code, done.stderr) == (0, note)
-    useless = clusters(tmp_path / "old", c1=("1.19.2",))
-    done = run(useless, "one", *AT[:4])
-    assert (done.code, done.data) == (2, b"")
-    assert re.match("error: the recorded version of cluster c1 .*older than 1.20", done.stderr)
-    assert run(useless, "one", *AT).code == 0

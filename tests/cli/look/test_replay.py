@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import pty
@@ -27,9 +26,6 @@ from tests.cli.histories import (
     START,
     drop_rows,
     edit,
-    edit_spec,
-    last_day,
-    many,
     small,
     table,
 )
@@ -88,7 +84,7 @@ def test_the_demo(run: Run, out: Path) -> None:
         line.startswith("rules of Kubernetes 1.38 (proved against upstream's code)")
         for line in lines
     )
-    assert "… and 11 smaller HPAs: --output csv shows all" in lines
+    assert "… and 11 more: --output csv shows all" in lines
     worst = [re.fullmatch(r" ?\d+  (\S+) +(.*)", line) for line in lines]
     told = {found[1]: found[2] for found in worst if found}
     assert next(iter(told)) == "platform/audit"
@@ -114,46 +110,6 @@ def test_the_demo(run: Run, out: Path) -> None:
     assert evidence["k8s"] == "1.38"
     assert evidence["max_age"] == "150000 ms (estimated)"
     assert len(evidence["sha256:pod_metrics"]) == 64
-
-
-def test_json(run: Run, history: Path, out: Path) -> None:
-    done = run(history, "--out", out, "--output", "json", "--top", "1")
-    found = json.loads(done.stdout)
-    assert [h["hpa"] for h in found["hpas"]] == ["etl", "render", "reports", "thumbnails", "worker"]
-    assert found["totals"]["ticks"] == pl.read_parquet(out).height == 5 * 79
-    assert found["out"] == str(out)
-    assert len(found["attention"]) == 1
-
-
-@pytest.mark.compiled
-def test_where_chooses_hpas(run: Run, out: Path) -> None:
-    done = run(last_day(), "--out", out, "--where", "namespace = 'shop' AND max_replicas > 12")
-    assert done.code == 0
-    chosen = pl.read_parquet(out)["hpa"].unique().sort().to_list()
-    assert chosen == ["catalog", "checkout", "frontend"]
-
-
-def test_an_older_file_is_replaced(run: Run, history: Path, out: Path) -> None:
-    out.parent.mkdir()
-    out.write_text("old")
-    assert run(history, "--out", out).code == 0
-    assert pl.read_parquet(out).height == 395
-    assert leftovers(out) == [out.name]
-
-
-def test_parameters_are_used_and_written_down(run: Run, history: Path, out: Path) -> None:
-    options = "--sync-period 1m --phase 10s --delay 5s --max-age 3m --events decided --k8s 1.36"
-    drop_rows(history, "hpas", pl.col("name") == "thumbnails")  # minReplicas 0 is not for 1.36
-    done = run(history, "--out", out, *options.split(), "-o", "json")
-    assert done.code == 0, done.stderr
-    evidence = json.loads(done.stdout)["evidence"]
-    assert (evidence["k8s"], evidence["events"]) == ("1.36", "decided")
-    assert evidence["sync_period"] == "60000 ms (given)"
-    assert evidence["phase"].startswith("10000 ms")
-    assert evidence["delay"].startswith("5000 ms")
-    assert evidence["max_age"] == "180000 ms (given)"
-    seconds = pl.read_parquet(out)["ts"].dt.second().unique().to_list()
-    assert seconds == [10]
 
 
 # ---- manifests -----------------------------------------------------------------------------------
@@ -205,15 +161,6 @@ def test_no_manifest_at_all(
     assert leftovers(out) == []
 
 
-def test_a_manifest_without_history(run: Run, history: Path, out: Path) -> None:
-    done = run(history, "--hpas", MANIFESTS, "--out", out, "-o", "json")
-    assert done.code == 3
-    found = json.loads(done.stdout)
-    assert len(found["hpas"]) == 5
-    assert len(found["skipped"]) == 26
-    assert "payments/api: its target Deployment/api is not in the history's scales" in done.stderr
-
-
 # ---- bad histories -------------------------------------------------------------------------------
 
 
@@ -260,51 +207,7 @@ def test_an_hpa_without_history(run: Run, history: Path, out: Path) -> None:
     assert "etl" not in pl.read_parquet(out)["hpa"]
 
 
-def test_history_without_an_hpa(run: Run, history: Path, out: Path) -> None:
-    drop_rows(history, "hpas", pl.col("name") == "etl")
-    done = run(history, "--out", out, "-o", "csv")
-    assert done.code == 0
-    assert "etl" not in pl.read_csv(io.StringIO(done.stdout))["hpa"]
-    assert "scales: no HPA for batch/etl; they are left out: add their HPAs" in done.stderr
-
-
-def test_no_hpa_is_left(run: Run, history: Path, out: Path) -> None:
-    edit(history, "scales", target=pl.lit("other"))
-    done = run(history, "--out", out)
-    assert done.code == 3
-    assert leftovers(out) == []
-    assert done.stderr.splitlines()[-1].startswith("error: ")
-
-
-@pytest.mark.compiled
-def test_one_bad_hpa_of_many(run: Run, tmp_path: Path, out: Path) -> None:
-    history = many(tmp_path / "history", 1000)
-    edit_spec(history, "w00500", maxReplicas=0)
-    done = run(history, "--out", out, "-o", "json")
-    assert done.code == 3
-    assert "skipped: demo/payments/w00500: " in done.stderr
-    assert "spec.maxReplicas: Invalid value: 0: must be greater than 0" in done.stderr
-    assert len(json.loads(done.stdout)["hpas"]) == 999
-
-
 # ---- bad arguments -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["--where", "hpa = 'nope'"], "is true for none of 5 HPAs"),
-        (["--k8s", "new"], "error: --k8s new: not a Kubernetes version such as 1.37 or v1.36.2"),
-        (["--events", "none"], "--events"),
-        (["--top", "-1"], "--top"),
-        (["--output", "xml"], "--output"),
-    ],
-)
-def test_bad_arguments(run: Run, history: Path, out: Path, arguments: list[str], told: str) -> None:
-    done = run(history, "--out", out, *arguments)
-    assert (done.code, done.stdout) == (2, "")
-    assert told in done.stderr
-    assert leftovers(out) == []
 
 
 def test_without_out_the_summary_is_the_same(run: Run, history: Path, out: Path) -> None:
@@ -343,20 +246,6 @@ def test_an_interrupt_while_writing_leaves_nothing(
     assert done.stderr.splitlines()[-1] == "interrupted: nothing was written"
     assert leftovers(out) == [out.name]
     assert out.read_text() == "old"
-
-
-def test_an_interrupt_after_writing_says_so(
-    run: Run, history: Path, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from hpabatch.report import forms
-
-    def interrupted(*_: Any, **__: Any) -> str:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(forms, "report_bytes", interrupted)
-    done = run(history, "--out", out)
-    assert done.code == 130
-    assert done.stderr.splitlines()[-1] == f"interrupted: {out} is written"
 
 
 def test_ctrl_c_in_the_middle(history: Path, out: Path) -> None:
@@ -430,24 +319,7 @@ def test_a_terminal_of_80_columns(history: Path, out: Path) -> None:
     assert any(line.startswith("batch/thumbnails") for line in lines)
 
 
-def test_a_terminal_gets_no_parquet(history: Path, out: Path) -> None:
-    code, shown = on_terminal([str(history), "--out", str(out), "-o", "parquet"], 80)
-    assert code == 2
-    assert "--output parquet is binary" in shown
-    assert leftovers(out) == []
-
-
 # ---- versions ------------------------------------------------------------------------------------
-
-
-def recorded_as(history: Path, *versions: str | None) -> None:
-    """Let the controller have been of these versions, one after the other."""
-    rows = table(history, "controller").head(1)
-    parts = [
-        rows.with_columns(ts=pl.col("ts") + pl.duration(seconds=k), version=pl.lit(v, pl.String))
-        for k, v in enumerate(versions)
-    ]
-    pl.concat(parts).write_parquet(history / "controller.parquet")
 
 
 def without_zero(history: Path) -> None:
@@ -459,60 +331,6 @@ def without_zero(history: Path) -> None:
 def evidence_of(out: Path) -> dict[str, str]:
     found: dict[str, str] = json.loads(pl.read_parquet_metadata(out)[EVIDENCE_KEY])
     return found
-
-
-def test_the_version_is_the_recorded_one_else_the_default(
-    run: Run, history: Path, out: Path
-) -> None:
-    for versions, told, source in (
-        (["v1.38.0"], "rules of Kubernetes 1.38 (proved", "recorded"),
-        ([None], "rules of Kubernetes 1.37 (from sources: ", "assumed"),
-    ):
-        recorded_as(history, *versions)
-        done = run(history, "--out", out)
-        assert (done.code, done.stderr) == (0, "")
-        assert f"\n{told}" in done.stdout
-        assert evidence_of(out)["k8s_source"] == source
-    done = run(history, "--out", out, "--k8s", "v1.38.2-rc.1")
-    assert "\nrules of Kubernetes 1.38 (proved" in done.stdout
-    assert evidence_of(out)["k8s_source"] == "given"
-
-
-def test_versions_that_are_told_of(run: Run, history: Path, out: Path) -> None:
-    without_zero(history)
-    recorded_as(history, "1.34.1", "1.36")
-    done = run(history, "--out", out, "-o", "json")
-    upgrade = (
-        "cluster demo was upgraded while it was recorded (1.34.1 -> 1.36): all of it is decided by "
-        "1.36's rules; name another with --k8s"
-    )
-    assert (done.code, done.stderr) == (0, f"warning: {upgrade}\n")
-    assert json.loads(done.stdout)["warnings"] == [upgrade]
-    note = "warning: there is no profile of 1.39: 1.38's rules were taken\n"
-    for k8s, warning in (("1.31", ""), ("1.39", note)):
-        done = run(history, "--out", out, "--k8s", k8s)
-        assert (done.code, done.stderr) == (0, warning)
-    recorded_as(history, "1.18.20")
-    done = run(history, "--out", out)
-    assert done.code == 2
-    assert done.stderr.startswith(
-        "error: the recorded version of cluster demo (controller.version)"
-    )
-    assert run(history, "--out", out, "--k8s", "1.38").code == 0
-
-
-def test_feature_gates(run: Run, history: Path, out: Path) -> None:
-    refused = run(history, "--out", out, "--k8s", "1.36")
-    assert refused.code == 3
-    assert "skipped: demo/batch/thumbnails: the API server of 1.36 refuses it" in refused.stderr
-    gates = "HPAScaleToZero=true"
-    done = run(history, "--out", out, "--k8s", "1.36", "--feature-gates", gates)
-    assert (done.code, done.stderr) == (0, "")
-    assert "thumbnails" in pl.read_parquet(out)["hpa"]
-    assert evidence_of(out)["feature_gates"] == gates
-    assert f"\nrules of Kubernetes 1.36 with {gates} (proved against" in done.stdout
-    done = run(history, "--out", out, "--feature-gates", "HPAScaleToZero=false")
-    assert done.code == 3
 
 
 def test_clusters_of_different_versions(

@@ -6,24 +6,13 @@ import csv
 import io
 import json
 import os
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
-from rich.text import Text
 from typer.testing import CliRunner, Result
 
 from hpabatch.cli.app import app
-from hpabatch.cli.look.validate import validate
 from hpabatch.cli.options import Output
-from hpabatch.engine.columns.history import VALIDATION
-from hpabatch.errors import UsageError
-from hpabatch.inputs.request import ValidateRequest
-from hpabatch.report.base import Grid, Report, View
-from hpabatch.report.forms import table_text
-from hpabatch.report.validation import HEADS
 
 VALID = """\
 apiVersion: autoscaling/v2
@@ -80,75 +69,6 @@ def test_table_and_talk() -> None:
         "2 HPAs: 1 valid, 1 refused; 1 document unreadable; 1 document of other kinds skipped "
         "(rules of Kubernetes 1.37)\n"
     )
-
-
-def test_json() -> None:
-    result = run("--output", "json", "-", stdin=f"{VALID}---\n{REFUSED}")
-    first, second = json.loads(result.stdout)
-    assert first == {
-        "source": "stdin", "line": 1, "namespace": "shop", "name": "web",
-        "api_version": "autoscaling/v2", "target": "Deployment/web", "result": "valid",
-        "complaints": 0, "warnings": 0, "message": "",
-    }  # fmt: skip
-    assert (second["result"], second["complaints"]) == ("refused", 2)
-    assert second["message"] == ZERO_COMPLAINTS[0]
-    assert json.loads(run("-o", "json", "-", stdin="kind: Service").stdout) == []
-
-
-def test_csv() -> None:
-    result = run("--output", "csv", "-", stdin=f"{VALID}---\n{REFUSED}")
-    rows = list(csv.DictReader(io.StringIO(result.stdout)))
-    assert [tuple(row) for row in rows] == [VALIDATION.names] * 2
-    assert [row["result"] for row in rows] == ["valid", "refused"]
-
-
-def test_parquet() -> None:
-    result = run("--output", "parquet", "-", stdin=f"{VALID}---\n{REFUSED}")
-    table = pq.read_table(io.BytesIO(result.stdout_bytes))
-    assert tuple(table.column_names) == VALIDATION.names
-    assert table.column("result").to_pylist() == ["valid", "refused"]
-    assert table.column("line").to_pylist() == [1, 9]
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_parquet_is_refused_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdout", Terminal())
-    with pytest.raises(UsageError, match="redirect stdout to a file"):
-        validate(ValidateRequest(paths=("-",)), output=Output.parquet)
-
-
-class Drawn(Report):
-    """A table with one row, the same string in each cell."""
-
-    def __init__(self, cell: str) -> None:
-        self.cell = cell
-
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
-        yield Grid(HEADS, [[self.cell] * len(HEADS)])
-
-
-def test_a_table_on_a_terminal_fits_it() -> None:
-    drawn = table_text(Drawn("x" * 30), View(60))
-    assert max(len(line) for line in drawn.splitlines()) <= 60
-
-
-def test_profiles() -> None:
-    zero = VALID.replace("minReplicas: 1", "minReplicas: 0").replace(
-        "  maxReplicas",
-        "  metrics:\n  - type: External\n    external: {metric: {name: q}, target: "
-        "{type: Value, value: 1}}\n  maxReplicas",
-    )
-    assert run("-", stdin=zero).exit_code == 0
-    result = run("--k8s", "1.36", "-", stdin=zero)
-    assert result.exit_code == 3
-    assert "spec.minReplicas: Invalid value: 0: must be greater than or equal to 1" in result.stderr
-    assert "(rules of Kubernetes 1.36)" in result.stderr
-    with pytest.raises(UsageError, match=r"older than 1\.20"):
-        run("--k8s", "1.19", "-", stdin=zero)
 
 
 def test_strict() -> None:
@@ -334,7 +254,3 @@ def test_text_that_no_encoding_takes(tmp_path: Path) -> None:
         result = run("-o", output, name)
         assert result.exit_code == 3
     assert "\\udcff.yaml:1: \N{REPLACEMENT CHARACTER}: metadata.name: Invalid" in result.stderr
-
-
-def test_paths_are_needed() -> None:
-    assert run().exit_code == 2

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import sys
 from pathlib import Path
 
 import polars as pl
@@ -14,9 +11,7 @@ from typer.testing import CliRunner, Result
 
 import hpabatch.cli.look_after.history  # noqa: F401  (registers the commands)
 from hpabatch.cli.app import app
-from hpabatch.cli.progress import progress_on_stderr
 from hpabatch.errors import EXIT_REFUSED, HistoryError, UsageError
-from hpabatch.history.reader import open_history
 from tests.history.frames import write_all
 
 
@@ -49,16 +44,6 @@ def test_info_is_a_table(folder: Path) -> None:
     assert lines[3].split()[4:] == ["2026-10-07T00:00:00Z", "2026-10-07T00:02:00Z"]
     assert next(line for line in lines if line.startswith("pods ")).split()[4:] == ["-", "-"]
     assert result.stderr == ""
-
-
-def test_info_in_other_forms(store: Path) -> None:
-    document = json.loads(run("info", str(store), "--output", "json").stdout)
-    assert (document["layout"], document["clusters"], document["parts"]) == ("store", ["demo"], 15)
-    assert document["tables"][0]["first"] == "2026-10-07T00:00:00.000Z"
-    rows = list(csv.DictReader(io.StringIO(run("info", str(store), "-o", "csv").stdout)))
-    assert [row["table"] for row in rows] == list(open_history(store).tables)
-    parquet = pl.read_parquet(run("info", str(store), "-o", "parquet").stdout_bytes)
-    assert parquet["rows"].to_list()[0] == 6
 
 
 def test_info_tells_how_it_was_come_by(folder: Path, store: Path) -> None:
@@ -108,13 +93,6 @@ def test_check_lists_findings(store: Path) -> None:
     assert pl.read_parquet(run("check", str(store), "-o", "parquet").stdout_bytes).height == 1
 
 
-def test_check_names_a_table_that_is_absent(folder: Path) -> None:
-    (folder / "pods.parquet").unlink()
-    result = run("check", str(folder), "-o", "csv", "--exit-code")
-    assert result.exit_code == EXIT_REFUSED
-    assert result.stdout.splitlines()[1].startswith('pods,"",the table is missing; replay needs')
-
-
 def test_what_cannot_be_opened(tmp_path: Path, folder: Path) -> None:
     for name in ("info", "check"):
         with pytest.raises(HistoryError, match="there is no such folder"):
@@ -138,17 +116,3 @@ def test_a_migration_passes_warnings_on(folder: Path, tmp_path: Path) -> None:
     result = run("migrate", str(folder), str(tmp_path / "new"))
     assert "warning: " in result.stderr
     assert "notes is not a history table" in result.stderr
-
-
-def test_a_progress_bar_is_drawn_on_a_terminal(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stderr", screen)
-    with progress_on_stderr() as report:
-        report("checking pods", 0.5)
-    assert "checking pods" in screen.getvalue()

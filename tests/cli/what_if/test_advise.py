@@ -211,7 +211,7 @@ def test_an_interrupt_before_anything_was_done_says_so(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hpabatch.cli.what_if.advise._Run._advice", stop)
+    monkeypatch.setattr("hpabatch.cli.what_if.advise._advice", stop)
     done = run(history, "--out", "advice")
     assert (done.code, Path("advice").exists()) == (130, False)
     assert done.stderr.splitlines()[-1].startswith("interrupted: nothing was done that can be kept")

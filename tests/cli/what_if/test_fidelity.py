@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import functools
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -20,13 +18,12 @@ from hpabatch.engine.fidelity.plant import CHANGE_COLUMNS, SIGNAL_COLUMNS
 from hpabatch.engine.fidelity.run import Fidelity
 from hpabatch.engine.fidelity.run import fidelity as score_history
 from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.errors import EXIT_OK, EXIT_REFUSED, HpabatchError, UsageError
+from hpabatch.errors import EXIT_OK, HpabatchError
 from hpabatch.history.reader import open_history
 from hpabatch.jobs.parquet import EVIDENCE_KEY
-from hpabatch.report.base import View
-from hpabatch.report.fidelity import FidelityReport
+from hpabatch.report.fidelity import FidelityScores
 from hpabatch.report.forms import table_text
-from tests.cli.histories import drop_rows, edit_spec, last_day, small
+from tests.cli.histories import drop_rows, last_day, small
 
 ROOT = Path(__file__).parents[3]
 DEMO = last_day()
@@ -111,39 +108,8 @@ def scored() -> Fidelity:
 def test_advice_is_as_sure_as_that_of_advise(score: dict[str, Any], told: list[str]) -> None:
     rows = [row | {"plant_why_not": None} | score for row in scored().hpas.to_dicts()]
     hpas = pl.DataFrame(rows, schema=scored().hpas.schema)
-    text = table_text(FidelityReport(replace(scored(), hpas=hpas)))
+    text = table_text(FidelityScores.of(replace(scored(), hpas=hpas)))
     assert all(words in text for words in told), text
-
-
-@pytest.mark.compiled
-def test_a_narrow_terminal_gets_fewer_columns_and_no_cut_ones() -> None:
-    found = scored()
-    for width, shown in ((80, 8), (100, 10), (120, 11), (150, 13)):
-        lines = table_text(FidelityReport(found), View(width)).splitlines()
-        head = next(k for k, line in enumerate(lines) if line.startswith("HPA "))
-        names = lines[head].replace("95 %", "95%").replace("WITHIN 1", "WITHIN").split()
-        assert len(names) == shown
-        assert not any("…" in line for line in lines[head : head + 3])
-        assert max(map(len, lines)) <= width
-
-
-@pytest.mark.compiled
-def test_forms_hold_the_same() -> None:
-    found = document(*SHOP)
-    as_csv = list(csv.DictReader(io.StringIO(run(*SHOP, "-o", "csv").stdout)))
-    frame = pl.read_parquet(io.BytesIO(run(*SHOP, "-o", "parquet").stdout_bytes))
-    assert list(found["hpas"][0]) == list(as_csv[0]) == frame.columns
-    assert frame.to_dicts() == found["hpas"]
-    assert [row["plant_skill"] or None for row in as_csv] == [
-        None if row["plant_skill"] is None else str(row["plant_skill"]) for row in found["hpas"]
-    ]
-    assert list(found["signals"][0]) == [*KEYS, *SIGNAL_COLUMNS]
-    assert found["parameters"]["horizon_ms"] == 300_000
-    assert found["evidence"]["fidelity_horizon_ms"] == "300000"
-    totals = found["totals"]
-    assert totals["used"] == sum(row["used"] or 0 for row in found["signals"])
-    scored = [row for row in found["hpas"] if row["plant_skill"] is not None]
-    assert (totals["hpas"], totals["plant_scored"]) == (len(found["hpas"]), len(scored))
 
 
 @pytest.mark.compiled
@@ -174,17 +140,6 @@ def test_a_stated_kind_goes_before_a_guess(tmp_path: Path) -> None:
 
 
 @pytest.mark.compiled
-def test_an_hpa_that_is_left_out_is_exit_code_3(tmp_path: Path) -> None:
-    history = small(tmp_path / "history", "shop", minutes=60)
-    edit_spec(history, "cart", maxReplicas=0)
-    result = run(str(history), "-o", "csv")
-    assert result.exit_code == EXIT_REFUSED
-    assert "/shop/cart: the API server" in result.stderr
-    assert {row["hpa"] for row in csv.DictReader(io.StringIO(result.stdout))} >= {"frontend"}
-    assert "skipped: 1 HPA (why: on stderr)" in run(str(history)).stdout
-
-
-@pytest.mark.compiled
 def test_one_hpa_without_a_rescale_is_no_hurdle(tmp_path: Path) -> None:
     history = small(tmp_path / "history", "shop", minutes=20)
     drop_rows(history, "hpas", pl.col("name") != "web-assets")
@@ -197,31 +152,6 @@ def test_one_hpa_without_a_rescale_is_no_hurdle(tmp_path: Path) -> None:
     assert (
         "plant: not checked against the recording: the number of ready pods never" in result.stdout
     )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("--split", "0"), "--split: expected a number of at least 0.01, got 0"),
-        (("--split", "1"), "--split: expected a number of at most 0.99, got 1"),
-        (("--split", "nan"), "--split: expected a finite number, got nan"),
-        (("--horizon", "30s"), "--horizon: expected a duration of at least 1m, got 30s"),
-        (("--horizon", "5"), "--horizon: expected a duration"),
-        (("--changes", str(ROOT / "data")), "is a folder; name a file in it"),
-    ],
-)
-def test_bad_arguments_are_sentences(arguments: tuple[str, ...], told: str) -> None:
-    with pytest.raises(HpabatchError) as error:
-        run(str(DEMO), *arguments)
-    assert isinstance(error.value, UsageError)
-    assert told in str(error.value)
-
-
-@pytest.mark.compiled
-def test_a_plant_file_that_matches_nothing_is_told(tmp_path: Path) -> None:
-    path = plant_file(tmp_path, "- hpa: shop/nobody\n  signals: {resource/cpu: {base: 10m}}\n")
-    with pytest.raises(UsageError, match="matches none of 31 HPAs"):
-        run(*SHOP, "--plant", path)
 
 
 def test_every_column_is_documented() -> None:

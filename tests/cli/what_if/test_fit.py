@@ -16,7 +16,7 @@ from hpabatch.cli.what_if import fit  # noqa: F401  (registers the command)
 from hpabatch.engine.columns.simulate import FIT_FACTS
 from hpabatch.errors import UsageError
 from hpabatch.report.fit import amount_text, rounded
-from tests.cli.histories import DEMO, ROOT, edit_spec, last_day, small
+from tests.cli.histories import DEMO, ROOT, last_day, small
 
 SCHEMA = FIT_FACTS.schema
 QUEUE = "external/jobs_waiting{queue=thumbnails}"
@@ -73,20 +73,6 @@ def test_the_known_base_of_the_demo_is_covered(batch: tuple[int, bytes, str]) ->
         assert row["low"] <= known <= row["high"], row["hpa"]
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_facts_in_long_form(form: str) -> None:
-    code, stdout, _ = run(str(last_day()), "--where", "hpa = 'etl'", "-o", form)
-    assert code == 0
-    data = io.BytesIO(stdout)
-    read = pl.read_csv(data) if form == "csv" else pl.read_parquet(data)
-    assert read.columns == list(SCHEMA)
-    assert read["hpa"].unique().to_list() == ["etl"]
-    assert read["plant"].all()
-    assert read["fact"].is_unique().all()
-    ceiling = read.filter(pl.col("fact") == "signals.resource/cpu.ceiling")
-    assert ceiling["unit"].to_list() == ["cores"]
-
-
 def test_every_fact_is_explained() -> None:
     text = (ROOT / "docs" / "fit.md").read_text()
     _, stdout, _ = run(str(last_day()), "-o", "csv")
@@ -97,20 +83,6 @@ def test_every_fact_is_explained() -> None:
     assert {name for name in names - without if f"{name}`" not in text} == set()
     for source in facts["source"].unique():
         assert f"| `{source}` |" in text
-
-
-def test_json_has_everything(batch: tuple[int, bytes, str]) -> None:
-    _, stdout, _ = run(str(last_day()), "--where", "namespace = 'batch'", "-o", "json")
-    document = json.loads(stdout)
-    assert document["evidence"]["sync_period"] == "15000 ms (recorded)"
-    assert "events" not in document["evidence"]
-    hpas = {item["hpa"]: item for item in document["hpas"]}
-    assert list(hpas) == ["etl", "render", "reports", "thumbnails", "worker"]
-    kind = next(f for f in hpas["thumbnails"]["facts"] if f["name"] == f"signals.{QUEUE}.kind")
-    assert hpas["thumbnails"]["plant"]
-    assert (kind["source"], kind["note"]) == ("guessed", "backlog")
-    assert hpas["etl"]["facts"][0]["name"] == "sync.period"
-    assert document["skipped"] == []
 
 
 def test_what_is_stated_makes_a_plant(tmp_path: Path) -> None:
@@ -142,15 +114,6 @@ def test_an_entry_for_nobody_is_refused(tmp_path: Path) -> None:
         run(str(last_day()), "--plant", path)
 
 
-def test_minutes_of_history_identify_nothing(tmp_path: Path) -> None:
-    code, stdout, _ = run(str(small(tmp_path / "history")), "--exit-code")
-    assert code == 3  # one HPA's work is not known at all
-    rows = [line for line in stdout.decode().splitlines() if line.startswith("batch/")]
-    assert len(rows) == 5
-    assert sum("not identified" in row for row in rows) >= 3
-    assert all("yes" not in row.split() or "not identified" not in row for row in rows)
-
-
 def test_facts_without_samples_are_still_told(tmp_path: Path) -> None:
     folder = small(tmp_path / "history")
     samples = pl.read_parquet(folder / "pod_metrics.parquet")
@@ -161,23 +124,6 @@ def test_facts_without_samples_are_still_told(tmp_path: Path) -> None:
     assert facts["plant"].to_list() == [False] * facts.height
     assert facts.filter(pl.col("fact") == "problem").height == 1
     assert "no plant: batch/etl: no sample of its metrics" in stderr
-
-
-def test_hpas_are_chosen_by_name_and_namespace() -> None:
-    _, stdout, _ = run(str(last_day()), "shop/cart", "etl", "-o", "csv")
-    assert set(pl.read_csv(stdout)["hpa"]) == {"cart", "etl"}
-    _, stdout, _ = run(str(last_day()), "-n", "batch", "-o", "csv")
-    assert set(pl.read_csv(stdout)["namespace"]) == {"batch"}
-    with pytest.raises(UsageError, match="there is no such HPA; did you mean batch/etl"):
-        run(str(last_day()), "batch/et")
-
-
-def test_an_hpa_that_is_left_out_is_exit_code_3(tmp_path: Path) -> None:
-    history = small(tmp_path / "history", "shop", minutes=60)
-    edit_spec(history, "cart", maxReplicas=0)
-    code, _, stderr = run(str(history))
-    assert code == 3
-    assert "skipped: shop/cart: " in stderr
 
 
 @pytest.mark.parametrize(

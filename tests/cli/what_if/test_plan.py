@@ -19,7 +19,6 @@ from hpabatch.engine.columns.capacity import PLAN_HPAS, PLAN_TOTALS
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, HpabatchError, RefusedError, UsageError
 from tests.cli.histories import last_day
 
-ROOT = Path(__file__).parents[3]
 DEMO = str(last_day())
 ONE = ("--where", "namespace = 'shop' AND hpa = 'checkout'", "--for", "2h")
 QUOTA = """
@@ -41,7 +40,7 @@ def run(*arguments: str) -> Result:
 def test_files_of_a_plan_appear_together(tmp_path: Path) -> None:
     found: Any = SimpleNamespace(hpas=pl.DataFrame({"hpa": ["a"]}), totals=None, evidence={})
     with pytest.raises(AttributeError):
-        plan._write(found, str(tmp_path / "plan"), None, lambda *_: None)
+        plan._write(found, str(tmp_path / "plan"), None)
     assert not list(tmp_path.iterdir())
 
 
@@ -98,21 +97,6 @@ def test_what_cannot_be_planned_is_told() -> None:
     assert "2/3" in result.stdout
     with pytest.raises(RefusedError, match="ingest/enricher: no sample"):
         run(DEMO, "--where", "hpa = 'enricher'")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("--growth", "1,1"), "stands twice"),
-        (("--quota", "/nowhere.yaml"), "/nowhere.yaml"),
-        (("--out", str(ROOT / "data")), "is there already"),
-        (("--totals", str(ROOT / "data")), "is a folder"),
-        (("--totals", "sums.txt"), "ends with .csv or .parquet"),
-    ],
-)
-def test_bad_arguments_are_sentences(arguments: tuple[str, ...], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
-        run(DEMO, *arguments)
 
 
 def test_a_scenario_that_edits_bounds_is_refused(tmp_path: Path) -> None:

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 import yaml
 
-from hpabatch.cli.what_if import recommend_files
-from hpabatch.engine.advise.frames import COLUMNS
-from hpabatch.history.atomic import flush
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.encode import encode_spec
 from hpabatch.model.settings.patch import apply_patch
-from hpabatch.report.recommend_files import INDEX
 from tests.cli.commands import Run, runner
 from tests.sweeps import SPEC, SweepMaker, weeks
 
@@ -75,33 +65,6 @@ def sweep(tmp_path: Path) -> Path:
     return maker.write(tmp_path / "sweep")
 
 
-def test_the_table_tells_answers_and_reasons(run: Run, sweep: Path) -> None:
-    done = run(sweep, *SLO)
-    assert done.code == 0
-    assert "3 HPAs: 1 change, 0 keep, 2 no advice (confidence of the changes: 1 high)" in done.lines
-    (row,) = [line for line in done.lines if line.startswith("shop/api")]
-    assert "target=75 scaleDown.window=600" in row
-    assert "200.0 -> 150.0" in row
-    assert "25.0% (25.0 to 25.0)" in row
-    assert "  shop/new, because fidelity: the settings differ" in done.lines
-    assert "shop/web, because no setting within the bounds holds the SLO" in done.stdout
-
-
-def test_every_form_has_every_hpa(run: Run, sweep: Path) -> None:
-    frames = [
-        pl.read_csv(io.BytesIO(run(sweep, *SLO, "-o", "csv").data)),
-        pl.read_parquet(io.BytesIO(run(sweep, *SLO, "-o", "parquet").data)),
-    ]
-    for frame in frames:
-        assert frame.columns == list(COLUMNS)
-        assert frame["answer"].to_list() == ["change", "no advice", "no advice"]
-    told = json.loads(run(sweep, *SLO, "-o", "json").stdout)
-    assert [hpa["answer"] for hpa in told["hpas"]] == frames[0]["answer"].to_list()
-    assert told["parameters"]["slos"] == ["saturated_minutes<10/week"]
-    assert {row["unit"] for row in told["folds"]} == {"east/shop/api", "east/shop/web"}
-    assert len(told["evidence"]["sha256:sweep"]) == 64
-
-
 def test_patches_and_certificates(run: Run, sweep: Path, tmp_path: Path) -> None:
     out = tmp_path / "patches"
     assert run(sweep, *SLO, "--patches", out).code == 0
@@ -127,52 +90,6 @@ def test_patches_and_certificates(run: Run, sweep: Path, tmp_path: Path) -> None
     assert "#   saves 25.0 % of pod_hours" in comments
     assert any(line.endswith(told["sweep"]["sha256"]) for line in comments)
     assert not {p.name for p in tmp_path.iterdir()} - {"sweep", "patches"}
-
-
-@pytest.mark.parametrize("at", [0, 1, 2, 3, 4, 5])
-def test_an_interruption_leaves_the_old_files_or_the_new_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
-) -> None:
-    """Wherever it comes: at each flush to disk, and at each renaming."""
-    out = tmp_path / "patches"
-    recommend_files._write_folder(out, {INDEX: b"old"})
-    calls = 0
-
-    def counted(original: Callable[..., None]) -> Callable[..., None]:
-        def call(*given: Path) -> None:
-            nonlocal calls
-            calls += 1
-            if calls == at:
-                raise KeyboardInterrupt
-            original(*given)
-
-        return call
-
-    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
-        patch.setattr("hpabatch.history.atomic.flush", counted(flush))
-        patch.setattr("os.replace", counted(os.replace))
-        recommend_files._write_folder(out, {INDEX: b"new"})
-    # flush the file, flush its folder, old one away, new one in its place, flush the folder above
-    assert calls >= (at or 5)
-    assert (out / INDEX).read_bytes() == (b"new" if at in (0, 5) else b"old")
-    assert os.listdir(tmp_path) == ["patches"]
-
-
-def test_several_at_once_write_whole_folders(tmp_path: Path) -> None:
-    out = tmp_path / "patches"
-
-    def write(writer: int) -> None:
-        for turn in range(10):
-            text = f"{writer} {turn}".encode()
-            names = [*map(str, range(3)), "manifests/a.yaml"]
-            index = json.dumps({"files": names}).encode()
-            recommend_files._write_folder(out, {**dict.fromkeys(names, text), INDEX: index})
-
-    with ThreadPoolExecutor(3) as threads:
-        list(threads.map(write, range(3)))
-    assert os.listdir(tmp_path) == ["patches"]
-    written = [out / "0", out / "1", out / "2", out / "manifests" / "a.yaml"]
-    assert len({path.read_bytes() for path in written}) == 1
 
 
 def test_earlier_recommendations_are_replaced_and_nothing_else(

@@ -16,8 +16,8 @@ from typer.testing import CliRunner, Result
 import hpabatch
 from hpabatch.cli.app import app
 from hpabatch.cli.what_if import simulate  # noqa: F401  (registers the command)
-from hpabatch.engine.columns.simulate import MEASURES, POINTS
-from hpabatch.errors import EXIT_OK, EXIT_REFUSED, HpabatchError, UsageError
+from hpabatch.engine.columns.simulate import POINTS
+from hpabatch.errors import EXIT_OK, HpabatchError
 from tests.cli.histories import last_day
 
 ROOT = Path(__file__).parents[3]
@@ -61,18 +61,6 @@ def test_a_stated_ceiling_is_not_assumed(tmp_path: Path) -> None:
     plant = tmp_path / "plant.yaml"
     plant.write_text("hpa: shop/checkout\nsignals: {container/app/cpu: {ceiling: 500m}}\n")
     assert "ceiling" not in run(str(DEMO), *ONE, "--plant", str(plant)).stderr
-
-
-@pytest.mark.compiled
-def test_forms_hold_the_same(tmp_path: Path) -> None:
-    as_csv = rows_of(run(str(DEMO), *ONE, "-o", "csv"))
-    as_json = json.loads(run(str(DEMO), *ONE, "-o", "json").stdout)
-    assert list(as_csv[0]) == list(MEASURES.names) == list(as_json["hpas"][0])
-    assert float(as_csv[0]["pod_hours"]) == as_json["hpas"][0]["pod_hours"]
-    assert {p["hpa"] for p in as_json["parameters"]} == {"checkout"}
-    parquet = run(str(DEMO), *ONE, "-o", "parquet").stdout_bytes
-    frame = pl.read_parquet(io.BytesIO(parquet))
-    assert frame["pod_hours"].to_list() == [as_json["hpas"][0]["pod_hours"]]
 
 
 @pytest.mark.compiled
@@ -127,25 +115,6 @@ def test_an_exported_run_replays_to_its_trajectory(tmp_path: Path) -> None:
     simulated = pl.read_parquet(points)
     assert simulated.columns == list(POINTS.names)
     assert replayed.decisions["desired"].to_list() == simulated["desired"].to_list()
-
-
-@pytest.mark.compiled
-def test_what_cannot_be_simulated_is_told() -> None:
-    result = run(str(DEMO), "--where", "namespace = 'ingest'", "--for", "10m", "-o", "csv")
-    assert result.exit_code == EXIT_REFUSED
-    assert "ingest/enricher" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("--export", str(ROOT / "data")), "is there already"),
-        (("--trajectories", str(ROOT / "data")), "is a folder"),
-    ],
-)
-def test_bad_arguments_are_sentences(arguments: tuple[str, ...], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
-        run(str(DEMO), *arguments)
 
 
 # ---- lenses

@@ -95,16 +95,6 @@ def test_help_names_every_field_and_set_and_gives_examples(run: Run) -> None:
 
 
 @compiled
-def test_skipped_hpas_are_told_and_the_others_swept(run: Run, history: Path) -> None:
-    where = ("--where", "hpa IN ('enricher', 'checkout')")
-    done = run(history, "--grid", "max=+1", *where, *QUICK, "--out", "sweep")
-    assert done.code == 3
-    assert "skipped: demo/ingest/enricher: no sample of its metrics" in done.stderr
-    assert "skipped: 1 HPA (why: on stderr)" in done.stdout
-    assert results()["hpa"].unique().to_list() == ["checkout"]
-
-
-@compiled
 def test_nobody_to_sweep(run: Run, history: Path) -> None:
     where = ("--where", "hpa = 'enricher'")
     done = run(history, "--grid", "max=+1", *where, *QUICK, "--out", "sweep")
@@ -116,26 +106,11 @@ def test_nobody_to_sweep(run: Run, history: Path) -> None:
 
 
 @compiled
-def test_settings_that_do_not_fit_some_are_told(run: Run, history: Path) -> None:
-    done = run(history, "--grid", "target=70", *SHOP, *QUICK, "--out", "sweep")
-    assert done.code == 0
-    assert "note: target=70 is left out for 1 of 4 HPAs, such as shop/catalog: " in done.stderr
-    counts = results().group_by("hpa", maintain_order=True).len().rows()
-    assert counts == [("cart", 2), ("catalog", 1), ("checkout", 2), ("recommendations", 2)]
-
-
-@compiled
 @pytest.mark.parametrize(
     ("groups", "units"),
     [
         (["label:tier=web"], {"cart": "label:tier=web", "catalog": "label:tier=web"}),
-        (["label:tier"], {"cart": "label:tier=web", "catalog": "label:tier=web",
-                          "checkout": "label:tier=pay"}),
-        (["namespace:shop"], dict.fromkeys(("cart", "catalog", "checkout", "recommendations"),
-                                           "namespace:shop")),
-        (["pattern:shop/c*"], dict.fromkeys(("cart", "catalog", "checkout"), "pattern:shop/c*")),
         (["file:given/groups.yaml"], {"cart": "first", "checkout": "second"}),
-        (["fleet"], dict.fromkeys(("cart", "catalog", "checkout", "recommendations"), "fleet")),
         (["label:tier=web", "pattern:shop/rec*"],
          {"cart": "label:tier=web", "catalog": "label:tier=web",
           "recommendations": "pattern:shop/rec*"}),
@@ -182,41 +157,6 @@ def test_all_mistakes_of_grids_and_groups_at_once(run: Run, history: Path) -> No
     assert len(mistakes) == count >= 9
     for words in [*wrong.values(), *groups.values()]:
         assert words in told
-
-
-@pytest.mark.parametrize(
-    ("grid", "told"),
-    [
-        ("speed=fast", "speed"),
-        ("target=", "target="),
-        ("target", "target"),
-        ("scaleDown.window=3601", "3601"),
-        ("scaleDown.window=-400", "it comes to -100"),
-        ("min=9 max=3", "min"),
-        ("policies=furious", "furious"),
-        ("target=80:50:5", "target=80:50:5"),
-        ("target=50:85", "--sample"),
-        ("target.nothing=70", "target.nothing"),
-        ("max=1:200000", "max"),
-    ],
-)
-def test_one_mistake_is_one_sentence(run: Run, history: Path, grid: str, told: str) -> None:
-    text = refused(run(history, "--grid", grid, *ONE, *QUICK, "--out", "sweep"))
-    assert told in text
-    assert len(text.splitlines()) == 1
-
-
-def test_a_min_above_every_max(run: Run, history: Path) -> None:
-    told = refused(
-        run(history, "--grid", "min=9,10", "--grid", "max=3", *ONE, *QUICK, "--out", "sweep")
-    )
-    assert "min" in told
-    assert "max" in told
-
-
-def test_an_old_version_has_no_tolerance(run: Run, history: Path) -> None:
-    given = (history, "--grid", "tolerance=0.05", "--k8s", "1.30", "--where", "hpa = 'api'")
-    assert "HPAConfigurableTolerance" in refused(run(*given, "--out", "sweep"))
 
 
 # ---- where it goes
@@ -267,65 +207,7 @@ def test_another_run_replaces_the_sweep(run: Run, history: Path) -> None:
     assert run(*given, "--grid", "min=+1,+2").stderr == ""
 
 
-@compiled
-def test_an_empty_folder_will_do(run: Run, history: Path) -> None:
-    Path("sweep").mkdir()
-    assert run(history, *ONE, *QUICK, "--grid", "max=+1", "--out", "sweep/").code == 0
-    assert results().height == 2
-
-
 # ---- options that act
-
-
-@compiled
-def test_prices_growth_and_scenarios(run: Run, history: Path) -> None:
-    given = Path("given")
-    given.mkdir()
-    prices = given / "prices.yaml"
-    prices.write_text("currency: EUR\ncore_hour: 0.03\ngib_hour: 0\npod_hour: 0.01\n")
-    scenario = given / "peak.yaml"
-    scenario.write_text("steps:\n- spike: {at: 10m, for: 10m, factor: 3}\n")
-    base = (history, "--grid", "max=+4", *ONE, *QUICK, "--prices", prices, "--out", "sweep")
-    plain = run(*base)
-    assert "COST" in plain.stdout
-    found = results()
-    assert set(found["currency"]) == {"EUR"}
-    run(*base, "--growth", "1.5", "--replace")
-    grown = results()
-    assert (grown["cost"] > found["cost"]).all()
-    assert read_sweep("sweep").evidence["scenario"] == "--growth 1.5"
-    run(*base, "--scenario", scenario, "--growth", "1.5", "--replace")
-    both = results()
-    assert (both["perfect_pod_hours"] > grown["perfect_pod_hours"]).all()
-    assert "sha256:" in " ".join(n for n in read_sweep("sweep").evidence if "peak.yaml" in n)
-
-
-@compiled
-def test_what_ifs(run: Run, history: Path) -> None:
-    where = ("--where", "hpa IN ('transcoder', 'recommendations', 'cart')")
-    grids = ("--grid", "combine=max,min", "--grid", "percentage-of=request,limit")
-    done = run(history, *grids, *where, "--no-fidelity", "--out", "sweep")
-    assert done.code == 0
-    assert "percentage-of=limit is left out for 2 of 3 HPAs, such as shop/cart" in done.stderr
-    found = {
-        hpa: dict(rows.select("setting", "pod_hours").iter_rows())
-        for (hpa,), rows in results().group_by(["hpa"])
-    }
-    assert set(found["recommendations"]) == {"today", "combine=min"}
-    assert found["recommendations"]["combine=min"] < found["recommendations"]["today"]
-    of_limit = found["transcoder"]["percentage-of=limit"]
-    assert of_limit < found["transcoder"]["today"] == found["transcoder"]["combine=min"]
-
-
-@compiled
-def test_noise_and_scores(run: Run, history: Path) -> None:
-    done = run(history, "--grid", "max=+1", *ONE, *QUICK, "--noise", "resample", "--out", "sweep")
-    assert done.code == 0
-    found = read_sweep("sweep")
-    assert found.evidence["noise"] == "resampled"
-    assert found.results["setting"].to_list() == ["today", "max=+1"]
-    scores = ("advice", "why_not", "plant_skill", "controller_answer", "controller_explained_share")
-    assert found.hpas.select(scores).row(0) == (None,) * 5
 
 
 @compiled

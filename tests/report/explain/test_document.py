@@ -10,7 +10,7 @@ import pytest
 from hpabatch.engine.explain.facts import Explanation
 from hpabatch.layout import codes
 from hpabatch.report.base import View
-from hpabatch.report.explain.document import ExplainReport
+from hpabatch.report.explain.document import Explained
 from hpabatch.report.explain.steps import explanation_steps
 from hpabatch.report.explain.summary import summary_sentence
 from hpabatch.report.forms import json_text, table_text
@@ -51,8 +51,8 @@ def everything() -> list[Explanation]:
 
 @pytest.mark.parametrize("explanation", everything())
 def test_the_json_says_what_the_table_says(explanation: Explanation) -> None:
-    document = json.loads(json_text(ExplainReport(explanation)))
-    table = table_text(ExplainReport(explanation))
+    document = json.loads(json_text(Explained(explanation)))
+    table = table_text(Explained(explanation))
     for step in document["steps"]:
         assert step["text"] in table
         assert step["upstream"] is None or step["upstream"].split(" ", 1)[1] in table
@@ -64,7 +64,7 @@ def test_the_json_says_what_the_table_says(explanation: Explanation) -> None:
 
 
 def test_the_json_has_every_number_and_pod() -> None:
-    document = json.loads(json_text(ExplainReport(everything()[0])))
+    document = json.loads(json_text(Explained(everything()[0])))
     metric = document["metrics"][0]
     assert len(metric["pods"]) == 7
     assert metric["counts"] == {"ready": 4, "unready": 1, "missing": 2, "ignored": 0, "stray": 0}
@@ -79,15 +79,15 @@ def test_the_json_has_every_number_and_pod() -> None:
 
 
 def test_numbers_that_are_none_are_texts_in_json() -> None:
-    document = json.loads(json_text(ExplainReport(everything()[2])))
+    document = json.loads(json_text(Explained(everything()[2])))
     assert document["metrics"][0]["first"]["ratio"] == "+Inf"
 
 
 def test_a_terminal_gets_lines_of_its_width() -> None:
     explanation = everything()[0]
-    narrow = table_text(ExplainReport(explanation), View(80))
+    narrow = table_text(Explained(explanation), View(80))
     assert max(map(len, narrow.splitlines())) <= 80
-    assert max(map(len, table_text(ExplainReport(explanation)).splitlines())) > 120
+    assert max(map(len, table_text(Explained(explanation)).splitlines())) > 120
     # What is folded goes on under its own column.
     folded = next(line for line in narrow.splitlines() if line.startswith(" " * 14))
     assert folded.strip()
@@ -96,21 +96,15 @@ def test_a_terminal_gets_lines_of_its_width() -> None:
         assert "".join(step.text.split()) in plain
 
 
-def test_styles_are_for_terminals_only() -> None:
-    explanation = everything()[1]
-    assert "\x1b[" in table_text(ExplainReport(explanation), View(100, styled=True))
-    assert "\x1b[" not in table_text(ExplainReport(explanation), View(100))
-
-
 def test_nothing_of_a_history_drives_the_terminal() -> None:
     explanation = everything()[0]
     scale = replace(explanation.scale, name="web\x1b[2J", selector="a\nb")
-    table = table_text(ExplainReport(replace(explanation, scale=scale, hpa="web\x07")))
+    table = table_text(Explained(replace(explanation, scale=scale, hpa="web\x07")))
     assert "\x1b" not in table
     assert "\x07" not in table
 
 
 def test_a_message_of_several_lines_stays_one() -> None:
     wrong = tick(0, 3, scale=codes.SCALE_GET_FAILED, scale_error="gone\nfor good")
-    table = table_text(ExplainReport(last(hpa_spec(CPU), wrong)))
+    table = table_text(Explained(last(hpa_spec(CPU), wrong)))
     assert table.splitlines()[-1].startswith("shop/ changes nothing")
