@@ -73,6 +73,7 @@ class Told:
     status: Row
     events: list[tuple[str, str, str]]
     error: str | None
+    error_label: str
 
     def conditions(self) -> list[tuple[str, str, str, str]]:
         """Return (type, status, reason, message) of each."""
@@ -94,6 +95,7 @@ def told(moment: Moment, t: int) -> Told:
         status,
         [(e.type, e.reason, e.message) for e in events],
         moment.reader.error(moment.words, t),
+        moment.reader.error_label(t),
     )
 
 

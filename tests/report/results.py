@@ -9,17 +9,16 @@ from dataclasses import replace
 from typing import Any, Final
 
 import polars as pl
-from hpabatch.engine.advise.facts import RecommendOptions
-from hpabatch.engine.fit.fleet import Fitted, FleetFit
 
 from hpabatch.api.analysis import Given, analyze_each
-from hpabatch.engine.advise.objective import parse_goal
+from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.run import Recommendations, recommend
 from hpabatch.engine.analyze.request import AnalyzeRequest
 from hpabatch.engine.capacity.run import CapacityOptions
 from hpabatch.engine.compare.frames import find_differences, side_by_side
 from hpabatch.engine.compare.run import VERSIONS, Comparison
 from hpabatch.engine.compare.sides import LeftOut
+from hpabatch.engine.fit.run import Fitted, FleetFit
 from hpabatch.engine.fit.workload import FITTED, NOT_IDENTIFIED, OPEN, Fact
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.requested import Requested

@@ -75,8 +75,7 @@ class PassWords:
             and not (decision["invalid_metrics"])
         ):
             return "none"
-        lane = self._structure.lanes[h]
-        return self._reader.outcome(LaneWords(lane.key[0], name=lane.key[1]), t).error_label
+        return self._reader.error_label(t)
 
     def events(self, h: int) -> list[Event]:
         """Return the events of lane h in the controller's words."""

@@ -305,7 +305,7 @@ def test_a_scale_that_cannot_be_read(tmp_path: Path, error: str, failed: str, la
     for tick in found[1:4]:
         assert tick.events == [("Warning", "FailedGetScale", error)]
         assert tick.conditions()[0] == ("AbleToScale", "False", "FailedGetScale", text)
-        assert (tick.error, tick.labels) == (failed.format(error), ("none", label))
+        assert (tick.error, tick.error_label) == (failed.format(error), label)
         # Nothing else of the status changes.
         assert {**tick.status, "conditions": None} == {**found[0].status, "conditions": None}
         assert tick.conditions()[1:] == found[0].conditions()[1:]

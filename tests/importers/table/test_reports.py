@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import hpabatch
-from hpabatch.api.replays import Replay, replay
+from hpabatch.api.replays import replay
 from hpabatch.api.statuses import explain
 from hpabatch.engine.explain.request import ExplainRequest
 from hpabatch.engine.replay.request import ReplayRequest
@@ -19,6 +19,7 @@ from hpabatch.history.provenance import guesses_told
 from hpabatch.history.reader import open_history
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.propose.run import propose, propose_map
+from hpabatch.report.replay import Replay
 from tests.cli.commands import runner
 from tests.importers.table.propose.makes import per_workload, quantities
 from tests.importers.tables import (
