@@ -5,7 +5,7 @@ and found by first/last positions: ticks `t`, pods' rows, pod states, samples, a
 are read by the row are record arrays (one array each: a kernel that passes dozens of arrays around
 spends its time on that; measured 4 µs a tick against 0.05), the per-sample columns of the hot loop
 are plain arrays. Integers are int64 and codes int64 or int8, floats float64, C order; a null is a
-0/1 field or a bit, never a magic value. `packing.pack` builds these from objects, `engine.align`
+0/1 field or a bit, never a magic value. `packing` builds these from objects, `engine.shards.pack`
 from frames; nothing else knows their form.
 """
 
