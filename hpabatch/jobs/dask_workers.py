@@ -28,6 +28,7 @@ WARN_EVERY_S: Final = 20.0
 _CONNECT_S: Final = 15
 _POLL_S: Final = 1.0
 _ASK_S: Final = 30
+_GREET_S: Final = 5
 _LEAVE_S: Final = 10
 _log = logging.getLogger(__name__)
 
@@ -109,7 +110,7 @@ class DaskPool:
         self._workers: list[str] = []
         self._seen, self._present, self._warned = 0.0, time.monotonic(), time.monotonic()
         # A worker that cannot read an order would end.
-        asked: dict[str, Any] = {"on_error": "return", "callback_timeout": _ASK_S}
+        asked: dict[str, Any] = {"on_error": "return", "callback_timeout": _GREET_S}
         with suppress(OSError, TimeoutError):
             for worker, found in self._client.run(version, "hpabatch", **asked).items():
                 if isinstance(found, PackageNotFoundError):
@@ -159,12 +160,13 @@ class DaskPool:
             ) from error
 
     def start(self, worker: str, order: str) -> Future[str]:
-        """Give a worker an order, of which others do what it does not live to do."""
+        """Give a worker an order; if it dies, another does it."""
         with self._or_gone():
             pinned = {"workers": [worker], "allow_other_workers": True}
-            executor = self._client.get_executor(pure=False, retries=0, **pinned)
-            answer: Future[str] = executor.submit(relay, order)
-            return answer
+            future = self._client.submit(relay, order, pure=False, retries=0, **pinned)
+            # Not its executor: that never answers where an answer is lost on the way.
+            loop = self._client.loop.asyncio_loop
+            return asyncio.run_coroutine_threadsafe(future._result(), loop)
 
     def close(self) -> None:
         """Take back all orders; a worker finishes the part that it is at, and nothing more."""

@@ -48,7 +48,7 @@ REST_S: Final = 60.0
 """Time for which a worker that failed gets no order, as long as others work."""
 
 LOOK_S: Final = 1.0
-"""Time after which is looked which workers are there."""
+"""Interval at which it is checked which workers are there."""
 
 _SAME: Final = "make sure that {} is the same place for the workers and this command"
 _HELD = re.compile(r"-|/dev/stdin|/(?:dev|proc/self)/fd/[0-9]+", re.ASCII)
@@ -230,6 +230,7 @@ class _Dispatch:
             lost = answer.get("lost", "it answered for another task")
             self._count(task, f"{worker}: {lost}", "give the workers more memory")
             _log.warning("%s: %s; task %s is given out again", worker, lost, task.key)
+            self._rests[worker] = time.monotonic() + REST_S
         return answer.get("done") == task.key
 
     def _answer(self, worker: str, future: Future[str]) -> Answer:

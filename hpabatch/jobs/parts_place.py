@@ -71,7 +71,7 @@ class PartsPlace:
     def fetch(self, key: str, folder: JobFolder) -> bool:
         """Move a part into the job folder; False: it is not whole there. Threads may do so at once.
 
-        It is removed from the place, which so never holds many.
+        It is removed from the place, so the place never holds many.
 
         Raises:
             UsageError: the place cannot be read, or the job folder cannot be written.

@@ -12,6 +12,7 @@ import selectors
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -20,6 +21,7 @@ from typing import Final, TypedDict
 from hpabatch.errors import UsageError
 
 _LOOK_S: Final = 1.0
+_CLOSE_S: Final = 0.05
 _STOPPED_S: Final = 10.0
 """Time for which a worker may be stopped (SIGSTOP) before it is ended."""
 
@@ -144,6 +146,7 @@ class ProcessPool:
         threads = max(len(os.sched_getaffinity(0)) // count, 1)
         self._children = {f"worker {k + 1}": Child(threads) for k in range(count)}
         self._askers = ThreadPoolExecutor(count, "worker")
+        self._orders: dict[str, Future[str]] = {}
 
     def workers(self) -> Sequence[str]:
         """Return the names of all workers."""
@@ -151,13 +154,19 @@ class ProcessPool:
 
     def start(self, worker: str, order: str) -> Future[str]:
         """Give a worker its order; return its answer to come."""
-        return self._askers.submit(self._children[worker].ask, order)
+        answer = self._orders[worker] = self._askers.submit(self._children[worker].ask, order)
+        return answer
 
     def close(self) -> None:
         """End all workers at once; what they have not finished is lost."""
         self._askers.shutdown(wait=False, cancel_futures=True)
-        for child in self._children.values():
-            child.close()
+        while True:
+            for child in self._children.values():
+                child.close()
+            # One that was just starting has a process only now.
+            if all(answer.done() for answer in self._orders.values()):
+                break
+            time.sleep(_CLOSE_S)
         self._askers.shutdown()
 
 
@@ -188,7 +197,11 @@ def relay(order: str) -> str:
     global _child
     with _lock:
         _child = _child or Child(get_worker().state.nthreads)
-        return _child.ask(order)
+        try:
+            return _child.ask(order)
+        except UsageError as error:  # (of this machine alone: another one does it)
+            where = get_worker().address
+            return json.dumps({"error": "UsageError", "lines": [f"worker {where}: {error}"]})
 
 
 def leave() -> None:

@@ -86,6 +86,7 @@ def test_a_worker_that_dies_costs_one_part(
         return process
 
     monkeypatch.setattr(processes.Child, "_start", seen)
+    monkeypatch.setattr(executor, "REST_S", 0.0)
 
     def kill(status: Status) -> None:
         if status.done in (3, 6):
@@ -97,6 +98,22 @@ def test_a_worker_that_dies_costs_one_part(
     dead = r"worker \d: it was ended by signal 9; task 00000\d is given out again"
     assert all(re.fullmatch(dead, message) for message in caplog.messages), caplog.messages
     assert caplog.messages
+
+
+def test_a_worker_that_is_just_starting_ends_with_its_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, begun = processes.Child._start, threading.Event()
+
+    def slowly(child: processes.Child) -> Any:
+        begun.set()
+        time.sleep(0.2)
+        return start(child)
+
+    monkeypatch.setattr(processes.Child, "_start", slowly)
+    pool = processes.ProcessPool(1)
+    answer = pool.start("worker 1", "{}")
+    begun.wait()
+    pool.close()
+    assert json.loads(answer.result()) == {"lost": "it was ended"}
 
 
 def test_a_worker_that_is_stopped_costs_one_part(

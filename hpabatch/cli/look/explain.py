@@ -15,8 +15,7 @@ _HELP = """Explain one decision of a history: every rule's arithmetic, in order.
 
 Each line is a step: its numbers, what it decided, and in brackets the function of Kubernetes' own
 controller that it follows. The numbers are those of the compiled rules themselves: every sync
-before the one that is explained is decided first, and an explanation whose end differs from the
-decision is an error.
+before the one that is explained is decided first.
 
 \b
 The sync explained is the last one at or before --at; its exact time is shown. HPA is

@@ -13,7 +13,6 @@ from hpabatch.cli.options import Output, OutputOption
 from hpabatch.cli.progress import JobProgress, progress_on_stderr
 from hpabatch.cli.stdout import show_report
 from hpabatch.cli.talk import tell, tell_assumed, tell_skipped
-from hpabatch.cli.what_if.sweep import run_sweep, skipped_of
 from hpabatch.engine.advise.request import AdviseRequest
 from hpabatch.errors import UsageError
 from hpabatch.inputs.workers import Spread
@@ -72,6 +71,7 @@ def advise(
 ) -> int:
     """Say what should change, from a history or a table, in one command."""
     from hpabatch.cli.what_if.recommend_files import write_files
+    from hpabatch.cli.what_if.sweep import skipped_of
 
     LEFT.set(lambda: _left(out))
     folder = _checked(request, out)
@@ -158,6 +158,7 @@ def _advice(
 ) -> tuple[DataAdvice, SweepResult]:
     """Sweep, recommend and keep trajectories; return the advice and the sweep."""
     from hpabatch.api.sweeps import Sweep, recommend
+    from hpabatch.cli.what_if.sweep import run_sweep
     from hpabatch.engine.fidelity.lens import seen_through
     from hpabatch.engine.sweep.request import SweepRequest
     from hpabatch.engine.sweep.run import plan_request

@@ -35,9 +35,6 @@ class Selection:
         if request.where is not None:
             self._told = f"{where_name} {quoted(request.where)}"
             self._where = condition_on(request.where, candidate_frame([]).schema, self._told)
-        for name in self.names:
-            if not 1 <= len(name.split("/")) <= len(_KEY):
-                raise UsageError(f"{name}: expected [[CLUSTER/]NAMESPACE/]HPA, got more parts")
         parts = [] if self._where is None else [self._where]
         if self.namespaces:
             parts.append(pl.col("namespace").is_in(self.namespaces))
@@ -112,7 +109,7 @@ def selection(where: str, name: str = "--where") -> Callable[[pl.DataFrame], pl.
 
 def _named(name: str) -> pl.Expr:
     """Return whether an HPA has the name `[[CLUSTER/]NAMESPACE/]HPA`."""
-    parts = name.split("/")
+    parts = _parts(name)
     columns = _KEY[-len(parts) :]
     return pl.all_horizontal(
         [pl.col(column) == pl.lit(part) for column, part in zip(columns, parts, strict=True)]
@@ -120,8 +117,13 @@ def _named(name: str) -> pl.Expr:
 
 
 def _is_named(key: Key, name: str) -> bool:
-    parts = tuple(name.split("/"))
-    return key[-len(parts) :] == parts
+    parts = _parts(name)
+    return list(key[-len(parts) :]) == parts
+
+
+def _parts(name: str) -> list[str]:
+    """Return the parts of a name; slashes before NAMESPACE/HPA are those of a cluster's name."""
+    return name.rsplit("/", len(_KEY) - 1)
 
 
 def _keys(candidates: pl.DataFrame) -> list[Key]:

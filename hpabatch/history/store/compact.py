@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from hpabatch.errors import HistoryError
+from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store.append import StoreWriter
 from hpabatch.history.store.catalog import (
@@ -30,6 +31,7 @@ BATCH_ROWS = 1 << 18
 
 # So long an unnamed file may be of a running writer, and what a checkpoint replaces may be read.
 GRACE_S = 86_400.0
+_MOST_TRIES = 100
 
 Progress = Callable[[str, float], None]
 """Called with the current step and the completed share of the whole, 0 to 1."""
@@ -88,8 +90,11 @@ def compact(
     done: dict[_Key, tuple[tuple[FileEntry, ...], list[FileEntry]]] = {}
     writer = StoreWriter(storage, before, limits)
     with storage.workspace() as folder:
+        tries = count(1)
 
         def merged(snapshot: Snapshot) -> LogEntry | None:
+            if next(tries) > _MOST_TRIES:
+                raise UsageError(f"{path}: parts are added faster than it is compacted; try later")
             # Partitions that another writer added to meanwhile are merged again.
             after = _merge(storage, snapshot, done, folder, limits, progress)
             paths = [file.path for file in after]

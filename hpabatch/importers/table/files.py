@@ -186,7 +186,7 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
             _refuse_other_headers(path, lazy, found)
         columns = tuple(lazy.collect_schema().names())
     except BROKEN_FILE as error:
-        raise HistoryError(broken_file(path, error)) from None
+        raise HistoryError(broken_file(path, error, table.format.separator)) from None
     wide = table.unpivot
     known = columns if wide is None else wide.columns_of(columns)
     needed = table.used_columns() if table.pivot is None else table.read_columns(columns)
@@ -324,7 +324,7 @@ def read_chunks(file: TableFile, table: TableMap) -> Iterator[tuple[int, pl.Data
                 yield first, rows
                 first += rows.height
     except BROKEN_FILE as error:
-        raise HistoryError(broken_file(file.path, error)) from None
+        raise HistoryError(broken_file(file.path, error, file.separator)) from None
 
 
 def rows_within(frame: pl.DataFrame, size: int) -> int:
@@ -462,8 +462,8 @@ def _separator(line: str) -> str:
     return best if counts[best] else ","
 
 
-def broken_file(path: Path, error: BaseException) -> str:
-    """Return a sentence for an error of polars about a broken file."""
+def broken_file(path: Path, error: BaseException, separator: str = "") -> str:
+    """Return a sentence for an error of polars about a broken file; `separator` as of a map."""
     text = str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     reason = lines[0] if lines else type(error).__name__
@@ -482,21 +482,24 @@ def broken_file(path: Path, error: BaseException) -> str:
         reason = "it is not UTF-8: convert it (iconv -t UTF-8)"
     else:
         return f"{path} cannot be read: {reason[:200]}"
-    return f"{path} cannot be read: {reason}{_faulty_line(path)}"
+    return f"{path} cannot be read: {reason}{_faulty_line(path, separator)}"
 
 
-def _faulty_line(path: Path) -> str:
+def _faulty_line(path: Path, separator: str) -> str:
     """Return where the first row of a CSV begins that has too many fields or texts that break."""
-    head, begin = look_at_text(path), 1
-    with open_text(path) as data:
-        text = io.TextIOWrapper(data, "utf-8", errors="surrogateescape", newline="")
-        rows = csv.reader(text, delimiter=head.separator, strict=True)
-        try:
+    begin = 1
+    try:
+        head = look_at_text(path, separator)
+        with open_text(path) as data:
+            text = io.TextIOWrapper(data, "utf-8", errors="surrogateescape", newline="")
+            rows = csv.reader(text, delimiter=head.separator, strict=True)
             for row in rows:
                 "".join(row).encode()
                 if begin > head.skip and len(row) > len(head.names):
                     return f" (line {begin:,})"
                 begin = rows.line_num + 1
-        except (csv.Error, UnicodeEncodeError):
-            return f" (line {begin:,})"
+    except (csv.Error, UnicodeEncodeError):
+        return f" (line {begin:,})"
+    except (HistoryError, *BROKEN_FILE):
+        pass  # a packed file may be damaged further on, too
     return ""

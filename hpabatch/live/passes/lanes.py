@@ -376,7 +376,7 @@ class Lanes:
             _note_change(lane, seen_ms, before, after)
 
     def _take_scale(self, lane: Lane, scale: ScaleObject | None) -> None:
-        """Give a lane its scale, and the pods that the scale's selector matches."""
+        """Give a lane its scale and the scale's selector."""
         had = lane.scale.selector if lane.scale and not lane.scale.error else None
         lane.scale = scale
         if scale is None or scale.error or scale.selector == had:

@@ -31,10 +31,6 @@ ERROR_SPEC: Final = 1
 ERROR_INTERNAL: Final = 2
 ERRORS: Final = ("none", "spec", "internal")
 
-PHASES: Final = ("fetch", "cut", "apply", "decide", "write", "compare", "record")
-"""The parts of a pass, in their order."""
-
-
 SIZE_WRITTEN: Final = "written"
 SIZE_ACCEPTED: Final = "accepted"
 SIZE_HELD: Final = "held"
@@ -119,7 +115,7 @@ class PassResult:
         why: returns the reason of a lane's decision in one sentence.
         document: returns a lane's HPA with hpabatch's status, as kubectl would get it.
         events: returns the events of a lane, in the controller's words.
-        duration_s: of the whole pass; `phases` by names of PHASES.
+        duration_s: of the whole pass; `phases` by name.
         requests: to the API server for this pass.
         problems: HPAs that are not lanes, because they could not be decided.
         start: the first pass of a loop with empty controller memory.

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from hpabatch.errors import HistoryError
+from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.info import describe_history
 from hpabatch.history.reader import open_history
 from hpabatch.history.store import compact as module
@@ -172,6 +172,15 @@ def test_a_part_that_is_added_meanwhile_is_not_lost(
     assert snapshot.is_checkpoint
     assert "late" in snapshot.parts
     assert open_history(tmp_path).read("scales")["spec_replicas"].to_list() == [77, 2, 2]
+
+
+def test_parts_that_come_all_the_time_end_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path)
+    monkeypatch.setattr(LocalStorage, "create", lambda *_: False)
+    with pytest.raises(UsageError, match="parts are added faster than it is compacted"):
+        compact(tmp_path)
 
 
 KILLED = """
