@@ -131,7 +131,6 @@ def test_a_pipe_in_a_store(run: Run, tmp_path: Path) -> None:
         for read in (
             lambda s=storage, n=name: s.read(n),
             lambda s=storage, n=name: s.tail(n, 8),
-            lambda s=storage, n=name: list(s.chunks(n)),
             lambda s=storage, n=name: s.checksum(n, 0, 8),
         ):
             with pytest.raises(Exception, match=WANTED):
