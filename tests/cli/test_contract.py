@@ -40,7 +40,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "validate": ("validate", str(MANIFESTS / "batch.yaml")),
 }
 COMPILED = {"fit", "fidelity", "simulate", "plan", "sweep"}
-RENAMED = {"hpas", "differences", "tables"}
+RENAMED = {"hpas", "differences", "tables", "steps"}
 """Keys under which documents of several parts have the rows of the frame."""
 
 

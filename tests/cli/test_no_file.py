@@ -128,13 +128,9 @@ def test_a_pipe_in_a_store(run: Run, tmp_path: Path) -> None:
         assert done.code in (2, 3)
         assert WANTED in done.stdout + done.stderr
         storage, name = LocalStorage(copy), victim.relative_to(copy).as_posix()
-        for read in (
-            lambda s=storage, n=name: s.read(n),
-            lambda s=storage, n=name: s.tail(n, 8),
-            lambda s=storage, n=name: s.checksum(n, 0, 8),
-        ):
+        for read, span in ((storage.read, ()), (storage.tail, (8,)), (storage.checksum, (0, 8))):
             with pytest.raises(Exception, match=WANTED):
-                read()
+                read(name, *span)
 
 
 @pytest.mark.parametrize("name", ["usage.csv", "usage.parquet"])

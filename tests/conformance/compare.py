@@ -45,6 +45,8 @@ _TEXTS = {
         "last_scale_time_set",
         "reconcile_error",
         "status_written",
+        "action_label",
+        "error_label",
     ),
 }
 

@@ -32,6 +32,9 @@ def tick_result(reader: StatusReader, words: LaneWords, t: int, unwritten: str =
     """Return what golden data say of a tick; `unwritten`: why its status could not be written."""
     row = reader.results.decisions[t]
     rescaled = bool(row.rescaled)
+    action = "none" if not rescaled else "scale_up" if row.desired > row.current else "scale_down"
+    # The controller has metrics of its own since 1.27, with this switch.
+    labelled = reader.profile.partial_failure_returned
     return {
         **status_fields(reader.status(words, t)),
         "rescaled": rescaled,
@@ -43,4 +46,6 @@ def tick_result(reader: StatusReader, words: LaneWords, t: int, unwritten: str =
         "last_scale_time_set": rescaled,
         "reconcile_error": reader.error(words, t, unwritten),
         "status_written": bool(reader.statuses[t].written),
+        "action_label": action if labelled else None,
+        "error_label": reader.error_label(t, unwritten) if labelled else None,
     }

@@ -184,21 +184,26 @@ class StatusReader:
             return self._compute_error(lane, t)
         return None
 
-    def error_label(self, t: int) -> str:
+    def error_label(self, t: int, unwritten: str = "") -> str:
         """Return the label of that error in the controller's own metrics, "none" without one."""
         decision = row_of(self.results.decisions, t)
         if decision.binding == codes.BOUND_BY_SCALE_READ:
             is_spec = row_of(self.fleet.ticks, t).scale == codes.SCALE_BAD_VERSION
-        elif decision.binding == codes.BOUND_BY_SCALE_WRITE:
-            is_spec = False
-        elif decision.binding in _NO_ANSWER or (
-            decision.invalid_metrics and self.profile.partial_failure_returned
-        ):
-            failed = self._failed(t)
-            code = self._said(failed[0][0], t)[0].code if failed else codes.METRIC_OK
-            is_spec = code == codes.METRIC_UNKNOWN_TYPE and self.profile.unknown_type_is_spec_error
-        else:
-            return "none"
+            return "spec" if is_spec else "internal"
+        if decision.binding in _NO_ANSWER:
+            return self._metrics_label(t)
+        if decision.binding == codes.BOUND_BY_SCALE_WRITE:
+            return "internal"
+        if unwritten and row_of(self.statuses, t).written:
+            return "internal"
+        if decision.invalid_metrics and self.profile.partial_failure_returned:
+            return self._metrics_label(t)
+        return "none"
+
+    def _metrics_label(self, t: int) -> str:
+        failed = self._failed(t)
+        code = self._said(failed[0][0], t)[0].code if failed else codes.METRIC_OK
+        is_spec = code == codes.METRIC_UNKNOWN_TYPE and self.profile.unknown_type_is_spec_error
         return "spec" if is_spec else "internal"
 
     # ---- parts

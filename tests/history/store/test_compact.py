@@ -151,21 +151,27 @@ def test_strangers_files_are_left_alone(tmp_path: Path) -> None:
     assert {"README", "notes/a.parquet"} <= set(names(tmp_path))
 
 
-def test_a_part_that_is_added_meanwhile_is_not_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill(tmp_path)
+def racing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Have a part added just before the next commit; return whose place it takes."""
     create = LocalStorage.create
     raced: list[str] = []
 
     def race(self: LocalStorage, name: str, data: bytes) -> bool:
         if not raced:
             raced.append(name)
-            with open_writer(tmp_path).part("late") as part:
+            with open_writer(folder).part("late") as part:
                 part.add("scales", frame("scales").with_columns(spec_replicas=pl.lit(77)))
         return create(self, name, data)
 
     monkeypatch.setattr(LocalStorage, "create", race)
+    return raced
+
+
+def test_a_part_that_is_added_meanwhile_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path)
+    raced = racing(tmp_path, monkeypatch)
     compact(tmp_path)
     assert raced == [entry_name(5)]
     snapshot = load_snapshot(LocalStorage(tmp_path))
@@ -178,7 +184,8 @@ def test_parts_that_come_all_the_time_end_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(tmp_path)
-    monkeypatch.setattr(LocalStorage, "create", lambda *_: False)
+    racing(tmp_path, monkeypatch)
+    monkeypatch.setattr("hpabatch.history.store.compact._MOST_TRIES", 1)
     with pytest.raises(UsageError, match="parts are added faster than it is compacted"):
         compact(tmp_path)
 

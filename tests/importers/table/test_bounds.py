@@ -58,10 +58,6 @@ ODD: dict[str, tuple[bytes, str]] = {
     "a quote in a row": ((HEAD + ROW + '1,"a,b\n').encode(), "cannot be read"),
     "Latin-1": (HEAD.encode() + b"1,\xe4,b,1,1\n", "not UTF-8"),
     "Latin-1 names": (b"\xe4,b\n1,2\n", "not UTF-8"),
-    "InfluxDB": (b"#group,false\n" + TEXT.encode(), "leave out the lines that begin with #"),
-    "kubectl get": (b"NAMESPACE   NAME   REFERENCE\n", "got kubectl's text: write a CSV"),
-    "kubectl top": (b"$ kubectl top pods\nNAME   CPU(cores)\n", "got kubectl's text"),
-    "kubectl describe": (b"Name:      web\nNamespace: shop\n", "got kubectl's text"),
 }  # fmt: skip
 
 
