@@ -22,12 +22,13 @@ import pytest
 import hpabatch.engine.fidelity.walk as walking
 import hpabatch.engine.fleet.plan as planning
 from hpabatch.engine.fidelity.trials import WINDOW, Trial, deviations_of
-from hpabatch.engine.fidelity.walk import Walk, walk_shards
+from hpabatch.engine.fidelity.walk import Walk, stated_trials, walk_shards
 from hpabatch.engine.fit.usage import observed_usage
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.replay.decisions import SCORED
 from hpabatch.engine.replay.run import replay_shards
+from hpabatch.engine.shards.read import read_shard
 from hpabatch.engine.shards.run import Step, sample_steps
 from hpabatch.history.reader import open_history
 from tests.cli.histories import START, table
@@ -115,6 +116,13 @@ def test_its_stated_setting_decides_as_the_replay_does(walks: list[Walk]) -> Non
             assert kept.any()
             assert np.array_equal(frame["desired"].to_numpy()[kept], plain.wished)
             assert np.array_equal(frame["replicas"].to_numpy()[kept], plain.seen)
+
+
+def test_its_stated_setting_alone_is_decided_alike(plan: ReplayPlan, walks: list[Walk]) -> None:
+    for (first, last), walk in zip(plan.shards, walks, strict=True):
+        given = read_shard(plan, plan.chosen[first:last], plan.places[first:last])
+        alone = stated_trials(plan, given, walk.recordings)
+        assert same(alone, [trials[0] for trials in walk.trials])
 
 
 def test_each_setting_has_decisions_of_its_own(walks: list[Walk]) -> None:
