@@ -11,13 +11,10 @@ from typing import Any
 import pytest
 
 from hpabatch.cli import main
-from hpabatch.engine.columns.simulate import MEASURES
-from hpabatch.jobs.sweep_files import TABLES, read_sweep
-from tests.cli.histories import data_of_a_day, last_day
+from tests.cli.histories import data_of_a_day
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "sweep.md").read_text()
-SIMULATED = ("cluster", "namespace", "hpa", "setting")
 
 
 def commands() -> list[str]:
@@ -46,26 +43,3 @@ def test_the_commands_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     (snippet,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     exec(snippet, names)
     assert names["best"].height > 0
-
-
-@pytest.mark.compiled
-def test_every_column_of_every_table_is_explained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = str(tmp_path / "sweep")
-    arguments = ["--grid", "max=+1", "--where", "hpa = 'checkout'", "--for", "1h", "--out", out]
-    monkeypatch.setattr(sys, "argv", ["hpabatch", "sweep", str(last_day()), *arguments])
-    with pytest.raises(SystemExit):
-        main()
-    result = read_sweep(out)
-    for name in TABLES:
-        part = PAGE.partition(f"### {name}")[2].partition("\n### ")[0]
-        assert part, name
-        for column in getattr(result, name).columns:
-            if name == "results" and column in MEASURES.names:
-                continue  # (docs/output.md has them)
-            if name == "settings" and column == "max":
-                continue  # (one column per field)
-            assert f"`{column}`" in part, (name, column)
-    measures = [c for c in result.results.columns if c in MEASURES.names and c not in SIMULATED]
-    assert set(measures) == set(MEASURES.names) - set(SIMULATED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -16,7 +15,6 @@ from hpabatch.report.numbers import BESIDE
 from hpabatch.report.sweep import SweepScreen, confidence_told
 from tests.sweeps import SweepMaker, weeks
 
-PAGE = (Path(__file__).parents[2] / "docs" / "sweep.md").read_text()
 KEY = {"cluster": "east", "namespace": "shop"}
 FROM_ELSEWHERE = (*ABOVE_MINUTES, *map(recorded_name, RECORDED_MEASURES))
 
