@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .controller import (
+from .gomath import MAX_INT32, ceil_to_int32, float_div, trunc_div, wrap32, wrap64
+from .normalize import (
     Recommendation,
     ScaleEvent,
     limit_legacy,
@@ -19,7 +20,6 @@ from .controller import (
     stabilize_with_windows,
     store_scale_event,
 )
-from .gomath import MAX_INT32, ceil_to_int32, float_div, trunc_div, wrap32, wrap64
 from .times import SECOND
 
 Json = dict[str, Any]

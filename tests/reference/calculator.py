@@ -10,26 +10,7 @@ from .replicas import Context, directional_tolerances
 from .stored import stored_metrics
 from .times import SECOND, parse_time
 
-__all__ = [
-    "Context",
-    "MetricError",
-    "Proposal",
-    "directional_tolerances",
-    "evaluate_case",
-    "propose",
-]
-
 Json = dict[str, Any]
-
-# Fields of a case's result that hold no texts; the others are added at the level "full".
-DECISION_FIELDS = (
-    "replicas",
-    "current_average_utilization",
-    "current_average_value_milli",
-    "current_value_milli",
-    "metric_name",
-    "condition_reason",
-)
 
 
 def case_context(case: Json, k8s: str | Profile = "1.38") -> Context:
@@ -55,11 +36,8 @@ def case_context(case: Json, k8s: str | Profile = "1.38") -> Context:
     )
 
 
-def evaluate_case(case: Json, k8s: str | Profile = "1.38", level: str = "full") -> Json:
-    """Evaluate a golden calculator case; the result has the keys of ``expected``.
-
-    At the level "full" all of them, at "decision" only DECISION_FIELDS.
-    """
+def evaluate_case(case: Json, k8s: str | Profile = "1.38") -> Json:
+    """Evaluate a golden calculator case; the result has the keys of ``expected``."""
     context = case_context(case, k8s)
     try:
         metric, _ = stored_metrics([case["metric"]], context.profile)[0]
@@ -69,8 +47,6 @@ def evaluate_case(case: Json, k8s: str | Profile = "1.38", level: str = "full") 
         result["error"] = error.error
         result["condition_reason"] = error.reason
         result["condition_message"] = UNABLE + error.inner
-    if level == "decision":
-        return {key: result[key] for key in DECISION_FIELDS}
     return result
 
 

@@ -7,42 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from .behavior_rows import read_recommendations, run_behavior_row
-from .calculator import Context, directional_tolerances
 from .combine import combine
-from .normalize import (
-    Bounds,
-    Memory,
-    Recommendation,
-    ScaleEvent,
-    limit_legacy,
-    limit_rate,
-    stabilize_and_limit,
-    stabilize_legacy,
-    stabilize_with_windows,
-    store_scale_event,
-)
+from .normalize import Bounds, Memory, Recommendation, stabilize_and_limit, store_scale_event
 from .profiles import Profile, profile_for_flags
+from .replicas import Context, directional_tolerances
 from .scale import ScaleError, read_scale
 from .selector import matches, parse_selector
 from .selector_store import SelectorCheckError, SelectorStore, check_ambiguity, convert_selector
 from .status import Status
 from .stored import stored_metrics, stored_statuses
-from .sync import Decision, Sync, decision_of
+from .sync import Decision, Sync
 from .times import SECOND, format_time, parse_time
-
-__all__ = [
-    "Controller",
-    "Recommendation",
-    "ScaleEvent",
-    "limit_legacy",
-    "limit_rate",
-    "run_behavior_row",
-    "run_timeline",
-    "stabilize_legacy",
-    "stabilize_with_windows",
-    "store_scale_event",
-]
 
 Json = dict[str, Any]
 
@@ -83,7 +58,10 @@ class Controller:
         self.store = store  # None: the only HPA of its namespace
         self.memory = Memory()
         if timeline.get("initial_recommendations") is not None:
-            self.memory.recommendations = read_recommendations(timeline["initial_recommendations"])
+            self.memory.recommendations = [
+                Recommendation(row["recommendation"], parse_time(row["timestamp"]))
+                for row in timeline["initial_recommendations"]
+            ]
 
     @property
     def key(self) -> str:
@@ -384,8 +362,7 @@ class Controller:
         return limited.replicas
 
 
-def run_timeline(timeline: Json, k8s: str | Profile = "1.38", level: str = "full") -> list[Json]:
-    """Replay a golden timeline; one dict per tick, at the level "decision" without texts."""
+def run_timeline(timeline: Json, k8s: str | Profile = "1.38") -> list[Json]:
+    """Replay a golden timeline; one dict per tick."""
     controller = Controller(timeline, k8s)
-    results = [controller.tick(tick) for tick in timeline["ticks"]]
-    return results if level == "full" else [decision_of(result) for result in results]
+    return [controller.tick(tick) for tick in timeline["ticks"]]

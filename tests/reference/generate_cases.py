@@ -6,7 +6,6 @@ import random
 from typing import Any
 
 from . import quantity
-from .calculator import directional_tolerances
 from .generate_case_pods import Draft, draw_pods
 from .generate_values import (
     chance,
@@ -17,6 +16,7 @@ from .generate_values import (
     utilization_target,
 )
 from .gomath import trunc_div
+from .replicas import directional_tolerances
 from .times import SECOND, format_time, parse_time
 
 Json = dict[str, Any]

@@ -12,7 +12,6 @@ from .controller import Controller
 from .normalize import Memory
 from .profiles import Profile
 from .selector_store import SelectorStore
-from .sync import decision_of
 
 Json = dict[str, Any]
 
@@ -73,12 +72,7 @@ class ControllerGroup:
         return controller.tick(tick)
 
 
-def run_group(
-    timeline: Json, k8s: str | Profile = "1.38", level: str = "full"
-) -> list[list[Json | None]]:
+def run_group(timeline: Json, k8s: str | Profile = "1.38") -> list[list[Json | None]]:
     """Replay a group timeline; per tick one result per sync, in the order of the records."""
     group = ControllerGroup(timeline, k8s)
-    results = [group.tick(tick) for tick in timeline["ticks"]]
-    if level == "full":
-        return results
-    return [[None if row is None else decision_of(row) for row in rows] for rows in results]
+    return [group.tick(tick) for tick in timeline["ticks"]]

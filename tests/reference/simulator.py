@@ -29,8 +29,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .calculator import MetricError, propose
 from .controller import Controller
+from .metrics import MetricError, propose
 from .simulator_pods import Cluster, Pod
 from .simulator_signals import Signals, Step
 from .simulator_view import View, controller_input

@@ -1,4 +1,4 @@
-"""Small cases of the naive simulator to compute by hand, and short ways to read its rows.
+"""Small cases of the naive simulator.
 
 A case is quiet unless told otherwise: ticks at 1 000 000, 1 015 000, 1 030 000 ms and so on, every
 draw 0, pods that come and go after 1 ms, which is the least, and an HPA that never acts, because
@@ -16,7 +16,6 @@ Json = dict[str, Any]
 START = 1_000_000
 PERIOD = 15_000
 CPU = "resource/cpu"
-LOAD = "external/load"
 
 SIGNAL: Json = {
     "kind": "divisible",
@@ -62,10 +61,6 @@ PIPELINE: Json = {
 def utilization(percent: int) -> Json:
     target = {"type": "Utilization", "averageUtilization": percent}
     return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
-
-
-def external(target: Json) -> Json:
-    return {"type": "External", "external": {"metric": {"name": "load"}, "target": target}}
 
 
 def spec(metrics: list[Json], minimum: int = 1, maximum: int = 100, **more: Any) -> Json:
@@ -123,35 +118,4 @@ def case(
         "events": [{"at_ms": at, "kind": kind, "value": value} for at, kind, value in events or []],
         "draws": table,
         **more,
-    }
-
-
-def total_case(steps: int, work: list[int], **more: Any) -> Json:
-    """Build a case with one pod and the work of an external total."""
-    signal = {"kind": "total", "api": "external"}
-    return case(steps, initial=1, signals={CPU: {}, LOAD: signal}, work={LOAD: work}, **more)
-
-
-def column(rows: list[Json], *path: str) -> list[Any]:
-    """Return one field of all rows, if need be a nested one."""
-    values: list[Any] = list(rows)
-    for key in path:
-        values = [value[key] for value in values]
-    return values
-
-
-def states(row: Json) -> dict[int, tuple[Any, ...]]:
-    """Return number -> (phase, ready, last transition, deleting) of the visible pods."""
-    return {
-        pod["number"]: (pod["phase"], pod["ready"], pod["transition_ms"], pod["deleting"])
-        for pod in row["pods"]
-    }
-
-
-def samples(row: Json, name: str = CPU) -> dict[int, tuple[int, int]]:
-    """Return number -> (time, value) of the samples that show."""
-    return {
-        pod["number"]: (pod["samples"][name]["ts_ms"], pod["samples"][name]["value_milli"])
-        for pod in row["pods"]
-        if name in pod["samples"]
     }

@@ -9,10 +9,6 @@ from .status import MESSAGES, Status
 
 Json = dict[str, Any]
 
-# Fields of a tick's result (and of its conditions) without texts and times.
-DECISION_FIELDS = ("desired_replicas", "status_current_replicas", "rescaled", "scale_to")
-DECISION_CONDITION_FIELDS = ("type", "status", "reason")
-
 
 class Decision(NamedTuple):
     """What one tick decided, and the reason for events."""
@@ -57,13 +53,3 @@ class Sync:
         if self.error is None:
             return "none"
         return "spec" if self.error_is_spec else "internal"
-
-
-def decision_of(result: Json) -> Json:
-    """Return the part of a tick's result without texts and times."""
-    decision = {key: result[key] for key in DECISION_FIELDS}
-    decision["conditions"] = [
-        {key: condition[key] for key in DECISION_CONDITION_FIELDS}
-        for condition in result["conditions"]
-    ]
-    return decision

@@ -28,7 +28,7 @@ from hpabatch.rules.behavior import (
     scale_up_limit,
     store_scale_event,
 )
-from tests.reference import controller as naive
+from tests.reference import normalize as naive
 from tests.rules.helpers import EXACT_WISH, Json, at, hpa_spec, lane, policies
 
 INT32_MAX, INT32_MIN = 2**31 - 1, -(2**31)

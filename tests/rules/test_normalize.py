@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hpabatch.layout import codes
 from hpabatch.rules.normalize import limit_legacy
-from tests.reference.controller import limit_legacy as naive
+from tests.reference.normalize import limit_legacy as naive
 
 sizes = st.integers(0, 2**31 - 1)
 

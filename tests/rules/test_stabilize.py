@@ -25,7 +25,7 @@ from hpabatch.rules.stabilize import (
     stabilize_with_windows,
 )
 from tests.packed import make_memory
-from tests.reference import controller as naive
+from tests.reference import normalize as naive
 from tests.rules.helpers import EXACT_WISH, at, hpa_spec, lane, wish
 
 
