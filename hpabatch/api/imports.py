@@ -11,7 +11,6 @@ from hpabatch.api.keywords import options_of
 from hpabatch.errors import UsageError
 from hpabatch.importers.prometheus import result as prometheus
 from hpabatch.importers.prometheus.client.login import read_login
-from hpabatch.importers.prometheus.estimate import Estimate, estimate
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.table import run as table
 from hpabatch.importers.table.propose.run import propose
@@ -112,23 +111,6 @@ class PrometheusImport(Result):
         return tuple(self.result.warnings())
 
 
-@dataclass(frozen=True, repr=False)
-class PrometheusEstimate(Result):
-    """The requests that an import from Prometheus would make."""
-
-    estimate: Estimate
-
-    @property
-    def verdict(self) -> str:
-        """The time, and the number of windows, requests and samples."""
-        return self.estimate.told()[1]
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """One row per kind of request."""
-        return self.estimate.frame
-
-
 @options_of(TableRequest, "inputs")
 def import_table(request: TableRequest) -> TableImport | TableMap:
     """Import any tidy CSV or Parquet into a store; docs/import.md explains the map file.
@@ -146,17 +128,15 @@ def import_table(request: TableRequest) -> TableImport | TableMap:
 
 
 @options_of(PrometheusRequest, "url")
-def import_prometheus(request: PrometheusRequest) -> PrometheusImport | PrometheusEstimate:
+def import_prometheus(request: PrometheusRequest) -> PrometheusImport:
     """Import what Prometheus recorded into a store; docs/prometheus.md explains it.
 
-    A token or a password comes from a file or from the environment. A dry run returns an estimate.
+    A token or a password comes from a file or from the environment.
 
     Raises:
         UsageError, HistoryError: the server or a file cannot be read, or the store not written.
         RefusedError: a manifest is not valid.
     """
-    if request.dry_run:
-        return PrometheusEstimate(estimate(request))
     login = read_login(os.environ, request)
     try:
         from hpabatch.importers.prometheus import run

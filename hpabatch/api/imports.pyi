@@ -2,7 +2,6 @@
 from dataclasses import dataclass
 import polars as pl
 from hpabatch.importers.prometheus import result as prometheus
-from hpabatch.importers.prometheus.estimate import Estimate, estimate
 from hpabatch.importers.table import run as table
 from hpabatch.report.base import Result
 from collections.abc import Sequence
@@ -89,30 +88,15 @@ class PrometheusImport(Result):
     ) -> tuple[str, ...]:
         """What makes the history less than one would think."""
 
-@dataclass(frozen=True, repr=False)
-class PrometheusEstimate(Result):
-    """The requests that an import from Prometheus would make."""
-    estimate: Estimate
-    @property
-    def verdict(
-        self,
-    ) -> str:
-        """The time, and the number of windows, requests and samples."""
-    @property
-    def frame(
-        self,
-    ) -> pl.DataFrame:
-        """One row per kind of request."""
-
 def import_table(
     *inputs: str | PathLike[str] | Sequence[str | PathLike[str]],
     map: str | PathLike[str] | None = None,
     init: bool = False,
     objects: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     start: str | datetime | None = None,
+    dry_run: bool = False,
     strict: bool = False,
     out: str | PathLike[str] | None = None,
-    dry_run: bool = False,
     replace: bool = False,
     work: str | PathLike[str] | None = None,
 ) -> TableImport | TableMap:
@@ -142,10 +126,7 @@ def import_prometheus(
     queries: str | PathLike[str] | None = None,
     max_gap: str | timedelta = '5m',
     step: str | timedelta = '30s',
-    expect_pods: int = 1000,
-    expect_hpas: int = 100,
     out: str | PathLike[str] | None = None,
-    dry_run: bool = False,
     replace: bool = False,
     work: str | PathLike[str] | None = None,
     token_file: str | PathLike[str] | None = None,
@@ -161,10 +142,10 @@ def import_prometheus(
     concurrency: int = 2,
     timeout: str | timedelta = '2m',
     compress: bool = False,
-) -> PrometheusImport | PrometheusEstimate:
+) -> PrometheusImport:
     """Import what Prometheus recorded into a store; docs/prometheus.md explains it.
 
-    A token or a password comes from a file or from the environment. A dry run returns an estimate.
+    A token or a password comes from a file or from the environment.
 
     Raises:
         UsageError, HistoryError: the server or a file cannot be read, or the store not written.

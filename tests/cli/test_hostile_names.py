@@ -290,7 +290,7 @@ READERS: dict[str, tuple[str, ...]] = {
     "import table": ("import", "table", "FILE", "--map", "FILE", "--out", "OUT/h"),
     "import prometheus": (
         "import", "prometheus", "--url", "http://127.0.0.1:9", "--start", "2026-10-01", "--end",
-        "2026-10-02", "--mapping", "FILE", "--dry-run",
+        "2026-10-02", "--mapping", "FILE", "--out", "OUT/h",
     ),
     "live": ("live", "--once", "--kubeconfig", "FILE"),
     "record": ("record", "--out", "OUT/h", "--kubeconfig", "FILE", "--context", "x{}"),

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,13 +20,7 @@ import pytest
 
 from hpabatch.history.store.compact import compact
 from hpabatch.importers.prometheus.client.errors import GaveUpError
-from hpabatch.importers.prometheus.client.http import Server
 from hpabatch.importers.prometheus.client.queries import read_queries
-from hpabatch.importers.prometheus.client.samples import Samples
-from hpabatch.importers.prometheus.client.series_requests import Request, SeriesRequest
-from hpabatch.importers.prometheus.estimate import WORDS, estimate
-from hpabatch.importers.prometheus.request import PrometheusRequest
-from hpabatch.model.times import show_instant
 from tests.cluster.fake_api import Got
 from tests.importers.prometheus.faulty_proxy import FaultyProxy
 from tests.real.imports import (
@@ -106,28 +99,6 @@ def test_tables_equal_the_source(calm: Bench, calm_import: Path, table: str) -> 
     if table == "pod_states":
         want, got = _without_first_transition(want), _without_first_transition(got)
     assert not differences(want, got, table, {"pods": ("labels",)}.get(table, ()))
-
-
-def test_an_estimate_counts_the_requests_of_an_import(
-    calm: Bench, first_hours: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sent: Counter[str] = Counter()
-    fetch = Server.fetch
-
-    def counted(server: Server, request: Request) -> Samples:
-        assert isinstance(request, SeriesRequest)
-        sent[f"{request.query.series[0]} ({WORDS[request.form]})"] += 1
-        return fetch(server, request)
-
-    monkeypatch.setattr(Server, "fetch", counted)
-    begin = calm.site.start_ms
-    hours = {**first_hours, "start_ms": begin}
-    bring(calm.url, calm.site, tmp_path / "history", cluster="b", **hours)
-    start, end = (show_instant(hours[name]) for name in ("start_ms", "end_ms"))
-    request = PrometheusRequest(url=calm.url, start=start, end=end, expect_pods=10, expect_hpas=2)
-    wanted = dict(estimate(request).frame.select("asked_for", "questions").rows())
-    assert not {kind for kind in sent if "raw" not in kind} - set(wanted)
-    assert not [kind for kind, count in sent.items() if wanted.get(kind, count) != count]
 
 
 def _without_first_transition(states: pl.DataFrame) -> pl.DataFrame:

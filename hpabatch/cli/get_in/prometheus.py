@@ -50,7 +50,6 @@ Examples:
   hpabatch import prometheus --url http://prom:9090 --start 2026-10-01 --end 2026-11-01 \\
     --out history/
   hpabatch import prometheus --url http://prom:9090 --out history/ --resume
-  hpabatch import prometheus --url http://prom:9090 --start 2026-10-01 --end 2026-11-01 --dry-run
   hpabatch import prometheus --url https://mimir/prometheus --tenant prod --token-file token \\
     --start 2026-10-01 --out history/ --mapping adapter-config.yaml --hpas manifests/
 """
@@ -97,8 +96,6 @@ def prometheus(
     from hpabatch.report.history import FrameResult
 
     login = read_login(os.environ, request)
-    if request.dry_run:
-        return _estimate(request, output)
     try:
         from hpabatch.importers.prometheus.run import import_prometheus
     except ModuleNotFoundError as error:
@@ -123,17 +120,3 @@ def _tell(result: ImportResult, out: str) -> None:
         say(f"continued: {result.earlier} windows were imported before")
     tables = ", ".join(f"{count:,} {name}" for name, count in sorted(result.written.items()))
     say(f"{out}: {tables or 'nothing new'}")
-
-
-def _estimate(request: PrometheusRequest, output: Output) -> int:
-    """Show what would be requested."""
-    import json
-
-    from hpabatch.importers.prometheus.estimate import estimate
-    from hpabatch.report.history import FrameResult
-
-    found = estimate(request)
-    for line in found.told():
-        say(line)
-    show_report(FrameResult(found.frame, whole=json.loads(found.as_json())), output)
-    return EXIT_OK

@@ -141,12 +141,6 @@ class PrometheusRequest(Gentleness, LoginOptions, Destination):
         "duration", "Time between two values of a custom metric.", 30_000, metavar="TIME",
         minimum=1000,
     )  # fmt: skip
-    expect_pods: int = option(
-        "number", "Number of pods for the estimate of --dry-run.", 1000, metavar="N", minimum=1
-    )
-    expect_hpas: int = option(
-        "number", "Number of HPAs for the estimate of --dry-run.", 100, metavar="N", minimum=1
-    )
     pods_at_once: int = 250
     spacing_ms: int = 30_000
 

@@ -81,7 +81,7 @@ def import_prometheus(
     request.check()
     out, work = request.out, request.work
     if out is None:
-        raise UsageError("--dry-run: expected an estimate, got an import; name a store with --out")
+        raise UsageError("--out: expected a store that gets the rows, got none; name a folder")
     if work is not None:
         check_work(work, out)
     limits = limits or Limits(

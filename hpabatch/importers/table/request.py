@@ -37,6 +37,7 @@ class TableRequest(Destination):
         metavar="TIME",
         unset="as in the map",
     )
+    dry_run: bool = option("flag", "Write nothing; show what would be done.", False)
     strict: bool = option("flag", "Refuse rows that would be left out as faulty.", False)
 
     @property
@@ -50,7 +51,7 @@ class TableRequest(Destination):
             raise UsageError(f"--start: {error}") from None
 
     def check(self) -> None:
-        """Refuse an import without a map, and a proposal that imports (UsageError)."""
+        """Refuse an import without a map or a place, and a proposal that imports (UsageError)."""
         if self.init:
             if self.out is not None or self.dry_run:
                 given = "--out" if self.out is not None else "--dry-run"
@@ -60,6 +61,12 @@ class TableRequest(Destination):
                 )
             return
         super().check()
+        if self.dry_run == (self.out is not None):
+            given = "both" if self.dry_run else "neither"
+            raise UsageError(
+                f"--out and --dry-run: expected one of them, got {given}; name the store that gets "
+                "the rows with --out, or only look with --dry-run"
+            )
         if self.map is None:
             raise UsageError(
                 "--map: expected a map file, got none; `hpabatch import table INPUT --init` "

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpabatch.errors import UsageError
+from hpabatch.errors import RefusedError, UsageError
 from hpabatch.importers.prometheus.client.queries import Scalable
 from hpabatch.importers.prometheus.metrics.adapter import Found
 from hpabatch.importers.prometheus.metrics.mapping import Mappings, read_mappings
@@ -270,6 +270,14 @@ def test_mistakes_name_file_and_path(
         read(tmp_path, value)
     assert says(str(refused.value), mistake)
     assert f"mapping {tmp_path}" in str(refused.value)
+
+
+def test_usage_rules_that_cannot_be_followed_are_refused(tmp_path: Path) -> None:
+    rule = {"containerQuery": "x{<<range .LabelMatchersByName>>}", "containerLabel": "c",
+            "resources": {"template": "<<.Resource>>"}}  # fmt: skip
+    found = read(tmp_path, {"resourceRules": {"cpu": rule, "memory": rule}})
+    with pytest.raises(RefusedError, match=r"resourceRules\.cpu: .*expected <<\.Series>>"):
+        found.resource_query("cpu", "shop", ["web-1"])
 
 
 def test_all_mistakes_of_all_files_in_one_message(tmp_path: Path) -> None:
