@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile \
   -c constraints.txt
 
-.PHONY: demo test test-compiled test-commands test-interpreted test-apply test-live test-real \
+.PHONY: demo test test-compiled test-commands test-interpreted test-apply test-real \
   test-imports test-apart test-cluster lint format bench fuzz long clean kernels wheel
 .DEFAULT_GOAL := help
 
@@ -50,16 +50,14 @@ demo: $(VENV)/.core
 # tests that race with servers fail. A part begins when another one has ended; PARTS=test-cluster
 # adds one, which waits too. The kernels come first: a part that needs none would take the place of one
 # that is listed before it. Nothing of the model and of packing is compiled, and no rule that Python
-# calls: their tests run once, where coverage is measured. The naive reference and the stand-in of the
-# benchmarks use nothing of the package, so no change of that makes their own tests fail: these run
+# calls: their tests run once, where coverage is measured. The naive reference uses nothing of the
+# package, so no change of that makes its own tests fail: these run
 # with `make long`.
 IMPORTS  := importers inputs
 APART    := cluster docs history jobs report
 PLAIN    := layout model packing rules
 COMMANDS := api cli live
 APPLY    := $(wildcard tests/real/test_live_apply*.py)
-LIVE     := $(filter-out $(APPLY),$(wildcard tests/real/test_live_*.py))
-STANDIN  := tests/real/test_prometheus_standin.py
 PARTS   :=
 BUSY    := POLARS_MAX_THREADS=1
 
@@ -71,7 +69,7 @@ TESTED   = $(PYTEST) $(1) || \
   { [ $$? = 1 ] && $(PYTEST) $(1) --last-failed --last-failed-no-failures none; }
 
 test: $(VENV)/.dev kernels
-	@$(MAKE) --no-print-directory -j4 -o kernels test-apply test-real test-compiled test-commands test-live \
+	@$(MAKE) --no-print-directory -j4 -o kernels test-apply test-real test-compiled test-commands \
 	  test-apart test-interpreted test-imports $(PARTS)
 
 test-compiled test-commands test-interpreted test-imports test-apart: BUSY := nice env $(BUSY)
@@ -85,11 +83,8 @@ test-commands: kernels
 test-apply: kernels
 	$(call TESTED,$(APPLY))
 
-test-live: kernels
-	$(call TESTED,$(LIVE))
-
 test-real: kernels
-	$(call TESTED,tests/real $(patsubst %,--ignore=%,$(APPLY) $(LIVE) $(STANDIN)))
+	$(call TESTED,tests/real $(patsubst %,--ignore=%,$(APPLY)))
 
 test-imports: kernels
 	$(call TESTED,$(IMPORTS:%=tests/%))
@@ -162,11 +157,10 @@ SEED ?=
 fuzz: $(VENV)/.dev
 	HPABATCH_FUZZ_DECISIONS=$(N) HPABATCH_FUZZ_SEED=$(SEED) $(BIN)/python -m pytest tests/fuzz -q -s
 
-# Every golden row (HPABATCH_GOLDEN names their folder), the reference against all of them too; the
-# stand-in against a real Prometheus; ten minutes of random levels on a real cluster, other ones with
-# SEED=....
+# Every golden row (HPABATCH_GOLDEN names their folder), the reference against all of them too; ten
+# minutes of random levels on a real cluster, other ones with SEED=....
 long: $(VENV)/.dev
-	$(BIN)/python -m pytest tests/conformance tests/reference $(STANDIN) -q
+	$(BIN)/python -m pytest tests/conformance tests/reference -q
 	$(BIN)/python -m tests.live_cluster --seed $(or $(SEED),1) --seconds 600
 
 clean:
