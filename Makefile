@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile \
   -c constraints.txt
 
-.PHONY: demo test test-compiled test-commands test-interpreted test-apply test-live test-real \
+.PHONY: demo test test-compiled test-commands test-interpreted test-apply test-real \
   test-imports test-apart test-cluster lint format bench fuzz long clean kernels wheel
 .DEFAULT_GOAL := help
 
@@ -57,7 +57,6 @@ APART    := cluster docs history jobs report
 PLAIN    := layout model packing rules
 COMMANDS := api cli live
 APPLY    := $(wildcard tests/real/test_live_apply*.py)
-LIVE     := $(filter-out $(APPLY),$(wildcard tests/real/test_live_*.py))
 PARTS   :=
 BUSY    := POLARS_MAX_THREADS=1
 
@@ -69,7 +68,7 @@ TESTED   = $(PYTEST) $(1) || \
   { [ $$? = 1 ] && $(PYTEST) $(1) --last-failed --last-failed-no-failures none; }
 
 test: $(VENV)/.dev kernels
-	@$(MAKE) --no-print-directory -j4 -o kernels test-apply test-real test-compiled test-commands test-live \
+	@$(MAKE) --no-print-directory -j4 -o kernels test-apply test-real test-compiled test-commands \
 	  test-apart test-interpreted test-imports $(PARTS)
 
 test-compiled test-commands test-interpreted test-imports test-apart: BUSY := nice env $(BUSY)
@@ -83,11 +82,8 @@ test-commands: kernels
 test-apply: kernels
 	$(call TESTED,$(APPLY))
 
-test-live: kernels
-	$(call TESTED,$(LIVE))
-
 test-real: kernels
-	$(call TESTED,tests/real $(patsubst %,--ignore=%,$(APPLY) $(LIVE)))
+	$(call TESTED,tests/real $(patsubst %,--ignore=%,$(APPLY)))
 
 test-imports: kernels
 	$(call TESTED,$(IMPORTS:%=tests/%))

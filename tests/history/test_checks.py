@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -12,10 +11,8 @@ from hypothesis import strategies as st
 from hpabatch.errors import HistoryError
 from hpabatch.history.checks import conform, order_rows
 from hpabatch.history.columns import TIME
-from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
-from hpabatch.history.store.verify import check_history
-from tests.history.frames import frame, minute, write_all
+from tests.history.frames import frame, minute
 
 Row = tuple[str | None, str, int, str]
 
@@ -54,14 +51,6 @@ def test_order_is_that_of_a_naive_sort(rows: list[Row], presort: bool) -> None:
     assert dropped == len(rows) - ordered.height
 
 
-@pytest.mark.parametrize("height", [0, 1])
-def test_less_than_two_rows_are_in_order(height: int) -> None:
-    rows = frame("pod_metrics")[:height]
-    ordered, dropped = order_rows(rows, TABLES["pod_metrics"])
-    assert ordered.equals(rows)
-    assert dropped == 0
-
-
 @pytest.mark.parametrize(
     ("table", "column", "bound"),
     [
@@ -97,14 +86,3 @@ def test_every_pair_of_times_of_a_row_is_thought_of() -> None:
         times = [c for c in spec.columns if c.dtype == TIME]
         for column in times[1:]:
             assert bool(column.not_before) != ((spec.name, column.name) in free), column.name
-
-
-def test_replay_and_check_refuse_a_pod_that_ends_before_it_begins(tmp_path: Path) -> None:
-    folder = write_all(tmp_path)
-    file = folder / "pods.parquet"
-    rows = pl.read_parquet(file)
-    rows.with_columns(gone=pl.col("created") - timedelta(hours=1)).write_parquet(file)
-    with pytest.raises(HistoryError, match="column gone: a time before created"):
-        open_history(folder, "replay").read("pods")
-    problems = check_history(open_history(folder))["problem"].to_list()
-    assert any("column gone: a time before created" in text for text in problems)

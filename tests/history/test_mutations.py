@@ -159,14 +159,6 @@ def test_a_store_notices_what_no_check_of_values_could(store_file: Path, name: s
     refusals(store_file)
 
 
-def test_a_file_of_the_same_size_with_another_footer(store_file: Path) -> None:
-    content = bytearray(store_file.read_bytes())
-    place = content.rindex(b"cpu_milli")
-    content[place : place + 9] = b"cpu_millj"
-    store_file.write_bytes(content)
-    assert all("its Parquet footer is not the one" in text for text in refusals(store_file))
-
-
 def test_no_flipped_bit_of_a_store_gives_another_number(store_file: Path) -> None:
     whole = store_file.read_bytes()
     expected = open_history(root(store_file)).read(TABLE)
@@ -185,67 +177,6 @@ def test_no_flipped_bit_of_a_store_gives_another_number(store_file: Path) -> Non
             assert damaged[:4] != whole[:4]
             assert_frame_equal(read, expected)
         assert damage(store_file).height == 1
-
-
-def test_only_row_groups_that_are_wanted_are_verified(tmp_path: Path) -> None:
-    two = pl.concat([rows(), rows().with_columns(target=pl.lit("other"))])
-    with open_writer(tmp_path, limits=Limits(50, 1000, 1000)).part() as part:
-        part.add(TABLE, two)
-    (file,) = (tmp_path / TABLE).rglob("*.parquet")
-    content = bytearray(file.read_bytes())
-    content[20] ^= 1
-    file.write_bytes(content)
-    history = open_history(tmp_path)
-    assert history.select(TABLE, "demo", [("shop", "other")]).height == 240
-    with pytest.raises(HistoryError, match="the bytes of row group 0"):
-        history.select(TABLE, "demo", [("shop", "cart")])
-
-
-def test_no_flipped_bit_of_a_flat_file_of_ours_gives_another_number(flat_file: Path) -> None:
-    whole = flat_file.read_bytes()
-    footer = int.from_bytes(whole[-8:-4], "little") + 8
-    expected = open_history(root(flat_file)).read(TABLE)
-    chance = random.Random(7)
-    refused = 0
-    for _ in range(50):
-        damaged = bytearray(whole)
-        damaged[chance.randrange(4, len(whole) - footer)] ^= 1 << chance.randrange(8)
-        flat_file.write_bytes(damaged)
-        try:
-            read = open_history(root(flat_file)).read(TABLE)
-        except HistoryError as error:
-            refused += 1
-            assert str(flat_file) in str(error)  # noqa: PT017
-        else:
-            assert_frame_equal(read, expected)
-    assert refused > 25
-
-
-@pytest.mark.parametrize("ours", [False, True])
-def test_pages_of_our_files_are_verified_once(
-    flat_file: Path, monkeypatch: pytest.MonkeyPatch, ours: bool
-) -> None:
-    if not ours:
-        strange = pq.read_table(flat_file).replace_schema_metadata({})
-        pq.write_table(strange, flat_file)
-    read: list[int] = []
-    original = pq.ParquetFile.read_row_group
-
-    def spy(self: pq.ParquetFile, number: int, columns: list[str]) -> object:
-        read.append(number)
-        return original(self, number, columns)
-
-    monkeypatch.setattr(pq.ParquetFile, "read_row_group", spy)
-    history = open_history(root(flat_file))
-    for _ in range(2):
-        history.read(TABLE)
-    assert len(read) == (1 if ours else 0)  # (all columns of a small row group at once)
-
-
-def test_tiny_row_groups_are_read_right(flat_file: Path) -> None:
-    before = open_history(root(flat_file)).read(TABLE)
-    pq.write_table(pq.read_table(flat_file), flat_file, row_group_size=1)
-    assert_frame_equal(open_history(root(flat_file)).read(TABLE), before)
 
 
 def test_a_few_bytes_that_would_fill_the_memory_are_refused(

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,18 +113,6 @@ def test_info_names_the_hpas_without_behavior(tmp_path: Path) -> None:
     )
 
 
-def test_clusters_are_named_where_there_are_several(tmp_path: Path) -> None:
-    folder = write_all(tmp_path)
-    hpas = open_history(folder).read("hpas")
-    both = pl.concat([hpas, hpas.with_columns(cluster=pl.lit("east"))])
-    write_table(both, folder / "hpas.parquet", "hpas")
-    rows = table(row("", "absent"), row("", "absent", cluster="east"))
-    write_table(rows, folder / "provenance.parquet", "provenance")
-    info = describe_history(open_history(folder))
-    assert "for 2 HPAs: demo/shop/cart, east/shop/cart;" in info.remarks[0]
-    assert "\nCLUSTER  SUBJECT " in table_text(InfoResult(info))
-
-
 def test_an_illegible_table_is_a_problem_among_others(tmp_path: Path) -> None:
     with open_writer(tmp_path).part() as part:
         part.add("provenance", table(row("shop/cart", "absent")))
@@ -152,22 +139,6 @@ def test_what_goes_on_as_it_was_has_one_row() -> None:
         row("shop/web", "manifest"),
     ]
     assert continued(table(*new), None).equals(table(*new))
-
-
-def test_what_changed_has_a_row_of_its_own() -> None:
-    stored = table(row("shop/cart", "absent"), row("shop/web", "absent", valid_to=minute(5)))
-    new = table(
-        row("shop/cart", "manifest", valid_from=minute(10)),
-        row("shop/web", "absent", valid_from=minute(10)),
-    )
-    assert continued(new, stored).equals(new)
-
-
-@pytest.mark.parametrize("method", ["absent", "manifest"])
-def test_the_same_again_adds_nothing_and_other_words_replace(method: str) -> None:
-    stored = table(row("shop/cart", "absent"))
-    found = continued(table(row("shop/cart", method)), stored)
-    assert found.height == (method != "absent")
 
 
 METHODS = st.sampled_from(["absent", "manifest"])

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -11,12 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hpabatch.errors import EXIT_UNREADABLE, HistoryError
-from hpabatch.history import flat, parquet
-from hpabatch.history.columns import Table
-from hpabatch.history.info import describe_history
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
-from hpabatch.history.store.verify import check_history
 from hpabatch.history.store.writer import write_table
 from tests.history.frames import frame, minute, replace, write_all
 
@@ -35,12 +30,6 @@ def refusal(folder: Path, table: str) -> str:
 
 
 # -- the folder
-
-
-def test_every_table_is_found_in_registry_order(folder: Path) -> None:
-    history = open_history(folder, "replay")
-    assert history.tables == tuple(TABLES)
-    assert history.warnings == []
 
 
 def test_a_missing_folder(tmp_path: Path) -> None:
@@ -63,12 +52,6 @@ def test_a_folder_of_a_result_or_around_a_history(tmp_path: Path, result: str) -
     (around / f"{result}.json").touch()
     with pytest.raises(HistoryError, match=rf"{result}, not a history: .* did you mean .*/history"):
         open_history(around)
-
-
-def test_a_folder_without_tables(tmp_path: Path) -> None:
-    (tmp_path / "pods.csv").write_text("a,b\n")
-    with pytest.raises(HistoryError, match=r"holds no history table.*pods\.csv is not Parquet"):
-        open_history(tmp_path)
 
 
 def test_missing_tables_are_all_named_with_the_command(folder: Path) -> None:
@@ -121,13 +104,6 @@ def test_usage_may_be_missing_where_no_hpa_reads_it(folder: Path) -> None:
         folder, "hpas", frame("hpas").with_columns(spec=pl.lit('{"metrics":[{"type":"Pods"}]}'))
     )
     assert open_history(folder).lacks(TABLES["pod_metrics"])
-
-
-def test_a_missing_optional_table_is_empty(folder: Path) -> None:
-    (folder / "external_metrics.parquet").unlink()
-    read = open_history(folder).read("external_metrics")
-    assert read.is_empty()
-    assert read.schema == TABLES["external_metrics"].schema
 
 
 def test_an_unknown_table_or_column_is_refused(folder: Path) -> None:
@@ -196,13 +172,6 @@ def test_a_file_without_permission(folder: Path) -> None:
     assert "cannot be read: Permission denied" in refusal(folder, "pods")
 
 
-def test_a_dangling_link_cannot_be_read(folder: Path) -> None:
-    path = folder / "pods.parquet"
-    path.unlink()
-    path.symlink_to(folder / "nowhere")
-    assert "pods.parquet cannot be read: No such file" in refusal(folder, "pods")
-
-
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
@@ -216,11 +185,6 @@ def test_metadata_of_another_schema(folder: Path, key: str, value: str, message:
     table = pq.read_table(folder / "pods.parquet")
     pq.write_table(table.replace_schema_metadata({key: value}), folder / "pods.parquet")
     assert message in refusal(folder, "pods")
-
-
-def test_a_file_without_our_metadata_is_accepted(folder: Path) -> None:
-    replace(folder, "pods", frame("pods"))
-    assert open_history(folder).read("pods").height == 2
 
 
 # -- columns
@@ -247,23 +211,6 @@ def test_optional_columns_are_filled(folder: Path) -> None:
     replace(folder, "external_metrics", frame("external_metrics").drop("selector"))
     row = open_history(folder).read("external_metrics").row(0, named=True)
     assert (row["selector"], row["series"], row["fetched_at"]) == ("", "", None)
-
-
-def test_a_part_of_the_columns_is_checked_and_deduplicated(folder: Path) -> None:
-    rows = frame("pod_metrics")
-    replace(folder, "pod_metrics", pl.concat([rows, rows[:1]]))
-    read = open_history(folder).read("pod_metrics", ["cpu_milli", "uid"])
-    assert read.columns == ["uid", "cpu_milli"]
-    assert read.height == 6
-
-
-def test_rows_of_some_namespaces(folder: Path) -> None:
-    other = frame("pods").with_columns(namespace=pl.lit("other"))
-    replace(folder, "pods", pl.concat([frame("pods"), other]))
-    history = open_history(folder)
-    assert history.read("pods", ["uid"], namespaces={"other"}).height == 2
-    assert history.read("pods", namespaces=[]).is_empty()
-    assert history.read("controller", namespaces=["other"]).height == 1
 
 
 # -- types
@@ -482,14 +429,6 @@ def test_two_specs_at_once_are_refused(folder: Path) -> None:
     assert open_history(folder).read("hpas", ["name"]).height == 2
 
 
-@pytest.mark.parametrize("table", [t.name for t in TABLES.values() if t.required])
-def test_a_required_table_without_rows(folder: Path, table: str) -> None:
-    replace(folder, table, frame(table).clear())
-    text = refusal(folder, table)
-    assert f"{table}.parquet has no rows; replay needs" in text
-    assert open_history(folder).read(table, optional=True).schema == TABLES[table].schema
-
-
 # -- order and duplicates
 
 
@@ -502,52 +441,3 @@ def test_of_rows_with_one_key_the_last_is_kept(folder: Path) -> None:
     assert read["cpu_milli"].to_list() == [100, 777, 778, 100, 101, 102]
     assert len(history.warnings) == 1
     assert "2 rows with the key of a later row (cluster, namespace" in history.warnings[0]
-
-
-def test_nulls_come_first_in_the_order(folder: Path) -> None:
-    bare = frame("pods").with_columns(target=pl.lit(None, dtype=pl.String()), uid=pl.lit("bare"))
-    replace(folder, "pods", pl.concat([frame("pods"), bare]))
-    targets = open_history(folder).read("pods")["target"].to_list()
-    assert targets == [None, None, "cart", "cart"]
-
-
-def test_a_file_of_another_writer_is_read(folder: Path) -> None:
-    table = pa.table(frame("scales").to_arrow())
-    pq.write_table(table, folder / "scales.parquet", compression="snappy", version="1.0")
-    assert open_history(folder).read("scales").height == 1
-
-
-def test_every_file_of_a_table_is_looked_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_all(tmp_path)
-    single, parts = tmp_path / "pod_metrics.parquet", tmp_path / "pod_metrics"
-    parts.mkdir()
-    rows = pl.read_parquet(single)
-    single.unlink()
-    for number in range(5):
-        rows[number : number + 1].write_parquet(parts / f"{number}.parquet")
-    monkeypatch.setattr(flat, "_FILES", 2)
-    looked: list[Path] = []
-    read: list[Path] = []
-
-    def open_file(file: Path, spec: Table) -> object:
-        looked.append(file)
-        return parquet.open_file(file, spec)
-
-    def load(file: Path, *args: Any) -> pl.DataFrame:
-        read.append(file)
-        return parquet.load(file, *args)
-
-    monkeypatch.setattr(flat, "open_file", open_file)
-    monkeypatch.setattr(flat, "load", load)
-    history = open_history(tmp_path)
-    assert check_history(history).is_empty()
-    looked_at = len(looked)
-    history = open_history(tmp_path)
-    read.clear()
-    assert describe_history(history).tables["rows"][0] == 5
-    files = sum(len(files) for files in history.files.values())
-    assert looked_at == files
-    assert len(looked) == 2 * files
-    assert len([file for file in read if file.parent == parts]) == 5

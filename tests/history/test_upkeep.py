@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-from datetime import timedelta
 from pathlib import Path
 
 import polars as pl
@@ -14,7 +12,6 @@ from polars.testing import assert_frame_equal
 
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history import flat
-from hpabatch.history.flat import FlatHistory
 from hpabatch.history.info import describe_history
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
@@ -23,7 +20,6 @@ from hpabatch.history.store.catalog import entry_name
 from hpabatch.history.store.compact import compact
 from hpabatch.history.store.migrate import migrate
 from hpabatch.history.store.verify import check_history
-from tests.cli.histories import START, cut_day
 from tests.history.frames import ROWS, frame, minute, replace, write_all
 
 
@@ -50,14 +46,6 @@ def test_info_of_both_layouts_agrees(tmp_path: Path) -> None:
     row = store_info.tables.row(0, named=True)
     assert (row["table"], row["rows"], row["files"]) == ("pod_metrics", 6, 1)
     assert (row["first"], row["last"]) == (minute(0), minute(2))
-
-
-def test_info_of_other_writers_and_empty_tables(tmp_path: Path) -> None:
-    folder = write_all(tmp_path)
-    replace(folder, "scales", frame("scales").clear())
-    found = describe_history(open_history(folder))
-    assert found.schema == "5, unknown"
-    assert found.tables.filter(pl.col("table") == "scales")["first"].to_list() == [None]
 
 
 def test_info_names_what_is_missing_unnamed_or_strange(tmp_path: Path) -> None:
@@ -151,15 +139,6 @@ def test_check_finds_specs_that_overlap_across_parts(tmp_path: Path) -> None:
 
 
 # -- migration
-
-
-def test_a_second_version_is_read_as_it_is(tmp_path: Path) -> None:
-    demo = open_history(of_version(2, tmp_path))
-    assert isinstance(demo, FlatHistory)
-    assert demo.versions("hpas") == {"2"}
-    assert demo.read("provenance").is_empty()
-    found = describe_history(demo)
-    assert (found.schema, found.provenance.height, found.remarks) == ("2", 0, ())
 
 
 LATER: dict[int, dict[str, list[str]]] = {
@@ -282,23 +261,6 @@ def test_an_absent_table_that_is_needed_is_a_finding(tmp_path: Path) -> None:
     }
 
 
-def test_a_link_to_nowhere_is_a_finding(tmp_path: Path) -> None:
-    folder = write_all(tmp_path)
-    for name in ("pods", "controller"):
-        (folder / f"{name}.parquet").unlink()
-        (folder / f"{name}.parquet").symlink_to(tmp_path / "nowhere")
-    found = check_history(open_history(folder))
-    assert found["table"].to_list() == ["pods", "controller"]
-    assert all("cannot be read: No such file" in text for text in found["problem"])
-
-
-def test_a_store_is_migrated_too(tmp_path: Path) -> None:
-    migrate(store(tmp_path / "old"), tmp_path / "new")
-    old, new = open_history(tmp_path / "old"), open_history(tmp_path / "new")
-    for table in ROWS:
-        assert_frame_equal(new.read(table), old.read(table))
-
-
 def test_what_is_not_migrated(tmp_path: Path) -> None:
     old = write_all(tmp_path / "old")
     with pytest.raises(UsageError, match="cannot be migrated into itself"):
@@ -309,47 +271,3 @@ def test_what_is_not_migrated(tmp_path: Path) -> None:
     pq.write_table(table, old / "pods.parquet")
     with pytest.raises(HistoryError, match="has schema version 6; this hpabatch reads up to 5"):
         migrate(old, tmp_path / "new")
-
-
-@pytest.fixture(scope="module")
-def days(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Return the last three days of the demo, as they are and migrated."""
-    folder = tmp_path_factory.mktemp("days")
-    begin, end = START - timedelta(days=2), START + timedelta(days=1)
-    flat = cut_day(folder / "demo", lambda rows: rows, begin, end)
-    migrate(flat, folder / "migrated")
-    return flat, folder / "migrated"
-
-
-def test_the_demo_survives_a_migration(days: tuple[Path, Path]) -> None:
-    demo, made = (open_history(folder) for folder in days)
-    day = START.date() - timedelta(days=1)
-    for table in ("pod_metrics", "scales"):
-        assert_frame_equal(made.read(table), demo.read(table))
-        places = demo.sizes(table).select("namespace", "place").unique(maintain_order=True).rows()
-        for chosen in (places[:1], places[3:9], places):
-            for when, last in ((None, None), (day, None), (day, day + timedelta(days=1))):
-                assert_frame_equal(
-                    made.select(table, "demo", chosen, day=when, last=last),
-                    demo.select(table, "demo", chosen, day=when, last=last),
-                )
-
-
-def test_a_history_is_read_by_several_threads(days: tuple[Path, Path]) -> None:
-    _, folder = days
-    history = open_history(folder)
-    places = history.sizes("pod_metrics").select("namespace", "place").unique().rows()
-    expected = {p: history.select("pod_metrics", "demo", [p]).height for p in places}
-    found: dict[object, int] = {}
-    fresh = open_history(folder)
-
-    def read(mine: list[tuple[str, str | None]]) -> None:
-        for place in mine:
-            found[place] = fresh.select("pod_metrics", "demo", [place]).height
-
-    threads = [threading.Thread(target=read, args=(places[n::4],)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == expected

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import ssl
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -44,16 +43,6 @@ class Writer:
         with urllib.request.urlopen(request, context=self._tls) as reply:
             found: Json = json.load(reply)
             return found
-
-    def watch(self, collection: str) -> Iterator[Json]:
-        """Yield the objects of a collection, as they are and as they become; none is left out."""
-        request = urllib.request.Request(
-            f"{self.server}{collection}?watch=true",
-            headers={"Authorization": f"Bearer {TOKEN}"},
-        )
-        with urllib.request.urlopen(request, context=self._tls) as reply:
-            for line in reply:
-                yield json.loads(line)["object"]
 
     def may(self, user: str, what: str, namespace: str = "", *, name: str = "") -> bool:
         """Say whether a user may do what `kubectl auth can-i` takes, such as "get pods/log"."""
@@ -102,27 +91,6 @@ class Writer:
         """Kill the API server, and start it again."""
         self.kill()
         self.start()
-
-    def empty(self) -> None:
-        """Kill etcd and the API server, and start both again with nothing in the storage."""
-        self.kill()
-        command = self._kill("etcd")
-        shutil.rmtree(self.folder / "etcd")
-        self._start("etcd", command)
-        until = time.monotonic() + 60
-        while not self._is_healthy():
-            assert time.monotonic() < until, "etcd does not start again"
-            time.sleep(0.2)
-            if not _runs(int(dict(line.split() for line in self._pids())["etcd"])):
-                self._start("etcd", command)  # a thread of the killed one still had its port
-        self.start()
-
-    def _is_healthy(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self._etcd}/health", timeout=5) as reply:
-                return str(json.load(reply)["health"]) == "true"
-        except OSError:
-            return False
 
     def kill(self) -> None:
         self._command = self._kill("kube-apiserver")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import signal
+import ssl
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tests.ports import hold_port, port_of
-from tests.real.api_writes import Json
-from tests.real.live_place import FLAGS, Live, Place
+from tests.real.api_writes import Json, Writer
 
 ROOT = Path(__file__).parents[2]
 OURS = "ours"
@@ -21,14 +24,30 @@ TAKEOVER_S = LEASE_S * 25 / 24 + 0.5 + 5
 
 Twice a takeover is longer.
 """
+WAIT_S = 120.0  # for what comes in a second or two where nothing else runs
+FLAGS = {
+    "downscale-stabilization": "4s",
+    "cpu-initialization-period": "1s",
+    "initial-readiness-delay": "1s",
+}
+KCM_ARGS = " ".join(
+    [
+        *(f"--horizontal-pod-autoscaler-{name}={value}" for name, value in FLAGS.items()),
+        "--horizontal-pod-autoscaler-sync-period=1s --kube-api-qps=1000 --kube-api-burst=1000",
+    ]
+)
+CPU: Json = {
+    "type": "Resource",
+    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
+}
 
 
-class Applying(Live):
+class Applying:
     """A running instance."""
 
     def __init__(
-        self, folder: Path, kubeconfig: Path, *more: str, every: str = "500ms", silence: float = 2,
-        skew_s: float = 0, store: Path | None = None,
+        self, folder: Path, kubeconfig: Path, *more: str, every: str = "500ms",
+        store: Path | None = None,
     ) -> None:  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
@@ -37,9 +56,9 @@ class Applying(Live):
         self._metrics = f"http://127.0.0.1:{port}/metrics"
         self.log = folder / "log.jsonl"
         command = [
-            sys.executable, "-m", "tests.real.apply_process", str(silence), str(skew_s),
-            "" if store is None else str(store), "live", "--apply", "--kubeconfig",
-            str(kubeconfig), "--log-format", "json", "--every", every, "--stateless",
+            sys.executable, "-m", "tests.real.apply_process", "" if store is None else str(store),
+            "live", "--apply", "--kubeconfig", str(kubeconfig), "--log-format", "json",
+            "--every", every, "--stateless",
             "--metrics-addr", f"127.0.0.1:{port}", "--own-namespace", OURS,
             "--apply-log", str(self.log), "--lease", f"{LEASE_S}s",
             "--most-removed", "100", "--most-removed-fleet", "100",
@@ -76,13 +95,154 @@ class Applying(Live):
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
+    @property
+    def lines(self) -> list[Json]:
+        """All that it said; the last line may not yet be whole."""
+        whole, _, _ = (self.folder / "out").read_text().rpartition("\n")
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def since(self, count: int, *events: str) -> list[Json]:
+        """Return what it said after its first `count` lines, of some events."""
+        return [line for line in self.lines[count:] if line["event"] in events]
+
+    def problems(self) -> dict[str, str]:
+        """Return what is wrong now, as its lines tell."""
+        found: dict[str, str] = {}
+        for line in self.lines:
+            if line["event"] == "problem":
+                found[line["about"]] = line["text"]
+            elif line["event"] == "fine":
+                del found[line["about"]]
+        return found
+
+    def metrics(self) -> dict[str, float]:
+        """Return its metrics, by name and labels as they are written."""
+        with urllib.request.urlopen(self._metrics, timeout=20) as answer:
+            text: str = answer.read().decode()
+        rows = [line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")]
+        return {name: float(value) for name, value in rows}
+
+    def desired(self) -> dict[str, int]:
+        """Return what it last decided, by namespace/name."""
+        return {
+            f"{line['namespace']}/{line['hpa']}": line["desired"]
+            for line in self.lines if "hpa" in line
+        }  # fmt: skip
+
+    def until(self, holds: Callable[[], Any], seconds: float = WAIT_S) -> None:
+        end = time.monotonic() + seconds
+        while not holds():
+            assert self.process.poll() is None, (self.folder / "err").read_text()
+            assert time.monotonic() < end, self._told()
+            time.sleep(0.05)
+
+    def _told(self) -> str:
+        """Return what it said last, for whoever waited in vain."""
+        rows = [
+            f"{one['ts'][14:23]} {one['event']} {one.get('about') or one.get('hpa', '')} "
+            f"{one.get('desired', '')} {one.get('text') or one.get('why')}"[:160]
+            for one in self.lines[-20:]
+        ]
+        return "\n".join([str(self.folder), *rows])
+
+    def end(self) -> tuple[int, float]:
+        """Ask it to end; return its exit code, and how long that took (s)."""
+        begun = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(60)
+        return code, time.monotonic() - begun
+
+    def kill(self) -> None:
+        """End it if it still runs, and give its port back."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self._held.close()
+
 
 Start = Callable[..., Applying]
 """Starts an instance with further arguments."""
 
 
-class Ground(Place):
-    """A place with hpabatch's own namespace in it."""
+class Ground:
+    """Makes and removes what HPAs look at, as the administrator; with hpabatch's own namespace."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        self._stub = f"https://127.0.0.1:{writer.stub_port}/control"
+        self._tls = ssl.create_default_context(cafile=str(writer.folder / "pki/ca.crt"))
+
+    def levels(self, **levels: object) -> None:
+        """Tell the metrics server what to say."""
+        request = urllib.request.Request(self._stub, json.dumps(levels).encode(), method="PUT")
+        urllib.request.urlopen(request, context=self._tls, timeout=10).close()
+
+    def app(self, namespace: str, name: str, metric: Json = CPU, replicas: int = 2) -> None:
+        """Make a Deployment and its HPA."""
+        self.deployment(namespace, name, replicas)
+        self.hpa(namespace, name, metric)
+
+    def deployment(self, namespace: str, name: str, replicas: int = 2) -> None:
+        labels = {"app": name}
+        containers = [
+            {"name": "c", "image": "x", "resources": {"requests": {"cpu": "100m", "memory": "1Mi"}}}
+        ]
+        body = {
+            "metadata": {"name": name},
+            "spec": {
+                "replicas": replicas, "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
+            },
+        }  # fmt: skip
+        self.writer.send("POST", f"/apis/apps/v1/namespaces/{namespace}/deployments", body)
+
+    def hpa(self, namespace: str, name: str, metric: Json = CPU, **more: object) -> None:
+        spec = {"minReplicas": 1, "maxReplicas": 10, "metrics": [metric]}
+        self.hpa_of(namespace, name, spec, **more)
+
+    def hpa_of(self, namespace: str, name: str, spec: Json, **more: object) -> None:
+        """Make an HPA of a Deployment with a spec."""
+        target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+        spec = {"scaleTargetRef": target, **spec}
+        body = {"metadata": {"name": name, **more}, "spec": spec}
+        self.writer.send("POST", self.hpas(namespace), body)
+
+    @staticmethod
+    def hpas(namespace: str) -> str:
+        return f"/apis/autoscaling/v2beta2/namespaces/{namespace}/horizontalpodautoscalers"
+
+    def remove_hpa(self, namespace: str, name: str) -> None:
+        self.writer.send("DELETE", f"{self.hpas(namespace)}/{name}")
+
+    def remove_deployment(self, namespace: str, name: str) -> None:
+        """Delete it with its ReplicaSets and pods, which no garbage collector does here.
+
+        Controllers that have not yet seen that the owner is gone may make them anew: until a second
+        has passed without any, they are deleted again.
+        """
+        self.writer.send("DELETE", f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
+        owned = [
+            f"/apis/apps/v1/namespaces/{namespace}/replicasets?labelSelector=app%3D{name}",
+            f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3D{name}",
+        ]
+        end, none_since = time.monotonic() + WAIT_S, time.monotonic()
+        while time.monotonic() < none_since + 1:
+            assert time.monotonic() < end, f"{name} is made again and again"
+            for collection in owned:
+                if self.writer.send("GET", collection)["items"]:
+                    self.writer.send("DELETE", collection)
+                    none_since = time.monotonic()
+            time.sleep(0.1)
+
+    def desired(self) -> dict[str, int]:
+        """Return what the cluster's controller wrote, by namespace/name."""
+        found = self.writer.send("GET", "/apis/autoscaling/v1/horizontalpodautoscalers")["items"]
+        return {
+            f"{one['metadata']['namespace']}/{one['metadata']['name']}": one.get("status", {}).get(
+                "desiredReplicas", -1
+            )
+            for one in found
+        }
 
     def prepare(self, *namespaces: str) -> None:
         self.own_namespace(OURS)

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from tests.real.api_writes import Writer
-from tests.real.applying import Applying, Ground, Start
+from tests.real.applying import KCM_ARGS, Applying, Ground, Start
 from tests.real.cluster import Cluster, running_cluster
-from tests.real.live_place import KCM_ARGS
 from tests.real.server_hpas import delete_all, hpa_cluster
 
 SCALED = ["--stub", "--fake-kubelet", "--controllers", "deployment,replicaset"]

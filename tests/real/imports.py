@@ -22,7 +22,6 @@ from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.times import show_instant
-from tests.importers.cluster_made import container, workload, write_objects
 from tests.real.openmetrics import expose
 from tests.real.openmetrics_history import jittered, quantized
 from tests.real.openmetrics_site import Site, Tables, read_tables, synthetic
@@ -65,23 +64,7 @@ def write_manifests(tables: Tables, folder: Path) -> Path:
     return path
 
 
-def write_deployments(tables: Tables, folder: Path, cpu: str) -> str:
-    """Write the targets as objects of the cluster, whose first container requests `cpu`."""
-    pods = tables["pods"].join(tables["pod_requests"], on=["cluster", "namespace", "uid"])
-    asked = pods.filter(pl.col("kind") == "app").group_by(
-        "namespace", "target", maintain_order=True
-    )
-    items = []
-    for (namespace, target), rows in asked:
-        names = rows["container"].unique(maintain_order=True).to_list()
-        containers = [container(name, cpu if name == names[0] else "100m") for name in names]
-        meta = {"name": target, "namespace": namespace}
-        items.append(workload(str(target), 1, {"containers": containers}, metadata=meta))
-    return write_objects(folder, items)
-
-
 PATIENT = Limits(first_wait_s=0.01)
-IMPATIENT = Limits(attempts=2, longest_wait_s=0.05, first_wait_s=0.01)
 
 
 def bring(
@@ -101,7 +84,7 @@ def bring(
 
 def wanted(tables: Tables, site: Site) -> Tables:
     """Return what a faultless import gives back."""
-    return quantized(tables, site, longest_window_ms=300_000)
+    return quantized(tables, site)
 
 
 def differences(

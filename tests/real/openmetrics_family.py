@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from tests.real.openmetrics_site import Floats, Ints, Site
+from tests.real.openmetrics_site import Floats, Ints
 
 RESERVED = ("value", "from_ms", "to_ms")
 
@@ -40,10 +40,6 @@ class Family:
         """Return the same with more labels on all series."""
         added = [pl.lit(value).alias(name) for name, value in constant.items()]
         return Family(self.name, self.labels.with_columns(added), self.series, self.ts, self.values)
-
-    def kept(self, mask: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Family:
-        """Return the same with some of the samples; series stay even if they have none."""
-        return Family(self.name, self.labels, self.series[mask], self.ts[mask], self.values[mask])
 
 
 def joined(name: str, parts: list[Family]) -> Family:
@@ -84,22 +80,3 @@ def sampled(name: str, rows: pl.DataFrame, grid: Ints) -> Family:
     place = np.arange(count.sum()) - np.repeat(first - low, count)
     values = rows["value"].cast(pl.Float64).to_numpy()[order]
     return Family(name, labels, np.repeat(of_row, count), grid[place], np.repeat(values, count))
-
-
-def at_instance(family: Family, site: Site) -> Family:
-    """Return a metric of kube-state-metrics with the labels of its scrape."""
-    scraped = {"job": "kube-state-metrics", "endpoint": "http", "service": "kube-state-metrics"}
-    if site.exported:
-        taken = {"namespace", "pod", "container", "service"} & set(family.labels.columns)
-        family = Family(
-            family.name, family.labels.rename({name: f"exported_{name}" for name in taken}),
-            family.series, family.ts, family.values,
-        )  # fmt: skip
-        scraped |= {"namespace": "monitoring", "pod": "ksm-0", "container": "ksm"}
-    family = family.with_labels(scraped)
-    epochs = len(site.moves_ms) + 1
-    epoch = np.searchsorted(np.asarray(site.moves_ms, np.int64), family.ts, "right")
-    used, series = np.unique(family.series * epochs + epoch, return_inverse=True)
-    instances = pl.Series("instance", [f"10.244.{e}.9:8080" for e in used % epochs], pl.String)
-    labels = family.labels[used // epochs].with_columns(instances)
-    return Family(family.name, labels, series.astype(np.int64), family.ts, family.values)

@@ -1,14 +1,9 @@
-"""Histories as a site can tell them, and histories with something odd in them.
-
-Functions from tables to tables (times Int64 ms). `quantized` is what a faultless import of a
-site's server gives back; the others change what happened.
-"""
+"""Histories as a site can tell them: functions from tables to tables (times Int64 ms)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -18,15 +13,13 @@ from tests.real.openmetrics_pods import label_name
 from tests.real.openmetrics_site import FOREVER, Ints, Site, Tables
 
 _POD: Final = ["cluster", "uid"]
+LONGEST_WINDOW_MS: Final = 300_000
+"""A difference over more than this gives no cpu."""
 
 
 def quantized(
     tables: Tables,
     site: Site,
-    *,
-    first_transition: Literal["started", "created", "seen"] = "started",
-    longest_window_ms: int = 300_000,
-    known_labels: Collection[str] = ("pod-template-hash",),
 ) -> Tables:
     """Return the tables as the server of a site tells them.
 
@@ -41,21 +34,16 @@ def quantized(
     Args:
         tables: the source, which the site exports (see `expose`).
         site: placed or not.
-        first_transition: last_transition of a pod that is not ready when first seen: its start
-            (its creation, where it has not started), its creation, or the scrape that shows it.
-        known_labels: keys of the pods' labels that an import knows by their exported names;
-            others with other characters than letters, digits and _ keep the exported name.
-        longest_window_ms: a difference over more than this gives no cpu.
     """
-    grid = site.placed(tables).grid()
+    grid = site.placed(tables).instants()
     told = {name: frame for name, frame in tables.items() if name != "controller"}
-    told["pods"] = pods = _pods(tables["pods"], grid, known_labels)
+    told["pods"] = pods = _pods(tables["pods"], grid)
     visible = pods.select(*_POD)
-    told["pod_metrics"] = _usage(counters(tables, site), tables, longest_window_ms).join(
+    told["pod_metrics"] = _usage(counters(tables, site), tables).join(
         visible, on=_POD, how="semi", maintain_order="left"
     )
     if "pod_states" in tables:
-        told["pod_states"] = _states(tables["pod_states"], pods, grid, site, first_transition)
+        told["pod_states"] = _states(tables["pod_states"], pods, grid)
     if "pod_requests" in tables:
         told["pod_requests"] = _requests(tables["pod_requests"], pods, grid)
     if "scales" in tables:
@@ -64,10 +52,7 @@ def quantized(
         told["scales"] = _changes(scales, keys, "ts", grid, ["spec_replicas", "status_replicas"])
     if "hpas" in tables:
         told["hpas"] = _specs(tables["hpas"], grid)
-    if "hpa_status" in tables:
-        keys = ["cluster", "namespace", "name", "uid"]
-        values = ["current_replicas", "desired_replicas", "current_metrics", "conditions"]
-        told["hpa_status"] = _changes(tables["hpa_status"], keys, "ts", grid, values)
+    told.pop("hpa_status", None)
     return told
 
 
@@ -93,7 +78,7 @@ def _changes(
     return rows.filter(first | ~same)
 
 
-def _pods(pods: pl.DataFrame, grid: Ints, known_labels: Collection[str]) -> pl.DataFrame:
+def _pods(pods: pl.DataFrame, grid: Ints) -> pl.DataFrame:
     """Return the pods that a scrape showed."""
     gone = next_scrape(pods["gone"], grid)
     # the last scrape that showed it: the one before it was missing
@@ -101,7 +86,7 @@ def _pods(pods: pl.DataFrame, grid: Ints, known_labels: Collection[str]) -> pl.D
     last = np.append(grid, -1)[places - 1]
     seen = pl.Series(np.where(places > 0, last, -1))
     asked = next_scrape(pods["deletion_requested"], grid)
-    labels = [_told_labels(text, known_labels) for text in pods["labels"]]
+    labels = [_told_labels(text) for text in pods["labels"]]
     told = pods.with_columns(
         created=pl.col("created") // 1000 * 1000,
         started=pl.when(pl.col("started") <= seen).then(pl.col("started") // 1000 * 1000),
@@ -113,21 +98,22 @@ def _pods(pods: pl.DataFrame, grid: Ints, known_labels: Collection[str]) -> pl.D
     return told.filter(next_scrape(pods["created"], grid) <= seen)
 
 
-def _told_labels(text: str, known: Collection[str]) -> str:
+def _told_labels(text: str) -> str:
+    """An import knows the hash of a template by its exported name, other labels keep theirs."""
     told = {
-        key if key in known else label_name(key).removeprefix("label_"): value
+        key if key == "pod-template-hash" else label_name(key).removeprefix("label_"): value
         for key, value in json.loads(text).items()
     }
     return json.dumps(dict(sorted(told.items())), separators=(",", ":"))
 
 
-def _usage(samples: pl.DataFrame, tables: Tables, longest_window_ms: int) -> pl.DataFrame:
+def _usage(samples: pl.DataFrame, tables: Tables) -> pl.DataFrame:
     """Return rows of pod_metrics: the differences of neighbouring samples of a counter."""
-    run = [*CONTAINER, "life"]
+    run = CONTAINER
     gap = (pl.col("ts") - pl.col("ts").shift(1)).over(run)
     rise = (pl.col("total_us") - pl.col("total_us").shift(1)).over(run)
     rows = samples.with_columns(gap=gap, rise=rise)
-    rows = rows.with_columns(known=(pl.col("gap") <= longest_window_ms).fill_null(False))
+    rows = rows.with_columns(known=(pl.col("gap") <= LONGEST_WINDOW_MS).fill_null(False))
     owner = tables["pods"].select(*_POD, "target")
     rows = rows.with_columns(
         window_ms=pl.when("known").then("gap"),
@@ -139,19 +125,13 @@ def _usage(samples: pl.DataFrame, tables: Tables, longest_window_ms: int) -> pl.
     return rows.select(tables["pod_metrics"].columns)
 
 
-def _states(
-    states: pl.DataFrame, pods: pl.DataFrame, grid: Ints, site: Site, first_transition: str
-) -> pl.DataFrame:
-    begins = {"started": pl.coalesce("started", "created"), "created": pl.col("created"),
-              "seen": pl.lit(None, pl.Int64)}  # fmt: skip
-    lives = pods.select(*_POD, "gone", begun=begins[first_transition])
+def _states(states: pl.DataFrame, pods: pl.DataFrame, grid: Ints) -> pl.DataFrame:
+    lives = pods.select(*_POD, "gone", begun=pl.coalesce("started", "created"))
     rows = states.with_columns(_at_scrape("ts", grid)).filter(pl.col("ts").is_not_null())
     rows = rows.join(lives, on=_POD, how="inner", maintain_order="left")
     rows = rows.filter(pl.col("ts") < pl.col("gone").fill_null(FOREVER))
     rows = rows.unique([*_POD, "ts"], keep="last", maintain_order=True).sort(*_POD, "ts")
-    told = pl.when((pl.col("ready") == "True") & site.ready_time).then(
-        pl.col("last_transition") // 1000 * 1000
-    )
+    told = pl.when(pl.col("ready") == "True").then(pl.col("last_transition") // 1000 * 1000)
     turned = ~pl.col("ready").eq_missing(pl.col("ready").shift(1).over(_POD))
     first = pl.struct(_POD).is_first_distinct()
     rows = rows.with_columns(told=told, turned=turned | first, first=first)
@@ -220,43 +200,7 @@ def jittered(
     return tables | {"pod_metrics": rows.with_columns(moved.alias("ts"))}
 
 
-def renamed_container(tables: Tables, old: str, new: str, since_ms: int) -> Tables:
-    """Return the tables with a container renamed in the pods created at `since_ms` or later."""
-    pods = tables["pods"].filter(pl.col("created") >= since_ms).select(*_POD, _new=pl.lit(True))
-    found = dict(tables)
-    for name in ("pod_metrics", "pod_requests"):
-        rows = tables[name].join(pods, on=_POD, how="left", maintain_order="left")
-        hit = pl.col("_new").fill_null(False) & (pl.col("container") == old)
-        name_now = pl.when(hit).then(pl.lit(new)).otherwise("container").alias("container")
-        found[name] = rows.with_columns(name_now).drop("_new")
-    return found
-
-
 def both(*sources: Tables) -> Tables:
     """Return the rows of several sources, of different clusters or namespaces, as of one."""
     names = list(dict.fromkeys(name for source in sources for name in source))
     return {name: pl.concat([s[name] for s in sources if name in s]) for name in names}
-
-
-def resized(tables: Tables, uid: str, container: str, at_ms: int, cpu_milli: int) -> Tables:
-    """Return the tables with a container's cpu request changed in place."""
-    rows = tables["pod_requests"]
-    old = rows.filter((pl.col("uid") == uid) & (pl.col("container") == container)).tail(1)
-    row = old.with_columns(
-        valid_from=pl.lit(at_ms, pl.Int64), cpu_milli=pl.lit(cpu_milli, pl.Int64)
-    )
-    return tables | {"pod_requests": pl.concat([rows, row])}
-
-
-def edited(tables: Tables, name: str, at_ms: int, changes: Mapping[str, object]) -> Tables:
-    """Return the tables with an HPA's spec changed at an instant, to be told a generation later."""
-    rows = tables["hpas"]
-    last = rows.filter((pl.col("name") == name) & pl.col("valid_to").is_null())
-    spec = json.dumps(json.loads(last["spec"].item()) | dict(changes), separators=(",", ":"))
-    new = last.with_columns(
-        spec=pl.lit(spec), valid_from=pl.lit(at_ms, pl.Int64),
-        generation=pl.col("generation") + 1,
-    )  # fmt: skip
-    hit = (pl.col("name") == name) & pl.col("valid_to").is_null()
-    ended = pl.when(hit).then(at_ms).otherwise("valid_to").alias("valid_to")
-    return tables | {"hpas": pl.concat([rows.with_columns(ended), new])}

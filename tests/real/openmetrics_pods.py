@@ -10,10 +10,11 @@ from typing import Final
 import polars as pl
 
 from tests.real.openmetrics_family import Family, sampled
-from tests.real.openmetrics_site import FOREVER, Ints, Site, Tables
+from tests.real.openmetrics_site import FOREVER, Ints, Tables
 
 PHASES: Final = ("Pending", "Succeeded", "Failed", "Unknown", "Running")
 CONDITIONS: Final = {"true": "True", "false": "False", "unknown": "Unknown"}
+GRACE_MS: Final = 30_000  # terminationGracePeriodSeconds of all pods
 POD: Final = ["cluster", "namespace", "pod", "uid"]
 _ONE: Final = pl.lit(1.0).alias("value")
 
@@ -30,20 +31,16 @@ def lives(tables: Tables) -> pl.DataFrame:
     )
 
 
-def pod_families(tables: Tables, site: Site, grid: Ints) -> list[Family]:
+def pod_families(tables: Tables, grid: Ints) -> list[Family]:
     """Return all kube_pod_* metrics of a source."""
     pods = lives(tables)
-    found = [
-        *_identity(pods, site, grid),
-        *_times(pods, site, grid),
-        *_states(tables, pods, site, grid),
-    ]
+    found = [*_identity(pods, grid), *_times(pods, grid), *_states(tables, pods, grid)]
     if "pod_requests" in tables:
         found += _containers(tables["pod_requests"], pods, grid)
     return [family for family in found if family.labels.height]
 
 
-def _identity(pods: pl.DataFrame, site: Site, grid: Ints) -> list[Family]:
+def _identity(pods: pl.DataFrame, grid: Ints) -> list[Family]:
     split = pl.col("owner").str.splitn("/", 2)
     pods = pods.with_columns(
         kind=split.struct.field("field_0"),
@@ -68,8 +65,7 @@ def _identity(pods: pl.DataFrame, site: Site, grid: Ints) -> list[Family]:
         sampled("kube_pod_info", pl.concat([waiting, placed], how="diagonal"), grid),
         sampled("kube_pod_owner", owner, grid),
     ]
-    if site.pod_labels:
-        found.append(sampled("kube_pod_labels", _labelled(pods), grid))
+    found.append(sampled("kube_pod_labels", _labelled(pods), grid))
     return found
 
 
@@ -84,14 +80,14 @@ def _labelled(pods: pl.DataFrame) -> pl.DataFrame:
     return pods.select(*POD, _ONE, "from_ms", "to_ms").with_columns(columns)
 
 
-def _times(pods: pl.DataFrame, site: Site, grid: Ints) -> list[Family]:
+def _times(pods: pl.DataFrame, grid: Ints) -> list[Family]:
     """Return creation, start and deletion: Unix seconds, as values."""
     asked = pl.col("deletion_requested")
     times = {
         "kube_pod_created": (pl.col("created"), pl.col("from_ms")),
         "kube_pod_start_time": (pl.col("started"), pl.col("started")),
         # deletionTimestamp is when the pod shall be gone, not when that was asked for
-        "kube_pod_deletion_timestamp": (asked + site.grace_ms, asked),
+        "kube_pod_deletion_timestamp": (asked + GRACE_MS, asked),
     }
     found = []
     for name, (value, since) in times.items():
@@ -115,7 +111,7 @@ def stretches(rows: pl.DataFrame, keys: Sequence[str], since: str) -> pl.DataFra
     )
 
 
-def _states(tables: Tables, pods: pl.DataFrame, site: Site, grid: Ints) -> list[Family]:
+def _states(tables: Tables, pods: pl.DataFrame, grid: Ints) -> list[Family]:
     if "pod_states" not in tables:
         return []
     states = tables["pod_states"].join(
@@ -148,12 +144,10 @@ def _states(tables: Tables, pods: pl.DataFrame, site: Site, grid: Ints) -> list[
         sampled("kube_pod_status_phase", pl.concat(phases), grid),
         sampled("kube_pod_status_ready", pl.concat(ready), grid),
     ]
-    if site.ready_time:
-        since = states.filter((pl.col("ready") == "True") & pl.col("last_transition").is_not_null())
-        value = (pl.col("last_transition") // 1000).alias("value")
-        rows = since.select(*POD, value, "from_ms", "to_ms")
-        found.append(sampled("kube_pod_status_ready_time", rows, grid))
-    return found
+    since = states.filter((pl.col("ready") == "True") & pl.col("last_transition").is_not_null())
+    value = (pl.col("last_transition") // 1000).alias("value")
+    rows = since.select(*POD, value, "from_ms", "to_ms")
+    return [*found, sampled("kube_pod_status_ready_time", rows, grid)]
 
 
 _RESOURCES: Final = {

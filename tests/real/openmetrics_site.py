@@ -1,9 +1,9 @@
-"""A made-up site's scrapes of its clusters: intervals, labels, outages, restarts, duplicates."""
+"""A made-up site's scrapes of its clusters, and histories as tables of whole milliseconds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -33,36 +33,6 @@ SPANNING: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Outage:
-    """Nothing was scraped of after_ms < ts <= until_ms.
-
-    Attributes:
-        after_ms: ms UTC.
-        until_ms: ms UTC.
-        job: only this scrape failed (`up` is 0 then); None: the server itself was down.
-        node: only the kubelet of this node failed.
-    """
-
-    after_ms: int
-    until_ms: int
-    job: Literal["kubelet", "kube-state-metrics"] | None = None
-    node: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Restart:
-    """A container started anew at `at_ms`, its usage counter with it.
-
-    `new_series`: as cAdvisor does it, with another `id` and `name`; else the same series falls.
-    """
-
-    uid: str
-    container: str
-    at_ms: int
-    new_series: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Site:
     """What a server of this site holds of a history.
 
@@ -73,40 +43,12 @@ class Site:
         start_ms: first instant of a sample, None: when the source begins (a counter's first
             sample lies a window earlier).
         end_ms: last instant of a sample, None: when the source ends.
-        cluster_label: label with the cluster's name on every series; None: there is none.
-        cgroups: form of the label `id` of containers, which holds the pod's uid; None: no label.
-        traps: also rows for the pod as a whole, for its pause container and for the node.
-        old_job: a second job that scrapes the same kubelets; None: there is none.
-        replicas: values of `prometheus_replica`, one for each server that scrapes alone.
-        replica_shift_ms: by how much later each replica samples than the one before.
-        outages: when scrapes failed.
-        restarts: of containers.
-        moves_ms: when kube-state-metrics was rescheduled: all its series have another `instance`.
-        exported: the site scrapes without `honor_labels`: `namespace` is `exported_namespace`.
-        ready_time: kube-state-metrics has kube_pod_status_ready_time.
-        pod_labels: its allow-list names the pods' labels.
-        grace_ms: terminationGracePeriodSeconds of all pods.
-        git_version: of the API server where the source does not say.
     """
 
     scrape_ms: int = 60_000
     offset_ms: int = 0
     start_ms: int | None = None
     end_ms: int | None = None
-    cluster_label: str | None = "cluster"
-    cgroups: Literal["cgroupfs", "systemd"] | None = "cgroupfs"
-    traps: bool = True
-    old_job: str | None = None
-    replicas: tuple[str, ...] = ()
-    replica_shift_ms: int = 0
-    outages: tuple[Outage, ...] = ()
-    restarts: tuple[Restart, ...] = ()
-    moves_ms: tuple[int, ...] = ()
-    exported: bool = False
-    ready_time: bool = True
-    pod_labels: bool = True
-    grace_ms: int = 30_000
-    git_version: str = "v1.29.3"
 
     def placed(self, tables: Tables) -> Site:
         """Return the same with start and end, by the times of the tables where none are given."""
@@ -118,21 +60,12 @@ class Site:
         )
 
     def instants(self) -> Ints:
-        """Return all instants of scrapes, failed ones too (ms)."""
+        """Return all instants of scrapes (ms)."""
         assert self.start_ms is not None
         assert self.end_ms is not None
         first = -(-(self.start_ms - self.offset_ms) // self.scrape_ms)
         last = (self.end_ms - self.offset_ms) // self.scrape_ms
         return np.arange(first, last + 1, dtype=np.int64) * self.scrape_ms + self.offset_ms
-
-    def grid(self, job: str = "kube-state-metrics") -> Ints:
-        """Return the instants at which a job without nodes was scraped (ms)."""
-        instants = self.instants()
-        for outage in self.outages:
-            if outage.node is None and outage.job in (None, job):
-                inside = (instants > outage.after_ms) & (instants <= outage.until_ms)
-                instants = instants[~inside]
-        return instants
 
 
 def span_of(tables: Tables) -> tuple[int, int]:

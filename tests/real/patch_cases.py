@@ -57,7 +57,6 @@ _V1_DOWN: Json = {
     "StabilizationWindowSeconds": 120, "SelectPolicy": "Min",
     "Policies": [{"Type": "Pods", "Value": 2, "PeriodSeconds": 90}],
 }  # fmt: skip
-_V1_UP: Json = {**_V1_DOWN, "StabilizationWindowSeconds": 0}
 _V2BETA1_METRICS = [
     {"type": "Resource", "resource": {"name": "cpu", "targetAverageUtilization": 65}},
     {"type": "Resource", "resource": {"name": "memory", "targetAverageValue": "200Mi"}},

@@ -25,18 +25,15 @@ from hpabatch.cluster.apis.scales import ScaleBook, target_key
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import connect
 from hpabatch.cluster.objects.hpas import HpaDecoder
-from hpabatch.cluster.objects.pods import PodDecoder
 from hpabatch.cluster.objects.types import (
     ContainerUsage,
     HpaObject,
-    PodObject,
     PodSample,
     Responses,
     ScaleKey,
     ScaleObject,
     SeriesSample,
     UsageSample,
-    Wanted,
 )
 from hpabatch.cluster.objects.wanted import metric_key
 from hpabatch.cluster.objects.workloads import BUILT_IN, WorkloadDecoder, read_scale
@@ -310,22 +307,6 @@ def test_what_is_wrong_with_a_target_is_what_the_controller_says(site: _Site, na
     _until(lambda: site.message(name, "AbleToScale"), expected)
 
 
-def test_pods_as_the_server_writes_them(site: _Site) -> None:
-    items = site.raw("/api/v1/namespaces/shop/pods")["items"]
-    decoder = PodDecoder()
-    found = [decoder.decode(json.dumps(item).encode()).thing for item in items]
-    pods = [pod for pod in found if isinstance(pod, PodObject) and pod.labels.get("app") == "web"]
-    assert len(pods) == 2
-    assert pods[0].template is pods[1].template
-    for pod in pods:
-        assert pod.owner is not None
-        assert pod.owner.startswith("ReplicaSet/web-")
-        assert (pod.phase, pod.ready) == ("Running", "True")
-        assert pod.started_ms is not None
-        assert pod.created_ms <= pod.started_ms
-        assert pod.template.containers[0].requests.requests["cpu"].milli() == 200
-
-
 def test_metrics_through_the_aggregation_layer(site: _Site) -> None:
     site.control(
         {"cpu_pod_m": 73, "mem_pod": 123456789, "custom": {"shop/web/rps": 7},
@@ -391,31 +372,6 @@ def test_object_metrics_that_are_not_served(site: _Site, name: str, asked: str) 
     _until(lambda: site.message(name, "ScalingActive"), f"{told}custom metrics API: ")
     words = f"the server could not find the requested resource (get {asked}.custom.metrics.k8s.io"
     assert ours.startswith(words)
-
-
-def test_who_may_not_read_the_whole_cluster_reads_where_they_may(site: _Site) -> None:
-    cluster = site.cluster
-    cluster.kubectl(
-        "-n", "shop", "create", "role", "m", "--verb=list", "--resource=pods.metrics.k8s.io"
-    )
-    cluster.kubectl("-n", "shop", "create", "rolebinding", "m", "--role=m", "--user=scaler")
-    may = ("auth", "can-i", "list", "pods.metrics.k8s.io", "-n", "shop", "--as", "scaler")
-    _until(lambda: cluster.try_kubectl(*may).stdout.strip(), "yes")
-    path = Path(cluster.environment["KUBECONFIG"]).with_name("scaler.kubeconfig")
-    with ApiClient(connect(path, None, False, cluster.environment)) as client:
-        fetcher = Fetcher(client, Discovery(client))
-        for sent in (1 + 3, 3):
-            before = client.requests.total
-            answers = fetcher.fetch(Wanted(usage=frozenset({"shop", "pay", "it"})))
-            assert client.requests.total - before == sent
-            assert set(answers.usage) == {"shop", "pay", "it"}
-            assert answers.usage["shop"].error == ""
-            assert len(answers.usage["shop"].samples) >= 2
-            assert answers.usage["pay"].error == (
-                'pods.metrics.k8s.io is forbidden: User "scaler" cannot list resource "pods" in '
-                'API group "metrics.k8s.io" in the namespace "pay"'
-            )
-        fetcher.close()
 
 
 _API_SERVICES = ["v1beta1.metrics.k8s.io", "v1beta1.custom.metrics.k8s.io",

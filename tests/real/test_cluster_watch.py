@@ -133,21 +133,6 @@ def test_a_chunked_list_and_changes(server: Writer) -> None:
         assert run.told == []
 
 
-def test_quiet_watches_are_renewed(server: Writer) -> None:
-    """Their bookmarks come once a minute: too late for a test."""
-    with (
-        client_of(server) as client,
-        watching(client, limits=WatchLimits(shortest_s=1, longest_s=2)) as run,
-    ):
-        run.wait(lambda: run.watcher.state.synced)
-        run.wait(lambda: by_resource(client.requests).get(("watch", "pods"), 0) >= 3)
-        server.pod("blog", "late")
-        run.wait(lambda: ("blog", "late") in run.uids)
-        state = run.watcher.state
-        assert (state.relists, state.broken, state.last_error) == (0, 0, "")
-        server.delete("blog", "late")
-
-
 def test_versions_that_were_compacted(server: Writer) -> None:
     with client_of(server) as client:
         pages = client.list_pages(PATH, chunk=400)

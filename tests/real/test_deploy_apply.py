@@ -86,7 +86,7 @@ def test_in_its_namespace_the_role_changes_only_its_own_objects(
 def test_with_this_role_alone_targets_are_scaled(
     deployed: Cluster, folder: Path, tmp_path: Path
 ) -> None:
-    """Both ways; nothing that is told or logged is a refusal."""
+    """Also bound in one namespace only, as docs/live-apply.md has it for -n."""
     ground = Ground(Writer(deployed))
     ground.writer.namespace("shop")
     ground.app("shop", "web")
@@ -94,24 +94,33 @@ def test_with_this_role_alone_targets_are_scaled(
     _let_report(deployed)
     ground.levels(cpu_total_m={"shop/web": 300, "shop/own": 300})
     documents = ground.document(tmp_path / "hpas", "shop", "own")
-    for name, way in (("web", ["--take-over"]), ("own", ["--manifests", str(documents)])):
-        login = folder / "scaler.kubeconfig"
-        one = Applying(tmp_path / name, login, *way, "--own-namespace", "hpabatch")
-        try:
-            one.until(lambda name=name: ground.size("shop", name) == 6)  # type: ignore[misc]
-            if name == "web":
-                one.until(lambda: ground.desired()["shop/web"] == 6)
-                one.until(lambda: bool(ground.events("shop", "web")))
-            else:
-                one.until(lambda: "desiredReplicas" in deployed.kubectl(
-                    "get", "cm", "-n", "hpabatch", "-o", "yaml"
-                ))  # fmt: skip
-            assert one.end()[0] == 0
-            told = [line.get("text", "") for line in one.lines]
-            assert not [text for text in told if "forbidden" in text]
-            assert one.logged("failed") == []
-        finally:
-            one.kill()
+    login = folder / "scaler.kubeconfig"
+    _scales(Applying(tmp_path / "own", login, "--manifests", str(documents), *PLACE), ground, "own")
+    assert "desiredReplicas" in deployed.kubectl("get", "cm", "-n", "hpabatch", "-o", "yaml")
+    role = ["--clusterrole=hpabatch-apply", "--user=scaler"]
+    deployed.kubectl("delete", "clusterrolebinding", "scaler-applies")
+    deployed.kubectl("create", "rolebinding", "scaler-applies", "-n", "shop", *role)
+    one = Applying(tmp_path / "web", login, "--take-over", "-n", "shop", *PLACE)
+    _scales(one, ground, "web")
+    assert {line["event"] for line in one.logged("status", "event")} == {"status", "event"}
+    deployed.kubectl("create", "clusterrolebinding", "scaler-applies", *role)
+
+
+PLACE = ("--own-namespace", "hpabatch")
+
+
+def _scales(one: Applying, ground: Ground, name: str) -> None:
+    """See a target scaled and told of; nothing that is told or logged is a refusal."""
+    try:
+        one.until(lambda: ground.size("shop", name) == 6)
+        if name == "web":
+            one.until(lambda: ground.desired()["shop/web"] == 6)
+            one.until(lambda: bool(ground.events("shop", "web")))
+        assert one.end()[0] == 0
+        assert not [line for line in one.lines if "forbidden" in line.get("text", "")]
+        assert one.logged("failed") == []
+    finally:
+        one.kill()
 
 
 def _let_report(cluster: Cluster) -> None:
@@ -128,34 +137,6 @@ def _let_report(cluster: Cluster) -> None:
         "create", "role", "r", f"--verb={verbs}", "--resource=configmaps", *names, *place
     )
     cluster.kubectl("create", "rolebinding", "r", "--role=r", "--user=scaler", *place)
-
-
-@needs_cluster
-def test_a_binding_in_one_namespace_suffices_for_it(
-    deployed: Cluster, folder: Path, tmp_path: Path
-) -> None:
-    """The way of docs/live-apply.md with -n: the ClusterRole by a RoleBinding."""
-    ground = Ground(Writer(deployed))
-    ground.writer.namespace("only")
-    ground.app("only", "web")
-    ground.levels(cpu_total_m={"only/web": 300})
-    role = ["--clusterrole=hpabatch-apply", "--user=scaler"]
-    deployed.kubectl("delete", "clusterrolebinding", "scaler-applies")
-    deployed.kubectl("create", "rolebinding", "scaler-applies", "-n", "only", *role)
-    login = folder / "scaler.kubeconfig"
-    way = ["--take-over", "-n", "only", "--own-namespace", "hpabatch"]
-    one = Applying(tmp_path / "only", login, *way)
-    try:
-        one.until(lambda: ground.size("only", "web") == 6)
-        one.until(lambda: ground.desired()["only/web"] == 6)
-        one.until(lambda: bool(ground.events("only", "web")))
-        assert one.end()[0] == 0
-        assert not [line for line in one.lines if "forbidden" in line.get("text", "")]
-        assert one.logged("failed") == []
-        assert {line["event"] for line in one.logged("status", "event")} == {"status", "event"}
-    finally:
-        one.kill()
-        deployed.kubectl("create", "clusterrolebinding", "scaler-applies", *role)
 
 
 @needs_cluster

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from tests.real.kubectl_objects import Json
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
-EPOCH = datetime.fromtimestamp(0, UTC)
 WRITES = "[create, update, patch, delete, deletecollection]"
 POLICY = """apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -179,23 +177,6 @@ def test_specs_are_what_the_api_said_after_each_edit(recording: Recording, name:
     assert rows["valid_to"][2] <= rows["valid_from"][3]
     assert events.seen_first == frozenset()
     assert not [text for text in events.warnings if "statuses" not in text]
-
-
-def test_a_watch_sees_edits_after_they_were_made(recording: Recording) -> None:
-    """The first by its creation, rounded down; the log tells when requests came in and ended."""
-    log, seen = recording.read("audit.log"), recording.read("watch.json")
-    ours, theirs = (one.hpas.sort("valid_from")["valid_from"].to_list() for one in (seen, log))
-    ends: dict[int, int] = {}
-    for line in (recording.folder / "audit.log").read_text().splitlines():
-        event = json.loads(line)
-        came = _instant_ms(event["requestReceivedTimestamp"])
-        ends[came] = max(_instant_ms(event["stageTimestamp"]), ends.get(came, 0))
-    for stamp, came in zip(ours, theirs, strict=True):
-        assert came - 1000 < stamp <= ends[came] + 5000
-
-
-def _instant_ms(text: str) -> int:
-    return (datetime.fromisoformat(text) - EPOCH) // timedelta(milliseconds=1)
 
 
 def test_statuses_are_those_of_the_controller(recording: Recording) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,12 +18,9 @@ import polars as pl
 import pytest
 
 from hpabatch.history.store.compact import compact
-from hpabatch.importers.prometheus.client.errors import GaveUpError
-from hpabatch.importers.prometheus.client.queries import read_queries
 from tests.cluster.fake_api import Got
 from tests.importers.prometheus.faulty_proxy import FaultyProxy
 from tests.real.imports import (
-    IMPATIENT,
     NEVER_TOLD,
     bring,
     calm_source,
@@ -33,17 +29,16 @@ from tests.real.imports import (
     differences,
     serve,
     wanted,
-    write_deployments,
     write_manifests,
 )
-from tests.real.openmetrics_cadvisor import CPU
-from tests.real.openmetrics_case import DAY_MS, END_MS, HOUR_MS, START_MS, hard_case
 from tests.real.openmetrics_history import both
 from tests.real.openmetrics_site import Site, Tables, write_tables
-from tests.real.prometheus import ask, missing, running_prometheus
+from tests.real.prometheus import missing, running_prometheus
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
+DAY_MS = 1_791_158_400_000  # 2026-10-05
+HOUR_MS = 3_600_000
 IMPORT_S = 600.0  # how long an import may take on a busy machine
 
 
@@ -244,106 +239,3 @@ def test_faults_on_the_way_change_nothing(
     one, other = first_import, content(out)
     for table in one:
         assert not differences(one[table], other[table], table)
-
-
-@pytest.mark.parametrize("fault", ["503", "shifted"])
-def test_a_server_that_never_answers_right_is_told_and_the_import_resumed(
-    calm: Bench, first_hours: dict[str, Any], first_import: Tables, tmp_path: Path, fault: str
-) -> None:
-    out = tmp_path / "history"
-    with FaultyProxy(calm.url, always=fault) as proxy, pytest.raises(GaveUpError, match="--resume"):
-        bring(proxy.url, calm.site, out, limits=IMPATIENT, **first_hours)
-    bring(calm.url, calm.site, out, resume=True, **first_hours)
-    one, other = first_import, content(out)
-    for table in one:
-        assert not differences(one[table], other[table], table)
-
-
-def test_objects_of_the_cluster_say_what_manifests_do(
-    calm: Bench, first_hours: dict[str, Any], first_import: Tables, tmp_path: Path
-) -> None:
-    """Their requests are compared with the server's; of what it exports the server's count."""
-    objects = write_deployments(calm.tables, tmp_path, cpu="7m")
-    options = first_hours | {"hpas": (), "objects": (str(calm.manifests), objects)}
-    found = bring(calm.url, calm.site, tmp_path / "history", **options)
-    assert any("cpu requests of containers differ" in note for note in found.notes), found.notes
-    assert any("7m in the objects" in one for one in found.details)
-    one, other = first_import, content(tmp_path / "history")
-    # (who writes an HPA is known from objects alone)
-    assert one.keys() - {"hpa_context"} == other.keys() - {"hpa_context"}
-    for table in one.keys() - {"hpa_context", "provenance"}:
-        assert not differences(one[table], other[table], table)
-
-
-def test_a_server_that_takes_little_at_once_is_asked_for_little(
-    calm: Bench, first_hours: dict[str, Any], first_import: Tables, tmp_path: Path
-) -> None:
-    folder = tmp_path / "small"
-    folder.mkdir()
-    data = calm.manifests.parent / "data"
-    shutil.copytree(data, folder / "data")
-    with running_prometheus(
-        folder, folder / "data", extra_flags=["--query.max-samples=5000"]
-    ) as url:
-        found = bring(url, calm.site, tmp_path / "history", **first_hours)
-    assert found.halved
-    one, other = first_import, content(tmp_path / "history")
-    for table in one:
-        assert not differences(one[table], other[table], table)
-
-
-def _hold_traps(url: str) -> None:
-    """Hold that the server has what an import must not count."""
-    at_s = (START_MS + 30 * 60_000) / 1000
-    traps = ('container="POD"', 'container="",pod!=""', 'id="/"')
-    for query in (f"{CPU}{{{labels}}}" for labels in traps):
-        assert ask(url, "query", query=query, time=at_s)["result"], query
-    replicas = f'group by (job, prometheus_replica) ({CPU}{{container="app"}})'
-    assert len(ask(url, "query", query=replicas, time=at_s)["result"]) == 4
-
-
-def test_what_went_wrong_is_named_and_nothing_is_doubled(tmp_path: Path) -> None:
-    tables, site = hard_case()
-    data = serve(tables, site, tmp_path)
-    with running_prometheus(tmp_path, data) as url:
-        _hold_traps(url)
-        found = bring(url, site, tmp_path / "history", cluster_label="cluster")
-    kinds = {kind for kind, _ in found.findings.counts}
-    assert {"gap", "reset", "duplicate"} <= kinds
-    got, want = content(tmp_path / "history"), wanted(tables, site)
-    assert not differences(want["pods"], got["pods"], "pods", ["labels"])
-    assert not differences(want["pod_requests"], got["pod_requests"], "pod_requests")
-    assert not differences(want["scales"], got["scales"], "scales")
-    assert {"main", "app"} <= set(got["pod_metrics"]["container"])
-    assert set(got["pod_metrics"]["cluster"]) == {"a", "b"}
-    thing = ["cluster", "uid", "container", pl.col("ts") // HOUR_MS]
-    used = [
-        frame.filter(pl.col("ts").is_between(START_MS, END_MS))
-        .group_by(thing)
-        .agg(pl.col("cpu_milli").mean().alias("mean"), pl.len().alias("rows"))
-        for frame in (tables["pod_metrics"], got["pod_metrics"])
-    ]
-    both_of = used[0].join(used[1], on=["cluster", "uid", "container", "ts"], suffix="_got")
-    wrong = (pl.col("mean_got") / pl.col("mean") - 1).abs() > 0.1
-    steady = both_of.filter(pl.col("rows_got") > 20)
-    assert steady.height > 60
-    assert steady.filter(wrong).height <= steady.height * 0.05
-
-
-def test_a_site_with_other_names_of_labels(calm: Bench, calm_import: Path, tmp_path: Path) -> None:
-    tables = calm_source(5)
-    site = Site(offset_ms=17_123, end_ms=DAY_MS + 2 * HOUR_MS, exported=True).placed(tables)
-    data = serve(tables, site, tmp_path)
-    queries = tmp_path / "queries.yaml"
-    names = "{namespace: exported_namespace, pod: exported_pod, container: exported_container}"
-    entries = [name for name in read_queries().queries if name not in ("cpu", "memory", "cpu_rate")]
-    told = "".join(f"  {name}: {{labels: {names}}}\n" for name in entries)
-    queries.write_text(f"queries:\n{told}")
-    with running_prometheus(tmp_path, data) as url:
-        bring(
-            url, site, tmp_path / "history", cluster_label="cluster", queries=str(queries),
-            hpas=(str(calm.manifests),),
-        )  # fmt: skip
-    want, got = wanted(tables, site), content(tmp_path / "history")
-    for table in ("pod_metrics", "pods", "pod_requests", "scales"):
-        assert not differences(want[table], got[table], table, {"pods": ["labels"]}.get(table, ()))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.applying import OURS, TAKEOVER_S, Applying, Ground, Start, queue_metric
+from tests.real.applying import OURS, Applying, Ground, Start
 from tests.real.cluster import missing
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
@@ -142,68 +142,6 @@ def test_a_pass_that_has_begun_is_written_before_the_end(
     assert len(one.logged("done")) == 6
     assert {ground.size("busy", name) for name in names} == {4}
     assert one.logged("stop")
-
-
-def test_sizes_of_others_are_noted_and_decided_on(
-    ground: Ground, start: Start, tmp_path: Path
-) -> None:
-    """Manual scaling, also to zero, which pauses an HPA; a target that vanishes and comes back."""
-    ground.deployment("odd", "hand")
-    ground.levels(cpu_total_m={"odd/hand": 100})
-    one = start("--manifests", str(ground.document(tmp_path / "hpas", "odd", "hand")))
-    one.until(one.leads)
-    ground.resize("odd", "hand", 5)
-    one.until(lambda: one.sizes("hand") == [(5, 2)])
-    assert any(
-        "odd/hand: another changed the size, 2 -> 5" in x["text"] for x in one.since(0, "note")
-    )
-    ground.resize("odd", "hand", 0)
-    one.until(lambda: "ScalingDisabled" in ground.report("odd", "hand"))
-    _see_passes(one, 4)
-    assert ground.size("odd", "hand") == 0
-    assert one.sizes("hand") == [(5, 2)]
-    ground.resize("odd", "hand", 14)
-    one.until(lambda: (14, 10) in one.sizes("hand"))
-    ground.remove_deployment("odd", "hand")
-    one.until(lambda: any("not found" in x.get("why", "") for x in one.since(0, "fails")))
-    ground.deployment("odd", "hand", 1)
-    one.until(lambda: ground.size("odd", "hand") == 2)
-    one.until(lambda: one.sizes("hand")[-1] == (1, 2))
-    assert one.logged("failed") == []
-
-
-def test_a_target_at_zero_comes_back_by_the_next_instance(
-    ground: Ground, start: Start, tmp_path: Path
-) -> None:
-    """Only the report says that hpabatch scaled it to zero, and nobody by hand."""
-    ground.deployment("odd", "naps")
-    spec = {"minReplicas": 0, "metrics": [queue_metric("10")]}
-    folder = str(ground.document(tmp_path / "hpas", "odd", "naps", **spec))
-    ground.levels(external={"queue": 0})
-    one = start("--manifests", folder, "--k8s", "1.37")
-    one.until(lambda: "ScaledToZero" in ground.report("odd", "naps"))
-    one.kill_now()
-    assert ground.size("odd", "naps") == 0
-    ground.levels(external={"queue": 40})
-    two = start("--manifests", folder, "--k8s", "1.37")
-    two.until(lambda: ground.size("odd", "naps") == 4)
-
-
-def test_a_standby_that_has_seen_the_probe_silent_leads_within_the_lease(
-    ground: Ground, start: Start
-) -> None:
-    """The death of another instance costs it nothing of the time for which it has looked."""
-    silence = TAKEOVER_S + 2
-    ground.app("shop", "hot")
-    ground.levels(cpu_total_m={"shop/hot": 100})
-    one, two = (start("--take-over", "-n", "shop", silence=silence) for _ in range(2))
-    one.until(lambda: one.leads() or two.leads())
-    leader, other = (one, two) if one.leads() else (two, one)
-    other.until(lambda: "shop/hot" in other.desired())
-    leader.kill_now()
-    other.until(other.leads, seconds=TAKEOVER_S)
-    ground.levels(cpu_total_m={"shop/hot": 200})
-    other.until(lambda: ground.size("shop", "hot") == 4)
 
 
 def test_two_instances_without_one_election_find_each_other(ground: Ground, start: Start) -> None:

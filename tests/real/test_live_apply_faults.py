@@ -8,11 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.api_writes import Json
 from tests.real.applying import Ground, Start
 from tests.real.cluster import missing
-from tests.real.live_place import Live
-from tests.real.silent_relay import SilentRelay
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
@@ -26,97 +23,7 @@ def ground(scaled: Ground) -> Ground:
     return scaled
 
 
-def _deployment(namespace: str, name: str) -> str:
-    return f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
-
-
-def _pods(ground: Ground, namespace: str, app: str) -> list[Json]:
-    path = f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3D{app}"
-    found: list[Json] = ground.writer.send("GET", path)["items"]
-    return found
-
-
-def _roll_out(ground: Ground, namespace: str, name: str) -> None:
-    template = {"metadata": {"annotations": {"rolled": str(time.time_ns())}}}
-    path = _deployment(namespace, name)
-    ground.writer.send("PATCH", path, {"spec": {"template": template}})
-
-
-def test_a_rollout_changes_no_size(ground: Ground, start: Start, tmp_path: Path) -> None:
-    """Old and new pods share the load: what they use together asks for what it asked for."""
-    ground.deployment("rolled", "web", 6)
-    ground.levels(cpu_total_m={"rolled/web": 300})
-    one = start("--manifests", str(ground.document(tmp_path / "hpas", "rolled", "web")))
-    one.until(one.leads)
-    one.until(lambda: one.desired().get("rolled/web") == 6)
-    for _ in range(2):
-        old = {pod["metadata"]["uid"] for pod in _pods(ground, "rolled", "web")}
-        _roll_out(ground, "rolled", "web")
-        one.until(lambda old=old: not old & {  # type: ignore[misc]
-            pod["metadata"]["uid"] for pod in _pods(ground, "rolled", "web")
-        })  # fmt: skip
-    time.sleep(2)
-    assert one.sizes("web") == []
-
-
-def test_pods_that_a_quota_refuses_are_asked_for_once(
-    ground: Ground, start: Start, tmp_path: Path
-) -> None:
-    """As in the controller: the size is what is asked for; pods that are not there use nothing."""
-    _quota(ground, "narrow", 4)
-    ground.deployment("narrow", "web", 2)
-    ground.levels(cpu_total_m={"narrow/web": 300})
-    one = start("--manifests", str(ground.document(tmp_path / "hpas", "narrow", "web")))
-    one.until(lambda: ground.size("narrow", "web") == 6)
-    time.sleep(2)
-    assert len(_pods(ground, "narrow", "web")) == 4, "the quota allows no more"
-    assert ground.size("narrow", "web") == 6
-    assert one.sizes("web") == [(2, 4), (4, 6)]
-    status = json.loads(ground.report("narrow", "web"))
-    assert (status["currentReplicas"], status["desiredReplicas"]) == (6, 6)
-    ground.levels(cpu_total_m={"narrow/web": 100})
-    one.until(lambda: ground.size("narrow", "web") == 2)
-
-
-def _quota(ground: Ground, namespace: str, pods: int) -> None:
-    """Allow so many pods, as the controller of quotas would have it."""
-    path = f"/api/v1/namespaces/{namespace}/resourcequotas"
-    hard = {"pods": str(pods)}
-    ground.writer.send("POST", path, {"metadata": {"name": "few"}, "spec": {"hard": hard}})
-    status = {"status": {"hard": hard, "used": {"pods": "0"}}}
-    ground.writer.send("PATCH", f"{path}/few/status", status)
-
-
 # ---- a server that says nothing
-
-
-@pytest.mark.parametrize("writes", [True, False])
-def test_a_stop_ends_connecting(
-    ground: Ground, start: Start, tmp_path: Path, *, writes: bool
-) -> None:
-    """Connections hang in their handshake, which has a limit of ten seconds.
-
-    A loop that writes waits for the limit of the writing request that has begun.
-    """
-    relay = SilentRelay(ground.writer.cluster)
-    login = relay.kubeconfig(tmp_path / "kubeconfig")
-    ground.levels(cpu_total_m={"silent/web": 100})
-    if writes:
-        documents = str(ground.document(tmp_path / "hpas", "silent", "web"))
-        one: Live = start("--manifests", documents, kubeconfig=login)
-    else:
-        one = Live(tmp_path / "shadow", login)
-    try:
-        one.until(lambda: bool(one.lines))
-        one.until(lambda: bool(one.metrics().get("hpabatch_passes_total")))
-        relay.fall_silent()
-        one.until(lambda: relay.taken >= 2)
-        code, seconds = one.end()
-        assert code == 0
-        assert seconds < (12 if writes else 5), seconds
-    finally:
-        one.kill()
-        relay.close()
 
 
 # ---- rights and logins

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.real.api_writes import Json
-from tests.real.applying import LEASE_S, TAKEOVER_S, Applying, Ground, Start, queue_metric
+from tests.real.applying import TAKEOVER_S, Applying, Ground, Start, queue_metric
 from tests.real.cluster import missing
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
@@ -39,29 +39,6 @@ def test_hpas_on_which_another_controller_acts_are_refused(ground: Ground, start
     time.sleep(3)
     assert one.logged("leads", "will") == []
     ground.remove_hpa("taken", "web")
-
-
-def test_clocks_that_differ_are_told_and_elect_one_leader(
-    ground: Ground, start: Start, tmp_path: Path
-) -> None:
-    name = "skew"
-    ground.deployment("killed", name, 2)
-    metric = queue_metric("10")
-    folder = ground.document(tmp_path / "hpas", "killed", name, metrics=[metric])
-    ground.levels(external={"queue": 20})
-    right, wrong = (start("--manifests", str(folder), skew_s=k) for k in (0, 600))
-    wrong.until(lambda: any("clock" in about for about in wrong.problems()))
-    right.until(lambda: right.leads() != wrong.leads())
-    for _ in range(2 * LEASE_S):
-        time.sleep(0.5)
-        assert right.leads() != wrong.leads()
-    leader, other = (right, wrong) if right.leads() else (wrong, right)
-    ground.levels(external={"queue": 40})
-    leader.until(lambda: ground.size("killed", name) == 4)
-    assert other.logged("will") == []
-    leader.kill_now()
-    ground.levels(external={"queue": 80})
-    other.until(lambda: ground.size("killed", name) == 8)
 
 
 def test_conflicts_delay_a_size_and_repeat_none(
@@ -127,12 +104,6 @@ def test_after_kills_of_the_leader_policies_hold(
     assert [one.replicas for one in changes] == seen, "none is written twice"
     assert min(seen) < 0 < max(seen), "there are changes in both directions"
     assert max(most_within(changes, PERIOD_S)) <= PODS_A_PERIOD, changes
-
-
-def test_the_check_of_policies_adds_up_each_direction() -> None:
-    changes = [Change(at - 0.2, at, by) for at, by in ((0, 4), (2, -4), (4, 3), (14.7, -2))]
-    assert most_within(changes, 15) == (7, 6)
-    assert most_within(changes, 12.5) == (7, 4), "the period begins with the decision"
 
 
 class Change(NamedTuple):

@@ -7,7 +7,6 @@ exactly the recommended spec and nothing else new.
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from collections.abc import Mapping
@@ -27,7 +26,6 @@ from hpabatch.inputs.manifest_edit import stored_spec
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.encode import encode_spec
 from hpabatch.model.objects.hpa import HPASpec
-from hpabatch.model.settings.patch import patch_document, patch_version, spec_patch
 from hpabatch.model.settings.policy_sets import SHIPPED
 from hpabatch.model.settings.setting import apply_setting, setting_of
 from hpabatch.model.versions import profile_for
@@ -37,7 +35,6 @@ from tests.real.kubectl_objects import CPU, Json, now, spec, status
 from tests.real.patch_cases import EVERYTHING, MANIFEST, METADATA, SETTINGS, WRITTEN
 from tests.real.server_hpas import (
     GATES,
-    NAMESPACE,
     VERSIONS,
     as_list,
     document,
@@ -183,53 +180,6 @@ def test_few_settings_change_nothing(patched: Patched) -> None:
     assert kept == {f"behavior-empty.{policies[0]}"}
 
 
-def wanted_of(values: Mapping[str, str], today: HPASpec) -> HPASpec:
-    return apply_setting(setting_of(values), today, SHIPPED, PROFILE)
-
-
-@dataclass(frozen=True, slots=True)
-class Half:
-    """An HPA and the spec that it should have."""
-
-    wanted: HPASpec
-    item: Json
-    errors: str = ""
-
-
-@pytest.fixture(scope="module")
-def patched_as_written(cluster: Cluster) -> dict[str, Half]:
-    """Patch HPAs by what is written in their documents; return them by the names of those."""
-    documents = {name: written(name, len(SETTINGS)) for name in WRITTEN}
-    cluster.kubectl("create", "-f", "-", stdin=as_list(documents.values()))
-    made = {}
-    for name, one in documents.items():
-        today = decode_hpa(one)[0].spec
-        wanted = wanted_of(EVERYTHING, today)
-        own = one["metadata"]["name"]
-        made[own] = name, wanted, patch_by_text(cluster, own, today, wanted)
-    there = items_of(cluster)
-    return {name: Half(wanted, there[own], errors) for own, (name, wanted, errors) in made.items()}
-
-
-def patch_by_text(cluster: Cluster, name: str, today: HPASpec, wanted: HPASpec) -> str:
-    """Patch an HPA with what its command line says; return the complaints."""
-    patch = patch_document(name, NAMESPACE, spec_patch(today, wanted), patch_version(PROFILE))
-    where = (RESOURCE, name, "-n", NAMESPACE)
-    done = cluster.try_kubectl("patch", *where, "--type", "strategic", "-p", json.dumps(patch))
-    return done.stderr
-
-
-@pytest.mark.parametrize("name", list(WRITTEN))
-def test_a_patch_of_the_spec_as_written_makes_the_same(
-    patched: Patched, patched_as_written: dict[str, Half], name: str
-) -> None:
-    half = patched_as_written[name]
-    assert half.errors == ""
-    assert half.item["spec"] == encode_spec(half.wanted)
-    assert half.wanted == patched.advice[f"{name}.0"].wanted
-    assert SETTINGS[0][0] is EVERYTHING
-
-
 # ---- files --------------------------------------------------------------------------------------
 
 
@@ -245,7 +195,8 @@ def test_kustomize_takes_a_patch_file(cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(listed))
     cluster.kubectl("apply", "-k", str(tmp_path))
     assert spec_of(items_of(cluster)["kustomized"]) == replace(
-        wanted_of(EVERYTHING, today), scale_target_ref=hpa.spec.scale_target_ref
+        apply_setting(setting_of(EVERYTHING), today, SHIPPED, PROFILE),
+        scale_target_ref=hpa.spec.scale_target_ref,
     )
     assert advice["kustomized"].answer == CHANGE
 

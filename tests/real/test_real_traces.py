@@ -1,60 +1,33 @@
-"""Recordings of real clusters through `import table`, the replay and the command line.
+"""Recordings of real clusters through `import table` and the replay.
 
 The traces are no part of the project: HPABATCH_TRACES names their folder.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-import yaml
 
-from hpabatch.engine.replay.run import ReplayResult
-from hpabatch.history.expressions.parser import compile_expression
 from hpabatch.history.reader import open_history
-from tests.real.replays import FILES, MAPS, import_map, phase_ms, replay, summary_table
+from tests.real.replays import import_map, phase_ms, replay, summary_table
 from tests.real.settings import VARIABLE
 
-FOLDER = Path(os.environ.get(VARIABLE, "") or ".")
 pytestmark = [
     pytest.mark.skipif(
         not os.environ.get(VARIABLE), reason=f"{VARIABLE} does not name the folder of the traces"
     ),
     pytest.mark.compiled,
 ]
-COMMAND = [sys.executable, "-c", "from hpabatch.cli import main; main()", "replay"]
 MINUTE_MS = 60_000
 RUNS = [(app, target) for app in ("hipster", "sockshop") for target in (20, 50, 80)]
 
 
-def said(name: str) -> Any:
-    return yaml.safe_load((MAPS / f"{name}.yaml").read_text())
-
-
 def read(folder: Path, table: str) -> pl.DataFrame:
     return open_history(folder).read(table)
-
-
-def command_line(history: Path, out: Path, *options: str) -> pl.DataFrame:
-    """Replay through the command line and return the decisions that it wrote."""
-    arguments = [*COMMAND, str(history), "--out", str(out), "--k8s", "1.36", *options]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return pl.read_parquet(out)
-
-
-def assert_same_decisions(written: pl.DataFrame, result: ReplayResult) -> None:
-    names = ["cluster", "namespace", "hpa", "ts", "replicas", "desired", "applied", "rescaled"]
-    texts = pl.col("cluster", "namespace", "hpa").cast(pl.String)
-    assert written.select(names).with_columns(texts).equals(result.decisions.select(names))
 
 
 def age_of_newest_ms(ticks: pl.DataFrame, samples: pl.DataFrame) -> np.ndarray:
@@ -65,17 +38,6 @@ def age_of_newest_ms(ticks: pl.DataFrame, samples: pl.DataFrame) -> np.ndarray:
 
 
 # ---- nezha: per pod, a minute apart, no HPA
-
-
-@pytest.mark.parametrize("app", ["online-boutique", "train-ticket"])
-def test_nezhas_limits_are_what_the_usage_says(app: str) -> None:
-    rows = pl.read_parquet(FOLDER / FILES["nezha"]).filter(pl.col("app") == app)
-    percent = pl.col("cpu_pct_of_limit")
-    limit = (pl.col("cpu_millicores") / percent * 100).filter(percent > 0.05).median()
-    found = rows.group_by("workload").agg(limit=limit)
-    found = found.with_columns(pl.col("limit").fill_null(pl.col("limit").median()))
-    wanted = {name: f"{max(5, round(value / 5) * 5)}m" for name, value in found.rows()}
-    assert said(f"nezha-{app}")["limits"]["cpu"]["workloads"] == wanted
 
 
 @pytest.mark.parametrize(("app", "hpas"), [("online-boutique", 10), ("train-ticket", 46)])
@@ -102,73 +64,9 @@ def test_nezha_is_invalid_in_its_gaps_only(tmp_path: Path, app: str, hpas: int) 
     assert rows["recorded_changes"].sum() == 0  # no HPA ran
     assert rows["agreement_share"].is_between(0.02, 1).all()
     assert result.decisions["desired"].is_between(1, 8).all()
-    written = command_line(tmp_path / "history", tmp_path / "d.parquet")
-    assert_same_decisions(written, result)
-
-
-def test_nezhas_replaced_pods_are_other_pods(tmp_path: Path) -> None:
-    import_map("nezha-train-ticket", tmp_path / "one")
-    pods = read(tmp_path / "one", "pods")
-    assert pods.group_by("target").len()["len"].unique().to_list() == [2]
-    assert pods["uid"].n_unique() == pods.height
-    assert pods["origin"].unique().to_list() == ["recorded"]
-    import_map("nezha-train-ticket", tmp_path / "two")
-    for table in open_history(tmp_path / "one").tables:
-        assert read(tmp_path / "one", table).equals(read(tmp_path / "two", table))
 
 
 # ---- ScalerEval: per workload, a real HPA
-
-
-def run_rows(app: str, target: int) -> pl.DataFrame:
-    rows = pl.read_parquet(FOLDER / FILES["scalereval"])
-    chosen = (pl.col("app") == app) & (pl.col("scaler") == f"KHPA-{target}")
-    return rows.filter(chosen & pl.col("replicas").is_not_null()).sort("service", "ts")
-
-
-def factor(name: str, resource: str) -> pl.Expr:
-    """Return by what the map multiplies the mean."""
-    sql = said(name)["columns"][resource]["sql"]
-    text: str = sql.split("_usage_mean *")[1]
-    return compile_expression(text, {"service": pl.String()})
-
-
-@pytest.mark.parametrize(("app", "target"), RUNS)
-def test_the_means_are_over_all_pods_that_ever_were(app: str, target: int) -> None:
-    name = f"scalereval-{app}-KHPA-{target}"
-    rows = run_rows(app, target)
-    came = pl.col("replicas").first() + pl.col("replicas").diff().clip(0).sum()
-    rows = rows.with_columns(came.over("service").alias("ever"))
-    for column, resource in (("cpu", "cpu"), ("mem", "memory")):
-        maximum, mean = pl.col(f"{column}_usage_max"), pl.col(f"{column}_usage_mean")
-        counted = rows.with_columns(n=factor(name, resource)).filter(pl.col("replicas") == 1)
-        counted = counted.filter(mean > 0).with_columns(ratio=maximum / mean)
-        # At one replica the maximum is the sum. Two pods overlap for a while after a removal.
-        found = counted.group_by("service").agg(
-            pl.col("ratio").max(), pl.col("n", "ever").first(), pl.len().alias("rows")
-        )
-        found = found.filter(pl.col("rows") > 10)
-        assert (found["ratio"] / found["n"] - 1).abs().max() < 1e-3  # type: ignore[operator]
-        other = found.filter(pl.col("n") != pl.col("ever"))["service"].to_list()
-        # One of its 14 pods never showed any cpu usage.
-        lacking = ["shipping"] if (app, target, column) == ("sockshop", 80, "cpu") else []
-        assert other == lacking
-    unseen = rows.group_by("service").agg(pl.col("replicas").min()).filter(pl.col("replicas") > 1)
-    assert unseen["service"].to_list() == (
-        ["shipping"] if (app, target) == ("sockshop", 20) else []
-    )
-
-
-@pytest.mark.parametrize(("app", "target"), RUNS)
-def test_limits_are_the_studys(app: str, target: int) -> None:
-    recorded = json.loads((FOLDER / "hpa_runs_scalereval_limits.json").read_text())
-    services = set(run_rows(app, target)["service"])
-    limits = recorded[f"{app}/KHPA-{target}"]
-    wanted = {name: cpu for name, (cpu, _) in limits.items() if cpu and name in services}
-    found = said(f"scalereval-{app}-KHPA-{target}")
-    assert found["limits"]["cpu"]["workloads"] == wanted
-    assert set(found["requests"]["cpu"]["workloads"]) == set(wanted)
-    assert found["hpas"] == {"template": {"min": 1, "max": 8, "cpu": f"{target}%"}}
 
 
 EXPECTED = {
@@ -214,32 +112,3 @@ def test_a_real_hpa_is_followed_as_far_as_its_pods_usage_is_known(
     assert missing > 1  # type: ignore[operator]
     assert (more["applied_mean"] - more["decided_mean"]).mean() < missing - 0.5  # type: ignore[operator]
     assert more["agreement_share"].mean() > rest["agreement_share"].mean()  # type: ignore[operator]
-
-
-def test_most_recorded_scale_ups_need_usage_that_was_not_recorded() -> None:
-    ups = explained = 0
-    for app, target in RUNS:
-        name = f"scalereval-{app}-KHPA-{target}"
-        requests = {k: int(v[:-1]) for k, v in said(name)["requests"]["cpu"]["workloads"].items()}
-        rows = run_rows(app, target).filter(pl.col("service").is_in(list(requests)))
-        request = pl.col("service").replace_strict(requests)
-        each = pl.col("cpu_usage_mean") * factor(name, "cpu") / pl.col("replicas") / request
-        rows = rows.with_columns(each=each.rolling_max(60, min_samples=1).shift(1).over("service"))
-        up = rows.filter(pl.col("replicas").diff().over("service") > 0)
-        ups += up.height
-        explained += up.filter(pl.col("each") > target / 100 * 1.1).height
-    assert ups == 119
-    assert explained == 50
-
-
-def test_the_command_line_decides_the_same(tmp_path: Path) -> None:
-    import_map("scalereval-hipster-KHPA-20", tmp_path / "history")
-    written = command_line(tmp_path / "history", tmp_path / "d.parquet", "--phase", "8s")
-    assert_same_decisions(written, replay(tmp_path / "history"))
-
-
-@pytest.mark.parametrize("service", ["emailservice", "paymentservice", "shippingservice"])
-def test_a_service_that_idles_agrees_at_every_tick(tmp_path: Path, service: str) -> None:
-    import_map("scalereval-hipster-KHPA-80", tmp_path / "history")
-    rows = summary_table(replay(tmp_path / "history")).filter(pl.col("hpa") == service)
-    assert rows.select("agreement_share", "recorded_changes").rows() == [(1.0, 0)]

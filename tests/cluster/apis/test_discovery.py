@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpabatch.cluster.apis.discovery import Discovery, Resource, ServerVersion
+from hpabatch.cluster.apis.discovery import Discovery, ServerVersion
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.errors import Busy, InvalidResponse, NotFound, Refused
 from tests.cluster.fake_api import FakeApi, Got, Wire, connected, serving
@@ -106,32 +106,6 @@ def test_custom_metrics(tmp_path: Path) -> None:
             with pytest.raises(NotFound) as caught:
                 found.custom_metrics_version()
             assert caught.value.text == told
-
-
-def test_kinds(tmp_path: Path) -> None:
-    with discovering(tmp_path) as (found, _, _, _):
-        assert found.scale_resource("apps", "Deployment") == Resource("apps", "v1", "deployments")
-        assert found.scale_resource("", "ReplicationController") == Resource(
-            "", "v1", "replicationcontrollers"
-        )
-        assert found.scale_resource("things.example", "Old").version == "v1"
-        assert found.scale_resource("things.example", "New").version == "v2"
-        assert found.metric_resource("apps", "Deployment") == "deployments.apps"
-        assert found.metric_resource("", "Pod") == "pods"
-
-
-def test_what_is_not_there(tmp_path: Path) -> None:
-    with discovering(tmp_path) as (found, _, _, _):
-        for kind, where in (("Deployment", "extensions"), ("Nothing", "apps"), ("Scale", "apps")):
-            with pytest.raises(NotFound) as caught:
-                found.scale_resource(where, kind)
-            assert caught.value.text == f'no matches for kind "{kind}" in group "{where}"'
-        with pytest.raises(NotFound) as caught:
-            found.metric_resource("apps", "Nothing")
-        assert caught.value.text == (
-            "unable to map kind Nothing.apps to resource: "
-            'no matches for kind "Nothing" in group "apps"'
-        )
 
 
 def test_answers_are_kept_for_a_while(tmp_path: Path) -> None:

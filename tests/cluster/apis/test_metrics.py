@@ -8,7 +8,7 @@ import pytest
 
 from hpabatch.cluster.apis.discovery import Resource
 from hpabatch.cluster.apis.metrics import Fetcher
-from hpabatch.cluster.connection.errors import ApiError, Busy, Refused
+from hpabatch.cluster.connection.errors import ApiError, Refused
 from hpabatch.cluster.connection.pool import DEADLINE_ERROR
 from hpabatch.cluster.objects.types import (
     ExternalMetricKey,
@@ -54,11 +54,6 @@ def _fetch(
     return answers, client
 
 
-def test_nothing_wanted_asks_for_nothing() -> None:
-    answers, client = _fetch({}, Wanted())
-    assert (answers, client.paths) == (Responses(), [])
-
-
 def test_usage_of_many_namespaces_is_one_request() -> None:
     answers, client = _fetch({f"{_USAGE}/pods": _LIST}, Wanted(usage=_SPACES))
     assert client.paths == [f"{_USAGE}/pods"]
@@ -69,21 +64,6 @@ def test_usage_of_many_namespaces_is_one_request() -> None:
     found = answers.usage_of("pay")
     assert found is not None
     assert (found.fetched_ms, found.error, len(found.samples)) == (77, "", 3)
-
-
-def test_usage_of_few_namespaces_is_asked_for_there() -> None:
-    replies: dict[str, Reply] = {f"{_USAGE}/namespaces/shop/pods": _LIST}
-    answers, client = _fetch(replies, Wanted(usage=frozenset({"shop", "pay"})))
-    assert sorted(client.paths) == [f"{_USAGE}/namespaces/{name}/pods" for name in ("pay", "shop")]
-    shop, pay = answers.usage["shop"], answers.usage["pay"]
-    assert (shop.error, len(shop.samples)) == ("", 3)
-    assert (pay.error, pay.samples) == ("the server could not find the requested resource", ())
-
-
-def test_a_failing_usage_is_everybodys() -> None:
-    answers, client = _fetch({f"{_USAGE}/pods": Busy("cannot now", 503)}, Wanted(usage=_SPACES))
-    assert [(key, answer.error) for key, answer in answers.usage.items()] == [("", "cannot now")]
-    assert len(client.paths) == 1
 
 
 def test_forbidden_cluster_wide_usage_is_asked_for_by_namespace() -> None:
@@ -124,14 +104,6 @@ def test_pods_metrics_are_one_request_a_namespace() -> None:
     answers, client = _fetch(replies, Wanted(pods=frozenset({plain, narrow})))
     assert sorted(client.paths) == sorted(replies)
     assert [len(answers.pods[key].samples) for key in (plain, narrow)] == [2, 1]
-
-
-def test_the_other_version() -> None:
-    key = PodMetricKey("shop", "rps", "")
-    kinds = Kinds(version="v1beta2")
-    path = f"{_CUSTOM.replace('v1beta1', 'v1beta2')}/pods/*/rps"
-    answers, _ = _fetch({path: wire_bytes("custom_v1beta2")}, Wanted(pods=frozenset({key})), kinds)
-    assert len(answers.pods[key].samples) == 1
 
 
 def test_no_custom_metrics_at_all() -> None:
@@ -180,12 +152,6 @@ def test_external_metrics() -> None:
     assert answers.external[broken].error.startswith("the response cannot be decoded: ")
 
 
-def test_names_are_quoted_in_paths() -> None:
-    key = ExternalMetricKey("shop", "a b#c?d:e|f", "")
-    _, client = _fetch({}, Wanted(external=frozenset({key})))
-    assert client.paths == [f"{_EXTERNAL}/a%20b%23c%3Fd:e%7Cf"]
-
-
 def test_broken_items_are_noted() -> None:
     document = wire("pod_metrics_list")
     document["items"][0]["window"] = "long"
@@ -222,37 +188,6 @@ def test_what_is_late_is_an_error_of_that_answer_alone() -> None:
         assert answers.external[queue].error == ""
     finally:
         release.set()
-
-
-def _good(answers: Responses) -> set[ExternalMetricKey]:
-    return {key for key, answer in answers.external.items() if not answer.error}
-
-
-def test_those_that_hang_take_nobodys_turn_for_long() -> None:
-    release = threading.Event()
-
-    def hang(timeout: float) -> bytes:
-        release.wait()
-        return b""
-
-    names = [f"m{number}" for number in range(12)]
-    hung = names[:2]
-    replies: dict[str, Reply] = {
-        f"{_EXTERNAL}/{name}": hang if name in hung else wire_bytes("external") for name in names
-    }
-    client = Asked(replies)
-    fetcher = Fetcher(client, _KINDS, workers=1, deadline_s=1)
-    keys = {name: ExternalMetricKey("shop", name, "") for name in names}
-    wanted = Wanted(external=frozenset(keys.values()))
-    try:
-        fetched = [fetcher.fetch(wanted) for _ in range(4)]
-        # (the first three may each meet one that hangs; once more where the machine itself stood
-        # still)
-        fetched += [fetcher.fetch(wanted)] if len(_good(fetched[-1])) < 10 else []
-        assert _good(fetched[-1]) == {keys[name] for name in names if name not in hung}
-    finally:
-        release.set()
-    fetcher.close()
 
 
 @pytest.mark.parametrize("error", [ApiError("odd"), KeyError("a slip"), RecursionError()])

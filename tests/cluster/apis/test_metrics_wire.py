@@ -44,13 +44,6 @@ def test_usage() -> None:
     assert notes == []
 
 
-def test_usage_of_items_without_namespace_and_time() -> None:
-    body = packed({"items": [{"metadata": {"name": "a"}, "containers": [{"usage": None}]}]})
-    container = ContainerUsage("", None, None)
-    assert read_usage(body, [], "shop") == (UsageSample("shop", "a", 0, None, (container,)),)
-    assert read_usage(packed({"items": None}), [], "shop") == ()
-
-
 def test_a_broken_item_is_left_out_and_named() -> None:
     document = wire("pod_metrics_list")
     document["items"][0]["containers"][0]["usage"]["cpu"] = "much"
@@ -90,15 +83,6 @@ def test_pod_values_of_both_versions() -> None:
         PodSample("web-1", _AT, 45_000, 1234),
     )
     assert notes == []
-
-
-def test_a_broken_pod_value_is_left_out() -> None:
-    document = wire("custom_v1beta1")
-    document["items"][1]["value"] = "1x"
-    notes: list[str] = []
-    found = read_pod_values(packed(document), notes)
-    assert [sample.pod for sample in found] == ["web-1"]
-    assert notes[0].startswith("items[1] of shop/web-2 is left out: ")
 
 
 def test_an_objects_metric_is_exactly_one() -> None:

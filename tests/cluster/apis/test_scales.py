@@ -11,7 +11,7 @@ import pytest
 
 from hpabatch.cluster.apis.discovery import Resource
 from hpabatch.cluster.apis.scales import ScaleBook, target_key
-from hpabatch.cluster.connection.errors import Busy, NotFound
+from hpabatch.cluster.connection.errors import Busy
 from hpabatch.cluster.objects.types import Change, Kind, ScaleKey, ScaleObject
 from hpabatch.layout import codes
 from hpabatch.model.objects.hpa import CrossVersionObjectReference
@@ -68,15 +68,6 @@ def _seen(scale: ScaleObject | None, key: ScaleKey = _WEB, at_ms: int = 5) -> Ch
     return Change(Kind.scale, key, scale, at_ms)
 
 
-def test_what_a_watch_shows_goes_through() -> None:
-    book = ScaleBook(Asked(), _KINDS)
-    there = ScaleObject(_WEB, 4, 4, "app=web")
-    changes = [_seen(there), Change(Kind.pod, ("shop", "x"), None, 6)]
-    assert book.refresh([_WEB]) == 0
-    assert book.settle(changes, [_WEB], 10) == changes
-    assert book.scale_of(_WEB) == there
-
-
 def test_a_target_that_is_not_there() -> None:
     book = ScaleBook(Asked(), _KINDS)
     missing = ScaleObject(
@@ -92,15 +83,6 @@ def test_a_target_that_is_not_there() -> None:
     assert book.settle([gone], [_WEB], 40) == [gone, _seen(missing, at_ms=39)]
     assert book.settle([], [], 50) == [_seen(None, at_ms=49)]
     assert book.scale_of(_WEB) is None
-
-
-def test_a_core_target_that_is_not_there() -> None:
-    key = ScaleKey("", "ReplicationController", "shop", "rc")
-    book = ScaleBook(Asked(), _KINDS)
-    book.settle([], [key], 10)
-    found = book.scale_of(key)
-    assert found is not None
-    assert found.error == 'replicationcontrollers/scale.autoscaling "rc" not found'
 
 
 def test_other_kinds_are_asked_for() -> None:
@@ -127,19 +109,6 @@ def test_other_kinds_are_asked_for() -> None:
     found = book.scale_of(_ROLL)
     assert found is not None
     assert found.error.startswith("a scale of Rollout shop/roll without a readable name")
-
-
-def test_a_kind_that_may_not_be_watched_is_asked_for() -> None:
-    path = "/apis/apps/v1/namespaces/shop/deployments/web/scale"
-    client = Asked({path: NotFound('deployments/scale.apps "web" not found', 404)})
-    book = ScaleBook(client, _KINDS, watched=lambda key: key.namespace != "shop")
-    assert book.refresh([_WEB, _WEB._replace(namespace="pay")]) == 1
-    added = book.settle([], [_WEB], 10)
-    assert [item.thing for item in added] == [
-        ScaleObject(
-            _WEB, error='deployments/scale.apps "web" not found', code=codes.SCALE_GET_FAILED
-        )
-    ]
 
 
 def test_no_such_kind_and_no_version() -> None:

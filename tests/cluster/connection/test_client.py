@@ -17,11 +17,9 @@ from hpabatch import __version__
 from hpabatch.cluster.connection import errors
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.errors import ApiError, requested_resource
-from hpabatch.cluster.connection.stream import split_lines
 from hpabatch.cluster.connection.wire import Request
 from tests.cluster.asked import by_resource
 from tests.cluster.fake_api import FakeApi, Got, Script, Wire, connected, serving, status
-from tests.ports import hold_port, port_of
 
 PODS = "/api/v1/pods"
 WEB = "/apis/apps/v1/namespaces/shop/deployments/web"
@@ -122,29 +120,12 @@ def test_errors_say_what_the_controllers_client_says(
         assert error.exit_code == 2
 
 
-def test_a_status_that_is_nested_too_deeply_is_none() -> None:
-    error = errors.error_of_event(b'{"a": ' + b"[" * 100_000)
-    assert error.text == "the watch ended with an error that is no Status"
-
-
-def test_a_body_that_is_no_text_is_not_quoted(tmp_path: Path) -> None:
-    with asking(tmp_path, in_turn((500, b"{}", {}))) as (client, _):
-        assert '("unknown")' in refused(client, attempts=1).text
-
-
 def test_what_may_pass_is_tried_again(tmp_path: Path) -> None:
     script = in_turn((503, b"", {}), (429, b"", {"Retry-After": "0"}), (200, b"fine", {}))
     with asking(tmp_path, script) as (client, server):
         assert client.get(PODS) == b"fine"
         assert len(server.got) == 3
         assert by_resource(client.requests) == {("get", "pods"): 3}
-
-
-@pytest.mark.parametrize("code", [400, 403, 404, 410])
-def test_what_will_not_pass_is_not(tmp_path: Path, code: int) -> None:
-    with asking(tmp_path, in_turn((code, b"", {}))) as (client, server):
-        refused(client)
-        assert len(server.got) == 1
 
 
 def test_a_wait_beyond_the_deadline_is_not_begun(tmp_path: Path) -> None:
@@ -196,23 +177,6 @@ def test_a_slow_answer_ends_at_the_deadline(tmp_path: Path) -> None:
         error = refused(client, timeout=0.3, attempts=1)
         assert isinstance(error, errors.Unreachable)
         assert error.text.endswith("context deadline exceeded")
-
-
-def test_nobody_listens(tmp_path: Path) -> None:
-    with hold_port() as held:
-        port = port_of(held)
-        with ApiClient(connected(tmp_path, f"http://127.0.0.1:{port}")) as client:
-            error = refused(client, attempts=2)
-    assert error.text == f'Get "http://127.0.0.1:{port}{PODS}": connection refused'
-    assert client.requests.snapshot() == {Request("get", "pods", 0): 2}
-
-
-def test_no_such_host(tmp_path: Path) -> None:
-    with ApiClient(connected(tmp_path, "http://nowhere.invalid:1")) as client:
-        assert (
-            'nowhere.invalid:1/api/v1/pods": name or service not known'
-            in refused(client, attempts=1).text
-        )
 
 
 def test_too_large(tmp_path: Path) -> None:
@@ -299,17 +263,6 @@ def test_connections_are_given_back_where_there_are_no_new_credentials(
             time.sleep(0.01)
 
 
-def test_several_threads(tmp_path: Path) -> None:
-    def script(got: Got, wire: Wire) -> None:
-        wire.reply(200, got.path.encode())
-
-    with asking(tmp_path, script) as (client, server), ThreadPoolExecutor(8) as pool:
-        paths = [f"/api/v1/namespaces/n{number}/pods" for number in range(400)]
-        assert list(pool.map(client.get, paths)) == [path.encode() for path in paths]
-        assert client.requests.snapshot() == {Request("get", "pods", 200): 400}
-        assert server.connections <= 8  # they are kept
-
-
 def test_pages_that_are_too_large_are_asked_for_in_smaller_ones(tmp_path: Path) -> None:
     items = [{"n": number, "text": "x" * 100} for number in range(20)]
 
@@ -331,19 +284,6 @@ def test_pages_that_are_too_large_are_asked_for_in_smaller_ones(tmp_path: Path) 
             list(client.list_pages(PODS, chunk=16, limit_bytes=50))
 
 
-def test_a_list_that_is_none_is_asked_for_again(tmp_path: Path) -> None:
-    script = in_turn(
-        (200, b"<html>", {}), (200, b'{"items": 5}', {}), (200, {"metadata": None}, {})
-    )
-    with asking(tmp_path, script) as (client, server):
-        assert [page.items for page in client.list_pages(PODS)] == [[]]
-        assert len(server.got) == 3
-    with asking(tmp_path, in_turn((200, b"<html>", {}))) as (client, server):
-        with pytest.raises(errors.InvalidResponse, match="no list"):
-            list(client.list_pages(PODS))
-        assert len(server.got) == 4
-
-
 def test_a_list_that_expires_for_ever_ends(tmp_path: Path) -> None:
     def script(got: Got, wire: Wire) -> None:
         if "continue" in got.params:
@@ -355,21 +295,6 @@ def test_a_list_that_expires_for_ever_ends(tmp_path: Path) -> None:
         assert [next(pages).first for _ in range(3)] == [True] * 3
         with pytest.raises(errors.Expired):
             next(pages)
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
-def test_lines(size: int) -> None:
-    body = b"one\n\ntwo\n" + b"x" * 20 + b"\nlast"
-    pieces = (body[start : start + size] for start in range(0, len(body), size))
-    assert list(split_lines(pieces, 20)) == [b"one", b"two", b"x" * 20, b"last"]
-
-
-def test_lines_that_are_too_long() -> None:
-    for pieces in ([b"a\n" + b"x" * 21 + b"\n"], [b"a\n", b"x" * 15, b"x" * 15]):
-        lines = split_lines(iter(pieces), 20, "watch")
-        assert next(lines) == b"a"
-        with pytest.raises(errors.TooLarge, match=r"watch: an event of more than .* was not read"):
-            next(lines)
 
 
 def test_what_paths_ask_for() -> None:

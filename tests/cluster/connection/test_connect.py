@@ -5,10 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import os
-import pwd
 import shutil
 import ssl
-import threading
 from pathlib import Path
 
 import pytest
@@ -183,13 +181,6 @@ def test_broken_files(tmp_path: Path, text: str, told: str) -> None:
     assert str(path) in str(caught.value)
 
 
-def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HOME")
-    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
-    with pytest.raises(UsageError, match=r"no kubeconfig: ~/.kube/config is not there"):
-        connect(None, None, False, {})
-
-
 def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no kubeconfig: .*config is not there.*--in-cluster"):
         connect(None, None, False, {"HOME": str(tmp_path)})
@@ -264,16 +255,6 @@ def test_servers_are_known_by_their_authority(tmp_path: Path) -> None:
             client.get(PODS)
 
 
-def test_the_name_that_a_certificate_is_for(tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
-    with serving(who, tls_of(authority.pair("server", ("127.0.0.9",)))) as server:
-        cluster = {"certificate-authority": str(authority.ca)}
-        with pytest.raises(Unreachable, match="failed to verify certificate"):
-            asked_as(connected(tmp_path, server.url, cluster=cluster))
-        cluster["tls-server-name"] = "127.0.0.9"
-        assert asked_as(connected(tmp_path, server.url, cluster=cluster))["client"] == ""
-
-
 def test_client_certificates(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     cluster = {"certificate-authority": str(authority.ca)}
@@ -308,39 +289,6 @@ def test_client_certificates(tmp_path: Path) -> None:
 
     key.write_bytes(key_bytes(ec.generate_private_key(ec.SECP256R1()), b"password"))
     assert "is encrypted" in said(tmp_path, files, cluster)
-
-
-def test_renewal_leaves_others_at_work(tmp_path: Path) -> None:
-    """A watch goes on while another thread's request is refused and takes new certificates."""
-    authority = Authority(tmp_path)
-    cluster = {"certificate-authority": str(authority.ca)}
-    first, second = authority.pair("first"), authority.pair("second")
-    shutil.copy(first.cert, tmp_path / "client.pem")
-    shutil.copy(first.key, tmp_path / "client.key")
-    more = threading.Event()
-
-    def script(got: Got, wire: Wire) -> None:
-        if got.is_watch:
-            wire.begin()
-            wire.event("ADDED", {})
-            more.wait(20)
-            wire.event("ADDED", {})
-            return wire.end()
-        wire.reply(200 if wire.client == "second" else 401)
-
-    files = {"client-certificate": "client.pem", "client-key": "client.key"}
-    with (
-        serving(script, tls_of(authority.pair("server"), authority.ca)) as server,
-        ApiClient(connected(tmp_path, server.url, files, cluster)) as client,
-        client.watch(PODS, "1") as stream,
-    ):
-        lines = iter(stream)
-        next(lines)
-        shutil.copy(second.cert, tmp_path / "client.pem")
-        shutil.copy(second.key, tmp_path / "client.key")
-        client.get(PODS)
-        more.set()
-        assert len(list(lines)) == 1
 
 
 def account(folder: Path, authority: Path) -> Path:
@@ -380,14 +328,6 @@ def test_inside_a_pod(tmp_path: Path) -> None:
         connect(None, None, True, environ, folder)
     with pytest.raises(UsageError, match="excludes"):
         connect(None, "x", True, environ, folder)
-
-
-def test_addresses_of_ipv6(tmp_path: Path) -> None:
-    folder = account(tmp_path, Authority(tmp_path).ca)
-    environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
-    found = connect(None, None, True, environ, folder)
-    assert found.server == "https://[fd00::1]:443"
-    found.close()
 
 
 @pytest.mark.parametrize(

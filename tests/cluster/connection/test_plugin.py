@@ -63,15 +63,6 @@ def test_a_program_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> N
     until_gone(child)
 
 
-def test_a_program_that_hangs_is_not_run_again_at_once() -> None:
-    """The time until then begins with its end: others have waited for it meanwhile."""
-    auth, begun = ExecAuth(shell("sleep 1000"), dict(os.environ), timeout_s=0.2), time.monotonic()
-    with pytest.raises(Unreachable):
-        auth.current()
-    assert auth._failed is not None
-    assert auth._failed[0] >= begun + 0.2
-
-
 def test_a_child_that_holds_stdout_open_is_not_waited_for(tmp_path: Path) -> None:
     child = tmp_path / "child"
     spec = shell(f"sleep 1000 & echo $! > {child}\n{gives(token='t')}")
@@ -89,13 +80,6 @@ def test_a_program_that_never_stops_printing(where: str, timeout_s: float, why: 
     told = said(shell(f"yes very-long-and-secret{where}"), timeout_s=timeout_s)
     assert why in told
     assert "very-long" not in told
-
-
-def test_a_version_without_an_end_is_not_quoted_whole() -> None:
-    program = """print('{"kind": "ExecCredential", "apiVersion": "%s"}' % ("v" * 10**5))"""
-    assert said(ExecSpec(VERSIONS[0], (sys.executable, "-c", program))).endswith(
-        f"plugin returned version {'v' * 64}"
-    )
 
 
 def test_a_gigabyte_takes_no_memory(tmp_path: Path) -> None:
@@ -139,16 +123,6 @@ def test_a_gigabyte_takes_no_memory(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_programs_end_in_a_sentence(command: str, told: str) -> None:
     assert told in said(shell(command))
-
-
-def test_credentials_that_expired_are_not_asked_for_with_every_request(tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    old = gives(token="t", expirationTimestamp="2020-01-01T00:00:00Z")
-    auth = ExecAuth(shell(f"echo >> {runs}\n{old}"), dict(os.environ))
-    for _ in range(3):
-        with pytest.raises(Unreachable, match="expired"):
-            auth.current()
-    assert len(runs.read_text()) == 1
 
 
 def test_what_a_program_was_given_is_not_quoted(tmp_path: Path) -> None:

@@ -16,9 +16,7 @@ import pytest
 
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.errors import (
-    Busy,
     InvalidResponse,
-    NotFound,
     Refused,
     Unreachable,
     Withheld,
@@ -72,24 +70,6 @@ def test_what_is_sent(tmp_path: Path, dry_run: bool) -> None:
         label = "deployments.apps/scale"
         verbs = ("update", "create", "patch", "delete")
         assert counted == {(verb, label, 200) for verb in verbs}
-
-
-@pytest.mark.parametrize(
-    ("code", "kind", "uncertain"),
-    [(409, InvalidResponse, False), (403, Refused, False), (404, NotFound, False),
-     (429, Busy, False), (500, Busy, True), (504, Busy, True)],
-)  # fmt: skip
-def test_a_refusal_is_not_repeated(
-    tmp_path: Path, code: int, kind: type[Exception], uncertain: bool
-) -> None:
-    with (
-        serving(lambda got, wire: wire.reply(code, status(code, "no"))) as server,
-        WriteClient(connected(tmp_path, server.url)) as client,
-    ):
-        with pytest.raises(kind) as caught:
-            client.write("PUT", PATH, {}, 3)
-        assert is_uncertain(caught.value) is uncertain  # type: ignore[arg-type]
-        assert len(server.got) == 1
 
 
 def test_the_fence_is_asked_before_each_sending(tmp_path: Path) -> None:

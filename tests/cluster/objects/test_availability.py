@@ -30,12 +30,6 @@ def budget(version: str = "policy/v1", **spec: Any) -> bytes:
     return json.dumps(document).encode()
 
 
-def test_limits_are_kept_as_written() -> None:
-    assert read_budget(budget(minAvailable=2)).budget == Budget("web", "2")
-    assert read_budget(budget(maxUnavailable="25%")).budget == Budget("web", "", "25%")
-    assert read_budget(budget()).budget == Budget("web")
-
-
 def test_a_budget_is_of_the_pods_that_its_selector_matches() -> None:
     found = read_budget(budget(selector={"matchLabels": {"app": "web"}}))
     assert found.is_of("shop", {"app": "web", "tier": "front"})

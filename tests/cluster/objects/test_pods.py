@@ -6,7 +6,6 @@ import json
 from contextlib import suppress
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,8 +15,6 @@ from hpabatch.cluster.objects.pods import PodDecoder
 from hpabatch.cluster.objects.types import PodObject
 from hpabatch.model.objects.decode_fields import api_time_ms
 from hpabatch.model.quantity import Quantity
-from hpabatch.model.requests import pod_request, request_rules
-from hpabatch.model.versions import profile_for
 from tests.cluster.wires import merged, packed, wire, wire_bytes
 
 
@@ -57,20 +54,6 @@ def test_requests_are_the_specs_own() -> None:
     assert template.overhead == {"cpu": Quantity.parse("10m"), "memory": Quantity.parse("16Mi")}
 
 
-@pytest.mark.parametrize(("version", "milli"), [("1.37", 1010), ("1.33", None), ("1.20", None)])
-def test_requests_count_as_the_version_says(version: str, milli: int | None) -> None:
-    template = _pod(wire_bytes("pod_resized_sidecars")).template
-    found = pod_request(
-        "web",
-        [item.requests for item in template.containers],
-        [item.requests for item in template.init_containers],
-        template.pod_level,
-        template.overhead,
-        rules=request_rules(profile_for(version)),
-    )
-    assert (found.milli if found.error is None else None) == milli
-
-
 def test_null_is_absent() -> None:
     pod = _pod(wire_bytes("pod_bare"))
     assert (pod.labels, pod.owner, pod.node, pod.phase) == ({}, None, None, "")
@@ -94,12 +77,6 @@ def test_pods_of_one_template_share_it() -> None:
     assert _pod(packed(resized), decoder).template != one.template
 
 
-def test_raw_of_a_list_is_as_good() -> None:
-    whole = b'{"items":[' + wire_bytes("pod_bare") + b"]}"
-    items = msgspec.json.decode(whole, type=dict[str, list[msgspec.Raw]])["items"]
-    assert PodDecoder().decode(items[0]) == PodDecoder().decode(wire_bytes("pod_bare"))
-
-
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
@@ -120,12 +97,6 @@ def test_broken_ones_are_named(changes: dict[str, Any], text: str) -> None:
     assert (caught.value.namespace, caught.value.name) == (
         ("shop", "web-7d9f8c6b5-abcde") if known else (caught.value.namespace, "")
     )
-
-
-def test_no_json_is_broken() -> None:
-    for text in (b"", b"[", b"null", b"7", b'{"metadata":{"name":"\xff"}}'):
-        with pytest.raises(BrokenObjectError):
-            PodDecoder().decode(text)
 
 
 _JSON = st.recursive(

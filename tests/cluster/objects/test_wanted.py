@@ -53,10 +53,6 @@ def test_every_type_of_metric() -> None:
     assert set(keys[2:]) == {*_EVERYTHING.pods, *_EVERYTHING.objects, *_EVERYTHING.external}
 
 
-def test_the_default_metric_is_usage() -> None:
-    assert wanted([_hpa(None)]) == Wanted(usage=frozenset({"shop"}))
-
-
 def test_what_is_refused_before_it_is_asked_for_wants_nothing() -> None:
     bad_selector = {"matchExpressions": [{"key": "k", "operator": "Near"}]}
     metrics = [
@@ -66,18 +62,6 @@ def test_what_is_refused_before_it_is_asked_for_wants_nothing() -> None:
         {"type": "External", "external": {"metric": {"name": "q"}, "target": {"type": "Value"}}},
     ]
     assert wanted([_hpa(metrics)]) == Wanted()
-
-
-def test_equal_wishes_are_one() -> None:
-    metric = _pods("rps", averageValue="1")
-    both = [_hpa([metric], "a"), _hpa([metric, metric], "b"), _hpa([metric], "c", "pay")]
-    keys = {PodMetricKey("shop", "rps", ""), PodMetricKey("pay", "rps", "")}
-    assert wanted(both) == Wanted(pods=frozenset(keys))
-
-
-def test_a_problem_wants_nothing() -> None:
-    thing = _hpa(None)
-    assert wanted([HpaObject("shop", "web", thing.hpa, "cannot be used")]) == Wanted()
 
 
 def test_selectors_form() -> None:

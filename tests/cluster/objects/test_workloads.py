@@ -8,7 +8,7 @@ import pytest
 
 from hpabatch.cluster.objects.objects import BrokenObjectError
 from hpabatch.cluster.objects.types import ScaleKey, ScaleObject
-from hpabatch.cluster.objects.workloads import BUILT_IN, WorkloadDecoder, read_scale
+from hpabatch.cluster.objects.workloads import WorkloadDecoder, read_scale
 from hpabatch.layout import codes
 from tests.cluster.wires import packed
 
@@ -27,19 +27,6 @@ def _scale(document: object) -> ScaleObject:
     thing = WorkloadDecoder("apps", "Deployment").decode(packed(document)).thing
     assert isinstance(thing, ScaleObject)
     return thing
-
-
-def test_a_deployment() -> None:
-    document = _workload({"matchLabels": {"tier": "a", "app": "web"}}, replicas=4)
-    found = WorkloadDecoder("apps", "Deployment").decode(packed(document))
-    assert found[:3] == (_KEY, "u", "5")
-    assert found.thing == ScaleObject(_KEY, 4, 3, "app=web,tier=a")
-
-
-@pytest.mark.parametrize("kind", BUILT_IN)
-def test_every_built_in_kind_has_its_key(kind: tuple[str, str]) -> None:
-    found = WorkloadDecoder(*kind).decode(packed(_workload(None, replicas=1)))
-    assert found.key == ScaleKey(*kind, "shop", "web")
 
 
 @pytest.mark.parametrize(
@@ -75,13 +62,6 @@ def test_a_controllers_selector_is_a_map() -> None:
         assert thing.selector == text
 
 
-def test_absent_sizes() -> None:
-    document = _workload({}, replicas=None)
-    document["status"] = None
-    scale = _scale(document)
-    assert (scale.replicas, scale.status_replicas) == (1, 0)
-
-
 def test_a_selector_that_does_not_convert_is_the_scales_error() -> None:
     scale = _scale(_workload({"matchExpressions": [{"key": "a", "operator": "Near"}]}, replicas=4))
     assert scale.code == codes.SCALE_GET_FAILED
@@ -114,11 +94,6 @@ def test_broken_ones_are_named(document: object, text: str) -> None:
 def test_scales_of_all_versions(status: object, selector: str) -> None:
     document = {"kind": "Scale", "spec": {"replicas": 2}, "status": status}
     assert read_scale(_KEY, packed(document)) == ScaleObject(_KEY, 2, 3, selector)
-
-
-def test_scales_lack_what_is_zero() -> None:
-    document: dict[str, Any] = {"kind": "Scale", "spec": {}, "status": None}
-    assert read_scale(_KEY, packed(document)) == ScaleObject(_KEY)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from hpabatch.cluster.objects.types import Change, Kind, PodKey, PodObject
 from hpabatch.cluster.watch.watch import Collection, Watcher, WatchLimits
 from tests.cluster.asked import by_resource, shows
 from tests.cluster.fake_api import FakeApi, Got, Script, Wire, connected, serving, status
-from tests.cluster.fake_store import PATH, NameDecoder, Store
+from tests.cluster.fake_store import NameDecoder, Store
 
 PODS = Collection("", "v1", "pods")
 QUICK = WatchLimits(first_wait_s=0.01, longest_wait_s=0.05, page_objects=3, line_bytes=4000)
@@ -125,21 +125,6 @@ def test_lists_in_pages_then_watches(tmp_path: Path) -> None:
         assert by_resource(run.client.requests) == {("list", "pods"): 3, ("watch", "pods"): 1}
 
 
-def test_a_watch_that_ends_goes_on_where_it_was(tmp_path: Path) -> None:
-    store = Store(bookmarks=True)
-    store.put("a")
-    with watched(tmp_path, store) as run:
-        run.wait(lambda: store.begun == 1)
-        store.put("b")
-        run.wait(lambda: ("shop", "b") in run.seen.uids())
-        store.end_watches()
-        run.wait(lambda: store.begun == 2)
-        store.put("c")
-        run.wait(lambda: ("shop", "c") in run.seen.uids())
-        assert run.server.got[-1].params["resourceVersion"] == "102"
-        assert (store.lists, run.watcher.state.relists, run.told) == (1, 0, [])
-
-
 def test_bookmarks_move_the_version(tmp_path: Path) -> None:
     versions: list[str] = []
 
@@ -191,30 +176,6 @@ def test_an_expired_version_is_listed_again_and_the_difference_told(tmp_path: Pa
         assert run.watcher.state.relists == 2
 
 
-def test_a_list_that_expires_begins_again(tmp_path: Path) -> None:
-    store = Store()
-    for number in range(7):
-        store.put(f"p{number}")
-    pages = 0
-
-    def script(got: Got, wire: Wire) -> None:
-        nonlocal pages
-        if "continue" in got.params:
-            pages += 1
-            if pages == 2:
-                store.delete("p0")
-                store.delete("p6")
-                store.forget()
-        store(got, wire)
-
-    with watched(tmp_path, script) as run:
-        run.wait(lambda: run.watcher.state.synced)
-        assert run.seen.uids() == store.uids()
-        assert len(run.seen.uids()) == 5
-        assert store.lists == 2
-        assert run.watcher.state.relists == 0
-
-
 @pytest.mark.parametrize("how", ["cut", "reset", "half a line", "status 500", "status 429", "html"])
 def test_faults_of_a_watch_lose_nothing(tmp_path: Path, how: str) -> None:
     store = Store()
@@ -252,34 +213,6 @@ def test_faults_of_a_watch_lose_nothing(tmp_path: Path, how: str) -> None:
         assert run.watcher.state.relists == {"status 500": 1, "status 429": 1, "html": 3}.get(
             how, 0
         )
-
-
-def test_a_server_that_is_away_is_waited_for(tmp_path: Path) -> None:
-    store = Store()
-    store.put("a")
-    store.put("b")
-    away = threading.Event()
-
-    def script(got: Got, wire: Wire) -> None:
-        wire.cut() if away.is_set() else store(got, wire)
-
-    with watched(tmp_path, script) as run:
-        run.wait(lambda: store.begun == 1)
-        assert run.seen.uids() == store.uids()
-        since = run.watcher.state.since_ms
-        away.set()
-        run.server.cut_all()
-        run.wait_told("Server disconnected")
-        state = run.watcher.state
-        assert state.synced  # what was known is still there
-        assert state.since_ms >= since
-        store.put("c")
-        store.delete("b")
-        away.clear()
-        run.wait(lambda: run.seen.uids() == store.uids())
-        assert run.watcher.state.last_error == ""
-        assert run.watcher.state.relists == 0
-        assert len(run.told) <= 4
 
 
 @pytest.mark.parametrize("how", ["lower", "emptied", "remade"])
@@ -332,22 +265,6 @@ def test_broken_objects_are_named_once_and_the_rest_goes_on(tmp_path: Path) -> N
         assert run.told == ["pods: pod bad is broken"] * 2
         store.delete("bad")
         run.wait(lambda: run.seen.uids() == store.uids())
-
-
-def test_a_broken_object_that_is_another_removes_the_one_before(tmp_path: Path) -> None:
-    store = Store()
-    store.put("a")
-    with watched(tmp_path, store) as run:
-        run.wait(lambda: store.begun == 1)
-        with store._more:
-            store.delete("a")
-            store._log.pop()  # as if the removal was never told
-            store.put("a", broken="yes")
-        run.wait(lambda: run.watcher.state.broken == 1)
-        assert run.seen.uids() == {}
-        store.delete("a")
-        store.put("b")
-        run.wait(lambda: list(run.seen.uids()) == [("shop", "b")])
 
 
 @pytest.mark.parametrize(
@@ -418,40 +335,6 @@ def test_forbidden_everywhere_is_watched_where_it_is_allowed(tmp_path: Path) -> 
         run.wait(lambda: run.watcher.state.last_error == "")
 
 
-def test_forbidden_without_namespaces_goes_on_asking(tmp_path: Path) -> None:
-    store = Store()
-    store.forbidden.add("")
-    store.put("a")
-    with watched(tmp_path, store) as run:
-        run.wait_told("pods is forbidden at the cluster scope")
-        state = run.watcher.state
-        assert (state.refused, state.synced) == (True, False)
-        run.wait(lambda: len(run.server.got) > 3)
-        store.forbidden.clear()
-        run.wait(lambda: run.watcher.state.synced)
-        assert not run.watcher.state.refused
-        assert len(run.told) == 2
-
-
-def test_only_some_namespaces(tmp_path: Path) -> None:
-    store = Store()
-    store.put("a", "shop")
-    store.put("a", "blog")
-    with watched(tmp_path, store, ("blog",), everywhere=False) as run:
-        run.wait(lambda: run.watcher.state.synced)
-        assert list(run.seen.uids()) == [("blog", "a")]
-        assert {got.path for got in run.server.got} == {"/api/v1/namespaces/blog/pods"}
-        assert PATH not in {got.path for got in run.server.got}
-
-
-def test_a_quiet_watch_stops_soon(tmp_path: Path) -> None:
-    store = Store()
-    with watched(tmp_path, store) as run:
-        run.wait(lambda: store.begun == 1)
-        assert run.watcher.stop(60)  # the server itself would say nothing for minutes
-        assert run.told == []
-
-
 def test_a_watch_whose_server_never_replies_stops_soon(tmp_path: Path) -> None:
     asked = threading.Event()
 
@@ -464,41 +347,6 @@ def test_a_watch_whose_server_never_replies_stops_soon(tmp_path: Path) -> None:
     with watched(tmp_path, script) as run:
         assert asked.wait(60)
         assert run.watcher.stop(20)  # a reply is waited for longer
-
-
-def test_a_watch_may_be_quiet_for_longer_than_a_reply_may_take(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hpabatch.cluster.connection.stream._REPLY_S", 0.5)
-    store = Store()
-    with watched(tmp_path, store) as run:
-        run.wait(lambda: store.begun >= 1)
-        store.put("first")
-        run.wait(lambda: run.seen.uids() == store.uids())
-        # It is under way now; on a busy machine its reply may have been too late before.
-        before = store.begun, list(run.told)
-        time.sleep(1.0)
-        store.put("a")
-        run.wait(lambda: run.seen.uids() == store.uids())
-        assert (store.begun, run.told) == before
-
-
-def test_what_may_be_listed_but_not_watched_is_listed_again_and_again(tmp_path: Path) -> None:
-    store = Store()
-    store.put("a")
-
-    def script(got: Got, wire: Wire) -> None:
-        if got.is_watch:
-            wire.reply(403, status(403, "pods is forbidden: cannot watch", "Forbidden"))
-        else:
-            store(got, wire)
-
-    with watched(tmp_path, script) as run:
-        run.wait(lambda: run.watcher.state.synced)
-        store.put("b")
-        store.delete("a")
-        run.wait(lambda: run.seen.uids() == store.uids())
-        assert run.told == ["pods: pods is forbidden: cannot watch"]
 
 
 def test_a_server_that_takes_its_time_to_refuse_a_watch_is_listed_in_the_end(

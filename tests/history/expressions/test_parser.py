@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 import resource
 import subprocess
 import sys
@@ -14,7 +13,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,8 +38,6 @@ from hpabatch.history.expressions.parser import (
 )
 from hpabatch.history.expressions.tokens import MAX_CHARACTERS, ExpressionError
 from tests.effort import effort
-from tests.history.expression_trees import Tree, conditions, numbers, printed, strings
-from tests.history.naive_expressions import computed
 
 ROOT = Path(__file__).parents[3]
 ROWS = pl.DataFrame(
@@ -122,27 +118,6 @@ def corpus() -> list[str]:
 def test_results_are_those_of_polars_sql(text: str) -> None:
     before = ROWS.with_columns(pl.sql_expr(text).alias("found"))["found"].to_list()
     assert plain(values(text)) == plain(before)
-
-
-def test_the_maps_of_real_traces_give_what_they_gave() -> None:
-    services = ["adservice", "cartservice", "frontend", "user", "x", None]
-    rows = pl.DataFrame(
-        {
-            "service": services, "app": ["hipster", "sockshop"] * 3, "scaler": ["KHPA-80"] * 6,
-            "cpu_usage_mean": [0.1, 1.25, None, 3.0, 7.5, 9.0], "mem_usage_mean": [1.0] * 6,
-        }
-    )  # fmt: skip
-    said = [yaml.safe_load(path.read_text()) for path in (ROOT / "tests/real/maps").glob("*.yaml")]
-    texts = [document["where"] for document in said]
-    for document in said:
-        texts += [
-            source["sql"]
-            for source in document["columns"].values()
-            if isinstance(source, dict) and "sql" in source
-        ]
-    assert len(texts) > 15
-    for text in texts:
-        assert values(text, rows) == rows.select(pl.sql_expr(text)).to_series().to_list()
 
 
 OTHERWISE: dict[str, list[Any]] = {
@@ -467,24 +442,3 @@ def test_every_name_is_documented_and_works() -> None:
     assert [name for name in names if name not in page] == []
     for part in PARTS:
         assert values(f"EXTRACT({part} FROM w)")[0] is not None
-
-
-NAIVE_ROWS: list[dict[str, Any]] = [
-    {"i": 3, "j": -2, "f": 0.5, "s": "ab", "t": "", "b": True, "c": None},
-    {"i": None, "j": 0, "f": math.nan, "s": "b%", "t": "a_", "b": False, "c": True},
-    {"i": -1, "j": 7, "f": None, "s": None, "t": "ba", "b": None, "c": False},
-    {"i": 0, "j": None, "f": -2.25, "s": "a'b", "t": None, "b": True, "c": True},
-]
-NAIVE = pl.DataFrame(NAIVE_ROWS, schema_overrides={"f": pl.Float64})
-
-
-@settings(max_examples=effort(100), deadline=None)
-@given(conditions(3) | numbers(3) | strings(3), st.randoms(use_true_random=False))
-def test_values_are_those_of_one_row_alone(tree: Tree, chance: random.Random) -> None:
-    found = values(printed(tree, chance), NAIVE)
-    for value, row in zip(found, NAIVE_ROWS, strict=True):
-        expected = computed(tree, row)
-        if isinstance(expected, float) and isinstance(value, int | float):
-            assert value == pytest.approx(expected, rel=1e-9, nan_ok=True)
-        else:
-            assert value == expected

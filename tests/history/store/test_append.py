@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-from datetime import timedelta
 from pathlib import Path
 
 import polars as pl
@@ -22,9 +21,8 @@ from hpabatch.history.info import describe_history
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store import append as store
-from hpabatch.history.store import storage as storage_module
 from hpabatch.history.store.append import open_writer
-from hpabatch.history.store.catalog import LogEntry, entry_name, load_snapshot, quote
+from hpabatch.history.store.catalog import entry_name, load_snapshot, quote
 from hpabatch.history.store.compact import compact
 from hpabatch.history.store.datafiles import Limits
 from hpabatch.history.store.storage import LocalStorage, is_folder
@@ -74,20 +72,6 @@ def test_a_recording_lacks_no_table(tmp_path: Path) -> None:
             refused()
 
 
-def test_files_lie_by_cluster_and_day(tmp_path: Path) -> None:
-    late = frame("scales").with_columns(pl.col("ts") + timedelta(days=1))
-    with open_writer(tmp_path).part() as part:
-        part.add("scales", pl.concat([frame("scales"), late.with_columns(cluster=pl.lit("a/b*"))]))
-        part.add("pods", frame("pods"))
-    folders = [name.rpartition("/")[0] for name in data_files(tmp_path)]
-    assert folders == [
-        "pods/cluster=demo",
-        "scales/cluster=a~2fb~2a/day=2026-10-08",
-        "scales/cluster=demo/day=2026-10-07",
-    ]
-    assert open_history(tmp_path).read("scales")["cluster"].to_list() == ["a/b*", "demo"]
-
-
 def test_any_cluster_name_makes_a_short_path() -> None:
     names = ["", "..", "x" * 5000, "y" + "x" * 5000, "ü" * 300, "~2f", "/", "%2F"]
     quoted = [quote(name) for name in names]
@@ -132,27 +116,6 @@ def test_a_part_with_wrong_rows_is_refused_as_a_whole(tmp_path: Path) -> None:
     assert open_history(tmp_path).tables == ()
 
 
-def test_a_named_part_is_added_once(tmp_path: Path) -> None:
-    for number, writer in enumerate([open_writer(tmp_path), open_writer(tmp_path)]):
-        with writer.part("one") as part:
-            part.add("pods", frame("pods").with_columns(node=pl.lit(f"{number}")))
-        with writer.part("empty"):
-            pass
-    assert open_history(tmp_path).read("pods")["node"].unique().to_list() == ["0"]
-    assert writer.has_part("one")
-    assert writer.has_part("empty")
-    assert not writer.has_part("two")
-    assert load_snapshot(LocalStorage(tmp_path)).number == 3
-
-
-def test_rows_dropped_within_a_part_are_counted(tmp_path: Path) -> None:
-    with open_writer(tmp_path).part() as part:
-        part.add("pods", frame("pods"))
-        part.add("pods", frame("pods"))
-    assert part.dropped == 2
-    assert open_history(tmp_path).sizes("pods")["rows"].to_list() == [2]
-
-
 def test_targets_come_from_pods_of_the_part_or_the_store(tmp_path: Path) -> None:
     writer = open_writer(tmp_path)
     states = frame("pod_states")
@@ -169,27 +132,6 @@ def test_targets_come_from_pods_of_the_part_or_the_store(tmp_path: Path) -> None
     assert requests == [("stranger", ""), ("uid-0", "cart"), ("uid-1", "own")]
 
 
-def test_row_groups_hold_whole_places_and_files_few_rows(tmp_path: Path) -> None:
-    base = frame("scales")
-    rows = pl.concat(
-        base.with_columns(
-            target=pl.lit(f"t{target}"), ts=(pl.col("ts") + timedelta(seconds=second))
-        )
-        for target, count in enumerate([3, 3, 9, 1])
-        for second in range(count)
-    )
-    with open_writer(tmp_path, limits=Limits(4, 6, 8)).part() as part:
-        part.add("scales", rows)
-    files = load_snapshot(LocalStorage(tmp_path)).files
-    assert [[rows for rows, _, _ in file.groups] for file in files] == [[6], [6], [3, 1]]
-    assert [list(file.spans) for file in files] == [
-        [("shop", "t0"), ("shop", "t1")],
-        [("shop", "t2")],
-        [("shop", "t2"), ("shop", "t3")],
-    ]
-    assert_frame_equal(open_history(tmp_path).read("scales"), rows)
-
-
 # -- the folder
 
 
@@ -202,12 +144,6 @@ def test_a_foreign_folder_is_not_written_into(tmp_path: Path) -> None:
     (tmp_path / "thesis.odt").write_text("")
     with pytest.raises(UsageError, match=r"holds other files \(thesis.odt\); name a new or an emp"):
         open_writer(tmp_path)
-
-
-def test_a_file_in_the_way(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match=r"cannot write .*file"):
-        open_writer(tmp_path / "file")
 
 
 def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,22 +219,6 @@ def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
     assert len(snapshot.parts) == 20
 
 
-def test_a_writer_goes_on_after_somebody_compacted(tmp_path: Path) -> None:
-    writer = open_writer(tmp_path)
-    values = (1, 2)
-    for value in values:
-        with writer.part() as part:
-            part.add("scales", frame("scales").with_columns(spec_replicas=pl.lit(value)))
-    compact(tmp_path, grace_s=-1)
-    assert len(data_files(tmp_path)) == 1
-    # The same bytes as a file that the compaction removed.
-    with writer.part() as part:
-        part.add("scales", frame("scales").with_columns(spec_replicas=pl.lit(1)))
-    assert open_history(tmp_path).read("scales")["spec_replicas"].to_list() == [1]
-    compact(tmp_path)
-    assert open_history(tmp_path).read("scales")["spec_replicas"].to_list() == [1]
-
-
 def one_start(at: int) -> pl.DataFrame:
     ts = pl.Series("ts", [minute(at)], dtype=TABLES["controller"].schema["ts"])
     return frame("controller").with_columns(ts)
@@ -343,25 +263,6 @@ def test_a_number_that_is_free_again_is_not_taken(
     assert rows.to_list() == [minute(n) for n in range(10, 10 + compactions)]
 
 
-def test_an_entry_that_a_compaction_took_in_at_once_is_not_added_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writer = open_writer(tmp_path)
-    create = LocalStorage.create
-
-    def then_compact(self: LocalStorage, name: str, data: bytes) -> bool:
-        made = create(self, name, data)
-        monkeypatch.setattr(LocalStorage, "create", create)
-        compact(tmp_path)
-        return made
-
-    monkeypatch.setattr(LocalStorage, "create", then_compact)
-    with writer.part() as part:
-        part.add("controller", one_start(1))
-    assert load_snapshot(LocalStorage(tmp_path)).number == 3
-    assert open_history(tmp_path).read("controller").height == 1
-
-
 def test_a_part_whose_files_were_removed_as_nobodys_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -383,20 +284,6 @@ def test_a_part_whose_files_were_removed_as_nobodys_is_refused(
     assert open_history(tmp_path).read("controller").height == 1
 
 
-def test_the_same_state_again_when_its_pod_is_known(tmp_path: Path) -> None:
-    writer = open_writer(tmp_path)
-    for table in ("pod_states", "pods", "pod_states"):
-        with writer.part() as part:
-            part.add(table, frame(table))
-    for _ in range(2):
-        history = open_history(tmp_path)
-        assert history.read("pod_states")["target"].to_list() == ["cart"]
-        assert history.select("pod_states", "demo", [("shop", "")]).is_empty()
-        assert history.select("pod_states", "demo", [("shop", "cart")]).height == 1
-        assert history.distinct("pod_states", ["namespace", "target"]).rows() == [("shop", "cart")]
-        compact(tmp_path)
-
-
 def test_rows_that_wait_for_pods_are_put_aside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -413,14 +300,6 @@ def test_rows_that_wait_for_pods_are_put_aside(
     assert history.read("pod_states")["target"].to_list() == ["cart"] * 10
     assert history.read("scales").height == 10
     assert not (tmp_path / "_work").exists()
-
-
-def test_new_folders_are_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    flushed: list[Path] = []
-    monkeypatch.setattr(storage_module, "flush", flushed.append)
-    LocalStorage(tmp_path / "a" / "b").create("c/d/x.json", b"{}")
-    for folder in (tmp_path, *(tmp_path / name for name in ("a", "a/b", "a/b/c", "a/b/c/d"))):
-        assert folder in flushed
 
 
 def test_a_folder_that_somebody_removes_between_is_made_again(
@@ -448,41 +327,7 @@ def test_a_name_that_cannot_be_one_is_a_sentence() -> None:
             open_history(name)
 
 
-def test_a_log_that_does_not_list_what_exists_is_an_error(tmp_path: Path) -> None:
-    writer = open_writer(tmp_path)
-    (tmp_path / entry_name(2)).mkdir()
-    with pytest.raises(UsageError, match="exists but is not listed"):
-        writer.commit(LogEntry())
-
-
 # -- what is not there
-
-
-def test_absent_tables_are_empty_or_asked_for(tmp_path: Path) -> None:
-    open_writer(tmp_path)
-    history = open_history(tmp_path)
-    assert history.tables == ()
-    assert history.select("scales", "demo", [("shop", "cart")]).is_empty()
-    assert history.partition_rows("scales", "demo", None).is_empty()
-    assert history.distinct("scales", ["target"]).is_empty()
-    assert history.sizes("scales").is_empty()
-    assert history.span("scales").is_empty()
-    assert history.read("external_metrics").is_empty()
-    with pytest.raises(HistoryError, match=r"scales \(.*is missing.*record or import it"):
-        history.read("scales")
-    with pytest.raises(HistoryError, match="are missing and replay needs them: record or import"):
-        open_history(tmp_path, "replay")
-
-
-def test_namespaces_and_columns_that_are_not_there(tmp_path: Path) -> None:
-    history = open_history(fill(tmp_path))
-    assert history.select("scales", "x", [("shop", "cart")]).schema == TABLES["scales"].schema
-    for table in ("scales", "hpas"):
-        assert history.read(table, namespaces=["x"]).is_empty()
-        assert history.read(table, namespaces=["shop"]).height == 1
-    assert history.read("controller", namespaces=["x"]).height == 1
-    with pytest.raises(HistoryError, match="scales has no column colour"):
-        history.select("scales", "demo", [("shop", "cart")], columns=["colour"])
 
 
 def test_values_are_checked_where_bytes_are_not(

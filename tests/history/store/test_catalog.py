@@ -62,29 +62,9 @@ def test_entries_come_back(folder: Path) -> None:
     assert decode_entry(json.dumps(early).encode(), "here") == checkpoint
 
 
-def test_the_state_is_the_fold_of_the_log(folder: Path) -> None:
-    storage = LocalStorage(folder)
-    snapshot = load_snapshot(storage)
-    assert (snapshot.number, sorted(snapshot.parts)) == (3, ["one", "two"])
-    assert [file.commit for file in snapshot.files] == [2, 3]
-    assert not snapshot.is_checkpoint
-    compact(folder)
-    after = load_snapshot(storage)
-    assert after.is_checkpoint
-    assert (after.number, sorted(after.parts), len(after.files)) == (4, ["one", "two"], 1)
-    assert load_snapshot(storage, snapshot) == after
-    assert load_snapshot(storage, after) == after
-
-
 def test_a_missing_commit(folder: Path) -> None:
     (folder / entry_name(2)).unlink()
     assert "00000000000000000002.json is missing, though later commits exist" in refusal(folder)
-
-
-def test_a_log_without_commits(folder: Path) -> None:
-    for number in (1, 2, 3):
-        (folder / entry_name(number)).unlink()
-    assert "holds no store (its log has no commit)" in refusal(folder)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b"{}"])
@@ -159,12 +139,6 @@ def test_any_other_change_of_a_commit_is_noticed_by_its_digest(folder: Path) -> 
 def test_a_commit_of_an_early_version_has_no_digest(folder: Path) -> None:
     edit(folder, 3)
     assert open_history(folder).read("pods")["node"].to_list() == ["two"] * 2
-
-
-def test_other_files_in_the_log_are_ignored(folder: Path) -> None:
-    (folder / "_log" / "notes.txt").write_text("")
-    (folder / "_log" / ".00000000000000000004.json.1-aa.tmp").write_text("{")
-    assert open_history(folder).tables == ("pods",)
 
 
 def test_a_commit_that_goes_away_while_it_is_read(

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from hpabatch.errors import HistoryError, UsageError
+from hpabatch.errors import HistoryError
 from hpabatch.history.info import describe_history
 from hpabatch.history.reader import open_history
 from hpabatch.history.store import compact as module
@@ -71,21 +71,6 @@ def test_a_reader_of_an_older_state_keeps_its_files(tmp_path: Path) -> None:
     assert len(names(tmp_path)) == 16 + 1
 
 
-def test_again_changes_nothing(tmp_path: Path) -> None:
-    compact(fill(tmp_path))
-    before = names(tmp_path)
-    assert compact(tmp_path).partitions == 0
-    assert names(tmp_path) == before
-
-
-def test_progress_is_told(tmp_path: Path) -> None:
-    told: list[tuple[str, float]] = []
-    compact(fill(tmp_path), progress=lambda message, share: told.append((message, share)))
-    shares = [share for _, share in told]
-    assert shares == sorted(shares)
-    assert (told[0][1], told[-1]) == (0.0, ("removing", 1.0))
-
-
 def test_places_are_merged_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base, loaded = frame("scales"), []
     for folder in ("batches", "whole"):
@@ -121,12 +106,6 @@ def test_places_are_merged_in_batches(tmp_path: Path, monkeypatch: pytest.Monkey
     assert data[0] == data[1]
 
 
-def test_only_a_store_is_compacted(tmp_path: Path) -> None:
-    with pytest.raises(HistoryError, match="holds no store; only a store is compacted"):
-        compact(tmp_path / "nowhere")
-    assert not (tmp_path / "nowhere").exists()
-
-
 def test_a_damaged_store_is_not_compacted(tmp_path: Path) -> None:
     fill(tmp_path)
     victim = next((tmp_path / "pods").rglob("*.parquet"))
@@ -140,15 +119,6 @@ def test_a_damaged_store_is_not_compacted(tmp_path: Path) -> None:
         compact(tmp_path)
     assert load_snapshot(LocalStorage(tmp_path)) == before
     assert {f.path for f in before.files} <= set(names(tmp_path))
-
-
-def test_strangers_files_are_left_alone(tmp_path: Path) -> None:
-    fill(tmp_path)
-    (tmp_path / "README").write_text("mine")
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "a.parquet").write_text("mine")
-    compact(tmp_path, grace_s=0)
-    assert {"README", "notes/a.parquet"} <= set(names(tmp_path))
 
 
 def racing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -178,16 +148,6 @@ def test_a_part_that_is_added_meanwhile_is_not_lost(
     assert snapshot.is_checkpoint
     assert "late" in snapshot.parts
     assert open_history(tmp_path).read("scales")["spec_replicas"].to_list() == [77, 2, 2]
-
-
-def test_parts_that_come_all_the_time_end_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill(tmp_path)
-    racing(tmp_path, monkeypatch)
-    monkeypatch.setattr("hpabatch.history.store.compact._MOST_TRIES", 1)
-    with pytest.raises(UsageError, match="parts are added faster than it is compacted"):
-        compact(tmp_path)
 
 
 KILLED = """

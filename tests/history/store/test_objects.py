@@ -9,25 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import obstore
-import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from hpabatch.errors import HistoryError, RefusedError, UsageError
+from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.info import describe_history
 from hpabatch.history.reader import open_history
 from hpabatch.history.store import objects
 from hpabatch.history.store.append import open_writer
-from hpabatch.history.store.catalog import LogEntry, encode_entry, entry_name
-from hpabatch.history.store.compact import compact
-from hpabatch.history.store.migrate import migrate
 from hpabatch.history.store.objects import ObjectStorage
 from hpabatch.history.store.storage import as_url, open_storage
 from hpabatch.history.store.verify import check_history
 from tests.buckets import open_bucket
 from tests.cluster.fake_api import serving
-from tests.history.frames import ROWS, frame, write_all
-from tests.importers.tables import import_table
+from tests.history.frames import ROWS, frame
 
 
 @pytest.fixture(scope="module")
@@ -68,19 +63,6 @@ def test_a_store_is_the_same_there_and_here(url: str, tmp_path: Path) -> None:
     assert describe_history(remote).problems == ()
 
 
-def test_compaction_and_parts(url: str, tmp_path: Path) -> None:
-    fill(url)
-    with open_writer(url).part() as part:
-        part.add("scales", frame("scales").with_columns(spec_replicas=pl.lit(5)))
-    done = compact(url, grace_s=-1)
-    assert (done.files_before, done.files_after) == (16, 15)
-    history = open_history(url)
-    assert history.read("scales")["spec_replicas"].to_list() == [5]
-    assert open_writer(url).has_part("two")
-    names = [item.name for item in open_storage(url).names("")]
-    assert len(names) == 16
-
-
 def test_a_path_that_lost_a_slash_is_the_url(url: str) -> None:
     fill(url)
     path = Path(url)
@@ -90,21 +72,6 @@ def test_a_path_that_lost_a_slash_is_the_url(url: str) -> None:
     assert not open_history(path).path.exists()
     assert as_url(Path("s3")) is None
     assert as_url("history") is None
-
-
-def test_a_migration_goes_there(url: str, tmp_path: Path) -> None:
-    old = write_all(tmp_path)
-    assert migrate(old, url).rows > 0
-    assert_frame_equal(open_history(url).read("pods"), open_history(old).read("pods"))
-
-
-def test_two_writers_race(url: str) -> None:
-    one, two = open_writer(url), open_writer(url)
-    for value, writer in ((1, one), (2, two)):
-        with writer.part() as part:
-            part.add("scales", frame("scales").with_columns(spec_replicas=pl.lit(value)))
-    assert open_history(url).read("scales")["spec_replicas"].to_list() == [2]
-    assert not open_storage(url).create(entry_name(3), encode_entry(LogEntry()))
 
 
 def test_a_damaged_object_is_refused(url: str) -> None:
@@ -152,18 +119,6 @@ def test_reading_errors_are_sentences(url: str) -> None:
         open_storage("s3://no-such-bucket/x").create("a", b"")
 
 
-def test_a_folder_of_others_is_not_written_into(url: str) -> None:
-    open_storage(url).create("thesis.odt", b"")
-    with pytest.raises(UsageError, match="holds other files"):
-        open_writer(url)
-
-
-def test_a_server_that_is_not_there(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    with pytest.raises(HistoryError, match="error sending request; check the name, the creden"):
-        open_history(url)
-
-
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
@@ -203,27 +158,3 @@ def test_the_end_of_an_object(url: str) -> None:
     assert storage.tail("x", 0) == (10, b"")
     assert storage.tail("nothing", 3) == (0, b"")
     assert storage.tail("absent", 3) is None
-
-
-def test_an_import_there_replaces_rows_only_if_asked(bucket: str, tmp_path: Path) -> None:
-    out, place = f"{bucket}/replaced", tmp_path / "map.yaml"
-    place.write_text(
-        "level: pod\ncolumns: {time: {column: ts, unit: s}, namespace: {value: shop}, "
-        "workload: app, pod: pod, cpu: {column: cpu, unit: cores}}\nrequests: {cpu: 1}\n"
-        "hpas: {template: {min: 1, max: 5, cpu: 60%}}\n"
-    )
-
-    def load(cpu: str, minutes: range, replace: bool = False) -> None:
-        rows = [f"{1_790_000_000 + 60 * k},web,web-{k // 10},{cpu}" for k in minutes]
-        (tmp_path / "usage.csv").write_text("\n".join(["ts,app,pod,cpu", *rows, ""]))
-        import_table([str(tmp_path / "usage.csv")], place, out, replace=replace)
-
-    load("0.1", range(20))
-    number = open_writer(out).snapshot.number
-    with pytest.raises(RefusedError, match=r"s3://.* has other rows .* 10 samples of shop/web"):
-        load("0.2", range(10, 30))
-    assert open_writer(out).snapshot.number == number
-    load("0.2", range(10, 30), replace=True)
-    samples = open_history(out).read("pod_metrics")
-    assert samples.group_by("cpu_milli").len().sort("cpu_milli").rows() == [(100, 10), (200, 20)]
-    assert check_history(open_history(out)).is_empty()

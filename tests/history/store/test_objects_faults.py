@@ -63,14 +63,6 @@ def test_a_commit_whose_response_was_lost_is_recognised(url: str) -> None:
     ]
 
 
-def test_a_lost_response_is_told_from_an_object_of_others(url: str) -> None:
-    with failing(Faults(LOST, "PUT", "/a")):
-        storage = open_storage(url)
-        assert storage.create("a", b"mine")
-        assert not storage.create("a", b"other")
-    assert open_storage(url).read("a") == b"mine"
-
-
 def test_a_lease_whose_response_was_lost_is_taken(url: str) -> None:
     now_s = [0.0]
     with failing(Faults(LOST, "PUT", "_work/", count=2), retries=2):

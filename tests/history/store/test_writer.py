@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,26 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from hpabatch.errors import HistoryError
 from hpabatch.history.columns import BOOL, INT, TIME, Column, Table
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store.writer import write_table
 from tests.effort import effort
-from tests.history.frames import ROWS, frame
-
-
-@pytest.mark.parametrize("table", ROWS)
-def test_a_table_comes_back_whole_and_sorted(tmp_path: Path, table: str) -> None:
-    size = write_table(frame(table).reverse(), tmp_path / f"{table}.parquet", table)
-    assert size == (tmp_path / f"{table}.parquet").stat().st_size
-    read = open_history(tmp_path).read(table)
-    assert read.schema == TABLES[table].schema
-    given_names = [c for c in TABLES[table].columns if c.name in frame(table).columns]
-    expected = frame(table).with_columns(
-        pl.col(c.name).fill_null(c.fill) for c in given_names if c.fill is not None
-    )
-    assert_frame_equal(read.select(c.name for c in given_names), expected)
+from tests.history.frames import frame
 
 
 def test_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
@@ -50,41 +35,6 @@ def test_names_are_dictionaries_and_times_are_differences(tmp_path: Path) -> Non
     assert "RLE_DICTIONARY" in columns["pod"].encodings
     assert "RLE_DICTIONARY" not in columns["ts"].encodings
     assert {column.compression for column in columns.values()} == {"ZSTD"}
-
-
-@pytest.mark.parametrize(
-    ("broken", "message"),
-    [
-        (pl.col("cpu_milli") * -1, "column cpu_milli: a number below 0"),
-        (pl.lit(1).alias("extra"), "column extra is not registered.*drop other columns"),
-    ],
-)
-def test_bad_rows_are_refused_and_leave_no_file(
-    tmp_path: Path, broken: pl.Expr, message: str
-) -> None:
-    rows = frame("pod_metrics").with_columns(broken)
-    path = tmp_path / "pod_metrics.parquet"
-    with pytest.raises(HistoryError, match=message):
-        write_table(rows, path, "pod_metrics")
-    assert os.listdir(tmp_path) == []
-
-
-def test_two_rows_with_one_key_are_refused(tmp_path: Path) -> None:
-    rows = frame("pods")
-    with pytest.raises(HistoryError, match=r"2 rows with the key .* keep one of them"):
-        write_table(pl.concat([rows, rows]), tmp_path / "pods.parquet", "pods")
-
-
-def test_an_interrupt_while_writing_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(pq.ParquetWriter, "write_table", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        write_table(frame("pods"), tmp_path / "pods.parquet", "pods")
-    assert os.listdir(tmp_path) == []
 
 
 def _cell(column: Column) -> st.SearchStrategy[Any]:
