@@ -39,17 +39,6 @@ def test_a_ceiling_that_nobody_knows(ceiling: str | None, slos: list[str], minim
     assert ("record limits" if ceiling else "state in a plant file what they share") in told[0]
 
 
-@pytest.mark.parametrize("ceiling", ["recorded", "given"])
-def test_a_known_ceiling(ceiling: str) -> None:
-    goal = parse_goal(["saturated_minutes<10/week"], "unserved")
-    assert not list(ceiling_doubts(hpa(ceiling=ceiling), goal))
-
-
-def test_measures_that_do_not_hang_on_a_ceiling() -> None:
-    goal = parse_goal(["under_minutes<10/week", "saturated_minutes<10/week"], "pod_hours")
-    assert not list(ceiling_doubts(hpa(ceiling="open"), goal))
-
-
 def doubts_of(result: SweepResult, *slos: str, lifts: bool = False, **told: Any) -> list[Doubt]:
     """Return the doubts of a sweep's one unit; `told` are further parameters of the sweep."""
     ((_, unit),) = unit_blocks(result)

@@ -113,16 +113,6 @@ def test_where_todays_is_lower_already_it_is_the_floor() -> None:
     assert found.units[0].why_not[1] == ""  # 2 -> 3 is no step down, though it is below 6
 
 
-def test_the_floor_is_in_the_certificate() -> None:
-    found = advise(4, Context(availability=Availability((Budget("api", "2"),))))
-    assert certificate(one(found), found)["floor"] == {
-        "min_replicas": 3,
-        "why": "PodDisruptionBudget api (minAvailable 2) lets a pod go only of 3 or more",
-    }
-    found = advise(4, chosen=options("min=any"))
-    assert certificate(one(found), found)["floor"] is None
-
-
 # ---- owners -------------------------------------------------------------------------------------
 
 SCALED = Context(Metadata(owner="ScaledObject/queue"))
@@ -142,13 +132,6 @@ def test_an_hpa_of_another_controller_gets_no_patch_but_says_where() -> None:
     (row,) = advice_frame(found).to_dicts()
     assert (row["source"], row["withheld"]) == ("KEDA ScaledObject shop/queue", why)
     assert json.loads(row["patch"]) == {"minReplicas": 2}
-
-
-def test_an_hpa_that_stays_as_it_is_has_no_source_to_change() -> None:
-    item = one(advise(4, SCALED, options("min=same")))
-    assert (item.answer, item.source, item.withheld, item.notes[:1]) == (
-        "keep", None, "", item.notes[:1]
-    )  # fmt: skip
 
 
 def test_the_instance_label_is_argos_unless_it_is_said_to_be_plain() -> None:
@@ -191,16 +174,6 @@ def test_objects_say_owners_and_needs_of_now(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_objects_without_the_workload_leave_its_needs_as_they_were(tmp_path: Path) -> None:
-    known = Context(SCALED.metadata, Availability((Budget("api", "2"),)))
-    objects = objects_of(tmp_path, live(4))
-    item = one(recommend(with_objects(advise(4, known).result, objects), options(), put))
-    assert (least_of(item), item.withheld) == (3, "")
-    others = objects_of(tmp_path, workload("web", 1, spec_of()))
-    item = one(recommend(with_objects(advise(4, known).result, others), options(), put))
-    assert (least_of(item), item.withheld != "") == (3, True)
-
-
 def test_an_edited_hpa_is_refused_with_each_field(tmp_path: Path) -> None:
     found = advise(4)
     same = objects_of(tmp_path, live(4))
@@ -221,17 +194,6 @@ def test_an_hpa_that_no_controller_can_use_now_is_refused(tmp_path: Path) -> Non
     broken = live(4, maxReplicas="many")
     (why,) = edits_since(advise(4), objects_of(tmp_path, broken), PROFILE).values()
     assert why.startswith("edited since it was judged: no controller can use its spec now (spec.")
-
-
-def test_an_owned_hpa_that_was_also_edited_says_both(tmp_path: Path) -> None:
-    found = advise(4, SCALED)
-    owned = one(found).withheld
-    edited = edits_since(found, objects_of(tmp_path, live(5)), PROFILE)
-    item = one(withhold_edited(found, edited))
-    (why,) = edited.values()
-    assert item.was_edited
-    assert item.withheld == f"{owned}; and {why}"
-    assert item.notes[-2:] == (f"no patch is written: {owned}", f"no patch is written: {why}")
 
 
 def other(name: str = "web", namespace: str = "shop") -> Json:

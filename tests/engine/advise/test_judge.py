@@ -16,7 +16,6 @@ from hpabatch.engine.advise.judge import (
     MORE_THAN_TODAY,
     Judged,
     Judging,
-    front_of,
     judge,
     resample,
     split_of,
@@ -237,14 +236,6 @@ def test_only_the_stretches_that_are_asked_for_count() -> None:
     assert [judged(came_to, JudgeRules(robust=r)).choice for r in robust] == [0, 0, 1]
 
 
-def test_what_is_not_known_does_not_hold() -> None:
-    came_to = {
-        0: weeks([100] * 3, unserved=[None] * 3),
-        1: weeks([80] * 3, unserved=[1.0] * 3),
-    }
-    assert judged(came_to, slos=["unserved<2/week"]).trained.unknown() == ("unserved",)
-
-
 def test_a_limit_of_saturation_needs_some_ceiling_known_or_assumed() -> None:
     unknown = SweepMaker([]).add("api", {0: weeks([1, 1], saturated_minutes=[None] * 2)}).result()
     with pytest.raises(ObjectiveError, match="saturated_minutes is not known of any HPA"):
@@ -270,17 +261,6 @@ def test_a_limit_of_saturation_needs_some_ceiling_known_or_assumed() -> None:
 )
 def test_the_last_third_is_judged(blocks: int, given: int | None, first: int | None) -> None:
     assert split_of(blocks, JudgeRules(judged_blocks=given)) == first
-
-
-def test_members_blocks_meet_by_their_time() -> None:
-    maker = SweepMaker(GRID)
-    maker.add("a", {0: weeks([1, 2, 3]), 1: weeks([1, 2, 3])}, unit="web")
-    maker.add("b", {0: weeks([10, 20]), 1: weeks([10, 20]), 2: weeks([1, 1])}, unit="web", first=1)
-    unit = one_unit(maker)
-    assert unit.settings.tolist() == [0, 1]
-    assert unit.total("pod_hours", slice(0, 1)).tolist() == [1, 1]
-    assert unit.total("pod_hours", slice(1, 2)).tolist() == [12, 12]
-    assert (unit.hours > 0).tolist() == [[True] * 3, [False, True, True]]
 
 
 def test_resamples_say_how_sure_a_saving_is() -> None:
@@ -314,11 +294,6 @@ def test_a_draw_with_a_bad_week_breaks_the_limit() -> None:
     assert drawn.better_share == pytest.approx((2 / 3) ** 3, abs=0.03)
 
 
-def test_one_training_block_says_nothing_of_uncertainty() -> None:
-    found = judged({0: weeks([100, 100]), 1: weeks([80, 80])}, slos=[])
-    assert (found.choice, found.resampled) == (1, None)
-
-
 def test_blocks_that_differ_by_setting_are_refused() -> None:
     maker = SweepMaker(GRID).add("api", {0: weeks([1, 2]), 1: weeks([1, 2])})
     maker.blocks.pop()
@@ -342,25 +317,3 @@ def test_rules_that_make_no_sense_are_refused(given: dict[str, object], told: st
     with pytest.raises(UsageError) as error:
         RecommendRequest.of(given)
     assert told in str(error.value)
-
-
-@given(
-    st.lists(
-        st.lists(
-            st.one_of(st.just(math.nan), st.integers(0, 5).map(float)), min_size=3, max_size=3
-        ),
-        min_size=1,
-        max_size=12,
-    )
-)
-def test_nothing_beats_the_front(rows: list[list[float]]) -> None:
-    points = np.array(rows)
-    front = front_of(points)
-    known = ~np.isnan(points).any(axis=1)
-    assert not front[~known].any()
-    for i in np.flatnonzero(known):
-        beaten = any(
-            (points[j] <= points[i]).all() and (points[j] < points[i]).any()
-            for j in np.flatnonzero(known)
-        )
-        assert front[i] == (not beaten)

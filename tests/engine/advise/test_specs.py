@@ -17,7 +17,7 @@ from hpabatch.engine.advise.objective import (
     parse_goal,
 )
 from hpabatch.engine.advise.run import recommend
-from hpabatch.engine.advise.specs import profile_of, sets_of, sets_to_json, settings_of
+from hpabatch.engine.advise.specs import profile_of, sets_to_json, settings_of
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import UsageError
 from hpabatch.model.objects.defaults import default_behavior, default_spec
@@ -33,7 +33,7 @@ from hpabatch.model.objects.hpa import (
     ScalingRules,
 )
 from hpabatch.model.quantity import Quantity
-from hpabatch.model.settings.policy_sets import SHIPPED, PolicySet
+from hpabatch.model.settings.policy_sets import PolicySet
 from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.sweeps import SweepMaker, weeks
 
@@ -190,13 +190,6 @@ def test_relative_values_are_of_the_flags_that_were_simulated() -> None:
     assert "differ between the clusters of this sweep" in item.notes[0]
 
 
-def test_policy_sets_are_those_of_the_sweep() -> None:
-    assert sets_of(sweep()) == SHIPPED
-    assert sets_of(sweep(policy_sets=sets_to_json({"calm": CALM}))) == {**SHIPPED, "calm": CALM}
-    shipped = {name: replace(one, meaning="") for name, one in SHIPPED.items()}
-    assert sets_of(sweep(policy_sets=sets_to_json(SHIPPED))) == shipped
-
-
 BLOCKS = pl.DataFrame(
     {"saturated_minutes": [1.0], "pod_hours": [1.0], "cost": [None], "rescales": [1]}
 )
@@ -258,18 +251,12 @@ def test_all_mistakes_of_a_goal_come_in_one_message() -> None:
         assert part in message
 
 
-def test_none_is_no_limit() -> None:
-    assert parse_goal(["none"]).slos == ()
-    with pytest.raises(ObjectiveError, match="expected MEASURE<LIMIT/UNIT"):
-        parse_goal(["none", "rescales<5/day"])
+def test_what_settings_cannot_change_is_no_objective() -> None:
+    assert "perfect_pod_hours" in MEASURES
+    with pytest.raises(ObjectiveError, match="the same under every setting"):
+        parse_goal([], "perfect_pod_hours")
 
 
 def test_a_measure_has_one_limit() -> None:
     with pytest.raises(ObjectiveError, match="rescales has two limits"):
         parse_goal(["rescales<5/day", "rescales<9/week"])
-
-
-def test_what_settings_cannot_change_is_no_objective() -> None:
-    assert "perfect_pod_hours" in MEASURES
-    with pytest.raises(ObjectiveError, match="the same under every setting"):
-        parse_goal([], "perfect_pod_hours")

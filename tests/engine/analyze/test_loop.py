@@ -42,25 +42,7 @@ def sizes(found: Ramp) -> list[int]:
     return [found.first_size, *(size for _, size in found.steps)]
 
 
-def seconds(found: Ramp) -> list[float]:
-    return [ms / 1000 for ms, _ in found.steps]
-
-
 # ---- ramps ---------------------------------------------------------------------------------------
-
-
-def test_story_2_one_pod_per_ten_minutes_after_the_window() -> None:
-    down = ramp(996, 1000, {"scaleDown": policies(("Pods", 1, 600))}, down=True)
-    # the last sync that asked for 1000 was 15 s before the first that asks for less
-    assert down.hold_ms == 285_000
-    assert seconds(down) == [285, 885, 1485, 2085]
-    assert sizes(down) == [1000, 999, 998, 997, 996]
-
-
-def test_disabled_is_stuck() -> None:
-    off = {"selectPolicy": "Disabled"}
-    assert ramp(1, 5, {"scaleUp": off}) == Ramp(1, 5, (), "stuck")
-    assert ramp(1, 5, {"scaleDown": off}, down=True) == Ramp(5, 1, (), "stuck")
 
 
 def test_a_ramp_longer_than_a_day_is_unfinished() -> None:
@@ -157,16 +139,6 @@ def test_settling_is_what_the_reference_repeats(
         assert naive.cycles_at(metric, naive.Bounds(1, high), demand)
 
 
-def test_a_cycle_is_told_once_even_if_slots_repeat_later() -> None:
-    """Down events of a minute are in four slots in turn; the sizes repeat every two syncs."""
-    behavior = {
-        "scaleUp": policies(("Pods", 1, 1)),
-        "scaleDown": policies(("Pods", 1, 60), stabilizationWindowSeconds=0),
-    }
-    spec = hpa_spec(resource(16), high=12, behavior=behavior)
-    assert settles(spec, 17, 1, 100, flags=ControllerFlags(tolerance=0.0)) == (1, 2)
-
-
 def test_settled_says_when_and_for_how_long() -> None:
     spec = hpa_spec(EXACT_WISH, high=20, behavior={})
     ruled = read_spec(spec, ControllerFlags(), PROFILE)
@@ -176,19 +148,6 @@ def test_settled_says_when_and_for_how_long() -> None:
     # ten until its last wish for ten, of when it was nine, has left the window
     assert around.runs == ((10, 300_000), (9, 15_000))
     assert around.period_ms == 315_000
-
-
-def test_beyond_the_bounds_it_is_forced_back_at_once() -> None:
-    spec = hpa_spec(resource(50), low=3, high=6, behavior={})
-    assert settles(spec, 0, 40) == (3,)
-    assert settles(spec, 50_000, 1) == (6,)
-    # what others have set to zero stays there
-    assert settles(spec, 50_000, 0) == (0,)
-
-
-def test_without_a_metric_nothing_moves() -> None:
-    ruled = read_spec(hpa_spec(EXACT_WISH, high=20), ControllerFlags(), PROFILE)
-    assert settle(ruled, lambda _: None, 7).members == (7,)
 
 
 @settings(max_examples=effort(20))

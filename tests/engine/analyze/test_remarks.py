@@ -33,12 +33,6 @@ def test_an_ordinary_hpa_has_none() -> None:
     assert told(resource(70), pods_metric("100"), behavior={}, low=3, high=30) == {}
 
 
-def test_one_size_is_all_there_is_to_say() -> None:
-    assert told(resource(95), resource(5, name="memory"), low=4, high=4) == {
-        "fixed_size": "minReplicas = maxReplicas = 4: it can never act"
-    }
-
-
 def test_directions() -> None:
     off = {"selectPolicy": "Disabled"}
     assert told(resource(70), behavior={"scaleUp": off, "scaleDown": off}) == {

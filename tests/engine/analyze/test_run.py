@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpabatch.engine.analyze import loop as analyze_loop
-from hpabatch.engine.analyze.map import Cycle, Piece, least
+from hpabatch.engine.analyze.map import Cycle, Piece
 from hpabatch.engine.analyze.run import (
     Analysis,
     Assumed,
     MetricAnalysis,
     analyze_hpa,
 )
-from hpabatch.engine.analyze.smallest import Asked, Step
+from hpabatch.engine.analyze.smallest import Asked
 from hpabatch.errors import RefusedError
 from hpabatch.model.versions import ControllerFlags
 from tests.effort import effort
@@ -27,7 +27,6 @@ from tests.rules.helpers import (
     external,
     hpa_spec,
     pods_metric,
-    policies,
     resource,
 )
 
@@ -107,15 +106,6 @@ def test_a_dead_band_is_every_usage_that_asks_for_just_that_size(
                     assert (goal or band.size) == limits.step(band.size, wish)
 
 
-def test_a_tolerance_of_each_direction() -> None:
-    behavior = {"scaleDown": {"tolerance": "0.2"}, "scaleUp": {"tolerance": "0"}}
-    analysis = analyze_hpa(hpa_spec(resource(60), high=30, behavior=behavior))
-    band = analysis.metrics[0].band(30)
-    assert band is not None
-    assert (analysis.down_tolerance, analysis.up_tolerance) == (0.2, 0.0)
-    assert (band.low_pct, band.high_pct) == (48, 60)
-
-
 def test_an_unset_upper_end_is_a_tolerance_that_covers_everything() -> None:
     behavior = {"scaleUp": {"tolerance": "1e18"}, "scaleDown": {"tolerance": "1"}}
     analysis = analyze_hpa(hpa_spec(resource(60), high=5, behavior=behavior))
@@ -141,20 +131,6 @@ def test_smallest_changes_of_four_tasks_a_pod() -> None:
     assert (smallest.unit_more, smallest.pod_more) == (3, 10)
     # 28 x 4 x 1.1 is 123.2, 27 x 4 x 1.1 is 118.8, and 30 x 4 is 120
     assert (smallest.fits_milli, smallest.below_max) == (120_000, (28, 29))
-
-
-def test_smallest_changes_of_a_hundred_pods() -> None:
-    at_once = {"scaleUp": policies(("Percent", 100, 15)), "scaleDown": policies(("Pods", 3, 15))}
-    spec = hpa_spec(external(average="10"), low=50, high=400, behavior=at_once)
-    (metric,) = analyze_hpa(spec, asked=Asked(100, milli=1_101_000)).metrics
-    smallest = metric.smallest
-    assert smallest is not None
-    assert smallest.asked == Step(100, up_to=111, up_first=111, down_to=90, down_first=97)
-    assert str(smallest.asked) == (
-        "at 100 pods no change smaller than 3: 100 -> 111 or 90 (97 at once by its policies)"
-    )
-    assert smallest.below_max == (364, 399)
-    assert (smallest.goal, smallest.staying) == (111, ((101, 122),))
 
 
 @settings(max_examples=effort(40))
@@ -222,21 +198,6 @@ def test_resting_sizes_of_any_demand(
         assert at(found, demand) == naive.resting(metric, limits, demand)
 
 
-@given(metrics(), bounds(), st.data())
-def test_fixed_points_with_a_base_and_a_unit(
-    metric: naive.Metric, limits: naive.Bounds, data: st.DataObject
-) -> None:
-    unit = data.draw(st.sampled_from([1, 10]))
-    demand = data.draw(st.integers(0, 3 * limits.high * full(metric)))
-    metric = replace(metric, unit=unit)
-    spec = hpa_spec(document(metric), low=limits.low, high=limits.high)
-    found = fixed_points(
-        spec, demand, metric.request, base_milli=metric.base, unit_milli=unit,
-        flags=ControllerFlags(tolerance=metric.up),
-    )  # fmt: skip
-    assert list(found) == naive.resting(metric, limits, demand)
-
-
 @settings(max_examples=effort(40))
 @given(bounds(most=8), st.integers(0, 4000), st.sampled_from(["scaleUp", "scaleDown"]))
 def test_a_disabled_direction_rests_wherever_it_would_go(
@@ -250,15 +211,6 @@ def test_a_disabled_direction_rests_wherever_it_would_go(
     assert list(fixed_points(spec, demand)) == expected
     (found,) = analyze_hpa(spec).metrics
     assert (at(found, demand), found.cycles) == (expected, ())
-
-
-def test_several_metrics_together_ask_for_the_largest() -> None:
-    spec = hpa_spec(resource(50), external(average="10"), high=20)
-    demands = {"resource/cpu": 2000, "external/queue": 95_000}
-    requests = {"resource/cpu": 1000}
-    assert fixed_points(spec, demands, requests) == (9, 10)
-    assert fixed_points(spec, demands | {"resource/cpu": 6000}, requests) == (11, 12, 13)
-    assert settles(spec, demands, 1, requests) == (10,)
 
 
 def test_with_a_metric_that_cannot_be_computed_nothing_shrinks() -> None:
@@ -297,31 +249,6 @@ def test_cycles_of_every_demand(metric: naive.Metric, limits: naive.Bounds) -> N
         assert cycles_of(found, demand) == naive.cycles_at(metric, limits, demand), demand
 
 
-@settings(max_examples=effort(40))
-@given(st.integers(1, 12), st.integers(2, 30), st.integers(0, 60))
-def test_cycles_with_a_base(target: int, high: int, base_pct: int) -> None:
-    spec = hpa_spec(resource(target), high=high)
-    (found,) = analyze_hpa(
-        spec, NO_TOLERANCE, assumed=Assumed({"cpu": 100}, {"cpu": base_pct})
-    ).metrics
-    metric = naive.Metric(naive.UTILIZATION, target, 0.0, 0.0, 100, base_pct)
-    limits = naive.Bounds(1, high)
-    for demand in range((high + 2) * target):
-        assert cycles_of(found, demand) == naive.cycles_at(metric, limits, demand), demand
-
-
-@given(
-    st.sampled_from([naive.TOTAL_AVERAGE, naive.TOTAL_VALUE]), st.integers(1, 60), bounds(),
-    st.integers(0, 2000), st.sampled_from(TOLERANCES),
-)  # fmt: skip
-def test_totals_never_go_round(
-    kind: str, target: int, limits: naive.Bounds, demand: int, tolerance: float
-) -> None:
-    metric = naive.Metric(kind, target, tolerance, tolerance)
-    assert naive.cycles_at(metric, limits, demand) == set()
-    assert analyzed(metric, limits).metrics[0].cycles == ()
-
-
 def test_nine_and_ten_at_exactly_71_percent_of_nine() -> None:
     """71 / 70 x 9 is 9.13, so ten; 63.9 truncates to 63, and 63 / 70 x 10 is nine."""
     spec = hpa_spec(resource(70), high=12)
@@ -338,10 +265,6 @@ def test_nine_and_ten_at_exactly_71_percent_of_nine() -> None:
     assert at(metric, 6400) == [10]
 
 
-def test_least() -> None:
-    assert [least(3, 9, lambda x, k=k: x >= k) for k in (0, 5, 9, 10)] == [3, 5, 9, 10]  # type: ignore[misc]
-
-
 # ---- what is asked for ---------------------------------------------------------------------------
 
 
@@ -355,12 +278,6 @@ def test_more_sizes_than_are_looked_at() -> None:
     assert analysis.middle == 224
 
 
-def test_bounds_beyond_every_size_that_fits() -> None:
-    spec = hpa_spec(resource(70, name="memory"), low=900_000, high=900_001)
-    (metric,) = analyze_hpa(spec).metrics
-    assert (metric.bands, metric.pieces, metric.complete) == ((), (), False)
-
-
 def test_at_zero_pod_metrics_have_no_answer_and_the_others_decide() -> None:
     spec = hpa_spec(resource(50), external(average="10"), low=0, high=9)
     demands = {"resource/cpu": 4000, "external/queue": 10_000}
@@ -369,16 +286,6 @@ def test_at_zero_pod_metrics_have_no_answer_and_the_others_decide() -> None:
     nothing = dict.fromkeys(demands, 0)
     assert fixed_points(spec, nothing, {"resource/cpu": 1000}) == (0,)
     assert analyze_hpa(spec).metrics[0].bands[0].empty
-
-
-def test_only_the_first_of_many_cycles_are_run_with_windows() -> None:
-    behavior = {"scaleDown": {"stabilizationWindowSeconds": 0}}
-    spec = hpa_spec(resource(12), high=100, behavior=behavior)
-    (metric,) = analyze_hpa(spec, NO_TOLERANCE, assumed=Assumed({"cpu": 100})).metrics
-    assert len(metric.cycles) > 20
-    assert [timed.settled is not None for timed in metric.cycles] == [
-        k < 20 for k in range(len(metric.cycles))
-    ]
 
 
 def test_sizes_at_which_the_integers_overflow_are_left_out() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import hpabatch
 from benchmarks.columns import TABLES, glossary_page, output_page
-from hpabatch.engine.columns import capacity, compare, fidelity, history, replay, simulate, sweep
+from hpabatch.engine.columns import capacity, fidelity, history, replay, simulate, sweep
 from hpabatch.engine.columns.column import (
     BOOLEAN,
     INTEGER,
@@ -20,15 +20,11 @@ from hpabatch.engine.columns.column import (
     Table,
     unit_of,
 )
-from hpabatch.engine.compare.frames import SCHEMA as DIFFERENCES
-from hpabatch.engine.compare.loop import TOLD
 from hpabatch.engine.fidelity.run import fidelity as score_fidelity
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.quality.problems import COLUMNS as PROBLEM_COLUMNS
 from hpabatch.engine.replay.score_events import EVENT_COLUMNS
-from hpabatch.engine.replay.summary import SHARES
 from hpabatch.history.reader import open_history
-from hpabatch.layout.codes import BINDINGS
 from tests.cli.histories import last_day
 
 ROOT = Path(__file__).parents[3]
@@ -63,12 +59,6 @@ def test_every_column_has_one_plain_sentence(table: Table) -> None:
             assert column.unit or not unit_of(column.name)
 
 
-def test_shares_of_bindings_name_their_bindings() -> None:
-    for name, some in SHARES.items():
-        bindings = " or ".join(BINDINGS[code].name for code in some)
-        assert replay.SUMMARY[name].meaning == f"bound by {bindings}"
-
-
 def test_the_pages_are_generated() -> None:
     for name, make in (("output.md", output_page), ("glossary.md", glossary_page)):
         text = (ROOT / "docs" / name).read_text()
@@ -92,11 +82,6 @@ def test_replays(demo: hpabatch.Recording) -> None:
     same(demo.quality(), history.QUALITY)
     assert list(PROBLEM_COLUMNS) == list(history.PROBLEMS.names)
     same(demo.observations("shop/checkout"), history.OBSERVATIONS)
-
-
-def test_differences() -> None:
-    same(pl.DataFrame(schema=DIFFERENCES), compare.DIFFERENCES)
-    assert set(TOLD) < set(replay.DECISIONS.names)
 
 
 @pytest.mark.compiled

@@ -13,24 +13,15 @@ from tests.engine.small_history import (
     T0,
     fetch_row,
     hpa_row,
-    pod_row,
     request_row,
     scale_row,
-    start_row,
     usage_row,
 )
 from tests.engine.told import (
     CONTAINER,
     CPU,
-    CPU_WORDS,
     FITS,
-    HITS,
-    LAG,
-    NOT_ZERO,
-    PER_POD,
     READ,
-    START,
-    TICKS,
     WITHIN,
     Told,
     at,
@@ -38,7 +29,6 @@ from tests.engine.told import (
     one,
     valid,
     web,
-    written,
 )
 
 
@@ -57,50 +47,6 @@ def failing(found: Told) -> tuple[str, str]:
 
 
 # ---- a calm HPA ----------------------------------------------------------------------------------
-
-
-def test_the_whole_status_of_an_hpa_that_has_nothing_to_do(tmp_path: Path) -> None:
-    tables = web(hpas=[hpa_row("one", "web", [CPU], generation=7)])
-    found = one(tables, tmp_path)
-    assert len(found) == TICKS
-    for tick in found:
-        assert (tick.events, tick.error) == ([], None)
-        assert tick.status == found[0].status
-    assert found[0].status == {
-        "observedGeneration": 7,
-        "currentReplicas": 2,
-        "desiredReplicas": 2,
-        "currentMetrics": [
-            {
-                "type": "Resource",
-                "resource": {
-                    "name": "cpu",
-                    "current": {"averageValue": "50m", "averageUtilization": 50},
-                },
-            }
-        ],
-        "conditions": [
-            {
-                "type": name,
-                "status": status,
-                "lastTransitionTime": START,
-                "reason": reason,
-                "message": message,
-            }
-            for name, status, reason, message in (FITS, valid(), WITHIN)
-        ],
-    }
-
-
-def test_generations_are_observed_from_1_37_on(tmp_path: Path) -> None:
-    specs = [
-        hpa_row("one", "web", [CPU], generation=1, valid_to=T0 + 2 * STEP),
-        hpa_row("one", "web", [CPU], generation=2, valid_from=T0 + 2 * STEP),
-    ]
-    seen = [t.status["observedGeneration"] for t in one(web(hpas=specs), tmp_path, "1.37")]
-    assert seen == [1, 1, 2, 2, 2, 2, 2]
-    for tick in one(web(hpas=specs), tmp_path, "1.36"):
-        assert "observedGeneration" not in tick.status
 
 
 def test_nothing_is_told_while_the_scale_is_not_known(tmp_path: Path) -> None:
@@ -150,16 +96,6 @@ def test_an_error_of_an_api_with_and_without_its_text(tmp_path: Path) -> None:
     assert found[4].since()["ScalingActive"] == at(4)
 
 
-def test_no_sample_is_the_same_as_an_empty_answer(tmp_path: Path) -> None:
-    # The other cluster's sample only makes ticks; those here are too old from the third one on.
-    rows = [row for row in web()["pod_metrics"] if row["ts"] == T0]
-    rows.append(usage_row("far-0", T0 + 3 * STEP, 1, cluster="c2"))
-    found = one(web(pod_metrics=rows), tmp_path, max_age_ms=15_000)
-    assert [bool(tick.events) for tick in found] == [False, False, True, True]
-    words = "unable to get metrics for resource cpu: no metrics returned from resource metrics API"
-    assert failing(found[2])[0] == f"failed to get cpu utilization: {words}"
-
-
 MEMORY = METRICS[1]
 POD_LEVEL = request_row("web-1", "", kind="pod", cpu_milli=None, memory_milli=5000)
 
@@ -195,46 +131,6 @@ def test_a_request_that_is_missing_names_container_and_pod(
     found = one(tables, tmp_path, k8s)[0]
     kind = "memory" if metric is MEMORY else "cpu"
     assert failing(found)[0] == f"failed to get {kind} utilization: {words}"
-
-
-def test_a_request_that_is_missing_is_another_pods_later(tmp_path: Path) -> None:
-    # The first pod of the list is named, so long as it is there.
-    rows = [request_row(pod, cpu_milli=None) for pod in ("web-0", "web-1")]
-    pods = [pod_row("web-0", gone=T0 + 2 * STEP), pod_row("web-1")]
-    found = one(web(pod_requests=rows, pods=pods), tmp_path)
-    named = [failing(tick)[0].rpartition(" ")[2] for tick in found]
-    assert named == ["web-0", "web-0", *["web-1"] * 5]
-    assert found[6].since()["ScalingActive"] == at(0)
-
-
-def test_errors_of_the_other_apis(tmp_path: Path) -> None:
-    asked = [HITS, LAG, PER_POD]
-    answers = [row for m in range(3) for row in with_answers(("error", f"no {m}"), metric=m)]
-    found = one(web(*asked, metric_fetches=answers), tmp_path)[0]
-    assert found.events == [
-        (
-            "Warning", "FailedGetObjectMetric",
-            "unable to get metric hits on Ingress shop/front: unable to fetch metrics from custom "
-            "metrics API: no 0",
-        ),
-        (
-            "Warning", "FailedGetExternalMetric",
-            "unable to get external metric shop/lag/&LabelSelector{MatchLabels:map[string]string{"
-            "env: x,queue: a,},MatchExpressions:[]LabelSelectorRequirement{},}: unable to fetch "
-            "metrics from external metrics API: no 1",
-        ),
-        (
-            "Warning", "FailedGetPodsMetric",
-            "unable to get metric rps: unable to fetch metrics from custom metrics API: no 2",
-        ),
-        (
-            "Warning", "FailedComputeMetricsReplicas",
-            "invalid metrics (3 invalid out of 3), first error is: failed to get object metric "
-            "value: unable to get metric hits on Ingress shop/front: unable to fetch metrics from "
-            "custom metrics API: no 0",
-        ),
-    ]  # fmt: skip
-    assert found.conditions()[1][2] == "FailedGetObjectMetric"
 
 
 def test_old_versions_failed_where_a_sample_lacks_the_container(tmp_path: Path) -> None:
@@ -311,29 +207,3 @@ def test_a_scale_that_cannot_be_read(tmp_path: Path, error: str, failed: str, la
         assert tick.conditions()[1:] == found[0].conditions()[1:]
     # What was wished before is still known, and of a change of size there was none.
     assert found[4].events == [("Normal", "SuccessfulRescale", "New size: 4; reason: ")]
-
-
-def test_a_controller_that_starts_again(tmp_path: Path) -> None:
-    # 125 % of 50 %: 5, at most 4 at once. The wish is kept for 5 minutes, until the start at 30 s.
-    usage = [usage_row(pod, T0, 125) for pod in ("web-0", "web-1")]
-    usage += [row for row in web()["pod_metrics"] if row["ts"] > T0]
-    tables = web(pod_metrics=usage, controller=[start_row(T0 + 3 * STEP - 1)])
-    found = one(tables, tmp_path)
-    words = "the desired replica count is increasing faster than the maximum scale rate"
-    limit = ("ScalingLimited", "True", "ScaleUpLimit", words)
-    assert found[0].events == [
-        ("Normal", "SuccessfulRescale", f"New size: 4; reason: {CPU_WORDS} above target")
-    ]
-    # The proposal is that of the current size, so the event has no reason.
-    for tick in found[1:3]:
-        assert tick.events == [("Normal", "SuccessfulRescale", "New size: 4; reason: ")]
-        assert tick.conditions() == [written(4), valid(), limit, NOT_ZERO]
-    for tick in found[3:]:
-        assert tick.events == []
-        assert tick.conditions() == [FITS, valid(), WITHIN, NOT_ZERO]
-        # The status is the API server's: nothing of it is lost.
-        assert tick.status["lastScaleTime"] == at(2)
-        assert tick.since() == {
-            "AbleToScale": at(0), "ScalingActive": at(0), "ScalingLimited": at(3),
-            "ScaledToZero": at(0),
-        }  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,6 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.replay.run import replay_history
 from hpabatch.errors import HistoryError, RefusedError, UsageError
 from hpabatch.history.reader import open_history
-from hpabatch.model.objects.decode import decode_hpa
-from hpabatch.model.objects.defaults import default_hpa
 from tests.effort import effort
 from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (
@@ -28,14 +25,12 @@ from tests.engine.small_history import (
     T0,
     distinct,
     empty_tables,
-    fetch_row,
     histories,
     hpa_row,
     other_cluster,
     pod_row,
     request_row,
     scale_row,
-    start_row,
     state_row,
     status_row,
     usage_row,
@@ -93,73 +88,11 @@ def test_the_last_sync_at_or_before_an_instant(tmp_path: Path, asked: int, sync:
     assert [r.at_ms - T0 for r in found.windows.recommendations] == [0, *range(0, sync, STEP)]
 
 
-def test_without_an_instant_the_last_sync_of_all(tmp_path: Path) -> None:
-    found = explain(web(), tmp_path)
-    assert (found.asked_ms, found.sync_ms) == (None, T0 + 11 * STEP)
-
-
-def test_the_first_sync_has_nothing_behind_it(tmp_path: Path) -> None:
-    found = explain(web(), tmp_path, T0)
-    assert (found.sync_ms, found.start.first_seen) == (T0, True)
-
-
 def test_the_syncs_of_an_hpa_end_with_it(tmp_path: Path) -> None:
     found = explain(web(valid_to=T0 + 35_000), tmp_path)
     assert found.sync_ms == T0 + 30_000
     with pytest.raises(UsageError, match=r"no sync at or before .*00:00:10Z; its spec is in force"):
         explain(web(valid_from=T0 + 75_000), tmp_path / "later", T0 + 70_000)
-
-
-def test_before_the_first_sample_there_is_nothing(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--at: expected a time from"):
-        explain(web(), tmp_path, T0 - 1)
-
-
-def test_recorded_instants(tmp_path: Path) -> None:
-    tables = web()
-    tables["hpa_status"] = [status_row("web", T0 + ms) for ms in (3000, 17_000, 44_000)]
-    found = explain(tables, tmp_path, T0 + 43_999, instants="recorded")
-    assert found.sync_ms == T0 + 17_000
-    assert found.assumed["syncs"] == "at the recorded instants"
-
-
-# ---- whose pods ----------------------------------------------------------------------------------
-
-
-def test_pods_have_their_names_and_reasons(tmp_path: Path) -> None:
-    found = explain(web(), tmp_path, T0 + 85_000).metrics[0]
-    assert [(p.pod, p.group, p.why) for p in found.pods] == [
-        ("web-0", "ready", ""),
-        ("web-1", "ready", ""),
-        ("web-2", "missing", "no_sample"),
-    ]
-    assert [p.sample_ms for p in found.pods] == [T0 + 80_000, T0 + 80_000, None]
-    assert found.first is not None
-    assert found.second is not None
-    # 60 of 200 is 30 %, 0.6; with 100 for the missing one 160 of 300 is 53 %, 1.06.
-    assert (found.first.utilization_pct, found.second.utilization_pct) == (30, 53)
-    assert found.proposal == 3
-
-
-def test_pods_that_come_and_go_keep_their_names(tmp_path: Path) -> None:
-    tables = web()
-    tables["pods"] += [
-        pod_row("web-a", gone=T0 + 20_000),
-        pod_row("web-b", created=T0 + 50_000, started=T0 + 50_000),
-        pod_row("web-0'", created=T0 + 30_000, started=T0 + 30_000),
-        pod_row("api-0"),
-    ]
-    for pod in ("web-a", "web-b", "web-0'"):
-        tables["pod_requests"].append(request_row(pod))
-    tables["pod_states"].append(state_row("web-0'", ts=T0 + 31_000, last_transition=T0 + 31_000))
-    found = explain(tables, tmp_path, T0 + 50_000).metrics[0]
-    assert sorted((p.pod, p.group) for p in found.pods) == [
-        ("web-0", "missing"),  # the other pod of that name, since 31 s
-        ("web-0", "ready"),
-        ("web-1", "ready"),
-        ("web-2", "ready"),
-        ("web-b", "unready"),
-    ]
 
 
 # ---- the scale -----------------------------------------------------------------------------------
@@ -177,14 +110,6 @@ def test_the_recorded_scale_and_its_next_change(tmp_path: Path) -> None:
     assert (found.next_ms, found.next_replicas) == (T0 + 65_000, 4)
     after = explain(tables, tmp_path / "after", T0 + 70_000).scale
     assert (after.replicas, after.next_ms) == (4, None)
-
-
-def test_a_scale_that_is_recorded_later(tmp_path: Path) -> None:
-    tables = web()
-    tables["scales"] = [scale_row("web", T0 + 25_000, 3)]
-    found = explain(tables, tmp_path, T0 + 20_000)
-    assert (found.path, found.decision.binding) == ("none", "no_scale")
-    assert (found.scale.replicas, found.scale.next_ms) == (None, T0 + 25_000)
 
 
 # ---- what it rests on ----------------------------------------------------------------------------
@@ -206,30 +131,6 @@ def test_recorded_changes_spend_the_budget(tmp_path: Path) -> None:
     assert (recorded.assumed["events"], recorded.outcome.stored_change) == ("recorded", None)
     decided = explain(tables, tmp_path / "decided", T0, events="decided")
     assert decided.outcome.stored_change == 1
-
-
-def test_a_controllers_flags_at_that_time(tmp_path: Path) -> None:
-    # A later tolerance does not explain an earlier decision: 53 % of 50 % is 1.06.
-    tables = web()
-    tables["pod_metrics"] = [usage_row(f"web-{k}", T0 + 75_000, 53) for k in range(3)]
-    tables["pod_metrics"].append(usage_row("web-0", T0 + 110_000, 53))
-    tables["controller"] = [
-        start_row(T0 - 5000, event="observed", flags={"tolerance": 0.05}),
-        start_row(T0 + 85_000, event="observed", flags={"tolerance": 0.5}),
-    ]
-    found = explain(tables, tmp_path, T0 + 80_000)
-    assert found.metrics[0].tolerance is not None
-    assert (found.metrics[0].tolerance.high, found.metrics[0].proposal) == (1.05, 4)
-    assert (found.assumed["flags"], found.assumed["tolerance"]) == ("recorded", "0.05")
-    later = explain(tables, tmp_path / "later", T0 + 90_000)
-    assert later.assumed["tolerance"] == "0.5"
-
-
-def test_a_restart_with_its_time(tmp_path: Path) -> None:
-    tables = web()
-    tables["controller"] = [start_row(T0 + 37_000)]
-    found = explain(tables, tmp_path, T0 + 40_000)
-    assert (found.start.restarted_ms, found.start.first_seen) == (T0 + 37_000, True)
 
 
 def test_what_is_assumed_is_told(tmp_path: Path) -> None:
@@ -257,14 +158,6 @@ def test_an_estimated_clock(tmp_path: Path) -> None:
     tables["hpa_status"] = tables["hpa_status"][:6]
     found = explain(tables, tmp_path / "few", T0 + 95_000)
     assert found.assumed["syncs"].startswith("every 10s (given), its phase estimated from 5 rec")
-
-
-def test_the_recorded_error_of_a_metrics_api(tmp_path: Path) -> None:
-    tables = web()
-    tables["metric_fetches"] = [fetch_row("web", 0, T0, "error") | {"error": "timed out"}]
-    found = explain(tables, tmp_path, T0 + 10_000)
-    assert found.metrics[0].failure is not None
-    assert found.metrics[0].failure.event.endswith("resource metrics API: timed out")
 
 
 # ---- which HPA -----------------------------------------------------------------------------------
@@ -302,19 +195,6 @@ def test_names_that_are_nobodys(
 ) -> None:
     with pytest.raises(error, match=message):
         explain(named(), tmp_path, name=name)
-
-
-def test_manifests_in_place_of_the_recorded_hpas(tmp_path: Path) -> None:
-    row = hpa_row("proposed", "web", METRICS[1:2], max_replicas=7)
-    document = {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": "proposed", "namespace": "shop"},
-        "spec": json.loads(json.dumps(row["spec"])),
-    }
-    hpa = default_hpa(decode_hpa(document)[0])
-    found = explain(web(), tmp_path, T0, "shop/proposed", manifests=[hpa])
-    assert (found.hpa, found.max_replicas, found.metrics[0].subject) == ("proposed", 7, "memory")
 
 
 # ---- it is the replay's decision -----------------------------------------------------------------

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -15,8 +14,6 @@ from hpabatch.engine.explain.moment import Metadata, Moment, moments
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import History, open_history
-from hpabatch.model.objects.decode import decode_hpa
-from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.hpa import HPA
 from tests.effort import effort
 from tests.engine import naive_align as naive
@@ -128,15 +125,6 @@ def test_before_anything_was_recorded(tmp_path: Path) -> None:
         list(moments(history, ReplayParameters("1.38", sync_period_ms=3_600_000, phase_ms=1)))
 
 
-def test_only_the_hpas_that_are_selected(tmp_path: Path) -> None:
-    tables = web(hpas=[hpa_row(name, "web", [CPU]) for name in ("a", "b")])
-    history = history_of(tables, tmp_path)
-    found = list(moments(history, PARAMETERS, None, lambda f: f.filter(pl.col("hpa") == "b")))
-    assert [m.candidate.name for m in found] == ["b"]
-    # The other one stands in its way all the same.
-    assert found[0].events(0)[0].reason == "AmbiguousSelector"
-
-
 # ---- events --------------------------------------------------------------------------------------
 
 
@@ -217,25 +205,3 @@ def test_a_document_has_the_metadata_of_its_time(tmp_path: Path) -> None:
     assert len(late["c1", "a"].spec.metrics) == 2
     assert late["c2", "one"].spec.metrics[0].type == "Resource"
     assert late["c2", "one"].uid == "hpa-one"
-
-
-def test_a_manifest_stands_in_for_the_recorded_hpa(tmp_path: Path) -> None:
-    spec = {
-        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
-        "minReplicas": 3,
-        "maxReplicas": 4,
-    }
-    body = {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": "new", "namespace": "shop", "labels": {"x": "y"}},
-        "spec": spec,
-    }
-    hpa = default_hpa(decode_hpa(body)[0])
-    found = documents(history_of(web(), tmp_path), PARAMETERS, [hpa])
-    assert list(found) == [("c1", "new")]
-    new = found["c1", "new"]
-    assert (new.labels, new.spec) == (hpa.labels, hpa.spec)
-    assert new.status.desired_replicas == 3
-    assert new.status.conditions[0].message.endswith("update the target scale to 3")
-    assert new.status.observed_generation is None

@@ -19,7 +19,7 @@ from hpabatch.engine.fit.pods import fit_pods
 from hpabatch.engine.fit.run import fit
 from hpabatch.engine.fit.signals import growth_of
 from hpabatch.engine.fit.usage import Cells, Lives, Series, SignalUsage, Usage
-from hpabatch.engine.fit.workload import ASSUMED, FITTED, NOT_IDENTIFIED, Fact
+from hpabatch.engine.fit.workload import ASSUMED, FITTED, Fact
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.kernels.usage import TRACK_USAGE
 from hpabatch.layout.records import records_from
@@ -59,27 +59,11 @@ def test_closed_loops_have_their_base_recovered() -> None:
     assert sum(covered) >= len(covered) - 1
 
 
-def test_bursts_are_no_base() -> None:
-    for base in (0, 200):
-        loop = run_loop(4, base, bursts=True)
-        estimate = base_from_changes(loop.series(), loop.cells())
-        assert estimate is not None
-        assert estimate.interval.low < base < estimate.interval.high
-
-
 def stepped(base: float, work: float = 4000.0, changes: int = 40) -> Loop:
     """Return constant work on a size that moves by itself."""
     ready = np.repeat(np.resize([8, 10, 9, 12], changes), 80)
     usage = base + work / ready
     return Loop(np.full(ready.size, work), ready, usage, ready)
-
-
-def test_without_noise_the_base_is_exact() -> None:
-    loop = stepped(137.0)
-    estimate = base_from_changes(loop.series(), loop.cells())
-    assert estimate is not None
-    assert estimate.interval.value == pytest.approx(137, abs=0.01)
-    assert estimate.interval.high - estimate.interval.low < 0.1
 
 
 @pytest.mark.parametrize("burn", [0.0, 300.0])
@@ -111,16 +95,6 @@ def test_no_pod_starts_with_more_than_any_was_seen_to_use(most: int, source: str
     assert fact.source == source
 
 
-def test_everything_grows_with_the_unit() -> None:
-    loop = run_loop(5, 100, days=1)
-    one = base_from_changes(loop.series(), loop.cells())
-    larger = Loop(loop.work * 1000, loop.ready, loop.usage * 1000, loop.size)
-    other = base_from_changes(larger.series(), larger.cells())
-    assert one is not None
-    assert other is not None
-    np.testing.assert_allclose(other.interval, np.array(one.interval) * 1000, rtol=0.01, atol=500)
-
-
 def test_the_changes_are_those_between_settled_cells() -> None:
     loop = stepped(0.0, changes=3)
     found = changes_of(loop.series(), loop.cells())
@@ -131,41 +105,12 @@ def test_the_changes_are_those_between_settled_cells() -> None:
     assert found.past.tolist() == [79, 159]
 
 
-def test_a_change_that_does_not_last_is_averaged_over_less() -> None:
-    ready = np.array([8] * 50 + [9] * 5 + [10] * 50)
-    loop = Loop(ready * 1.0, ready, ready * 1.0, ready)
-    found = changes_of(loop.series(), loop.cells())
-    assert found.first.tolist() == [53, 58]
-    assert found.length.tolist() == [2, 4]
-
-
-def test_a_long_silence_is_no_change() -> None:
-    ready = np.array([8] * 50 + [9] * 50)
-    still = np.ones(100, bool)
-    still[40:90] = False  # 12 min
-    series = Series(ready * 1.0, ready * 1.0, ready * 1.0, still)
-    assert changes_of(series, Cells(START, STEP_MS, 100)).first.size == 0
-
-
 def test_few_changes_say_nothing() -> None:
     loop = stepped(100.0, changes=FEWEST_CHANGES)
     assert base_from_changes(loop.series(), loop.cells()) is None
     many_in_an_hour = stepped(100.0, changes=3 * FEWEST_CHANGES)
     busy = many_in_an_hour.series()
     assert base_from_changes(busy, Cells(START, STEP_MS // 15, busy.usage.size)) is None
-
-
-def test_a_rate_of_work_makes_the_interval_narrower() -> None:
-    loop = run_loop(6, 100, days=1)
-    rng = np.random.default_rng(0)
-    rate = loop.work / 25 * (1 + rng.normal(size=loop.work.size) * 0.01)
-    alone = base_from_changes(loop.series(), loop.cells())
-    beside = base_from_changes(loop.series(), loop.cells(), rate)
-    assert alone is not None
-    assert beside is not None
-    assert beside.interval.low < 100 < beside.interval.high
-    width = beside.interval.high - beside.interval.low
-    assert width < 0.6 * (alone.interval.high - alone.interval.low)
 
 
 def pinned(
@@ -192,25 +137,6 @@ def test_where_the_size_is_pinned_a_noisy_rate_tells_the_base() -> None:
     columns = np.stack([np.ones(DAY), rate], axis=1)
     plain = np.linalg.lstsq(columns, series.usage, rcond=None)[0][0]
     assert plain > found.interval.high
-
-
-def test_only_pinned_cells_count() -> None:
-    series, rate = pinned(100.0)
-    cells = Cells(START, STEP_MS, DAY)
-    assert base_from_rate(series, rate, np.zeros(DAY), cells) is None
-    held = np.ones(DAY)
-    held[: DAY // 2] = 0
-    wrong = series.usage.copy()
-    wrong[: DAY // 2] = 5000.0
-    half = base_from_rate(Series(wrong, wrong, series.ready, series.still), rate, held, cells)
-    assert half is not None
-    assert half.interval.low < 100 < half.interval.high
-
-
-def test_a_rate_that_never_moves_tells_nothing() -> None:
-    series, rate = pinned(100.0)
-    flat = np.full_like(rate, 20.0)
-    assert base_from_rate(series, flat, np.ones(DAY), Cells(START, STEP_MS, DAY)) is None
 
 
 def test_no_base_is_above_the_lowest_usage_that_lasted() -> None:
@@ -266,12 +192,6 @@ def born(*pairs: tuple[int, int]) -> Lives:
     return lives(created_ms=at, started_ms=at + scheduling, ready_ms=at + scheduling + starting)
 
 
-def test_pods_that_start_alike_to_the_millisecond_were_not_measured() -> None:
-    pods, facts = fitted(usage_with(born(*[(0, 30_000)] * 3)))
-    assert pods.startup_ms == ((0, 30_000),) * 3
-    assert (facts["pods.startup"].value, facts["pods.startup"].source) == (30, ASSUMED)
-
-
 def test_many_start_up_times_become_eight_of_them() -> None:
     times = [(1000, 1000 * k) for k in range(1, 81)]
     pods, _ = fitted(usage_with(born(*times)))
@@ -281,25 +201,12 @@ def test_many_start_up_times_become_eight_of_them() -> None:
     assert mean == pytest.approx(40_500, rel=0.02)
 
 
-def test_pods_from_before_the_recording_say_nothing_of_starting() -> None:
-    pods, facts = fitted(usage_with())
-    assert pods.startup_ms == Pods().startup_ms
-    assert facts["pods.startup"].source == ASSUMED
-    assert facts["pods.termination"].source == ASSUMED
-    assert facts["pods.initial_age"].value == pytest.approx((HOUR_MS + 45_000 + 15_000) / 1000)
-
-
 def test_generated_pods_are_nobodys() -> None:
     usage = usage_with(replace(born((1000, 2000)), generated=True))
     pods, facts = fitted(usage)
     assert pods.startup_ms == Pods().startup_ms
     assert "not its pods" in facts["pods.startup"].note
     assert "pods.mtbf" not in facts
-
-
-@pytest.mark.parametrize(("kind", "order"), [("StatefulSet", "statefulset"), ("X", "replicaset")])
-def test_the_target_says_who_goes_first(kind: str, order: str) -> None:
-    assert fitted(usage_with(kind=kind))[0].removal == order
 
 
 def test_failures_are_told_by_serving_time() -> None:
@@ -348,20 +255,6 @@ def test_pods_that_differ_for_good_become_three_classes() -> None:
     assert fact.value == pytest.approx(0.1, rel=0.4)
     # The classes have the variance of the pods.
     assert (high - 1000) / 1000 == pytest.approx((fact.value or 0) * 1.5**0.5, abs=0.001)
-
-
-def test_noise_is_no_difference_between_pods() -> None:
-    equal = 0
-    for seed in range(40):
-        pods, _ = fitted(usage_with(), compared(0.0, 0.05, seed=seed))
-        equal += pods.shares == (1000,)
-    assert equal >= 37
-
-
-def test_few_pods_are_not_compared() -> None:
-    pods, facts = fitted(usage_with(), compared(0.3, 0.0, pods=5))
-    assert pods.shares == (1000,)
-    assert facts["pods.shares"].source == NOT_IDENTIFIED
 
 
 def tracks_of(slopes: list[float], base: float = 1e6, hours: float = 5.0) -> Any:

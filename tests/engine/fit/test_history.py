@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpabatch.engine.fit.run import Fit, fit_history
-from hpabatch.engine.fit.usage import observed_usage
 from hpabatch.engine.fit.workload import FITTED, RECORDED, Workload
 from hpabatch.engine.fleet.candidates import SpecPeriod
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
@@ -177,27 +176,6 @@ def test_shards_change_nothing(demo: ReplayPlan) -> None:
             assert first.workload.plant == second.workload.plant
             for name, work in first.workload.work.items():
                 np.testing.assert_array_equal(work, second.workload.work[name])
-
-
-@pytest.mark.compiled
-def test_ready_pods_are_counted_alike_by_tick_and_by_life(demo: ReplayPlan) -> None:
-    for usage in observed_usage(demo):
-        by_life = usage.lives.ready_at(usage.now_ms)
-        # A change at exactly a tick, or seen a little later, is all that may differ.
-        assert (by_life != usage.ready).mean() < 0.002
-
-
-@pytest.mark.compiled
-def test_an_hpa_that_was_never_in_force_has_no_plant(demo: ReplayPlan) -> None:
-    candidate = demo.chosen[1]
-    over = tuple(SpecPeriod(0, 1, p.spec) for p in candidate.periods)
-    gone = replace(candidate, periods=over)
-    chosen = (demo.chosen[0], gone, *demo.chosen[2:])
-    found = list(fit_history(replace(demo, chosen=chosen)))
-    assert [f.candidate for f in found] == list(chosen)
-    assert found[1].workload is None
-    assert "none of its specs was in force" in found[1].problems[0]
-    assert found[0].facts == next(iter(fit_history(demo))).facts
 
 
 @given(tables=histories(), block=st.sampled_from([1, 3]))

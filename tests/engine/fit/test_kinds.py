@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from hpabatch.engine.fit.base import base_from_changes
 from hpabatch.engine.fit.kinds import (
     FEWEST_TOLD,
-    WIDER,
     Kind,
     Question,
     guessed_kind,
@@ -22,10 +19,10 @@ from hpabatch.engine.fit.kinds import (
 )
 from hpabatch.engine.fit.run import Fit, fit
 from hpabatch.engine.fit.stats import Interval
-from hpabatch.engine.fit.usage import Usage, cells_of, series_of
-from hpabatch.engine.fit.workload import ASSUMED, FITTED, GIVEN, GUESSED
+from hpabatch.engine.fit.usage import Usage
+from hpabatch.engine.fit.workload import FITTED, GUESSED
 from hpabatch.engine.fleet.candidates import UNKNOWN_DRIVER
-from hpabatch.inputs.plants import PlantOverride, SignalOverride
+from hpabatch.inputs.plants import SignalOverride
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, PER_POD, TOTAL
 from tests.engine.closed_loop import CPU, F64, RECORDING, STEP_MS, Loop, demand, run_loop, usage_of
 from tests.engine.closed_loop import wandering as wander
@@ -104,23 +101,6 @@ def test_changes_of_replicas_show_the_kind(seed: int) -> None:
     assert fact.low is not None
     assert fact.high is not None
     assert -1.3 < fact.low < fact.high < -0.7
-
-
-def test_the_interval_of_an_elasticity_is_wider_than_that_of_its_regression() -> None:
-    """Of these loops the regression's holds the truth too rarely (docs/fit.md)."""
-    usage = driven(SEEDS[0])
-    signal = usage.signals["pods/own"]
-    cells = cells_of(replace(usage, signals={"pods/own": signal}))
-    assert cells is not None
-    series = series_of(usage, signal, cells)
-    plain = base_from_changes(series, cells)
-    assert plain is not None
-    mean = float(series.usage[series.still & np.isfinite(series.usage)].mean())
-    fact = shown_kind("pods/own", usage, signal).facts[0]
-    assert fact.low is not None
-    assert fact.high is not None
-    width = (plain.interval.high - plain.interval.low) / mean
-    assert fact.high - fact.low == pytest.approx(WIDER * width)
 
 
 def test_a_queue_shows_its_rate() -> None:
@@ -223,13 +203,6 @@ def test_without_changes_a_name_is_a_guess_and_marked_as_one() -> None:
     assert asked.evidence == f"a queue by its name; {FEWEST_TOLD}"
 
 
-def test_a_rate_of_pods_is_assumed_to_be_shared() -> None:
-    found = resting(pods("requests_per_second"), requests_per_second=WAVES)
-    kind = found.fact("signals.pods/requests_per_second.kind")
-    assert kind is not None
-    assert (kind.source, kind.note) == (ASSUMED, DIVISIBLE)
-
-
 @pytest.mark.parametrize("name", ["latency_ms", "temperature"])
 def test_where_neither_data_nor_name_say_anything_there_is_no_plant(name: str) -> None:
     found = resting(pods(name), **{name: WAVES})
@@ -237,18 +210,6 @@ def test_where_neither_data_nor_name_say_anything_there_is_no_plant(name: str) -
     (problem,) = found.problems
     assert problem.startswith(f"{UNKNOWN_DRIVER}pods/{name}: ")
     assert question(found, f"pods/{name}").kind == ""
-
-
-def test_what_is_stated_is_not_asked() -> None:
-    entry = PlantOverride(signals=(("external/*", SignalOverride(kind=TOTAL)),))
-    ready = np.full(240, 4)
-    loop = Loop(ready * 300.0, ready, ready * 75.0, ready)
-    usage = usage_of(loop, (external("orders_waiting"),), orders_waiting=WAVES)
-    found = fit(usage, RECORDING, (entry,))
-    assert found.questions == ()
-    kind = found.fact("signals.external/orders_waiting.kind")
-    assert kind is not None
-    assert (kind.source, kind.note) == (GIVEN, TOTAL)
 
 
 NAME = "resource/memory"
@@ -262,11 +223,6 @@ def told(value: Any, target: int) -> Kind:
     metric = {"type": "Resource", "resource": {"name": "memory", "target": wanted}}
     usage = usage_of(loop, [metric], memory=values)
     return kind_of(NAME, usage, usage.signals[NAME], SignalOverride())
-
-
-def test_a_fixed_total_that_all_pods_share_is_divisible() -> None:
-    found = told(lambda ready, work: 50 + 4000 / ready, 500)
-    assert (found.kind, found.source) == ("divisible", "fitted")
 
 
 @pytest.mark.parametrize(("target", "kind"), [(100, ""), (10_000, "age")])

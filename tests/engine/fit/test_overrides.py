@@ -17,7 +17,6 @@ from hpabatch.engine.fit.overrides import (
     override,
     plan_overrides,
     signal_statement,
-    unit_of,
 )
 from hpabatch.engine.fit.workload import GIVEN, NOT_IDENTIFIED, Fact
 from hpabatch.engine.fleet.candidates import Candidate, SpecPeriod, candidates_from_history
@@ -67,10 +66,6 @@ def given(text: str, plant: Plant = PLANT, draws: Draws = DRAWS) -> tuple[Plant,
     names = [fact.name for fact in facts]
     assert len(names) == len(set(names))
     return found, {fact.name: fact for fact in facts}
-
-
-def test_nothing_stated_changes_nothing() -> None:
-    assert override(PLANT, (), DRAWS) == (PLANT, ())
 
 
 def test_what_is_stated_of_signals() -> None:
@@ -218,26 +213,6 @@ def test_later_entries_win_parameter_by_parameter() -> None:
     assert facts["pods.termination"].value == 20.0
 
 
-def test_a_ceiling_can_be_stated_away() -> None:
-    text = "- signals: {resource/cpu: {ceiling: 3}}\n- signals: {resource/cpu: {ceiling: none}}"
-    found, facts = given(text)
-    assert found.signals["resource/cpu"].ceiling_milli is None
-    assert facts["signals.resource/cpu.ceiling"].note == "none"
-    entries = parse_plant_file(text)
-    assert signal_statement(entries, "resource/cpu") == SignalOverride(no_ceiling=True)
-
-
-def test_the_kind_of_a_signal_is_known_before_it_is_fitted() -> None:
-    entries = parse_plant_file(
-        "- signals: {external/*: {kind: total}}\n"
-        "- signals: {'external/depth{queue=a}': {kind: backlog, rate: 2/s}}"
-    )
-    stated = signal_statement(entries, "external/depth{queue=a}")
-    assert stated == SignalOverride(kind="backlog", rate_milli=2000)
-    assert signal_statement(entries, "external/other") == SignalOverride(kind="total")
-    assert signal_statement(entries, "resource/cpu") == SignalOverride()
-
-
 @pytest.mark.parametrize(
     ("text", "only", "milli", "unit", "note"),
     [
@@ -291,18 +266,6 @@ def test_classes_that_disagree_are_refused() -> None:
         given("- pods: {costs: [1, 2, 3]}\n- pods: {shares: [1, 2]}")
 
 
-def test_failures_are_drawn_from_the_seed_and_the_name() -> None:
-    found = given("pods: {mtbf: 2d}")[0].pods.failure_at_ms
-    assert found == failures(2 * DAY, DRAWS)
-    assert list(found) == sorted(found)
-    assert found[-1] <= DRAWS.served_ms
-    assert found != failures(2 * DAY, replace(DRAWS, seed=8))
-    assert found != failures(2 * DAY, replace(DRAWS, name="demo/shop/cart"))
-    # a longer run begins with the shorter one, another mean with the same draws
-    assert failures(2 * DAY, replace(DRAWS, served_ms=100 * DAY))[: len(found)] == found
-    assert abs(failures(DAY, DRAWS)[0] * 2 - found[0]) <= 1
-
-
 def test_failures_are_the_same_numbers_everywhere() -> None:
     expected = failures(2 * DAY, DRAWS)
     with localcontext() as context:
@@ -313,14 +276,6 @@ def test_failures_are_the_same_numbers_everywhere() -> None:
     hashed = blake2b(b"7/demo/shop/web/0", digest_size=8).digest()
     share = (int.from_bytes(hashed) + 1) / 2**64
     assert abs(-math.log(share) * 2 * DAY - expected[0]) < 1
-
-
-def test_failures_are_as_frequent_as_stated() -> None:
-    found = failures(DAY, Draws(1, "a", 10_000 * DAY))
-    assert abs(len(found) - 10_000) < 5 * math.sqrt(10_000)
-    waits = [b - a for a, b in zip((0, *found), found, strict=False)]
-    longer = sum(wait > DAY for wait in waits) / len(waits)
-    assert abs(longer - math.exp(-1)) < 0.02
 
 
 def test_too_many_failures_are_refused() -> None:
@@ -340,28 +295,11 @@ def test_failures_can_be_stated_away() -> None:
     assert facts["pods.mtbf"].value == 86_400.0
 
 
-def test_units() -> None:
-    assert unit_of("resource/cpu") == "cores"
-    assert unit_of("container/app/memory") == "bytes"
-    assert unit_of("resource/nvidia.com-gpu") == ""
-    assert unit_of("pods/cpu") == ""
-
-
 CPU = MetricSpec(type="Resource", resource=ResourceMetricSource("cpu"))
 FLEET = tuple(
     Candidate("demo", namespace, name, (SpecPeriod(ALWAYS_MS, NEVER_MS, HPASpec(metrics=(CPU,))),))
     for namespace, name in (("shop", "web"), ("shop", "cart"), ("batch", "etl"))
 )
-
-
-def test_entries_go_to_the_hpas_that_they_are_for() -> None:
-    entries = parse_plant_file(
-        "- capacity: 1\n- {hpa: shop/*, capacity: 2}\n- {where: hpa = 'web', capacity: 3}"
-    )
-    web, cart, etl = plan_overrides(entries, FLEET)
-    assert web == entries
-    assert cart == entries[:2]
-    assert etl == entries[:1]
 
 
 def test_what_matches_nothing_is_refused() -> None:

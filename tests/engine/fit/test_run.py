@@ -12,7 +12,7 @@ import pytest
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES, RECORDED_MEASURES
 from hpabatch.engine.fit.overrides import Draws, override
 from hpabatch.engine.fit.pipeline import Recording
-from hpabatch.engine.fit.run import CAPACITY_SHARE, Fit, Recorded, first_draw, fit
+from hpabatch.engine.fit.run import CAPACITY_SHARE, Fit, Recorded, fit
 from hpabatch.engine.fit.usage import Limits, Probes, Usage
 from hpabatch.engine.fit.workload import (
     ASSUMED,
@@ -33,7 +33,6 @@ from hpabatch.model.plant import (
     BACKLOG,
     CEILINGS_PCT,
     DIVISIBLE,
-    PER_POD,
     TOTAL,
     Sight,
     Signal,
@@ -42,9 +41,7 @@ from tests.engine.closed_loop import (
     CPU,
     F64,
     HOUR_MS,
-    LEAST,
     MEMORY,
-    MOST,
     QUEUE,
     RATE,
     RECORDING,
@@ -157,35 +154,11 @@ def test_usage_that_nearly_ceases_bounds_the_base() -> None:
     assert base.value == 0.02
 
 
-def test_a_stated_base_is_taken() -> None:
-    loop = loop_of()
-    found = fit(usage_of(loop), RECORDING, stated(base_milli=60))
-    assert fact(found, f"signals.{NAME}.base").source == GIVEN
-    made = workload(found)
-    assert made.plant.signals[NAME].base_milli == 60
-    np.testing.assert_allclose(made.work[NAME], loop.work + (BASE - 60) * loop.ready, atol=6)
-
-
 def test_a_stated_base_above_the_ceiling_is_refused() -> None:
     entries = stated(base_milli=600, ceiling_milli=500)
     found = fit(usage_of(loop_of()), RECORDING, entries)
     assert found.workload is None
     assert "leaves no room for work" in found.problems[0]
-
-
-def test_usage_at_its_limit_is_no_evidence_for_a_base() -> None:
-    """At the limit every pod more brings usage with it, as a base would."""
-    loop = loop_of(0)
-    wanted = loop.work / loop.ready
-    limit = 450.0
-    usage = np.minimum(wanted, limit)
-    observed = usage_of(Loop(loop.work, loop.ready, usage, loop.size))
-    with_limit = replace(observed, limits=limits_of(observed, 450))
-    base = fact(fit(with_limit, RECORDING), f"signals.{NAME}.base")
-    assert base.source == FITTED
-    assert base.value == pytest.approx(0, abs=0.01)
-    without = fact(fit(observed, RECORDING), f"signals.{NAME}.base")
-    assert (without.value or 0) > 0.05 or without.source == NOT_IDENTIFIED
 
 
 # ---- ceilings ------------------------------------------------------------------------------------
@@ -213,12 +186,6 @@ def test_the_limit_is_the_ceiling() -> None:
     assert plant.capacity_milli == round(CAPACITY_SHARE * (1000 - base))
 
 
-def test_one_pod_without_a_limit_means_no_limit() -> None:
-    observed = usage_of(loop_of())
-    found = fit(replace(observed, limits=limits_of(observed, -1, 1000)), RECORDING)
-    assert fact(found, f"signals.{NAME}.ceiling").source == OPEN
-
-
 def test_without_a_limit_the_ceiling_is_open_and_assumed_around_the_highest_that_lasted() -> None:
     loop = loop_of()
     usage = loop.usage.copy()
@@ -237,27 +204,6 @@ def test_without_a_limit_the_ceiling_is_open_and_assumed_around_the_highest_that
     plant = workload(found).plant
     assert plant.capacity_milli == TARGET - plant.signals[NAME].base_milli
     assert fact(found, "capacity").source == ASSUMED
-
-
-def test_no_assumed_ceiling_is_below_the_request() -> None:
-    observed = usage_of(loop_of())
-    highest = fact(fit(observed, RECORDING), f"signals.{NAME}.highest").value
-    assert highest is not None
-    request = round(highest * 1000 * 1.1)
-    levels = workload(fit(observed, RECORDING, stated(request_milli=request))).plant.signals[NAME]
-    assert levels.levels_milli[:3] == (request,) * 3
-    assert levels.levels_milli[3] > request
-
-
-def test_minutes_at_the_limit_are_censored() -> None:
-    loop = loop_of(0)
-    usage = loop.usage.copy()
-    usage[400:440] = 990.0
-    observed = usage_of(Loop(loop.work, loop.ready, usage, loop.size))
-    found = fit(replace(observed, limits=limits_of(observed, 1000)), RECORDING)
-    censored = found.censored[NAME]
-    assert np.flatnonzero(censored).tolist() == list(range(400, 440))
-    assert fact(found, f"signals.{NAME}.censored").value == pytest.approx(40 / 3200)
 
 
 def test_a_stated_ceiling_or_none_is_taken() -> None:
@@ -284,19 +230,6 @@ def test_a_queue_has_no_default() -> None:
         "bounds its rate"
     )
     assert fact(found, f"signals.{NAME}.base").source == FITTED  # the rest is told
-
-
-def test_a_stated_total_is_its_own_work() -> None:
-    loop = loop_of()
-    value = 1000 * (5 + np.sin(np.arange(3200) / 50))
-    observed = usage_of(loop, (CPU, QUEUE), depth=value)
-    found = fit(observed, RECORDING, stated(DEPTH, kind=TOTAL))
-    assert found.problems == ()
-    made = workload(found)
-    assert made.plant.signals[DEPTH].kind == TOTAL
-    work = made.work[DEPTH]
-    shift = int(np.argmax([np.corrcoef(work[k : k + 3000], value[:3000])[0, 1] for k in range(4)]))
-    np.testing.assert_allclose(work[shift : shift + 3000], value[:3000], atol=1)
 
 
 def backlog(rate: float, arrivals: F64, ready: Any) -> F64:
@@ -343,31 +276,6 @@ def test_a_kind_that_cannot_be_is_refused(name: str, kind: str, told: str) -> No
     found = fit(observed, RECORDING, stated(name, kind=kind))
     assert found.workload is None
     assert any(told in problem for problem in found.problems)
-
-
-def test_work_per_pod_does_not_divide() -> None:
-    loop = loop_of()
-    found = fit(usage_of(loop), RECORDING, stated(kind=PER_POD))
-    made = workload(found)
-    np.testing.assert_allclose(made.work[NAME], loop.usage, atol=1)
-    assert made.plant.capacity_milli is None
-    assert fact(found, "capacity").source == NOT_IDENTIFIED
-
-
-def test_rates_per_pod_are_work_and_help_with_the_base() -> None:
-    loop = run_loop(2, BASE, days=1)
-    rate = loop.work / loop.ready / 25
-    alone = fact(fit(usage_of(loop), RECORDING), f"signals.{NAME}.base")
-    observed = usage_of(loop, (CPU, RATE), requests_per_second=rate)
-    found = fit(observed, RECORDING)
-    base = fact(found, f"signals.{NAME}.base")
-    assert "beside pods/requests_per_second" in base.note
-    for known in (base, alone):
-        assert known.low is not None
-        assert known.high is not None
-    assert (base.high or 0) - (base.low or 0) < (alone.high or 0) - (alone.low or 0)
-    assert (base.low or 0) <= BASE / 1000 <= (base.high or 0)
-    assert set(workload(found).work) == {NAME, "pods/requests_per_second"}
 
 
 def grown(usage: Usage, name: str, base: float, per_hour: float) -> Usage:
@@ -423,15 +331,6 @@ def test_a_signal_without_samples_is_a_problem() -> None:
     assert "has no sample of a pod that was ready" in found.problems[0]
 
 
-def test_no_sample_at_all_is_a_problem() -> None:
-    observed = usage_of(loop_of())
-    nothing = replace(observed.signals[NAME], counted=np.zeros(3200, np.int64))
-    found = fit(replace(observed, signals={NAME: nothing}), RECORDING)
-    assert found.workload is None
-    assert "no sample" in found.problems[0]
-    assert found.fact("sync.period") is not None
-
-
 def test_an_unknown_size_is_a_problem() -> None:
     observed = usage_of(loop_of())
     found = fit(replace(observed, replicas=np.full(3200, -1)), RECORDING)
@@ -474,15 +373,6 @@ def test_the_pipeline_is_what_was_recorded() -> None:
     assert fact(found, "pipelines.resource.lag").source == GIVEN
     assert fact(found, "sync.period").source == GIVEN
     assert fact(found, "sync.phase").source == FITTED
-
-
-def test_scrapes_without_a_common_phase_have_none() -> None:
-    observed = usage_of(loop_of())
-    rng = np.random.default_rng(0)
-    moved = observed.signals[NAME].mean_ms + rng.integers(0, STEP_MS, 3200)
-    signal = replace(observed.signals[NAME], mean_ms=moved, newest_ms=moved)
-    found = fit(replace(observed, signals={NAME: signal}), RECORDING)
-    assert fact(found, "pipelines.resource.phase").source == ASSUMED
 
 
 def test_finer_stretches_show_the_noise_within_a_piece() -> None:
@@ -530,31 +420,6 @@ def test_everything_is_told_once_and_with_a_known_source() -> None:
             assert known.value <= known.high + 1e-9
     again = fit(observed, RECORDING)
     assert again.facts == found.facts
-
-
-def test_random_draws_hang_on_the_name_alone() -> None:
-    places = {first_draw("c", "shop", f"hpa-{k}") for k in range(50)}
-    assert len(places) > 45
-    assert all(0 <= place < 4096 for place in places)
-    # A name is not that of a neighbour put together otherwise.
-    assert first_draw("a", "b-c", "d") != first_draw("a", "b", "c-d")
-
-
-def test_sizes_at_min_or_max_are_pinned() -> None:
-    """At one size all day, a rate beside the usage tells the base."""
-    steps = 5760
-    day = np.arange(steps) / steps
-    rng = np.random.default_rng(0)
-    rate = 20 * (1 + 0.2 * np.sin(2 * np.pi * 9 * day))
-    usage = (BASE + 15 * rate) * (1 + rng.normal(size=steps) * 0.02)
-    for size, source in ((LEAST, FITTED), (MOST, FITTED), (5, NOT_IDENTIFIED)):
-        ready = np.full(steps, size)
-        loop = Loop(usage, ready, usage, ready)
-        observed = usage_of(loop, (CPU, RATE), requests_per_second=rate * 1.0)
-        base = fact(fit(observed, RECORDING), f"signals.{NAME}.base")
-        assert base.source == source
-        if source == FITTED:
-            assert base.value == pytest.approx(BASE / 1000, abs=0.02)
 
 
 def test_usage_far_below_the_request_is_nothing_that_a_pod_cannot_do() -> None:
@@ -610,13 +475,6 @@ def test_usage_base_ceiling_and_work_are_as_recorded() -> None:
     assert fact(seen, f"{LENS}.scale").source == FITTED
     stated = fitted(Lens(NAME, None, scale=2.0, place="lens.yaml:1"))
     assert fact(stated, f"{LENS}.scale").source == GIVEN
-
-
-def test_what_a_pod_uses_at_the_target_is_less_where_more_of_it_is_seen() -> None:
-    plain, seen = fitted(), fitted(Lens(NAME, None, scale=1.25))
-    base = cpu(plain).base_milli
-    assert workload(plain).plant.capacity_milli == 500 - base
-    assert workload(seen).plant.capacity_milli == 400 - base
 
 
 @pytest.mark.parametrize(("scale", "ceiling"), [(0.8, 1250), (1.0, 1000), (1.25, 800)])
@@ -698,23 +556,6 @@ def test_sums_of_a_time() -> None:
     assert [found[name] for name in ABOVE_MINUTES] == [3, 2, 1, 0, 0]
 
 
-def test_parts_add_up() -> None:
-    whole, parts = small().between(0, 6 * HOUR_MS), [small().between(a, a + HOUR_MS) for a in HOURS]
-    for name in RECORDED_MEASURES:
-        assert sum(part[name] or 0.0 for part in parts) == pytest.approx(whole[name]), name
-
-
-def test_longer_samples_count_with_their_length() -> None:
-    found = replace(small(), piece_ms=300_000).between(0, 6 * HOUR_MS)
-    assert found["saturated_minutes"] == 15
-
-
-def test_what_is_not_known_is_none() -> None:
-    nothing = np.zeros(0, np.int64)
-    found = Recorded(nothing, nothing, 0, np.zeros((0, 2), np.int64)).between(0, HOUR_MS)
-    assert found == dict.fromkeys(RECORDED_MEASURES)
-
-
 def test_a_fit_tells_what_was_recorded() -> None:
     """Usage of 20 minutes is at 2 cores, of the rest far below."""
     loop = loop_of()
@@ -734,3 +575,12 @@ def test_a_fit_tells_what_was_recorded() -> None:
     told = limited.between(START, START + usage.size * STEP_MS + HOUR_MS)
     assert told["saturated_minutes"] == 20
     assert told[ABOVE_MINUTES[0]] is None
+
+
+def test_no_sample_at_all_is_a_problem() -> None:
+    observed = usage_of(loop_of())
+    nothing = replace(observed.signals[NAME], counted=np.zeros(3200, np.int64))
+    found = fit(replace(observed, signals={NAME: nothing}), RECORDING)
+    assert found.workload is None
+    assert "no sample" in found.problems[0]
+    assert found.fact("sync.period") is not None

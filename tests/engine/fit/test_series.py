@@ -12,22 +12,17 @@ from hypothesis import strategies as st
 
 from hpabatch.engine.fit.stats import (
     int_median,
-    median_interval,
     past_means,
-    rolling_mean,
-    runs_of,
     slope,
     t_quantile,
 )
 from hpabatch.engine.fit.usage import (
     TICK_COLUMNS,
-    Cells,
     SignalUsage,
     Usage,
     cells_of,
     filled,
     gaps_of,
-    minute_means,
     series_of,
 )
 from tests.effort import effort
@@ -48,15 +43,6 @@ def kept(signal: SignalUsage, rows: object) -> SignalUsage:
     return replace(signal, **{name: getattr(signal, name)[rows] for name in columns})
 
 
-def test_a_sample_is_of_the_window_before_it() -> None:
-    usage = flat()
-    cells = cells_of(usage)
-    assert cells == Cells(START, STEP_MS, 40)
-    found = series_of(usage, usage.signals[NAME], cells)
-    assert (found.usage == 300).all()
-    assert (found.ready == 4).all()
-
-
 def test_jitter_moves_no_sample_into_another_cell() -> None:
     usage = flat(400)
     rng = np.random.default_rng(0)
@@ -68,15 +54,6 @@ def test_jitter_moves_no_sample_into_another_cell() -> None:
     assert cells is not None
     assert cells.resolution_ms == STEP_MS
     assert not np.isnan(series_of(usage, moved, cells).usage).any()
-
-
-def test_pieces_are_no_finer_than_the_syncs() -> None:
-    usage = flat()
-    finer = replace(usage.signals[NAME].probes, spacing_ms=np.full(10, 5_000))
-    usage = replace(usage, signals={NAME: replace(usage.signals[NAME], probes=finer)})
-    cells = cells_of(usage)
-    assert cells is not None
-    assert cells.resolution_ms == STEP_MS
 
 
 def test_lost_samples_of_some_pods_change_nothing() -> None:
@@ -123,23 +100,6 @@ def test_gaps_are_told_and_filled() -> None:
     assert filled(np.array([np.nan, np.nan])).tolist() == [0, 0]
 
 
-def test_rows_of_starting_pods_alone_are_no_part_of_the_grid() -> None:
-    usage = flat(40)
-    signal = usage.signals[NAME]
-    none = np.arange(40) < 10
-    early = replace(
-        signal,
-        counted=np.where(none, 0, signal.counted),
-        newest_ms=np.where(none, -1, signal.newest_ms),
-        mean_ms=np.where(none, -1, signal.mean_ms),
-        starting=none.astype(np.int64),
-    )
-    usage = replace(usage, signals={NAME: early})
-    assert cells_of(usage) == Cells(START + 10 * STEP_MS, STEP_MS, 30)
-    alone = replace(early, counted=np.zeros(40, np.int64))
-    assert cells_of(replace(usage, signals={NAME: alone})) is None
-
-
 def test_a_total_is_its_value_whatever_the_pods() -> None:
     size = np.full(30, 3)
     value = np.arange(30, dtype=np.float64)
@@ -153,20 +113,6 @@ def test_a_total_is_its_value_whatever_the_pods() -> None:
     assert known.tolist() == value.tolist()
     nothing = {name: kept(s, slice(0)) for name, s in usage.signals.items()}
     assert cells_of(replace(usage, signals=nothing)) is None
-
-
-def test_minutes_are_means_of_what_is_known() -> None:
-    values = np.array([1, 2, 3, np.nan, *[np.nan] * 4, 5.0])
-    found = minute_means(values, Cells(START, STEP_MS, 9))
-    np.testing.assert_array_equal(found, [2, np.nan, 5])
-    coarse = minute_means(values, Cells(START, 120_000, 9))
-    assert coarse.size == 9
-
-
-@pytest.mark.parametrize("instant", [START - 1, START, START + STEP_MS - 1, START + STEP_MS])
-def test_cells_begin_with_their_first_instant(instant: int) -> None:
-    cells = Cells(START, STEP_MS, 3)
-    assert cells.of(np.array([instant * 1.0]))[0] == (instant - START) // STEP_MS
 
 
 some_cells = st.lists(st.none() | st.floats(-50, 50), min_size=1, max_size=30).map(
@@ -201,23 +147,6 @@ def test_means_of_the_past_are_those_of_a_plain_loop(
             end = begin
 
 
-@given(values=some_cells, length=st.integers(1, 5))
-@settings(max_examples=effort(40))
-def test_rolling_means_are_those_of_a_plain_loop(
-    values: np.ndarray[tuple[int], np.dtype[np.float64]], length: int
-) -> None:
-    found = rolling_mean(values, length)
-    expected = [values[k : k + length].mean() for k in range(values.size - length + 1)]
-    np.testing.assert_allclose(found, np.array(expected), atol=1e-9)
-
-
-def test_runs_are_where_they_are() -> None:
-    first, end = runs_of(np.array([True, False, True, True, False, True]))
-    assert first.tolist() == [0, 2, 5]
-    assert end.tolist() == [1, 4, 6]
-    assert runs_of(np.zeros(3, bool))[0].size == 0
-
-
 def test_a_slope_has_the_error_of_its_clusters() -> None:
     rng = np.random.default_rng(0)
     found = []
@@ -232,30 +161,6 @@ def test_a_slope_has_the_error_of_its_clusters() -> None:
     values, errors = np.array(found).T
     assert values.mean() == pytest.approx(2, abs=0.05)
     assert errors.mean() == pytest.approx(values.std(), rel=0.15)
-
-
-def test_a_slope_of_nothing_is_unknown() -> None:
-    zero, some = np.zeros(4), np.array([0, 0, 1, 1])
-    assert math.isnan(slope(zero, zero, zero, some)[0])
-    one = np.ones(4)
-    assert math.isnan(slope(one, one, one, np.zeros(4, np.int64))[1])
-
-
-@pytest.mark.parametrize("size", [6, 7, 30, 101])
-def test_the_interval_of_a_median_covers_it(size: int) -> None:
-    rng = np.random.default_rng(size)
-    covered = 0
-    for _ in range(400):
-        found = median_interval(np.exp(rng.normal(size=size)))
-        assert found.low <= found.value <= found.high
-        covered += found.low <= 1 <= found.high
-    assert covered / 400 >= 0.93
-
-
-def test_the_interval_of_many_values_is_not_all_of_them() -> None:
-    found = median_interval(np.arange(101.0))
-    assert found.value == 50
-    assert (found.low, found.high) == (40, 60)
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=9))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import polars as pl
 import pytest
 
 from hpabatch.engine.fleet.candidates import (
     Candidate,
     Skipped,
-    candidate_frame,
     candidates_from_history,
     candidates_from_manifests,
 )
@@ -23,17 +21,6 @@ PROFILE = PROFILES["1.38"]
 def read(*rows: Row) -> tuple[list[Candidate], list[Skipped]]:
     frame = to_frame("hpas", list(rows)).sort("cluster", "namespace", "name", "uid", "valid_from")
     return candidates_from_history(frame, lambda _: PROFILE)
-
-
-def test_specs_are_in_order_of_time_whatever_their_uids() -> None:
-    first = hpa_row("one", "web", METRICS[:1], uid="z", valid_to=T0, labels={"v": "1"})
-    second = hpa_row("one", "web", METRICS[:2], uid="a", valid_from=T0, labels={"v": "2"})
-    found, skipped = read(first, second)
-    assert not skipped
-    assert [len(period.spec.metrics) for period in found[0].periods] == [1, 2]
-    assert [period.from_ms for period in found[0].periods] == [T0 - 90_000, T0]
-    assert found[0].labels == '{"v": "2"}'
-    assert found[0].target == ("c1", "shop", "Deployment", "web")
 
 
 @pytest.mark.parametrize(
@@ -80,12 +67,6 @@ def test_a_text_that_is_no_spec_is_skipped() -> None:
         assert "hpas.spec" in skipped[0].reason
 
 
-def test_one_bad_spec_of_several_skips_the_hpa_whole() -> None:
-    good = hpa_row("one", "web", METRICS[:1], valid_to=T0)
-    bad = hpa_row("one", "web", METRICS[:1], valid_from=T0, spec={"maxReplicas": 0})
-    assert read(good, bad)[0] == []
-
-
 def test_only_the_time_with_the_last_target_is_replayed() -> None:
     names = ("web", "api", "web", "web")
     rows = [
@@ -114,11 +95,3 @@ def test_a_manifest_is_replayed_in_every_cluster_that_has_its_target() -> None:
     ]
     assert [(s.namespace, s.hpa) for s in skipped] == [("default", "lost")]
     assert "not in the history's scales table for namespace default" in skipped[0].reason
-
-
-def test_the_frame_has_a_row_per_candidate_and_types_without_any() -> None:
-    found, _ = read(hpa_row("one", "web", METRICS[:1]), hpa_row("two", "api", METRICS[:1]))
-    frame = candidate_frame(found)
-    assert frame["hpa"].to_list() == ["one", "two"]
-    assert candidate_frame([]).schema == frame.schema
-    assert frame.filter(pl.col("target") == "api").height == 1

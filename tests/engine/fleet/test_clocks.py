@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.engine.fleet.clocks import Clocks, Grid, Passes
+from hpabatch.engine.fleet.clocks import Clocks, Grid
 from hpabatch.engine.fleet.sync import SyncEstimate, sync_ticks
 
 
@@ -45,22 +45,3 @@ def test_recorded_instants_come_before_estimated_ones_and_those_before_the_grid(
     assert clocks.of(three) == clocks.of(("c", "n", "four"))
     assert len({clocks.of(key) for key in (one, two, three)}) == 3
     assert [clocks.known(key) for key in (one, two, three)] == [5, None, None]
-
-
-def test_hpas_of_a_cluster_share_its_passes() -> None:
-    keys = [("c", "n", "one"), ("c", "m", "two"), ("d", "n", "one"), ("c", "n", "own")]
-    estimate = SyncEstimate(
-        period_ms=30.0, phase_ms=0.0, support=9, spread_ms=0.0, anchor_ms=4, estimated=True
-    )
-    clocks = Clocks(
-        from_ms=10,
-        to_ms=100,
-        grid=Grid(40),
-        estimated={keys[0]: estimate},
-        recorded={keys[3]: np.array([20])},
-        passes={"c": np.array([9, 10, 55, 101])},
-    )
-    found = [clocks.instants(clocks.of(key)).tolist() for key in keys]
-    assert found == [[10, 55], [10, 55], [40, 80], [20]]
-    assert clocks.of(keys[0]) == clocks.of(keys[1]) == Passes("c")
-    assert [clocks.known(key) for key in keys] == [4, 4, None, 1]

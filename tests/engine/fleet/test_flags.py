@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.engine.fleet.flags import parse_duration_ms, recorded_flags, recorded_starts
+from hpabatch.engine.fleet.flags import parse_duration_ms, recorded_flags
 from hpabatch.errors import HistoryError
 from hpabatch.model.versions import ControllerFlags
 from tests.engine.small_history import T0, start_row, to_frame
@@ -78,15 +78,6 @@ def test_flags_that_are_not_named_have_upstreams_defaults() -> None:
     assert recorded_flags(controller()) == {}
 
 
-def test_only_changes_are_periods() -> None:
-    one, two = {"sync-period": "1s"}, {"sync-period": "2s"}
-    assert flags_of(None, one, {**one, "other": 1}, None, two, two, one) == [
-        (1, ControllerFlags(sync_period_ms=1000)),
-        (4, ControllerFlags(sync_period_ms=2000)),
-        (6, ControllerFlags(sync_period_ms=1000)),
-    ]
-
-
 def test_each_cluster_has_its_own_in_order_of_time() -> None:
     given = [("c2", 5, "1s"), ("c1", 9, "2s"), ("c1", 3, "4s"), ("c3", 1, None)]
     rows = [
@@ -118,10 +109,3 @@ def test_each_cluster_has_its_own_in_order_of_time() -> None:
 def test_a_bad_flag_is_named(flags: dict[str, object], what: str) -> None:
     with pytest.raises(HistoryError, match=what):
         recorded_flags(controller(flags))
-
-
-def test_starts_are_kept_apart_by_cluster_and_observations_are_none() -> None:
-    rows = [start_row(T0 + 9), start_row(T0), start_row(T0 + 5, cluster="c2")]
-    rows.append(start_row(T0 + 7, event="observed"))
-    found = recorded_starts(to_frame("controller", rows))
-    assert {k: v.tolist() for k, v in found.items()} == {"c1": [T0, T0 + 9], "c2": [T0 + 5]}

@@ -12,12 +12,9 @@ import pytest
 from hpabatch.engine.fleet.lives import EDGE_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay
-from hpabatch.engine.replay.run import replay_history
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.compact import compact
-from hpabatch.inputs.manifests import load_manifests
-from tests.engine.made import summarize
 from tests.importers.tables import BEGIN_S, WORKLOAD_MAP, import_table, merged, write_map
 
 MINUTE = 60
@@ -109,37 +106,6 @@ def test_a_later_import_prolongs_lives(tmp_path: Path, order: Sequence[int]) -> 
     check(store, [row for day in days for row in day])
 
 
-def test_many_short_runs_can_all_be_decided(tmp_path: Path) -> None:
-    rows = runs(random.Random(3), 12, apart=600)
-    store = load(tmp_path, rows)
-    result = replay_history(open_history(store), ReplayParameters())
-    found = summarize(result.decisions, result.hpas)
-    assert found.height == 12
-    assert found["ticks"].is_between(110, 125).all()
-    # (the pods of a run are ready ten seconds after its first row)
-    assert found["invalid_share"].max() == 0
-
-
-def test_what_is_recorded_of_a_life_counts(tmp_path: Path) -> None:
-    store = load(tmp_path, runs(random.Random(1), 4))
-    alone = open_history(store).read("hpas")
-    times = alone["valid_from"]
-    rows = alone.with_columns(
-        created=pl.when(pl.col("name") == "run-01").then("valid_from"),
-        valid_to=pl.when(pl.col("name") == "run-02")
-        .then(pl.col("valid_from") + pl.duration(hours=2))
-        .cast(alone.schema["valid_to"]),
-    )
-    with open_writer(store).part("recorded") as part:
-        part.add("hpas", rows)
-    found, ticks = planned_ticks(store)
-    since = dict(zip(alone["name"], times.to_physical(), strict=True))
-    assert found["run-01"] == [ms for ms in ticks if ms >= since["run-01"]]
-    ends = since["run-02"] + 2 * 3_600_000
-    assert found["run-02"] == [ms for ms in ticks if since["run-02"] <= ms < ends]
-    assert len(found["run-00"]) < 130
-
-
 def test_an_hpa_whose_specs_lie_outside_of_the_data_is_left_out(tmp_path: Path) -> None:
     store = load(tmp_path, runs(random.Random(1), 4))
     alone = open_history(store).read("hpas")
@@ -161,20 +127,3 @@ def test_an_hpa_whose_specs_lie_outside_of_the_data_is_left_out(tmp_path: Path) 
     reasons = {s.hpa: s.reason for s in plan.skipped}
     assert "target Deployment/run-01 has no rows" in reasons["before"]
     assert "target Deployment/run-02 has no rows" in reasons["after"]
-
-
-def test_hpas_of_manifests_live_as_their_targets(tmp_path: Path) -> None:
-    store = load(tmp_path, runs(random.Random(1), 4))
-    manifest = tmp_path / "hpa.yaml"
-    manifest.write_text(
-        "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\n"
-        "metadata: {name: other, namespace: shop}\n"
-        "spec:\n  maxReplicas: 5\n  scaleTargetRef:\n"
-        "    {apiVersion: apps/v1, kind: Deployment, name: run-02}\n"
-    )
-    hpas = [entry.hpa for entry in load_manifests([str(manifest)]).entries if entry.hpa]
-    plan = plan_replay(open_history(store), ReplayParameters(), hpas)
-    (period,) = plan.chosen[0].periods
-    recorded, _ = planned_ticks(store)
-    instants = plan.clocks.grid.instants(period.from_ms, period.to_ms - 1)
-    assert instants.tolist() == recorded["run-02"]

@@ -68,20 +68,11 @@ def test_the_spacing_of_two_metrics_of_a_pod_is_that_of_each(tmp_path: Path) -> 
     assert sample_spacing_ms(history(tmp_path, pod_custom_metrics=rows)) == 7_000
 
 
-def test_containers_of_one_time_have_no_spacing(tmp_path: Path) -> None:
-    rows = [usage_row("web-0", T0 + ms, 1, name) for ms in (0, 20_000) for name in ("app", "proxy")]
-    assert sample_spacing_ms(history(tmp_path, pod_metrics=rows)) == 20_000
-
-
 def test_the_spacing_is_that_of_the_fullest_day_of_each_place(tmp_path: Path) -> None:
     # A history may begin minutes before midnight: one day has hardly a sample.
     rows = [usage_row("web-0", MIDNIGHT - ms, 1) for ms in (5, 1)]
     rows += [usage_row("web-0", MIDNIGHT + ms, 1) for ms in (0, 20_000, 40_000)]
     assert sample_spacing_ms(history(tmp_path, pod_metrics=rows)) == 20_000
-
-
-def test_one_sample_has_no_spacing(tmp_path: Path) -> None:
-    assert sample_spacing_ms(history(tmp_path)) == 0
 
 
 def settled(folder: Path, controller: list[Row] | None = None, **given: Any) -> Settled:
@@ -123,19 +114,6 @@ def test_what_a_recorder_recorded_has_no_max_age(tmp_path: Path) -> None:
     found = settle(ReplayParameters("1.38", max_age_ms=61_000), opened, {})
     assert (found.standing, found.max_age_of("c1")) == ((), 61_000)
     assert found.max_age_text() == "61000 ms (given)"
-
-
-def test_other_methods_and_other_subjects_say_nothing_of_an_age(tmp_path: Path) -> None:
-    row = recorder_rows("c1")[0]
-    rows = [row | {"method": "adapter"}, row | {"subject": "pods"}]
-    opened = history(tmp_path, provenance=rows)
-    assert settle(ReplayParameters("1.38"), opened, {}).standing == ()
-
-
-def test_a_row_without_a_value_is_no_sample(tmp_path: Path) -> None:
-    rows = series("a", 0, 10_000, 20_000, 30_000)
-    rows += [row | {"ts": row["ts"] + 1, "value_milli": None} for row in rows]
-    assert sample_spacing_ms(history(tmp_path, external_metrics=rows)) == 10_000
 
 
 def test_a_delay_comes_on_top_of_an_estimated_max_age(tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -19,15 +17,14 @@ from hpabatch.engine.fleet.clocks import Clocks, Grid
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.fleet.selection import selection
-from hpabatch.engine.replay.run import replay_history, replay_shards
-from hpabatch.errors import HistoryError, UsageError
+from hpabatch.engine.replay.run import replay_history
+from hpabatch.errors import HistoryError
 from hpabatch.history.reader import open_history
 from hpabatch.model.versions import PROFILES
 from tests.cli.histories import last_day
 from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (
     METRICS,
-    MIDNIGHT,
     STEP,
     T0,
     empty_tables,
@@ -39,7 +36,6 @@ from tests.engine.small_history import (
     scale_row,
     start_row,
     state_row,
-    status_row,
     to_frame,
     usage_row,
     write_pieces,
@@ -100,40 +96,6 @@ def test_shards_are_all_hpas_in_order_each_of_one_cluster_and_small(
             assert sum(rows[first:last]) <= most[1]
 
 
-def test_days_are_those_on_which_a_place_has_samples(tmp_path: Path) -> None:
-    tables = tables_of("web", "api")
-    tables["pod_metrics"].append(usage_row("web-0", MIDNIGHT + 50 * 3_600_000, 5))
-    days = planned(tables, tmp_path).days_of("pod_metrics", "c1")
-    found = {place: [str(day) for day in theirs] for place, theirs in days.items()}
-    assert found == {
-        ("shop", "web"): ["2026-10-06", "2026-10-07", "2026-10-09"],
-        ("shop", "api"): ["2026-10-06", "2026-10-07"],
-    }
-    assert planned(tables, tmp_path).days_of("object_metrics", "c1") == {}
-
-
-def test_rivals_are_all_that_may_match_the_same_pods(tmp_path: Path) -> None:
-    tables = tables_of("web", "api", "db")
-    tables["hpas"].append(hpa_row("more", "web", METRICS[:1]))
-    tables["scales"].append(scale_row("db", T0, 2, selector="app in (api,db)"))
-    plan = planned(tables, tmp_path)
-    found = {key[2]: {rival.name for rival in rivals} for key, rivals in plan.rivals.items()}
-    assert found == {
-        "api": {"api", "db"},
-        "db": {"api", "db"},
-        "more": {"more", "web"},
-        "web": {"more", "web"},
-    }
-
-
-def test_recorded_instants_are_those_of_fetches_else_of_the_status(tmp_path: Path) -> None:
-    tables = tables_of("web")
-    tables["hpa_status"] = [status_row("web", T0 + ms) for ms in (-5, 7, 9, 10**9)]
-    clocks = planned(tables, tmp_path, instants="recorded").clocks
-    key = ("c1", "shop", "web")
-    assert clocks.instants(clocks.of(key)).tolist() == [T0 + 7, T0 + 9]
-
-
 def test_recorded_instants_that_are_not_there_are_refused(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="no decision instants were recorded"):
         planned(tables_of("web"), tmp_path, instants="recorded")
@@ -170,82 +132,10 @@ def test_passes_need_no_samples_and_bring_their_rules(tmp_path: Path) -> None:
     assert plan.starts_ms["c1"].tolist() == [T0]
 
 
-def test_nothing_is_decided_after_the_time_that_is_asked_for(tmp_path: Path) -> None:
-    tables = tables_of("web", passes=[pass_row(T0), pass_row(T0 + 5), pass_row(T0 + 9)])
-    clocks = planned(tables, tmp_path, instants="passes", until=T0 + 8).clocks
-    assert clocks.instants(clocks.of(("c1", "shop", "web"))).tolist() == [T0, T0 + 5]
-    with pytest.raises(UsageError, match="--at: expected a time from"):
-        planned(tables, tmp_path, instants="passes", until=T0 - 10**6)
-
-
 def test_a_span_without_a_sync_is_refused(tmp_path: Path) -> None:
     tables = tables_of("web", pod_metrics=[usage_row("web-0", T0 + 1, 5)])
     with pytest.raises(HistoryError, match="choose a shorter sync period"):
         planned(tables, tmp_path)
-
-
-@pytest.mark.parametrize(
-    "most",
-    [
-        1 << 20,
-        1,
-    ],
-)
-def test_warnings_and_facts_are_the_same_however_hpas_are_cut(tmp_path: Path, most: int) -> None:
-    # Two HPAs read the same place, where a pod is that nobody knows.
-    tables = tables_of("web", "api")
-    tables["scales"].append(scale_row("api", T0, 2, selector="app in (api,web)"))
-    tables["pod_metrics"].append(usage_row("web-9", T0, 5))
-    tables["pods"].append(pod_row("web-0", target=None))
-    with mock.patch.object(engine_plan, "SHARD_DECISIONS", most):
-        result = replay_history(
-            open_history(write_pieces(tables, tmp_path, 1)), ReplayParameters("1.38")
-        )
-    told = [text for text in result.warnings if "left out" in text]
-    assert told == [
-        "pod_metrics: 1 row of pods that the pods table does not hold, left out: record those pods",
-        "pods: 1 row with the uid of a later row, left out: a uid stands for one pod, "
-        "correct the others",
-    ]
-
-
-@pytest.mark.parametrize(("rows", "runs"), [(0, 4), (2, 4), (3, 2), (1 << 18, 1)])
-def test_days_are_read_together_as_long_as_they_are_few_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, runs: int
-) -> None:
-    # The first and the third day have two samples, the others one.
-    day_ms = 86_400_000
-    times = [T0 + k * day_ms + ms for k in range(4) for ms in range(0, (2 - k % 2) * STEP, STEP)]
-    tables = tables_of("web")
-    tables["pod_metrics"] = [usage_row("web-0", ms, 90) for ms in times]
-    tables["object_metrics"], tables["external_metrics"] = [], []
-    history = open_history(write_pieces(tables, tmp_path, 1))
-    plan = plan_replay(history, ReplayParameters("1.38", sync_period_ms=day_ms))
-    read: list[tuple[str, date]] = []
-    select = history.select
-
-    def counted(table: str, *arguments: Any, **more: Any) -> pl.DataFrame:
-        if more.get("day"):
-            read.append((table, more["day"]))
-        return select(table, *arguments, **more)
-
-    monkeypatch.setattr(history, "select", counted)
-    monkeypatch.setattr(engine_plan, "STEP_ROWS", rows)
-    decisions = next(replay_shards(plan, [0])).decisions
-    assert len({day for _, day in read}) == runs
-    assert decisions["desired"].null_count() < decisions.height
-
-
-def test_results_keep_nothing_of_a_shards_memory(tmp_path: Path) -> None:
-    # Of one tick each: such columns are contiguous in memory as they are.
-    names = [f"w{k}" for k in range(6)]
-    instants = [T0 + 1000 * k for k in range(6)]
-    status = [status_row(name, ms) for name, ms in zip(names, instants, strict=True)]
-    tables = tables_of(*names, hpa_status=status)
-    parameters = ReplayParameters("1.38", instants="recorded")
-    with mock.patch.object(engine_plan, "SHARD_DECISIONS", 1):
-        result = replay_history(open_history(write_pieces(tables, tmp_path, 1)), parameters)
-    assert result.decisions["ts"].to_physical().to_list() == instants
 
 
 def test_an_hpa_is_replayed_alone_as_among_its_rivals_with_estimated_instants(

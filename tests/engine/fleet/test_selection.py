@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from hpabatch.engine.fleet.candidates import Skipped, candidate_frame
+from hpabatch.engine.fleet.candidates import candidate_frame
 from hpabatch.engine.fleet.request import ChosenHpas
-from hpabatch.engine.fleet.selection import Selection, selection, selection_of
+from hpabatch.engine.fleet.selection import Selection, selection
 from hpabatch.errors import UsageError
 
 CANDIDATES = pl.DataFrame(
@@ -88,13 +88,3 @@ def test_what_is_not_there(asked: ChosenHpas, told: str) -> None:
     with pytest.raises(UsageError) as refused:
         chosen.check(())
     assert str(refused.value).startswith(told)
-
-
-def test_what_cannot_be_replayed_is_there() -> None:
-    chosen = Selection(ChosenHpas(names=("bad",)))
-    chosen(CANDIDATES)
-    chosen.check([Skipped("eu", "shop", "bad", "the reason")])
-
-
-def test_nothing_asked_is_no_selection() -> None:
-    assert selection_of(ChosenHpas()) is None

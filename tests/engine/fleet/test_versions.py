@@ -14,7 +14,7 @@ from hpabatch.engine.fleet.versions import Versions, history_profile, versions_o
 from hpabatch.engine.replay.run import replay_history
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import History, open_history
-from hpabatch.model.versions import DEFAULT_K8S, PROFILES
+from hpabatch.model.versions import PROFILES
 from tests.engine.naive_align import Row
 from tests.engine.small_history import STEP, T0, start_row, to_frame, write_history
 from tests.engine.told import web
@@ -35,19 +35,6 @@ def recorded(*rows: tuple[str, str | None], start: int = 0) -> list[Row]:
 def versions(*rows: tuple[str, str | None], **given: Any) -> Versions:
     k8s = given.pop("k8s", None)
     return versions_of(to_frame("controller", recorded(*rows)), k8s, **given)
-
-
-def test_without_any_version_the_default_is_assumed() -> None:
-    for found in (versions(), versions(("c1", None)), versions(clusters=["c1", "c2"])):
-        assert (found.of("c1").name, found.one().name) == (DEFAULT_K8S, DEFAULT_K8S)
-        assert (found.source, found.warnings) == ("assumed", ())
-        assert found.name_of("c1") == DEFAULT_K8S
-        assert found.evidence() == {
-            "k8s": "1.37",
-            "k8s_source": "assumed",
-            "k8s_evidence": "from sources",
-            "k8s_proof": PROFILES["1.37"].proof,
-        }
 
 
 @pytest.mark.parametrize("text", ["1.36", "v1.36.2", "1.36.2-gke.100", "1.36+", " v1.36.0-rc.1 "])
@@ -74,16 +61,6 @@ def test_each_cluster_has_its_own() -> None:
     )
 
 
-def test_a_cluster_without_a_version_beside_others_takes_the_default() -> None:
-    found = versions(("c1", "1.36"), clusters=["c1", "c2", "c3"])
-    assert [found.of(c).name for c in ("c1", "c2", "c3")] == ["1.36", DEFAULT_K8S, DEFAULT_K8S]
-    assert found.evidence()["k8s"] == "1.36, 1.37"
-    assert found.source == "recorded for 1 of 3 clusters, else assumed"
-    with pytest.raises(UsageError, match=r"\(1\.36, 1\.37\)"):
-        found.one()
-    assert versions(("c1", "1.36"), clusters=["c1"]).one().name == "1.36"
-
-
 def test_gates_that_only_the_default_version_does_not_take() -> None:
     """1.37 is not asked where every cluster has a version of its own."""
     found = versions(("c1", "1.36"), gates="HPAConfigurableTolerance=false", clusters=["c1"])
@@ -106,24 +83,6 @@ def test_gates_that_were_recorded_before_an_upgrade_did_away_with_them() -> None
         assert found.of("c1").gate_configurable_tolerance is on
     with pytest.raises(UsageError, match="expected a gate"):
         versions(("c1", "1.36"), clusters=["c1"], own_gates={"c1": "Nope=true"})
-
-
-def test_versions_that_do_the_same_are_one() -> None:
-    found = versions(("c1", "1.31.2"), ("c2", "1.30.1"), ("c1", "1.30"), clusters=["c1", "c2"])
-    assert found.one() is PROFILES["1.30"]
-    found = versions(("c1", "1.31.2"), ("c2", "1.29.1"), ("c2", "1.30.1"), clusters=["c1", "c2"])
-    assert (found.one(), found.warnings) == (PROFILES["1.31"], ())
-    assert found.evidence()["k8s"] == "1.30, 1.31"
-    found = versions(("c1", "1.31"), ("c2", "1.32"), ("c1", "1.32"), clusters=["c1", "c2"])
-    assert [text.partition(" (")[0] for text in found.warnings] == [
-        "cluster c1 was upgraded while it was recorded"
-    ]
-
-
-def test_a_given_version_is_that_of_all() -> None:
-    found = versions(("c1", "1.20"), k8s="v1.36.1-eks-abc", clusters=["c1", "c2"])
-    assert [found.of(c).name for c in ("c1", "c2")] == ["1.36", "1.36"]
-    assert (found.source, found.one(), found.name_of("c2")) == ("given", PROFILES["1.36"], "1.36.1")
 
 
 @pytest.mark.parametrize(
@@ -238,16 +197,3 @@ def test_every_cluster_is_decided_by_its_own(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="run different Kubernetes versions"):
         history_profile(history, None)
     assert history_profile(history, "1.36").name == "1.36"
-
-
-def test_notes_and_upgrades_are_warnings_of_a_replay(tmp_path: Path) -> None:
-    history = two_clusters(tmp_path, ("c1", "1.34"), ("c2", "1.36"), ("c2", "1.39"))
-    found = replay_history(history, clocked()).warnings
-    assert not any(text.startswith("cluster c1") for text in found)
-    assert any(text.startswith("cluster c2 was upgraded") for text in found)
-    assert "cluster c2: there is no profile of 1.39: 1.38's rules were taken" in found
-    again = replay_history(history, clocked(k8s="1.39")).warnings
-    assert [text for text in again if "profile" in text] == [
-        "there is no profile of 1.39: 1.38's rules were taken"
-    ]
-    assert replay_history(history, clocked(k8s="1.39")).evidence["k8s_source"] == "given"

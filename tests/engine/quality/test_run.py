@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from datetime import date
-from itertools import pairwise
-from pathlib import Path
 from typing import Any, cast
 
 import polars as pl
@@ -20,9 +18,7 @@ from hpabatch.engine.quality.problems import RULES, problems
 from hpabatch.engine.quality.run import COLUMNS, SCHEMA, quality
 from hpabatch.history.base import SIZES, History
 from hpabatch.history.columns import TIME
-from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES, empty_frame
-from hpabatch.history.store.writer import write_table
 from hpabatch.model.objects.decode import hpa_from_json
 from tests.effort import effort
 from tests.engine import naive_quality as naive
@@ -267,21 +263,6 @@ def test_equals_the_naive_twin(tables: Tables) -> None:
     assert quality(stub(tables), hpas, shard_rows=1).equals(found)
 
 
-@settings(max_examples=effort(8), deadline=None)
-@given(histories())
-def test_a_flat_history_on_disk_gives_the_same(
-    tmp_path_factory: pytest.TempPathFactory, tables: Tables
-) -> None:
-    folder: Path = tmp_path_factory.mktemp("flat")
-    for name, rows in tables.items():
-        if rows:
-            write_table(frame_of(name, rows), folder / f"{name}.parquet", name)
-    if not any(tables.values()):
-        return
-    hpas = [candidate("web"), candidate("api", target="api")]
-    assert quality(open_history(folder), hpas).equals(quality(stub(tables), hpas))
-
-
 def test_only_days_with_samples_are_read_and_nothing_whole() -> None:
     history = Stub(steady())
     quality(cast(History, history), [candidate()])
@@ -334,17 +315,6 @@ def test_a_steady_recording_has_nothing_to_tell() -> None:
     assert told(steady()) == {}
 
 
-def test_a_gap_over_midnight() -> None:
-    tables = steady()
-    tables["pod_metrics"] = [r for r in tables["pod_metrics"] if abs(r["ts"] - MIDNIGHT) > 600_000]
-    row = one(tables)
-    # From 615 s before midnight to as long after it, of which 60 s are covered by the sample.
-    assert (row["gaps"], row["gap_longest_ms"]) == (1, 1_230_000)
-    assert row["coverage"] == pytest.approx(1 - 1_170 / 3_600)
-    assert told(tables)["gap"].startswith("no pod of it was sampled in 1 stretch, of 20 m;")
-    assert told(tables)["coverage"].startswith("its pods have a sample in 67.5 % of their life;")
-
-
 def test_beyond_the_rows_of_an_imported_workload_nothing_is_missed() -> None:
     """Nobody looked there: another workload's samples alone go on."""
     tables = steady()
@@ -366,29 +336,6 @@ def test_beyond_the_rows_of_an_imported_workload_nothing_is_missed() -> None:
     # A gap within its rows stays one.
     tables["pod_metrics"] = [r for r in tables["pod_metrics"] if abs(r["ts"] - MIDNIGHT) > 300_000]
     assert one(tables)["gaps"] == 1
-
-
-def test_a_slow_scrape_is_no_gap() -> None:
-    row = one(steady(step=120_000))
-    assert (row["interval_ms"], row["max_age_ms"], row["coverage"]) == (120_000, 300_000, 1.0)
-
-
-def test_hpas_that_read_no_usage_are_not_blamed_for_it() -> None:
-    external = {"type": "External", "external": {"metric": {"name": "queue"}}}
-    tables = steady()
-    tables["pod_metrics"] = []
-    assert one(tables, external)["reads"] == "external_metrics"
-    assert told(tables, external) == {}
-    assert "no_samples" in told(tables)
-
-
-def test_lengths_of_any_size_keep_their_median() -> None:
-    tables = steady(pod_count=1)
-    ticks = [MIDNIGHT + 15_000 * k + (k * 7919) % 11 for k in range(200)]
-    sample = tables["pod_metrics"][0]
-    tables["pod_metrics"] = [sample | {"ts": ts} for ts in ticks]
-    steps = [b - a for a, b in pairwise(ticks)]
-    assert one(tables)["interval_ms"] == pytest.approx(naive.quantile(steps, 0.5), rel=0.002)
 
 
 WRONG: dict[str, Row] = {
@@ -436,17 +383,3 @@ def test_shares_near_nothing_and_all_are_not_shown_as_such() -> None:
     for share, text in ((0.00001, "0.1 %"), (0.99999, "99.9 %"), (1.0, "100 %")):
         found = problems(fine.with_columns(without_cpu_request_share=pl.lit(share)))
         assert found["why"][0].startswith(f"{text} of its pods")
-
-
-def test_no_hpas_and_an_empty_history() -> None:
-    assert quality(stub({}), []).equals(pl.DataFrame(schema=SCHEMA))
-    assert problems(quality(stub({}), [])).is_empty()
-    row = one({})
-    assert (row["pods"], row["samples"], row["coverage"], row["membership"]) == (0, 0, None, None)
-    assert set(told({})) == {"no_samples", "no_scale"}
-
-
-def test_a_pod_whose_uid_is_there_twice_counts_once() -> None:
-    tables = steady()
-    tables["pods"] += [pod | {"pod": "z" + pod["pod"]} for pod in tables["pods"]]
-    assert one(tables)["pods"] == 2

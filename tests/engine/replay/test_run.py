@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +12,10 @@ import pytest
 
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.replay.run import ReplayResult, replay_history
-from hpabatch.errors import HistoryError, UsageError
+from hpabatch.errors import HistoryError
 from hpabatch.history.reader import open_history
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.defaults import default_hpa
-from tests.cli.histories import last_day
-from tests.effort import effort
 from tests.engine.made import summarize
 from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (
@@ -28,7 +24,6 @@ from tests.engine.small_history import (
     T0,
     empty_tables,
     hpa_row,
-    other_cluster,
     pod_row,
     request_row,
     scale_row,
@@ -40,7 +35,6 @@ from tests.engine.small_history import (
 
 SYNC = 15_000
 PARAMETERS = ReplayParameters("1.38")
-ROOT = Path(__file__).parents[3]
 REPLICA_SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "none"}
 HITS_PER_POD: Row = {
     "type": "Object",
@@ -137,15 +131,6 @@ def test_what_spends_a_policys_budget(tmp_path: Path, events: str, desired: list
     assert of(result, "web")["desired"].to_list() == desired
 
 
-def test_ticks_before_the_scale_was_recorded_decide_nothing(tmp_path: Path) -> None:
-    tables = workload("web")
-    tables["scales"] = [scale_row("web", T0 + SYNC, 1)]
-    found = of(replay(tables, tmp_path), "web")
-    assert found["binding"].to_list()[:2] == ["no_scale", found["binding"][1]]
-    assert found["binding"].to_list().count("no_scale") == 1
-    assert not found["rescaled"][0]
-
-
 def test_the_clock_starts_when_the_first_sample_is_visible(tmp_path: Path) -> None:
     tables = workload("web")
     tables["pod_metrics"] = [usage_row("web-0", T0 + 1, 40), usage_row("web-0", T0 + 60_000, 40)]
@@ -214,12 +199,6 @@ def test_flags_that_change_hold_from_their_own_tick_on(
     assert both["desired"].equals(expected["desired"])
 
 
-def test_what_was_recorded_first_is_taken_for_the_time_before_too(
-    tmp_path: Path, keen: pl.DataFrame
-) -> None:
-    assert with_flags(tmp_path, (100_000, KEEN))["desired"].equals(keen["desired"])
-
-
 def test_a_longer_window_from_a_flag_keeps_what_was_recommended_before(tmp_path: Path) -> None:
     # From 60 s on the window is five minutes: it holds all that was wanted since 45 s at least.
     tables = workload("web", HITS_PER_POD, replicas=6, max_replicas=10)
@@ -230,17 +209,6 @@ def test_a_longer_window_from_a_flag_keeps_what_was_recommended_before(tmp_path:
     found = decided(tables, tmp_path)
     assert found["desired"].to_list()[:4] == [6, 6, 5, 4]
     assert min(found["desired"].to_list()[4:]) >= 4
-
-
-def test_each_cluster_has_its_own_flags(tmp_path: Path) -> None:
-    tables = together(noisy(), noisy(cluster="c2"), noisy(cluster="c3"))
-    tables["controller"] = observed_flags((0, KEEN)) + observed_flags((0, LAZY), cluster="c2")
-    found = {
-        cluster: decided(tables, tmp_path / cluster, cluster)["desired"].to_list()
-        for cluster in ("c1", "c2", "c3")
-    }
-    # (Without any recorded flags: upstream's, a tolerance of 0.1.)
-    assert found == {"c1": [3, 1] * 6, "c2": [2] * 12, "c3": [3, 1] * 6}
 
 
 # ---- what is wrong is told, the rest goes on ---------------------------------------------------
@@ -280,24 +248,6 @@ def test_whatever_cannot_be_replayed_is_told_and_the_rest_goes_on(tmp_path: Path
     assert of(result, "good")["invalid_metrics"].sum() == 0
 
 
-def test_a_target_without_any_pod_is_replayed_as_a_failed_metric(tmp_path: Path) -> None:
-    tables = together(workload("web"), workload("bare", HITS_PER_POD, METRICS[0]))
-    tables["pods"] = [row for row in tables["pods"] if row["target"] == "web"]
-    tables["object_metrics"] = hits([1] * 9)
-    found = of(replay(tables, tmp_path), "bare")
-    assert found["invalid_metrics"].to_list() == [1] * 9
-    assert found["desired"].to_list() == [1] * 9
-
-
-def test_an_hpa_that_is_gone_over_midnight_has_no_ticks_meanwhile(tmp_path: Path) -> None:
-    tables = workload("web", valid_to=T0 + 2 * SYNC)
-    tables["hpas"].append(hpa_row("web", "web", METRICS[:1], valid_from=T0 + 6 * SYNC, uid="z"))
-    # (Flags that change meanwhile part the time in which there is nothing to decide.)
-    tables["controller"] = observed_flags((0, KEEN), (37_000, LAZY), (53_000, KEEN))
-    found = of(replay(tables, tmp_path), "web")["ts"].to_physical()
-    assert found.to_list() == [T0 + k * SYNC for k in (0, 1, 6, 7, 8)]
-
-
 def test_an_hpa_that_got_another_target_is_replayed_since_then(tmp_path: Path) -> None:
     tables = workload("web", valid_from=T0 + 30_000)
     old = workload("old", valid_to=T0 + 30_000)
@@ -324,33 +274,11 @@ def test_a_sample_with_a_wrong_year_is_refused_before_memory_runs_out(tmp_path: 
         replay(tables, tmp_path)
 
 
-def test_samples_of_unknown_pods_only_are_failed_metrics_and_a_warning(tmp_path: Path) -> None:
-    tables = workload("web")
-    tables["pod_metrics"] = [usage_row("web-9", T0 + k * SYNC, 5) for k in range(3)]
-    result = replay(tables, tmp_path)
-    assert of(result, "web")["error"].to_list() == ["no metrics returned"] * 3
-    assert any("3 rows of pods that the pods table does not" in w for w in result.warnings)
-
-
 def test_a_history_without_any_sample_has_nothing_to_replay(tmp_path: Path) -> None:
     tables = workload("web")
     tables["pod_metrics"] = []
     with pytest.raises(HistoryError, match="holds no sample of any metric"):
         replay(tables, tmp_path)
-
-
-def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"older than 1\.20, the oldest version"):
-        replay(workload("web"), tmp_path, ReplayParameters("1.12"))
-
-
-def test_nothing_selected_gives_an_empty_frame_of_the_same_columns(tmp_path: Path) -> None:
-    tables = workload("web")
-    full = replay(tables, tmp_path)
-    none = replay(tables, tmp_path, select=lambda frame: frame.head(0))
-    assert none.decisions.is_empty()
-    assert none.decisions.schema == full.decisions.schema
-    assert none.hpas.is_empty()
 
 
 # ---- independence and determinism --------------------------------------------------------------
@@ -395,18 +323,6 @@ def test_an_hpa_replayed_alone_decides_what_it_decides_among_others(
     assert ambiguous["hpa"].unique().sort().to_list() == ["db", "rival"]
 
 
-def test_unrelated_hpas_and_clusters_change_nothing(tmp_path: Path) -> None:
-    full = replay(shop(), tmp_path / "full")
-    more = together(shop(), workload("extra", *METRICS[:4], replicas=2))
-    other_cluster(more)
-    for row in workload("web")["hpas"]:
-        more["hpas"].append(row | {"namespace": "elsewhere"})
-    result = replay(more, tmp_path / "more")
-    for hpa in ("web", "api", "db", "rival"):
-        same = (pl.col("hpa") == hpa) & (pl.col("cluster") == "c1")
-        assert result.decisions.filter(same).equals(full.decisions.filter(same))
-
-
 def test_manifests_in_any_order_give_the_same_rows_as_the_recorded_hpas(tmp_path: Path) -> None:
     manifests = []
     for row in shop()["hpas"]:
@@ -423,37 +339,3 @@ def test_manifests_in_any_order_give_the_same_rows_as_the_recorded_hpas(tmp_path
     twice = replay(shop(), tmp_path, manifests=[*manifests, manifests[0]])
     assert twice.decisions.equals(recorded.decisions)
     assert "a later manifest has the same name" in twice.skipped[0].reason
-
-
-@pytest.mark.compiled
-def test_the_demo_replays_alike_whole_and_in_parts() -> None:
-    history = open_history(last_day())
-    whole = replay_history(history, PARAMETERS)
-    assert not whole.skipped
-
-    def only(namespace: str) -> Callable[[pl.DataFrame], pl.DataFrame]:
-        return lambda frame: frame.filter(pl.col("namespace") == namespace)
-
-    names = whole.hpas["namespace"].unique().sort().to_list()
-    parts = [replay_history(history, PARAMETERS, select=only(name)) for name in names]
-    assert pl.concat([part.decisions for part in parts]).equals(whole.decisions)
-
-
-@pytest.mark.compiled
-def test_thousands_of_hpas_of_which_one_is_bad(tmp_path: Path) -> None:
-    parts, count = [], effort(3_000)
-    for k in range(count):
-        name = f"w{k:05d}"
-        parts.append(workload(name, *([{"type": "Nope"}] if k == 1_000 else [])))
-        parts[-1]["pod_metrics"] = parts[-1]["pod_metrics"][:1]
-        parts[-1]["pods"] = parts[-1]["pods"] if k % 2 else []
-        parts[-1]["pods"] += [pod_row("other-0")] if k == 0 else []
-    tables = together(*parts)
-    folder = write_history(tables, tmp_path)
-    begin = time.process_time()
-    result = replay_history(open_history(folder), PARAMETERS)
-    took = time.process_time() - begin
-    assert [skipped.hpa for skipped in result.skipped] == ["w01000"]
-    assert result.hpas.height == count - 1
-    assert result.decisions.height == count - 1
-    assert took < 6e-3 * count  # of our own; 4 s for 10,000

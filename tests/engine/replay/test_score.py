@@ -14,18 +14,17 @@ from hpabatch.engine.replay.score import (
     COLUMNS,
     NO_CHANGE,
     NO_DECISION,
-    NO_TICKS,
     UNDECIDED_CHANGE,
     WINDOW_MS,
     class_table,
     score,
     total,
 )
-from hpabatch.engine.replay.score_events import CLASSES, EVENT_COLUMNS, UNDECIDED
+from hpabatch.engine.replay.score_events import CLASSES
 from hpabatch.engine.replay.summary import KEY
 from tests.effort import effort
 from tests.engine import naive_score as naive
-from tests.engine.made import START, decisions, hpas
+from tests.engine.made import START, decisions
 
 BINDINGS = ["metric", "tolerance", "window_down", "max", "zero", "invalid_metric", "scale_read"]
 
@@ -84,25 +83,6 @@ def test_equals_the_naive_twin(frame: pl.DataFrame, tolerance: int | None, windo
         assert not unaccounted
 
 
-@given(replays(), st.sampled_from([None, 0, 40_000, 10**6]))
-def test_every_event_has_one_class(frame: pl.DataFrame, tolerance: int | None) -> None:
-    found = score(frame, tolerance_ms=tolerance)
-    assert found.events.columns == list(EVENT_COLUMNS)
-    assert found.events["class"].dtype.categories.to_list() == list(CLASSES)  # type: ignore[attr-defined]
-    for row in found.hpas.iter_rows(named=True):
-        both = row["exact"] + row["early"] + row["late"] + row["other_size"]
-        assert row["matched_events"] == both
-        assert row["recorded_events"] == both + row["missed_up"] + row["missed_down"]
-        assert row["decided_events"] == both + row["extra_up"] + row["extra_down"]
-        own = found.events.filter(pl.col("hpa") == row["hpa"])
-        counts = dict(own["class"].value_counts().iter_rows())
-        assert {name: row[name] for name in CLASSES} == {n: counts.get(n, 0) for n in CLASSES}
-        assert own["ts"].is_sorted()
-    limit = pl.col("recorded_ts") - pl.col("decided_ts")
-    given_ms = 10**9 if tolerance is None else tolerance
-    assert found.events.select((limit.dt.total_milliseconds().abs() <= given_ms).all()).item()
-
-
 @given(
     st.lists(st.integers(0, 60), max_size=9, unique=True),
     st.lists(st.integers(0, 60), max_size=9, unique=True),
@@ -131,14 +111,6 @@ def test_parts_of_a_fleet_have_the_same_scores(frame: pl.DataFrame) -> None:
     assert pl.concat([part.hpas for part in parts]).equals(whole.hpas)
     assert pl.concat([part.events for part in parts]).equals(whole.events)
     assert total(pl.concat([part.hpas for part in reversed(parts)])) == total(whole.hpas)
-
-
-@settings(max_examples=effort(8))
-@given(replays())
-def test_categorical_text_gives_the_same(frame: pl.DataFrame) -> None:
-    found = score(frame.with_columns(pl.col(pl.String).cast(pl.Categorical)))
-    assert found.hpas.equals(score(frame).hpas)
-    assert found.events.equals(score(frame).events)
 
 
 def one(*ticks: dict[str, Any], **settings: Any) -> dict[str, Any]:
@@ -181,25 +153,6 @@ def test_what_stood_still_cannot_be_scored(ticks: list[dict[str, Any]], reason: 
     totals = total(score(decisions(ticks)).hpas)
     assert (totals.hpas, totals.scored, totals.mae, totals.recall) == (1, 0, None, None)
     assert totals.unscored_extra == row["extra_up"]
-
-
-def test_an_hpa_without_ticks_stays_in() -> None:
-    found = score(decisions([UP, AFTER]), hpas("cart", "idle"))
-    assert found.hpas["hpa"].to_list() == ["cart", "idle"]
-    row = found.hpas.row(1, named=True)
-    assert (row["unscored"], row["ticks"], row["mae"], row["exact"]) == (NO_TICKS, 0, None, 0)
-
-
-def test_no_hpas_at_all() -> None:
-    found = score(decisions([]), hpas("cart").clear())
-    assert found.hpas.is_empty()
-    assert found.events.is_empty()
-    assert total(found.hpas).precision is None
-    assert class_table(found.events).is_empty()
-
-
-def test_undecided_bindings_are_those_of_the_summary() -> None:
-    assert set(UNDECIDED) == set(naive.NO_DECISION)
 
 
 def test_totals_weigh_by_ticks_and_leave_out_what_stood_still() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from hpabatch.engine.replay.summary import COLUMNS, SHARES, total
 from hpabatch.layout import codes
-from tests.engine.made import PERIOD, START, decisions, hpas, summarize
+from tests.engine.made import decisions, hpas, summarize
 
 NAMES = [words.name for words in codes.BINDINGS.values()]
 ERRORS = [codes.METRIC_ERRORS[code] for code in (codes.METRIC_NO_PODS, codes.METRIC_ANSWER_EMPTY)]
@@ -149,33 +149,11 @@ def test_equals_the_naive_twin(seed: int) -> None:
             assert row[name] == expected, (row["hpa"], name)
 
 
-def test_every_binding_rule_is_accounted_for() -> None:
-    counted = [name for names in BOUND.values() for name in names]
-    # These two are what an HPA does when nothing holds it.
-    assert sorted([*counted, "metric", "scale_write"]) == sorted(NAMES)
-
-
-def test_a_gap_adds_no_time() -> None:
-    later = START + timedelta(hours=10)
-    frame = decisions([{"ts": START}, {"ts": START + PERIOD}, {"ts": later}])
-    row = summarize(frame, hpas("cart")).row(0, named=True)
-    assert (row["ticks"], row["hours"]) == (3, 3 * 15 / 3600)
-    assert row["last_ts"] == later
-
-
 def test_an_hpa_without_ticks_stays_in() -> None:
     found = summarize(decisions([{}, {}]), hpas("cart", "idle"))
     row = found.row(1, named=True)
     assert (row["hpa"], row["ticks"], row["hours"], row["applied_mean"]) == ("idle", 0, 0.0, None)
     assert row["at_max_share"] == 0.0
-
-
-def test_no_hpas_at_all() -> None:
-    found = summarize(decisions([]), hpas("cart").clear())
-    assert found.is_empty()
-    totals = total(found)
-    assert (totals.hpas, totals.ticks, totals.agreement_share) == (0, 0, None)
-    assert totals.first_ts is None
 
 
 def test_rivals_are_hpas_on_one_target() -> None:

@@ -28,7 +28,6 @@ from tests.engine.small_history import (
     fetch_row,
     histories,
     hpa_row,
-    scale_row,
     usage_row,
     write_history,
 )
@@ -70,12 +69,6 @@ def test_no_decision_changes_and_no_way_of_cutting_matters(
     assert asked.evidence == plain.evidence
     assert asked.decisions.schema == decisions.SCHEMA | SCHEMA
     assert_frame_equal(asked.decisions, again.decisions, check_exact=True)
-
-
-def test_without_any_hpa_the_columns_are_there(tmp_path: Path) -> None:
-    late = web(hpas=[hpa_row("one", "web", [CPU], valid_from=T0 + 99 * STEP)])
-    found = explained(late, tmp_path)
-    assert (found.height, found.schema) == (0, decisions.SCHEMA | SCHEMA)
 
 
 # ---- numbers computed by hand --------------------------------------------------------------------
@@ -157,19 +150,6 @@ def test_metrics_are_those_of_the_spec_in_force(tmp_path: Path) -> None:
     assert [said["metric"] for said in old] == [CPU_WORDS, CPU_WORDS]
     assert [said["utilization_pct"] for said in old] == [50, 50]
     assert [said["ratio"] for said in old] == [50 / 60, 1.0]
-
-
-def test_nothing_of_nothing_is_no_ratio(tmp_path: Path) -> None:
-    spec = {"minReplicas": 0, "behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}}}
-    tables = web(
-        hpas=[hpa_row("one", "web", [PER_REPLICA], spec=spec)],
-        scales=[scale_row("web", T0 - STEP, 2), scale_row("web", T0 + 1, 0)],
-        object_metrics=hits(0, 0),
-    )
-    found = explained(tables, tmp_path).to_dicts()
-    assert [row["metrics"][0]["ratio"] for row in found[:2]] == [0.0, None]
-    assert [row["metrics"][0]["proposal"] for row in found[:2]] == [0, 0]
-    assert [row["ratio"] for row in found[:2]] == [0.0, None]
 
 
 # ---- groups counted naively ----------------------------------------------------------------------
@@ -274,26 +254,3 @@ def test_a_failure_is_written_once_however_it_is_known(tmp_path: Path) -> None:
     answers.append(fetch_row("one", 0, T0 + 9 * STEP, "error") | {"error": "no"})
     found = explained(web(pod_metrics=rows, metric_fetches=answers), tmp_path)
     assert found["status_written"].to_list()[7:] == [True, False, True]
-
-
-def test_an_average_of_a_total_is_written_at_every_sync_of_1_26(tmp_path: Path) -> None:
-    tables = web(PER_REPLICA, object_metrics=hits(200))
-    assert explained(tables, tmp_path, "1.26")["status_written"].all()
-    assert explained(tables, tmp_path, "1.32")["status_written"].sum() == 1
-
-
-def test_the_last_scale_and_scaling_to_zero(tmp_path: Path) -> None:
-    spec = {"minReplicas": 0, "behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}}}
-    tables = web(
-        hpas=[hpa_row("one", "web", [PER_REPLICA], spec=spec)],
-        scales=[scale_row("web", T0 - STEP, 2), scale_row("web", T0 + STEP + 1, 0)],
-        object_metrics=hits(200, 0, 0, 300),
-    )
-    found = explained(tables, tmp_path)
-    start = datetime(2026, 10, 6, 23, 59, tzinfo=UTC)
-    assert found["last_scale_time"].to_list()[:4] == [
-        None, *[start + timedelta(seconds=10)] * 2, start + timedelta(seconds=30),
-    ]  # fmt: skip
-    assert found["scaled_to_zero"].to_list()[:4] == [
-        None, "ScaledToZero", "ScaledToZero", "NotScaledToZero",
-    ]  # fmt: skip
