@@ -24,7 +24,8 @@ from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
 from hpabatch.inputs.documents import digests_of
-from hpabatch.jobs.frames import FramesJob, computed, frames_job, identity_of
+from hpabatch.jobs.folder import identity_of
+from hpabatch.jobs.frames import FramesJob, computed, frames_job
 from hpabatch.jobs.orders import Values, options_of
 
 PLAN_JOB: Final = "hpabatch.jobs.capacity:plan_job"
@@ -61,7 +62,7 @@ def _planned(planning: Planning, request: PlanRequest, progress: Progress = sile
     plan, loop = planning.plan, planning.options.loop
     # (quotas are for the sums)
     own = {k: v for k, v in options_of(request).items() if k != "quota"}
-    chosen = [[c.cluster, c.namespace, c.name, repr(c.periods)] for c in plan.chosen]
+    chosen = [[*c.key, repr(c.periods)] for c in plan.chosen]
     given = repr((loop.scenario, loop.plants, loop.prices))
     when = repr((plan.settled, plan.clocks.grid))
     files = digests_of((request.scenario, *request.plant, request.prices))

@@ -27,6 +27,10 @@ MOST_DEMAND = 10_000_000
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 _GIB: Final = 2**30
+# Units are columns: by a constant Polars does not divide, it multiplies by the inverse, and rounds
+# that.
+_UNITS: Final = {"an_hour": HOUR_MS, "a_minute": MINUTE_MS, "a_thousand": 1000}
+_HOUR, _MINUTE, _THOUSAND = map(pl.col, _UNITS)
 _STEPS: Final = pl.col("period_ms")
 _DEMAND, _DIVISIBLE, _CEILING = pl.col("has_demand"), pl.col("is_divisible"), pl.col("has_ceiling")
 _PEAKS: Final = [f"steps_above_{level}" for level in range(len(ABOVE_MINUTES) + 1)]
@@ -34,29 +38,28 @@ _PEAKS: Final = [f"steps_above_{level}" for level in range(len(ABOVE_MINUTES) + 
 
 
 def _minutes(steps: str | pl.Expr) -> pl.Expr:
-    return (pl.col(steps) if isinstance(steps, str) else steps) * _STEPS / MINUTE_MS
+    return (pl.col(steps) if isinstance(steps, str) else steps) * _STEPS / _MINUTE
 
 
 def _share(steps: str) -> pl.Expr:
     return 100.0 * pl.col(steps) / pl.col("steps")
 
 
-def _mean(total: str, count: str, unit: float) -> pl.Expr:
-    mean = pl.col(total) / pl.max_horizontal(count, 1) / unit
-    return pl.when(_DEMAND & (pl.col(count) > 0)).then(mean)
+def _mean(total: str, count: str) -> pl.Expr:
+    return pl.when(_DEMAND & (pl.col(count) > 0)).then(pl.col(total) / pl.col(count))
 
 
-_HOURS: Final = pl.col("steps") * _STEPS / HOUR_MS
-_POD_HOURS: Final = pl.col("pod_ms") / HOUR_MS
-_SHORT: Final = pl.col("short_ms") / HOUR_MS
+_HOURS: Final = pl.col("steps") * _STEPS / _HOUR
+_POD_HOURS: Final = pl.col("pod_ms") / _HOUR
+_SHORT: Final = pl.col("short_ms") / _HOUR
 _PERFECT: Final = pl.col("perfect_hours")
-_LEFT: Final = pl.col("unserved_milli_s") / 1000.0
+_LEFT: Final = pl.col("unserved_milli_s") / _THOUSAND
 # Surplus pods and missing ones, neither of which makes up for the other.
 _REGRET: Final = pl.max_horizontal(_POD_HOURS + _SHORT - _PERFECT, 0) + _SHORT
 
 TABLE: Final[Mapping[str, pl.Expr]] = {
     "hours": _HOURS,
-    "replica_hours": pl.col("replica_ms") / HOUR_MS,
+    "replica_hours": pl.col("replica_ms") / _HOUR,
     "pod_hours": _POD_HOURS,
     "core_hours": _POD_HOURS * pl.col("cores"),
     "gib_hours": _POD_HOURS * pl.col("gib"),
@@ -81,9 +84,9 @@ TABLE: Final[Mapping[str, pl.Expr]] = {
         name: pl.when(_DEMAND).then(name)
         for name in ("episodes", "episodes_ended", "episodes_reacted")
     },
-    "reaction_s": _mean("reaction_ms", "episodes_reacted", 1000.0),
-    "settling_s": _mean("settling_ms", "episodes_ended", 1000.0),
-    "overshoot": _mean("overshoot", "episodes_ended", 1.0),
+    "reaction_s": _mean("reaction_ms", "episodes_reacted") / _THOUSAND,
+    "settling_s": _mean("settling_ms", "episodes_ended") / _THOUSAND,
+    "overshoot": _mean("overshoot", "episodes_ended"),
     "at_max_minutes": _minutes("at_max_steps"),
     "invalid_minutes": _minutes("invalid_steps"),
     "outside_pct": pl.when(_DIVISIBLE).then(_share("outside_steps")),
@@ -122,7 +125,9 @@ def known_sums(
     known = pl.DataFrame([_known(case) for case in cases], schema=_KNOWN)
     above = pl.DataFrame({name: peaks[:, k] for k, name in enumerate(_PEAKS)})
     hours = pl.Series("perfect_hours", perfect, dtype=pl.Float64)
-    return pl.concat([keys, known, pl.DataFrame(sums), above, hours.to_frame()], how="horizontal")
+    units = pl.DataFrame({name: [size] * len(cases) for name, size in _UNITS.items()})
+    frames = (keys, known, units, pl.DataFrame(sums), above, hours.to_frame())
+    return pl.concat(frames, how="horizontal")
 
 
 def measures_frame(

@@ -115,21 +115,15 @@ def with_cost(measures: pl.DataFrame, prices: PriceList | None) -> pl.DataFrame:
 
 def with_advice(measures: pl.DataFrame, loop: Loop) -> pl.DataFrame:
     """Add `censored_pct`, `usable`: whether a row may be relied on, and `why_not`."""
-    reasons = []
-    for row in measures.iter_rows(named=True):
-        key = row["cluster"], row["namespace"], row["hpa"]
-        problems = list(loop.problems[key])
-        if loop.censored[key] > CENSORED_PCT:
-            problems.append(
-                f"{loop.censored[key]:.0f}% {CENSORED_WORDS} (more than {CENSORED_PCT:.0f}%)"
-            )
-        if row["outside_pct"] is not None and row["outside_pct"] > OUTSIDE_PCT:
-            problems.append(
-                f"{row['outside_pct']:.0f}% {OUTSIDE_WORDS} (more than {OUTSIDE_PCT:.0f}%)"
-            )
-        reasons.append("; ".join(problems))
+    reasons, censored = [], []
+    for cluster, namespace, hpa, outside in measures.select(*KEY, "outside_pct").iter_rows():
+        key = cluster, namespace, hpa
+        censored.append(loop.censored[key])
+        told = ((loop.censored[key], CENSORED_PCT, CENSORED_WORDS),
+                (outside or 0.0, OUTSIDE_PCT, OUTSIDE_WORDS))  # fmt: skip
+        doubts = [f"{pct:.0f}% {words} (more than {m:.0f}%)" for pct, m, words in told if pct > m]
+        reasons.append("; ".join([*loop.problems[key], *doubts]))
     why = pl.Series(reasons, dtype=pl.String())
-    censored = [loop.censored[c, n, h] for c, n, h in measures.select(*KEY).iter_rows()]
     return measures.with_columns(
         censored_pct=pl.Series(censored, dtype=pl.Float64()), usable=why == "", why_not=why
     )

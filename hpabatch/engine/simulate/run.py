@@ -44,7 +44,6 @@ from hpabatch.engine.simulate.work import (
     hangs_on_guess,
     has_no_ceiling,
     joined,
-    key_of,
     lacking_signals,
     not_identified,
     ratios_told,
@@ -230,7 +229,7 @@ def run_of(
     Raises:
         UsageError: it is to be longer than that, and nothing says what the work is then.
     """
-    clocks, key, sync = plan.clocks, (candidate.cluster, candidate.namespace, candidate.name), None
+    clocks, key, sync = plan.clocks, candidate.key, None
     period_ms = clocks.grid.period_ms
     if key in clocks.estimated:
         period_ms = max(round(clocks.estimated[key].period_ms), MIN_SYNC_PERIOD_MS)
@@ -322,7 +321,7 @@ class _Preparing:
             notes=tuple(self.notes),
             evidence=loop_evidence(self.plan, self.options),
             scenarios={
-                key_of(c): steps
+                c.key: steps
                 for (_, c), steps in zip(wanted, scenarios, strict=True)
                 if steps is not None and steps.steps
             },
@@ -341,7 +340,7 @@ class _Preparing:
         others, plants = (*self.plan.everyone, *plan.everyone), self.options.plants
         chosen = plan_overrides(plants, plan.chosen, others)
         for candidate, entries in zip(plan.chosen, chosen, strict=True):
-            self.entries[key_of(candidate)] = entries
+            self.entries[candidate.key] = entries
         for k, found in enumerate(fit_history(plan, plants, others, self.usages)):
             target = found.candidate.target
             known = self.fits.get(target)
@@ -352,7 +351,7 @@ class _Preparing:
         self, setting: str, candidate: Candidate, rivals: Mapping[Key, Sequence[Candidate]]
     ) -> bool:
         """Say whether an HPA can be simulated, and note why not."""
-        key = key_of(candidate)
+        key = candidate.key
         if key in rivals:
             others = ", ".join(c.name for c in rivals[key] if c.name != candidate.name)
             self._skip(candidate, f"{setting}: it shares pods with {others}: neither can scale")
@@ -406,12 +405,12 @@ class _Preparing:
             )
             self.runs[candidate.target] = run
             if run.sync is not None:
-                self.sync_facts[key_of(candidate)] = run.sync
+                self.sync_facts[candidate.key] = run.sync
         return self.runs[candidate.target]
 
     def _add(self, setting: str, candidate: Candidate, scenario: Scenario | None) -> None:
         """Add the case of an HPA under a setting."""
-        key = key_of(candidate)
+        key = candidate.key
         found = self.fits[candidate.target]
         assert found.workload is not None  # see _may_run
         run = self._run(candidate)
@@ -483,7 +482,7 @@ class _Preparing:
 
     def _workload(self, candidate: Candidate, workload: Workload, length_ms: int) -> Workload:
         """Return the fitted workload under the HPA's name, as the user states it."""
-        entries = self.entries[key_of(candidate)]
+        entries = self.entries[candidate.key]
         most = max(period.spec.max_replicas for period in candidate.periods)
         name = f"{candidate.cluster}/{candidate.namespace}/{candidate.name}"
         plant, facts = override(

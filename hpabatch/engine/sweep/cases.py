@@ -17,7 +17,6 @@ from hpabatch.engine.simulate.measures import HOUR_MS
 from hpabatch.engine.simulate.recorded import Span
 from hpabatch.engine.simulate.run import KEY
 from hpabatch.engine.simulate.scenario import with_bounds
-from hpabatch.engine.simulate.work import key_of
 from hpabatch.errors import RefusedError
 from hpabatch.inputs.grid import Grid
 from hpabatch.inputs.grid_check import Checked
@@ -243,13 +242,13 @@ def known_limits(plan: ReplayPlan, grid: Grid) -> tuple[Limits, Unlimited, list[
     limits = limits_of_signals(plan)
     reasons = {}
     for k, candidate in enumerate(plan.chosen):
-        lacking = _lacking(candidate.spec, limits[key_of(candidate)])
+        lacking = _lacking(candidate.spec, limits[candidate.key])
         if lacking:
             reasons[k] = f"the limit of {', '.join(lacking)} is not set, or not recorded"
     if not reasons:
         return limits, Unlimited({}), []
     count, first = len(plan.chosen), min(reasons)
-    told = f"{'/'.join(key_of(plan.chosen[first])[1:])}: {reasons[first]}"
+    told = f"{'/'.join(plan.chosen[first].key[1:])}: {reasons[first]}"
     if len(reasons) == count:
         return limits, Unlimited(reasons), [f"percentage-of=limit fits no HPA, such as {told}"]
     some = f"{len(reasons)} of {counted(count, 'HPA')}"

@@ -44,7 +44,7 @@ from hpabatch.engine.simulate.run import (
     loop_evidence,
     prepare_planned,
 )
-from hpabatch.engine.simulate.work import key_of, ratios_told
+from hpabatch.engine.simulate.work import ratios_told
 from hpabatch.engine.sweep.blocks import UNITS, block_count, block_unit, blocks_frame
 from hpabatch.engine.sweep.cases import (
     Limits,
@@ -144,7 +144,7 @@ class SweepPlan:
     @cached_property
     def places(self) -> dict[tuple[str, str, str], int]:
         """By cluster, namespace and name the place of an HPA in `plan.chosen`."""
-        return {key_of(candidate): k for k, candidate in enumerate(self.plan.chosen)}
+        return {candidate.key: k for k, candidate in enumerate(self.plan.chosen)}
 
     @cached_property
     def contexts(self) -> Mapping[tuple[str, str, str], Context]:
@@ -235,7 +235,7 @@ def _left_out(places: Sequence[int], chosen: Sequence[Candidate]) -> list[str]:
     """Return which HPAs are in no group."""
     if not places:
         return []
-    first = "/".join(key_of(chosen[places[0]])[1:])
+    first = "/".join(chosen[places[0]].key[1:])
     if len(places) == 1:
         return [f"1 HPA is in no group and is left out: {first}"]
     return [f"{len(places)} HPAs are in none of the groups and are left out: {first}, …"]
@@ -413,9 +413,7 @@ def settings_frame(grid: Grid) -> pl.DataFrame:
 
 def units_frame(sweep: SweepPlan) -> pl.DataFrame:
     """Return the unit of each HPA."""
-    rows = [
-        (*key_of(sweep.plan.chosen[k]), unit.name) for unit in sweep.units for k in unit.members
-    ]
+    rows = [(*sweep.plan.chosen[k].key, unit.name) for unit in sweep.units for k in unit.members]
     return pl.DataFrame(rows, schema=[*KEY, "unit"], orient="row").sort(KEY)
 
 
