@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from hpabatch.engine.columns.sweep import SWEEP_HPAS
 from hpabatch.engine.fidelity.lens import seen_through
 from hpabatch.engine.fidelity.request import FidelityParameters
 from hpabatch.engine.fidelity.run import Scoring
@@ -57,7 +58,6 @@ from hpabatch.engine.sweep.cases import (
     siblings_of,
     spans_of,
 )
-from hpabatch.engine.sweep.context import COLUMNS as CONTEXT_COLUMNS
 from hpabatch.engine.sweep.context import Context, contexts
 from hpabatch.engine.sweep.groups import Unit, units_of
 from hpabatch.engine.sweep.request import SweepRequest
@@ -80,28 +80,14 @@ STEPS_AT_ONCE: Final = 600_000_000
 """About as many steps are one task, some 20 s of one core: what a killed sweep does again."""
 
 
-_HPA_SCHEMA: Final = {
-    **dict.fromkeys((*KEY, "target_kind", "target", "spec"), pl.String()),
-    **dict.fromkeys(("min_replicas", "max_replicas", "cpu_milli", "memory_milli"), pl.Int64()),
-    "days": pl.Float64(),
-    "blocks": pl.Int32(),
-    "problems": pl.String(),
-    "censored_pct": pl.Float64(),
-    "ceiling": pl.String(),
-    **dict.fromkeys(("base_share", "starting_share"), pl.Float64()),
-    "starts_assumed": pl.String(),
-    **dict.fromkeys(CONTEXT_COLUMNS, pl.String()),
-}
-SCORES: Final = {
-    **dict.fromkeys(KEY, pl.String()),
-    "advice": pl.Boolean(),
-    "why_not": pl.String(),
-    **dict.fromkeys(("plant_unscored", "plant_why_not"), pl.String()),
-    **dict.fromkeys(("plant_skill", "plant_skill_low", "plant_skill_high"), pl.Float64()),
-    "controller_answer": pl.String(),
-    "controller_explained_share": pl.Float64(),
-}
-"""Columns of the fidelity scores that a sweep keeps."""
+_SCORED_AT: Final = SWEEP_HPAS.names.index("advice")
+_OF_HPA: Final = pl.Schema(
+    {name: SWEEP_HPAS.schema[name] for name in SWEEP_HPAS.names[:_SCORED_AT]}
+)
+_SCORES: Final = pl.Schema(
+    {name: SWEEP_HPAS.schema[name] for name in (*KEY, *SWEEP_HPAS.names[_SCORED_AT:-1])}
+)
+"""Columns of the fidelity scores that a sweep keeps; the unit of the HPA is behind them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,9 +294,9 @@ def prepare_part(sweep: SweepPlan, number: int, *, scored: bool = False) -> Swep
     loop = prepare_planned(plan, sweep.parameters, options.loop, sweep.plan, usages=usages)
     hpas = [_setting_cases(sweep, loop, case) for case in _base_cases(loop, sweep)]
     hpas, skipped, notes = fitting(hpas, sweep.options.grid, sweep.options.sets)
-    scores = pl.DataFrame(schema=SCORES)
+    scores = pl.DataFrame(schema=_SCORES)
     if scoring is not None:
-        scores = scoring.fidelity().hpas.select(*SCORES)
+        scores = scoring.fidelity().hpas.select(*_SCORES)
     skipped, notes = [*loop.skipped, *skipped], [*loop.notes, *notes]
     return SweptPart(loop, tuple(hpas), tuple(skipped), tuple(notes), scores)
 
@@ -446,7 +432,7 @@ def hpas_frame(sweep: SweepPlan, part: SweptPart) -> pl.DataFrame:
             }
             | sweep.contexts.get(key, Context()).columns()
         )
-    frame = pl.DataFrame(rows, schema=_HPA_SCHEMA, orient="row")
+    frame = pl.DataFrame(rows, schema=_OF_HPA, orient="row")
     joined = frame.join(part.scores, on=KEY, how="left", maintain_order="left")
     return joined.join(units_frame(sweep), on=KEY, how="left", maintain_order="left")
 
