@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from hpabatch.engine.capacity.request import PlanRequest
 from hpabatch.engine.capacity.runs import (
     AS_RECORDED,
     BOUNDS,
@@ -25,9 +26,10 @@ from hpabatch.engine.capacity.runs import (
 from hpabatch.engine.capacity.sums import MONTH_HOURS, totals_of
 from hpabatch.engine.columns.capacity import PLAN_HPAS
 from hpabatch.engine.fleet.candidates import Skipped
-from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.fleet.plan import ReplayPlan, Select, narrow_plan, plan_replay
+from hpabatch.engine.fleet.parameters import ReplayParameters, replay_parameters
+from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, plan_replay
 from hpabatch.engine.fleet.requested import Requested, requested_of
+from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.simulate.result import with_advice, with_cost
 from hpabatch.engine.simulate.run import (
     KEY,
@@ -36,6 +38,7 @@ from hpabatch.engine.simulate.run import (
     Progress,
     loop_evidence,
     prepare_planned,
+    read_work,
     silent,
 )
 from hpabatch.engine.simulate.work import (
@@ -72,11 +75,6 @@ class CapacityOptions:
     growths: tuple[int, ...] = (AS_RECORDED,)
     quotas: tuple[Quota, ...] = ()
     loop: LoopOptions = field(default_factory=LoopOptions)
-
-    @property
-    def has_limits(self) -> bool:
-        """Whether a quota is one of limits, so that sums of them are wanted."""
-        return any({LIMIT_CORES, LIMIT_GIB} & set(quota.limits) for quota in self.quotas)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,28 +186,35 @@ def planned_part(
 
 def prepare_planning(
     history: History,
-    parameters: ReplayParameters,
-    options: CapacityOptions,
-    select: Select | None = None,
+    request: PlanRequest,
+    quotas: Sequence[Quota] = (),
+    files: Sequence[str] = (),
+    limits: bool = False,
 ) -> Planning:
     """Return a capacity plan that is ready to be computed.
 
+    Sums of limits are made where a quota is about them, or with `limits`. `files` are further ones
+    that belong into the evidence.
+
     Raises:
         HistoryError: a table cannot be read, or there is nothing to plan.
-        UsageError: an option or a scenario that does not fit, or clusters with several versions.
+        UsageError: an option or a file that does not fit, or clusters with several versions.
     """
-    scenario = options.loop.scenario
+    growths = growths_of(request.growth)
+    options = CapacityOptions(growths, tuple(quotas), read_work(request, files=files))
+    parameters, scenario = replay_parameters(request, events="decided"), options.loop.scenario
     for step in scenario.steps if scenario is not None else ():
         if isinstance(step.action, SetBounds):
             raise UsageError(
                 f"{step.place}: a plan is about today's bounds and none, so an edit of the HPA "
                 "has no meaning in it; leave the step out, or use `hpabatch simulate`"
             )
-    plan = plan_replay(history, parameters, None, select)
+    plan = plan_replay(history, parameters, None, selection_of(request))
     plan.versions.one()
     count = len(plan.chosen)
     cuts = ((k, min(k + HPAS_AT_ONCE, count)) for k in range(0, count, HPAS_AT_ONCE))
-    return Planning(plan, parameters, options, options.has_limits, tuple(cuts))
+    limits |= any({LIMIT_CORES, LIMIT_GIB} & set(quota.limits) for quota in quotas)
+    return Planning(plan, parameters, options, limits, tuple(cuts))
 
 
 def joined_plan(planning: Planning, parts: Sequence[Part]) -> CapacityPlan:

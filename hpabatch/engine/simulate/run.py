@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hpabatch.engine.fit.overrides import Draws, override, plan_overrides
+from hpabatch.engine.fit.overrides import Draws, override, plan_overrides, read_plants
 from hpabatch.engine.fit.run import Fit, Recorded, fit_history
 from hpabatch.engine.fit.usage import Usage
 from hpabatch.engine.fit.workload import RECORDED as RECORDED_FACT
@@ -27,10 +27,11 @@ from hpabatch.engine.fleet.plan import (
     plan_replay,
     with_lenses,
 )
-from hpabatch.engine.fleet.request import MIN_SYNC_PERIOD_MS
+from hpabatch.engine.fleet.request import MIN_SYNC_PERIOD_MS, lens_file
 from hpabatch.engine.fleet.requested import NOT_REQUESTED, Requested, requested_of
 from hpabatch.engine.fleet.selectors import with_others
 from hpabatch.engine.simulate.case import SimulationCase
+from hpabatch.engine.simulate.request import VariedWork, Work
 from hpabatch.engine.simulate.scenario import Applied, apply, plan_scenario, with_gaps
 from hpabatch.engine.simulate.work import (
     FittedWork,
@@ -53,9 +54,11 @@ from hpabatch.engine.simulate.work import (
 )
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import History
+from hpabatch.inputs.documents import digests_of
+from hpabatch.inputs.lenses import read_lens_file
 from hpabatch.inputs.plants import PlantOverride
-from hpabatch.inputs.prices import PriceList
-from hpabatch.inputs.scenarios import Repeat, Scenario
+from hpabatch.inputs.prices import PriceList, read_price_file
+from hpabatch.inputs.scenarios import Repeat, Scenario, grown_scenario
 from hpabatch.layout.records import I64
 from hpabatch.model.objects.hpa import HPA
 
@@ -87,6 +90,38 @@ class LoopOptions:
     keep_points: bool = False
     noise: bool = False
     files: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_work(
+    request: Work,
+    manifests: Sequence[HPA] | None = None,
+    keep_points: bool = False,
+    files: Sequence[str | None] = (),
+) -> LoopOptions:
+    """Return the options of a simulation, with the contents of its files.
+
+    `files` are further ones that belong into the evidence.
+
+    Raises:
+        UsageError: a file is wrong, or the growth is no factor.
+    """
+    growth, noise, lens = None, "off", None
+    if isinstance(request, VariedWork):
+        growth, noise, lens = request.growth, request.noise, lens_file(request)
+    if lens is not None:
+        read_lens_file(lens)  # (its mistakes are told before anything is done)
+    return LoopOptions(
+        manifests=None if manifests is None else tuple(manifests),
+        scenario=grown_scenario(request.scenario, growth),
+        plants=read_plants(request),
+        prices=None if request.prices is None else read_price_file(request.prices),
+        seed=request.seed,
+        keep_gaps=request.gaps == "keep",
+        noise=noise == "resample",
+        length_ms=request.length_ms,
+        keep_points=keep_points,
+        files=digests_of((request.scenario, *request.plant, request.prices, lens, *files)),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,9 +34,7 @@ from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import elastic_speedup, points_frame, run_cases
 from hpabatch.engine.simulate.measures import Bounds, measures_frame, was_at_max
-from hpabatch.engine.simulate.read import read_work
-from hpabatch.engine.simulate.recorded import with_recorded
-from hpabatch.engine.simulate.result import with_advice, with_cost
+from hpabatch.engine.simulate.result import with_advice, with_cost, with_recorded
 from hpabatch.engine.simulate.run import (
     KEY,
     RECORDED,
@@ -44,10 +42,12 @@ from hpabatch.engine.simulate.run import (
     LoopOptions,
     loop_evidence,
     prepare_planned,
+    read_work,
 )
 from hpabatch.engine.simulate.work import ratios_told
 from hpabatch.engine.sweep.blocks import UNITS, block_count, block_unit, blocks_frame
 from hpabatch.engine.sweep.cases import (
+    OF_LIMIT,
     Limits,
     SettingCases,
     as_run,
@@ -57,6 +57,7 @@ from hpabatch.engine.sweep.cases import (
     known_limits,
     siblings_of,
     spans_of,
+    unlimited_told,
 )
 from hpabatch.engine.sweep.context import Context, contexts
 from hpabatch.engine.sweep.groups import Unit, units_of
@@ -68,6 +69,7 @@ from hpabatch.inputs.policies import all_policy_sets, read_policy_sets
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.settings.policy_sets import PolicySet
+from hpabatch.model.settings.setting import Setting
 from hpabatch.packing.workloads import primary_signal
 
 HPAS_AT_ONCE: Final = 32
@@ -167,7 +169,8 @@ def plan_sweep(
     if grouping.complaints:
         members = list(range(len(plan.chosen)))  # (the grid's mistakes are to be told as well)
     narrowed = narrow_plan(plan, members)
-    limits, unfit, complaints = known_limits(narrowed, options.grid)
+    limits, unlimited = known_limits(narrowed, options.grid)
+    complaints, notes = unlimited_told(narrowed, unlimited)
     checked = check_grid(
         options.grid,
         narrowed.chosen,
@@ -176,6 +179,11 @@ def plan_sweep(
         lambda cluster: plan.flags_of(cluster)[-1].flags,
         [*grouping.complaints, *complaints],
     )
+    of_limit = Setting((OF_LIMIT,))
+    unfit = [
+        {**parts, of_limit: (unlimited[k],)} if k in unlimited else parts
+        for k, parts in enumerate(checked.unfit)
+    ]
     place = {k: n for n, k in enumerate(members)}
     units = [replace(u, members=tuple(place[k] for k in u.members)) for u in grouping.units]
     parts, chunks = _cut(narrowed, options)
@@ -187,7 +195,7 @@ def plan_sweep(
         units=tuple(units),
         parts=parts,
         chunks=chunks,
-        checked=unfit.added_to(checked),
+        checked=replace(checked, unfit=tuple(unfit)),
         limits=limits,
         unit=block_unit(_length_ms(plan, options)),
         notes=(
@@ -195,7 +203,7 @@ def plan_sweep(
             *ratios_told(narrowed),
             *_left_out(grouping.left_out, plan.chosen),
             *checked.notes,
-            *unfit.notes,
+            *notes,
         ),
     )
 
