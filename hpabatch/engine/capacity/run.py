@@ -256,7 +256,7 @@ def summed(
     growths = [growth_milli / 1000 for growth_milli in options.growths]
     runs = pl.concat(part.filter(growth=growth) for growth in growths for part in every)
     hpas = _hpas(runs)
-    known = {*hpas.select(KEY).rows(), *(skipped.key for skipped in skipped)}
+    known = {*hpas.select(KEY).rows(), *(one.key for one in skipped)}
     counted = runs.filter(
         (pl.col("setting") == TODAY)
         | (pl.col("setting") == UNCLAMPED) & pl.col("endless").is_null()
