@@ -7,14 +7,14 @@ import math
 from hpabatch.importers.prometheus.client.samples import Findings, Samples
 from hpabatch.importers.prometheus.metrics.adapter import ResourceQuery
 from hpabatch.importers.prometheus.reading.window_usage import served_rows
-from tests.importers.prometheus.mapping_help import samples_of
+from tests.importers.prometheus.made import made
 
 QUERY = ResourceQuery("x", "pod", "c", 180_000)
 
 
 def response(**values: dict[int, float]) -> Samples:
     """Return samples by `pod_container`."""
-    return samples_of(
+    return made(
         [
             ({"pod": name.split("_")[0], "c": name.split("_")[1]}, list(points.items()))
             for name, points in values.items()
@@ -56,10 +56,10 @@ def test_what_no_column_holds_is_left_out_and_counted() -> None:
 
 
 def test_answers_without_series_or_labels_are_no_rows() -> None:
-    nothing = samples_of([])
+    nothing = made([])
     some = response(a_app={1: 1.0})
     for cpu, memory in ((nothing, nothing), (some, nothing), (nothing, some)):
         assert not served_rows("shop", (QUERY, cpu), (QUERY, memory), Findings()).height
-    bare = samples_of([({"pod": "a"}, [(1, 1.0)])])
+    bare = made([({"pod": "a"}, [(1, 1.0)])])
     rows = served_rows("shop", (QUERY, bare), (QUERY, bare), Findings())
     assert rows["container"].to_list() == [""]

@@ -150,7 +150,7 @@ def gauges(draw: st.DrawFn) -> list[Series]:
     return found
 
 
-@settings(max_examples=effort(60), deadline=None)
+@settings(max_examples=effort(30), deadline=None)
 @given(gauges(), st.lists(st.integers(100_001, 1_499_999), max_size=4, unique=True))
 def test_windows_cut_anywhere_give_the_same_changes(series: list[Series], cuts: list[int]) -> None:
     bounds = [100_000, *sorted(cuts), 1_500_000]

@@ -5,13 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from typing import Any
 
 import httpx2
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hpabatch.importers.prometheus.client.http import (
     Limits,
@@ -25,7 +21,6 @@ from hpabatch.importers.prometheus.client.replies import Reply, error_text
 from hpabatch.importers.prometheus.client.series_requests import (
     RangeRequest,
     SeriesRequest,
-    seconds,
 )
 from hpabatch.importers.prometheus.client.wire import GOOD_ANSWERS, Gate
 from tests.importers.prometheus.mock_server import (
@@ -38,7 +33,6 @@ from tests.importers.prometheus.mock_server import (
     matrix,
     page,
     success,
-    vector,
 )
 
 # --- what is sent --------------------------------------------------------------------------------
@@ -109,11 +103,6 @@ def test_names_of_labels() -> None:
         ("POST", "/api/v1/labels"),
         ("GET", "/api/v1/labels"),
     ]
-
-
-@given(st.integers(0, 2**43))
-def test_times_are_written_to_the_millisecond(ms: int) -> None:
-    assert round(float(seconds(ms)) * 1000) == ms
 
 
 # --- which server it is --------------------------------------------------------------------------
@@ -196,27 +185,6 @@ def test_fewer_requests_after_a_push_back_and_more_after_good_answers() -> None:
     assert gate.allowed == 2, "good responses in a row count"
 
 
-def test_no_more_requests_at_once_than_allowed() -> None:
-    busy, most, lock = 0, 0, threading.Lock()
-    both = threading.Barrier(2, timeout=10)
-
-    def reply(_: Any) -> httpx2.Response:
-        nonlocal busy, most
-        with lock:
-            busy += 1
-            most = max(most, busy)
-        both.wait()  # two are there at once, or this fails
-        with lock:
-            busy -= 1
-        return vector()
-
-    mock = Mock(otherwise=reply)
-    with mock.server(concurrency=2) as server, ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(lambda _: server.fetch(ONE).count, range(12)))
-    assert found == [1] * 12
-    assert most == 2
-
-
 def test_a_stop_ends_waits_and_questions() -> None:
     mock = Mock(otherwise=lambda _: failure(503, "x", Retry_After="100"))
     told = threading.Event()
@@ -249,23 +217,6 @@ def test_a_stop_ends_an_answer_that_is_coming() -> None:
 
 
 # --- figures and texts ---------------------------------------------------------------------------
-
-
-def test_figures() -> None:
-    mock = Mock([failure(503, "x", Retry_After="5"), httpx2.ReadError("x")])
-    server = mock.server()
-    server.fetch(ONE)
-    mock.replies = [matrix([(AT / 1000 - 1, "1"), (AT / 1000, "2")], __name__="up")]
-    server.fetch(replace(ONE, form="raw"))
-    found = server.figures
-    assert found.requests == 4
-    assert found.retries == 2
-    assert found.by_status == {200: 2, 503: 1, 0: 1}
-    assert (found.samples, found.largest_samples) == (3, 2)
-    assert 0 < found.largest_bytes < found.bytes
-    assert found.paused_s == 5.0
-    found.by_status.clear()
-    assert server.figures.by_status[200] == 2, "a copy"
 
 
 def test_texts_of_errors_are_one_short_line() -> None:

@@ -71,14 +71,6 @@ def test_waits_grow_up_to_the_longest() -> None:
         assert 0.75 * about <= wait <= min(20, 1.25 * about)
 
 
-def test_remarks_are_collected() -> None:
-    remarks = ["PromQL info: metric might not be a counter (1:6)"]
-    mock = Mock([success({"resultType": "vector", "result": []}, infos=remarks)])
-    server = mock.server()
-    server.fetch(ONE)
-    assert list(server.findings.counts) == [("annotation", remarks[0][:-6])]
-
-
 def test_an_address_where_nobody_is_is_told_of_soon() -> None:
     refused = httpx2.ConnectError("[Errno -2] Name or service not known")
 

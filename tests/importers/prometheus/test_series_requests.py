@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +11,7 @@ from hpabatch.importers.prometheus.client.series_requests import (
     RangeRequest,
     SeriesRequest,
 )
-from tests.importers.prometheus.responses import samples_of
+from tests.importers.prometheus.made import made
 
 HOUR = 3_600_000
 CPU = Query("cpu", ("container_cpu_usage_seconds_total",), 'container!=""')
@@ -26,19 +25,6 @@ def test_promql_names_its_objects_and_the_extra_matchers() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("form", "text"),
-    [
-        ("min", 'min_over_time(x{pod="a"}[60000ms])'),
-        ("max", 'max_over_time(x{pod="a"}[60000ms])'),
-        ("last", 'last_over_time(x{pod="a"}[60000ms])'),
-        ("now", 'x{pod="a"}'),
-    ],
-)
-def test_promql_of_one_sample_a_series(form: str, text: str) -> None:
-    assert SeriesRequest(Query("x", ("x",)), form, 0, 60_000, {"pod": ("a",)}).promql() == text  # type: ignore[arg-type]
-
-
 def test_quotes_and_backslashes_in_names_are_escaped() -> None:
     ask = SeriesRequest(Query("x", ("x",)), "now", 0, 1, {"pod": ('a"b\\c',)})
     assert ask.promql() == 'x{pod="a\\"b\\\\c"}'
@@ -49,7 +35,7 @@ def test_site_names_of_labels_are_asked_for_and_come_back_as_ours() -> None:
     ask = SeriesRequest(query, "raw", 0, 100, {"pod": ("a",)})
     assert ask.promql() == 'x{exported_pod="a"}[100ms]'
     assert ask.expected().must["exported_pod"] == frozenset({"a"})
-    response = samples_of([({"exported_pod": "a", "pod": "ksm-0"}, [(0, 1.0), (50, 2.0)])])
+    response = made([({"exported_pod": "a", "pod": "ksm-0"}, [(0, 1.0), (50, 2.0)])])
     found = ask.ours(response)
     assert found.series["pod"].to_list() == ["a"]
     # Prometheus 2 gives the instant at the left end too, which is another window's.

@@ -158,7 +158,7 @@ def test_nothing_is_nothing() -> None:
     assert downsampled(empty_samples(), None) is None
 
 
-@settings(max_examples=effort(60), deadline=None)
+@settings(max_examples=effort(30), deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from("abc"), st.sampled_from("xy"), st.sets(st.integers(0, 60))),
