@@ -318,15 +318,6 @@ def test_behind_a_replicaset_stands_what_controls_it() -> None:
     assert not findings.counts
 
 
-def test_a_pod_without_controller_is_bare() -> None:
-    for owner in (
-        owned_by("", "", ""),
-        owned_by("<none>", "<none>", "<none>"),
-        owned_by("ConfigMap", "x", "false"),
-    ):
-        assert owned(pod("a", **owner))[0] == {"a": (None, None, None)}
-
-
 def test_of_several_owners_the_controller_counts() -> None:
     rows, _ = owned(
         pod("a", **owned_by("AAA", "first", "false")),

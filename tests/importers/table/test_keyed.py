@@ -37,12 +37,6 @@ def test_the_order_is_that_of_the_strings(
     assert ranked["rank"].n_unique() == frame.select(RANKED).n_unique()
 
 
-def test_no_rows_have_no_rank() -> None:
-    frame = drawn(3, 3).clear()
-    assert key_rank(frame, RANKED).to_list() == []
-    assert key_rank(drawn(3, 3), []).to_list() == [0, 0, 0]
-
-
 NAMES = ["a", "b"]
 
 
