@@ -538,3 +538,11 @@ def test_a_server_is_left_alone_as_long_as_it_asks(status: int) -> None:
     mock = Mock([failure(status, "x", Retry_After="86400")])
     assert mock.server(longest_wait_s=60).fetch(ONE).count == 1
     assert mock.clock.slept == [60.0]
+
+
+def test_loopback_is_asked_directly(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://10.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "")
+    with Server("http://127.0.0.1:9090") as near, Server("http://prom:9090") as far:
+        assert (near._wire._proxy(), far._wire._proxy()) == (None, "http://10.0.0.1:9")
