@@ -178,17 +178,6 @@ def test_the_level_request_tells_what_was_asked_for(tmp_path: Path) -> None:
     assert found.warnings == ("1 writes of HPAs of which only the time is recorded",)
 
 
-def test_the_level_metadata_tells_instants(tmp_path: Path) -> None:
-    events = [audit(ms, verb) for ms, verb in ((0, "create"), (10, "patch"), (20, "delete"))]
-    events += [status_write(5, {}, responseObject=None), audit(6, "get"), audit(7, "watch")]
-    events.append(scale(8, "update", 0, 0, responseObject=None))
-    found = read(tmp_path, lines(events))
-    assert found.hpas.is_empty()
-    assert found.hpa_status.is_empty()
-    assert found.edits["act"].to_list() == ["created", "edited", "deleted"]
-    assert found.last_ms == START_MS + 20
-
-
 def test_a_name_that_the_server_made(tmp_path: Path) -> None:
     made = audit(0, "create", hpa(1, metadata={"name": "web-x7f"}), about={"name": None})
     found = read(tmp_path, lines([made, audit(5, "create", about={"name": None})]))
@@ -297,20 +286,6 @@ def test_a_watch_with_its_instants_is_as_good_as_a_log(tmp_path: Path) -> None:
     assert spans(found) == expected
     assert statuses(found) == REPORTED[:2]
     assert found.warnings == ()
-
-
-def test_a_log_beside_a_watch_counts(tmp_path: Path) -> None:
-    """The log knows the instants; the watch adds nothing but bounds."""
-    seen = [
-        watched("ADDED", hpa(1), **received(120)),
-        watched("MODIFIED", hpa(2, status=status(2, 4, START_MS + 15_000)), **received(15_030)),
-        watched("MODIFIED", hpa(3, status=status(4, 4, START_MS + 15_000)), **received(30_030)),
-    ]
-    expected = read(tmp_path, lines(day()))
-    for texts in ((lines(seen), lines(day())), (lines(day()), lines(seen))):
-        found = read(tmp_path, *texts)
-        assert_frame_equal(found.hpas, expected.hpas)
-        assert_frame_equal(found.hpa_status, expected.hpa_status)
 
 
 def test_unknown_fields_are_no_trouble_and_wrong_ones_are_told(tmp_path: Path) -> None:
