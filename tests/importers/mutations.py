@@ -13,10 +13,8 @@ from hpabatch.errors import UsageError
 from hpabatch.inputs.document_keys import ListOf, MapOf, Record
 
 VALUES: tuple[Any, ...] = (
-    [], {}, "", " ", "x", "-1s", "5", -1, 0, 1, 1.5, 1e30, 10**30, True, False, float("nan"),
-    float("inf"), float("-inf"), [[1]], {"x": 1}, ["x"], [None], "1h", "999999w", "2026-13-01",
-    "1970-01-01T00:00:00Z", "150%", "0%", "80% of nothing", "*/*", "a/b/c/d", "resource/", "\n",
-    "1/0", "١", "null",
+    [], {}, "", "x", "-1s", -1, 0, 1.5, 10**30, True, float("nan"), [[1]], {"x": 1}, [None], "1h",
+    "999999w", "1970-01-01T00:00:00Z", "150%", "80% of nothing", "a/b/c/d", "1/0", "١",
 )  # fmt: skip
 
 Path = tuple[str | int, ...]

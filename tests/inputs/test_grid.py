@@ -128,15 +128,6 @@ def test_a_mistake_does_not_repeat_a_long_list() -> None:
     assert max(map(len, found)) < 500
 
 
-def test_a_grid_with_mistakes_keeps_what_could_be_read() -> None:
-    grid = read_grids(["target=50,60,a", "min=1:100000:1", "foo=1"], SHIPPED)
-    assert len(grid.mistakes) == 2 + 1  # of the size too
-    assert grid.settings == (TODAY,)
-    assert grid.fields == ("target", "min")
-    assert grid.values[0] == ("50", "60")
-    assert (grid.values[1][0], grid.values[1][-1], len(grid.values[1])) == ("1", "100000", 1000)
-
-
 def test_no_grid_at_all_is_a_mistake() -> None:
     assert mistakes() == ("expected one or more grids, such as --grid target=50:85:5, got none",)
 

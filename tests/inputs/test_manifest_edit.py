@@ -31,45 +31,13 @@ from hpabatch.model.objects.hpa import (
 from hpabatch.model.objects.validate import validate_hpa
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.versions import PROFILES
+from tests.real.patch_cases import MANIFEST
 
 PROFILE = PROFILES["1.37"]
 FOLDER = os.environ.get("HPABATCH_MANIFESTS", "")
 CHANGES = ("min", "max", "target", "down", "up", "policies", "select")
 
-V2 = """\
-# the API's own HPA
-apiVersion: autoscaling/v2
-kind: HorizontalPodAutoscaler
-metadata:
-    name: api      # do not rename
-    namespace: 'shop'
-spec:
-    scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: api}
-
-    maxReplicas: 10   # agreed with finance
-    metrics:
-    -   type: Resource
-        resource:
-            name: cpu
-            target: {type: Utilization, averageUtilization: 60}  # see ADR 7
-    -   type: Pods
-        pods:
-            metric: {name: rps}
-            target:
-                type: AverageValue
-                averageValue: "100"
-    behavior:
-        scaleDown:
-            policies:
-            -   type: Pods     # calm
-                value: 2
-                periodSeconds: 60
-    # the end
----
-kind: ConfigMap
-apiVersion: v1
-data: {a:   "1"}
-"""
+V2 = MANIFEST.replace("/v2beta2", "/v2").replace("NAME", "api")
 PLAIN = """\
 apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
@@ -236,14 +204,14 @@ def test_only_changed_lines_differ() -> None:
     gone, come = lines_of(V2, edit(V2, wanted))
     assert gone == [
         "    maxReplicas: 10   # agreed with finance",
-        "            target: {type: Utilization, averageUtilization: 60}  # see ADR 7",
+        "            target: {type: Utilization, averageUtilization: 60}  # measured in spring",
         '                averageValue: "100"',
         "                value: 2",
     ]
     assert come == [
         "    minReplicas: 3",
         "    maxReplicas: 20   # agreed with finance",
-        "            target: {type: Utilization, averageUtilization: 67}  # see ADR 7",
+        "            target: {type: Utilization, averageUtilization: 67}  # measured in spring",
         '                averageValue: "200"',
         "                value: 3",
         "            stabilizationWindowSeconds: 60",

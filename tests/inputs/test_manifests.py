@@ -192,14 +192,6 @@ def test_unreadable_text(text: bytes, error: str) -> None:
     assert _error(text) == error
 
 
-def test_recursion_in_pyyaml_is_an_error_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(text: str) -> None:
-        raise RecursionError
-
-    monkeypatch.setattr("hpabatch.inputs.manifest_documents.check_depth", fail)
-    assert _error("a: 1") == "refused: nested too deeply (line 1)"
-
-
 # ---- templates ----------------------------------------------------------------------------------
 
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hpabatch.errors import UsageError
 from hpabatch.inputs.document_kinds import Moment
 from hpabatch.inputs.documents import MistakesError
 from hpabatch.inputs.scenarios import (
-    SCENARIO,
     WEEK_MS,
     Growth,
     Lose,
@@ -32,14 +28,12 @@ from hpabatch.inputs.scenarios import (
     read_scenario,
 )
 from tests.importers.mutations import (
-    complaint,
-    keys_of,
     refusal,
 )
 from tests.inputs.parsed import parse_scenario
 
 DATA = Path(__file__).parents[2] / "data" / "scenarios"
-S, M, H = 1000, 60_000, 3_600_000
+M, H = 60_000, 3_600_000
 NOON = Moment(1_791_374_400_000, relative=False)
 
 FULL = """
@@ -186,28 +180,6 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, content: bytes) -> None:
         read_scenario(tmp_path)
 
 
-ATOMS = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(),
-    st.text(max_size=8),
-    st.sampled_from(["1h", "-1h", "30%", "resource", "shop/web", "2026-10-07T12:00:00Z", "week"]),
-)
-NAMES = st.sampled_from(sorted({name for _, name in keys_of(SCENARIO)} | {"x"}))
-
-
-@given(
-    st.recursive(
-        ATOMS,
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
-        max_leaves=12,
-    )
-)
-def test_no_document_gives_a_traceback(document: object) -> None:
-    complaint(parse_scenario, yaml.safe_dump(document, allow_unicode=True) or "x")
-
-
 NOON_MS = 1_791_374_400_000
 
 
@@ -232,7 +204,3 @@ def test_one_scenario_after_another() -> None:
     assert [step.action for step in both.steps] == [Growth(1400), Shift(5)]
     assert both.description == "more work + later"
     assert first.then(Scenario()) == first
-
-
-def test_where_a_step_stands_makes_no_difference() -> None:
-    assert Step(Shift(5), place="line 3") == Step(Shift(5), place="line 9")

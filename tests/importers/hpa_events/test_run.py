@@ -6,15 +6,12 @@ import gzip
 import json
 from pathlib import Path
 
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from hpabatch.errors import UnreadableError
-from hpabatch.history.schema import TABLES
-from hpabatch.history.store.writer import write_table
 from hpabatch.importers.hpa_events import documents as hpa_events_documents
 from hpabatch.importers.hpa_events.run import read_hpa_events
 from tests.effort import effort
@@ -62,16 +59,6 @@ def test_a_log_gives_specs_and_statuses(tmp_path: Path) -> None:
     assert events.last_ms == START_MS + 70_700
     assert events.hpas["created"].to_list() == [START_MS] * 4
     assert events.edits.is_empty()
-
-
-def test_rows_are_those_of_a_history(tmp_path: Path) -> None:
-    events = read(tmp_path, lines(day()))
-    for table, frame in (("hpas", events.hpas), ("hpa_status", events.hpa_status)):
-        times = [c.name for c in TABLES[table].columns if c.unit == "time" and c.name in frame]
-        ready = frame.with_columns(
-            pl.col(times).cast(pl.Datetime("ms", "UTC")), cluster=pl.lit("demo")
-        )
-        write_table(ready, tmp_path / f"{table}.parquet", table)
 
 
 @settings(max_examples=effort(25), deadline=None)
@@ -191,17 +178,6 @@ def test_the_level_request_tells_what_was_asked_for(tmp_path: Path) -> None:
     assert found.warnings == ("1 writes of HPAs of which only the time is recorded",)
 
 
-def test_the_level_metadata_tells_instants(tmp_path: Path) -> None:
-    events = [audit(ms, verb) for ms, verb in ((0, "create"), (10, "patch"), (20, "delete"))]
-    events += [status_write(5, {}, responseObject=None), audit(6, "get"), audit(7, "watch")]
-    events.append(scale(8, "update", 0, 0, responseObject=None))
-    found = read(tmp_path, lines(events))
-    assert found.hpas.is_empty()
-    assert found.hpa_status.is_empty()
-    assert found.edits["act"].to_list() == ["created", "edited", "deleted"]
-    assert found.last_ms == START_MS + 20
-
-
 def test_a_name_that_the_server_made(tmp_path: Path) -> None:
     made = audit(0, "create", hpa(1, metadata={"name": "web-x7f"}), about={"name": None})
     found = read(tmp_path, lines([made, audit(5, "create", about={"name": None})]))
@@ -310,29 +286,6 @@ def test_a_watch_with_its_instants_is_as_good_as_a_log(tmp_path: Path) -> None:
     assert spans(found) == expected
     assert statuses(found) == REPORTED[:2]
     assert found.warnings == ()
-
-
-def test_a_watch_that_was_begun_again_says_the_same(tmp_path: Path) -> None:
-    first = [watched("ADDED", hpa(1), **received(100)),
-             watched("MODIFIED", hpa(2, status=status(2, 4)), **received(15_020))]  # fmt: skip
-    again = [watched("ADDED", hpa(2, status=status(2, 4)), **received(500_000))]
-    one, both = read(tmp_path, lines(first)), read(tmp_path, lines([*first, *again]))
-    assert_frame_equal(one.hpas, both.hpas)
-    assert_frame_equal(one.hpa_status, both.hpa_status)
-
-
-def test_a_log_beside_a_watch_counts(tmp_path: Path) -> None:
-    """The log knows the instants; the watch adds nothing but bounds."""
-    seen = [
-        watched("ADDED", hpa(1), **received(120)),
-        watched("MODIFIED", hpa(2, status=status(2, 4, START_MS + 15_000)), **received(15_030)),
-        watched("MODIFIED", hpa(3, status=status(4, 4, START_MS + 15_000)), **received(30_030)),
-    ]
-    expected = read(tmp_path, lines(day()))
-    for texts in ((lines(seen), lines(day())), (lines(day()), lines(seen))):
-        found = read(tmp_path, *texts)
-        assert_frame_equal(found.hpas, expected.hpas)
-        assert_frame_equal(found.hpa_status, expected.hpa_status)
 
 
 def test_unknown_fields_are_no_trouble_and_wrong_ones_are_told(tmp_path: Path) -> None:
@@ -458,23 +411,3 @@ def test_a_document_that_is_too_large_is_refused(
 
 
 # -- many statuses
-
-
-def test_many_statuses_go_to_disk(tmp_path: Path) -> None:
-    from hpabatch.importers.hpa_events.status import STATUS, StatusStore, shown
-    from hpabatch.model.objects.hpa import HPAStatus
-
-    small, large = StatusStore(chunk_rows=7), StatusStore()
-    for k in range(200):
-        seen = shown(HPAStatus(current_replicas=k % 5, desired_replicas=k // 3))
-        for store in (small, large):
-            store.add(("shop", f"web-{k % 2}", "u1"), START_MS + k * 1000, k, seen)
-    assert small._files
-    assert small.rows().schema == STATUS
-    assert_frame_equal(small.rows(), large.rows())
-    after, until = START_MS + 20_000, START_MS + 90_000
-    part = small.rows(after, until)
-    assert_frame_equal(part, large.rows().filter(pl.col("ts").is_between(after + 1, until)))
-    folder = small._files[0].parent
-    del small
-    assert not folder.exists()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import polars as pl
@@ -19,7 +19,7 @@ from hpabatch.importers.prometheus.reading.gauges import Gauge, reduce_gauge
 Series = tuple[dict[str, str], list[tuple[int, float]]]
 
 
-def made(series: Sequence[Series]) -> Samples:
+def made(series: Sequence[tuple[Mapping[str, str], Sequence[tuple[int, float]]]]) -> Samples:
     """Return samples of (labels, [(ms, value)])."""
     points = [(k, ts, float(v)) for k, (_, pairs) in enumerate(series) for ts, v in sorted(pairs)]
     frame = pl.DataFrame(points, schema=POINTS, orient="row")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import polars as pl
 import yaml
 
-from hpabatch.importers.prometheus.client.samples import Samples, make_samples
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.hpa import HPA
 from tests.real.prometheus import missing, program
@@ -60,12 +58,6 @@ def write(folder: Path, text: str | Mapping[str, object], name: str = "file.yaml
     path = folder / name
     path.write_text(text if isinstance(text, str) else yaml.safe_dump(text, sort_keys=False))
     return path
-
-
-def samples_of(series: Sequence[tuple[Mapping[str, str], Sequence[tuple[int, float]]]]) -> Samples:
-    rows = [(place, ts, value) for place, (_, points) in enumerate(series) for ts, value in points]
-    schema = {"series": pl.UInt32(), "ts": pl.Int64(), "value": pl.Float64()}
-    return make_samples([labels for labels, _ in series], pl.DataFrame(rows, schema, orient="row"))
 
 
 def refused_by_promtool(folder: Path, queries: Iterable[str]) -> str:

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-
-import polars as pl
+from collections.abc import Sequence
 
 from hpabatch.importers.prometheus.client.errors import TooMuchError
 from hpabatch.importers.prometheus.client.http import Server
-from hpabatch.importers.prometheus.client.samples import POINTS, Samples, make_samples
+from hpabatch.importers.prometheus.client.samples import Samples
 from hpabatch.importers.prometheus.client.series_requests import (
     RangeRequest,
     Request,
     SeriesRequest,
 )
-
-Series = tuple[Mapping[str, str], Sequence[tuple[int, float]]]
-
-
-def samples_of(series: Sequence[Series]) -> Samples:
-    rows = [(place, ts, value) for place, (_, points) in enumerate(series) for ts, value in points]
-    return make_samples(
-        [labels for labels, _ in series], pl.DataFrame(rows, schema=POINTS, orient="row")
-    )
+from tests.importers.prometheus.made import Series, made
 
 
 class Memory(Server):
@@ -33,15 +23,11 @@ class Memory(Server):
         self.series = list(series)
         self.most = most
         self.asked: list[Request] = []
-        self.fail_after: int | None = None
         self._lock = threading.Lock()
 
     def fetch(self, request: Request) -> Samples:
         with self._lock:
             self.asked.append(request)
-            number = len(self.asked)
-        if self.fail_after is not None and number > self.fail_after:
-            raise ConnectionError("gone")
         return self._answer(request)
 
     def stop(self) -> None:
@@ -59,7 +45,7 @@ class Memory(Server):
         ]
         if sum(len(points) for _, points in found) > self.most:
             raise TooMuchError("too many samples")
-        return samples_of(found)
+        return made(found)
 
     def _points(
         self, ask: SeriesRequest, points: Sequence[tuple[int, float]]

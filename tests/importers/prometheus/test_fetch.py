@@ -9,7 +9,8 @@ from hpabatch.importers.prometheus.client.fetch import Fetcher, Pieces
 from hpabatch.importers.prometheus.client.queries import Query
 from hpabatch.importers.prometheus.client.samples import joined_samples
 from hpabatch.importers.prometheus.client.series_requests import SeriesRequest
-from tests.importers.prometheus.responses import Memory, Series, samples_of
+from tests.importers.prometheus.made import Series, made
+from tests.importers.prometheus.responses import Memory
 
 MINUTE = 60_000
 DAY = 86_400_000
@@ -25,18 +26,6 @@ def fleet(pods: int, minutes: int = 1440) -> list[Series]:
 
 def request(pods: int) -> SeriesRequest:
     return SeriesRequest(QUERY, "raw", 0, DAY, {"pod": tuple(f"p{k}" for k in range(pods))})
-
-
-def test_too_large_an_answer_is_asked_for_in_halves_with_the_same_samples(tmp_path: Path) -> None:
-    with Fetcher(Memory(fleet(4)), Pieces(tmp_path / "whole"), 2) as fetcher:
-        whole = fetcher.joined([request(4)])
-    server = Memory(fleet(4), most=900)
-    with Fetcher(server, Pieces(tmp_path), 2) as fetcher:
-        cut = fetcher.joined([request(4)])
-        assert fetcher.halved > 0
-    assert cut.series.equals(whole.series)
-    assert cut.points.equals(whole.points)
-    assert cut.count == 4 * 1439  # the instant at the left end is another window's
 
 
 def test_what_was_too_large_once_is_not_asked_for_again(tmp_path: Path) -> None:
@@ -60,19 +49,6 @@ def test_a_size_is_too_large_only_where_a_half_succeeds(tmp_path: Path) -> None:
     assert len(server.asked) == first + 1
 
 
-def test_a_finished_piece_is_not_asked_for_again(tmp_path: Path) -> None:
-    with Fetcher(Memory(fleet(2)), Pieces(tmp_path), 2) as fetcher:
-        before = fetcher.joined([request(2)])
-    server = Memory([])
-    pieces = Pieces(tmp_path)
-    with Fetcher(server, pieces, 2) as fetcher:
-        again = fetcher.joined([request(2)])
-    assert not server.asked
-    assert pieces.reused == 1
-    assert again.points.equals(before.points)
-    assert again.series.equals(before.series)
-
-
 def test_a_damaged_piece_is_asked_for_again(tmp_path: Path) -> None:
     with Fetcher(Memory(fleet(2)), Pieces(tmp_path), 2) as fetcher:
         before = fetcher.joined([request(2)])
@@ -84,20 +60,6 @@ def test_a_damaged_piece_is_asked_for_again(tmp_path: Path) -> None:
     assert len(server.asked) == 1
 
 
-def test_halves_of_an_interrupted_question_are_kept(tmp_path: Path) -> None:
-    server = Memory(fleet(4), most=900)
-    server.fail_after = 9
-    with Fetcher(server, Pieces(tmp_path), 1) as fetcher, pytest.raises(ConnectionError):
-        fetcher.joined([request(4)])
-    undisturbed = Memory(fleet(4), most=900)
-    with Fetcher(undisturbed, Pieces(tmp_path / "undisturbed"), 1) as fetcher:
-        whole = fetcher.joined([request(4)])
-    again = Memory(fleet(4), most=900)
-    with Fetcher(again, Pieces(tmp_path), 1) as fetcher:
-        assert fetcher.joined([request(4)]).points.equals(whole.points)
-    assert len(again.asked) < len(undisturbed.asked)
-
-
 def test_what_cannot_be_cut_is_told(tmp_path: Path) -> None:
     server = Memory(fleet(1), most=5)
     with (
@@ -107,15 +69,8 @@ def test_what_cannot_be_cut_is_told(tmp_path: Path) -> None:
         fetcher.joined([request(1)])
 
 
-def test_forgotten_pieces_are_gone(tmp_path: Path) -> None:
-    with Fetcher(Memory(fleet(2)), Pieces(tmp_path), 2) as fetcher:
-        fetcher.joined([request(2)])
-        fetcher.forget()
-    assert not list(tmp_path.glob("*.arrow"))
-
-
 def test_a_series_without_labels_is_kept_too(tmp_path: Path) -> None:
-    response = samples_of([({}, [(MINUTE, 1.5), (2 * MINUTE, 2.5)])])
+    response = made([({}, [(MINUTE, 1.5), (2 * MINUTE, 2.5)])])
     Pieces(tmp_path).keep("x", response)
     again = Pieces(tmp_path).read("x")
     assert again is not None
@@ -128,7 +83,8 @@ def test_a_long_query_is_cut_by_names_first(tmp_path: Path) -> None:
     series: list[Series] = [({"__name__": "x", "pod": name}, [(MINUTE, 1.0)]) for name in names]
     server = Memory(series, most=1)
     with Fetcher(server, Pieces(tmp_path), 1) as fetcher:
-        assert fetcher.joined([SeriesRequest(QUERY, "raw", 0, DAY, {"pod": names})]).count == 8
+        found = fetcher.joined([SeriesRequest(QUERY, "raw", 0, 10 * MINUTE, {"pod": names})])
+        assert found.count == 8
     asked = [ask for ask in server.asked if isinstance(ask, SeriesRequest)]
     assert [len(ask.names["pod"]) for ask in asked[:2]] == [8, 4]
 

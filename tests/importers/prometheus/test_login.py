@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import pickle
-import subprocess
-import sys
 import traceback
 from dataclasses import asdict
 from pathlib import Path
@@ -221,13 +219,3 @@ def test_addresses_that_are_none(given: str, told: str) -> None:
     with pytest.raises(UsageError, match=told) as caught:
         server_url(given)
     assert SECRET not in "".join(traceback.format_exception(caught.value))
-
-
-def test_nothing_for_http_is_imported_to_read_a_login() -> None:
-    code = (
-        "import sys; from hpabatch.importers.prometheus.client.login import read_login; "
-        "from hpabatch.importers.prometheus.request import LoginOptions; "
-        "read_login({}, LoginOptions()); "
-        "sys.exit('httpx2' in sys.modules or 'msgspec' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

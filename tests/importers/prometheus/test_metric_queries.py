@@ -1,4 +1,4 @@
-"""Rows of metrics from responses: values, names, empty responses."""
+"""Rows of metrics, and of cpu and memory as the adapter has them, from responses."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
-from hpabatch.history.schema import table_named
 from hpabatch.importers.prometheus.client.samples import Findings, Samples
+from hpabatch.importers.prometheus.metrics.adapter import ResourceQuery
 from hpabatch.importers.prometheus.metrics.mapping import read_mappings
 from hpabatch.importers.prometheus.metrics.queries import (
     Instants,
@@ -20,14 +19,14 @@ from hpabatch.importers.prometheus.metrics.queries import (
     ValueRule,
     go_milli,
     metric_rows,
-    series_names,
 )
+from hpabatch.importers.prometheus.reading.window_usage import served_rows
+from tests.importers.prometheus.made import made
 from tests.importers.prometheus.mapping_help import (
     external_metric,
     hpa_of,
     object_metric,
     pods_metric,
-    samples_of,
     write,
 )
 from tests.real.prometheus import ask, backfill, missing, running_prometheus
@@ -56,7 +55,7 @@ def test_thousandths_are_gos(value: float, milli: int | None) -> None:
 
 
 def test_rows_of_pods() -> None:
-    response = samples_of(
+    response = made(
         [({"pod": "b"}, [(1, 2.5), (2, 2.5)]), ({"pod": "a"}, [(1, NAN)]), ({}, [(1, 7.0)])]
     )
     findings = Findings()
@@ -78,7 +77,7 @@ def row(kind: str, **more: Any) -> dict[str, Any]:
 
 
 def test_of_several_series_of_a_pod_the_last_counts_to_the_adapter() -> None:
-    response = samples_of(
+    response = made(
         [({"pod": "a", "v": "2"}, [(1, 2.0)]), ({"pod": "a", "v": "1"}, [(1, 1.0), (2, 1.0)])]
     )
     findings = Findings()
@@ -90,7 +89,7 @@ def test_of_several_series_of_a_pod_the_last_counts_to_the_adapter() -> None:
 
 
 def test_rows_of_an_object() -> None:
-    response = samples_of([({"service": "front"}, [(1, 1.5), (2, INF)]),
+    response = made([({"service": "front"}, [(1, 1.5), (2, INF)]),
                          ({"service": "back"}, [(1, 9.0)])])  # fmt: skip
     findings = Findings()
     rows = metric_rows(query("object", ValueRule.adapter), response, findings=findings)
@@ -102,14 +101,14 @@ def test_rows_of_an_object() -> None:
         ("metric value beyond 64 bits", "object metric shop/m{a=b} of Service/front")
     ]
     # Without the object's label a response has no value for the adapter, but one for a mapping.
-    bare = samples_of([({}, [(1, 1.5), (2, NAN)])])
+    bare = made([({}, [(1, 1.5), (2, NAN)])])
     assert not metric_rows(query("object", ValueRule.adapter), bare).height
     rows = metric_rows(query("object", ValueRule.plain, label=""), bare)
     assert rows.select("ts", "value_milli").rows() == [(1, 1500)]
 
 
 def test_rows_of_external_metrics_have_their_series() -> None:
-    response = samples_of([({"q": "b", "__name__": "x"}, [(1, 1.0)]), ({"q": 'a"'}, [(1, NAN)]),
+    response = made([({"q": "b", "__name__": "x"}, [(1, 1.0)]), ({"q": 'a"'}, [(1, NAN)]),
                          ({}, [(1, -0.5)])])  # fmt: skip
     rows = metric_rows(query("external", ValueRule.adapter_external), response)
     assert rows.rows(named=True) == [
@@ -121,7 +120,7 @@ def test_rows_of_external_metrics_have_their_series() -> None:
 
 
 def test_kedas_answers() -> None:
-    response = samples_of([({"q": "b"}, [(30, 1.5), (60, 2.0), (90, NAN)]),
+    response = made([({"q": "b"}, [(30, 1.5), (60, 2.0), (90, NAN)]),
                          ({"q": "a"}, [(60, 1.0), (120, INF)])])  # fmt: skip
     instants = Instants(0, 150, 30)
     findings = Findings()
@@ -139,30 +138,11 @@ def test_kedas_answers() -> None:
     assert rows.select("ts", "value_milli").rows() == [(30, 1500)]
     there = instants.near([20, 100], 45)
     assert there.to_list() == [30, 60, 120]
-    rows = metric_rows(query("external", ValueRule.keda), samples_of([]), there)
+    rows = metric_rows(query("external", ValueRule.keda), made([]), there)
     assert rows["ts"].to_list() == [30, 60, 120]
-    nothing = metric_rows(query("external", ValueRule.keda), samples_of([]), instants)
+    nothing = metric_rows(query("external", ValueRule.keda), made([]), instants)
     assert nothing["value_milli"].to_list() == [0] * 6
-    assert not metric_rows(query("external", ValueRule.keda), samples_of([])).height
-
-
-@pytest.mark.parametrize("kind", ["pods", "object", "external"])
-@pytest.mark.parametrize("rule", list(ValueRule))
-def test_rows_have_the_columns_of_their_table(kind: Any, rule: ValueRule) -> None:
-    asked = query(kind, rule)
-    columns = table_named(asked.table).schema
-    for response in (samples_of([]), samples_of([({"pod": "a", "service": "front"}, [(1, 1.0)])])):
-        rows = metric_rows(asked, response, Instants(1, 1, 30))
-        assert set(rows.columns) <= set(columns)
-        assert set(columns) - set(rows.columns) <= {"cluster", "target", "uid", "fetched_at"}
-        for name, dtype in rows.schema.items():
-            if name != "ts":
-                assert dtype == columns[name] or columns[name] in (pl.Categorical, pl.String)
-
-
-def test_names_of_series() -> None:
-    response = samples_of([({"b": "2", "a": "1"}, []), ({"a": "0"}, [])])
-    assert series_names(response) == ['a="0"', 'a="1",b="2"']
+    assert not metric_rows(query("external", ValueRule.keda), made([])).height
 
 
 START_S, STEP_S, COUNT = 1_700_000_400, 15, 80
@@ -237,6 +217,62 @@ def test_against_a_real_server(tmp_path: Path) -> None:
 
 
 def _samples(result: Sequence[Mapping[str, Any]]) -> Samples:
-    return samples_of(
+    return made(
         [(one["metric"], [(round(t * 1000), float(v)) for t, v in one["values"]]) for one in result]
     )
+
+
+QUERY = ResourceQuery("x", "pod", "c", 180_000)
+
+
+def response(**values: dict[int, float]) -> Samples:
+    """Return samples by `pod_container`."""
+    return made(
+        [
+            ({"pod": name.split("_")[0], "c": name.split("_")[1]}, list(points.items()))
+            for name, points in values.items()
+        ]
+    )
+
+
+def test_rows_are_what_the_adapter_answers() -> None:
+    findings = Findings()
+    cpu = response(a_app={1: 0.2505, 2: math.nan, 3: 1.0}, a_side={1: -2.0}, b_app={1: 9.0})
+    memory = response(a_app={1: 1000.0001, 2: 5.0}, a_log={1: 7.0}, c_app={1: 1.0})
+    rows = served_rows("shop", (QUERY, cpu), (QUERY, memory), findings)
+    assert rows.rows() == [
+        ("shop", "a", "app", 1, 180_000, 250, 1000),
+        ("shop", "a", "log", 1, 180_000, 0, 7),
+        ("shop", "a", "side", 1, 180_000, 0, 0),
+        ("shop", "a", "app", 2, 180_000, 0, 5),
+    ]
+    assert not findings.counts
+
+
+def test_thousandths_of_bytes_are_rounded_up_once() -> None:
+    rows = served_rows(
+        "shop", (QUERY, response(a_app={1: 0.0})), (QUERY, response(a_app={1: 10.0015})), Findings()
+    )
+    assert rows["memory_bytes"].to_list() == [11]
+
+
+def test_what_no_column_holds_is_left_out_and_counted() -> None:
+    findings = Findings()
+    cpu = response(a_app={1: math.inf, 2: 1e13, 3: 1.0})
+    memory = response(a_app={1: 1.0, 2: 1.0, 3: 1e17})
+    rows = served_rows("shop", (QUERY, cpu), (QUERY, memory), findings)
+    assert not rows.height
+    assert findings.counts == {
+        ("usage beyond all bounds", "cpu_milli"): 2,
+        ("usage beyond all bounds", "memory_milli"): 1,
+    }
+
+
+def test_answers_without_series_or_labels_are_no_rows() -> None:
+    nothing = made([])
+    some = response(a_app={1: 1.0})
+    for cpu, memory in ((nothing, nothing), (some, nothing), (nothing, some)):
+        assert not served_rows("shop", (QUERY, cpu), (QUERY, memory), Findings()).height
+    bare = made([({"pod": "a"}, [(1, 1.0)])])
+    rows = served_rows("shop", (QUERY, bare), (QUERY, bare), Findings())
+    assert rows["container"].to_list() == [""]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from hpabatch.importers.prometheus.metrics.mapping import read_mappings
 from tests.importers.prometheus.mapping_help import (
     external_metric,
@@ -43,11 +41,6 @@ HPA = hpa_of(
 
 def test_the_page_has_its_examples() -> None:
     assert set(EXAMPLES) == {"adapter-config.yaml", "scaledobject.yaml", "mapping.yaml"}
-
-
-@pytest.mark.parametrize("name", sorted(EXAMPLES))
-def test_each_example_reads(name: str, tmp_path: Path) -> None:
-    read_mappings([write(tmp_path, EXAMPLES[name], name)])
 
 
 def test_together_they_bring_every_metric(tmp_path: Path) -> None:

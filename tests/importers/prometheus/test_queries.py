@@ -1,16 +1,27 @@
-"""Names of series and labels, and the options of an import."""
+"""What is asked of a server: names of series and labels, PromQL, requests and their halves."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hpabatch.errors import UsageError
-from hpabatch.importers.prometheus.client.queries import BUILT_IN, need, read_queries
+from hpabatch.importers.prometheus.client.promql import with_matchers
+from hpabatch.importers.prometheus.client.queries import BUILT_IN, Query, need, read_queries
+from hpabatch.importers.prometheus.client.series_requests import (
+    SHORTEST_MS,
+    RangeRequest,
+    SeriesRequest,
+)
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.prometheus.windows import DAY_MS
 from tests.importers.mutations import says
+from tests.importers.prometheus.made import made
+from tests.importers.prometheus.mapping_help import refused_by_promtool
 
 
 def write(folder: Path, text: str) -> Path:
@@ -106,3 +117,139 @@ def test_times_relative_to_now_and_those_that_are_none() -> None:
     assert PrometheusRequest(url="http://x:9090").span_ms(now_ms) == (None, None)
     with pytest.raises(UsageError, match="--end: expected a time"):
         PrometheusRequest(url="http://x:9090", end="later").span_ms(now_ms)
+
+
+C = 'c="1"'
+CASES = {
+    "up": 'up{c="1"}',
+    "up{}": 'up{c="1"}',
+    "up{ }": 'up{c="1" }',
+    'up{a="b"}': 'up{c="1",a="b"}',
+    'up {a="b",}': 'up {c="1",a="b",}',
+    '{__name__=~"a|b"}': '{c="1",__name__=~"a|b"}',
+    "job:up:sum[5m]": 'job:up:sum{c="1"}[5m]',
+    "rate(up[5m:1m] offset 1h)": 'rate(up{c="1"}[5m:1m] offset 1h)',
+    "sum by (pod, job) (rate(up[1m]))": 'sum by (pod, job) (rate(up{c="1"}[1m]))',
+    "sum(up) by(pod)": 'sum(up{c="1"}) by(pod)',
+    "sum BY (pod) (up)": 'sum BY (pod) (up{c="1"})',
+    "topk(3, up) without (a)": 'topk(3, up{c="1"}) without (a)',
+    "a / on(x) group_left(y) b": 'a{c="1"} / on(x) group_left(y) b{c="1"}',
+    "a * ignoring (x) group_right b": 'a{c="1"} * ignoring (x) group_right b{c="1"}',
+    "a and b or c unless d": 'a{c="1"} and b{c="1"} or c{c="1"} unless d{c="1"}',
+    "a > bool 1e3": 'a{c="1"} > bool 1e3',
+    "a == Inf or a != NaN": 'a{c="1"} == Inf or a{c="1"} != NaN',
+    "up @ start()": 'up{c="1"} @ start()',
+    "up @ 1609746000 offset -5m": 'up{c="1"} @ 1609746000 offset -5m',
+    'label_replace(up, "a", "$1", "b", "(.*)")': 'label_replace(up{c="1"}, "a", "$1", "b", "(.*)")',
+    "vector(0)": "vector(0)",
+    "1 + 2 * 0x1F": "1 + 2 * 0x1F",
+    "time() - up # by (pod) up{\n": 'time() - up{c="1"} # by (pod) up{\n',
+    'up{a="}",b=~"[x]{2}"} + 1': 'up{c="1",a="}",b=~"[x]{2}"} + 1',
+    "up{a='\\'}'}": "up{c=\"1\",a='\\'}'}",
+    'histogram_quantile(.95, sum(rate(x_bucket{a="b"}[5m])) by (le))':
+        'histogram_quantile(.95, sum(rate(x_bucket{c="1",a="b"}[5m])) by (le))',
+    'count_values("v", up)': 'count_values("v", up{c="1"})',
+    "max_over_time(deriv(up[5m])[1h:])": 'max_over_time(deriv(up{c="1"}[5m])[1h:])',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("promql", sorted(CASES))
+def test_each_selector_gets_them(promql: str) -> None:
+    assert with_matchers(promql, C) == CASES[promql]
+    assert with_matchers(promql, "") == promql
+
+
+def test_a_server_reads_what_is_written(tmp_path: Path) -> None:
+    assert not refused_by_promtool(tmp_path, CASES.values())
+
+
+@given(st.text(alphabet="up{}[]()\"'`\\ab5m# by,\n.", max_size=40))
+def test_any_text_keeps_all_its_characters_in_order(text: str) -> None:
+    rest = iter(with_matchers(text, C))
+    assert all(char in rest for char in text)
+
+
+HOUR = 3_600_000
+CPU = Query("cpu", ("container_cpu_usage_seconds_total",), 'container!=""')
+
+
+def test_promql_names_its_objects_and_the_extra_matchers() -> None:
+    ask = SeriesRequest(CPU, "raw", 0, HOUR, {"pod": ("web-1", "web.2"), "namespace": ("shop",)})
+    assert ask.promql() == (
+        'container_cpu_usage_seconds_total{namespace="shop",pod=~"web-1|web\\\\.2",container!=""}'
+        "[3600000ms]"
+    )
+
+
+def test_quotes_and_backslashes_in_names_are_escaped() -> None:
+    ask = SeriesRequest(Query("x", ("x",)), "now", 0, 1, {"pod": ('a"b\\c',)})
+    assert ask.promql() == 'x{pod="a\\"b\\\\c"}'
+
+
+def test_site_names_of_labels_are_asked_for_and_come_back_as_ours() -> None:
+    query = Query("x", ("x",), "", {"pod": "exported_pod"})
+    ask = SeriesRequest(query, "raw", 0, 100, {"pod": ("a",)})
+    assert ask.promql() == 'x{exported_pod="a"}[100ms]'
+    assert ask.expected().must["exported_pod"] == frozenset({"a"})
+    response = made([({"exported_pod": "a", "pod": "ksm-0"}, [(0, 1.0), (50, 2.0)])])
+    found = ask.ours(response)
+    assert found.series["pod"].to_list() == ["a"]
+    # Prometheus 2 gives the instant at the left end too, which is another window's.
+    assert found.points["ts"].to_list() == [50]
+
+
+@given(st.integers(0, 10**6), st.integers(1, 5 * HOUR), st.integers(1, 9))
+def test_halves_cover_a_question_once(begin: int, length: int, count: int) -> None:
+    pods = tuple(f"p{k}" for k in range(count))
+    whole = SeriesRequest(CPU, "raw", begin, begin + length, {"pod": pods})
+    leaves, waiting = [], [whole]
+    while waiting:
+        ask = waiting.pop()
+        halves = ask.halves()
+        if halves is None:
+            leaves.append(ask)
+        else:
+            waiting += halves
+    cells = sorted((pod, a.from_ms, a.until_ms) for a in leaves for pod in a.names["pod"])
+    for pod in pods:
+        mine = [(a, b) for name, a, b in cells if name == pod]
+        assert mine[0][0] == begin
+        assert mine[-1][1] == begin + length
+        assert all(x[1] == y[0] for x, y in pairwise(mine))
+    assert all(len(a.names["pod"]) == 1 for a in leaves)
+    assert all(a.until_ms - a.from_ms < 2 * SHORTEST_MS for a in leaves)
+
+
+def test_facts_are_divided_by_name_only() -> None:
+    ask = SeriesRequest(CPU, "max", 0, HOUR, {"pod": ("a", "b", "c")})
+    halves = ask.halves()
+    assert halves is not None
+    assert [half.names["pod"] for half in halves] == [("a",), ("b", "c")]
+    assert SeriesRequest(CPU, "max", 0, HOUR, {"pod": ("a",)}).halves() is None
+
+
+@given(st.integers(0, 10**6), st.integers(1, 10**6), st.integers(1, 10**5))
+def test_halves_of_a_range_evaluate_the_same_instants(begin: int, length: int, step: int) -> None:
+    def instants(ask: RangeRequest) -> list[int]:
+        return list(range(ask.first_ms, ask.last_ms + 1, step))
+
+    whole = RangeRequest("m", "up", begin, begin + length, step)
+    assert all(begin < ms <= begin + length for ms in instants(whole))
+    halves = whole.halves()
+    if halves is None:
+        assert len(instants(whole)) <= 1
+    else:
+        assert instants(halves[0]) + instants(halves[1]) == instants(whole)
+        assert instants(halves[0])
+        assert instants(halves[1])
+
+
+def test_keys_tell_questions_apart() -> None:
+    ask = SeriesRequest(CPU, "raw", 0, HOUR, {"pod": ("a",)})
+    others = [
+        SeriesRequest(CPU, "raw", 0, HOUR, {"pod": ("b",)}),
+        SeriesRequest(CPU, "raw", 1, HOUR, {"pod": ("a",)}),
+        SeriesRequest(CPU, "raw", 0, HOUR + 1, {"pod": ("a",)}),
+        SeriesRequest(CPU, "now", 0, HOUR, {"pod": ("a",)}),
+    ]
+    assert len({ask.key(), *(other.key() for other in others)}) == 5

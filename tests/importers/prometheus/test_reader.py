@@ -13,7 +13,8 @@ from hpabatch.importers.prometheus.client.queries import Query
 from hpabatch.importers.prometheus.client.samples import Findings, Span
 from hpabatch.importers.prometheus.client.series_requests import SeriesRequest
 from hpabatch.importers.prometheus.reading.reader import Reader, Things
-from tests.importers.prometheus.responses import Memory, Series
+from tests.importers.prometheus.made import Series
+from tests.importers.prometheus.responses import Memory
 
 MINUTE = 60_000
 AFTER, UNTIL = 100 * MINUTE, 200 * MINUTE

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -22,7 +20,6 @@ from hpabatch.importers.prometheus.client.responses import (
 from hpabatch.importers.prometheus.client.samples import Findings, Samples
 
 FOREVER = Expected(0, 2**43)
-AT = 1_700_000_000_000
 
 
 def body(result: object, kind: Any = "matrix", **more: Any) -> bytes:
@@ -44,73 +41,6 @@ def rows(samples: Samples) -> list[tuple[dict[str, str], int, float]]:
         (dict(sorted(labels[series].items())), ts, value)
         for series, ts, value in samples.points.iter_rows()
     ]
-
-
-def go_float(value: float) -> str:
-    """Write a number as Go's FormatFloat(v, 'f', -1) does."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    return repr(value)
-
-
-LABELS = st.dictionaries(
-    st.sampled_from(["__name__", "pod", "namespace", "le", "ünï"]), st.text(max_size=5), max_size=4
-)
-SAMPLES = st.dictionaries(st.integers(0, 2**42), st.floats(width=64), max_size=6)
-
-
-def reference(series: Sequence[tuple[Mapping[str, str], Mapping[int, float]]]) -> Any:
-    """Return the samples by the standard library, in the order that is promised."""
-    text = json.dumps(
-        [
-            [dict(labels), [[ts / 1000, go_float(v)] for ts, v in sorted(points.items())]]
-            for labels, points in series
-        ]
-    )
-    found = []
-    for labels, samples in sorted(json.loads(text), key=lambda pair: sorted(pair[0].items())):
-        found += [
-            (dict(sorted(labels.items())), round(ts * 1000), float(value)) for ts, value in samples
-        ]
-    return found
-
-
-@given(
-    st.lists(
-        st.tuples(LABELS, SAMPLES), max_size=8, unique_by=lambda s: tuple(sorted(s[0].items()))
-    ),
-    st.booleans(),
-)
-def test_a_matrix_is_what_the_standard_library_reads(
-    series: list[tuple[dict[str, str], dict[int, float]]], indented: bool
-) -> None:
-    result = [
-        one([[ts / 1000, go_float(v)] for ts, v in sorted(points.items())], **labels)
-        for labels, points in series
-    ]
-    text = body(result)
-    if indented:
-        text = json.dumps(json.loads(text), indent=1).encode().replace(b"[]", b"[]")
-    found = decode(text, FOREVER)
-    # `repr` tells NaN apart from nothing and -0.0 from 0.0.
-    assert repr(rows(found)) == repr(reference(series))
-    assert found.series.height == len(series)
-    assert found.points["series"].is_sorted()
-
-
-@given(
-    st.lists(
-        st.tuples(LABELS, st.floats()), max_size=8, unique_by=lambda s: repr(sorted(s[0].items()))
-    )
-)
-def test_a_vector_is_what_the_standard_library_reads(
-    series: list[tuple[dict[str, str], float]],
-) -> None:
-    result = [{"metric": labels, "value": [AT / 1000, go_float(v)]} for labels, v in series]
-    found = decode(body(result, "vector"), Expected(AT, AT, kind="vector"))
-    assert repr(rows(found)) == repr(reference([(labels, {AT: v}) for labels, v in series]))
 
 
 @given(st.binary(max_size=200))

@@ -45,11 +45,6 @@ def test_at_each_change_the_latest_of_both() -> None:
     assert not findings.counts
 
 
-def test_a_target_that_is_new_has_its_first_size() -> None:
-    spec, status = gauge(db=[(650, 2)]), gauge(db=[(650, 0), (680, 2)])
-    assert rows(spec, status)[0] == [("db", 650, 2, 0), ("db", 680, 2, 2)]
-
-
 def test_where_one_of_both_is_not_exported_the_other_one_serves() -> None:
     spec = gauge(db=[(590, 3), (650, 5)])
     found, findings = rows(spec, gauge())
@@ -64,9 +59,3 @@ def test_sizes_that_are_none_are_left_out() -> None:
     found, findings = rows(spec, gauge(db=[(680, 2)]))
     assert found == [("db", 680, 2, 2)]
     assert findings.counts[("value", "a size that is none")] == 2
-
-
-def test_being_there_again_is_no_change() -> None:
-    again = gauge(db=[(610, 3), (1000, 3)])
-    assert rows(again, again)[0] == [("db", 610, 3, 3)]
-    assert rows(gauge(), gauge())[0] == []

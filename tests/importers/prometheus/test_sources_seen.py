@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpabatch.importers.prometheus.client.samples import Findings, Samples, empty_samples
+from hpabatch.importers.prometheus.client.samples import Findings, Samples
 from hpabatch.importers.prometheus.reading.sources_seen import (
     downsampled,
     one_source,
@@ -150,15 +150,7 @@ def test_nulls_are_values_of_an_identity() -> None:
     assert kept(made(parts))[0] == {"a": [0, 30, 60, 90], "b": [0, 30, 60, 90]}
 
 
-def test_nothing_is_nothing() -> None:
-    assert one_source(empty_samples(), PLACE, Findings()).count == 0
-    assert source_ranks([empty_samples()], PLACE) == {}
-    assert source_ranks([], PLACE) == {}
-    assert spacing_ms(empty_samples()) is None
-    assert downsampled(empty_samples(), None) is None
-
-
-@settings(max_examples=effort(60), deadline=None)
+@settings(max_examples=effort(30), deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from("abc"), st.sampled_from("xy"), st.sets(st.integers(0, 60))),

@@ -15,7 +15,6 @@ from hpabatch.importers.prometheus.pods.usage import USAGE, rated_rows, usage_ro
 from hpabatch.importers.prometheus.reading.sources_seen import SILENT_MS, source_ranks
 from tests.effort import effort
 from tests.importers.prometheus.made import Series, between, made
-from tests.importers.prometheus.naive_usage import usage
 
 UID = "1a2b3c4d-0000-1111-2222-333344445555"
 POD = {"namespace": "shop", "pod": "web-1", "container": "app"}
@@ -251,26 +250,7 @@ def as_rows(
     return usage_rows(parts[0], parts[1], span, Findings(), ranks=ranks).rows()
 
 
-@settings(max_examples=effort(60), deadline=None)
-@given(both(), st.randoms(use_true_random=False))
-def test_it_equals_plain_loops_in_any_order_of_series(
-    series: tuple[list[Series], list[Series]], random: Any
-) -> None:
-    cpu, memory = series
-    span = Span(100_000, 2_000_000, LOOKBACK)
-    until = span.until_ms + SILENT_MS
-    asked = [
-        [(dict(labels), list(points)) for labels, points in between(part, span.from_ms, until)]
-        for part in series
-    ]
-    expected = usage(asked[0], asked[1], span.after_ms, span.until_ms, LOOKBACK)
-    assert as_rows(cpu, memory, span) == expected
-    random.shuffle(cpu)
-    random.shuffle(memory)
-    assert as_rows(cpu, memory, span) == expected
-
-
-@settings(max_examples=effort(40), deadline=None)
+@settings(max_examples=effort(20), deadline=None)
 @given(both(), st.lists(st.integers(200_001, 1_999_999), max_size=5, unique=True))
 def test_windows_cut_anywhere_give_the_same_rows(
     series: tuple[list[Series], list[Series]], cuts: list[int]

@@ -76,6 +76,7 @@ def hpa_frame(*found: tuple[str, str, int, int | None]) -> pl.DataFrame:
 NEW = st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"), st.integers(1, 30))
 
 
+@settings(max_examples=effort(30))
 @given(st.lists(NEW, min_size=1, max_size=12))
 def test_a_spec_holds_from_its_begin_to_the_next_one(imports: list[tuple[str, str, int]]) -> None:
     """Against a table of what each import says, the later one winning at the same time."""
@@ -111,41 +112,6 @@ def test_an_end_that_the_store_knows_is_kept() -> None:
     broken = hpa_frame(("a", "x", 1, None), ("a", "y", 5, None))
     with pytest.raises(HistoryError, match="begins before this one ends"):
         in_store(hpa_frame(("a", "z", 9, None)), broken)
-
-
-@settings(max_examples=effort(6))
-@given(st.data())
-def test_recorded_sizes_do_not_depend_on_the_grouping(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    """Pods of one workload in several groups, each with rows of its own times."""
-    drawn = data.draw(
-        st.lists(
-            st.tuples(st.integers(0, 30), st.sampled_from("abc"), st.integers(0, 3)),
-            min_size=1, max_size=60,
-        )
-    )  # fmt: skip
-    names = ["ts", "app", "pod", "cpu", "mem", "size"]
-    frame = pl.DataFrame(
-        [
-            (BEGIN_S + ts, app, f"{app}-{k % 3}", 0.1, 1, size)
-            for k, (ts, app, size) in enumerate(drawn)
-        ],
-        schema=names,
-        orient="row",
-    )
-    said = merged(POD_MAP, {"columns": {"replicas": "size"}, "scales": {"from": "replicas"}})
-    wanted: list[tuple[str, int]] = []
-    for app in "abc":
-        by_time = {ts: size for ts, other, size in drawn if other == app}
-        for _ts, size in sorted(by_time.items()):
-            if not wanted or wanted[-1] != (app, size):
-                wanted.append((app, size))
-    for group_rows in (1 << 19, 4):
-        folder = tmp_path_factory.mktemp("sizes")
-        _, tables = run_import(folder, said, frame, group_rows=group_rows)
-        scales = tables["scales"].sort("target", "ts")
-        assert scales.select("target", "spec_replicas").rows() == wanted
 
 
 @pytest.mark.parametrize("level", ["pod", "workload"])

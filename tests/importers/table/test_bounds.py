@@ -54,9 +54,6 @@ ODD: dict[str, tuple[bytes, str]] = {
     "one name": (b"ts", ""),
     "twice": (HEAD.replace("mem", "cpu").encode() + ROW.encode(), "two columns 'cpu'"),
     "an empty line": (("\n" + ROW).encode(), "expected column names in the first line"),
-    "more fields": ((HEAD + ROW.replace("\n", ",7\n")).encode(), "more fields than the header"),
-    "a quote in a row": ((HEAD + ROW + '1,"a,b\n').encode(), "cannot be read"),
-    "Latin-1": (HEAD.encode() + b"1,\xe4,b,1,1\n", "not UTF-8"),
     "Latin-1 names": (b"\xe4,b\n1,2\n", "not UTF-8"),
 }  # fmt: skip
 

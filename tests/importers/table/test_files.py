@@ -274,19 +274,16 @@ def test_sizes_that_are_means_are_rounded_if_the_map_says_so(
 
 
 def test_quantities_and_all_units(tmp_path: Path) -> None:
-    for cpu, unit in (("250m", "quantity"), ("250000000", "nanocores"), ("250000", "microcores")):
-        said = {"columns": {"cpu": {"unit": unit}, "memory": {"unit": "quantity"}}}
-        data = HEAD + faulty("cpu", cpu).replace(",1000\n", ",2Ki\n")
-        assert usage(run_import(tmp_path, merged(POD_MAP, said), data)[1]) == [(250, 2048)]
-        for file in (tmp_path / "history").rglob("*"):
-            if file.is_file():
-                file.unlink()
-    for unit, size in (("KiB", 1 << 10), ("kB", 1000), ("TiB", 1 << 40), ("GB", 10**9)):
-        said = {"columns": {"memory": {"unit": unit}}}
-        folder = tmp_path / unit
-        folder.mkdir()
-        tables = run_import(folder, merged(POD_MAP, said), HEAD + faulty("mem", "2"))[1]
-        assert usage(tables) == [(250, 2 * size)]
+    for cpu, unit, memory, size, found in (
+        ("250m", "quantity", "2Ki", "quantity", 2048),
+        ("250000000", "nanocores", "2", "TiB", 2 << 40),
+        ("250000", "microcores", "2", "GB", 2 * 10**9),
+    ):
+        said = {"columns": {"cpu": {"unit": unit}, "memory": {"unit": size}}}
+        (tmp_path / unit).mkdir()
+        data = HEAD + faulty("cpu", cpu).replace(",1000\n", f",{memory}\n")
+        tables = run_import(tmp_path / unit, merged(POD_MAP, said), data)[1]
+        assert usage(tables) == [(250, found)]
 
 
 @pytest.mark.parametrize(
@@ -313,7 +310,7 @@ def test_usage_that_no_container_has_is_doubted(tmp_path: Path) -> None:
     assert "one sample uses 5000000 cores: is columns.cpu.unit right?" in result.warnings
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_random_damage_is_a_sentence_or_a_count(tmp_path: Path, seed: int) -> None:
     import random
 
@@ -332,7 +329,7 @@ def test_random_damage_is_a_sentence_or_a_count(tmp_path: Path, seed: int) -> No
 def test_a_packed_file_that_is_damaged_or_cut_off_is_a_sentence(tmp_path: Path) -> None:
     whole = gzip.compress((HEAD + ROW * 200).encode(), mtime=0)
     told: list[str] = []
-    for k in range(10, len(whole)):
+    for k in range(10, len(whole), 4):
         damaged = bytearray(whole)
         damaged[k] ^= 0xFF
         for data in (whole[:k], bytes(damaged)):
@@ -342,7 +339,7 @@ def test_a_packed_file_that_is_damaged_or_cut_off_is_a_sentence(tmp_path: Path) 
                 list(read_chunks(opened, read_map(tmp_path / "map.yaml")))
             except HistoryError as error:
                 told.append(str(error))
-    assert len(told) > len(whole) // 2
+    assert len(told) > len(whole) // 8
     assert all("x.csv.gz" in text for text in told)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 import polars as pl
 import pytest
@@ -12,7 +11,6 @@ from hpabatch.importers.table import keyed
 from hpabatch.importers.table import rows as table_rows
 from hpabatch.importers.table.keyed import merge, split_names
 from hpabatch.importers.table.rows import KEY, key_rank
-from hpabatch.importers.table.spill import ahead
 
 RANKED = ["a", "b", "c"]
 
@@ -39,12 +37,6 @@ def test_the_order_is_that_of_the_strings(
     assert ranked["rank"].n_unique() == frame.select(RANKED).n_unique()
 
 
-def test_no_rows_have_no_rank() -> None:
-    frame = drawn(3, 3).clear()
-    assert key_rank(frame, RANKED).to_list() == []
-    assert key_rank(drawn(3, 3), []).to_list() == [0, 0, 0]
-
-
 NAMES = ["a", "b"]
 
 
@@ -69,24 +61,3 @@ def test_merged_pieces_are_sorted_by_names_and_time(
     expected = pl.concat(pieces).sort(*NAMES, "ts", "seq")
     assert found.named().drop(KEY).select(expected.columns).equals(expected)
     assert found.keys.equals(expected.select(NAMES).unique().sort(NAMES))
-
-
-def test_items_are_taken_only_a_few_ahead() -> None:
-    taken: list[int] = []
-
-    def items() -> Iterator[int]:
-        for k in range(10):
-            taken.append(k)
-            yield k
-
-    found = ahead(int, items(), 2)
-    assert next(found) == 0
-    assert taken == [0, 1, 2]
-    assert list(found) == list(range(1, 10))
-
-
-def test_an_error_comes_where_its_result_would() -> None:
-    found = ahead(lambda k: 1 // (2 - k), range(5), 1)
-    assert [next(found), next(found)] == [0, 1]
-    with pytest.raises(ZeroDivisionError):
-        next(found)

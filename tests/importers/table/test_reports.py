@@ -24,7 +24,6 @@ from tests.cli.commands import runner
 from tests.importers.table.propose.makes import per_workload, quantities
 from tests.importers.tables import (
     BEGIN_S,
-    POD_MAP,
     WORKLOAD_MAP,
     import_table,
     merged,
@@ -305,42 +304,6 @@ def test_a_reset_is_not_decided_and_named(tmp_path: Path, behavior: dict[str, An
     assert summary["foreign_told"].endswith(": not by the rules, which kept 5")
     explained = hpabatch.open(tmp_path / "history").explain("cart", at=row["ts"]).text
     assert "0s after this sync: not by the rules, which kept 5\n" in explained
-
-
-def test_a_rescale_upwards_is_decided_on_its_row(tmp_path: Path) -> None:
-    found = replayed(tmp_path, workload_map(), totals((2, 1.0), (3, 1.8), rest=(3, 1.8)))
-    row = tick(found, AT_S)
-    assert (row["replicas"], row["desired"], row["ratio"]) == (2, 3, 1.5)
-    assert found.score.hpas["exact"].to_list() == [1]
-    assert found.summary["foreign_changes"].to_list() == [0]
-
-
-def test_rows_per_pod_that_end_and_begin(tmp_path: Path) -> None:
-    # One of five pods goes on alone from 600 s on; the others count for 60 s more. Two come again.
-    rows = [
-        (15 * k, f"cart-{p}", 580 if 15 * k <= 600 else 980)
-        for k in range(121)
-        for p in range(5)
-        if p == 0 or 15 * k <= 600 or (p < 3 and 15 * k >= 1200)
-    ]
-    data = pl.DataFrame(
-        {
-            "ts": [BEGIN + at_s for at_s, _, _ in rows],
-            "pod": [pod for _, pod, _ in rows],
-            "app": "cart",
-            "cpu": [milli / 1000 for _, _, milli in rows],
-            "mem": 1.0,
-        }
-    )
-    lives = SAID["lives"] | {"gap": "5m"}
-    template = HPA["template"] | {"behavior": DOWN_AT_ONCE}
-    said = merged(POD_MAP, SAID | {"lives": lives, "hpas": {"template": template}})
-    found = replayed(tmp_path, said, data)
-    gone, came = tick(found, 660), tick(found, 1200)
-    assert (gone["replicas"], gone["desired"], gone["applied"]) == (5, 5, 1)
-    # Of the one pod alone: 98 % of a target of 60 %.
-    assert (came["replicas"], came["desired"], came["applied"]) == (1, 2, 3)
-    assert came["ratio"] == pytest.approx(98 / 60)
 
 
 TARGETS = [("default", "default", name) for name in ("cart", "db", "web-frontend")]

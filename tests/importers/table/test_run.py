@@ -36,6 +36,7 @@ from tests.importers.tables import (
 )
 
 HPAS = {"hpas": {"template": {"min": 1, "max": 9, "cpu": "50%"}}}
+SIZED = merged(POD_MAP, {**HPAS, "columns": {"replicas": "size"}, "scales": {"from": "replicas"}})
 
 
 def pod_frame(seed: int, count: int = 400) -> pl.DataFrame:
@@ -45,8 +46,9 @@ def pod_frame(seed: int, count: int = 400) -> pl.DataFrame:
     for _ in range(count):
         app = draw.choice("abc")
         pod = f"{app}-{draw.randrange(4)}"
-        rows.append((BEGIN_S + draw.randrange(50) * 3600, app, pod, draw.random(), 1.0))
-    names = ["ts", "app", "pod", "cpu", "mem"]
+        size = draw.randrange(4)
+        rows.append((BEGIN_S + draw.randrange(50) * 3600, app, pod, draw.random(), 1.0, size))
+    names = ["ts", "app", "pod", "cpu", "mem", "size"]
     return pl.DataFrame(rows, schema=names, orient="row")
 
 
@@ -75,13 +77,13 @@ def test_any_grouping_and_chunks_give_what_plain_python_gives(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table_files, "CHUNK_ROWS", chunk)
         patch.setattr(table_spill, "RUN_BYTES", chunk * 80)
-        result, tables = run_import(folder, merged(POD_MAP, HPAS), frame, group_rows=group_rows)
+        result, tables = run_import(folder, SIZED, frame, group_rows=group_rows)
     samples = tables["pod_metrics"]
     found = zip(samples["pod"], seconds(samples, "ts"), samples["cpu_milli"], strict=True)
     assert sorted(found) == naive_samples(frame)
     assert result.duplicates == frame.height - samples.height
     (folder / "one").mkdir()
-    assert_same(tables, run_import(folder / "one", merged(POD_MAP, HPAS), frame)[1])
+    assert_same(tables, run_import(folder / "one", SIZED, frame)[1])
 
 
 class KilledError(BaseException):
@@ -279,14 +281,3 @@ def test_intermediate_files_lie_beside_the_store_or_where_asked(tmp_path: Path) 
     run_import(tmp_path, POD_MAP, pod_frame(1), work=tmp_path / "work", progress=look)
     assert any("read-00000" in names for names in seen)
     assert list((tmp_path / "work").glob("*")) == []
-
-
-def test_progress_grows_to_the_end(tmp_path: Path) -> None:
-    told: list[tuple[str, float]] = []
-    run_import(
-        tmp_path, POD_MAP, pod_frame(1), group_rows=50, progress=lambda m, s: told.append((m, s))
-    )
-    shares = [share for _, share in told]
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
-    assert "reading: 400 of 400 rows" in told[1][0]

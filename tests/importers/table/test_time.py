@@ -120,9 +120,7 @@ def test_every_rfc_3339_text_is_read_as_python_reads_it(
     zoned = moment.replace(tzinfo=timezone(timedelta(minutes=offset)))
     text = zoned.isoformat(sep=between)
     wanted = (zoned - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-    if moment.microsecond % 1000:  # cut off within its second, whatever the sign
-        assert ms([text]) == [wanted]
-    assert ms([text]) == [wanted]
+    assert ms([text]) == [wanted]  # (cut off within its second, whatever the sign)
 
 
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])

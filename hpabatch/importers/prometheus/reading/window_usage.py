@@ -175,14 +175,11 @@ _SERVED = {
 }
 
 
-def steps_at_once(max_samples: int, series: int) -> int:
-    """Return the steps of one request; Prometheus refuses more than 11,000."""
-    return max(1, min(10_000, max_samples // max(1, series)))
-
-
 def ranged(reader: Reader, name: str, promql: str, step_ms: int, series: int) -> Samples:
     """Return the values of an expression at every step of the window."""
-    span, length = reader.span, steps_at_once(reader.max_samples, series) * step_ms
+    # Prometheus refuses more than 11,000 steps in one request.
+    steps = max(1, min(10_000, reader.max_samples // max(1, series)))
+    span, length = reader.span, steps * step_ms
     asks = [
         RangeRequest(name, promql, at, min(at + length, span.until_ms), step_ms)
         for at in range(span.after_ms, span.until_ms, length)

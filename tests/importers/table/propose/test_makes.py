@@ -50,18 +50,10 @@ def test_the_proposed_map_gives_back_what_was_put_in(tmp_path: Path, make: Make)
         assert all(abs(got[key] - value) <= 2 for key, value in wanted.items())
     assert samples["namespace"].unique().to_list() == [make.namespace]
     assert sorted(result.workloads["hpa"]) == sorted(set(PODS.values()))
+    if make.level == "pod":
+        kinds = dict(result.workloads.select("target", "kind").rows())
+        assert kinds == {"cart": "Deployment", "web-frontend": "Deployment", "db": "StatefulSet"}
     assert (tables["pod_requests"]["cpu_milli"] > 0).all()
     for name, owner_size in ((name, size(name)) for name in set(PODS.values())):
         last = tables["scales"].filter(pl.col("target") == name).sort("ts")["spec_replicas"][-1]
         assert last == owner_size
-
-
-def test_workloads_of_statefulsets_are_known_by_their_pods(tmp_path: Path) -> None:
-    for make in (make for make in MAKES if make.level == "pod"):
-        source = tmp_path / make.file
-        source.write_text(make.text)
-        (tmp_path / "map.yaml").write_text(propose_map([str(source)]).text)
-        kinds = import_table([str(source)], tmp_path / "map.yaml", None).workloads
-        assert dict(kinds.select("target", "kind").rows()) == {
-            "cart": "Deployment", "web-frontend": "Deployment", "db": "StatefulSet",
-        }, make.name  # fmt: skip

@@ -1,4 +1,4 @@
-"""Columns that name a row: parts of their names, pods beside places, and objects' names."""
+"""Proposed maps: columns that name a row, units of cpu and memory, long tables known by values."""
 
 from __future__ import annotations
 
@@ -110,3 +110,89 @@ def test_sizes_that_are_means_over_time_are_rounded(tmp_path: Path) -> None:
     (tmp_path / "map.yaml").write_text(text)
     result = import_table([str(tmp_path / "a.csv")], tmp_path / "map.yaml", None)
     assert (result.dropped, result.workloads["replicas_max"].to_list()) == ({}, [3])
+
+
+def proposed(folder: Path, name: str, value: float) -> str:
+    """Return the map of a table with one pod, comments on one line."""
+    rows = [f"2026-10-07T10:{m:02}:00Z,web-0,{value * (1 + m / 100):g}" for m in range(20)]
+    (folder / "a.csv").write_text("\n".join([f"time,pod,{name}", *rows, ""]))
+    return propose_map([str(folder / "a.csv")]).text.replace("\n  #   ", " ")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["pod:cpu_usage:rate1m", "namespace_pod:cpu_usage:rate5m", "pod_cpu_usage_5m", "cpu:avg30s"],
+)
+def test_the_window_of_a_rate_is_no_unit(tmp_path: Path, name: str) -> None:
+    text = proposed(tmp_path, name, 0.2235)
+    assert "unit: cores}" in text
+    assert "assumed: cores, because" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "unit"),
+    [
+        ("cpu_millicores", 0.2235, "cores"),
+        ("cpu_nanocores", 0.2235, "cores"),
+        ("cpu_cores", 223_500_000, "nanocores"),
+        ("memory_mib", 220_200_960, "bytes"),
+        ("memory_bytes", 210.5, "MiB"),
+    ],
+)
+def test_values_count_more_than_a_name_that_they_contradict(
+    tmp_path: Path, name: str, value: float, unit: str
+) -> None:
+    text = proposed(tmp_path, name, value)
+    assert f"unit: {unit}}}" in text
+    assert f"though the column's name says {name.split('_')[1].replace('mib', 'MiB')}" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "unit"),
+    [("cpu_mc", 223.5, "millicores"), ("cpu_m", 4.5, "millicores"), ("cpu_cores", 120, "cores")],
+)
+def test_names_that_the_values_allow(tmp_path: Path, name: str, value: float, unit: str) -> None:
+    text = proposed(tmp_path, name, value)
+    assert f"{unit}, by the column's name" in text
+    assert f"unit: {unit}}}" in text
+
+
+WORKLOADS = (("shop", "web", 2, 0.4), ("shop", "api", 3, 0.9), ("pay", "ledger", 1, 0.2))
+
+
+def long_map(folder: Path, head: str, names: tuple[str, str, str]) -> dict[str, object]:
+    """Return the map of a table with rows of sizes, cores and bytes."""
+    rows = [
+        f"2026-10-07T10:{m:02}:00Z,{space},{app},{name},{value}"
+        for m in range(10)
+        for space, app, size, cpu in WORKLOADS
+        for name, value in zip(names, (size, cpu, size << 28), strict=True)
+    ]
+    (folder / "a.csv").write_text("\n".join([head, *rows, ""]))
+    found: dict[str, object] = yaml.safe_load(propose_map([str(folder / "a.csv")]).text)
+    return found
+
+
+@pytest.mark.parametrize("metric", ["metric", "what", "kpi_label"])
+@pytest.mark.parametrize("value", ["val", "value", "reading", "v"])
+def test_a_long_table_is_known_by_its_values(tmp_path: Path, metric: str, value: str) -> None:
+    names = ("replicas_available", "cpu_cores_total", "mem_bytes_total")
+    found = long_map(tmp_path, f"timestamp,team_ns,app,{metric},{value}", names)
+    assert found["level"] == "workload"
+    assert found["pivot"] == {"name": metric, "value": value}
+    columns = found["columns"]
+    assert isinstance(columns, dict)
+    assert (columns["namespace"], columns["workload"]) == ("team_ns", "app")
+    assert columns["replicas"] == "replicas_available"
+    assert columns["cpu"] == {"column": "cpu_cores_total", "unit": "cores", "of": "sum"}
+    assert columns["memory"] == {"column": "mem_bytes_total", "unit": "bytes", "of": "sum"}
+
+
+def test_workloads_that_are_called_as_measures_are_no_metrics(tmp_path: Path) -> None:
+    rows = [
+        f"2026-10-07T10:{m:02}:00Z,{name},0.4"
+        for m in range(10)
+        for name in ("cpu-hog", "web", "api")
+    ]
+    (tmp_path / "a.csv").write_text("\n".join(["time,app,cpu", *rows, ""]))
+    assert "pivot" not in propose_map([str(tmp_path / "a.csv")]).text
