@@ -10,10 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from hpabatch.engine.capacity.parts import changes_of, planned_part
+from hpabatch.engine.capacity.parts import planned_part
 from hpabatch.engine.capacity.run import CapacityOptions, growths_of, summed
 from hpabatch.engine.capacity.runs import (
-    BOUNDS,
     CEILING,
     CEILING_APART,
     FREE,
@@ -21,10 +20,8 @@ from hpabatch.engine.capacity.runs import (
     UNCLAMPED,
     bounded,
     ceiling_of,
-    grown,
     run_all,
 )
-from hpabatch.engine.capacity.sums import percentile
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.requested import Requested
 from hpabatch.engine.simulate.case import SimulationCase
@@ -130,39 +127,6 @@ def test_the_value_in_force_counts_at_an_instant() -> None:
     assert total(alone, scope="fleet", bounds=UNCLAMPED, covers="all", resource=PODS)["max"] == 6
 
 
-def test_percentiles_are_nearest_ranks() -> None:
-    values = np.array([5, 1, 4, 2, 3, 9, 8, 7, 6, 10])
-    assert [percentile(values, p) for p in (1, 50, 51, 95, 99, 100)] == [1, 5, 6, 10, 10, 10]
-
-
-def test_sums_are_by_namespace_and_cluster() -> None:
-    others = [
-        replace(c, workload=replace(c.workload, cluster=cluster, namespace=namespace))
-        for c, cluster, namespace in (
-            (moved(BURST, "a"), "east", "shop"),
-            (moved(BURST, "b"), "east", "shop"),
-            (moved(BURST, "c"), "east", "media"),
-            (moved(BURST, "d"), "west", "shop"),
-        )
-    ]
-    plan = planned(*others)
-    peaks = plan.totals.filter(
-        (pl.col("bounds") == TODAY) & (pl.col("covers") == "all") & (pl.col("resource") == PODS)
-    )
-    found = {
-        (row["cluster"], row["namespace"]): (row["hpas"], row["of"], row["max"])
-        for row in peaks.iter_rows(named=True)
-    }
-    assert found == {
-        ("east", "media"): (1, 1, 4),
-        ("east", "shop"): (2, 2, 8),
-        ("east", None): (3, 3, 12),
-        ("west", "shop"): (1, 1, 4),
-        ("west", None): (1, 1, 4),
-        (None, None): (4, 4, 16),
-    }
-
-
 # ---- quotas
 
 
@@ -204,14 +168,6 @@ def test_a_quota_of_a_namespace_without_hpas_is_told() -> None:
 
 
 # ---- what cannot be planned
-
-
-def test_unknown_requests_are_not_in_the_sums() -> None:
-    unknown = replace(moved(BURST, "unknown"), requested=Requested(None, None))
-    plan = planned(BURST, unknown)
-    for resource, hpas, most in ((PODS, 2, 12), (CORES, 1, 6.0)):
-        row = total(plan, scope="fleet", bounds=UNCLAMPED, covers="all", resource=resource)
-        assert (row["hpas"], row["of"], row["max"]) == (hpas, 2, most)
 
 
 def test_unusable_plans_are_apart_and_skipped_ones_are_counted() -> None:
@@ -312,29 +268,6 @@ def test_bounds_that_suffice_leave_the_run_as_it_is(seed: int) -> None:
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("seed", range(6))
-def test_tracks_are_simulates_trajectories(seed: int) -> None:
-    cases, k8s = random_fleet(seed, 3)
-    profile = profile_for(k8s)
-    found = {runs.key: runs for runs in run_all(cases, 1500, profile, seed)}
-    assert list(found) == [case.key[:3] for case in cases]
-    for case in cases:
-        runs = found[case.key[:3]]
-        for bounds in BOUNDS:
-            alone = bounded(grown(case, 1500, profile), bounds)
-            result = simulate([alone], profile, seed=seed, keep_points=True)
-            assert result.points is not None
-            points, track = result.points, runs.tracks[bounds]
-            assert track.desired.tolist() == points["desired"].to_list()
-            held = points.select(pl.max_horizontal("desired", "pods")).to_series()
-            assert track.held.tolist() == held.to_list()
-            sizes = [*points["replicas"].to_list(), *points["desired"].to_list()]
-            assert track.highest == max(sizes)
-            row = runs.measures.filter(pl.col("setting") == bounds)
-            assert row.drop("cluster").equals(result.measures.drop("cluster"))
-
-
-@pytest.mark.compiled
 @pytest.mark.parametrize("seed", range(4))
 def test_a_fleets_sum_is_that_of_its_trajectories(seed: int) -> None:
     """Cases of a fleet share their ticks: a join by time is the sum."""
@@ -377,13 +310,6 @@ def test_cuts_between_hpas_do_not_show() -> None:
     assert parts.totals.equals(whole.totals)
 
 
-@pytest.mark.parametrize("values", [[3], [3, 3, 3], [0, 0, 2, 2, 1, 2], [5, 4, 3]])
-def test_changes_are_the_sizes(values: list[int]) -> None:
-    sizes, ticks = changes_of(np.array(values, np.int64))
-    assert np.repeat(sizes, ticks).tolist() == values
-    assert not (np.diff(sizes) == 0).any()
-
-
 def test_scale_to_zero_keeps_its_zero() -> None:
     """An HPA that may go to 0 keeps that without its bounds; others go to 1 at the least."""
     metric = {
@@ -408,10 +334,6 @@ def test_scale_to_zero_keeps_its_zero() -> None:
 
 
 # ---- growths
-
-
-def test_growths_are_read() -> None:
-    assert growths_of("1.0,1.5, 2") == (1000, 1500, 2000)
 
 
 @pytest.mark.parametrize(
