@@ -358,16 +358,6 @@ def is_ambiguous(tables: Tables, hpa: Row, pods: list[Row], now: int, clock: Row
     return False
 
 
-def ambiguous_instants(tables: Tables, hpa: Row, clock: Row) -> list[int]:
-    """Return all instants at which an HPA's selector is ambiguous."""
-    found = []
-    for now in instants_of(tables, hpa, clock):
-        pods = selected_pods(tables, hpa, scale_read(scale_rows(tables, hpa), now), now)
-        if is_ambiguous(tables, hpa, pods, now, clock):
-            found.append(now)
-    return found
-
-
 def starts_of(tables: Tables, hpa: Row, clock: Row) -> list[int]:
     """Return when whoever decides began with empty memory: the controller, or a live loop."""
     mine = [row for row in tables["passes"] if row["cluster"] == hpa["cluster"]]

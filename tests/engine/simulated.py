@@ -172,9 +172,3 @@ def run_points(cases: Sequence[SimulationCase], k8s: str = "1.38", seed: int = 0
     points = simulate(cases, profile_for(k8s), seed=seed, keep_points=True).points
     assert points is not None
     return points
-
-
-def sizes(case: SimulationCase) -> list[int]:
-    """Return the target's size at each tick, before its decision, and the last one after it."""
-    points = run_points([case])
-    return [*points["replicas"].to_list(), points["desired"].to_list()[-1]]

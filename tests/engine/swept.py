@@ -26,7 +26,6 @@ from hpabatch.model.settings.policy_sets import SHIPPED
 from tests.cli.histories import START, cut_day
 
 KEY = ["cluster", "namespace", "hpa"]
-DEMO = Path(__file__).parents[2] / "data" / "demo"
 HOUR_MS = 3_600_000
 Where = Callable[[pl.DataFrame], pl.DataFrame]
 

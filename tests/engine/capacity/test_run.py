@@ -21,7 +21,6 @@ from hpabatch.engine.capacity.runs import (
     bounded,
     ceiling_of,
     grown,
-    percentile,
     run_all,
 )
 from hpabatch.engine.fleet.candidates import Skipped
@@ -136,39 +135,6 @@ def test_the_value_in_force_counts_at_an_instant() -> None:
     assert total(alone, scope="fleet", bounds=UNCLAMPED, covers="all", resource=PODS)["max"] == 6
 
 
-def test_percentiles_are_nearest_ranks() -> None:
-    values = np.array([5, 1, 4, 2, 3, 9, 8, 7, 6, 10])
-    assert [percentile(values, p) for p in (1, 50, 51, 95, 99, 100)] == [1, 5, 6, 10, 10, 10]
-
-
-def test_sums_are_by_namespace_and_cluster() -> None:
-    others = [
-        replace(c, workload=replace(c.workload, cluster=cluster, namespace=namespace))
-        for c, cluster, namespace in (
-            (moved(BURST, "a"), "east", "shop"),
-            (moved(BURST, "b"), "east", "shop"),
-            (moved(BURST, "c"), "east", "media"),
-            (moved(BURST, "d"), "west", "shop"),
-        )
-    ]
-    plan = planned(*others)
-    peaks = plan.totals.filter(
-        (pl.col("bounds") == TODAY) & (pl.col("covers") == "all") & (pl.col("resource") == PODS)
-    )
-    found = {
-        (row["cluster"], row["namespace"]): (row["hpas"], row["of"], row["max"])
-        for row in peaks.iter_rows(named=True)
-    }
-    assert found == {
-        ("east", "media"): (1, 1, 4),
-        ("east", "shop"): (2, 2, 8),
-        ("east", None): (3, 3, 12),
-        ("west", "shop"): (1, 1, 4),
-        ("west", None): (1, 1, 4),
-        (None, None): (4, 4, 16),
-    }
-
-
 # ---- quotas
 
 
@@ -210,14 +176,6 @@ def test_a_quota_of_a_namespace_without_hpas_is_told() -> None:
 
 
 # ---- what cannot be planned
-
-
-def test_unknown_requests_are_not_in_the_sums() -> None:
-    unknown = replace(moved(BURST, "unknown"), requested=Requested(None, None))
-    plan = planned(BURST, unknown)
-    for resource, hpas, most in ((PODS, 2, 12), (CORES, 1, 6.0)):
-        row = total(plan, scope="fleet", bounds=UNCLAMPED, covers="all", resource=resource)
-        assert (row["hpas"], row["of"], row["max"]) == (hpas, 2, most)
 
 
 def test_unusable_plans_are_apart_and_skipped_ones_are_counted() -> None:
@@ -405,10 +363,6 @@ def test_scale_to_zero_keeps_its_zero() -> None:
 
 
 # ---- growths
-
-
-def test_growths_are_read() -> None:
-    assert growths_of("1.0,1.5, 2") == (1000, 1500, 2000)
 
 
 @pytest.mark.parametrize(

@@ -116,35 +116,6 @@ def samples(tables: naive.Tables, **parameters: Any) -> list[Any]:
     return found
 
 
-def test_a_sample_of_exactly_max_age_is_visible_and_a_millisecond_later_is_not() -> None:
-    tables = small()
-    assert samples(tables, max_age=2 * STEP) == [70] * 3 + [None] * 10
-    assert samples(tables, max_age=2 * STEP - 1) == [70] * 2 + [None] * 11
-
-
-def test_a_sample_that_arrives_late_does_not_replace_a_newer_one() -> None:
-    rows = [
-        usage_row("web-0", T0, 1, fetched_at=T0),
-        usage_row("web-0", T0 + STEP, 2, fetched_at=T0 + 5 * STEP),  # too late
-        usage_row("web-0", T0 + 2 * STEP, 3, fetched_at=T0 + 3 * STEP),
-    ]
-    tables = small(pod_metrics=rows)
-    assert samples(tables) == [1, 1, 1, 3, 3, 3, 3, 3, 3, None, None, None, None]
-
-
-def test_a_container_metric_counts_the_newest_item_of_its_pod_only() -> None:
-    rows = [
-        usage_row("web-0", T0, 70, "app"),
-        usage_row("web-0", T0 + STEP, 5, "proxy"),  # the app container restarts: it is not listed
-        usage_row("web-0", T0 + 2 * STEP, 5, "proxy"),
-        usage_row("web-0", T0 + 2 * STEP, 80, "app"),
-    ]
-    tables = small(pod_metrics=rows, hpas=[hpa_row("one", "web", [METRICS[3]])])
-    assert samples(tables)[:3] == [70, None, 80]
-    # The answer is not empty: the pod is in it.
-    assert ticks_of(tables)[1]["metrics"][0]["answer"] == "ok"
-
-
 def test_an_edited_hpa_has_each_spec_in_its_time_and_none_between() -> None:
     rows = [
         hpa_row("one", "web", METRICS[:1], valid_to=T0 + 2 * STEP),
@@ -166,24 +137,6 @@ def test_an_edited_hpa_has_each_spec_in_its_time_and_none_between() -> None:
 # ---- what a recorder says ----------------------------------------------------------------------
 
 
-def test_a_sample_without_any_resource_withdraws_its_pod_until_the_next_one() -> None:
-    gone = {"cpu_milli": None, "memory_bytes": None}
-    rows = [
-        usage_row("web-0", T0, 70),
-        usage_row("web-0", T0 + STEP, None, fetched_at=T0 + 2 * STEP) | gone,
-        usage_row("web-0", T0 + STEP, None, "proxy", fetched_at=T0 + 2 * STEP) | gone,
-        usage_row("web-0", T0 + 4 * STEP, 80),
-    ]
-    ticks = ticks_of(small(pod_metrics=rows))
-    found = [(t["metrics"][0]["answer"], t["metrics"][0]["samples"][0]) for t in ticks[:6]]
-    assert [answer for answer, _ in found] == ["ok", "ok", "empty", "empty", "ok", "ok"]
-    assert [sample and sample[0] for _, sample in found] == [70, 70, None, None, 80, 80]
-    # One that lacks the metric's resource only is still listed.
-    rows[1]["memory_bytes"] = 1
-    ticks = ticks_of(small(pod_metrics=rows))
-    assert [t["metrics"][0]["answer"] for t in ticks[2:4]] == ["ok", "ok"]
-
-
 def test_where_a_recorder_says_so_a_sample_stands_until_it_is_replaced() -> None:
     rows = [usage_row("web-0", T0, 70), usage_row("web-0", T0 + 10 * STEP, 80)]
     assert samples(small(pod_metrics=rows), max_age=None) == [70] * 10 + [80] * 3
@@ -192,42 +145,7 @@ def test_where_a_recorder_says_so_a_sample_stands_until_it_is_replaced() -> None
     assert samples(small(pod_metrics=old), max_age=None) == [None] + [70] * 12
 
 
-def test_a_scale_that_cannot_be_read_keeps_its_sizes_and_says_why() -> None:
-    rows = [
-        scale_row("web", T0 - STEP, 0, selector="", error="unexpected GroupVersion string: a/b/c"),
-        scale_row("web", T0 + STEP, 2),
-        scale_row("web", T0 + 3 * STEP, 2, error='deployments.apps "web" not found'),
-        scale_row("web", T0 + 5 * STEP, 4),
-        scale_row("web", T0 + 7 * STEP, 4, error='no matches for kind "Web" in group "x"'),
-    ]
-    tables = small(scales=rows)
-    ticks = ticks_of(tables)
-    found = [t["scale_error"] for t in ticks]
-    assert found == ["version"] * 2 + [None] * 2 + ["get"] * 2 + [None] * 2 + ["kind"] * 5
-    # From nothing known to two pods is no change of size; from two to four is one.
-    seen = check(tables, CLOCK)["c1", "shop", "one"]
-    assert seen.changes == [(T0 + 5 * STEP, 2, 4)]
-
-
 # ---- over midnight, late, early -----------------------------------------------------------------
-
-
-def test_a_sample_of_yesterday_is_visible_today_until_it_is_too_old() -> None:
-    # The seventh tick is at midnight; nothing is recorded after it.
-    assert samples(small(), max_age=9 * STEP) == [70] * 10 + [None] * 3
-    rows = [usage_row("web-0", T0, 70), usage_row("web-0", MIDNIGHT + STEP, 71)]
-    assert samples(small(pod_metrics=rows), max_age=9 * STEP) == [70] * 7 + [71] * 6
-
-
-def test_a_sample_of_tomorrow_by_a_clock_that_is_ahead_is_visible_when_it_was_fetched() -> None:
-    rows = [
-        usage_row("web-0", T0, 1, fetched_at=T0),
-        usage_row("web-0", MIDNIGHT + 3 * STEP, 2, fetched_at=T0 + STEP),
-        # It is the newest until real time passes it: this one is older.
-        usage_row("web-0", T0 + 2 * STEP, 3, fetched_at=T0 + 2 * STEP),
-        usage_row("web-0", MIDNIGHT + 4 * STEP, 4, fetched_at=MIDNIGHT + 4 * STEP),
-    ]
-    assert samples(small(pod_metrics=rows), max_age=STEP) == [1] + [2] * 9 + [4] * 2 + [None]
 
 
 HOUR = 3_600_000
@@ -244,12 +162,6 @@ def test_clocks_that_are_wrong_by_nearly_a_day_and_samples_that_wait_for_days() 
     found = samples(tables, period=HOUR, max_age=90 * HOUR)
     # Ticks are at full hours from midnight on.
     assert found == [1] * 7 + [2] * 93 + [3] + [4]
-
-
-def test_days_without_samples_between() -> None:
-    rows = [usage_row("web-0", T0, 1), usage_row("web-0", T0 + 96 * HOUR, 2)]
-    found = samples(small(pod_metrics=rows), period=HOUR, max_age=30 * HOUR)
-    assert found == [1] * 30 + [None] * 66
 
 
 # ---- answers, renamed pods, unknown resources ----------------------------------------------------
@@ -273,15 +185,6 @@ def test_a_pod_that_was_renamed_while_others_have_names_between() -> None:
     ]
     tables = small(pod_metrics=rows, pods=[pod_row("web-0"), pod_row("web-1")])
     assert samples(tables)[:3] == [1, 2, 2]
-
-
-def test_a_pod_that_is_made_again_under_its_name_is_another() -> None:
-    pods = [pod_row("web-0", gone=T0 + 3 * STEP), pod_row("web-0'", created=T0 + 2 * STEP)]
-    rows = [usage_row("web-0", T0, 1), usage_row("web-0'", T0 + 3 * STEP, 2)]
-    ticks = ticks_of(small(pods=pods, pod_metrics=rows))
-    assert [
-        [sample and sample[0] for sample in tick["metrics"][0]["samples"]] for tick in ticks[:5]
-    ] == [[1], [1], [1, None], [2], [2]]
 
 
 # ---- ambiguous selectors -------------------------------------------------------------------------
@@ -310,26 +213,3 @@ def test_the_first_of_two_to_sync_acts_once() -> None:
     status = [status_row(name, T0 + k * STEP) for name, k in times]
     tables = small(hpas=rivals("b", "a"), hpa_status=status)
     assert ambiguous(tables, recorded=True) == {"a": [0, 1], "b": [2]}
-
-
-def test_an_hpa_that_does_not_look_at_its_pods_keeps_what_it_was_known_by() -> None:
-    # `b` is forced down from 9 to its most, 5, before it ever comes to its metrics.
-    tables = small(hpas=[*rivals("a"), hpa_row("b", "other", METRICS[:1])])
-    tables["scales"] += [
-        scale_row("other", T0 - STEP, 9, selector="app=web"),
-        scale_row("other", T0 + 3 * STEP, 5, selector="app=web"),
-        scale_row("other", T0 + 6 * STEP, 9, selector="app=api"),
-    ]
-    assert ambiguous(tables) == {"a": list(range(5, 13)), "b": [4, 5, 6]}
-
-
-def test_an_hpa_with_several_rivals_is_ambiguous_with_each() -> None:
-    pods = [pod_row("web-0", gone=T0 + 2 * STEP), pod_row("api-0", created=T0 + 5 * STEP)]
-    hpas = [hpa_row(name, name, METRICS[:1]) for name in ("a", "b", "c")]
-    scales = [
-        scale_row("a", T0 - STEP, 2, selector="app in (api,web)"),
-        scale_row("b", T0 - STEP, 2, selector="app=web"),
-        scale_row("c", T0 - STEP, 2, selector="app=api"),
-    ]
-    found = ambiguous(small(pods=pods, hpas=hpas, scales=scales))
-    assert found == {"a": [1, *range(5, 13)], "b": [0, 1], "c": list(range(5, 13))}

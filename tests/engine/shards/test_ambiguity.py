@@ -5,15 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hpabatch.engine.explain.moment import moments
 from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.replay.run import replay_history
 from hpabatch.engine.shards.ambiguity import NOT_RECORDED
-from hpabatch.history.reader import open_history
 from tests.effort import effort
 from tests.engine import naive_align as naive
 from tests.engine.naive_align import Row, Tables
@@ -27,7 +23,6 @@ from tests.engine.small_history import (
     pod_row,
     scale_row,
     start_row,
-    write_history,
 )
 from tests.engine.told import CPU, Told, tell, told_of_all, web
 from tests.engine.ways import Way, cut, ways, written
@@ -142,33 +137,3 @@ def test_at_passes_an_object_made_anew_is_forgotten_and_one_read_anew_is_not(
         assert found == (
             ["", "a b", second, "a b", "a b"] if gap < STEP else ["", "a b", "", "", "a b"]
         )
-
-
-def test_an_hpa_is_known_by_the_target_that_it_had(tmp_path: Path) -> None:
-    tables = overlapping()
-    turn = T0 + 3 * STEP + 1
-    tables["hpas"] = [
-        hpa_row("a", "a", [CPU]),
-        hpa_row("b", "b", [CPU], valid_to=turn),
-        hpa_row("b", "other", [CPU], valid_from=turn),
-    ]
-    tables["scales"].append(scale_row("other", T0 - STEP, 2, selector="app=none"))
-    assert groups(tables, tmp_path)["a"] == ["", "a b", "a b", "a b", "a b", "", ""]
-
-
-def test_hpas_that_nobody_asked_for_are_named_too(tmp_path: Path) -> None:
-    history = open_history(write_history(overlapping(), tmp_path))
-    parameters = ReplayParameters("1.36", **GIVEN)
-    (found,) = moments(history, parameters, None, lambda f: f.filter(pl.col("hpa") == "b"))
-    assert found.events(0)[0].message == f"pods by selector app=web {WORDS}[shop/a shop/b]"
-
-
-def test_a_pair_is_warned_of_once_and_not_in_1_20(tmp_path: Path) -> None:
-    history = open_history(write_history(overlapping(), tmp_path))
-
-    def pairs(k8s: str) -> list[str]:
-        told = replay_history(history, ReplayParameters(k8s, **GIVEN)).warnings
-        return [text.partition(" match the same pods")[0] for text in told if " match " in text]
-
-    assert pairs("1.26") == ["shop/a and shop/b", "shop/a and shop/c"]
-    assert pairs("1.20") == []

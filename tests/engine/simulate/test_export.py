@@ -28,7 +28,6 @@ from hpabatch.model.plant import (
     TOTAL,
     Event,
     Pipeline,
-    Pods,
     Signal,
     signal_name,
 )
@@ -134,25 +133,6 @@ def test_a_replay_of_an_exported_run_decides_the_same(seed: int, tmp_path: Path)
     assert check_history(hpabatch.open(tmp_path).history).rows() == [], f"seed {seed}"
 
 
-@pytest.mark.compiled
-def test_random_runs_show_what_an_export_must_carry() -> None:
-    """The compared runs must have rescales, failures, rollouts, losses and failed metrics."""
-    counts = dict.fromkeys(("failures", "rollout", "lose", "scale", "edits", "1.36"), 0)
-    cases = [case for seed in SEEDS for case in exportable(seed)[0]]
-    for case in cases:
-        counts["failures"] += len(case.workload.plant.pods.failure_at_ms) > 0
-        counts["edits"] += len(case.periods) > 1
-        for event in case.events:
-            counts[event.kind] += 1
-    counts["1.36"] = sum(exportable(seed)[1] == "1.36" for seed in SEEDS)
-    assert min(counts.values()) > 0, counts
-    assert len(cases) > 2 * len(SEEDS)
-    measures = pl.concat([run_of(seed).measures for seed in SEEDS if exportable(seed)[0]])
-    assert measures["rescales_up"].sum() > 20
-    assert measures["rescales_down"].sum() > 20
-    assert measures["invalid_minutes"].sum() > 20
-
-
 def test_neither_short_chunks_nor_rows_dropped_early_change_anything(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -166,60 +146,6 @@ def test_neither_short_chunks_nor_rows_dropped_early_change_anything(
     assert plain.tables.keys() == early.tables.keys()
     for name, frame in plain.tables.items():
         assert frame.equals(early.tables[name]), name
-
-
-def test_several_hpas_of_one_namespace_keep_their_pods_apart(tmp_path: Path) -> None:
-    """Targets of equal names and different kinds, and names too long for a label's value."""
-    long = "a" * 70
-    cases = []
-    for k, (kind, name) in enumerate([("Deployment", long), ("StatefulSet", long)]):
-        spec = hpa_spec(low=1, high=9)
-        ref = replace(spec.scale_target_ref, kind=kind, name=name)
-        work = [400, 400, 2500, 2500, 300, 300, 300]
-        case = small_case(replace(spec, scale_target_ref=ref), work[k:] + work[:k], name=f"h-{k}")
-        cases.append(case)
-    decisions = replayed(export_run(cases, PROFILE), tmp_path)
-    assert decisions["scaling_active"].to_list() == ["ValidMetricFound"] * 14
-    assert decisions["rescaled"].sum() >= 4
-    assert_same_decisions(decisions, simulated(cases, "1.38", 0), "one namespace")
-
-
-def test_a_run_without_pods_and_usage_is_a_whole_history(tmp_path: Path) -> None:
-    """Nothing was ever running: the provenance still says that a run was there."""
-    case = small_case(hpa_spec(), [100] * 4, initial=0)
-    run = export_run([case], PROFILE)
-    decisions = replayed(run, tmp_path)
-    assert decisions["replicas"].to_list() == [0] * 4
-    assert decisions["scaling_active"].to_list() == ["ScalingDisabled"] * 4
-    assert check_history(hpabatch.open(tmp_path).history).rows() == []
-
-
-def test_one_tick_is_a_history(tmp_path: Path) -> None:
-    case = small_case(hpa_spec(), [5000])
-    decisions = replayed(export_run([case], PROFILE), tmp_path)
-    assert decisions.select("replicas", "proposal", "desired").rows() == [(1, 9, 4)]
-
-
-@pytest.mark.parametrize("failure_at_ms", [(1,), (30_001, 30_002)])
-def test_pods_that_fail_in_their_first_step_were_ready(
-    failure_at_ms: tuple[int, ...], tmp_path: Path
-) -> None:
-    """The pod of the start in step 0; in step 2 both, of which one came after tick 1 by hand."""
-    pods = Pods(
-        startup_ms=((0, 0),),
-        reaction_ms=1,
-        termination_ms=0,
-        failure_at_ms=failure_at_ms,
-        initial_age_ms=0,
-    )
-    events = (Event(START_MS + SYNC_MS + 1, "scale", 2),)
-    stays = {"scaleDown": {"selectPolicy": "Disabled"}}
-    spec = hpa_spec(low=1, high=2, behavior=stays)
-    case = small_case(spec, [550] * 6, pods=pods, events=events)
-    run = export_run([case], PROFILE)
-    states = run.tables["pod_states"].filter(pl.col("namespace") == "shop")
-    assert (states["ready"] == "False").sum() == len(failure_at_ms)
-    assert_same_decisions(replayed(run, tmp_path), simulated([case], "1.38", 0), "failing")
 
 
 @pytest.mark.parametrize(("lost_ms", "gone_ms"), [(2 * SYNC_MS + 7, 2 * SYNC_MS + 7),
@@ -274,13 +200,6 @@ def test_feature_gates_are_named_where_they_are_not_as_in_the_version() -> None:
     words: dict[str, Any] = dict(zip(run.arguments[::2], run.arguments[1::2], strict=True))
     assert words["--k8s"] == "1.35"
     assert words["--feature-gates"] == "HPAScaleToZero=true"
-
-
-def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hpabatch.engine.simulate.export.LOG_ROWS", 1)
-    told: list[float] = []
-    export_run([small_case(hpa_spec(), [900] * 3)], PROFILE, progress=told.append)
-    assert told == [0.0, 1 / 3, 2 / 3]
 
 
 def test_a_lane_whose_pods_do_not_fit_is_run_again(
@@ -376,15 +295,6 @@ def test_what_one_history_cannot_hold_is_refused(told: str) -> None:
     with pytest.raises(UsageError) as caught:
         export_run(REFUSED[told], PROFILE)
     assert str(caught.value).startswith(told)
-
-
-def test_what_is_alike_is_not_refused() -> None:
-    arguments = export_run([with_unused(CASE)], PROFILE).arguments
-    assert "--max-age 60000ms" in " ".join(arguments)
-    elsewhere = other(WITH_DEPTH)
-    elsewhere = replace(elsewhere, workload=replace(elsewhere.workload, namespace="another"))
-    run = export_run([WITH_DEPTH, elsewhere], PROFILE)
-    assert run.tables["external_metrics"].height == 6
 
 
 def test_what_no_tick_could_see_is_not_exported(tmp_path: Path) -> None:

@@ -22,11 +22,8 @@ from hpabatch.layout.codes import BINDINGS
 from hpabatch.model.plant import DIVISIBLE, TOTAL, Signal
 from hpabatch.model.versions import profile_for
 from tests.engine.simulated import (
-    CPU,
     CPU_SIGNAL,
     PROMPT,
-    START_MS,
-    SYNC_MS,
     hpa_spec,
     random_fleet,
     small_case,
@@ -70,23 +67,10 @@ BURST = small_case(
 # ---- columns
 
 
-def test_trajectories_are_kept_only_where_asked_for() -> None:
-    assert simulate([BURST], PROFILE).points is None
-
-
-def test_progress_ends_at_one() -> None:
-    told: list[tuple[str, float]] = []
-    simulate([BURST, replace(BURST, setting="again")], PROFILE, progress=lambda *t: told.append(t))
-    assert told == [("simulating", 1.0)]
-
-
 def test_a_metric_without_a_signal_is_refused() -> None:
     plant = replace(BURST.workload.plant, signals={"resource/memory": CPU_SIGNAL})
     with pytest.raises(ValueError, match="shop/web: the plant has no signal resource/cpu"):
         measured(replace(BURST, workload=replace(BURST.workload, plant=plant)))
-
-
-# ---- one run by hand
 
 
 # ---- formulas
@@ -167,15 +151,6 @@ def test_measures_are_what_their_formulas_say(seed: int) -> None:
                 assert row[name] == pytest.approx(value, rel=1e-9, abs=1e-9), (seed, name)
 
 
-def test_the_random_runs_have_and_have_not_a_demand() -> None:
-    rows = pl.concat([random_run(seed)[1] for seed in SEEDS])
-    assert rows["theta_u_pct"].null_count() > 2
-    assert (rows["theta_u_pct"] > 0).sum() > 5
-    assert (rows["theta_o_pct"] > 0).sum() > 5
-    assert (rows["reversals"] > 0).sum() > 2
-    assert (rows["saturated_minutes"] > 0).sum() > 5
-
-
 OF_DEMAND = (
     "theta_u_pct",
     "theta_o_pct",
@@ -199,20 +174,6 @@ def test_without_a_capacity_there_is_no_demand() -> None:
     assert row.select(OF_DEMAND).row(0) == (None,) * len(OF_DEMAND)
     assert row["capacity_milli"].to_list() == [None]
     assert row["saturated_minutes"].to_list() == [0.5]  # 2 steps; that needs a ceiling only
-
-
-def test_without_divisible_work_and_backlog_there_is_no_demand() -> None:
-    """A capacity alone says nothing: there is no work that it could do."""
-    plant = replace(BURST.workload.plant, signals={CPU: replace(CPU_SIGNAL, kind="per_pod")})
-    row = measured(replace(BURST, workload=replace(BURST.workload, plant=plant)))
-    assert row.select(OF_DEMAND).row(0) == (None,) * len(OF_DEMAND)
-
-
-def test_without_an_episode_there_is_no_reaction() -> None:
-    quiet = small_case(hpa_spec(50, 2, 8), [100] * 4, initial=2, capacity_milli=600)
-    row = measured(quiet).row(0, named=True)
-    assert (row["episodes"], row["tau_u_pct"], row["tau_o_pct"]) == (0, 0.0, 100.0)
-    assert row["reaction_s"] is row["settling_s"] is row["overshoot"] is None
 
 
 def test_reaction_settling_and_overshoot() -> None:
@@ -263,12 +224,6 @@ def test_drivers_name_the_metrics_by_their_share_of_ticks() -> None:
     assert drivers_of(case) == "depth 60%, orders 40%"
 
 
-def test_drivers_of_containers_and_of_nothing() -> None:
-    assert drivers_of(BURST) == "cpu 100%"
-    unknown = replace(BURST.workload.plant, signals={CPU: replace(CPU_SIGNAL, request_milli=None)})
-    assert drivers_of(replace(BURST, workload=replace(BURST.workload, plant=unknown))) == ""
-
-
 # ---- the perfect forecast
 
 
@@ -302,16 +257,6 @@ def test_the_bound_of_a_case_pays_mean_start_and_end() -> None:
     assert Bounds().hours(case) * 3600 == pytest.approx(8 * 15 + 2 * 15 + 2 * 15)
 
 
-def test_the_demand_is_that_of_the_piece_at_each_tick() -> None:
-    """At least one pod; before the first and after the last piece these count."""
-    case = small_case(
-        hpa_spec(), [0, 1200, 1201], resolution_ms=30_000, capacity_milli=600, steps=8
-    )
-    early = replace(case, start_ms=START_MS - SYNC_MS)
-    assert demand_series(case).tolist() == [1, 1, 2, 2, 3, 3, 3, 3]
-    assert demand_series(early).tolist() == [1, 1, 1, 2, 2, 3, 3, 3]
-
-
 # ---- against a baseline
 
 
@@ -335,20 +280,11 @@ def test_the_speedup_is_the_geometric_mean_of_the_ratios() -> None:
     )
 
 
-def test_nothing_against_nothing_counts_as_equal() -> None:
-    assert speedup([0.0, 9.0, 0.0, 8.0], [0.0, 3.0, 0.0, 4.0]) == pytest.approx(
-        [1.0, (3 * 2) ** 0.25]
-    )
-
-
 def test_a_ratio_with_nothing_below_is_not_known() -> None:
     assert speedup([8.0, 9.0, 1.0, 1.0], [0.0, 9.0, 1.0, 1.0]) == [1.0, None]
 
 
-def test_without_a_demand_there_is_no_speedup() -> None:
-    assert speedup([None] * 4, [1.0] * 4) == [None, None]
-
-
-def test_hpas_without_the_baseline_have_no_speedup() -> None:
-    frame = elastic_speedup(measured(BURST), "recorded")
-    assert frame["elastic_speedup"].to_list() == [None]
+def test_progress_ends_at_one() -> None:
+    told: list[tuple[str, float]] = []
+    simulate([BURST, replace(BURST, setting="again")], PROFILE, progress=lambda *t: told.append(t))
+    assert told == [("simulating", 1.0)]

@@ -27,7 +27,6 @@ from hpabatch.engine.simulate.run import (
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.writer import write_table
-from hpabatch.inputs.plants import PlantOverride, SignalOverride
 from hpabatch.inputs.prices import PriceList, Prices
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.plant import DIVISIBLE, RESOURCE, Pipeline, Plant, Pods, Signal
@@ -139,16 +138,6 @@ def test_the_truth_comes_back(history: Path) -> None:
     assert measures["elastic_speedup"].to_list() == [1.0]
 
 
-def test_a_stated_base_takes_effect(history: Path) -> None:
-    stated = PlantOverride(signals=(("resource/cpu", SignalOverride(base_milli=0)),))
-    loop, _, points = looped(history, replace(KEEP, plants=(stated,)))
-    assert loop.cases[0].workload.plant.signals["resource/cpu"].base_milli == 0
-    facts = {fact.name: fact for fact in loop.facts["c", "shop", "web"]}
-    assert facts["signals.resource/cpu.base"].source == "given"
-    _, _, fitted = looped(history, KEEP)
-    assert points["work_milli"].mean() > fitted["work_milli"].mean()  # type: ignore[operator]
-
-
 def test_a_proposal_runs_on_the_same_work(history: Path) -> None:
     calm = replace(SPEC, max_replicas=6)
     proposed = (HPA(name="web", namespace="shop", spec=calm),)
@@ -163,29 +152,6 @@ def test_a_proposal_runs_on_the_same_work(history: Path) -> None:
     hours = measures["pod_hours"][0]
     assert measures["cost"][0] == pytest.approx(hours * (0.5 * 0.5 + 0.1))
     assert measures["at_max_minutes"][1] > 0
-
-
-def test_a_metric_that_nobody_recorded_is_left_out(history: Path) -> None:
-    other = spec_of(
-        {
-            "scaleTargetRef": {"kind": "Deployment", "name": "web", "apiVersion": "apps/v1"},
-            "minReplicas": 2,
-            "maxReplicas": 30,
-            "metrics": [
-                {
-                    "type": "Pods",
-                    "pods": {
-                        "metric": {"name": "rps"},
-                        "target": {"type": "AverageValue", "averageValue": "10"},
-                    },
-                }
-            ],
-        }
-    )
-    proposed = (HPA(name="web", namespace="shop", spec=other),)
-    loop, measures, _ = looped(history, replace(KEEP, manifests=proposed))
-    assert measures["setting"].to_list() == [RECORDED]
-    assert any("pods/rps" in skipped.reason for skipped in loop.skipped)
 
 
 def test_a_run_longer_than_the_work_is_refused(history: Path) -> None:
@@ -205,16 +171,3 @@ def test_settings_cover_the_same_time_and_rivals_are_left_out(history: Path) -> 
     spans = {(case.start_ms, case.period_ms, case.steps) for case in one.cases}
     assert len(spans) == 1
     assert measures["regret_pct"].min() >= 0  # type: ignore[operator]
-
-
-def test_every_parameter_of_the_plant_is_shown(history: Path) -> None:
-    loop, _, _ = looped(history, KEEP)
-    plant = loop.cases[0].workload.plant
-    shown = {fact.name for fact in loop.facts["c", "shop", "web"]}
-    for name in ("reaction", "termination", "capacity", "surge", "serves_while_terminating"):
-        assert f"pods.{name}" in shown
-    for name in ("base", "ceiling", "startup", "overload", "request"):
-        assert f"signals.resource/cpu.{name}" in shown
-    for name in ("interval", "window", "lag", "first_sample", "max_age", "phase"):
-        assert f"pipelines.resource.{name}" in shown
-    assert set(plant.pipelines) == {"resource"}

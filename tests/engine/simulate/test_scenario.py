@@ -15,7 +15,7 @@ from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.simulate.scenario import Applied, apply, plan_scenario
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import open_history
-from hpabatch.inputs.scenarios import Overlay, Scenario, parse_growth, read_scenario
+from hpabatch.inputs.scenarios import Scenario, read_scenario
 from hpabatch.model.objects.hpa import (
     CrossVersionObjectReference,
     ExternalMetricSource,
@@ -138,14 +138,6 @@ def test_steps_go_to_the_hpas_that_they_are_for() -> None:
     assert hours(etl) == ["1h", "4h"]
 
 
-def test_hpas_of_equal_steps_share_one_scenario() -> None:
-    cart, web, etl = planned("- growth: 2\n  hpa: shop/*\n- shift: 1h\n")
-    assert cart is web
-    assert len(etl.steps) == 1
-    assert plan_scenario(Scenario(), FLEET, START, END) == (Scenario(),) * 3
-    assert plan_scenario(parse_growth("2"), (), START, END) == ()
-
-
 REFUSED = {
     "- rollout: 1d": "s.yaml, line 1: steps[0].rollout: 1d (2026-10-08T00:00:00Z) is outside the "
     "run, which is from 2026-10-07T00:00:00Z to 2026-10-08T00:00:00Z",
@@ -184,34 +176,6 @@ def test_what_cannot_be_meant_is_refused(text: str) -> None:
     assert REFUSED[text] in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "- {repeat: 12h, signals: resource/cpu}\n- {repeat: 6h, signals: external/depth}",
-        "- {repeat: 12h, hpa: shop/*}\n- {repeat: 6h, hpa: batch/*}",
-        "- growth: 2\n- shift: 1h\n- repeat: 12h",
-        "- set: {minReplicas: 2, at: 1h}\n- set: {maxReplicas: 9, at: 1h}\n- set: {minReplicas: 2}",
-        "- scale: {replicas: 3, at: 1h}\n- scale: {replicas: 3, at: 2h}\n- rollout: 1h",
-        "- overlay: {hpa: a/b, at: 2026-10-01T00:00:00Z}",
-        "- growth: {factor: 2, from: 0s}\n- rollout: 23h59m59s999ms",
-        "- growth: 2\n  signals: resource/memory",
-    ],
-)
-def test_what_can_be_meant_is_not(text: str) -> None:
-    assert len(planned(text)) == 3
-
-
-def test_a_growth_option_is_the_one_step_scenario() -> None:
-    given = (workload(), FLEET[1].periods, START, END)
-    option = apply(parse_growth("1.4"), *given, profile=PROFILE)
-    file = apply(parse_scenario("- growth: 1.4"), *given, profile=PROFILE)
-    for name, values in option.workload.work.items():
-        assert (values == file.workload.work[name]).all()
-    work = option.workload.work
-    assert work["resource/cpu"][:3].tolist() == [140, 280, 420]
-    assert option.notes == ()
-
-
 def test_growth_is_of_work_and_not_of_the_base_or_of_age() -> None:
     before = workload()
     found = run("- growth: 2", before).workload
@@ -222,13 +186,6 @@ def test_growth_is_of_work_and_not_of_the_base_or_of_age() -> None:
     only = run("- growth: 2\n  signals: [external/*, resource/memory]", before).workload
     changed = {name for name in WORK if (only.work[name] != before.work[name]).any()}
     assert changed == {"external/depth"}
-
-
-def test_what_nothing_happens_to_is_the_same_object() -> None:
-    before = workload()
-    found = run("- rollout: 1h", before)
-    assert found.workload is before
-    assert found.periods is FLEET[1].periods
 
 
 def test_a_step_without_a_signal_is_noted() -> None:
@@ -328,12 +285,6 @@ def test_an_edit_that_the_api_server_refuses_is_refused() -> None:
     assert bounds(run("- set: {minReplicas: 50, maxReplicas: 60}").periods)[1][2:] == (50, 60)
 
 
-def test_an_edit_is_not_blamed_for_what_was_wrong_before() -> None:
-    odd = replace(SPEC, metrics=(MetricSpec(type="Nothing"),))
-    periods = (SpecPeriod(ALWAYS_MS, NEVER_MS, odd),)
-    assert bounds(run("- set: {minReplicas: 3}", periods=periods).periods)[1][2:] == (3, 10)
-
-
 def test_a_repeated_day_fills_the_run() -> None:
     short = workload(
         work={name: values[:360] for name, values in workload().work.items()}, hpa="short"
@@ -358,45 +309,6 @@ def test_a_repeated_day_fills_the_run() -> None:
     assert nothing.notes[0].endswith("its work reaches to the run's end; nothing is repeated")
 
 
-def test_an_overlay_adds_the_work_of_another() -> None:
-    other = workload(
-        hpa="other",
-        plant=Plant(
-            {
-                "resource/cpu": Signal(DIVISIBLE),
-                "pods/requests": Signal(PER_POD),
-                "external/depth": Signal(TOTAL),  # of another kind here
-            }
-        ),
-        work={name: np.full(2, 1001, np.int64) for name in WORK},
-        work_start_ms=START + HOUR,
-        resolution_ms=30_000,
-    )
-    asked = []
-
-    def find(action: Overlay, asking: Workload) -> Workload:
-        asked.append((action.hpa, asking.hpa))
-        return other
-
-    before = workload()
-    found = apply(
-        parse_scenario("- overlay: {hpa: shop/other, factor: 0.5}"),
-        before,
-        (),
-        START,
-        END,
-        profile=PROFILE,
-        find_work=find,
-    ).workload
-    assert asked == [("shop/other", "web")]
-    parts = 60_000 // found.resolution_ms
-    more = found.work["resource/cpu"] - np.repeat(before.work["resource/cpu"], parts)
-    assert np.flatnonzero(more).tolist() == list(range(60 * parts, 61 * parts))
-    assert set(more.tolist()) == {0, 501}
-    for name in set(WORK) - {"resource/cpu"}:
-        assert (found.work[name] == np.repeat(before.work[name], parts)).all()
-
-
 def test_an_overlay_that_cannot_be() -> None:
     away = workload(work_start_ms=START - 100 * HOUR)
     with pytest.raises(RefusedError, match="not within the run, which is from 2026-10-07T00"):
@@ -419,11 +331,6 @@ def test_work_that_is_too_large_refuses_the_hpa() -> None:
     with pytest.raises(RefusedError, match=r"steps\[0\].overlay: shop/web: work of .* too large"):
         run("- overlay: a/b", workload(work=huge), other=workload(work=huge | {
             "resource/cpu": np.full(3, 2**52 + 1, np.int64)}))  # fmt: skip
-
-
-def test_times_outside_of_the_run_are_refused_without_a_plan_too() -> None:
-    with pytest.raises(UsageError, match="is outside the run"):
-        run("- spike: {at: 30h, for: 1h, factor: 2}")
 
 
 @pytest.mark.parametrize("name", ["peak.yaml", "outage.yaml", "rollout.yaml"])

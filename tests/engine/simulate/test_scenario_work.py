@@ -11,13 +11,9 @@ from hpabatch.engine.fit.workload import Workload
 from hpabatch.engine.simulate.scenario import apply
 from hpabatch.engine.simulate.scenario_work import (
     MAX_WORK_MILLI,
-    Run,
-    grow,
     multiplied,
-    ramp_milli,
     recorded,
     refined,
-    spike,
 )
 from hpabatch.errors import RefusedError
 from hpabatch.inputs.document_kinds import Moment
@@ -174,18 +170,6 @@ def test_products_are_exact_as_far_as_they_go(work: int, factor: int) -> None:
         assert multiplied(values, factor).tolist() == [exact]
 
 
-def test_a_ramp_is_even_and_reaches_the_factor() -> None:
-    way = np.array([0, 1, 250, 500, 999, 1000, 5000], np.int64)
-    up = ramp_milli(3000, way, 1000)
-    assert np.array(up).tolist() == [1000, 1002, 1500, 2000, 2998, 3000, 3000]
-    down = ramp_milli(0, way, 1000)
-    assert np.array(down).tolist() == [1000, 999, 750, 500, 1, 0, 0]
-    assert ramp_milli(1400, way, 0) == 1400
-    # 1.0005 and 0.9995 are rounded up
-    assert np.array(ramp_milli(1001, np.array([500]), 1000)).tolist() == [1001]
-    assert np.array(ramp_milli(999, np.array([500]), 1000)).tolist() == [1000]
-
-
 @pytest.mark.parametrize(
     ("resolution", "parts"), [(60_000, 4), (15_000, 1), (20_000, 2), (17_001, 3), (17_011, 1),
                               (300_000, 20), (16_000, 2), (15_001, 7)]
@@ -196,16 +180,3 @@ def test_pieces_are_cut_into_equal_ones(resolution: int, parts: int) -> None:
     assert found.resolution_ms * parts == resolution
     assert found.series["a"].tolist() == [3] * parts + [4] * parts
     assert found.known_ms == work.known_ms
-
-
-def test_what_falls_inside_of_a_piece_takes_hold_at_the_next() -> None:
-    work = recorded(DAY + 7, 60_000, {"a": np.full(4, 1000, np.int64)})
-    run = Run.of((), DAY, DAY + 240_000)
-    found = grow(work, ["a"], Growth(2000, Moment(60_000)), run)
-    assert found.resolution_ms == 15_000
-    doubled = found.starts_ms(0, found.series["a"].size)[found.series["a"] == 2000]
-    assert doubled[0] == DAY + 60_007  # 7 ms late
-    action = Spike(Times((Moment(60_008),)), 60_000, 2000)
-    found = spike(work, ["a"], action, run)
-    doubled = found.starts_ms(0, found.series["a"].size)[found.series["a"] == 2000]
-    assert doubled.tolist() == [DAY + 75_007 + k * 15_000 for k in range(4)]

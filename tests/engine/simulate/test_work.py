@@ -50,21 +50,6 @@ def test_noise_hangs_on_seed_and_name_alone() -> None:
     assert np.mean(named[0]) == pytest.approx(10_000, rel=0.02)
 
 
-@pytest.mark.parametrize(
-    ("resolution", "noise"), [(15_000, NOISE), (60_000, None), (60_000, np.zeros(0, np.int64))]
-)
-def test_without_finer_stretches_nothing_changes(
-    resolution: int, noise: np.ndarray[tuple[int], np.dtype[np.int64]] | None
-) -> None:
-    given = workload(resolution)
-    assert with_noise(given, noise, 15_000, 0) is given
-
-
-def test_pieces_stay_equally_long() -> None:
-    noisy = with_noise(workload(resolution_ms=50_000), NOISE, 15_000, 0)
-    assert noisy.resolution_ms * noisy.work["resource/cpu"].size == 100_000
-
-
 def rows(*given: tuple[object, ...]) -> pl.DataFrame:
     columns = ["uid", "kind", "index", "container", "valid_from", "cpu_milli", "memory_milli"]
     frame = pl.DataFrame(list(given), schema=columns, orient="row", infer_schema_length=None)
@@ -78,13 +63,3 @@ def test_requests_are_those_of_the_newest_pod() -> None:
     overhead = ("b", "overhead", 0, "", 5, 10, None)
     found = _newest(rows(old, *new, init, overhead))["n", "web"]
     assert found == (260, 64_000)
-
-
-def test_pod_level_requests_stand_for_the_containers() -> None:
-    found = _newest(rows(("a", "app", 0, "main", 1, 300, None), ("a", "pod", 0, "", 1, 500, None)))
-    assert found["n", "web"] == (500, None)
-
-
-def test_a_resize_in_place_counts() -> None:
-    found = _newest(rows(("a", "app", 0, "main", 1, 300, 1), ("a", "app", 0, "main", 9, 700, 2)))
-    assert found["n", "web"] == (700, 2)

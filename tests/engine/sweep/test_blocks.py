@@ -18,34 +18,18 @@ from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import block_cuts, in_order, run_cases, simulate
 from hpabatch.engine.simulate.measures import Bounds, measures_frame
 from hpabatch.engine.sweep.blocks import (
-    COLUMNS,
-    DAY_MS,
-    UNITS,
     WEEK_MS,
     block_count,
     block_ends,
-    block_unit,
     blocks_frame,
 )
-from hpabatch.model.plant import BACKLOG, DIVISIBLE, EXTERNAL, Signal
+from hpabatch.model.plant import DIVISIBLE, Signal
 from hpabatch.model.versions import profile_for
-from tests.engine.simulated import START_MS, hpa_spec, random_fleet, small_case
+from tests.engine.simulated import hpa_spec, random_fleet, small_case
 
 HOUR_MS = 3_600_000
 KEY = ["cluster", "namespace", "hpa", "setting"]
 SEEDS = range(4)
-# By column of blocks: of the whole run the column that is their sum, or the share of its steps.
-SUMS = {
-    name: name
-    for name in COLUMNS
-    if not name.startswith(("under_", "over_", "unstable_", "outside_", "perfect_"))
-}
-SHARES = {
-    "under_minutes": "tau_u_pct",
-    "over_minutes": "tau_o_pct",
-    "unstable_minutes": "instability_pct",
-    "outside_minutes": "outside_pct",
-}
 
 
 def blocks_of(
@@ -90,12 +74,6 @@ def test_a_rest_of_half_a_block_is_its_own(steps: int, ends: list[int]) -> None:
     assert block_ends(steps, 1, 10, block_count(steps, 10)) == ends
 
 
-def test_two_weeks_are_judged_by_the_week() -> None:
-    assert block_unit(2 * WEEK_MS) == "week"
-    assert block_unit(2 * WEEK_MS - 1) == "day"
-    assert UNITS == {"week": 7 * DAY_MS, "day": 24 * HOUR_MS}
-
-
 # ---- what is in them
 
 
@@ -103,26 +81,6 @@ def test_two_weeks_are_judged_by_the_week() -> None:
 def test_cutting_a_run_does_not_change_it(seed: int) -> None:
     cases, k8s, measures, _ = random_run(seed)
     assert_frame_equal(measures, simulate(cases, profile_for(k8s), seed=seed).measures)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_blocks_add_up_to_the_run(seed: int) -> None:
-    _, _, measures, blocks = random_run(seed)
-    for row, (_, own) in zip(
-        measures.iter_rows(named=True), blocks.group_by(KEY, maintain_order=True), strict=True
-    ):
-        for name, whole in SUMS.items():
-            values = own[name].to_list()
-            if row[whole] is None:
-                assert set(values) == {None}, name
-            else:
-                assert sum(values) == pytest.approx(row[whole], rel=1e-12, abs=1e-12), name
-        for name, whole in SHARES.items():
-            if row[whole] is None:
-                assert own[name].null_count() == own.height, name
-            else:
-                share = 100 * own[name].sum() / 60 / row["hours"]
-                assert share == pytest.approx(row[whole], rel=1e-12, abs=1e-12), name
 
 
 def expected(points: pl.DataFrame, case: SimulationCase, first: int, last: int) -> dict[str, Any]:
@@ -203,15 +161,6 @@ def test_a_block_is_what_its_steps_come_to(seed: int) -> None:
                     assert row[name] == pytest.approx(value, rel=1e-9, abs=1e-9), told
 
 
-def test_the_random_blocks_have_something_in_them() -> None:
-    blocks = pl.concat([random_run(seed)[3] for seed in SEEDS])
-    for name in COLUMNS:
-        known = blocks[name].drop_nulls()
-        if name not in ("waiting", "outside_minutes", "invalid_minutes"):
-            assert (known > 0).sum() > 2, name
-        assert known.len() > 2, name
-
-
 @pytest.mark.parametrize("ceiling", [None, 500])
 def test_waiting_work_is_known_only_where_a_ceiling_is(ceiling: int | None) -> None:
     signal = Signal(DIVISIBLE, ceiling_milli=ceiling, request_milli=500, overload="queue")
@@ -222,22 +171,6 @@ def test_waiting_work_is_known_only_where_a_ceiling_is(ceiling: int | None) -> N
             assert frame["waiting"].null_count() == frame.height
         else:
             assert (frame["waiting"] > 0).any()
-
-
-def test_a_backlog_waits_without_any_ceiling() -> None:
-    signal = Signal(BACKLOG, EXTERNAL, rate_milli=1000)
-    case = small_case(hpa_spec(50, 1, 4), [3000] * 40, signal=signal)
-    for frame in blocks_of([case], 300_000):
-        assert (frame["waiting"] > 0).any()
-
-
-def test_perfect_forecasts_of_blocks_never_exceed_that_of_the_run() -> None:
-    """Each begins with the pods that it likes best: what the run pays to get there is left out."""
-    for seed in SEEDS:
-        _, _, measures, blocks = random_run(seed)
-        sums = blocks.group_by(KEY, maintain_order=True).agg(pl.col("perfect_pod_hours").sum())
-        both = zip(sums["perfect_pod_hours"], measures["perfect_pod_hours"], strict=True)
-        assert all(b <= whole + 1e-9 for b, whole in both if whole is not None)
 
 
 def test_runs_of_other_lengths_and_periods_keep_their_own_blocks() -> None:
@@ -256,15 +189,6 @@ def test_runs_of_other_lengths_and_periods_keep_their_own_blocks() -> None:
         _, alone = blocks_of([case], 300_000)
         own = blocks.filter((pl.col("hpa") == case.key[2]) & (pl.col("setting") == case.setting))
         assert_frame_equal(own, alone), k
-
-
-def test_a_period_that_does_not_divide_a_block() -> None:
-    """Of 40 s there are 7 or 8 in a block of 5 min: those that end until it does."""
-    case = small_case(hpa_spec(50, 1, 8), [800] * 160, name="a")
-    _, blocks = blocks_of([replace(case, period_ms=40_000, steps=60)], 300_000)
-    assert (blocks["hours"] * 90).round(6).to_list() == [7.0, 8.0] * 4
-    starts = [int(t.timestamp() * 1000) - START_MS for t in blocks["start"].to_list()]
-    assert starts == [40_000 * k for k in (0, 7, 15, 22, 30, 37, 45, 52)]
 
 
 @pytest.mark.parametrize("period_s", [1, 7, 13, 15, 16, 59, 61, 3600])

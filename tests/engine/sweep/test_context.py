@@ -45,11 +45,6 @@ def found(folder: Path) -> Context:
     return contexts(open_history(folder))[KEY]
 
 
-def test_a_history_may_say_nothing(tmp_path: Path) -> None:
-    history(tmp_path, hpas=[spec(1, None)])
-    assert found(tmp_path) == Context()
-
-
 def test_the_last_labels_and_the_last_context_count(tmp_path: Path) -> None:
     texts = [json.dumps({FLUX: name, "team": "shop"}) for name in ("old", "new")]
     rows: list[dict[str, Any]] = [
@@ -80,15 +75,6 @@ def test_what_a_later_row_leaves_open_is_as_it_was(tmp_path: Path) -> None:
         folder.mkdir()
         history(folder, hpas=[spec(1, None)], hpa_context=rows[:count])
         assert found(folder) == Context(Metadata(owner=owner), known)
-
-
-def test_needs_and_owner_of_the_objects(tmp_path: Path) -> None:
-    budgets, spreads = [{"name": "web", "minAvailable": "2"}], [{"topologyKey": "zone"}]
-    row = {"ts": at(1), "owner": "ScaledObject/web"}
-    told = {"budgets": json.dumps(budgets), "spreads": json.dumps(spreads)}
-    history(tmp_path, hpas=[spec(1, None)], hpa_context=[row | told])
-    known = Availability((Budget("web", "2"),), (Spread("zone"),))
-    assert found(tmp_path) == Context(Metadata(owner="ScaledObject/web"), known)
 
 
 def test_columns_and_back() -> None:

@@ -6,11 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hpabatch.engine.fleet.candidates import Candidate, SpecPeriod
-from hpabatch.engine.sweep.groups import Grouping, Unit, units_of
+from hpabatch.engine.sweep.groups import Grouping, units_of
 from tests.model.settings_made import CPU, spec
 
 _PERIODS = (SpecPeriod(0, 1, spec(CPU)),)
@@ -71,10 +69,6 @@ def test_patterns_and_the_fleet() -> None:
     assert units("fleet") == {"fleet": (0, 1, 2, 3, 4)}
 
 
-def test_who_is_in_no_group_is_left_out() -> None:
-    assert units_of(["label:tier"], FLEET).left_out == (3,)
-
-
 def test_a_file(tmp_path: Path) -> None:
     path = tmp_path / "groups.yaml"
     path.write_text("front: [shop/web, shop/cart-*]\nback: batch/*\n")
@@ -117,12 +111,6 @@ def test_sentences(text: str) -> None:
     assert found.startswith(f"--group {text}: {SENTENCES[text]}")
 
 
-def test_nothing_fits_an_empty_fleet() -> None:
-    for text in ("fleet", "namespace", "label:tier", "pattern:a/b"):
-        (found,) = units_of([text], []).complaints
-        assert "none of the 0 HPAs" in found or "there are no HPAs" in found
-
-
 def test_all_that_is_wrong_is_told() -> None:
     found = complaints("fleet", "label:tier=web", "namespace:shup", "label:tier=web")
     assert found == (
@@ -134,12 +122,3 @@ def test_all_that_is_wrong_is_told() -> None:
     )
     (found_twice,) = complaints("fleet", "namespace:shop")
     assert found_twice.startswith("shop/cart-api, shop/web, shop/worker and 1 more would be in two")
-
-
-@given(st.lists(st.text("labeltir:=namspcfho/*-,()", max_size=14), max_size=3))
-def test_any_text_is_groups_or_sentences(groups: list[str]) -> None:
-    found = units_of(groups, FLEET)
-    members = [member for unit in found.units for member in unit.members]
-    if not found.complaints:
-        assert sorted((*members, *found.left_out)) == list(range(len(FLEET)))
-        assert all(isinstance(unit, Unit) and unit.members for unit in found.units)

@@ -22,22 +22,18 @@ from hpabatch.engine.simulate.loop import simulate
 from hpabatch.engine.simulate.result import run_loop
 from hpabatch.engine.simulate.run import LoopOptions, prepare_loop
 from hpabatch.engine.sweep import run as engine
-from hpabatch.engine.sweep.blocks import COLUMNS as BLOCK_COLUMNS
 from hpabatch.engine.sweep.run import SweepPlan, hpas_frame, prepare_part
-from hpabatch.errors import UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.writer import write_table
 from hpabatch.inputs.grid import GridError
 from hpabatch.inputs.plants import PlantOverride, SignalOverride
 from hpabatch.inputs.prices import PriceList, Prices
 from hpabatch.inputs.scenarios import Scenario, read_scenario
-from hpabatch.model.objects.decode import hpa_from_json
-from hpabatch.model.objects.defaults import default_spec
 from hpabatch.model.objects.hpa import HPA, HPASpec
 from hpabatch.model.settings.policy_sets import SHIPPED
 from hpabatch.model.settings.setting import TODAY, apply_setting, parse_setting
 from tests.engine.fit.test_history import BASE, PROFILE, case
-from tests.engine.swept import HOUR_MS, KEY, cut, only, planned, swept
+from tests.engine.swept import HOUR_MS, cut, only, planned, swept
 
 pytestmark = pytest.mark.compiled
 
@@ -112,45 +108,6 @@ def test_a_row_is_what_simulate_finds_for_that_spec(history: Path, name: str) ->
     alike(rows, simulated(history, specs))
 
 
-def test_today_is_the_last_spec_from_the_first_tick_on(history: Path) -> None:
-    """The spec of payments/api allowed 8 replicas until 14:06, and 20 since."""
-    sweep = plan_of_all(history)
-    api = sweep.plan.chosen[1]
-    assert [p.spec.max_replicas for p in api.periods] == [8, 20]
-    assert (api.periods[0].to_ms - sweep.plan.clocks.to_ms) > HOUR_MS  # (it never was in force)
-    part = prepare_part(sweep, 0)
-    assert part.cases[1].today.max_replicas == 20
-    row = hpas_frame(sweep, part).row(1, named=True)
-    assert (row["hpa"], row["min_replicas"], row["max_replicas"]) == ("api", 4, 20)
-    hpa, problems = hpa_from_json(row["spec"])
-    assert not problems
-    assert default_spec(hpa.spec) == api.spec
-
-
-def test_settings_that_come_to_one_spec_have_one_row_of_numbers(history: Path) -> None:
-    """The metric of transform that is tuned has 75%: 60 is 80% of it; checkout has 65%."""
-    where = only("ingest/transform", "shop/checkout")
-    results, blocks = swept(planned(["target=60,65,x0.8"], history, where))
-    first, second = (results.filter(hpa=hpa) for hpa in ("transform", "checkout"))
-    assert results["setting"].to_list() == ["today", "target=60", "target=65", "target=x0.8"] * 2
-    same = [name for name in results.columns if name not in NOT_OF_THE_RUN]
-    assert first[1].select(same).equals(first[3].select(same))
-    assert not first[0].select(same).equals(first[1].select(same))
-    assert second[0].select(same).equals(second[2].select(same))  # its own target, 65
-    of_blocks = blocks.filter(hpa="transform")
-    columns = list(BLOCK_COLUMNS)
-    assert (
-        of_blocks.filter(setting_id=1)
-        .select(columns)
-        .equals(of_blocks.filter(setting_id=3).select(columns))
-    )
-    assert (
-        not of_blocks.filter(setting_id=1)
-        .select(columns)
-        .equals(of_blocks.filter(setting_id=0).select(columns))
-    )
-
-
 def test_equal_specs_are_run_once(history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
     real = simulation.run_cases
@@ -190,16 +147,6 @@ def test_a_larger_maximum_runs_where_the_smaller_one_held(
         setting = parse_setting(name)
         specs = [(c, apply_setting(setting, c.spec, SHIPPED, profile)) for c in sweep.plan.chosen]
         alike(results.filter(setting=setting.name), simulated(history, specs))
-
-
-def test_blocks_cost_what_the_run_costs(history: Path) -> None:
-    results, blocks = sweep_of_all(history)
-    sums = blocks.group_by(*KEY, "setting_id", maintain_order=True).agg(
-        pl.col("cost", "hours", "pod_hours", "rescales").sum()
-    )
-    assert_frame_equal(sums, results.select(sums.columns))
-    assert (results["cost"] > 0).all()
-    assert set(results["currency"]) == {"EUR"}
 
 
 # ---- what-ifs beyond upstream, and the sync period
@@ -255,20 +202,6 @@ def test_limits_that_nobody_has_are_a_mistake_beside_the_others(history: Path) -
 
 
 # ---- groups
-
-
-def test_units_and_who_is_in_none(history: Path) -> None:
-    sweep = planned(
-        ["max=+1"], history, only(*NAMES), groups=["namespace:shop", "pattern:payments/*"]
-    )
-    assert [u.members for u in sweep.units] == [(1, 2), (0,)]
-    assert sweep.notes == ("1 HPA is in no group and is left out: ingest/transform",)
-    results, _ = swept(sweep)
-    assert results.select("hpa", "unit").unique(maintain_order=True).rows() == [
-        ("api", "pattern:payments/*"),
-        ("checkout", "namespace:shop"),
-        ("recommendations", "namespace:shop"),
-    ]
 
 
 def test_with_groups_a_setting_may_fit_some_members_only(history: Path) -> None:
@@ -386,58 +319,7 @@ def test_a_scenario_sets_bounds_on_top_of_every_setting(history: Path, tmp_path:
         alike(rows, simulated(history, specs, scenario=given))
 
 
-def test_who_cannot_have_the_scenario_is_skipped(history: Path, tmp_path: Path) -> None:
-    given = scenario(tmp_path, BOUNDS.replace("minReplicas: 6", "minReplicas: 60"))
-    sweep = planned(["max=+1"], history, only("shop/checkout", "shop/cart"), scenario=given)
-    part = prepare_part(sweep, 0)
-    (skipped,) = part.skipped
-    assert (skipped.hpa, len(part.cases)) == ("checkout", 1)
-    assert "minReplicas" in skipped.reason
-
-
-def test_a_scenario_outside_of_the_run_is_refused(history: Path, tmp_path: Path) -> None:
-    late = "steps:\n- scale: {replicas: 9, at: 3h}\n"
-    sweep = planned(["max=+1"], history, only("shop/checkout"), scenario=scenario(tmp_path, late))
-    with pytest.raises(UsageError, match="is outside the run"):
-        prepare_part(sweep, 0)
-
-
 # ---- several clusters
-
-
-def test_clusters_of_one_version_are_parts_of_their_own(history: Path, tmp_path: Path) -> None:
-    two = in_two_clusters(history, tmp_path, "v1.38.0")
-    sweep = planned(["max=+1"], two, only("shop/checkout"))
-    assert [c.cluster for c in sweep.plan.chosen] == ["demo", "west"]
-    assert sweep.parts == ((0, 1), (1, 2))
-    results, _ = swept(sweep)
-    # What is drawn hangs on the cluster's name, too: which pods start slowly.
-    kept = ("hpa", "setting", "hours", "pod_hours", "pieces")
-    one, other = (
-        results.filter(cluster=c).select(name for name in kept if name in results.columns)
-        for c in ("demo", "west")
-    )
-    assert_frame_equal(one, other, rel_tol=0.02)
-    assert results["unit"].unique().sort().to_list() == ["demo/shop/checkout", "west/shop/checkout"]
-
-
-def test_clusters_of_other_versions_are_refused_before_anything_runs(
-    history: Path, tmp_path: Path
-) -> None:
-    two = in_two_clusters(history, tmp_path, "v1.34.0")
-    with pytest.raises(UsageError, match="different Kubernetes versions"):
-        planned(["max=+1"], two, only("shop/checkout"))
-
-
-def in_two_clusters(history: Path, folder: Path, version: str) -> Path:
-    """Write a history whose tables have every row once more, of another cluster."""
-    for file in history.glob("*.parquet"):
-        rows = pl.read_parquet(file)
-        more = rows.with_columns(cluster=pl.lit("west").cast(rows.schema["cluster"]))
-        if file.stem == "controller":
-            more = more.with_columns(version=pl.lit(version))
-        pl.concat([rows, more]).write_parquet(folder / file.name)
-    return folder
 
 
 @pytest.mark.parametrize("assumed", [None, "at once", "totals"])
