@@ -1,9 +1,8 @@
-"""The files of recommendations, and the documentation of every column."""
+"""The files of recommendations."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import yaml
@@ -16,7 +15,6 @@ from hpabatch.report.recommend import Advice
 from hpabatch.report.recommend_files import file_stem, recommendation_files
 from tests.sweeps import SweepMaker, put, weeks
 
-TEXT = (Path(__file__).parents[2] / "docs" / "recommend.md").read_text()
 CALM = {0: weeks([100] * 6), 1: weeks([80] * 6)}
 
 

@@ -1,9 +1,8 @@
-"""Tests of a sweep's report: its summary by hand, the table's strings, the documentation."""
+"""Tests of a sweep's summary, by hand, and of what its table tells beside the approved screens."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -16,7 +15,6 @@ from hpabatch.report.numbers import BESIDE
 from hpabatch.report.sweep import SweepScreen, confidence_told
 from tests.sweeps import SweepMaker, weeks
 
-PAGE = (Path(__file__).parents[2] / "docs" / "sweep.md").read_text()
 KEY = {"cluster": "east", "namespace": "shop"}
 FROM_ELSEWHERE = (*ABOVE_MINUTES, *map(recorded_name, RECORDED_MEASURES))
 
