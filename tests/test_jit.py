@@ -248,34 +248,12 @@ def test_a_second_process_finds_what_the_first_compiled(tmp_path: Path) -> None:
     assert (Path(folder).parent, writable, compiled, talk) == (Path(named), True, 1, "")
     (kept,) = tree(Path(folder))
     assert kept == _code.file_of("add64")
-    again = add_in_process(copy, HPABATCH_CACHE_DIR=named)
-    assert again == (folder, True, 0, "")
+    before = tree(Path(named))
+    # It may be on a read-only file system: a further function is compiled and not written.
+    again = add_in_process(copy, "read-only", "more", HPABATCH_CACHE_DIR=named)
+    assert again == (folder, False, 1, "")
+    assert tree(Path(named)) == before
     assert not (copy / "_kernels").exists()
-
-
-@pytest.mark.compiled
-def test_an_edited_layer_compiles_anew(tmp_path: Path) -> None:
-    copy = copy_package(tmp_path)
-    folder, *_ = add_in_process(copy)
-    with (copy / "rules" / "usage.py").open("a") as source:
-        source.write("# edited\n")
-    other, _, compiled, _ = add_in_process(copy)
-    assert (Path(folder).parent, Path(other).parent) == (copy / "_kernels",) * 2
-    assert other != folder
-    assert compiled == 1
-
-
-@pytest.mark.compiled
-def test_a_filled_package_on_a_read_only_file_system_is_read_in_place(tmp_path: Path) -> None:
-    copy = copy_package(tmp_path)
-    user = str(tmp_path / "user")
-    folder, *_ = add_in_process(copy, XDG_CACHE_HOME=user)
-    before = tree(copy)
-    # a further function is compiled and not written
-    result = add_in_process(copy, "read-only", "more", XDG_CACHE_HOME=user)
-    assert result == (folder, False, 1, "")
-    assert tree(copy) == before
-    assert not (tmp_path / "user").exists()
 
 
 @pytest.mark.compiled

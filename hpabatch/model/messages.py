@@ -107,11 +107,6 @@ def ambiguous_selector(selector: str, names: Sequence[str], profile: Profile) ->
     return f"pods by selector {selector} are controlled by multiple HPAs: [{shown}]"
 
 
-def hpa_gone(hpa: str) -> str:
-    """Return the message for an HPA (`namespace/name`) that is deleted while it is synced."""
-    return f"HPA {hpa} was deleted during reconciliation"
-
-
 # ---- metrics -----------------------------------------------------------------------------------
 
 _FETCH_CODES = (

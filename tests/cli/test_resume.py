@@ -1,17 +1,15 @@
-"""Jobs that end early go on: output is whole or not there, and the same bytes in the end.
+"""Commands whose process ends early go on: output is whole or not there, the same bytes in the end.
 
-Where else a job may end: tests/jobs.
+Wherever else a job may end, in one process: tests/jobs/test_resume.py.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -30,196 +28,109 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # (a shell's backgroun
 from hpabatch.engine.fleet import plan
 from hpabatch.engine.sweep import run as sweep
 plan.SHARD_DECISIONS = sweep.HPAS_AT_ONCE = sweep.STEPS_AT_ONCE = 1
-module, _, name = os.environ.get("PLACE", "").partition(":")
-if module:
-    owner = importlib.import_module(module)
-    real, calls = getattr(owner, name), []
-    def stop(*arguments, **more):
-        calls.append(1)
-        if len(calls) != int(os.environ["AT"]):
-            return real(*arguments, **more)
-        for argument in arguments:
-            if isinstance(argument, pathlib.Path) and not argument.exists():
-                argument.write_bytes(b"half")
-        os.kill(os.getpid(), int(os.environ["SIGNAL"]))
+module, _, name = os.environ["PLACE"].partition(":")
+owner = importlib.import_module(module)
+real, calls = getattr(owner, name), []
+def stop(*arguments, **more):
+    calls.append(1)
+    if len(calls) != int(os.environ["AT"]):
         return real(*arguments, **more)
-    setattr(owner, name, stop)
+    for argument in arguments:
+        if isinstance(argument, pathlib.Path) and not argument.exists():
+            argument.write_bytes(b"half")
+    os.kill(os.getpid(), int(os.environ["SIGNAL"]))
+    return real(*arguments, **more)
+setattr(owner, name, stop)
 sys.argv = ["hpabatch", *sys.argv[1:]]
 from hpabatch.cli import main
 main()
 """
 
-
-@dataclass(frozen=True)
-class Job:
-    """A command that can be resumed.
-
-    Attributes:
-        words: the command; HISTORY stands for its history.
-        out: what it makes.
-        parts: their number.
-        ends: where it is killed, and where it is interrupted.
-        other: options that make it another command.
-        refused: what that is told.
-        discard: the option that begins anew.
-    """
-
-    words: tuple[str, ...]
-    out: str
-    parts: int
-    ends: tuple[tuple[str, str], tuple[str, str]]
-    other: tuple[str, ...]
-    refused: str
-    discard: str
-
-    @property
-    def folder(self) -> str:
-        return f".{self.out}.job"
-
-
-JOBS = {
-    "replay": Job(
-        ("replay", "HISTORY", "--out", "decisions.parquet", "-o", "json"),
-        "decisions.parquet",
-        5,
-        (("hpabatch.jobs.joining:_copy", "3"), ("hpabatch.engine.replay.run:run_step", "9")),
-        ("--max-age", "3m"),
-        "max_age was 150000 ms (estimated), is 180000 ms (given)",
-        "--restart",
-    ),
-    "sweep": Job(
-        ("sweep", "HISTORY", "--grid", "max=+1,+2,+3", "--for", "20m", "--no-fidelity", "--out",
-         "sweep", "-o", "json"),
-        "sweep",
-        2 * (1 + 4),
-        (("hpabatch.jobs.sweep:run_part", "4"), ("hpabatch.jobs.sweep:run_part", "6")),
-        ("--seed", "5"),
-        "(seed was 0, is 5)",
-        "--replace",
-    ),
-}  # fmt: skip
-
-
-@pytest.fixture(
-    scope="module", params=["replay", pytest.param("sweep", marks=pytest.mark.compiled)]
-)
-def job(request: pytest.FixtureRequest) -> Job:
-    return JOBS[request.param]
-
-
-@pytest.fixture(scope="module")
-def history(job: Job, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("resume") / "history"
-    if job.words[0] == "replay":
-        return small(folder)
-    return cut(folder, "payments/api", "shop/checkout", hours=1)
-
-
-def words_of(job: Job, history: Path) -> list[str]:
-    return [word.replace("HISTORY", str(history)) for word in job.words]
-
-
-def started(
-    job: Job, folder: Path, history: Path, limit: int | None = None, **environment: str
-) -> subprocess.CompletedProcess[bytes]:
-    """Run the command in a process and a folder, where no file may be larger than `limit`."""
-
-    def small_files() -> None:
-        if limit is not None:
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM, *words_of(job, history)],
-        cwd=folder,
-        env=os.environ | environment,
-        capture_output=True,
-        preexec_fn=small_files,
-        check=False,
-    )
-
-
-def files(job: Job, folder: Path) -> dict[str, bytes]:
-    out = folder / job.out
-    return {p.name: p.read_bytes() for p in ([out] if out.is_file() else out.iterdir())}
-
-
-@pytest.fixture(scope="module")
-def whole(job: Job, history: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """Return the files and stdout of a run in one thread that nobody interrupts."""
-    folder = tmp_path_factory.mktemp("whole")
-    done = started(job, folder, history, NUMBA_NUM_THREADS="1")
-    assert done.returncode == 0, done.stderr
-    return {**files(job, folder), "stdout": done.stdout}
+REPLAY = ("replay", "history", "--out", "decisions.parquet", "-o", "json")
+SWEEP = ("sweep", "history", "--grid", "max=+1,+2,+3", "--for", "20m", "--no-fidelity", "--out",
+         "sweep", "-o", "json")  # fmt: skip
 
 
 @pytest.fixture
 def run(
-    job: Job,
-    history: Path,
-    tmp_path: Path,
-    capsysbinary: pytest.CaptureFixture[bytes],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> Run:
-    """Return a function that runs the command here, in the test's folder, with more options."""
+    """Return a function that runs a command here, in the test's folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plan, "SHARD_DECISIONS", 1)
     monkeypatch.setattr(engine, "HPAS_AT_ONCE", 1)
     monkeypatch.setattr(engine, "STEPS_AT_ONCE", 1)
-    command, *others = words_of(job, history)
-    call = runner(command, capsysbinary, monkeypatch)
-    return lambda *more: call(*others, *more)
+    return lambda command, *words: runner(command, capsysbinary, monkeypatch)(*words)
 
 
+def ended(
+    words: tuple[str, ...], place: str, at: int, number: int
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a command in a process that gets a signal at a place."""
+    where = {"PLACE": place, "AT": str(at), "SIGNAL": str(int(number))}
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words],
+        env=os.environ | where, capture_output=True, check=False,
+    )  # fmt: skip
+
+
+def taken(out: Path) -> dict[str, bytes]:
+    """Return the files of a result, which is gone then."""
+    files = [out] if out.is_file() else list(out.iterdir())
+    found = {path.name: path.read_bytes() for path in files}
+    for path in files:
+        path.unlink()
+    if out.is_dir():
+        out.rmdir()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "place", "at", "parts"),
+    [
+        (REPLAY, "hpabatch.jobs.joining:_copy", 3, 5),
+        pytest.param(
+            SWEEP, "hpabatch.jobs.sweep:run_part", 4, 2 * (1 + 4), marks=pytest.mark.compiled
+        ),
+    ],
+    ids=("replay", "sweep"),
+)
 def test_killed_and_resumed(
-    job: Job, run: Run, tmp_path: Path, history: Path, whole: dict[str, bytes]
+    run: Run, tmp_path: Path, words: tuple[str, ...], place: str, at: int, parts: int
 ) -> None:
-    place, at = job.ends[0]
-    killed = started(job, tmp_path, history, PLACE=place, AT=at, SIGNAL=str(int(signal.SIGKILL)))
+    if words is REPLAY:
+        small(tmp_path / "history")
+    else:
+        cut(tmp_path / "history", "payments/api", "shop/checkout", hours=1)
+    out = Path(words[words.index("--out") + 1])
+    whole = run(*words)
+    expected = taken(out)
+    killed = ended(words, place, at, signal.SIGKILL)
     assert (killed.returncode, killed.stdout) == (-signal.SIGKILL, b"")
-    assert os.listdir(tmp_path) == [job.folder]
-    kept = len([p for p in (tmp_path / job.folder / "tasks").iterdir() if p.name[0] != "."])
-    done = run()
-    assert done.code == 0, done.stderr
-    assert f"resumed: {kept} of {job.parts} parts were done" in done.stderr
-    assert {**files(job, tmp_path), "stdout": done.data} == whole
-    assert os.listdir(tmp_path) == [job.out]
+    job = f".{out}.job"
+    assert sorted(os.listdir()) == sorted(["history", job])
+    kept = len([p for p in Path(job, "tasks").iterdir() if p.name[0] != "."])
+    done = run(*words)
+    assert (done.code, done.data) == (0, whole.data), done.stderr
+    assert f"resumed: {kept} of {parts} parts were done" in done.stderr
+    assert taken(out) == expected
+    assert os.listdir() == ["history"]
 
 
-def test_ctrl_c_keeps_what_is_done_for_the_same_command_only(
-    job: Job, run: Run, tmp_path: Path, history: Path, whole: dict[str, bytes]
-) -> None:
-    place, at = job.ends[1]
-    stopped = started(job, tmp_path, history, PLACE=place, AT=at, SIGNAL=str(int(signal.SIGINT)))
+def test_ctrl_c_keeps_what_is_done_for_the_same_command_only(run: Run, tmp_path: Path) -> None:
+    small(tmp_path / "history")
+    stopped = ended(REPLAY, "hpabatch.engine.replay.run:run_step", 9, signal.SIGINT)
     assert (stopped.returncode, stopped.stdout) == (130, b"")
     last = stopped.stderr.decode().splitlines()[-1]
     # The part that was being saved may be lost: polars ends its query.
-    pattern = rf"interrupted: nothing was written; ([1-9]) of {job.parts} parts are kept in .*"
-    kept = re.fullmatch(pattern + f"{job.folder}: the same command goes on from there", last)
+    kept = re.fullmatch(
+        r"interrupted: nothing was written; ([1-9]) of 5 parts are kept in "
+        r".*\.decisions\.parquet\.job: the same command goes on from there",
+        last,
+    )
     assert kept, last
-    assert os.listdir(tmp_path) == [job.folder]
-    refused = run(*job.other)
+    refused = run(*REPLAY, "--max-age", "3m")
     assert (refused.code, refused.data) == (2, b"")
-    assert job.refused in refused.stderr
-    assert f"repeat that one to finish it, or discard it with {job.discard}" in refused.stderr
-    done = run()
-    assert done.stderr == f"resumed: {kept[1]} of {job.parts} parts were done\n"
-    assert {**files(job, tmp_path), "stdout": done.data} == whole
-    if job.words[0] == "replay":
-        assert "resumed" not in run(*job.other, job.discard).stderr
-
-
-def test_a_full_disk(
-    job: Job, run: Run, tmp_path: Path, history: Path, whole: dict[str, bytes]
-) -> None:
-    """A part is smaller than a file may be here, the whole of them is not."""
-    largest = max(len(data) for name, data in whole.items() if name.endswith(".parquet"))
-    full = started(job, tmp_path, history, limit=largest - 1)
-    assert (full.returncode, full.stdout) == (2, b"")
-    last = full.stderr.decode().splitlines()[-1]
-    assert f"{job.out}: File too large; choose another place" in last
-    assert last.endswith(f"{job.folder}: the same command goes on from there")
-    assert os.listdir(tmp_path) == [job.folder]
-    done = run()
-    assert f"resumed: {job.parts} of {job.parts} parts were done" in done.stderr
-    assert {**files(job, tmp_path), "stdout": done.data} == whole
+    assert "max_age was 150000 ms (estimated), is 180000 ms (given)" in refused.stderr
+    assert "repeat that one to finish it, or discard it with --restart" in refused.stderr
+    assert run(*REPLAY).stderr == f"resumed: {kept[1]} of 5 parts were done\n"

@@ -116,9 +116,16 @@ def test_a_signal_while_modules_load_ends_the_program_without_a_word(
     assert ended(program, [number], "--help") == (code, "")
 
 
-@pytest.mark.parametrize(("number", "code"), BOTH)
-def test_a_command_at_work_cleans_up_after_both(tmp_path: Path, number: int, code: int) -> None:
-    program = AT_WORK.format(cleaning="pass")
+@pytest.mark.parametrize(
+    ("number", "code", "cleaning"),
+    [
+        (signal.SIGINT, 130, "pass"),
+        # As `timeout` sends one to the command and one to its group.
+        (signal.SIGTERM, 143, "signal.raise_signal(signal.SIGTERM)"),
+    ],
+)
+def test_a_command_at_work_cleans_up(tmp_path: Path, number: int, code: int, cleaning: str) -> None:
+    program = AT_WORK.format(cleaning=cleaning)
     assert ended(program, [number], TMPDIR=str(tmp_path)) == (code, "")
     assert os.listdir(tmp_path) == []
 
@@ -126,13 +133,6 @@ def test_a_command_at_work_cleans_up_after_both(tmp_path: Path, number: int, cod
 @pytest.mark.compiled
 def test_a_signal_ends_the_compiler(tmp_path: Path) -> None:
     assert ended(COMPILING, [], HPABATCH_CACHE_DIR=str(tmp_path)) == (143, "")
-
-
-def test_a_second_sigterm_does_not_break_off_the_cleaning_up(tmp_path: Path) -> None:
-    """As `timeout` sends one to the command and one to its group."""
-    program = AT_WORK.format(cleaning="signal.raise_signal(signal.SIGTERM)")
-    assert ended(program, [signal.SIGTERM], TMPDIR=str(tmp_path)) == (143, "")
-    assert os.listdir(tmp_path) == []
 
 
 def test_sigterm_leaves_of_an_import_what_the_next_one_goes_on_from(tmp_path: Path) -> None:

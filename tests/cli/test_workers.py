@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
-import socket
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from hpabatch.cli.app import app
+from hpabatch.errors import UnfinishedError
 from tests.cli.commands import runner
 from tests.cli.histories import small
 
@@ -67,13 +67,12 @@ def test_options_that_do_not_fit_are_refused(
 
 
 def test_what_passes_has_an_exit_code_of_its_own(
-    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("distributed")
-    history = small(tmp_path / "history")
-    with closing(socket.create_server(("127.0.0.1", 0))) as server:
-        port = server.getsockname()[1]
-    replay = runner("replay", capfdbinary, monkeypatch)
-    done = replay(history, "--scheduler", f"tcp://127.0.0.1:{port}")
-    assert done.code == 75
-    assert "does not answer as a Dask scheduler" in done.stderr
+    def fail(*_: object) -> None:
+        raise UnfinishedError("tcp://x:1 does not answer as a Dask scheduler")
+
+    monkeypatch.setattr(type(app), "__call__", fail)
+    done = runner("replay", capfdbinary, monkeypatch)()
+    assert (done.code, done.data) == (75, b"")
+    assert done.stderr == "error: tcp://x:1 does not answer as a Dask scheduler\n"

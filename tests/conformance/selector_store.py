@@ -88,7 +88,9 @@ class SelectorStore:
             return SelectorCheck(codes.SELECTOR_OK)
         known = self.put(namespace, name, selector)
         if not known and profile.gate_optimized_selectors:
-            return SelectorCheck(codes.SELECTOR_GONE, messages.hpa_gone(f"{namespace}/{name}"))
+            return SelectorCheck(
+                codes.SELECTOR_GONE, f"HPA {namespace}/{name} was deleted during reconciliation"
+            )
         selected = [labels for labels in pods if selector.matches(labels)]
         controlling = self.controlling(namespace, selected)
         if len(controlling) <= 1:

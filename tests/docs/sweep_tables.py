@@ -15,8 +15,9 @@ from typing import Final
 from hpabatch.engine.sweep.groups import GROUP_FORMS
 from hpabatch.inputs.document_keys import Record
 from hpabatch.inputs.policies import DIRECTION, POLICY, SET
+from hpabatch.model.objects.hpa import ScalingPolicy, ScalingRules
 from hpabatch.model.settings.fields import BEYOND, FIELDS, Field
-from hpabatch.model.settings.policy_sets import SHIPPED, describe_rules
+from hpabatch.model.settings.policy_sets import SHIPPED
 from hpabatch.model.settings.values import Numbers, SetNames
 
 SHAPES: Final = {"policy-set": SET, "direction": DIRECTION, "policy": POLICY}
@@ -26,7 +27,7 @@ _MARKED: Final = re.compile(r"(<!-- table: ([\w-]+) -->\n\n)(?:\|.*\n)*")
 def tables() -> dict[str, str]:
     """Return every table by the name in its mark."""
     sets = (
-        (f"`{s.name}`", describe_rules(s.scale_up), describe_rules(s.scale_down), s.meaning)
+        (f"`{s.name}`", _rules(s.scale_up), _rules(s.scale_down), s.meaning)
         for s in SHIPPED.values()
     )
     return {
@@ -37,6 +38,20 @@ def tables() -> dict[str, str]:
             ("`--group`", "who shares"), ((f"`{g.form}`", g.meaning) for g in GROUP_FORMS)
         ),
     }
+
+
+def _rules(rules: ScalingRules | None) -> str:
+    """Return a short description of one direction: `Max of 2 pods/60s, 50%/60s`."""
+    if rules is None:
+        return "as today"
+    parts = [f"{p.value}{_unit(p)}/{p.period_seconds}s" for p in rules.policies or ()]
+    return f"{rules.select_policy} of {', '.join(parts)}"
+
+
+def _unit(policy: ScalingPolicy) -> str:
+    if policy.type == "Percent":
+        return "%"
+    return " pod" if policy.value == 1 else " pods"
 
 
 def _field(field: Field) -> tuple[str, ...]:

@@ -54,9 +54,3 @@ def test_the_index_has_the_groups_of_the_command_line() -> None:
         *groups,
         "Reference",
     ]
-
-
-def test_anchors_are_those_of_github(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("# One: `--two`, it's\n\n```\n# no heading\n```\n\n## Same\n\n## Same\n")
-    assert anchors(page) == {"one---two-its", "same", "same-1"}

@@ -46,11 +46,6 @@ def test_its_speed_is_an_extract_of_the_page() -> None:
     assert replace_part(README, "speed", lines) == README
 
 
-def test_a_row_that_the_page_lacks_is_named() -> None:
-    with pytest.raises(SystemExit, match=r"begins with \('20', '1'\)"):
-        extract("| pods per HPA | metrics |\n|---|---|\n| 10 | 1 | 9.2 | 10.9 M |\n")
-
-
 def columns_of(text: str) -> set[str]:
     """Return the heads of the tables in a page's screens, those that begin with HPA."""
     heads = re.findall(r"^HPA  .*$", text, re.MULTILINE)

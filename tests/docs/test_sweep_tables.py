@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from hpabatch.engine.sweep.groups import GROUP_FORMS, units_of
 from hpabatch.inputs.grid import parse_grids
 from hpabatch.model.settings.fields import FIELDS
@@ -43,10 +41,3 @@ def test_the_examples_read(tmp_path: Path) -> None:
     assert [u.members for u in units_of([f"file:{path}"], chosen).units] == [(0, 1), (2,)]
     grids = ["target=50:80:10,today", "scaleDown.window=60,300,900", "min=-2:+2:1"]
     assert len(parse_grids([*grids, "max=x0.5:x1.5:0.25"], SHIPPED).settings) == 1 + 5 * 3 * 5 * 5
-
-
-def test_a_mark_that_no_table_has_is_a_mistake() -> None:
-    with pytest.raises(KeyError, match="planets"):
-        with_tables("<!-- table: planets -->\n\n| a |\n")
-    page = "before\n<!-- table: groups -->\n\n| old |\nafter"
-    assert with_tables(page) == f"before\n<!-- table: groups -->\n\n{tables()['groups']}after"

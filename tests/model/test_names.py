@@ -32,27 +32,6 @@ def test_dns_subdomains() -> None:
     assert "(e.g. 'example.com', regex used for validation is" in names.dns1123_subdomain("A")[0]
 
 
-def test_qualified_names() -> None:
-    assert names.qualified_name("app.kubernetes.io/name") == []
-    assert names.qualified_name("") == ["name part must be non-empty", NAME_PART]
-    assert names.qualified_name("/x") == ["prefix part must be non-empty"]
-    assert names.qualified_name("A/x")[0].startswith("prefix part a lowercase RFC 1123 subdomain")
-    assert names.qualified_name("-x") == [NAME_PART]
-    assert names.qualified_name("x" * 64) == ["name part must be no more than 63 bytes"]
-    (text,) = names.qualified_name("a/b/c")
-    assert text.startswith("a valid label key must consist of alphanumeric characters")
-    assert text.endswith(
-        "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-    )
-
-
-def test_label_values() -> None:
-    assert names.label_value("") == []
-    assert names.label_value("my_Value.1") == []
-    assert names.label_value("é" * 32)[0] == "must be no more than 63 bytes"
-    assert names.label_value("a b")[0].startswith("a valid label must be an empty string or")
-
-
 @pytest.mark.parametrize(
     ("value", "complaints"),
     [

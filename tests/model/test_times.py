@@ -135,6 +135,22 @@ def test_times_with_a_date(text: str, ms: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("14:03", "2026-10-06T14:03:00Z"),
+        ("9:03", "2026-10-07T09:03:00Z"),
+        ("today", "2026-10-07T00:00:00Z"),
+        ("yesterday 13:20", "2026-10-06T13:20:00Z"),
+        ("-7d", "2026-09-30T12:00:00Z"),
+        ("-1m30s", "2026-10-07T11:58:30Z"),
+        (" now ", "2026-10-07T12:00:00Z"),
+    ],
+)
+def test_times_from_now(text: str, told: str) -> None:
+    assert show_instant(parse_time_ms(text, NOON)) == told
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "", "noon", "14", "2026-10", "2026-10-7", "7.10.2026", "2026-10-07 14", "2026-10-07T",

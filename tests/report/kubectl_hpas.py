@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from hpabatch.model.objects.hpa import (
     HPA,
-    ContainerResourceMetricSource,
     CrossVersionObjectReference,
-    ExternalMetricSource,
     HPASpec,
     HPAStatus,
-    MetricIdentifier,
     MetricSpec,
     MetricStatus,
-    MetricTarget,
     MetricValueStatus,
-    ObjectMetricSource,
-    PodsMetricSource,
-    ResourceMetricSource,
 )
 from hpabatch.model.quantity import Quantity
 
@@ -24,50 +17,11 @@ NOW_MS = 1_791_374_400_000  # 2026-10-07T12:00:00Z
 CREATED = "2026-10-04T10:58:29Z"
 
 
-def quantity(text: str | None) -> Quantity | None:
-    return None if text is None else Quantity.parse(text)
-
-
-def target(
-    value: str | None = None, average: str | None = None, percent: int | None = None
-) -> MetricTarget:
-    kind = "Utilization" if percent is not None else "Value" if average is None else "AverageValue"
-    return MetricTarget(kind, quantity(value), quantity(average), percent)
-
-
-def resource(
-    name: str = "cpu", average: str | None = None, percent: int | None = None
-) -> MetricSpec:
-    member = ResourceMetricSource(name, target(average=average, percent=percent))
-    return MetricSpec("Resource", resource=member)
-
-
-def container(average: str | None = None, percent: int | None = None) -> MetricSpec:
-    member = ContainerResourceMetricSource("cpu", "app", target(average=average, percent=percent))
-    return MetricSpec("ContainerResource", container_resource=member)
-
-
-def pods(average: str | None, name: str = "rps") -> MetricSpec:
-    member = PodsMetricSource(MetricIdentifier(name), target(average=average))
-    return MetricSpec("Pods", pods=member)
-
-
-def described(value: str | None = None, average: str | None = None) -> MetricSpec:
-    described = CrossVersionObjectReference("Ingress", "main", "networking.k8s.io/v1")
-    member = ObjectMetricSource(described, MetricIdentifier("hits"), target(value, average))
-    return MetricSpec("Object", object=member)
-
-
-def external(value: str | None = None, average: str | None = None) -> MetricSpec:
-    member = ExternalMetricSource(MetricIdentifier("queue"), target(value, average))
-    return MetricSpec("External", external=member)
-
-
 def current(
-    metric: MetricSpec, value: str | None = None, average: str | None = None,
-    percent: int | None = None,
-) -> MetricStatus:  # fmt: skip
-    numbers = MetricValueStatus(quantity(value), quantity(average), percent)
+    metric: MetricSpec, average: str | None = None, percent: int | None = None
+) -> MetricStatus:
+    quantity = None if average is None else Quantity.parse(average)
+    numbers = MetricValueStatus(average_value=quantity, average_utilization=percent)
     return MetricStatus(metric.type, current=numbers)
 
 

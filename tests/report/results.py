@@ -43,6 +43,7 @@ from hpabatch.report.replay import Replay
 from hpabatch.report.simulate import Simulation
 from hpabatch.report.sweep import SweepScreen
 from hpabatch.report.validation import Validation
+from tests.cli.look.test_analyze import QUEUE, WEB
 from tests.engine.made import decisions, hpas, summarize
 from tests.engine.planned import loop_of, planned
 from tests.engine.simulated import hpa_spec, small_case
@@ -61,34 +62,12 @@ EVIDENCE: Final = {
     "max_age": "150000 ms (estimated)",
 }
 SKIPPED: Final = (Skipped("demo", "shop", f"lost {NASTY}", f"never measured {NASTY}"),)
-_MANIFESTS = """\
-apiVersion: autoscaling/v2
-kind: HorizontalPodAutoscaler
-metadata: {name: web, namespace: shop}
-spec:
-  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: NASTY}
-  minReplicas: 2
-  maxReplicas: 10
-  metrics:
-  - {type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 70}}}
----
-apiVersion: autoscaling/v2
-kind: HorizontalPodAutoscaler
-metadata: {name: worker}
-spec:
-  scaleTargetRef: {apiVersion: apps/v1, kind: StatefulSet, name: worker}
-  minReplicas: 0
-  maxReplicas: 8
-  metrics:
-  - type: External
-    external: {metric: {name: LONG}, target: {type: AverageValue, averageValue: 5}}
-  - {type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 95}}}
-  behavior:
-    scaleDown:
-      stabilizationWindowSeconds: 60
-      policies: [{type: Pods, value: 1, periodSeconds: 600}]
-"""
-MANIFESTS: Final = _MANIFESTS.replace("NASTY", json.dumps(NASTY)).replace("LONG", "jobs" * 12)
+MANIFESTS: Final = "---\n".join(
+    [
+        WEB.replace("Deployment, name: web", f"Deployment, name: {json.dumps(NASTY)}"),
+        QUEUE.replace("jobs", "jobs" * 12),
+    ]
+)
 
 
 def replay(top: int = 3) -> Replay:

@@ -7,7 +7,8 @@ from hpabatch.report.base import View
 from hpabatch.report.forms import csv_text, json_text, table_text
 from hpabatch.report.kubectl.get import get_rows, get_table
 from hpabatch.report.live import LiveHpa, LivePass
-from tests.report.kubectl_hpas import NOW_MS, external, hpa, resource
+from tests.model.settings_made import average, external, resource, utilization, value
+from tests.report.kubectl_hpas import NOW_MS, hpa
 
 WHY = "cpu asks for 5: the metrics' own proposal was applied"
 
@@ -18,8 +19,8 @@ def live(document: HPA, desired: int | None, theirs: int | None, why: str = WHY)
 
 def documents() -> list[HPA]:
     return [
-        hpa(resource(percent=80), external(value="30"), name="web"),
-        hpa(resource(average="200m"), name="worker"),
+        hpa(resource("cpu", utilization(80)), external("queue", value("30")), name="web"),
+        hpa(resource("cpu", average("200m")), name="worker"),
     ]
 
 

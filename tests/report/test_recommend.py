@@ -1,4 +1,4 @@
-"""The files of recommendations, and the documentation of every column."""
+"""The files of recommendations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of a sweep's report: its summary by hand, the table's strings, the documentation."""
+"""Tests of a sweep's summary, by hand, and of what its table tells beside the approved screens."""
 
 from __future__ import annotations
 

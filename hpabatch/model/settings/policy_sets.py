@@ -59,17 +59,3 @@ SHIPPED: Final[Mapping[str, PolicySet]] = MappingProxyType(
     {found.name: found for found in (GENTLE, DEFAULT, FAST)}
 )
 """The sets that come with hpabatch, by name."""
-
-
-def describe_rules(rules: ScalingRules | None) -> str:
-    """Return a short description of one direction: `Max of 2 pods/60s, 50%/60s`."""
-    if rules is None:
-        return "as today"
-    parts = [f"{p.value}{_unit(p)}/{p.period_seconds}s" for p in rules.policies or ()]
-    return f"{rules.select_policy} of {', '.join(parts)}"
-
-
-def _unit(policy: ScalingPolicy) -> str:
-    if policy.type == "Percent":
-        return "%"
-    return " pod" if policy.value == 1 else " pods"

@@ -12,7 +12,6 @@ import pytest
 from tests.cli.commands import Run, runner
 from tests.importers.tables import BEGIN_S, POD_MAP, merged, write_csv, write_map
 
-PROGRAM = "from hpabatch.cli.get_in import table; from hpabatch.cli import main; main()"
 HEAD = "ts,app,pod,cpu,mem\n"
 ROWS = "".join(f"{BEGIN_S + 30 * k},cart,cart-{k % 2},0.25,1000\n" for k in range(10))
 

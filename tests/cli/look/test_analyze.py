@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +11,7 @@ from typer.testing import CliRunner, Result
 import hpabatch.cli.look.analyze  # noqa: F401  (registers the command)
 from hpabatch.cli.app import app
 from hpabatch.errors import ManifestError, RefusedError, UsageError
-from hpabatch.inputs.manifest_checks import check_manifests
-from hpabatch.inputs.manifests import load_manifests
-from hpabatch.model.versions import PROFILES
 from tests.approved import hold_approved
-from tests.engine.constant_demand import fixed_points
 
 WEB = """\
 apiVersion: autoscaling/v2
@@ -232,26 +225,3 @@ def test_a_name_that_two_have() -> None:
 
 
 # ---- real manifests ------------------------------------------------------------------------------
-
-FOLDER = os.environ.get("HPABATCH_MANIFESTS", "")
-
-
-@pytest.mark.skipif(not FOLDER, reason="HPABATCH_MANIFESTS names no folder of real manifests")
-def test_valid_real_manifests() -> None:
-    lines = Path(FOLDER, "hpa_manifests.jsonl").read_text(encoding="utf-8").splitlines()[::4]
-    text = "\n---\n".join(json.loads(line)["yaml"] for line in lines)
-    result = run("-o", "json", stdin=text)
-    assert result.exit_code == 3
-    found = json.loads(result.stdout)["hpas"]
-    entries = load_manifests(["-"], io.BytesIO(text.encode())).entries
-    valid = [item.hpa for item in check_manifests(entries, PROFILES["1.38"]) if item.hpa]
-    assert len(found) == len(valid) > 50
-    for hpa, item in zip(valid, found, strict=True):
-        for metric in item["metrics"]:
-            if len(item["metrics"]) == 1 and metric["resting"]:
-                piece = metric["resting"][len(metric["resting"]) // 2]
-                sizes = fixed_points(hpa.spec, piece["low_milli"], metric["request_milli"] or 1)
-                runs = [n for first, last in piece["runs"] for n in range(first, last + 1)]
-                assert list(sizes) == runs
-    bounded = [item for item in found if item["min_replicas"] < item["max_replicas"]]
-    assert {item["up"]["ended"] for item in bounded} <= {"reached", "stuck", "unfinished"}

@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -229,65 +228,6 @@ def test_out_is_checked_before_anything_is_read(run: Run, history: Path) -> None
 # ---- interruptions and terminals -----------------------------------------------------------------
 
 
-def test_an_interrupt_while_writing_leaves_nothing(
-    run: Run, history: Path, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from hpabatch.jobs import replay as jobs_replay
-
-    def interrupted(frame: Any, evidence: Any, sink: Path) -> None:
-        sink.write_bytes(b"half")
-        raise KeyboardInterrupt
-
-    out.parent.mkdir()
-    out.write_text("old")
-    monkeypatch.setattr(jobs_replay, "write_parquet", interrupted)
-    done = run(history, "--out", out)
-    assert (done.code, done.stdout) == (130, "")
-    assert done.stderr.splitlines()[-1] == "interrupted: nothing was written"
-    assert leftovers(out) == [out.name]
-    assert out.read_text() == "old"
-
-
-def test_ctrl_c_in_the_middle(history: Path, out: Path) -> None:
-    program = [sys.executable, "-c", _STALLING, str(history), "--out", str(out)]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stderr is not None
-        assert process.stderr.readline() == b"deciding\n"
-        process.send_signal(signal.SIGINT)
-        stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert (stdout, stderr) == (b"", b"interrupted: nothing was written\n")
-    assert leftovers(out) == []
-
-
-# The replay itself is over in a moment, so it is made to wait for the signal.
-_STALLING = """
-import sys, time
-from hpabatch.jobs.replay import ReplayWork
-def stalled(*_):
-    print("deciding", file=sys.stderr, flush=True)
-    time.sleep(60)
-ReplayWork.compute = stalled
-sys.argv = ["hpabatch", "replay", *sys.argv[1:]]
-from hpabatch.cli import main
-main()
-"""
-
-
-def test_a_reader_that_goes_away_is_no_error(history: Path, out: Path) -> None:
-    read, write = os.pipe()
-    os.close(read)
-    done = subprocess.run(
-        [*PROGRAM, str(history), "--out", str(out)],
-        stdout=write,
-        stderr=subprocess.PIPE,
-        check=False,
-    )
-    os.close(write)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert out.exists()
-
-
 def on_terminal(arguments: list[str], columns: int) -> tuple[int, str]:
     """Run the command with stdout and stderr on a terminal; return exit code and all it showed."""
     parent, child = pty.openpty()
@@ -328,11 +268,6 @@ def without_zero(history: Path) -> None:
     drop_rows(history, "scales", pl.col("target") == "thumbnails")
 
 
-def evidence_of(out: Path) -> dict[str, str]:
-    found: dict[str, str] = json.loads(pl.read_parquet_metadata(out)[EVIDENCE_KEY])
-    return found
-
-
 def test_clusters_of_different_versions(
     run: Run, history: Path, out: Path, monkeypatch: pytest.MonkeyPatch,
     capsysbinary: pytest.CaptureFixture[bytes],
@@ -360,24 +295,6 @@ def test_clusters_of_different_versions(
     assert sentence in refused.stderr
     refused = runner("simulate", capsysbinary, monkeypatch)(history)
     assert (refused.code, sentence in refused.stderr) == (2, True)
-
-
-def test_why_adds_columns_and_changes_nothing(run: Run, history: Path, out: Path) -> None:
-    plain, why = out, out.with_name("why.parquet")
-    told = run(history, "--out", plain).stdout.replace(str(plain), str(why))
-    done = run(history, "--out", why, "--why")
-    assert (done.code, done.stdout) == (0, told)
-    found, decisions = pl.read_parquet(why), pl.read_parquet(plain)
-    assert found.drop("metrics", "status_written", "last_scale_time", "scaled_to_zero").equals(
-        decisions
-    )
-    assert evidence_of(why) == evidence_of(plain)
-    said = found.select(pl.col("metrics").list.eval(pl.element().struct.field("error")))
-    invalid = said.select(pl.col("metrics").list.drop_nulls().list.len().cast(pl.Int64))
-    assert invalid.to_series().equals(found["invalid_metrics"], check_names=False)
-    parts = out.with_name("parts")
-    assert run(history, "--out", f"{parts}/", "--why").code == 0
-    assert pl.read_parquet(parts / "*.parquet").equals(found)
 
 
 # ---- on request ---------------------------------------------------------------------------------
@@ -423,14 +340,3 @@ def test_the_passes_of_a_live_loop(run: Run, history: Path, out: Path) -> None:
         history, "--out", out, "--instants", "passes", "--sync-period", "30s", "--phase", "1s"
     )
     assert "for 5 of 5 HPAs; without effect: sync period, phase" in idle.stdout
-
-
-@pytest.mark.compiled
-def test_a_lens_is_part_of_what_a_replay_rests_on(run: Run, tmp_path: Path) -> None:
-    history, file = small(tmp_path / "history"), tmp_path / "lens.yaml"
-    file.write_text("- {signal: resource/cpu, smoothing: 1m}\n")
-    found = json.loads(run(history, "--score", "--lens", file, "-o", "json").stdout)
-    assert found["evidence"]["lens"] == "resource/cpu smoothing 1m"
-    told = run(history, "--lens", tmp_path / "none.yaml")
-    assert told.code == 2
-    assert "none.yaml" in told.stderr

@@ -124,7 +124,6 @@ def test_the_same_command_gives_the_same_and_another_one_is_refused(
     other = run(history, *SEEN, "--grid", "max=+1", "--out", "advice")
     assert other.code == 3
     assert "holds another sweep (" in other.stderr
-    assert run(history, *SEEN, "--grid", "max=+1", "--out", "advice", "--replace").code == 0
 
 
 def test_a_table_needs_its_map(run: Run) -> None:

@@ -10,12 +10,10 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.fleet.demo_workloads import demo_fleet
 from hpabatch.cli.app import app
 from hpabatch.cli.what_if import fit  # noqa: F401  (registers the command)
 from hpabatch.engine.columns.simulate import FIT_FACTS
 from hpabatch.errors import UsageError
-from hpabatch.report.fit import amount_text, rounded
 from tests.cli.histories import DEMO, ROOT, last_day, small
 
 SCHEMA = FIT_FACTS.schema
@@ -56,21 +54,6 @@ def test_the_table_has_a_row_per_hpa(batch: tuple[int, bytes, str]) -> None:
     assert rows["batch/thumbnails"].endswith("yes")
     assert "backlog" in rows["batch/thumbnails"]  # a guess
     assert stderr.count("no plant") == 0
-
-
-def test_the_known_base_of_the_demo_is_covered(batch: tuple[int, bytes, str]) -> None:
-    """Pods of the demo use 4 m without work, sampled in steps that are rounded down.
-
-    Where a base is told its interval holds that, less half a step.
-    """
-    _, stdout, _ = run(str(DEMO), "--where", "namespace = 'batch'", "-o", "csv")
-    facts = pl.read_csv(io.BytesIO(stdout), schema=SCHEMA)
-    bases = facts.filter(pl.col("fact").str.ends_with("cpu.base"), pl.col("source") == "fitted")
-    assert bases.height >= 3
-    units = {work.name: work.cpu_unit for work in demo_fleet()}
-    for row in bases.iter_rows(named=True):
-        known = max(0.004 - units[row["hpa"]] / 2000, 0.0)
-        assert row["low"] <= known <= row["high"], row["hpa"]
 
 
 def test_every_fact_is_explained() -> None:
@@ -124,26 +107,6 @@ def test_facts_without_samples_are_still_told(tmp_path: Path) -> None:
     assert facts["plant"].to_list() == [False] * facts.height
     assert facts.filter(pl.col("fact") == "problem").height == 1
     assert "no plant: batch/etl: no sample of its metrics" in stderr
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "text"),
-    [
-        (0.25, "cores", "250m"),
-        (0.0, "cores", "0"),
-        (1.5, "cores", "1.5"),
-        (2**30, "bytes", "1024Mi"),
-        (2**21, "bytes/h", "2Mi"),
-        (17.25, "", "17.25"),
-    ],
-)
-def test_amounts_are_written_as_people_do(value: float, unit: str, text: str) -> None:
-    assert amount_text(value, unit) == text
-
-
-def test_numbers_are_as_exact_as_they_are_known() -> None:
-    assert rounded(1.0786999999999998) == 1.0787
-    assert rounded(None) is None
 
 
 # ---- open questions ------------------------------------------------------------------------------

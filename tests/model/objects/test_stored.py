@@ -13,12 +13,13 @@ from hpabatch.model.objects.encode import encode_spec
 from hpabatch.model.objects.hpa import HPASpec, MetricSpec
 from hpabatch.model.objects.stored import as_stored, stored_order
 from hpabatch.model.versions import PROFILES, Profile
+from tests.reference.profiles import PROFILES as REFERENCE
+from tests.reference.stored import stored_metrics
 
 Json = dict[str, Any]
 V20, V26, V32 = PROFILES["1.20"], PROFILES["1.26"], PROFILES["1.32"]
 
 CPU_SHARE: Json = {"averageUtilization": 50}
-CPU_AVERAGE: Json = {"averageValue": "100m"}
 
 
 def resource(target: Json, name: str = "cpu", container: str | None = None) -> Json:
@@ -66,44 +67,10 @@ def targets(stored: HPASpec) -> list[Json]:
     return shown
 
 
-def stored_target(metric: Json, profile: Profile = V26) -> Json:
-    """Return what becomes of one metric's target."""
-    (target,) = targets(as_stored(spec(metric), profile))
-    return target
-
-
 def test_newer_servers_keep_what_was_written() -> None:
     odd = spec(resource(CPU_SHARE), resource(CPU_SHARE), of_object({"type": "Utilization"}))
     assert as_stored(odd, V32) is odd
     assert stored_order(odd, V32) == (0, 1, 2)
-
-
-@pytest.mark.parametrize("profile", [V20, V26])
-def test_the_cpu_utilization_comes_last_and_a_second_one_is_lost(profile: Profile) -> None:
-    written = spec(
-        resource({"type": "Utilization", "averageUtilization": 50}),
-        resource({"averageUtilization": 90}, "memory"),
-        resource({"averageUtilization": 70}),
-        resource({"averageUtilization": 60}, container="app"),
-    )
-    assert stored_order(written, profile) == (1, 3, 0)
-    stored = as_stored(written, profile)
-    shares = [target["averageUtilization"] for target in targets(stored)]
-    assert shares == [90, 60, 50]
-    assert stored.max_replicas == written.max_replicas
-
-
-def test_an_average_of_cpu_before_it_hides_the_utilization_in_1_20() -> None:
-    written = spec(resource(CPU_AVERAGE), resource(CPU_SHARE), pods({"averageValue": "1"}))
-    assert stored_order(written, V20) == (0, 2)
-    assert stored_order(written, V26) == (0, 2, 1)
-    after = spec(resource(CPU_SHARE), resource(CPU_AVERAGE))
-    assert stored_order(after, V20) == stored_order(after, V26) == (1, 0)
-
-
-def test_both_members_of_a_cpu_metric_leave_the_utilization() -> None:
-    both = resource({"averageUtilization": 50, "averageValue": "1"})
-    assert stored_target(both) == {"type": "Utilization", "averageUtilization": 50}
 
 
 @pytest.mark.parametrize("profile", [V20, V26])
@@ -112,50 +79,6 @@ def test_without_metrics_the_server_adds_one(profile: Profile) -> None:
     assert targets(as_stored(spec(), profile)) == [
         {"type": "Utilization", "averageUtilization": 80}
     ]
-
-
-@pytest.mark.parametrize(
-    ("metric", "target"),
-    [
-        (resource({"type": "Value", "value": "5"}, "memory"), {"type": "AverageValue"}),
-        (
-            resource({"type": "Utilization", "averageValue": "5"}, "memory"),
-            {"type": "AverageValue", "averageValue": "5"},
-        ),
-        (
-            resource({"type": "AverageValue", "averageUtilization": 9}, "memory"),
-            {"type": "Utilization", "averageUtilization": 9},
-        ),
-        (
-            resource({"averageUtilization": 9, "averageValue": "5"}, container="app"),
-            {"type": "Utilization", "averageUtilization": 9, "averageValue": "5"},
-        ),
-        (resource({"value": "5"}), {"type": "AverageValue"}),
-        (pods({"type": "Value", "value": "5"}), {"type": "AverageValue", "averageValue": "0"}),
-        (pods({"averageValue": "2"}), {"type": "AverageValue", "averageValue": "2"}),
-        (
-            of_object({"type": "Value", "averageValue": "2"}),
-            {"type": "AverageValue", "value": "0", "averageValue": "2"},
-        ),
-        (
-            of_object({"type": "Value", "value": "3", "averageValue": "2"}),
-            {"type": "AverageValue", "value": "3", "averageValue": "2"},
-        ),
-        (of_object({"type": "AverageValue", "value": "3"}), {"type": "Value", "value": "3"}),
-        (of_object({"type": "Utilization"}), {"type": "Value", "value": "0"}),
-        (external({"averageUtilization": 50}), {"type": "AverageValue"}),
-        (
-            external({"type": "Value", "averageValue": "2"}),
-            {"type": "AverageValue", "averageValue": "2"},
-        ),
-        (
-            external({"type": "AverageValue", "value": "3", "averageValue": "2"}),
-            {"type": "Value", "value": "3", "averageValue": "2"},
-        ),
-    ],
-)
-def test_the_type_of_a_target_follows_from_its_members(metric: Json, target: Json) -> None:
-    assert stored_target(metric) == target
 
 
 def test_a_metric_of_an_unknown_type_stays() -> None:
@@ -179,6 +102,14 @@ _METRICS = st.one_of(
     st.builds(of_object, _TARGETS),
     st.builds(external, _TARGETS),
 )
+
+
+@given(st.lists(_METRICS, min_size=1, max_size=5), st.sampled_from([V20, V26]))
+def test_stored_as_the_reference_stores(metrics: list[Json], profile: Profile) -> None:
+    expected = stored_metrics(metrics, REFERENCE[profile.name])
+    written = spec(*metrics)
+    assert encode_spec(as_stored(written, profile))["metrics"] == [metric for metric, _ in expected]
+    assert stored_order(written, profile) == tuple(place for _, place in expected)
 
 
 def test_of_two_metrics_of_cpu_old_servers_lose_one_when_they_store_again() -> None:

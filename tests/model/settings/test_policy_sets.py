@@ -7,7 +7,7 @@ from dataclasses import replace
 from hpabatch.model.objects.defaults import DEFAULT_SCALE_DOWN, DEFAULT_SCALE_UP
 from hpabatch.model.objects.hpa import HPA, Behavior
 from hpabatch.model.objects.validate import validate_hpa
-from hpabatch.model.settings.policy_sets import DEFAULT, FAST, GENTLE, SHIPPED, describe_rules
+from hpabatch.model.settings.policy_sets import DEFAULT, SHIPPED
 from hpabatch.model.versions import PROFILES
 from tests.model.settings_made import CPU, spec
 
@@ -45,10 +45,3 @@ def test_the_sets_are_in_order_of_speed() -> None:
     for replicas in (1, 2, 5, 10, 50, 1000):
         steps = [_most_in_15_s(name, replicas) for name in SHIPPED]
         assert steps == sorted(set(steps)), replicas
-
-
-def test_rules_in_words() -> None:
-    assert describe_rules(GENTLE.scale_up) == "Max of 2 pods/60s, 50%/60s"
-    assert describe_rules(GENTLE.scale_down) == "Max of 1 pod/60s, 10%/60s"
-    assert describe_rules(FAST.scale_down) == "Max of 100%/15s"
-    assert describe_rules(None) == "as today"

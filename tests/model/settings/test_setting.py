@@ -37,7 +37,6 @@ from hpabatch.model.settings.setting import (
     setting_of,
     what_if,
 )
-from hpabatch.model.settings.targets import counting_member
 from hpabatch.model.versions import PROFILES, ControllerFlags, profile_for
 from tests.model.settings_made import (
     CPU,
@@ -349,8 +348,3 @@ def test_a_minimum_above_the_maximum_of_today() -> None:
     assert resource.target.average_utilization == 70
     assert (found.min_replicas, found.max_replicas) == (5, 3)
     assert found == default_spec(replace(SPEC, metrics=found.metrics))
-
-
-def test_a_metric_without_any_source_has_no_target() -> None:
-    with pytest.raises(ValueError, match="no target that counts"):
-        counting_member(MetricSpec(type="Resource"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,17 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from hpabatch.engine.advise.objective import parse_goal
+from hpabatch.engine.advise.objective import Goal, parse_goal
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.report.pictures.data import Marked, NothingToDrawError
 from hpabatch.report.pictures.front import front_figure
 from hpabatch.report.pictures.heatmap import heatmap_figure
 from hpabatch.report.pictures.style import save_figure
-from hpabatch.report.pictures.timeline import Shown, busiest_day, timeline_figure
+from hpabatch.report.pictures.timeline import Shown, timeline_figure
+from tests.approved import hold_approved
 from tests.report.pictured import came_to, maker, swept
-from tests.sweeps import SweepMaker, weeks
+from tests.sweeps import SweepMaker, Values, weeks
 
 START = datetime(2026, 9, 7, tzinfo=UTC)
 FIELDS = ("target", "scaleDown.window")
@@ -87,49 +89,105 @@ TODAY = Shown("today", "today", 9)
 OTHER = Shown("target=70", "chosen", 20)
 
 
-# ---- front --------------------------------------------------------------------------------------
+# ---- what is written ----------------------------------------------------------------------------
 
 
-def test_a_front_names_unit_rules_measures_time_and_settings() -> None:
-    figure = front_figure(swept(), "shop/api")
-    told = texts(figure)
-    assert "shop/api: pod-hours against saturated minutes" in told
-    assert "17 settings · 28 days from 2026-09-07 · rules of Kubernetes 1.37 · simulated" in told
-    assert "target=80 scaleDown.window=60 scaleUp.policies=default" in told
-    assert {"pod-hours per week", "today"} <= set(told)
-    assert any(text.startswith("saturated minutes per week") for text in told)
+def slo(text: str, measure: str | None = "pod_hours") -> Goal:
+    return parse_goal([text], measure, swept().blocks)
+
+
+def of_settings(
+    settings: list[dict[str, str]], values: Callable[[int], Values], **more: Any
+) -> SweepResult:
+    """Return an HPA of today's and some other settings, and what each number came to."""
+    made = SweepMaker(settings)
+    return made.add("api", {k: values(k) for k in range(len(settings) + 1)}, **more).result()
+
+
+def unusable(*settings: int) -> SweepResult:
+    made = maker()
+    lots = {k: came_to(s) for k, s in enumerate(made.settings)}
+    return made.add("api", lots, unusable=dict.fromkeys(settings or lots, "outside")).result()
+
+
+def long_names() -> Figure:
+    settings = [{"target.external/depth{queue=" + "o" * 90 + "}": "x0.8"}]
+    result = of_settings(
+        settings, lambda k: weeks([9.0 - k], saturated_minutes=[1.0]),
+        unit="団体 $x$ \x1b[31m" + "y" * 200,
+    )  # fmt: skip
+    return front_figure(result, result.hpas["unit"][0])
+
+
+def many_values() -> Figure:
+    rng = np.random.default_rng(5)
+    settings = [
+        {"target": str(rng.integers(40, 95)), "scaleDown.window": str(rng.integers(0, 3600))}
+        for _ in range(300)
+    ]
+    values = [weeks([float(rng.uniform(1e4, 1e6))], saturated_minutes=[1.0]) for _ in range(301)]
+    return heatmap_figure(of_settings(settings, values.__getitem__), "shop/api", FIELDS)
+
+
+def two_fields(*settings: tuple[str, str]) -> Figure:
+    """Return the heat map of settings that nothing but target and min tell apart."""
+    result = of_settings(
+        [{"target": target, "min": least} for target, least in settings],
+        lambda k: weeks([10.0 + k], saturated_minutes=[1.0]),
+    )
+    return heatmap_figure(result, "shop/api", ("target", "min"))
+
+
+def timeline(*shown: Shown, points: pl.DataFrame | None = None, **more: Any) -> Figure:
+    points = trajectory() if points is None else points
+    return timeline_figure(points, "shop/api", list(shown), profile="1.37", **more)
+
+
+FIGURES: dict[str, Callable[[], Figure]] = {
+    "front": lambda: front_figure(swept(), "shop/api"),
+    "front-slo": lambda: front_figure(
+        swept(), "shop/api", goal=slo("saturated_minutes<20/week", None), marked=Marked(9)
+    ),
+    "front-kept": lambda: front_figure(swept(), "shop/api", marked=Marked(0)),
+    "front-group": lambda: front_figure(
+        swept(("api", "web"), "g"), "g", goal=slo("saturated_minutes<20/week")
+    ),
+    "front-objective": lambda: front_figure(swept(), "shop/api", goal=slo("pod_hours<100/week")),
+    "front-unusable": lambda: front_figure(unusable(3), "shop/api"),
+    "front-nothing-usable": lambda: front_figure(unusable(), "shop/api"),
+    "front-alike": lambda: front_figure(
+        of_settings(
+            [{"target": "70"}, {"target": "80"}], lambda k: weeks([5.0], saturated_minutes=[0.0])
+        ),
+        "shop/api",
+    ),
+    "front-long-names": long_names,
+    "heatmap": lambda: heatmap_figure(swept(), "shop/api", FIELDS),
+    # A window of 60 s: 0; 15 or 7.5 (fast); 45 or 22.5; 75 or 37.5. Of 300 s: 0; 5; 15 or 7.5; …
+    "heatmap-slo": lambda: heatmap_figure(
+        swept(), "shop/api", FIELDS, goal=slo("saturated_minutes<10/week", None), marked=Marked(5)
+    ),
+    "heatmap-two-fields": lambda: two_fields(("50", "1"), ("50", "2"), ("60", "1"), ("60", "2")),
+    "heatmap-holes": lambda: two_fields(("50", "1"), ("70", "5")),
+    "heatmap-ranges": many_values,
+    "timeline": lambda: timeline(TODAY, OTHER),
+    "timeline-from": lambda: timeline(
+        TODAY, from_ms=ms(START + timedelta(days=1, hours=-1)), length_ms=7_200_000
+    ),
+    "timeline-without-demand": lambda: timeline(
+        TODAY, points=trajectory().with_columns(demand=pl.lit(0))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_say_what_was_approved(name: str) -> None:
+    figure = FIGURES[name]()
+    hold_approved(f"pictures/{name}", "\n".join(texts(figure)) + "\n")
     check_texts(figure)
 
 
-def test_the_recommended_setting_and_the_slo_are_shown() -> None:
-    result = swept()
-    goal = parse_goal(["saturated_minutes<20/week"], None, result.blocks)
-    figure = front_figure(result, "shop/api", goal=goal, marked=Marked(9))
-    told = texts(figure)
-    assert told.count("recommended") == 2  # beside the point, and in the key
-    assert "target=70 scaleDown.window=60 scaleUp.policies=default" in told
-    assert "SLO saturated_minutes<20/week" in told
-    assert {"beaten, holds the SLO", "beaten, breaks it"} <= set(told)
-    check_texts(figure)
-
-
-def test_keeping_todays_setting_is_said() -> None:
-    assert "today, kept" in texts(front_figure(swept(), "shop/api", marked=Marked(0)))
-
-
-def test_a_group_has_the_limit_of_all() -> None:
-    result = swept(("api", "web"), "g")
-    goal = parse_goal(["saturated_minutes<20/week"], "pod_hours")
-    figure = front_figure(result, "g", goal=goal)
-    assert "SLO saturated_minutes<20/week × 2 HPAs" in texts(figure)
-    assert any("sum of 2 HPAs" in text for text in texts(figure))
-
-
-def test_an_slo_of_the_objective_is_upright() -> None:
-    goal = parse_goal(["pod_hours<100/week"], "pod_hours")
-    figure = front_figure(swept(), "shop/api", goal=goal)
-    assert "SLO pod_hours<100/week" in texts(figure)
-    check_texts(figure)
+# ---- what is drawn ------------------------------------------------------------------------------
 
 
 def large(count: int) -> SweepResult:
@@ -152,45 +210,6 @@ def test_a_cloud_of_many_settings_is_pixels_and_the_rest_is_not(tmp_path: Path) 
     check_texts(figure)
 
 
-def test_long_names_and_signs_that_there_are_none_for() -> None:
-    made = SweepMaker([{"target.external/depth{queue=" + "o" * 90 + "}": "x0.8"}])
-    lots = {k: weeks([9.0 - k], saturated_minutes=[1.0]) for k in (0, 1)}
-    result = made.add("api", lots, unit="団体 $x$ \x1b[31m" + "y" * 200).result()
-    figure = front_figure(result, result.hpas["unit"][0])
-    assert any(text.startswith("?? $x$ ") for text in texts(figure))
-    assert any("…" in text and "target.external" in text for text in texts(figure))
-    check_texts(figure)
-
-
-def test_runs_that_cannot_be_relied_on_are_told() -> None:
-    made = maker()
-    lots = {k: came_to(s) for k, s in enumerate(made.settings)}
-    some = made.add("api", lots, unusable={3: "outside"}).result()
-    assert any("1 runs cannot be relied on" in t for t in texts(front_figure(some, "shop/api")))
-    made = maker()
-    none = made.add("api", lots, unusable=dict.fromkeys(lots, "plant")).result()
-    told = texts(front_figure(none, "shop/api"))
-    assert any("none of the runs can be relied on" in text for text in told)
-
-
-def test_all_the_same_and_nothing_at_all() -> None:
-    made = SweepMaker([{"target": "70"}, {"target": "80"}])
-    lots = {k: weeks([5.0], saturated_minutes=[0.0]) for k in range(3)}
-    figure = front_figure(made.add("api", lots).result(), "shop/api")
-    assert "and 2 alike" in texts(figure)
-    check_texts(figure)
-    made = SweepMaker([{"target": "70"}])
-    half = {
-        k: {"pod_hours": [None if k else 1.0], "saturated_minutes": [1.0 if k else None]}
-        for k in (0, 1)
-    }
-    with pytest.raises(NothingToDrawError, match="no setting has both"):
-        front_figure(made.add("api", half).result(), "shop/api")
-
-
-# ---- heat map -----------------------------------------------------------------------------------
-
-
 def cells(figure: Figure, panel: int) -> list[str]:
     """Return the texts of a panel's cells, row by row from below."""
     return [text.get_text() for text in figure.axes[panel].texts]
@@ -210,107 +229,38 @@ def test_cells_without_slo_are_means_over_the_other_fields() -> None:
         for t in ("50", "60", "70", "80")
     ]
     assert [float(text) for text in cells(figure, 1)] == pytest.approx(harm, abs=0.06)
-    told = texts(figure)
-    assert any("mean over scaleUp.policies (up to 2 settings)" in text for text in told)
-    assert {"target (%)", "scaleDown.window (s)", "today's values"} <= set(told)
-    check_texts(figure)
 
 
-def test_cells_with_an_slo_are_the_best_that_holds_it() -> None:
-    result = swept()
-    goal = parse_goal(["saturated_minutes<10/week"], None, result.blocks)
-    figure = heatmap_figure(result, "shop/api", FIELDS, goal=goal, marked=Marked(5))
-    # A window of 60 s: 0; 15 or 7.5 (fast); 45 or 22.5; 75 or 37.5. Of 300 s: 0; 5; 15 or 7.5; …
-    assert cells(figure, 1) == ["0", "7.5", "22.5", "37.5", "0", "5", "7.5", "12.5"]
-    told = texts(figure)
-    assert "recommended setting" in told
-    assert any("hatched: none of the settings there holds the SLO" in text for text in told)
-    hatched = [p for p in figure.axes[0].patches if p.get_hatch()]
-    assert len(hatched) == 3
-    check_texts(figure)
+def test_cells_in_which_nothing_holds_the_slo_are_hatched() -> None:
+    figure = FIGURES["heatmap-slo"]()
+    assert len([p for p in figure.axes[0].patches if p.get_hatch()]) == 3
 
 
-def test_two_fields_alone_are_settings() -> None:
-    made = SweepMaker([{"target": t, "min": m} for t in ("50", "60") for m in ("1", "2")])
-    lots = {k: weeks([10.0 + k], saturated_minutes=[1.0]) for k in range(5)}
-    figure = heatmap_figure(made.add("api", lots).result(), "shop/api", ("target", "min"))
-    assert cells(figure, 0) == ["11", "13", "12", "14"]
-    assert any("each cell is one setting" in text for text in texts(figure))
-
-
-def test_cells_without_any_setting_and_values_that_are_not_todays() -> None:
-    made = SweepMaker([{"target": "50", "min": "1"}, {"target": "70", "min": "5"}])
-    lots = {k: weeks([10.0 + k], saturated_minutes=[1.0]) for k in range(3)}
-    figure = heatmap_figure(made.add("api", lots).result(), "shop/api", ("target", "min"))
-    assert cells(figure, 0) == ["11", "–", "–", "12"]
-    told = " ".join(texts(figure))
-    assert "–: no setting" in told
-    assert "today's values are not in the grid" in told
-    check_texts(figure)
-
-
-def test_many_values_are_stacked_ranges() -> None:
-    rng = np.random.default_rng(5)
-    made = SweepMaker(
-        [{"target": str(rng.integers(40, 95)), "scaleDown.window": str(rng.integers(0, 3600))}
-         for _ in range(300)]
-    )  # fmt: skip
-    lots = {k: weeks([float(rng.uniform(1e4, 1e6))], saturated_minutes=[1.0]) for k in range(301)}
-    figure = heatmap_figure(made.add("api", lots).result(), "shop/api", FIELDS)
-    left, right = (axes.get_position() for axes in figure.axes)
+def test_panels_of_many_values_are_stacked() -> None:
+    left, right = (axes.get_position() for axes in many_values().axes)
     assert left.x0 == right.x0
     assert left.y0 > right.y1
-    assert {"40–45", "0–500"} <= set(texts(figure))
-    check_texts(figure)
 
 
-def test_a_heat_map_of_other_fields_is_refused() -> None:
+def test_what_cannot_be_drawn() -> None:
+    half = of_settings(
+        [{"target": "70"}],
+        lambda k: {"pod_hours": [None if k else 1.0], "saturated_minutes": [1.0 if k else None]},
+    )
+    with pytest.raises(NothingToDrawError, match="no setting has both"):
+        front_figure(half, "shop/api")
     with pytest.raises(UsageError, match="the sweep's fields are target"):
         heatmap_figure(swept(), "shop/api", ("target", "max"))
-
-
-# ---- timeline -----------------------------------------------------------------------------------
-
-
-def test_the_busiest_day_is_shown_by_itself() -> None:
-    points = trajectory()
-    begin, end = busiest_day(points)
-    assert datetime.fromtimestamp(begin / 1000, UTC) == START + timedelta(days=1)
-    assert end - begin == 86_400_000
-    figure = timeline_figure(points, "shop/api", [TODAY, OTHER], profile="1.37")
-    told = texts(figure)
-    assert "shop/api: replicas under today's setting and the chosen one" in told
-    assert any("24 hours from 2026-09-08, the busiest day of 3" in text for text in told)
-    assert "192 pod-hours · 1,440 saturated minutes · 1 rescale" in told
-    assert "288 pod-hours · 0 saturated minutes · 1 rescale" in told
-    assert {"time (UTC)", "pods", "saturated", "maxReplicas"} <= set(told)
-    check_texts(figure)
-
-
-def test_without_demand_the_day_with_the_most_replicas() -> None:
-    points = trajectory().with_columns(demand=pl.lit(0))
-    assert busiest_day(points) == busiest_day(trajectory())
-    figure = timeline_figure(points, "shop/api", [TODAY], profile="1.37")
-    assert not any("demand" in text for text in texts(figure))
+    with pytest.raises(UsageError, match="it was from 2026-09-07 to 2026-09-10"):
+        timeline(TODAY, from_ms=ms(START) - 10**9, length_ms=60_000)
+    with pytest.raises(UsageError, match="no trajectory of setting target=80"):
+        timeline(Shown("target=80", "chosen"))
+    with pytest.raises(RefusedError, match="could not be simulated"):
+        timeline(TODAY, points=trajectory().clear())
 
 
 def ms(at: datetime) -> int:
     return int(at.timestamp() * 1000)
-
-
-def test_a_time_can_be_chosen() -> None:
-    begin = START + timedelta(days=1, hours=-1)
-    figure = timeline_figure(
-        trajectory(), "shop/api", [TODAY], profile="1.37", from_ms=ms(begin), length_ms=7_200_000
-    )
-    told = texts(figure)
-    assert any("2.0 hours from 2026-09-07 23:00 UTC" in text for text in told)
-    assert "13 pod-hours · 60 saturated minutes · 1 rescale" in told
-    with pytest.raises(UsageError, match="it was from 2026-09-07 to 2026-09-10"):
-        timeline_figure(
-            trajectory(), "shop/api", [TODAY], profile="1.37", from_ms=ms(START) - 10**9,
-            length_ms=60_000,
-        )  # fmt: skip
 
 
 def test_replicas_and_saturated_stretches_are_where_they_were() -> None:
@@ -334,13 +284,6 @@ def test_replicas_and_saturated_stretches_are_where_they_were() -> None:
     assert set(replicas[inside]) == {12}
     assert set(replicas[~inside]) == {5}
     assert (ts[0], ts[-1]) == (day - np.timedelta64(1, "D"), day + np.timedelta64(2, "D"))
-
-
-def test_a_setting_without_a_trajectory_and_no_trajectory() -> None:
-    with pytest.raises(UsageError, match="no trajectory of setting target=80"):
-        timeline_figure(trajectory(), "a", [Shown("target=80", "chosen")], profile="1.37")
-    with pytest.raises(RefusedError, match="could not be simulated"):
-        timeline_figure(trajectory().clear(), "a", [TODAY], profile="1.37")
 
 
 # ---- files --------------------------------------------------------------------------------------
