@@ -250,8 +250,7 @@ def _lacking(spec: HPASpec, limits: Mapping[str, int]) -> list[str]:
     """Return the signals whose targets are percentages and whose limits are not known."""
     found = []
     for metric in spec.metrics:
-        source, name = metric.resource or metric.container_resource, signal_name(metric)
-        by_share = source is not None and source.target.average_utilization is not None
-        if by_share and name not in limits:
+        by_share = metric.target.average_utilization is not None
+        if by_share and (name := signal_name(metric)) not in limits:
             found.append(name)
     return found

@@ -236,10 +236,7 @@ def _target_number(spec: HPASpec, field: str) -> Fraction | None:
         member = counting_member(metric)
     except ValueError:
         return None
-    sources = (
-        metric.resource, metric.container_resource, metric.pods, metric.object, metric.external
-    )  # fmt: skip
-    found = getattr(next(s for s in sources if s is not None).target, member)
+    found = getattr(metric.target, member)
     return exact(found) if isinstance(found, Quantity) else Fraction(found)
 
 

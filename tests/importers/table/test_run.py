@@ -17,6 +17,8 @@ from hpabatch.history.store.compact import compact
 from hpabatch.importers.common import sink
 from hpabatch.importers.common.work import work_folder
 from hpabatch.importers.table import files as table_files
+from hpabatch.importers.table import keyed
+from hpabatch.importers.table import rows as table_rows
 from hpabatch.importers.table import run as table
 from hpabatch.importers.table import spill as table_spill
 from hpabatch.importers.table.decode import read_map
@@ -68,15 +70,21 @@ def naive_samples(frame: pl.DataFrame) -> list[tuple[str, float, int]]:
 
 
 @settings(max_examples=effort(6))
-@given(seed=st.integers(0, 10_000), group_rows=st.integers(1, 500), chunk=st.integers(1, 500))
+@given(
+    seed=st.integers(0, 10_000), group_rows=st.integers(1, 500), chunk=st.integers(1, 500),
+    packed=st.booleans(),
+)  # fmt: skip
 def test_any_grouping_and_chunks_give_what_plain_python_gives(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, group_rows: int, chunk: int
+    tmp_path_factory: pytest.TempPathFactory, seed: int, group_rows: int, chunk: int, packed: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("import")
     frame = pod_frame(seed, 120)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table_files, "CHUNK_ROWS", chunk)
         patch.setattr(table_spill, "RUN_BYTES", chunk * 80)
+        if not packed:  # no number stands for a key and its time, and ranks are made dense
+            patch.setattr(keyed, "_LARGEST", 1)
+            patch.setattr(table_rows, "_RANKS", 100)
         result, tables = run_import(folder, SIZED, frame, group_rows=group_rows)
     samples = tables["pod_metrics"]
     found = zip(samples["pod"], seconds(samples, "ts"), samples["cpu_milli"], strict=True)
