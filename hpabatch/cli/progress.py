@@ -68,8 +68,9 @@ def _lines() -> Iterator[Progress]:
         nonlocal last
         now = time.monotonic()
         left = pace.seconds_left(message, share, now)
-        if now - last >= _TELL_EVERY_S and share > 0:
-            say(f"{message}; {share:.0%}" + ("" if left is None else f", about {left:.0f} s left"))
+        if now - last >= _TELL_EVERY_S:
+            told = f"{message}; {share:.0%}" if share else message
+            say(told + ("" if left is None else f", about {left:.0f} s left"))
             last = now
 
     yield tell

@@ -19,6 +19,7 @@ from hpabatch.engine.advise.unit import KEY, MOST_AT_MAX, TODAY_ID, Key, key_of
 from hpabatch.engine.capacity.sums import MONTH_HOURS
 from hpabatch.engine.columns.recorded import recorded_name
 from hpabatch.engine.columns.sweep import ADVICE
+from hpabatch.engine.fit.workload import OPEN
 from hpabatch.engine.sweep.result import WEEK_HOURS
 from hpabatch.model.options import flag
 from hpabatch.model.printable import counted, printable
@@ -26,6 +27,7 @@ from hpabatch.model.times import show_duration
 from hpabatch.report.base import HPA, Grid, Head, View, label, many_clusters, more
 from hpabatch.report.numbers import percent
 from hpabatch.report.recommend import Advice, measure_cell, of_ceilings
+from hpabatch.report.replay import coarse, evidence_lines
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -75,10 +77,9 @@ class DataAdvice(Advice):
         written = {item.key for item in self.found.written()}
         alone = list(self._saved(rows, written)) if 0 < len(written) < len(changes) else []
         parts = [
-            f"{len(changes)} of {hpas} should change"
-            + (f": saves {', '.join(saved)}" if saved else ""),
+            f"{len(changes)} of {hpas} should change" + (f": {', '.join(saved)}" if saved else ""),
             f"confidence {self._sure()}",
-            *(f"what is written saves {text}" for text in alone[:1]),
+            *(f"what is written {text}" for text in alone[:1]),
             *self._beside(),
         ]
         return "; ".join(parts)
@@ -97,7 +98,7 @@ class DataAdvice(Advice):
             ),
             default=(0.0, ("", "", "")),
         )
-        if not worst:
+        if worst * WEEK_HOURS < 1:
             return
         name = printable(label(*key, with_cluster=many_clusters(known)))
         minutes = short_number(worst * WEEK_HOURS)
@@ -132,7 +133,8 @@ class DataAdvice(Advice):
                     saved += per_hour.get(key, 0.0) * (1.0 - after / before)
             share, told = saved / now * 100 if now else 0.0, True
             currency = next((r["currency"] for r in rows.values() if r["currency"]), None)
-            yield f"{_amount(name, saved, currency)} ({share:.1f}% of the fleet's)"
+            way, amount = "costs" if saved < 0 else "saves", _amount(name, abs(saved), currency)
+            yield f"{way} {amount} ({abs(share):.1f}% of the fleet's)"
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate the changes, and one line for each other kind of answer."""
@@ -140,12 +142,17 @@ class DataAdvice(Advice):
         many = many_clusters(frame)
         rows = {key_of(row): row for row in frame.iter_rows(named=True)}
         changes = sorted(self._of(CHANGE), key=lambda item: _first(item, rows[item.key]))
-        yield from self._at_max(rows, many)
-        if changes:
-            told = [self._change(item, rows[item.key], many) for item in changes]
+        bound = self._bound(rows)
+        yield from self._at_max(bound, rows, many)
+        held = [item for item in bound[:SHOWN_OTHERS] if item.answer != CHANGE]
+        shown = [*held, *changes]
+        if shown:
+            told = [self._change(item, rows[item.key], many) for item in shown]
             columns = ADVICE.columns
             yield Grid.of(HEADS, told, tuple, SHOWN_CHANGES, frame=frame, columns=columns)
-            yield from of_ceilings(frame.filter(pl.col("answer") == CHANGE))
+            theirs = [rows[item.key] for item in shown]
+            yield from of_ceilings(pl.DataFrame(theirs, schema=frame.schema))
+        if changes:
             for item in changes[:SHOWN_CHANGES]:
                 row = rows[item.key]
                 if _is_broken(row) and row["hours"]:
@@ -160,15 +167,31 @@ class DataAdvice(Advice):
         return [item for item in self.found.items if item.answer == answer]
 
     def _change(self, item: Recommendation, row: Mapping[str, Any], many: bool) -> tuple[str, ...]:
+        is_change = item.answer == CHANGE
         return (
             label(*item.key, with_cluster=many),
-            self.found.changes(item),
+            self._told(item, row),
             item.confidence or "",
-            percent(row["judged_saving_pct"], 1),
-            measure_cell(row, "short_pod_hours", is_change=True),
-            measure_cell(row, "rescales", is_change=True),
-            measure_cell(row, "saturated_minutes", is_change=True),
+            percent(row["judged_saving_pct"], 1) if is_change else "",
+            measure_cell(row, "short_pod_hours", is_change=is_change),
+            measure_cell(row, "rescales", is_change=is_change),
+            measure_cell(row, "saturated_minutes", is_change=is_change),
         )
+
+    def _told(self, item: Recommendation, row: Mapping[str, Any]) -> str:
+        """Return what changes, and what is to be answered of an HPA that stays at maxReplicas."""
+        changes, most = self.found.changes(item), item.today.max_replicas
+        is_open = row["ceiling"] == OPEN
+        lifts = item.wanted is not None and item.wanted.max_replicas > most
+        if lifts or not _is_bound(row) or (changes and not is_open):
+            return changes
+        needs = "why stands below"
+        if is_open:
+            needs = (
+                "what can one pod use at most? State it (hpabatch fit "
+                f"{shlex.quote(self.history)} --init-plant plant.yaml; --plant), or raise it"
+            )
+        return f"{changes or item.answer}; at maxReplicas {most}: {needs}"
 
     def _doubted(
         self,
@@ -211,19 +234,27 @@ class DataAdvice(Advice):
         if line := more(len(items) - SHOWN_OTHERS):
             yield f"  {line}"
 
-    def _at_max(self, rows: Mapping[Any, Any], many: bool) -> Iterator[str]:
-        """Yield the HPAs whose maxReplicas binds, which no saving can show; the longest first."""
-        bound = []
-        for item in self.found.items:
+    def _bound(self, rows: Mapping[Any, Any]) -> list[Recommendation]:
+        """Return the HPAs whose maxReplicas binds, those first that wanted more for longest."""
+        bound = [item for item in self.found.items if _is_bound(rows[item.key])]
+
+        def share(item: Recommendation) -> float:
             row = rows[item.key]
-            minutes, hours = row["at_max_minutes_today"], row["hours"]
-            if minutes and hours and minutes > MOST_AT_MAX * hours * MINUTES_AN_HOUR:
-                bound.append((-minutes / hours, item.key, minutes / MINUTES_AN_HOUR, hours))
-        for _, key, wanted, hours in sorted(bound)[:SHOWN_OTHERS]:
-            name = printable(label(*key, with_cluster=many))
+            return float(row["at_max_minutes_today"] / row["hours"])
+
+        return sorted(bound, key=lambda item: (-share(item), item.key))
+
+    def _at_max(
+        self, bound: Sequence[Recommendation], rows: Mapping[Any, Any], many: bool
+    ) -> Iterator[str]:
+        """Yield what no saving can show: HPAs whose maxReplicas binds."""
+        for item in bound[:SHOWN_OTHERS]:
+            row, name = rows[item.key], printable(label(*item.key, with_cluster=many))
+            wanted = row["at_max_minutes_today"] / MINUTES_AN_HOUR
             yield (
-                f"at maxReplicas: {name} wanted more for {wanted:.1f} of the {hours:.0f} judged "
-                f"hours; `hpabatch plan {shlex.join((self.history, name))}` says what it would take"
+                f"at maxReplicas: {name} wanted more for {wanted:.1f} of the {row['hours']:.0f} "
+                f"judged hours; `hpabatch plan {shlex.join((self.history, name))}` says what it "
+                "would take"
             )
         if line := more(len(bound) - SHOWN_OTHERS):
             yield f"  {line}"
@@ -308,6 +339,7 @@ class DataAdvice(Advice):
             f"written: changes of {options.accept} confidence"
             + ("" if options.accept == CONFIDENCES[0] else " or better")
             + " (--accept)",
+            "; ".join(filter(None, (evidence_lines(self.evidence)[1], coarse(self.evidence)))),
         ]
 
 
@@ -315,6 +347,12 @@ def _first(item: Recommendation, row: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return what changes are sorted by: a broken SLO, then the surest, then the largest saving."""
     saved = (row["judged_today"] or 0.0) - (row["judged_choice"] or 0.0)
     return not _is_broken(row), _RANK[item.confidence or CONFIDENCES[-1]], -saved, item.key
+
+
+def _is_bound(row: Mapping[str, Any]) -> bool:
+    """Say whether maxReplicas bound for long in the judged blocks under today's setting."""
+    most = MOST_AT_MAX * (row["hours"] or 0.0) * MINUTES_AN_HOUR
+    return (row["at_max_minutes_today"] or 0.0) > most > 0
 
 
 def _is_broken(row: Mapping[str, Any]) -> bool:

@@ -130,7 +130,7 @@ def _unsure(item: Fitted, several: bool) -> Iterator[str]:
         is_open = ceiling is not None and ceiling.source == OPEN
         if is_open and highest is not None and highest.value is not None:
             parts.append(f"ceiling: {_quantity(round(highest.value * 1000))}")
-            why.append("ceiling: no limit is known; this is the highest usage seen")
+            why.append(f"ceiling: no limit is known; {highest.note.partition('; ')[0]}")
         if parts:
             hpa, key = (json.dumps(text) for text in (_hpa(item, several), signal))
             stated = f"hpa: {hpa}, signals: {{{key}: {{{', '.join(parts)}}}}}"

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import polars as pl
@@ -55,13 +55,7 @@ HEADS: Final = (
     HPA,
     Head.of(ADVICE["answer"], "ANSWER")._replace(left=True),
     Head.of(ADVICE["confidence"], "CONFIDENCE")._replace(left=True),
-    Head(
-        "SETTING",
-        "the recommended setting: sizes in replicas, times in seconds, targets in percent or the "
-        "metric's unit",
-        left=True,
-        folds=True,
-    ),
+    Head("CHANGE", "what changes in the spec, old -> new", left=True, folds=True),
     Head("POD-HOURS", "pods over time in the judged blocks, today -> recommended"),
     Head("COST", "money for the requested hours in the judged blocks, today -> recommended"),
     Head("SATURATED", "minutes with a pod at its ceiling in the judged blocks; open: not known"),
@@ -146,7 +140,7 @@ class Advice(Result):
         yield ""
         advised = frame.filter(pl.col("answer") != NONE)
         if advised.height:
-            yield _grid(advised, frame)
+            yield _grid(self.found, advised, frame)
             yield from of_ceilings(advised)
             yield from _coarse(advised)
             yield ""
@@ -222,20 +216,22 @@ def _saved(found: Recommendations, frame: pl.DataFrame) -> Iterator[str]:
         )
 
 
-def _grid(advised: pl.DataFrame, frame: pl.DataFrame) -> Grid:
+def _grid(found: Recommendations, advised: pl.DataFrame, frame: pl.DataFrame) -> Grid:
     ranked, columns = _sorted(advised), ADVICE.columns
-    grid = Grid.of(HEADS, ranked, _cells, SHOWN_ROWS, frame=frame, columns=columns)
+    changes = {item.key: found.changes(item) for item in found.items if item.answer == CHANGE}
+    cells = partial(_cells, changes=changes)
+    grid = Grid.of(HEADS, ranked, cells, SHOWN_ROWS, frame=frame, columns=columns)
     priced = advised["cost_today"].null_count() < advised.height
     return grid if priced else grid.without("COST")
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _cells(row: Mapping[str, Any], changes: Mapping[Key, str]) -> tuple[str, ...]:
     is_change = row["answer"] == CHANGE
     return (
         row["label"],
         row["answer"],
         row["confidence"] or "",
-        row["setting"] if is_change else "",
+        changes.get(key_of(row), ""),
         *(measure_cell(row, measure, is_change=is_change) for measure in _MEASURES),
         *(_sureness(row) if is_change else ("", "", "", "")),
     )

@@ -33,7 +33,6 @@ _SHOWN: Final = (
     "short_pod_hours",
     "rescales",
     "at_max_minutes",
-    "regret_pct",
 )
 
 _DEVICE: Final = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])\.", re.IGNORECASE)
@@ -212,7 +211,7 @@ def _evidence(told: Mapping[str, Any]) -> Iterator[str]:
     yield f"rules: Kubernetes {k8s}, {evidence.get('k8s_evidence', 'unknown evidence')}"
     skill, explained = scores["plant_skill"], scores["controller_explained_share"]
     parts = (
-        f"plant skill {skill:.2f}" if skill is not None else "",
+        f"model skill {skill:.2f} (1: perfect)" if skill is not None else "",
         f"stated settings: {scores['controller_answer']}" if scores["controller_answer"] else "",
         f"{explained:.0%} of the held changes explained, above chance"
         if explained is not None

@@ -12,6 +12,7 @@ from hpabatch.cli.what_if.recommend_files import write_files
 from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.request import AdviseRequest
 from hpabatch.engine.advise.run import recommend
+from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.report.advise import SHOWN_OTHERS, DataAdvice
 from hpabatch.report.base import View
 from hpabatch.report.forms import table_text
@@ -94,13 +95,30 @@ def test_only_the_hpas_longest_at_their_maximum_are_named() -> None:
     assert "  … and 2 more: --output csv shows all" in lines
 
 
+@pytest.mark.parametrize(
+    ("ceiling", "what"),
+    [("open", "what can one pod use at most?"), ("recorded", "why stands below")],
+)
+def test_an_hpa_that_stays_at_its_maximum_stands_in_the_table(ceiling: str, what: str) -> None:
+    """It saves nothing, and is what is most urgent."""
+    above = dict.fromkeys(ABOVE_MINUTES, [0.0] * 6)
+    held = weeks([168] * 6, at_max_minutes=[6000.0] * 6, **above)
+    maker = SweepMaker([{"target": "70"}]).add("api", CALM)
+    maker.add("pinned", {0: held, 1: weeks([200] * 6, **above)}, ceiling=ceiling)
+    lines = table_text(replace(shown(maker), history="h")).splitlines()
+    rows = [line for line in lines if line.startswith("shop/")]
+    assert rows[0].startswith("shop/pinned  keep; at maxReplicas 10: ")
+    assert what in " ".join(lines)
+    assert rows[1].startswith("shop/api ")
+
+
 def test_a_member_that_ended_before_the_judged_blocks_has_no_hours_there() -> None:
     broken = cores(84, 168)
     broken[0] |= {"saturated_minutes": [50] * 6}
     ended = {k: {name: values[:3] for name, values in v.items()} for k, v in broken.items()}
     maker = SweepMaker([{"target": "50"}]).add("api", broken, unit="g").add("web", ended, unit="g")
     report = shown(maker)
-    assert "2 of 2 HPAs should change: saves -0.50 requested cores on average" in report.verdict
+    assert "2 of 2 HPAs should change: costs 0.50 requested cores on average" in report.verdict
     told = [line for line in table_text(report).splitlines() if line.startswith("first: ")]
     assert [line.split(":")[1] for line in told] == [" shop/api"]
 

@@ -187,9 +187,10 @@ def notes(found: Judged, why_not: Sequence[str], raised: Mask, inputs: Inputs) -
     those that raise a maxReplicas that nothing asks for (`raised`).
     """
     rules = inputs.options.rules
-    if found.choice is not None:
-        for edge in inputs.edges[inputs.specs.names[int(found.unit.settings[found.choice])]]:
-            yield f"{edge} is the edge of the grid: a wider grid may have a better setting"
+    setting = TODAY if found.choice is None else int(found.unit.settings[found.choice])
+    if edges := inputs.edges[inputs.specs.names[setting]]:
+        fields = " and ".join(edge.partition("=")[0] for edge in edges)
+        yield f"{fields} at the edge of the grid: a wider one may have a better setting"
     best = choose(found.unit, found.trained, rules, ~raised, slice(0, found.split))
     if best is None or best == found.choice or not why_not[best]:
         return

@@ -32,7 +32,7 @@ from hpabatch.engine.advise.unit import (
 )
 from hpabatch.engine.fidelity.answer import UNTOLD, WRONG
 from hpabatch.engine.fit.pods import STARTS, TOTALS
-from hpabatch.engine.fit.workload import OPEN
+from hpabatch.engine.fit.workload import BASE_TAKEN, OPEN
 from hpabatch.engine.simulate.result import CENSORED_PCT
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.inputs.lenses import Lens, lenses_of_spec, words_of
@@ -93,6 +93,9 @@ USUAL_SKILL: Final = 0.6
 """Of 26 simulated workloads that follow the model, 25 had a higher skill."""
 MOST_RESCALES_OFF: Final = 0.5
 """Of the recorded rescales: a model that is off by more leaves medium."""
+MOST_RESCALES_TIMES: Final = 2.0
+"""Times the recorded rescales: a model that has more leaves low. A controller that decides once a
+minute rescales a flapping HPA a third as often as one that decides on each sample four times."""
 FEWEST_RESCALES: Final = 20.0
 """Recorded ones below which being off says little."""
 MOST_CENSORED_PCT: Final = 10.0
@@ -111,6 +114,7 @@ _MORE_WEEKS: Final = "more weeks of history"
 _SMALL_STEPS: Final = "a time with a higher target, in small steps"
 _CEILINGS: Final = "limits of its pods recorded, or a ceiling stated in a plant file (--plant)"
 _UNKNOWN: Final = "whether these are the controller's settings is not known"
+_NO_BASE: Final = "base: what a pod uses without work cannot be told, and is taken as 0"
 _RARE: Final = "usage beyond 99 % of the recorded minutes"
 
 Facts = Mapping[str, Any]
@@ -171,13 +175,13 @@ SCORE_RULES: Final = (
     ),
     Rule(
         lambda f: f["plant_unscored"] is not None and MEDIUM,
-        "plant: not checked against the recording",
+        "model: not checked against the recording",
         _MORE_CHANGES,
         "{plant_unscored}",
     ),
     Rule(
         lambda f: f["plant_unscored"] is None and f["plant_why_not"] is not None and MEDIUM,
-        "plant: it does not predict the recorded usage well",
+        "model: it does not predict the recorded usage well",
         STATED_BASE,
         "{plant_why_not}",
     ),
@@ -187,7 +191,7 @@ SCORE_RULES: Final = (
             and _below(f["plant_skill"], USUAL_SKILL)
             and MEDIUM
         ),
-        f"plant: skill {{plant_skill:.2f}} (1: perfect); a right model has {USUAL_SKILL:g} or more",
+        f"model: skill {{plant_skill:.2f}} (1: perfect); a right one has {USUAL_SKILL:g} or more",
         STATED_BASE,
     ),
     Rule(
@@ -249,10 +253,12 @@ UNIT_RULES: Final = (
         lambda f: (
             f.get("seen", 0) >= FEWEST_RESCALES
             and abs(f["ran"] - f["seen"]) > MOST_RESCALES_OFF * f["seen"]
-            and MEDIUM
+            and (LOW if f["ran"] > MOST_RESCALES_TIMES * f["seen"] else MEDIUM)
         ),
-        "model: {ran:.0f} rescales under today's setting, where {seen:.0f} were recorded",
-        "a look at what the model has otherwise (`hpabatch simulate`)",
+        "model: {ran:,.0f} rescales under today's setting, {seen:,.0f} recorded: other syncs or "
+        "samples?",
+        "the controller's sync period, where it is not the assumed one (--sync-period), or sizes "
+        "recorded at every sync",
         "{name}",
     ),
     Rule(
@@ -405,10 +411,11 @@ def prospects(result: SweepResult, options: RecommendOptions) -> dict[Key, str |
 def refusals(row: Facts) -> Iterator[str]:
     """Yield why the scores of an HPA allow no advice, by its row of a sweep or of `fidelity`."""
     if row["controller_answer"] == WRONG:
-        yield f"fidelity: {row['why_not']}"
+        # (what is wrong with the model stands in doubts of its own)
+        yield f"fidelity: {row['why_not'].partition('; plant')[0]}"
     if _below(row["plant_skill_high"], 0):
         yield (
-            f"plant: its model predicts usage worse than no model does (skill "
+            f"model: it predicts usage worse than no model does (skill "
             f"{row['plant_skill']:.2f}, at most {row['plant_skill_high']:.2f})"
         )
 
@@ -544,7 +551,7 @@ def _score_facts(row: Facts, *, scored: bool) -> dict[str, Any]:
     used = f"one that starts uses {share or 0.0:.0%} of a pod's usage"
     return known | {
         "scored": scored,
-        "problem": first if own else f"plant: {first}",
+        "problem": _NO_BASE if first == BASE_TAKEN else first if own else f"model: {first}",
         "problem_detail": details,
         # (sweeps of development versions hold the words)
         "starts": STARTS.get(assumed, assumed),

@@ -208,6 +208,10 @@ UNTOLD: Final = "cannot be told"
 TOLD_P: Final = 0.01
 """Up to this p a deviation is told apart: it fits worse than what is stated."""
 
+UNEXPLAINED: Final = "the rules decide"
+"""Begins why "wrong" is the answer though nothing else fits better: samples farther apart than the
+controller's own do that, too."""
+
 WRONG_P: Final = 0.005
 MOST_ERRORS: Final = 0.7
 """Up to this p, with so large a share of the errors at most, a deviation refutes what is stated."""
@@ -332,7 +336,7 @@ def verdict_of(
         return WRONG, f"the recording fits {best.deviation.words} better ({blocks})"
     if _unexplained(recording, stated):
         return WRONG, (
-            f"the rules decide {stated.matched} of {stated.held} recorded changes, "
+            f"{UNEXPLAINED} {stated.matched} of {stated.held} recorded changes, "
             f"{stated.chance:.0f} of them by chance"
         )
     matter = [

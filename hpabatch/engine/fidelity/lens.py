@@ -8,9 +8,10 @@ the ratio of scale to targets can be known: it is told, and used if that is aske
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -137,10 +138,15 @@ def estimate_lenses(plan: ReplayPlan, progress: Progress | None = None) -> list[
     sources = _sources(plan)
     found = []
     for k, (cluster, signal) in enumerate(sources):
-        if progress is not None:
-            progress(f"estimating the lens of {signal}", k / len(sources))
-        found.append(_estimate(plan, cluster, signal))
+        what = f"estimating how the controller saw {signal} (lens)"
+        tell = partial(progress or _silent, what, k / len(sources))
+        tell()
+        found.append(_estimate(plan, cluster, signal, tell))
     return found
+
+
+def _silent(message: str, share: float) -> None:
+    """Report no progress."""
 
 
 def _sources(plan: ReplayPlan) -> list[tuple[str, str]]:
@@ -166,7 +172,9 @@ class _Split(NamedTuple):
     judged: list[Part]
 
 
-def _estimate(plan: ReplayPlan, cluster: str, signal: str) -> LensEstimate:
+def _estimate(
+    plan: ReplayPlan, cluster: str, signal: str, tell: Callable[[], None]
+) -> LensEstimate:
     none = Lens(signal, cluster)
     split = _split(plan, cluster, signal)
     changes = [_changes(part) for part in split]
@@ -182,7 +190,7 @@ def _estimate(plan: ReplayPlan, cluster: str, signal: str) -> LensEstimate:
     )
     if min(changes) < FEWEST_EPISODES:
         return told
-    tried, chosen = found_on(split.searched, cluster, signal)
+    tried, chosen = found_on(split.searched, cluster, signal, tell)
     open_ = _left_open(split.searched, signal)
     lag = tried.interval("lag_ms")
     told = replace(
@@ -193,7 +201,7 @@ def _estimate(plan: ReplayPlan, cluster: str, signal: str) -> LensEstimate:
         smoothing_ms=tried.interval("smoothing_ms"),
         ratio=tried.interval("ratio"),
     )
-    judge = Tried(split.judged, cluster, signal)
+    judge = Tried(split.judged, cluster, signal, tell=tell)
     targets = _targets(split, signal)
     if any(max(known) >= LEAST_TARGETS_APART * min(known) for known in targets.values()):
         return _judged(told, judge, tried, chosen, open_, RAW)
@@ -242,9 +250,11 @@ def _compared(judge: Tried, one: Setting, other: Setting) -> tuple[float, int, i
     return sign_p(better, worse), better, worse
 
 
-def found_on(parts: Sequence[Part], cluster: str, signal: str) -> tuple[Tried, Setting]:
+def found_on(
+    parts: Sequence[Part], cluster: str, signal: str, tell: Callable[[], None] = lambda: None
+) -> tuple[Tried, Setting]:
     """Search on some HPAs; return what was tried, and the best of which each part has an effect."""
-    tried = Tried(parts, cluster, signal)
+    tried = Tried(parts, cluster, signal, tell=tell)
     search(tried)
     intervals = {name: tried.interval(name) for name in Setting._fields}
     return tried, _effective(tried, intervals, _left_open(parts, signal))

@@ -213,11 +213,15 @@ class Tried:
     cluster: str
     signal: str
     found: dict[Setting, F64] = field(default_factory=dict)
+    tell: Callable[[], None] = lambda: None
+    """Shows that the search goes on."""
+
     _equal: dict[Setting, float] = field(default_factory=dict)
 
     def of(self, setting: Setting) -> F64:
         """Return the losses under a candidate."""
         if setting not in self.found:
+            self.tell()
             self.found[setting] = self._run(setting)
         return self.found[setting]
 

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from hpabatch.engine.columns.fidelity import FIDELITY_HPAS
-from hpabatch.engine.fidelity.answer import ANSWER_SCHEMA, UNTOLD, WRONG, answers
+from hpabatch.engine.fidelity.answer import ANSWER_SCHEMA, UNEXPLAINED, UNTOLD, WRONG, answers
 from hpabatch.engine.fidelity.lens import LensEstimate
 from hpabatch.engine.fidelity.plant import (
     CHANGE_COLUMNS,
@@ -213,7 +213,10 @@ def plant_why_not(plant: Row | None, parameters: FidelityParameters) -> str | No
 def controller_reasons(row: Row) -> Iterator[str]:
     """Yield why a controller score refuses advice: only an answer of "wrong" does."""
     if row["answer"] == WRONG:
-        yield f"the stated settings are wrong, {row['answer_why']}"
+        what = "the stated settings are wrong"
+        if row["answer_why"].startswith(UNEXPLAINED):
+            what = "the stated settings or samples are not those that it had"
+        yield f"{what}, {row['answer_why']}"
 
 
 def plant_reasons(row: Row, parameters: FidelityParameters) -> Iterator[str]:

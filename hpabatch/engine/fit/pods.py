@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from hpabatch.engine.fit.stats import t_quantile
-from hpabatch.engine.fit.usage import Lives, SignalUsage, Usage
+from hpabatch.engine.fit.usage import Lives, SignalUsage, Usage, spacing_ms
 from hpabatch.engine.fit.workload import ASSUMED, FITTED, NOT_IDENTIFIED, RECORDED, Fact
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.model.plant import REPLICA_SET, STATEFUL_SET, Pods
@@ -50,7 +50,7 @@ def fit_pods(
         facts += [_assumed(name, seconds, STARTS[TOTALS]) for name, seconds in times]
         return Pods(removal=removal), facts
     first_ms, last_ms = int(usage.now_ms[0]), int(usage.now_ms[-1])
-    pairs, fact = _startup(usage.lives, first_ms)
+    pairs, fact = _startup(usage.lives, first_ms, _unseen_ms(usage))
     termination_ms, of_termination = _termination(usage.lives)
     failure_at, restart_ms, of_failures = _failures(usage.lives, first_ms, last_ms)
     shares, of_shares = _shares(compared, work_share)
@@ -82,11 +82,26 @@ def _mean_s(pods: Pods) -> float:
     return sum(map(sum, pods.startup_ms)) / len(pods.startup_ms) / 1000
 
 
-def _startup(lives: Lives, first_ms: int) -> tuple[tuple[tuple[int, int], ...], Fact]:
+def _unseen_ms(usage: Usage) -> int:
+    """Return the spacing of samples where pods count as created at their first one, else 0."""
+    for signal in usage.signals.values():
+        if not signal.pods.size:
+            continue
+        first_ms, created_ms = signal.pods.first_ms, usage.lives.created_ms
+        born = (first_ms >= 0) & (created_ms > usage.now_ms[0])
+        if born.any() and (first_ms < created_ms)[born].all():
+            return spacing_ms(signal)
+    return 0
+
+
+def _startup(
+    lives: Lives, first_ms: int, unseen_ms: int
+) -> tuple[tuple[tuple[int, int], ...], Fact]:
     """Return up to MOST_PAIRS equally likely (scheduling, starting) times.
 
     Pods that were created while recorded, in order of both times together: each pair is that of a
-    real pod, the middle one of an equal part of them.
+    real pod, the middle one of an equal part of them. Pods were created up to `unseen_ms` before
+    their first sample, or twice that where a sample is a mean over the time since the one before.
     """
     born = (lives.created_ms >= first_ms) & (lives.ready_ms < NEVER_MS)
     born &= lives.started_ms < NEVER_MS
@@ -109,9 +124,17 @@ def _startup(lives: Lives, first_ms: int) -> tuple[tuple[tuple[int, int], ...], 
         f"starting {np.median(starting) / 1000:g} s (medians)"
     )
     low, mean, high = (float(value) for value in (seconds.min(), seconds.mean(), seconds.max()))
+    apart = unseen_ms / 1000
     if low == high and order.size > 1:
         # No two pods start equally fast to the millisecond: a map or an importer said so.
-        return pairs, _assumed("startup", mean, f"{note}; alike: stated or inferred, not measured")
+        note = f"{note}; alike: stated or inferred, not measured"
+        if not unseen_ms:
+            return pairs, _assumed("startup", mean, note)
+        note += f" (inferred of samples {apart:g} s apart: up to {2 * apart:g} s more)"
+        return pairs, Fact("pods.startup", mean, "s", low, high + 2 * apart, ASSUMED, note)
+    if unseen_ms:
+        note += f"; samples are {apart:g} s apart, and when pods were created is not known"
+    low, high = max(low - apart, 0.0), high + apart
     return pairs, Fact("pods.startup", mean, "s", low, high, RECORDED, note)
 
 

@@ -194,8 +194,11 @@ def levels_of(m: Measured, request: int | None) -> tuple[tuple[int, ...], Fact]:
     """
     minutes = _known_minutes(m.series.most, m.cells)
     highest = float(np.quantile(minutes, SUSTAINED_QUANTILE, method="higher"))
+    whose = "the highest pod"
+    if m.usage.lives.generated:
+        whose = "all pods together (none is known by itself)"
     note = (
-        "99.9 % of the minutes' means of the highest pod are not above it; ceilings are assumed "
+        f"99.9 % of the minutes' means of {whose} are not above it; ceilings are assumed "
         f"from {CEILINGS_PCT[0]} % to {CEILINGS_PCT[-1]} % of it, none below the request"
     )
     least = max(request or 0, 1)

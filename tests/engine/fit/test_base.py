@@ -18,8 +18,8 @@ from hpabatch.engine.fit.base import (
 from hpabatch.engine.fit.pods import fit_pods
 from hpabatch.engine.fit.run import fit
 from hpabatch.engine.fit.signals import growth_of
-from hpabatch.engine.fit.usage import Cells, Lives, Series, SignalUsage, Usage
-from hpabatch.engine.fit.workload import ASSUMED, FITTED, Fact
+from hpabatch.engine.fit.usage import Cells, Lives, Probes, Series, SignalUsage, Usage
+from hpabatch.engine.fit.workload import ASSUMED, FITTED, RECORDED, Fact
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.kernels.usage import TRACK_USAGE
 from hpabatch.layout.records import records_from
@@ -190,6 +190,29 @@ def born(*pairs: tuple[int, int]) -> Lives:
     at = np.array([START + (k + 1) * 600_000 for k in range(len(pairs))])
     scheduling, starting = np.array(pairs).T
     return lives(created_ms=at, started_ms=at + scheduling, ready_ms=at + scheduling + starting)
+
+
+def test_pods_that_start_alike_to_the_millisecond_were_not_measured() -> None:
+    pods, facts = fitted(usage_with(born(*[(0, 30_000)] * 3)))
+    assert pods.startup_ms == ((0, 30_000),) * 3
+    assert (facts["pods.startup"].value, facts["pods.startup"].source) == (30, ASSUMED)
+
+
+@pytest.mark.parametrize(
+    ("second_s", "source", "ends"), [(30, ASSUMED, (30, 150)), (90, RECORDED, (0, 150))]
+)
+def test_starts_that_samples_tell_have_a_range(
+    second_s: int, source: str, ends: tuple[int, int]
+) -> None:
+    """Pods that count as created at their first sample were created up to a spacing before it."""
+    usage = usage_with(born((0, 30_000), (0, second_s * 1000)))
+    signal = replace(
+        usage.signals[NAME],
+        probes=Probes(*np.full((4, 9), 60_000)),
+        pods=records_from(TRACK_USAGE, 2, first_ms=usage.lives.created_ms - 1),
+    )
+    fact = fitted(replace(usage, signals={NAME: signal}))[1]["pods.startup"]
+    assert (fact.source, (fact.low, fact.high)) == (source, ends)
 
 
 def test_many_start_up_times_become_eight_of_them() -> None:
