@@ -331,6 +331,7 @@ class DataAdvice(Advice):
         """Return rules, what was asked for, and the defaults that stand behind it."""
         request, options = self.found.result.parameters["request"], self.found.options
         grid = " ".join(request.get("grid", ()))
+        parameters = [evidence_lines(self.evidence)[1], coarse(self.evidence)]
         return [
             *Advice.basis(self),
             f"settings: {grid} (--grid); lens {request.get('lens', 'none')} (--lens); nothing "
@@ -339,7 +340,7 @@ class DataAdvice(Advice):
             f"written: changes of {options.accept} confidence"
             + ("" if options.accept == CONFIDENCES[0] else " or better")
             + " (--accept)",
-            "; ".join(filter(None, (evidence_lines(self.evidence)[1], coarse(self.evidence)))),
+            *filter(None, ["; ".join(filter(None, parameters))]),
         ]
 
 
