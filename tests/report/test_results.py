@@ -146,4 +146,4 @@ def test_a_notebook_shows_the_verdict_and_the_frame(result: Result) -> None:
 def test_pages_explain_every_column(page: str, columns: dict[str, str]) -> None:
     text = (DOCS / f"{page}.md").read_text()
     assert [n for n, meaning in columns.items() if f"| `{n}` | {meaning} |" not in text] == []
-    assert set(MEASURES) <= {*BLOCKS, "cost"}
+    assert set(MEASURES) <= {*BLOCK_COLUMNS, "cost"}
