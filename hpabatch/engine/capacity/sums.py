@@ -143,7 +143,7 @@ def _sums(
 
 def _over_time(runs: pl.DataFrame, measure: str | None) -> dict[str, Any]:
     """Return how many runs there are, the sum of a measure, and what that is in a month."""
-    found = {"hpas": runs.height}
+    found: dict[str, Any] = {"hpas": runs.height}
     if measure is not None and runs.height:
         month = pl.col(measure) * (MONTH_HOURS / pl.col("hours"))
         for name, value in (("run_total", pl.col(measure)), ("month_total", month)):

@@ -18,6 +18,7 @@ from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.kernels.measures import perfect_pod_ms
 from hpabatch.layout import codes
 from hpabatch.layout.records import I64
+from hpabatch.layout.results import MEASURES as SUMS
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, PER_POD, QUEUE
 from hpabatch.packing.simulation import SimulatedFleet
 from hpabatch.packing.specs import StreamKey, lane_streams
@@ -136,7 +137,7 @@ def measures_frame(
     """Return one row per case, of which there are some, from the sums of its lane."""
     rows, cases = np.array([h for h, _ in chosen], np.int64), [case for _, case in chosen]
     found, bindings = fleet.simulation.measures[rows], fleet.simulation.bindings[rows]
-    sums = {name: found[name] for name in found.dtype.names}
+    sums = {name: found[name] for name in SUMS.names}
     frame = known_sums(
         cases, sums, fleet.simulation.peaks[rows], [bounds.hours(case) for case in cases]
     )

@@ -16,6 +16,7 @@ from hpabatch.engine.columns.sweep import BLOCKS
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import Ran
 from hpabatch.engine.simulate.measures import TABLE, Bounds, known_sums
+from hpabatch.layout.results import MEASURES
 
 DAY_MS: Final = 86_400_000
 WEEK_MS: Final = 7 * DAY_MS
@@ -78,16 +79,16 @@ def _block(
     spans = [(ends[number - 1] if number else 0, ends[number]) for _, _, ends in chosen]
     is_last = np.array([len(ends) == number + 1 for _, _, ends in chosen])
     simulation = ran.fleet.simulation
-    whole = simulation.measures[rows], simulation.peaks[rows]
-    cuts = list(zip(ran.snapshots, ran.peaks, strict=True))
-    later = [found[rows] for found in cuts[number]] if number < len(cuts) else whole
-    before = [found[rows] for found in cuts[number - 1]] if number else None
-    sums = {}
-    for name in simulation.measures.dtype.names:
-        total = np.where(is_last, whole[0][name], later[0][name])
-        sums[name] = total if before is None else total - before[0][name]
-    peaks = np.where(is_last[:, None], whole[1], later[1])
-    peaks = peaks if before is None else peaks - before[1]
+    whole, peaks = simulation.measures[rows], simulation.peaks[rows]
+    later, later_peaks = whole, peaks
+    if number < len(ran.snapshots):
+        later, later_peaks = ran.snapshots[number][rows], ran.peaks[number][rows]
+    sums = {name: np.where(is_last, whole[name], later[name]) for name in MEASURES.names}
+    peaks = np.where(is_last[:, None], peaks, later_peaks)
+    if number:
+        before = ran.snapshots[number - 1][rows]
+        sums = {name: total - before[name] for name, total in sums.items()}
+        peaks = peaks - ran.peaks[number - 1][rows]
     perfect = [bounds.hours(case, *span) for case, span in zip(cases, spans, strict=True)]
     start = [c.start_ms + c.period_ms * a for c, (a, _) in zip(cases, spans, strict=True)]
     return known_sums(cases, sums, peaks, perfect).select(

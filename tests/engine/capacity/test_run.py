@@ -71,7 +71,7 @@ def held_of(run: dict[str, Any]) -> list[int]:
     changes = np.zeros(run["steps"] + 1, np.int64)
     changes[run["ticks"]] = run["changes"]
     assert not changes.sum()
-    return changes.cumsum()[:-1].tolist()
+    return list(map(int, changes.cumsum()[:-1]))
 
 
 # ---- one HPA by hand
