@@ -268,16 +268,6 @@ def _compared(metric: Json) -> Json:
     return {name: metric[name] for name in ("code", "text")}
 
 
-def metric_rows(self, t: int) -> list[Json]:
-    """Return what each metric of the spec in force said at tick t."""
-    spec = self.fleet.specs[self.fleet.ticks[t].spec]
-    found = []
-    for m in range(spec.first_metric, spec.last_metric):
-        row = t + int(self.fleet.streams[self.fleet.metrics[m].stream].answer_offset)
-        found.append(metric_row(self.results, row, self.texts))
-    return found
-
-
 def metric_row(results: Results, row: int, texts: Texts) -> Json:
     """Return one METRIC_DECISION and its DETAIL, texts as such."""
     said, detail = results.metrics[row], results.details[row]
