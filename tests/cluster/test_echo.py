@@ -95,8 +95,11 @@ def users(folder: Path) -> dict[str, Json]:
     }
 
 
-@pytest.mark.parametrize("user", ["token", "tokenFile", "password", "exec"])
-@pytest.mark.parametrize("echo", ECHOES, ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    ("user", "echo"),
+    [*(("token", echo) for echo in ECHOES),
+     *((user, as_message) for user in ("tokenFile", "password", "exec"))],
+)  # fmt: skip
 def test_no_error_of_any_request_shows_it(tmp_path: Path, user: str, echo: Echo) -> None:
     with (
         serving(echo) as server,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,11 +15,11 @@ from hpabatch.cluster.connection import stream as stream_module
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.watch import watch as watch_module
 from hpabatch.cluster.watch.watch import WatchLimits
-from hpabatch.importers.prometheus.client.http import GaveUpError, Limits, Server, TooMuchError
+from hpabatch.importers.prometheus.client.http import GaveUpError, Limits, Server
 from tests.cluster.connection.test_client import PODS, asking, in_turn, refused
 from tests.cluster.fake_api import Got, Wire, connected, serving, status
 from tests.cluster.watch.test_watch import watched
-from tests.importers.prometheus.mock_server import ONE, TWO
+from tests.importers.prometheus.mock_server import ONE
 
 Reply = Callable[[Wire], None]
 SHORT = Limits(attempts=3, first_wait_s=0.001, longest_wait_s=0.01, timeout_s=0.2)
@@ -192,44 +191,6 @@ def test_a_page_may_be_asked_for_anew_after_its_token_expired(tmp_path: Path) ->
 
     with asking(tmp_path, script) as (client, _):
         assert [page.first for page in client.list_pages(PODS)] == [True, False, True, False, False]
-
-
-@pytest.mark.parametrize("reply", [headers, interim_replies])
-def test_a_prometheus_whose_head_has_no_end_is_given_up(
-    reply: Reply, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hpabatch.importers.prometheus.client.wire._GRACE_S", 0.1)
-    monkeypatch.setattr("hpabatch.importers.prometheus.client.wire._CONNECT_S", 0.3)
-    with (
-        serving(lambda got, wire: reply(wire)) as server,
-        Server(server.url, limits=SHORT) as prometheus,
-        pytest.raises(GaveUpError, match="sent no reply for 0 s"),
-    ):
-        prometheus.fetch(ONE)
-
-
-def test_of_a_prometheus_that_is_alive_only_the_status_is_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """After two silent answers it is asked for a small thing, and answers with a stream."""
-    monkeypatch.setattr("hpabatch.importers.prometheus.client.wire._GRACE_S", 0.1)
-    sent = threading.Event()
-
-    def script(got: Got, wire: Wire) -> None:
-        if not got.path.endswith("/buildinfo"):
-            wire.stopped.wait()  # silence
-        wire.begin()
-        for _ in range(10_000):
-            wire.chunk(b"x" * 2**16)
-        sent.set()
-
-    with serving(script) as server:
-        with (
-            Server(server.url, limits=SHORT) as prometheus,
-            pytest.raises(TooMuchError, match="twice"),
-        ):
-            prometheus.fetch(TWO)
-        assert not sent.is_set()
 
 
 def test_a_slow_head_leaves_no_deadline_behind(tmp_path: Path) -> None:

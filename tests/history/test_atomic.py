@@ -35,6 +35,11 @@ def test_an_exception_leaves_the_old_file_and_nothing_else(
     assert os.listdir(tmp_path) == ["out.txt"]
 
 
+def test_an_empty_block_is_a_bug(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="nothing was written"), atomic_path(tmp_path / "out"):
+        pass
+
+
 def test_a_folder_in_the_way_is_refused_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a folder; name a file"), atomic_path(tmp_path):
         pytest.fail("the block must not run")

@@ -172,6 +172,13 @@ def test_a_file_without_permission(folder: Path) -> None:
     assert "cannot be read: Permission denied" in refusal(folder, "pods")
 
 
+def test_a_dangling_link_cannot_be_read(folder: Path) -> None:
+    path = folder / "pods.parquet"
+    path.unlink()
+    path.symlink_to(folder / "nowhere")
+    assert "pods.parquet cannot be read: No such file" in refusal(folder, "pods")
+
+
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
@@ -214,6 +221,15 @@ def test_optional_columns_are_filled(folder: Path) -> None:
 
 
 # -- types
+
+
+def test_rows_of_some_namespaces(folder: Path) -> None:
+    other = frame("pods").with_columns(namespace=pl.lit("other"))
+    replace(folder, "pods", pl.concat([frame("pods"), other]))
+    history = open_history(folder)
+    assert history.read("pods", ["uid"], namespaces={"other"}).height == 2
+    assert history.read("pods", namespaces=[]).is_empty()
+    assert history.read("controller", namespaces=["other"]).height == 1
 
 
 @pytest.mark.parametrize(

@@ -1,29 +1,19 @@
 """The same passes, decided the plain way: HPA by HPA, from the documents of a `World`.
 
-Two twins: the naive reference controller, and the package's batch replay over everything that an
-HPA has seen, packed object by object. Scale events are the changes that really happened.
+By the naive reference controller. Scale events are the changes that really happened.
 """
 
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from hpabatch.cluster.objects.types import Change, Kind, PodKey, ScaleKey
-from hpabatch.engine.shards.initial import take_zero
-from hpabatch.kernels.replay import replay_newest
-from hpabatch.layout import codes
-from hpabatch.layout.records import CHANGE, Fleet, records
-from hpabatch.layout.results import DECISION, DETAIL, METRIC_DECISION, Results, empty_results
-from hpabatch.model.objects.hpa import HPAStatus
 from hpabatch.model.versions import Profile as Rules
-from hpabatch.packing.memory import seed_status
-from hpabatch.packing.texts import Texts
-from tests.conformance.golden import HPALane, to_flags, to_profile
+from tests.conformance.golden import to_profile
 from tests.live.cases import World
-from tests.live.documents import Json, custom_keys, hpa_of, key_of_target
-from tests.packed import TickView, make_memory, pack_fleet
+from tests.live.documents import Json, custom_keys, key_of_target
 from tests.reference.controller import Controller
 from tests.reference.normalize import store_scale_event
 from tests.reference.selector import matches
@@ -43,8 +33,6 @@ Sized = tuple[int, int, int]
 class Recorded(Controller):
     """The reference, whose scale events are told from outside."""
 
-    ambiguous = ""
-
     def rescale(self, *arguments: Any) -> bool:
         ups, downs = deepcopy(self.memory.ups), deepcopy(self.memory.downs)
         done = super().rescale(*arguments)
@@ -57,10 +45,6 @@ class Recorded(Controller):
             self.store = None  # a target at zero is taken to keep what it had registered
         try:
             super().check_selector(tick)
-        except SelectorCheckError as problem:
-            if problem.reason == "AmbiguousSelector":
-                self.ambiguous = problem.text
-            raise
         finally:
             self.store = store
 
@@ -78,23 +62,17 @@ class Recorded(Controller):
 class Life:
     """One HPA from the pass that finds it first to the one that finds it gone.
 
-    `zero`: ScaledToZero as the cluster's own controller last had it; `taken`: by tick, what of it
-    was taken over before.
+    `zero`: ScaledToZero as the cluster's own controller last had it.
     """
 
     document: Json
     controller: Recorded
-    lane: HPALane
-    seed: HPAStatus
     target: ScaleKey
     fresh: bool = True
     recreated: bool = False
     here: bool = True
     pending: list[Sized] = field(default_factory=list)
-    changes: list[Sized] = field(default_factory=list)
-    results: list[Json] = field(default_factory=list)
     zero: str = ""
-    taken: dict[int, str] = field(default_factory=dict)
 
 
 class Naive:
@@ -105,7 +83,6 @@ class Naive:
         self.flags = FLAGS | {"hpa_scale_to_zero": world.zero}
         self.rules: Rules = to_profile(k8s, self.flags)
         self.lives: dict[PodKey, Life] = {}
-        self.over: list[tuple[PodKey, Life]] = []
         self.sizes: dict[ScaleKey, int] = {}
         self.seen: set[ScaleKey] = set()
         self.stores: dict[str, SelectorStore] = {}
@@ -139,11 +116,7 @@ class Naive:
                     self._end(key)
             return
         if life is None:
-            lane = HPALane({}, self.rules)
-            lane.begin(document)
-            seed = hpa_of(document).status
-            target = key_of_target(key[0], document)
-            life = Life(document, self._begin(document), lane, seed, target)
+            life = Life(document, self._begin(document), key_of_target(key[0], document))
             self.lives[key] = life
             self._store(key[0]).register(life.controller.key)
             return
@@ -157,7 +130,6 @@ class Naive:
     def _end(self, key: PodKey) -> None:
         life = self.lives.pop(key)
         self._store(key[0]).remove(life.controller.key)
-        self.over.append((key, life))
 
     def _scale(self, key: ScaleKey, scale: Json | None, seen_ms: int) -> None:
         self.seen.discard(key)
@@ -186,7 +158,6 @@ class Naive:
         if life.fresh:
             life.pending.clear()
         controller.spend(life.pending)
-        life.changes += life.pending
         life.pending = []
         self._take_zero(life)
         if life.recreated or life.fresh:
@@ -196,17 +167,6 @@ class Naive:
             if life.recreated:
                 controller.status = Status()
         tick = self._tick(key, life, now_ms)
-        if life.recreated:
-            life.lane.begin(document)
-        elif life.fresh:
-            life.lane = HPALane({}, self.rules)
-            life.lane.begin(document)
-            life.seed = hpa_of(document).status
-        scale = self.world.scales.get(life.target, {"code": codes.SCALE_UNKNOWN})
-        view = replace(
-            life.lane.add(tick), scale=scale.get("code", 0), scale_error=scale.get("error", "")
-        )
-        controller.ambiguous = ""
         if life.target in self.world.scales:
             result = controller.tick(tick)
         else:
@@ -215,14 +175,8 @@ class Naive:
             result["status_current_replicas"] = controller.status.current_replicas
             result["rescaled"], result["unknown"] = False, True
             result["conditions"] = [dict(c) for c in controller.status.conditions]
-        if controller.ambiguous:
-            view = replace(
-                view, selector=codes.SELECTOR_AMBIGUOUS, selector_error=controller.ambiguous
-            )
-        life.lane.ticks[-1] = view
         life.fresh = life.recreated = False
         result["status"] = controller.status
-        life.results.append(result)
         return result
 
     def _take_zero(self, life: Life) -> None:
@@ -234,7 +188,6 @@ class Naive:
         before, life.zero = life.zero, theirs["status"] if theirs else ""
         if life.fresh or life.zero == before:
             return
-        life.taken[len(life.results)] = life.zero
         conditions = life.controller.status.conditions
         at = next((k for k, c in enumerate(conditions) if c["type"] == "ScaledToZero"), None)
         if theirs is None:
@@ -301,56 +254,3 @@ class Naive:
 def controller_selector(text: str, controller: Recorded) -> Any:
     """Parse a scale's selector as the controller's version does."""
     return convert_selector(text, controller.profile)
-
-
-@dataclass
-class Replayed:
-    """A life as the batch replay decides it."""
-
-    fleet: Fleet
-    results: Results
-    texts: Texts
-    views: list[TickView]
-
-    def metric_rows(self, t: int) -> list[Json]:
-        """Return what each metric of the spec in force said at tick t."""
-        spec = self.fleet.specs[self.fleet.ticks[t].spec]
-        found = []
-        for m in range(spec.first_metric, spec.last_metric):
-            row = t + int(self.fleet.streams[self.fleet.metrics[m].stream].answer_offset)
-            found.append(metric_row(self.results, row, self.texts))
-        return found
-
-
-def metric_row(results: Results, row: int, texts: Texts) -> Json:
-    """Return one METRIC_DECISION and its DETAIL, texts as such."""
-    said, detail = results.metrics[row], results.details[row]
-    found: Json = {name: said[name].item() for name in METRIC_DECISION.names or ()}
-    found["ratio"] = "nan" if found["ratio"] != found["ratio"] else found["ratio"]
-    found |= {name: detail[name].item() for name in DETAIL.names or () if name != "text"}
-    if found["code"] == codes.METRIC_NOT_COMPUTED:
-        return {"code": codes.METRIC_NOT_COMPUTED}
-    return found | {"text": texts[int(detail["text"])]}
-
-
-def replay(life: Life, naive: Naive) -> Replayed:
-    """Replay all ticks of a life in one call."""
-    texts = Texts()
-    fleet = pack_fleet([life.lane.view()], to_flags(naive.flags), naive.rules, texts)
-    fleet.lanes.last_change[:] = len(life.changes)
-    fleet = fleet._replace(changes=records(CHANGE, life.changes))
-    memory = make_memory(fleet, recorded=True)
-    seed_status(memory, 0, life.seed)
-    results = empty_results(fleet.ticks.size, fleet.answers.size, details=True)
-    # As one call; but what was taken over from the cluster lies between its ticks.
-    for t in range(fleet.ticks.size):
-        if t in life.taken:
-            take_zero(memory.head[0], life.taken[t])
-        fleet.lanes.last_tick[:] = t + 1
-        replay_newest(fleet, memory, True, results)
-    return Replayed(fleet, results, texts, list(life.lane.ticks))
-
-
-def decision_row(row: Any) -> dict[str, int]:
-    """Return a DECISION as plain numbers."""
-    return {name: int(row[name]) for name in DECISION.names or ()}

@@ -7,12 +7,15 @@ events and errors.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from hpabatch.cluster.apis.scales import missing_scale
+from hpabatch.cluster.objects.rows import shown_status
 from hpabatch.cluster.objects.types import PodKey, ScaleKey
 from hpabatch.engine.explain.moment import status_reader
 from hpabatch.engine.explain.status import LaneWords, StatusReader
@@ -21,17 +24,21 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay
 from hpabatch.engine.shards.run import run_step, shard_steps
 from hpabatch.history.reader import open_history
+from hpabatch.history.store.verify import check_history
 from hpabatch.layout import codes
+from hpabatch.layout.results import DECISION, DETAIL, METRIC_DECISION, Results
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.fleet import TICKS
 from hpabatch.live.passes.memory import load
 from hpabatch.live.passes.words import PassWords
 from hpabatch.live.record.recorder import Recorder
 from hpabatch.model.versions import ControllerFlags, profile_for
+from hpabatch.packing.texts import Texts
 from tests.live.cases import World
-from tests.live.documents import Json, key_of_target
-from tests.live.naive import decision_row, metric_row
+from tests.live.documents import Json, hpa_of, key_of_target
 
+K8S = "1.37"
+CLUSTER = "c"
 FLAGS = ControllerFlags()
 Key = tuple[int, str, str]
 """Instant, namespace and name."""
@@ -106,10 +113,16 @@ class Recorded:
 
     Attributes:
         said: what the loop decided, by instant and HPA.
+        passes: their instants (ms); `ends`: of the last that each process stored.
     """
 
-    def __init__(self, seed: int, k8s: str, folder: Path, zero: bool = False) -> None:
+    def __init__(
+        self, seed: int, k8s: str, folder: Path | str, zero: bool = False, **options: Any
+    ) -> None:
         self.k8s, self.folder, self.profile = k8s, folder, profile_for(k8s)
+        self.options = options
+        self.passes: list[int] = []
+        self.ends: list[int] = []
         rng = random.Random(seed)
         self.world = Cluster(rng, int(k8s.split(".")[1]), zero)
         self.said: dict[Key, Json] = {}
@@ -121,7 +134,7 @@ class Recorded:
         saved = load(state, "test") if state else None
         self.decider = Decider(self.profile, FLAGS, saved)
         self.recorder = Recorder(
-            self.folder, "c", segment_s=1e9, clock=lambda: self.world.now_ms + 1
+            self.folder, CLUSTER, segment_s=1e9, clock=lambda: self.world.now_ms + 1, **self.options
         )
         self.recorder.controller(self.world.now_ms, "observed", self.k8s, {})
 
@@ -133,6 +146,7 @@ class Recorded:
         changes = [change for change, _ in self.world.take()]
         self.world.now_ms += 1
         now_ms, answers = self.world.now_ms, self.world.answers()
+        self.passes.append(now_ms)
         self.decider.apply(changes)
         self.recorder.apply(changes)
         result = self.decider.decide(now_ms, answers)
@@ -145,6 +159,7 @@ class Recorded:
     def stop(self) -> None:
         """End the process."""
         assert self.recorder.close()
+        self.ends += self.passes[-1:]
 
     def flush(self) -> None:
         """Let everything so far become a part of the store."""
@@ -155,11 +170,51 @@ class Recorded:
         """End the process without any notice: what is not yet in the store is lost."""
         self.recorder._writer.close(60.0)
         self.said = {key: said for key, said in self.said.items() if key[0] <= self._flushed_ms}
+        self.passes = [ms for ms in self.passes if ms <= self._flushed_ms]
+        self.ends += self.passes[-1:]
 
     def relist(self) -> None:
         """Tell everything anew, as a new process finds it."""
         told = self.world.everything()
         self.world.changes = [(replace(change, listed=True), None) for change in told]
+
+    def compare(
+        self, stored: Callable[[int], bool] = lambda ms: True, without: Collection[int] = ()
+    ) -> int:
+        """Compare every decision at the instants that are stored with its replay; count them."""
+        history = open_history(self.folder)
+        findings = check_history(history)
+        assert findings.is_empty(), findings.rows()
+        assert history.read("passes")["ts"].to_physical().to_list() == list(
+            filter(stored, self.passes)
+        )
+        again, skipped = self.replayed()
+        # A replay begins those anew with their last target, where the loop went on.
+        moved = {(s.namespace, s.hpa) for s in skipped if "target was" in s.reason}
+        said = {key: row for key, row in self.said.items() if stored(key[0])}
+        compared = 0
+        for key, row in said.items():
+            if key[1:] not in moved:
+                assert again.get(key) == row, (key, again.get(key), row)
+                compared += 1
+        assert not {key for key in set(again) - set(said) if key[0] not in without}
+        return compared
+
+    def check_end(self) -> None:
+        """Check that the last objects and statuses of the history are those of the cluster."""
+        history, world = open_history(self.folder), self.world
+        pods = history.read("pods").filter(pl.col("gone").is_null())
+        assert set(pods.select("namespace", "pod").iter_rows()) == set(world.pods)
+        hpas = history.read("hpas").filter(pl.col("valid_to").is_null())
+        sound = set(world.hpas) - set(world.problems)
+        assert set(hpas.select("namespace", "name").iter_rows()) == sound
+        rows = history.read("hpa_status").sort("ts")
+        shown = {(row["namespace"], row["name"]): row for row in rows.iter_rows(named=True)}
+        names = ("current_replicas", "desired_replicas", "current_metrics", "conditions")
+        for key, document in world.hpas.items():
+            status = shown_status(hpa_of(document).status)
+            if status is not None:
+                assert tuple(shown[key][name] for name in names) == tuple(status[:4]), key
 
     def replayed(self) -> tuple[dict[Key, Json], tuple[Skipped, ...]]:
         """Return what a replay decides at the passes, and which HPAs it leaves out, in part."""
@@ -211,3 +266,19 @@ def _compared(metric: Json) -> Json:
     if metric["code"] in (codes.METRIC_OK, codes.METRIC_NOT_COMPUTED):
         return metric
     return {name: metric[name] for name in ("code", "text")}
+
+
+def metric_row(results: Results, row: int, texts: Texts) -> Json:
+    """Return one METRIC_DECISION and its DETAIL, texts as such."""
+    said, detail = results.metrics[row], results.details[row]
+    found: Json = {name: said[name].item() for name in METRIC_DECISION.names or ()}
+    found["ratio"] = "nan" if found["ratio"] != found["ratio"] else found["ratio"]
+    found |= {name: detail[name].item() for name in DETAIL.names or () if name != "text"}
+    if found["code"] == codes.METRIC_NOT_COMPUTED:
+        return {"code": codes.METRIC_NOT_COMPUTED}
+    return found | {"text": texts[int(detail["text"])]}
+
+
+def decision_row(row: Any) -> dict[str, int]:
+    """Return a DECISION as plain numbers."""
+    return {name: int(row[name]) for name in DECISION.names or ()}

@@ -95,13 +95,6 @@ def test_samples_come_back_to_the_last_bit(url: str) -> None:
     assert figures.received_bytes < figures.bytes
 
 
-def test_a_range_holds_its_left_end(url: str) -> None:
-    with Server(url) as server:
-        ts, value = sample(0, 10)
-        found = server.fetch(SeriesRequest(LOAD, "raw", ts, ts + 1000, {"pod": ("web-0",)}))
-        assert found.points.select("ts", "value").rows() == [(ts, value)]
-
-
 def test_vectors_ranges_and_labels(url: str) -> None:
     with Server(url) as server:
         steps = server.fetch(stepped("count(load)", UNTIL_MS - 300_000))
@@ -255,16 +248,6 @@ def test_who_is_not_let_in(
         assert wrong not in said
         assert PASSWORD not in said
     assert "begin --url with https://" in asked(f"http://{address}", None)
-
-
-def test_a_certificate_of_another_host(tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
-    pair = authority.pair("server", ("127.0.0.2",))
-    settings = f"tls_server_config: {{cert_file: {pair.cert}, key_file: {pair.key}}}\n"
-    with secured(tmp_path, settings) as address:
-        told = asked(f"https://{address}", Login(ca=authority.ca))
-        assert "IP address mismatch" in told
-        assert asked(f"https://{address}", Login(insecure=True)) == "fine"
 
 
 def test_tls_where_there_is_none(url: str) -> None:

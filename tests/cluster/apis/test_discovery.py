@@ -108,6 +108,20 @@ def test_custom_metrics(tmp_path: Path) -> None:
             assert caught.value.text == told
 
 
+def test_what_is_not_there(tmp_path: Path) -> None:
+    with discovering(tmp_path) as (found, _, _, _):
+        for kind, where in (("Deployment", "extensions"), ("Nothing", "apps"), ("Scale", "apps")):
+            with pytest.raises(NotFound) as caught:
+                found.scale_resource(where, kind)
+            assert caught.value.text == f'no matches for kind "{kind}" in group "{where}"'
+        with pytest.raises(NotFound) as caught:
+            found.metric_resource("apps", "Nothing")
+        assert caught.value.text == (
+            "unable to map kind Nothing.apps to resource: "
+            'no matches for kind "Nothing" in group "apps"'
+        )
+
+
 def test_answers_are_kept_for_a_while(tmp_path: Path) -> None:
     with discovering(tmp_path) as (found, served, server, clock):
         for _ in range(3):

@@ -20,6 +20,7 @@ from hpabatch.cluster.connection.errors import ApiError, requested_resource
 from hpabatch.cluster.connection.wire import Request
 from tests.cluster.asked import by_resource
 from tests.cluster.fake_api import FakeApi, Got, Script, Wire, connected, serving, status
+from tests.ports import hold_port, port_of
 
 PODS = "/api/v1/pods"
 WEB = "/apis/apps/v1/namespaces/shop/deployments/web"
@@ -177,6 +178,23 @@ def test_a_slow_answer_ends_at_the_deadline(tmp_path: Path) -> None:
         error = refused(client, timeout=0.3, attempts=1)
         assert isinstance(error, errors.Unreachable)
         assert error.text.endswith("context deadline exceeded")
+
+
+def test_nobody_listens(tmp_path: Path) -> None:
+    with hold_port() as held:
+        port = port_of(held)
+        with ApiClient(connected(tmp_path, f"http://127.0.0.1:{port}")) as client:
+            error = refused(client, attempts=2)
+    assert error.text == f'Get "http://127.0.0.1:{port}{PODS}": connection refused'
+    assert client.requests.snapshot() == {Request("get", "pods", 0): 2}
+
+
+def test_no_such_host(tmp_path: Path) -> None:
+    with ApiClient(connected(tmp_path, "http://nowhere.invalid:1")) as client:
+        assert (
+            'nowhere.invalid:1/api/v1/pods": name or service not known'
+            in refused(client, attempts=1).text
+        )
 
 
 def test_too_large(tmp_path: Path) -> None:

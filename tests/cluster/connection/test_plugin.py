@@ -125,6 +125,16 @@ def test_programs_end_in_a_sentence(command: str, told: str) -> None:
     assert told in said(shell(command))
 
 
+def test_credentials_that_expired_are_not_asked_for_with_every_request(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    old = gives(token="t", expirationTimestamp="2020-01-01T00:00:00Z")
+    auth = ExecAuth(shell(f"echo >> {runs}\n{old}"), dict(os.environ))
+    for _ in range(3):
+        with pytest.raises(Unreachable, match="expired"):
+            auth.current()
+    assert len(runs.read_text()) == 1
+
+
 def test_what_a_program_was_given_is_not_quoted(tmp_path: Path) -> None:
     user = {
         "exec": {

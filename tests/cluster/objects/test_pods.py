@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from hpabatch.cluster.objects.objects import BrokenObjectError
 from hpabatch.cluster.objects.pods import PodDecoder
+from hpabatch.cluster.objects.rows import workload_of
 from hpabatch.cluster.objects.types import PodObject
 from hpabatch.model.objects.decode_fields import api_time_ms
 from hpabatch.model.quantity import Quantity
@@ -52,6 +54,23 @@ def test_requests_are_the_specs_own() -> None:
     assert template.pod_level == {"cpu": Quantity.parse("1"), "memory": Quantity.parse("1Gi")}
     assert template.pod_limits == {"cpu": Quantity.parse("2")}
     assert template.overhead == {"cpu": Quantity.parse("10m"), "memory": Quantity.parse("16Mi")}
+
+
+@pytest.mark.parametrize(
+    ("owner", "labels", "workload"),
+    [
+        ("ReplicaSet/web-h4sh", {"pod-template-hash": "h4sh"}, ("Deployment", "web")),
+        ("ReplicaSet/web-h4sh", {"rollouts-pod-template-hash": "h4sh"}, ("Rollout", "web")),
+        ("ReplicaSet/web-h4sh", {"pod-template-hash": "x"}, ("ReplicaSet", "web-h4sh")),
+        ("StatefulSet/web-h4sh", {"pod-template-hash": "h4sh"}, ("StatefulSet", "web-h4sh")),
+        (None, {}, None),
+    ],
+)
+def test_the_workload_that_owns_a_pod(
+    owner: str | None, labels: dict[str, str], workload: tuple[str, str] | None
+) -> None:
+    pod = replace(_pod(wire_bytes("pod_bare")), owner=owner, labels=labels)
+    assert workload_of(pod) == workload
 
 
 def test_null_is_absent() -> None:

@@ -22,7 +22,7 @@ from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store import append as store
 from hpabatch.history.store.append import open_writer
-from hpabatch.history.store.catalog import entry_name, load_snapshot, quote
+from hpabatch.history.store.catalog import LogEntry, entry_name, load_snapshot, quote
 from hpabatch.history.store.compact import compact
 from hpabatch.history.store.datafiles import Limits
 from hpabatch.history.store.storage import LocalStorage, is_folder
@@ -116,6 +116,19 @@ def test_a_part_with_wrong_rows_is_refused_as_a_whole(tmp_path: Path) -> None:
     assert open_history(tmp_path).tables == ()
 
 
+def test_a_named_part_is_added_once(tmp_path: Path) -> None:
+    for number, writer in enumerate([open_writer(tmp_path), open_writer(tmp_path)]):
+        with writer.part("one") as part:
+            part.add("pods", frame("pods").with_columns(node=pl.lit(f"{number}")))
+        with writer.part("empty"):
+            pass
+    assert open_history(tmp_path).read("pods")["node"].unique().to_list() == ["0"]
+    assert writer.has_part("one")
+    assert writer.has_part("empty")
+    assert not writer.has_part("two")
+    assert load_snapshot(LocalStorage(tmp_path)).number == 3
+
+
 def test_targets_come_from_pods_of_the_part_or_the_store(tmp_path: Path) -> None:
     writer = open_writer(tmp_path)
     states = frame("pod_states")
@@ -144,6 +157,12 @@ def test_a_foreign_folder_is_not_written_into(tmp_path: Path) -> None:
     (tmp_path / "thesis.odt").write_text("")
     with pytest.raises(UsageError, match=r"holds other files \(thesis.odt\); name a new or an emp"):
         open_writer(tmp_path)
+
+
+def test_a_file_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"cannot write .*file"):
+        open_writer(tmp_path / "file")
 
 
 def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,6 +347,40 @@ def test_a_name_that_cannot_be_one_is_a_sentence() -> None:
 
 
 # -- what is not there
+
+
+def test_a_log_that_does_not_list_what_exists_is_an_error(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path)
+    (tmp_path / entry_name(2)).mkdir()
+    with pytest.raises(UsageError, match="exists but is not listed"):
+        writer.commit(LogEntry())
+
+
+def test_absent_tables_are_empty_or_asked_for(tmp_path: Path) -> None:
+    open_writer(tmp_path)
+    history = open_history(tmp_path)
+    assert history.tables == ()
+    assert history.select("scales", "demo", [("shop", "cart")]).is_empty()
+    assert history.partition_rows("scales", "demo", None).is_empty()
+    assert history.distinct("scales", ["target"]).is_empty()
+    assert history.sizes("scales").is_empty()
+    assert history.span("scales").is_empty()
+    assert history.read("external_metrics").is_empty()
+    with pytest.raises(HistoryError, match=r"scales \(.*is missing.*record or import it"):
+        history.read("scales")
+    with pytest.raises(HistoryError, match="are missing and replay needs them: record or import"):
+        open_history(tmp_path, "replay")
+
+
+def test_namespaces_and_columns_that_are_not_there(tmp_path: Path) -> None:
+    history = open_history(fill(tmp_path))
+    assert history.select("scales", "x", [("shop", "cart")]).schema == TABLES["scales"].schema
+    for table in ("scales", "hpas"):
+        assert history.read(table, namespaces=["x"]).is_empty()
+        assert history.read(table, namespaces=["shop"]).height == 1
+    assert history.read("controller", namespaces=["x"]).height == 1
+    with pytest.raises(HistoryError, match="scales has no column colour"):
+        history.select("scales", "demo", [("shop", "cart")], columns=["colour"])
 
 
 def test_values_are_checked_where_bytes_are_not(

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from hpabatch.errors import HistoryError
+from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.info import describe_history
 from hpabatch.history.reader import open_history
 from hpabatch.history.store import compact as module
@@ -106,6 +106,12 @@ def test_places_are_merged_in_batches(tmp_path: Path, monkeypatch: pytest.Monkey
     assert data[0] == data[1]
 
 
+def test_only_a_store_is_compacted(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="holds no store; only a store is compacted"):
+        compact(tmp_path / "nowhere")
+    assert not (tmp_path / "nowhere").exists()
+
+
 def test_a_damaged_store_is_not_compacted(tmp_path: Path) -> None:
     fill(tmp_path)
     victim = next((tmp_path / "pods").rglob("*.parquet"))
@@ -166,6 +172,16 @@ else:
     LocalStorage.delete = die
 compact(sys.argv[1])
 """
+
+
+def test_parts_that_come_all_the_time_end_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path)
+    racing(tmp_path, monkeypatch)
+    monkeypatch.setattr("hpabatch.history.store.compact._MOST_TRIES", 1)
+    with pytest.raises(UsageError, match="parts are added faster than it is compacted"):
+        compact(tmp_path)
 
 
 @pytest.mark.parametrize("step", ["create", "delete"])

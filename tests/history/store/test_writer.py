@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from hpabatch.errors import HistoryError
 from hpabatch.history.columns import BOOL, INT, TIME, Column, Table
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
@@ -35,6 +37,29 @@ def test_names_are_dictionaries_and_times_are_differences(tmp_path: Path) -> Non
     assert "RLE_DICTIONARY" in columns["pod"].encodings
     assert "RLE_DICTIONARY" not in columns["ts"].encodings
     assert {column.compression for column in columns.values()} == {"ZSTD"}
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (pl.col("cpu_milli") * -1, "column cpu_milli: a number below 0"),
+        (pl.lit(1).alias("extra"), "column extra is not registered.*drop other columns"),
+    ],
+)
+def test_bad_rows_are_refused_and_leave_no_file(
+    tmp_path: Path, broken: pl.Expr, message: str
+) -> None:
+    rows = frame("pod_metrics").with_columns(broken)
+    path = tmp_path / "pod_metrics.parquet"
+    with pytest.raises(HistoryError, match=message):
+        write_table(rows, path, "pod_metrics")
+    assert os.listdir(tmp_path) == []
+
+
+def test_two_rows_with_one_key_are_refused(tmp_path: Path) -> None:
+    rows = frame("pods")
+    with pytest.raises(HistoryError, match=r"2 rows with the key .* keep one of them"):
+        write_table(pl.concat([rows, rows]), tmp_path / "pods.parquet", "pods")
 
 
 def _cell(column: Column) -> st.SearchStrategy[Any]:

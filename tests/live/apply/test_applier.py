@@ -372,18 +372,6 @@ def test_a_size_that_another_changed_in_between_makes_the_decision_void(tmp_path
     assert (bench.size, figures.written) == (4, 1)
 
 
-def test_every_pass_says_who_leads_and_what_became_of_its_sizes(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    bench.turn(leads=False)
-    bench.turns(2)
-    told = [(line.get("leader", ""), line["text"]) for line in bench.lines("pass")]
-    assert told == [
-        ("", "1 HPA decided, 1 size to change"),
-        ("me", "1 HPA decided, 1 size to change, 1 done"),
-        ("me", "1 HPA decided, 1 size to change, 1 moved"),
-    ]
-
-
 def test_a_lease_that_is_taken_while_a_pass_begins_counts_from_the_next_one(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.turn(leads=False)
@@ -691,19 +679,6 @@ def test_a_step_beyond_a_limit_is_written_in_parts(tmp_path: Path) -> None:
     bench.turn()
     assert bench.booked() == (1, 0)
     assert (bench.size, bench.sizes()) == (4, [(3, 4, "written", "")])
-
-
-def test_a_kill_switch_that_is_read_beside_the_metrics_stops_statuses_at_once(
-    tmp_path: Path,
-) -> None:
-    bench = Bench(tmp_path)
-    bench.turns(2)
-    gate = bench.applier._parts.gate
-    assert gate.refusal(0) == ""
-    bench.client.put(SWITCH, data={"stop": "true"})
-    bench.applier.read_ahead()
-    bench.applier._reader.submit(int).result()
-    assert "the kill switch is on" in gate.refusal(0)
 
 
 def test_while_the_kill_switch_is_on_there_is_no_probe_and_no_status(tmp_path: Path) -> None:

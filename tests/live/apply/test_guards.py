@@ -30,7 +30,7 @@ from hpabatch.live.apply.journal import Fields, Journal
 from hpabatch.live.apply.lease import Candidate, Election, show_identity
 from hpabatch.live.apply.ledger import Entry, Ledger
 from hpabatch.live.apply.request import ApplyOptions
-from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence, silence_s
+from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence
 from hpabatch.live.apply.scales import off_text
 from hpabatch.live.passes.lanes import Lane
 from hpabatch.live.passes.result import PassResult
@@ -326,16 +326,6 @@ def test_a_log_that_is_full_is_moved_by_one_of_those_who_share_it(
     assert sum(one.stat().st_size for one in tmp_path.iterdir()) < 9000
 
 
-def test_a_full_log_that_cannot_be_moved_grows_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(journal_module, "_MOST_BYTES", 100)
-    (tmp_path / "log.1" / "of others").mkdir(parents=True)
-    journal = Journal(tmp_path / "log", {})
-    assert [journal.add([{"event": "will"}]) for _ in range(9)] == [""] * 9
-    assert len((tmp_path / "log").read_text().splitlines()) == 9
-
-
 def test_after_half_a_line_the_next_begins_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -423,26 +413,6 @@ def test_a_log_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
-def test_a_new_log_is_flushed_with_its_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flushed: list[str] = []
-    fsync = os.fsync
-
-    def note(file: int) -> None:
-        flushed.append(os.readlink(f"/proc/self/fd/{file}"))
-        fsync(file)
-
-    monkeypatch.setattr(os, "fsync", note)
-    path = tmp_path / "log"
-    journal = Journal(path, {})
-    journal.add([{"event": "start"}])
-    path.rename(tmp_path / "log.1")
-    journal.add([{"event": "will"}])
-    journal.add([{"event": "will"}])
-    assert flushed == [str(p) for p in (tmp_path, path, tmp_path, path, path)]
-
-
 def test_the_probe_must_be_silent_for_the_whole_time() -> None:
     one = Watcher()
     one.look(leads=False)
@@ -481,22 +451,6 @@ def test_after_a_long_outage_the_time_of_silence_begins_anew_and_after_a_short_o
     assert one.look() == ""
 
 
-def test_late_passes_and_single_failures_only_delay_the_end_of_silence() -> None:
-    one = Watcher()
-    one.look(2)
-    assert one.look(5, every_s=70) != "", "of a late pass two periods count"
-    assert one.look(every_s=70) == ""
-    assert one.look(3, every_s=1000) == "", "silence that was reached stays"
-    one = Watcher()
-    one.look(2)
-    for _ in range(6):
-        one.fail()
-        one.look()
-        one.fail(False)
-        one.look()
-    assert one.silence.refusal == ""
-
-
 @pytest.mark.parametrize(
     "status", [{"currentReplicas": 1}, {"conditions": [{"type": "AbleToScale"}]}]
 )
@@ -513,10 +467,6 @@ def test_a_status_on_the_probe_begins_the_time_anew(status: dict[str, object]) -
     assert one.look() == ""
     del one.client.objects[PROBE]
     assert "must stay without status" in one.look(), "that controller is gone"
-
-
-def test_the_time_of_silence_is_three_periods_of_whoever_may_be_there_and_two_minutes() -> None:
-    assert [silence_s(period) for period in (0.1, 15, 60)] == [165, 165, 300]
 
 
 def test_a_status_that_another_wrote_is_seen_once() -> None:

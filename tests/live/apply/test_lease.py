@@ -106,33 +106,6 @@ def test_a_holder_whose_fence_is_about_to_end_makes_a_deleted_lease_unheld() -> 
     assert client.objects[PATH]["spec"]["holderIdentity"] == ""
 
 
-def test_a_lease_that_names_nobody_is_not_taken_at_once_unless_it_is_released() -> None:
-    """As after somebody has edited it: its holder takes it back."""
-    client, clock = FakeClient(), Clock()
-    one, two = _election(client, clock, "one"), _election(client, clock, "two")
-    _elected(one, two, clock=clock)
-    clock.sleep(1)
-    client.put(PATH, spec={**client.objects[PATH]["spec"], "holderIdentity": ""})
-    two.turn()
-    one.turn()
-    assert _leads(one, two) == [True, False]
-    assert client.objects[PATH]["spec"]["holderIdentity"] == "one"
-
-
-def test_a_released_lease_that_was_not_seen_before_is_waited_for() -> None:
-    """It may be of a backup."""
-    client, clock = FakeClient(), Clock()
-    one = _election(client, clock, "one")
-    _elected(one, clock=clock)
-    one.stop()
-    two = _election(client, clock, "two")
-    two.turn()
-    assert not two.leads
-    clock.sleep(15)
-    two.turn()
-    assert two.leads
-
-
 def test_a_longer_duration_of_another_counts() -> None:
     client, clock = FakeClient(), Clock()
     long = Election(client, Candidate("ours", "long", 60), clock=clock)

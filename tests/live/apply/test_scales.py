@@ -149,32 +149,6 @@ def test_a_lost_response_is_settled_by_the_scale_itself(error: ApiError, made: b
     assert case.puts() == 1, "an uncertain write is not repeated"
 
 
-def test_without_any_response_it_stays_uncertain() -> None:
-    case = Case()
-    seen: list[str] = []
-
-    def lose(method: str, path: str) -> ApiError | None:
-        seen.append(method)
-        return Unreachable("gone") if "PUT" in seen else None
-
-    case.client.before = lose
-    written = case.writer.write(KEY, 2, 4, None)
-    assert (written.error, written.uncertain) == ("gone", True)
-
-
-def test_a_refusal_is_final() -> None:
-    case = Case()
-    case.client.before = lambda method, path: Refused("no", 403) if method == "PUT" else None
-    assert case.writer.write(KEY, 2, 4, None).error == "no"
-    assert case.puts() == 1
-
-
-def test_a_missing_target_is_an_error_in_the_servers_words() -> None:
-    case = Case()
-    del case.client.objects[TARGET]
-    assert case.writer.write(KEY, 2, 4, None).error == f"{PATH} not found"
-
-
 def test_what_is_no_scale_is_an_error_of_that_target() -> None:
     case = Case()
     case.client.put(PATH, spec={"replicas": "many"})

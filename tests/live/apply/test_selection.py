@@ -125,9 +125,3 @@ def test_the_share_is_named_at_first_and_when_it_changes() -> None:
     gone = next(lane for lane in lanes if case.selection.is_acted_on(lane.key))
     case.selection.begin([lane for lane in lanes if lane is not gone], {})
     assert case.lines[-1]["hpas"] == share[1:]
-
-
-def test_without_a_canary_nothing_is_named() -> None:
-    case = Case()
-    case.selection.begin([_lane()], {})
-    assert (case.lines, case.said) == ([], [])

@@ -86,17 +86,6 @@ def test_the_status_of_another_object_of_that_name_is_left_alone() -> None:
     assert case.run(lambda: case.sink.put(("shop", "web"), case.hpa(uid="old"))) == [("GET", PATH)]
 
 
-def test_without_the_lease_nothing_is_written() -> None:
-    case = Case()
-    case.fence.text = "not the leader"
-    event = Event(NORMAL, "SuccessfulRescale", "New size: 4; reason: x")
-    sent = case.run(
-        lambda: case.sink.put(("shop", "web"), case.hpa()),
-        lambda: case.sink.tell(case.hpa(), [event]),
-    )
-    assert {method for method, _ in sent} <= {"GET"}
-
-
 def test_a_stop_says_whether_a_request_is_still_on_its_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -138,13 +127,6 @@ def test_a_refused_status_is_told_and_becomes_an_event() -> None:
     assert case.sink.failed == 1
 
 
-def test_each_request_of_a_status_takes_from_the_rate() -> None:
-    case = Case()
-    before = case.budget._left
-    sent = case.run(lambda: case.sink.put(("shop", "web"), case.hpa()))
-    assert round(before - case.budget._left) == len(sent) == 2
-
-
 def test_statuses_and_events_are_written_in_turn() -> None:
     case = Case()
     for name in "abc":
@@ -167,16 +149,6 @@ def test_an_objects_events_stay_limited_however_many_others_have_some() -> None:
     assert case.sink.problem.startswith("3 events were dropped")
     case.clock.sleep(600)
     assert case.sink.problem == ""
-
-
-def test_the_log_has_events_and_statuses_but_no_mere_values_of_metrics() -> None:
-    case = Case()
-    for desired in (4, 4, 5):
-        case.sink._write(case.hpa(desired), None)
-    case.run(lambda: case.sink.tell(case.hpa(), [Event(WARNING, "X", "y")]))
-    assert [line["event"] for line in case.lines] == ["status", "status", "event"]
-    assert [line.get("to") for line in case.lines] == [4, 5, None]
-    assert case.lines[2]["text"] == "Warning X: y"
 
 
 def test_after_failures_of_the_server_statuses_wait_longer_and_longer(

@@ -27,7 +27,7 @@ from hpabatch.live.serve.site import Site
 from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.cluster.wires import wanted
 from tests.live.apply.test_applier import PROBE, SWITCH, Bench
-from tests.live.cases import NAMESPACES, World
+from tests.live.cases import World
 from tests.live.documents import START_MS
 
 
@@ -93,15 +93,6 @@ def _world(seed: int = 3) -> World:
     for _ in range(40):
         world.step()
     return world
-
-
-def test_a_pass_decides_every_hpa() -> None:
-    cluster = Clustered(_world())
-    comparison = _loop(cluster).one_pass()
-    assert len(comparison.result) + len(comparison.result.problems) > 0
-    assert set(comparison.result.namespaces) <= set(NAMESPACES)
-    assert comparison.result.requests == len(cluster.asked) == 1
-    assert set(comparison.result.phases) == {"fetch", "cut", "apply", "decide", "compare", "record"}
 
 
 @pytest.mark.parametrize("own", [True, False])
@@ -198,14 +189,6 @@ def test_an_hpa_whose_explanation_raises_an_error_costs_one_pass(
 
 def decided_keys(result: PassResult) -> set[tuple[str, str]]:
     return set(zip(result.namespaces, result.names, strict=True))
-
-
-def test_the_loop_says_what_it_waits_for_and_gives_up_in_time() -> None:
-    cluster = Clustered(_world())
-    cluster.listed = False
-    missing = _loop(cluster).wait_until_listed(threading.Event(), 0.1)
-    assert "pods" in missing
-    assert "forbidden" in missing
 
 
 def test_the_loop_says_what_it_waits_for_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ import pytest
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, ScaleKey, ScaleObject
 from hpabatch.layout.records import HEAD_REC_COUNT, HEAD_REC_START, HEAD_UP_COUNT, HEAD_UP_START
 from hpabatch.live.passes.decide import Decider
-from hpabatch.live.passes.memory import follow_rescale
 from hpabatch.live.passes.result import PassResult
 from hpabatch.model.objects.hpa import Behavior, HPAStatus, ScalingPolicy, ScalingRules
 from hpabatch.model.versions import DEFAULT_K8S, ControllerFlags, profile_for
@@ -67,18 +66,6 @@ def _with_policy() -> list[Change]:
             change = replace(change, thing=replace(change.thing, hpa=hpa))
         found.append(change)
     return found
-
-
-def test_a_write_uses_up_the_budget_and_the_watch_books_it_no_second_time() -> None:
-    led = Led()
-    assert led.writes(led.turn()) == (2, 3)
-    led.shows(3)
-    result = led.turn()
-    assert (led.events, int(result.ours_desired[0])) == (1, 3), "the budget of the minute is spent"
-    assert led.decider.lanes.foreign == []
-    for _ in range(4):
-        result = led.turn()
-    assert int(result.ours_desired[0]) == 4
 
 
 @pytest.mark.parametrize("late_ms", [0, 10 * STEP])
@@ -150,15 +137,6 @@ def test_a_rescale_that_is_followed_counts_as_recommended(follows: bool) -> None
     assert (max(led.recommendations) >= 6) is follows
 
 
-def test_a_rescale_within_a_policy_counts_as_what_was_recommended() -> None:
-    """The other controller's policy allowed three; four were recommended here at that time."""
-    led = Led(leads=False, follows=True)
-    led.turn()
-    led.shows(3)
-    led.turn()
-    assert 3 not in led.recommendations
-
-
 @pytest.mark.parametrize("passes", [1, 3, 9])
 def test_a_status_that_is_written_after_the_size_is_waited_for(passes: int) -> None:
     led = Led(leads=False, follows=True)
@@ -192,13 +170,3 @@ def test_a_recalled_change_is_not_followed() -> None:
     led.decider.lanes.recall_change(("shop", "web"), two_pods._CREATED_MS - 1, 10, 1)
     led.turn()
     assert led.recommendations[: len(before)] == before
-
-
-def test_following_down_leaves_newer_recommendations() -> None:
-    led = Led(leads=False, follows=True)
-    for _ in range(3):
-        led.turn()
-    memory, before = led.decider._memory, led.recommendations
-    start, count = int(memory.head[0, HEAD_REC_START]), len(before)
-    follow_rescale(memory, 0, int(memory.recs.ms[start + count - 2]), 10, 1, 0)
-    assert led.recommendations == [1] * (count - 1) + before[-1:]

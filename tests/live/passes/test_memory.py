@@ -17,7 +17,6 @@ from hpabatch.layout.records import (
     HEAD_DOWN_COUNT,
     HEAD_DOWN_START,
     HEAD_REC_COUNT,
-    HEAD_REC_SIZE,
     HEAD_REC_START,
     HEAD_SEEN,
     HEAD_STATUS_CURRENT,
@@ -27,13 +26,10 @@ from hpabatch.layout.records import (
     Memory,
 )
 from hpabatch.live.passes.memory import (
-    Remembered,
     Saved,
     SavedLane,
     load,
     memory_of,
-    moved,
-    new_memory,
     save,
 )
 from hpabatch.live.passes.memory import remembered as product_remembered
@@ -82,23 +78,6 @@ def remembered(memory: Memory, h: int) -> dict[str, Any]:
 
 
 # ---- moving --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(effort(12)))
-def test_moved_lanes_remember_what_they_did(seed: int) -> None:
-    rng = random.Random(seed)
-    count = rng.randint(0, 6)
-    memory = random_memory(rng, count)
-    source = np.array([rng.randint(-1, count - 1) for _ in range(rng.randint(0, 8))], np.int64)
-    changes = np.array([rng.randint(0, 30) for _ in source], np.int64)
-    found = moved(memory, source, changes)
-    nothing = remembered(new_memory(1), 0)
-    for h, k in enumerate(source.tolist()):
-        assert remembered(found, h) == (nothing if k < 0 else remembered(memory, k))
-    head = found.head
-    assert np.all(head[:, HEAD_REC_COUNT] + 2 < head[:, HEAD_REC_SIZE])
-    used = np.maximum(head[:, HEAD_UP_COUNT], head[:, HEAD_DOWN_COUNT]) + changes
-    assert np.all(used < head[:, HEAD_DOWN_START] - head[:, HEAD_UP_START])
 
 
 # ---- the file ------------------------------------------------------------------------------------
@@ -212,7 +191,3 @@ def test_parts_that_do_not_fit_are_refused(name: str, tmp_path: Path) -> None:
     BAD[name](document)
     path.write_text(json.dumps(document))
     assert "holds no state of this loop" in refusal(path)
-
-
-def test_an_empty_memory_is_one_of_a_new_lane() -> None:
-    assert product_remembered(new_memory(1)) == [Remembered()]

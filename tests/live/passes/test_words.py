@@ -207,16 +207,6 @@ def some_pass(rng: random.Random, case: Case) -> tuple[Responses, int]:
     ), case.now_ms
 
 
-def test_conditions_that_only_we_have_set_stand_in_our_order() -> None:
-    case = Case("1.33").scale(2)
-    case.decide(75)
-    result = case.decide(error="down")
-    shown = result.document(0).status.conditions
-    assert [c.type for c in shown] == ["AbleToScale", "ScalingActive", "ScalingLimited"]
-    assert shown[2].reason == "DesiredWithinRange"
-    assert all(c.message and c.last_transition_time for c in shown)
-
-
 def test_where_the_cluster_says_something_else_ours_stands() -> None:
     case = Case("1.33").scale(2)
     case.decide(75)

@@ -45,29 +45,6 @@ def test_an_owner_is_written_when_it_changes() -> None:
     assert owners(segment) == [(1, "ScaledObject/web"), (3, "Canary/web"), (4, None)]
 
 
-def test_an_hpa_without_an_owner_has_no_row() -> None:
-    rows, segment = HpaRows(), Segment("east")
-    rows.put(seen(""), 1, segment)
-    rows.remove(KEY, 2, segment)
-    rows.write_all(3, segment)
-    assert owners(segment) == []
-
-
-def test_an_owner_goes_with_its_hpa() -> None:
-    rows, segment = HpaRows(), Segment("east")
-    rows.put(seen("ScaledObject/web"), 1, segment)
-    rows.remove(KEY, 2, segment)
-    rows.put(seen(""), 3, segment)
-    assert owners(segment) == [(1, "ScaledObject/web"), (2, None)]
-
-
-def test_the_state_that_is_written_anew_has_the_owner() -> None:
-    rows, segment, anew = HpaRows(), Segment("east"), Segment("east")
-    rows.put(seen("ScaledObject/web"), 1, segment)
-    rows.write_all(9, anew)
-    assert owners(anew) == [(9, "ScaledObject/web")]
-
-
 def test_owners_that_went_while_nothing_was_recorded() -> None:
     stored = {KEY: "ScaledObject/web", ("shop", "api"): "Canary/api", ("shop", "old"): "Canary/old"}
     rows, segment = HpaRows(owners=stored), Segment("east")

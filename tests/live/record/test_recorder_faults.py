@@ -10,48 +10,27 @@ import time
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
-from hpabatch.cluster.objects.rows import Outcome
-from hpabatch.cluster.objects.types import (
-    Change,
-    ExternalMetricKey,
-    PodMetricKey,
-    PodSample,
-    Response,
-    Responses,
-    SeriesSample,
-)
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.storage import LocalStorage
 from hpabatch.live.record.lease import EXPIRES_S, RENEW_S, ObjectLease
 from hpabatch.live.record.recorder import Recorder
-from hpabatch.live.record.segments import Columns, Segment, Upkeep
+from hpabatch.live.record.segments import Columns, Segment
 from tests.effort import effort
-from tests.live.cluster_game import CLUSTER, Game, Shown, compare
 from tests.live.documents import START_MS
-from tests.live.passes.test_decide import contained
-from tests.live.record.test_recorder import check_clean, check_pictures, recorder_of
+from tests.live.recorded import CLUSTER, K8S, Recorded
 
 
-class Nobody:
-    """Takes what a recorder takes, and writes nothing."""
-
-    def apply(self, *args: object) -> None:
-        return None
-
-    observe = pass_done = apply
-
-
-def played(seed: int, passes: int) -> Game:
-    """Return the game of a recording process after so many passes."""
-    game = Game(seed)
-    game.stir(20)
-    for number in range(passes):
-        game.play(Nobody(), started=number == 0)  # type: ignore[arg-type]
-        game.stir(4)
-    return game
+def played(seed: int, passes: int, folder: Path) -> Recorded:
+    """Return a recording process after so many passes, which has recorded elsewhere."""
+    found = Recorded(seed, K8S, folder)
+    for _ in range(passes):
+        found.one_pass()
+    found.stop()
+    return found
 
 
 def start_process(folder: Path, seed: int, *more: str) -> subprocess.Popen[str]:
@@ -61,35 +40,32 @@ def start_process(folder: Path, seed: int, *more: str) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("seed", range(effort(1)))
 def test_a_kill_loses_at_most_the_open_segment(tmp_path: Path, seed: int) -> None:
-    dice = random.Random(seed)
-    with start_process(tmp_path, seed) as process:
+    dice, folder = random.Random(seed), tmp_path / "killed"
+    with start_process(folder, seed) as process:
         assert process.stdout is not None
         said = [int(process.stdout.readline()) for _ in range(dice.randrange(3, 12))]
         time.sleep(dice.random() * 0.1)
         process.send_signal(signal.SIGKILL)
         said += [int(line) for line in process.stdout]
-    check_clean(tmp_path)
-    shown = Shown(open_history(tmp_path))
-    stored = [row["ts"] for row in shown.tables["passes"]]
+    stored = open_history(folder).read("passes")["ts"].to_physical().to_list()
     assert stored[: len(said)] == said
     assert len(stored) - len(said) in (0, 1)
-    game = played(seed, len(stored))
-    check_pictures(tmp_path, game)
+    recorded = played(seed, len(stored), tmp_path / "again")
+    recorded.folder = folder
+    recorded.compare()
     # The next one goes on, though nothing was closed.
-    game.changes.clear()
-    game.now_ms += 30_000
-    recorder = recorder_of(tmp_path, game)
-    game.list_all()
-    for number in range(3):
-        game.play(recorder, started=number == 0)
-        game.stir(5)
-    assert recorder.close()
-    check_clean(tmp_path)
-    check_pictures(tmp_path, game)
+    recorded.relist()
+    recorded.start()
+    for _ in range(3):
+        recorded.one_pass()
+    recorded.stop()
+    assert recorded.compare() > 3
+    recorded.check_end()
 
 
 def test_a_full_disk_delays_rows_and_loses_none(tmp_path: Path) -> None:
-    with start_process(tmp_path, 3, "600") as process:
+    folder = tmp_path / "full"
+    with start_process(folder, 3, "600") as process:
         assert process.stdout is not None
         lines = [line.strip() for line in process.stdout]
     assert process.returncode == 0
@@ -99,8 +75,9 @@ def test_a_full_disk_delays_rows_and_loses_none(tmp_path: Path) -> None:
     assert "File too large" in said[0]
     assert said[1] == "said recording: rows are written again"
     assert lines[-1] == "closed True"
-    check_clean(tmp_path)
-    check_pictures(tmp_path, played(3, 15))
+    recorded = played(3, 15, tmp_path / "again")
+    recorded.folder = folder
+    assert recorded.compare() > 15
 
 
 class Broken:
@@ -123,15 +100,14 @@ class Broken:
 def test_a_store_that_fails_for_long_leaves_a_gap_that_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    game, said, dice = Game(seed), list[str](), random.Random(seed)
-    recorder = recorder_of(tmp_path, game, limit_bytes=20_000, say=said.append)
+    said = list[str]()
+    recorded = Recorded(seed, K8S, tmp_path, limit_bytes=20_000, say=said.append)
+    recorder = recorded.recorder
     store = Broken(recorder, monkeypatch)
-    game.stir(20)
     most = 0
     for number in range(36):
         store.broken = 6 <= number < 28
-        game.play(recorder, started=number == 0)
-        game.stir(dice.randrange(8))
+        recorded.one_pass()
         most = max(most, recorder.figures.bytes_waiting)
         if number == 27:
             assert recorder.figures.rows_lost > 0  # told while it goes on
@@ -143,37 +119,36 @@ def test_a_store_that_fails_for_long_leaves_a_gap_that_is_told(
             while not recorder.figures.trouble:
                 assert time.monotonic() < until
                 assert not recorder.flush(0.5)
-    assert recorder.close()
-    assert 20_000 < most < 40_000
+    recorded.stop()
+    assert 20_000 < most < 60_000
     figures = recorder.figures
     assert figures.rows_lost > 0
     assert figures.rows_refused == 0
     assert sum("cannot be written" in line for line in said) == 1
     assert sum("rows are dropped" in line for line in said) == 1
-    check_clean(tmp_path)
-    shown = Shown(open_history(tmp_path))
-    (gap,) = [row for row in shown.tables["provenance"] if row["subject"] == "passes"]
+    history = open_history(tmp_path)
+    gaps = history.read("provenance").filter(pl.col("subject") == "passes")
+    (gap,) = gaps.with_columns(pl.col("valid_from", "valid_to").to_physical()).rows(named=True)
     assert gap["method"] == "absent"
-    assert gap["detail"] == f"lost {figures.rows_lost} rows: no space left on device"
-    stored = {row["ts"] for row in shown.tables["passes"]}
-    lost = [one.now_ms for one in game.pictures if one.now_ms not in stored]
+    assert gap["detail"] == f"lost {figures.rows_lost:,} rows: no space left on device"
+    stored = set(history.read("passes")["ts"].to_physical())
+    lost = [ms for ms in recorded.passes if ms not in stored]
     assert lost
     assert all(gap["valid_from"] <= ms < gap["valid_to"] for ms in lost)
-    for picture in game.pictures:
-        if picture.now_ms in stored:
-            compare(picture, shown.at(picture.now_ms, picture.started))
+    recorded.check_end()
+    # After the gap the windows lack what was lost.
+    later = [ms for ms in recorded.passes if ms > lost[0]]
+    recorded.said = {key: row for key, row in recorded.said.items() if key[0] not in later}
+    assert recorded.compare(lambda ms: ms in stored, later) > 3
 
 
 def test_a_second_recorder_of_a_cluster_is_refused(tmp_path: Path) -> None:
-    game = Game(1)
-    recorder = recorder_of(tmp_path, game)
-    with pytest.raises(UsageError, match="records cluster demo there already"):
-        recorder_of(tmp_path, game)
-    other = Recorder(tmp_path, "other", clock=lambda: game.now_ms)
-    assert other.close()
-    game.play(recorder, started=True)
+    recorder = Recorder(tmp_path, CLUSTER)
+    with pytest.raises(UsageError, match="records cluster c there already"):
+        Recorder(tmp_path, CLUSTER)
+    assert Recorder(tmp_path, "other").close()
     assert recorder.close()
-    recorder_of(tmp_path, game).close()
+    Recorder(tmp_path, CLUSTER).close()
 
 
 def test_a_lease_is_one_holders_until_it_runs_out(tmp_path: Path) -> None:
@@ -186,7 +161,7 @@ def test_a_lease_is_one_holders_until_it_runs_out(tmp_path: Path) -> None:
     for _ in range(20):
         now[0] += RENEW_S
         first.renew()
-        with pytest.raises(UsageError, match=r"a:1 records cluster demo .* try again in 120 s"):
+        with pytest.raises(UsageError, match=r"a:1 records cluster c .* try again in 120 s"):
             take("b:1")
     assert len(storage.names("")) == 1
     now[0] += EXPIRES_S + 1
@@ -198,84 +173,32 @@ def test_a_lease_is_one_holders_until_it_runs_out(tmp_path: Path) -> None:
 
 
 def test_a_store_of_later_than_now_is_refused(tmp_path: Path) -> None:
-    game = Game(1)
-    recorder = recorder_of(tmp_path, game)
-    game.play(recorder, started=True)
-    assert recorder.close()
-    game.now_ms -= 3_600_000
+    recorded = played(1, 1, tmp_path)
+    recorded.world.now_ms -= 3_600_000
     with pytest.raises(UsageError, match="correct the clock"):
-        recorder_of(tmp_path, game)
-    game.now_ms += 3_600_000
-    assert recorder_of(tmp_path, game).close()
+        recorded.start()
+    recorded.world.now_ms += 3_600_000
+    recorded.start()
+    recorded.stop()
 
 
 def test_a_row_that_is_refused_does_not_hold_up_the_others(tmp_path: Path) -> None:
-    game, said = Game(1), list[str]()
-    recorder = recorder_of(tmp_path, game, say=said.append)
-    game.stir(10)
-    game.play(recorder, started=True)
-    add = recorder._segment.table("scales").add
+    said = list[str]()
+    recorded = Recorded(1, K8S, tmp_path, say=said.append)
+    recorded.one_pass()
+    add = recorded.recorder._segment.table("scales").add
     scale: dict[str, Any] = {
-        "namespace": "shop",
-        "target_kind": "Deployment",
-        "target": "web",
-        "selector": "",
-    }
+        "namespace": "shop", "target_kind": "Deployment", "target": "other", "selector": "",
+    }  # fmt: skip
     add(**scale, ts=START_MS, spec_replicas=-5, status_replicas=0)
     add(**scale, ts=START_MS + 1, spec_replicas=5, status_replicas=0)
-    assert recorder.close()
-    assert recorder.figures.rows_refused == 1
+    recorded.stop()
+    assert recorded.recorder.figures.rows_refused == 1
     assert len(said) == 1
     assert "1 row refused" in said[0]
-    check_pictures(tmp_path, game)
-    rows = Shown(open_history(tmp_path)).tables["scales"]
-    assert (START_MS + 1, 5) in [(row["ts"], row["spec_replicas"]) for row in rows]
-
-
-def churn(recorder: Recorder, game: Game, number: int) -> None:
-    """Let a pass come in which nearly everything is another than in the last one."""
-    now = START_MS + number * 15_000
-    game.now_ms = now - 1000
-    game.changes.clear()
-    for key in list(game.pods):
-        game.world.remove_pod(key)
-    game.stir(40)
-    game.world.draw_answers()
-    pods = PodMetricKey("shop", f"rps-{number // 50}", "")
-    answers = Responses(
-        usage=game.world.answers().usage,
-        pods={pods: Response(now, tuple(PodSample(k[1], now, None, 1) for k in game.pods))},
-        external={
-            ExternalMetricKey("shop", "lag", ""): Response(
-                now, tuple(SeriesSample(f"pod={number}-{k}", now, k) for k in range(5))
-            )
-        },
-    )
-    changes = [Change(c.kind, c.key, c.thing, min(c.seen_ms, now - 1)) for c in game.changes]
-    recorder.apply(changes)
-    recorder.observe(now, answers, {key: [Outcome("error", f"{now}", now)] for key in game.hpas})
-    recorder.pass_done(now, number == 0)
-
-
-def test_memory_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hpabatch.live.record.lives.GONE_KEPT", 500)
-    game = Game(11)
-    recorder = recorder_of(tmp_path, game, upkeep=Upkeep(every_s=0))
-    # What the store itself takes is not the question here.
-    monkeypatch.setattr(recorder._writer, "submit", lambda segment: None)
-    sizes = []
-    for number in range(effort(1200)):
-        churn(recorder, game, number)
-        if number % 100 == 99:
-            recorder._hand_over()
-            streams = sum(len(one.streams) for one in recorder._samples._recorded.values())
-            sizes.append(contained(recorder, set()) | {"streams": streams})
-    assert recorder.close()
-    # What nobody asked for is forgotten after an hour, which is 240 passes.
-    for size in sizes[4:]:
-        for name, count in size.items():
-            most = max(one.get(name, 0) for one in sizes[2:4])
-            assert count <= 1.2 * most + 60, (name, [one.get(name) for one in sizes])
+    assert recorded.compare() > 0
+    rows = open_history(tmp_path).read("scales").filter(pl.col("target") == "other")
+    assert rows["spec_replicas"].to_list() == [5]
 
 
 def test_columns_know_null_from_numbers() -> None:

@@ -11,7 +11,6 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-import hpabatch
 from hpabatch.cluster.connection.wire import Request
 from hpabatch.layout import codes
 from hpabatch.live.apply.applier import Figures as Applied
@@ -66,20 +65,6 @@ FULL: dict[str, Any] = {
 
 def of(samples: Samples, name: str, **labels: str) -> float:
     return samples[name, tuple(sorted(labels.items()))]
-
-
-def test_before_the_first_pass_there_is_what_is_known() -> None:
-    samples = Loop(**FULL).samples()
-    info = {"version": hpabatch.__version__, "k8s": profile_for("1.37").name, "cluster": CLUSTER}
-    assert of(samples, "hpabatch_info", **info) == 1
-    assert of(samples, "hpabatch_watch_synced", watch="pods") == 1
-    assert of(samples, "hpabatch_watch_synced", watch="hpas") == 0
-    assert of(samples, "hpabatch_watch_relists_total", watch="pods") == 2
-    assert not any(name.startswith("hpabatch_recorder") for name, _ in samples)
-    assert of(samples, "hpabatch_clock_skew_seconds") == -1.5
-    labels = {"verb": "get", "resource": "deployments.apps/scale", "code": "404"}
-    assert of(samples, "hpabatch_api_requests_total", **labels) == 1
-    assert not any(name.startswith(UPSTREAM + "desired") for name, _ in samples)
 
 
 def test_upstreams_counters_count_each_hpa_once_a_pass() -> None:
@@ -157,21 +142,6 @@ def test_an_hpa_without_a_decision_is_neither_counted_nor_shown() -> None:
     assert not [key for key in samples if key[0].startswith(f"{UPSTREAM}desired")]
     assert of(samples, "hpabatch_shadow_hpas", state="undecided") == 1
     assert ("hpabatch_shadow_agreement_ratio", ()) not in samples
-
-
-def test_a_recorder_is_shown_as_it_was_after_the_pass() -> None:
-    loop = Loop()
-    loop.publish(pass_of(1000, [5], [3]), FIGURES)
-    samples = loop.samples()
-    shown = {name: n for (name, _), n in samples.items() if name.startswith("hpabatch_recorder")}
-    assert shown == {
-        "hpabatch_recorder_rows_total": 70,
-        "hpabatch_recorder_parts_total": 2,
-        "hpabatch_recorder_lost_rows_total": 4,
-        "hpabatch_recorder_waiting_rows": 5,
-        "hpabatch_recorder_waiting_bytes": 500,
-        "hpabatch_recorder_failing": 1,
-    }
 
 
 def test_writes_are_shown_by_what_became_of_them() -> None:

@@ -9,10 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
-import numpy as np
-
 from hpabatch.live.passes.result import (
-    ERROR_INTERNAL,
     SIZE_ACCEPTED,
     SIZE_FAILED,
     SIZE_HELD,
@@ -150,20 +147,6 @@ def test_a_size_that_is_wanted_no_more_is_told() -> None:
         assert [line.partition(" shop/web-0: ")[2] for line in loop.lines()] == told
 
 
-def test_a_size_that_waits_is_no_failure() -> None:
-    loop = Loop(as_json=False)
-    fine = pass_of(START_S, [2], [2])
-    fails = replace(fine, error=np.array([ERROR_INTERNAL], np.int8))
-    loop.turn(fine)
-    loop.turn(sized(fails, 2, 4, SIZE_WAITS, "waits: a limit"))
-    loop.turn(sized(fine, 2, 4, SIZE_WRITTEN))
-    assert [line.split(" ")[2] for line in loop.lines()] == ["wants", "written"]
-    loop.turn(sized(fails, 2, 4, SIZE_WAITS, "waits: a limit"))
-    loop.lines()
-    loop.turn(fails)
-    assert [line.split(" ")[2] for line in loop.lines()] == ["fails:"]
-
-
 def test_lines_for_people() -> None:
     loop = Loop(as_json=False)
     loop.turn(pass_of(START_S, [3, 4], [3, NO_STATUS], current=[3, 2]))
@@ -184,23 +167,6 @@ def test_lines_for_people_hold_no_control_characters() -> None:
     loop = Loop(as_json=False)
     loop.said.say("watch", "bad \x1b[31m text\nnext")
     assert loop.lines() == ["2027-01-15T08:00:00Z problem: watch: bad \\x1b[31m text\\nnext"]
-
-
-def test_an_hpa_that_fails_is_told_when_it_begins_and_when_it_is_over() -> None:
-    for as_json in (True, False):
-        loop = Loop(as_json)
-        fine = pass_of(START_S, [3], [3])
-        fails = replace(fine, error=np.array([ERROR_INTERNAL], np.int8))
-        for k, result in enumerate([fine, fails, fails, fine, fine]):
-            loop.turn(replace(result, now_ms=fine.now_ms + 15_000 * k))
-        if as_json:
-            told = [(o["event"], o["error"]) for o in loop.objects()]
-            assert told == [("decision", "none"), ("fails", "internal"), ("works", "none")]
-        else:
-            assert loop.lines() == [
-                "2027-01-15T08:00:15Z shop/web-0: fails: because of web-0",
-                "2027-01-15T08:00:45Z shop/web-0: works again: because of web-0",
-            ]
 
 
 def test_people_are_not_told_of_thousands_of_changes() -> None:
