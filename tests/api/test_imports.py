@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hpabatch.api.imports import PrometheusEstimate, TableMap, import_prometheus, import_table
+from hpabatch.api.imports import TableMap, import_prometheus, import_table
 from hpabatch.errors import UsageError
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.model.options import keyword
@@ -61,15 +61,3 @@ def test_options_are_checked() -> None:
 def test_the_signature_is_that_of_the_request() -> None:
     names = set(inspect.signature(import_prometheus).parameters)
     assert names == {keyword(name) for name in PrometheusRequest.options()}
-
-
-def test_a_dry_run_of_a_server_is_an_estimate() -> None:
-    found = import_prometheus("http://127.0.0.1:9", start="-2h", end="-1h", dry_run=True)
-    assert isinstance(found, PrometheusEstimate)
-    assert "requests, about " in found.verdict
-    assert found.frame["samples"].sum() > 0
-
-
-def test_an_import_needs_a_begin(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="expected --start"):
-        import_prometheus("http://127.0.0.1:9", out=tmp_path / "history")
