@@ -106,14 +106,13 @@ wheel: $(VENV)/.dev
 # decides the committed part of the golden data only, draws less (tests/effort.py), and leaves out
 # what only reads, writes, shows or sums up: nothing in that is compiled. Of the engine it takes what
 # hands arrays of its own to a kernel.
-ENGINE := shards/test_align shards/test_ambiguity simulate/test_export explain/test_histories_told \
-  fleet/test_membership explain/test_moment fit/test_overrides shards/test_ways replay/test_run \
-  simulate/test_scenario simulate/test_loop explain/test_status \
-  sweep/test_blocks fleet/test_versions fidelity/test_walk
+ENGINE := shards/test_align shards/test_ways simulate/test_export simulate/test_loop \
+  explain/test_histories_told fidelity/test_walk
 INTERPRETED := tests/layout tests/packing tests/conformance tests/fuzz tests/kernels tests/rules \
   tests/model \
   $(ENGINE:%=tests/engine/%.py) \
-  tests/engine/simulate/test_laws.py::test_counting_equal_pods_together_changes_nothing
+  tests/engine/simulate/test_laws.py::test_counting_equal_pods_together_changes_nothing \
+  tests/engine/fleet/test_versions.py::test_gates_that_were_recorded_before_an_upgrade_did_away_with_them
 
 test-interpreted: $(VENV)/.dev
 	HPABATCH_GOLDEN= NUMBA_DISABLE_JIT=1 $(BUSY) $(BIN)/python -m pytest $(INTERPRETED) --cov \

@@ -37,7 +37,6 @@ from hpabatch.model.versions import profile_for
 
 KEY: Final = ["cluster", "namespace", "hpa"]
 BASE: Final = f"signals.{CPU}.base"
-CEILING: Final = f"signals.{CPU}.ceiling"
 
 
 def seen_through_world(truth: Truth, lens: Lens) -> Truth:

@@ -15,11 +15,11 @@ from polars.testing import assert_frame_equal
 import hpabatch
 from hpabatch.engine.replay import summary
 from hpabatch.engine.shards.observe import SCHEMA as OBSERVED
-from hpabatch.errors import HistoryError, RefusedError, UsageError
+from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store.append import open_writer
-from tests.cli.histories import MANIFESTS, edit, last_day, small, table
+from tests.cli.histories import MANIFESTS, small, table
 from tests.cli.test_startup import HEAVY
 
 
@@ -59,11 +59,6 @@ def test_importing_it_imports_nothing_heavy() -> None:
         getattr(hpabatch, name)
 
 
-def test_there_is_no_history(tmp_path: Path) -> None:
-    with pytest.raises(HistoryError, match="there is no such folder"):
-        hpabatch.open(tmp_path / "none")
-
-
 # ---- tables -------------------------------------------------------------------------------------
 
 
@@ -75,33 +70,6 @@ def test_a_lazy_table_is_the_table(history: hpabatch.Recording, name: str) -> No
     for engine in ("in-memory", "streaming"):
         found: Any = lazy.collect(engine=engine)
         assert_frame_equal(found, whole, check_row_order=False)
-
-
-def test_columns_and_rows_are_chosen_while_reading(history: hpabatch.Recording) -> None:
-    whole = history.history.read("pod_metrics")
-    busy = pl.col("cpu_milli") > 300
-    found = history.table("pod_metrics").filter(busy).select("pod", "ts").collect()
-    assert_frame_equal(found, whole.filter(busy).select("pod", "ts"))
-    first = history.table("pod_metrics").select("pod").head(7).collect()
-    assert_frame_equal(first, whole.select("pod").head(7))
-    count = history.table("pod_metrics").select(pl.len()).collect().item()
-    assert count == whole.height
-    mean = history.table("pod_metrics").group_by("target").agg(pl.col("cpu_milli").mean())
-    assert mean.collect().height == 4  # thumbnails is at zero
-
-
-def test_a_table_that_is_not_there(history: hpabatch.Recording) -> None:
-    assert "hpa_status" not in history.tables
-    assert history.table("hpa_status").collect().is_empty()
-    with pytest.raises(HistoryError, match="nope"):
-        history.table("nope")
-
-
-def test_a_table_that_is_broken(tmp_path: Path) -> None:
-    broken = small(tmp_path / "history")
-    edit(broken, "pod_metrics", cpu_milli=pl.lit(-5))
-    with pytest.raises(Exception, match=r"cpu_milli.*-5"):
-        hpabatch.open(broken).table("pod_metrics").collect()
 
 
 def test_what_it_holds(history: hpabatch.Recording) -> None:
@@ -185,21 +153,6 @@ def test_observations(history: hpabatch.Recording) -> None:
         assert_frame_equal(history.observations(name), seen)
     late = history.observations("worker", delay="30s").filter(pl.col("sample_ts").is_not_null())
     assert late.select((pl.col("ts") - pl.col("sample_ts")).min()).item() >= timedelta(seconds=30)
-
-
-@pytest.mark.compiled
-def test_fit_and_simulate_from_python() -> None:
-    recording = hpabatch.open(last_day())
-    one = "namespace = 'shop' AND hpa = 'checkout'"
-    facts = recording.fit(where=one).facts
-    assert facts["hpa"].unique().to_list() == ["checkout"]
-    assert facts.filter(pl.col("fact") == "signals.container/app/cpu.base").height == 1
-    plain = recording.simulate(where=one, length="1h")
-    grown = recording.simulate(where=one, length="1h", growth=4, trajectories=True)
-    assert plain.points is None
-    assert grown.points is not None
-    assert grown.points.height == 240
-    assert grown.measures["pod_hours"][0] > plain.measures["pod_hours"][0]
 
 
 @pytest.mark.compiled

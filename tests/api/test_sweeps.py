@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -62,11 +61,6 @@ def test_a_grid_is_written_as_strings_or_as_values() -> None:
         SweepRequest.of({})
 
 
-def test_a_request_is_kept_as_json() -> None:
-    request = SweepRequest(grid=("max=9",), names=("shop/api",), growth="1.5", fidelity=False)
-    assert SweepRequest.from_json(request.to_json()) == request
-
-
 @pytest.mark.compiled
 def test_a_sweep_needs_no_folder(tmp_path: Path) -> None:
     history = open_history(cut(tmp_path / "history", "shop/checkout"))
@@ -92,20 +86,3 @@ def test_a_grid_is_advised_on_with_all_options(tmp_path: Path) -> None:
     assert_frame_equal(
         recorded.sweep("max=+1", length="1h").recommend(SLO, accept="low").table, found.table
     )
-
-
-@pytest.mark.compiled
-def test_a_lens_goes_through_all_of_it(tmp_path: Path) -> None:
-    file = tmp_path / "lens.yaml"
-    file.write_text("- {signal: resource/cpu, scale: 1.5}\n")
-    recorded = hpabatch.open(cut(tmp_path / "history", "shop/checkout"))
-    told = "resource/cpu scale 1.5"
-    seen, raw = (recorded.simulate(length="1h", lens=lens) for lens in (file, "none"))
-    assert seen.loop.evidence["lens"] == told
-    assert seen.measures["replica_hours"][0] > raw.measures["replica_hours"][0]
-    fits = recorded.fit(lens=file)
-    assert fits.evidence["lens"] == told
-    found = recorded.recommend("max=+1", length="1h", slo=SLO, lens=file)
-    (certificate,) = [json.loads(t) for n, t in found.patches.items() if n.endswith(".json")]
-    assert certificate["evidence"]["lens"] == told
-    assert certificate["sweep"]["parameters"]["lenses"][0]["scale"] == 1.5

@@ -28,18 +28,15 @@ PLAN_JOB = "tests.jobs.squares:plan_job"
 class Squares:
     """Squares numbers, each after `seconds`; `deadly`, `wrong` and `buggy` are tasks.
 
-    The first task fails that does not find the file `flaky`; the first that does not find
-    `stopping` stops its process; `reads`: they read standard input; `full`: what has no room,
-    memory or disk.
+    The first task that does not find the file `stopping` stops its process; `full`: what has no
+    room, memory or disk.
     """
 
     seconds: float = 0.0
     deadly: int | None = None
     wrong: int | None = None
     buggy: int | None = None
-    flaky: str | None = None
     stopping: str | None = None
-    reads: bool = False
     full: str = ""
 
     def compute(self, tasks: Sequence[Task]) -> Iterator[int]:
@@ -49,14 +46,9 @@ class Squares:
                 os.kill(os.getpid(), signal.SIGKILL)
             if task.argument == self.wrong:
                 raise HistoryError("pods.parquet is broken: restore it")
-            if self.flaky is not None and not Path(self.flaky).exists():
-                Path(self.flaky).touch()
-                raise HistoryError("the bucket does not answer")
             if self.stopping is not None and not Path(self.stopping).exists():
                 Path(self.stopping).touch()
                 os.kill(os.getpid(), signal.SIGSTOP)
-            if self.reads and sys.stdin.buffer.read():
-                raise HistoryError("standard input has orders")
             yield 1 // (task.argument != self.buggy) * task.argument**2
 
     def save(self, result: int, place: Path) -> dict[str, Any]:

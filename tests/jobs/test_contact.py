@@ -16,7 +16,6 @@ import pytest
 from hpabatch.errors import UnfinishedError, UsageError
 from hpabatch.inputs.workers import Spread, check_scheduler
 from hpabatch.jobs import dask_workers
-from hpabatch.jobs.processes import brief
 from tests.importers.prometheus.certificates import Authority
 from tests.jobs.dask_cluster import LEAVES_SOCKETS, Cluster
 from tests.jobs.squares import run
@@ -91,13 +90,6 @@ def test_what_is_no_scheduler_is_told_in_seconds(
         cluster.close()
         for connection in kept:
             connection.close()
-
-
-def test_an_error_of_dask_becomes_part_of_a_sentence() -> None:
-    closed = "in <TCP (closed) ConnectionPool.ncores local=tcp://127.0.0.1:1>: Stream is closed"
-    assert brief(OSError(closed)) == "Stream is closed"
-    assert brief(OSError("Timed out after 30 s.\nmore")) == "Timed out after 30 s"
-    assert brief(TimeoutError()) == "TimeoutError"
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import random
 import re
 import signal
 import sys
@@ -23,7 +21,7 @@ from hpabatch.jobs.loop import Status
 from tests.jobs.dask_cluster import QUIET, Cluster
 from tests.jobs.squares import expected, run
 from tests.jobs.test_contact import options, write_certificates
-from tests.jobs.test_workers import client, contents
+from tests.jobs.test_workers import contents
 
 pytestmark = QUIET
 SLOW = {"count": 30, "squares": {"seconds": 0.05}}
@@ -67,38 +65,6 @@ def test_a_worker_may_die_at_any_time(cluster: Cluster, tmp_path: Path) -> None:
     assert run(tmp_path / "job", SLOW, on(cluster), at(5, cluster.kill_worker)) == expected(30)
 
 
-_DIES_WITH_A_RESULT = """
-import os, signal, sys
-from pathlib import Path
-if "distributed.cli.dask_worker" in sys.orig_argv:
-    from distributed import Worker
-    kept = Worker.get_data
-    async def get_data(worker, comm, *given, **more):
-        if Path({met!r}).exists():
-            return await kept(worker, comm, *given, **more)
-        Path({met!r}).touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    Worker.get_data = get_data
-"""
-
-
-def test_a_worker_that_dies_before_its_result_is_fetched_holds_up_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "dask").mkdir()
-    code = _DIES_WITH_A_RESULT.format(met=str(tmp_path / "met"))
-    (tmp_path / "dask" / "sitecustomize.py").write_text(code)
-    cluster = Cluster(tmp_path / "dask", env={"PYTHONPATH": f"{tmp_path}/dask:{os.getcwd()}"})
-    begin = time.monotonic()
-    try:
-        assert run(tmp_path / "job", {"count": 5}, on(cluster)) == expected(5)
-    finally:
-        cluster.close()
-    assert time.monotonic() - begin < 25
-    assert (tmp_path / "met").exists()
-    assert not any("timed out" in message for message in caplog.messages)
-
-
 def test_a_scheduler_that_stops_is_gone(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,27 +85,6 @@ def test_a_scheduler_that_stops_is_gone(
     assert count_kept(tmp_path / "job") >= 7
     assert logging.getLogger("distributed.client").level == level
     cluster.scheduler.send_signal(signal.SIGCONT)
-
-
-def test_the_command_may_die_at_any_time(cluster: Cluster, tmp_path: Path) -> None:
-    process = client(tmp_path / "job", SLOW, {"scheduler": cluster.address})
-    assert process.stdout is not None
-    while int(process.stdout.readline()) < 4:
-        pass
-    time.sleep(random.random() / 10)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    seen: list[Status] = []
-    assert run(tmp_path / "job", SLOW, on(cluster), seen.append) == expected(30)
-    assert 4 <= seen[0].resumed < 30
-
-
-def test_a_part_that_kills_its_workers_is_given_up(cluster: Cluster, tmp_path: Path) -> None:
-    values = {"count": 6, "squares": {"deadly": 3}}
-    with pytest.raises(UnfinishedError, match=r"task 000003 could not be done by 3 workers"):
-        run(tmp_path / "job", values, on(cluster))
-    assert all(worker.poll() is None for worker in cluster.workers)
 
 
 def test_the_scheduler_may_die_at_any_time(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -65,27 +63,6 @@ def test_the_rows_are_those_of_the_parts(
     assert pl.DataFrame(file.read()).equals(whole)
     for k in range(file.metadata.num_row_groups):
         assert file.metadata.row_group(k).num_rows == file.read_row_group(k).num_rows > 0
-
-
-def test_one_part_joined_has_the_same_row_groups(tmp_path: Path) -> None:
-    frame = decisions([{"hpa": f"h{k}"} for k in range(50)])
-    write_parquet(frame, {}, tmp_path / "a")
-    join_parquet([tmp_path / "a"], {}, tmp_path / "b")
-    join_parquet([tmp_path / "b"], {}, tmp_path / "c")
-    assert (tmp_path / "b").read_bytes() == (tmp_path / "c").read_bytes()
-    first, second = (pq.read_metadata(tmp_path / name).row_group(0) for name in "ab")
-    assert first.to_dict() == second.to_dict()
-
-
-def test_many_parts_and_many_rows(tmp_path: Path) -> None:
-    frame = decisions([{"replicas": k} for k in range(1000)])
-    paths = [tmp_path / f"{k}.parquet" for k in range(40)]
-    for path in paths:
-        write_parquet(frame, {}, path)
-    join_parquet(paths, {}, tmp_path / "joined")
-    found = pq.read_metadata(tmp_path / "joined")
-    assert (found.num_rows, found.num_row_groups) == (40_000, 40)
-    assert pl.read_parquet(tmp_path / "joined").equals(pl.concat([frame] * 40))
 
 
 def test_row_groups_are_not_held(tmp_path: Path) -> None:
@@ -154,13 +131,3 @@ def test_no_bytes_are_worse_than_an_error(data: bytes) -> None:
         return
     again = thrift.read_struct(thrift.write_struct(fields))
     assert repr(again) == repr(fields)  # NaN
-
-
-def test_a_footer_comes_back_byte_for_byte() -> None:
-    sink = io.BytesIO()
-    table = pa.table({"a": [1, None], "b": ["x", "y"], "c": [1.5, 2.5], "d": [[1], [2, 3]]})
-    pq.write_table(table, sink, write_page_index=True)
-    data = sink.getvalue()
-    length = int.from_bytes(data[-8:-4], "little")
-    footer = data[-8 - length : -8]
-    assert thrift.write_struct(thrift.read_struct(footer)) == footer

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from hpabatch.errors import UnfinishedError, UsageError
-from hpabatch.jobs.folder import Identity, concat_frames, count_kept, open_job
+from hpabatch.jobs.folder import Identity, count_kept, open_job
 from hpabatch.jobs.loop import Status, Task, Tasks, run_job
 
 JOB = Identity("abc", {"delay": "0 ms"})
@@ -69,12 +68,6 @@ def test_parts_that_others_could_have_put_there_are_not_taken_over(tmp_path: Pat
         assert list(folder.done()) == ["000"]
 
 
-def test_no_tasks(tmp_path: Path) -> None:
-    with open_job(tmp_path / "job", JOB) as folder:
-        assert list(run_job([], Squares(), folder)) == []
-    assert not (tmp_path / "job").exists()
-
-
 @pytest.mark.parametrize("stop", range(5))
 def test_only_what_is_missing_is_done(tmp_path: Path, stop: int) -> None:
     with pytest.raises(KeyboardInterrupt), open_job(tmp_path / "job", JOB) as folder:
@@ -93,13 +86,6 @@ def test_what_cannot_be_saved_ends_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No space left"), open_job(tmp_path / "j", JOB) as folder:
         run_job(tasks(5), Squares(fail=2), folder)
     assert sorted(p.name for p in (tmp_path / "j" / "tasks").iterdir()) == ["000", "001"]
-
-
-def test_status() -> None:
-    status = Status(10, 6, 2, 1000, 600, 200, 2.0)
-    assert status.rate == 200
-    assert status.seconds_left == 2
-    assert Status(10, 2, 2, 1000, 200, 200, 2.0).seconds_left is None
 
 
 # ---- the folder ---------------------------------------------------------------------------------
@@ -135,25 +121,10 @@ def test_another_job_is_told_apart(tmp_path: Path, identity: Identity, told: str
         assert list(folder.done()) == []
 
 
-def test_another_format_is_told_apart(tmp_path: Path) -> None:
-    left(tmp_path / "job")
-    file = tmp_path / "job" / "job.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"format": 0, "fingerprint": "x"}))
-    with pytest.raises(UsageError, match="of another version of hpabatch"):
-        open_job(tmp_path / "job", JOB)
-
-
 @pytest.mark.parametrize("text", ["", "{", "[]", "null"])
 def test_a_job_that_is_not_known_is_begun_anew(tmp_path: Path, text: str) -> None:
     left(tmp_path / "job")
     (tmp_path / "job" / "job.json").write_text(text)
-    with open_job(tmp_path / "job", JOB) as folder:
-        assert list(folder.done()) == []
-
-
-def test_a_removal_that_was_interrupted(tmp_path: Path) -> None:
-    left(tmp_path / "job")
-    (tmp_path / "job" / "job.json").unlink()
     with open_job(tmp_path / "job", JOB) as folder:
         assert list(folder.done()) == []
 
@@ -185,15 +156,6 @@ def test_a_task_that_raises_leaves_nothing(tmp_path: Path) -> None:
 
 def numbered(count: int) -> Tasks:
     return Tasks(lambda k: Task(f"{k:06}", 1, k, f"{k // 4:06}"), range(count))
-
-
-def test_tasks_are_made_when_they_are_asked_for() -> None:
-    some = numbered(10)[2:8:3]
-    assert isinstance(some, Tasks)
-    assert [task.argument for task in some] == [2, 5]
-    assert (len(some), some[-1].key) == (2, "000005")
-    with pytest.raises(IndexError):
-        some[2]
 
 
 def test_records_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
@@ -229,9 +191,9 @@ def test_a_job_keeps_nothing_of_its_tasks(tmp_path: Path) -> None:
     assert min(peak(300), peak(300)) - few < 200 * 40
 
 
-def test_small_frames_become_one() -> None:
-    frames = [pl.DataFrame({"a": [k], "b": [str(k)]}) for k in range(600)]
-    found = concat_frames(iter(frames))
-    assert found.equals(pl.concat(frames))
-    assert found.n_chunks() == 3
-    assert concat_frames([]).width == 0
+def test_another_format_is_told_apart(tmp_path: Path) -> None:
+    left(tmp_path / "job")
+    file = tmp_path / "job" / "job.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"format": 0, "fingerprint": "x"}))
+    with pytest.raises(UsageError, match="of another version of hpabatch"):
+        open_job(tmp_path / "job", JOB)

@@ -52,19 +52,6 @@ def test_the_same_frame_gives_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-def test_row_groups_do_not_change_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = decisions([{"replicas": k} for k in range(10)])
-    monkeypatch.setattr(parquet, "ROW_GROUP_ROWS", 3)
-    write_parquet(frame, EVIDENCE, tmp_path / "d.parquet")
-    assert pl.read_parquet(tmp_path / "d.parquet").equals(frame)
-    assert pq.read_metadata(tmp_path / "d.parquet").num_row_groups == 4
-
-
-def test_an_empty_frame_keeps_its_columns(tmp_path: Path) -> None:
-    write_parquet(decisions([]), EVIDENCE, tmp_path / "d.parquet")
-    assert pl.read_parquet(tmp_path / "d.parquet").equals(decisions([]))
-
-
 def test_readers_can_skip_row_groups_by_hpa_and_time(tmp_path: Path) -> None:
     write_parquet(decisions([{"hpa": "a"}, {"hpa": "b"}]), EVIDENCE, tmp_path / "d.parquet")
     found = pq.ParquetFile(tmp_path / "d.parquet", page_checksum_verification=True)
@@ -74,12 +61,6 @@ def test_readers_can_skip_row_groups_by_hpa_and_time(tmp_path: Path) -> None:
         assert column.is_stats_set == (name in parquet.SORTED_BY)
         nullable = found.schema.column(k).max_definition_level == 1
         assert nullable == (name not in NEVER_NULL)
-
-
-def test_a_null_where_none_should_be_is_kept(tmp_path: Path) -> None:
-    frame = decisions([{}, {}]).with_columns(min_replicas=pl.Series([1, None]))
-    write_parquet(frame, EVIDENCE, tmp_path / "d.parquet")
-    assert pl.read_parquet(tmp_path / "d.parquet").equals(frame)
 
 
 # ---- columns of lists ----------------------------------------------------------------------------
@@ -123,14 +104,6 @@ def test_lists_come_back_as_they_were(
     assert pl.read_parquet(tmp_path / "s.parquet").equals(frame.slice(2, 3))
 
 
-@pytest.mark.parametrize("lists", [(), ([],), ([], [])])
-def test_empty_lists_keep_their_type(tmp_path: Path, lists: tuple[list[Row], ...]) -> None:
-    frame = explained(*lists)
-    write_parquet(frame, EVIDENCE, tmp_path / "d.parquet")
-    found = pl.read_parquet(tmp_path / "d.parquet")
-    assert (found.schema, found.equals(frame)) == (frame.schema, True)
-
-
 def test_other_readers_find_plain_lists_of_structs(tmp_path: Path) -> None:
     write_parquet(explained(*LISTS), EVIDENCE, tmp_path / "d.parquet")
     found = pq.read_table(tmp_path / "d.parquet")
@@ -147,12 +120,3 @@ def test_other_readers_find_plain_lists_of_structs(tmp_path: Path) -> None:
     for name in ("metric", "step", "error", "proposal", "ready"):
         assert "RLE_DICTIONARY" in encodings[f"metrics.list.element.{name}"]
     assert "RLE_DICTIONARY" not in encodings["metrics.list.element.ratio"]
-
-
-def test_the_same_lists_give_the_same_bytes(tmp_path: Path) -> None:
-    one = explained(*LISTS)
-    other = pl.concat([one[:2], one[2:]], rechunk=False)
-    assert other.n_chunks() > one.n_chunks()
-    write_parquet(one, EVIDENCE, tmp_path / "a")
-    write_parquet(other, EVIDENCE, tmp_path / "b")
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()

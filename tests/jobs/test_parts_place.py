@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +19,6 @@ from hpabatch.jobs.loop import Status
 from tests.buckets import Door, open_bucket
 from tests.jobs.small import keep_workers, kept_workers
 from tests.jobs.squares import expected, plan_job, run
-from tests.jobs.test_workers import wait_until_gone
 
 SLOW: dict[str, Any] = {"count": 12, "squares": {"seconds": 0.05}}
 
@@ -31,15 +27,6 @@ SLOW: dict[str, Any] = {"count": 12, "squares": {"seconds": 0.05}}
 def bucket() -> Iterator[str]:
     with open_bucket() as url:
         yield url
-
-
-@pytest.fixture
-def door(bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Door]:
-    """Yield what all requests to the bucket pass, of workers too."""
-    found = Door(os.environ["AWS_ENDPOINT_URL"])
-    monkeypatch.setenv("AWS_ENDPOINT_URL", found.address)
-    yield found
-    found.close()
 
 
 @pytest.fixture(scope="module")
@@ -118,31 +105,6 @@ def test_a_storage_at_fault_is_told_and_costs_no_part(
     seen: list[Status] = []
     assert run(tmp_path / "job", SLOW, by_two(bucket), seen.append) == expected(12)
     assert seen[0].resumed >= done
-
-
-def test_slow_answers_are_waited_for(door: Door, bucket: str, tmp_path: Path) -> None:
-    door.mode = "slow"
-    assert run(tmp_path / "job", {"count": 3}, by_two(bucket)) == expected(3)
-
-
-_IDLE = """
-import time
-from hpabatch.jobs.processes import Child
-child = Child(1)
-child.ask('{}')
-print(child.pid, flush=True)
-time.sleep(60)
-"""
-
-
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
-def test_idle_workers_end_with_their_command(sent: signal.Signals) -> None:
-    command = subprocess.Popen([sys.executable, "-c", _IDLE], stdout=subprocess.PIPE)
-    assert command.stdout is not None
-    worker = int(command.stdout.readline())
-    command.send_signal(sent)
-    command.communicate()
-    wait_until_gone([worker])
 
 
 @pytest.mark.parametrize(

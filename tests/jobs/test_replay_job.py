@@ -85,16 +85,6 @@ def test_the_result_is_that_of_a_replay_in_memory(tmp_path: Path, history: Path)
     assert_frame_equal(done.score.hpas, score(found.decisions, found.hpas).hpas)
 
 
-def test_sharding_does_not_change_the_rows(
-    tmp_path: Path, history: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(planning, "SHARD_DECISIONS", 200)
-    run(history, tmp_path / "other.parquet")
-    (tmp_path / "whole.parquet").write_bytes(whole)
-    frames = [pl.read_parquet(tmp_path / f"{name}.parquet") for name in ("other", "whole")]
-    assert_frame_equal(*frames)
-
-
 def test_without_a_destination_only_summaries_are_kept(
     tmp_path: Path, history: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

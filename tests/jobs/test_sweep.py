@@ -20,7 +20,6 @@ from hpabatch.engine.sweep.run import SweepPlan, plan_request
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.jobs.loop import Status, Task
-from hpabatch.jobs.parquet import EVIDENCE_KEY
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.sweep import (
     SweepJob,
@@ -28,7 +27,7 @@ from hpabatch.jobs.sweep import (
     sweep_to_disk,
     trajectories,
 )
-from hpabatch.jobs.sweep_files import _COLUMNS, read_sweep
+from hpabatch.jobs.sweep_files import read_sweep
 from tests.cli.histories import edit
 from tests.effort import MOST_THREADS
 from tests.engine.swept import HOUR_MS, cut
@@ -40,7 +39,6 @@ NAMES = ("ingest/enricher", "ingest/transform", "payments/api", "shop/checkout")
 GRIDS = ("max=+1,+2", "scaleDown.window=60,900")
 TABLES = ("settings", "hpas", "results", "blocks")
 JOB = ".sweep.job"
-KEY = ["cluster", "namespace", "hpa"]
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +51,6 @@ def cut_small(patch: pytest.MonkeyPatch) -> None:
     """Make two parts of two HPAs, and three chunks of two settings or fewer."""
     patch.setattr(engine, "HPAS_AT_ONCE", 2)
     patch.setattr(engine, "STEPS_AT_ONCE", 2 * 2 * 4 * 135)
-
-
-TASKS = 2 * (1 + 3)
 
 
 @pytest.fixture(autouse=True)
@@ -122,21 +117,6 @@ def test_a_finished_sweep_is_read_and_not_computed_again(tmp_path: Path, history
     assert files(out) == whole
 
 
-def test_a_part_is_fitted_once(
-    tmp_path: Path, history: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fitted: list[int] = []
-    real = engine.prepare_part
-
-    def noted(sweep: Any, number: int, *, scored: bool) -> Any:
-        fitted.append(number)
-        return real(sweep, number, scored=scored)
-
-    monkeypatch.setattr("hpabatch.jobs.sweep.prepare_part", noted)
-    run(history, tmp_path / "sweep")
-    assert fitted == [0, 1]
-
-
 # ---- the same bytes
 
 
@@ -144,14 +124,6 @@ def test_threads_do_not_change_the_bytes(
     tmp_path: Path, history: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_jit, "THREADS", MOST_THREADS)  # (`whole` was made on one)
-    run(history, tmp_path / "sweep")
-    assert files(tmp_path / "sweep") == files(whole)
-
-
-def test_chunks_of_settings_do_not_change_the_bytes(
-    tmp_path: Path, history: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine, "STEPS_AT_ONCE", 1000 * 2 * 4 * 135)
     run(history, tmp_path / "sweep")
     assert files(tmp_path / "sweep") == files(whole)
 
@@ -175,25 +147,6 @@ def test_parts_of_the_fleet_do_not_change_the_rows(
 
 
 # ---- what is in it
-
-
-def test_rows_are_in_order_and_evidence_is_in_every_file(history: Path, whole: Path) -> None:
-    about = json.loads((whole / "sweep.json").read_text())
-    frames = {name: pl.read_parquet(whole / f"{name}.parquet") for name in TABLES}
-    for name in TABLES:
-        told = pl.read_parquet_metadata(whole / f"{name}.parquet")[EVIDENCE_KEY]
-        assert json.loads(told) == about["evidence"]
-    assert about["evidence"]["seed"] == "0"
-    assert len([name for name in about["evidence"] if name.startswith("sha256:")]) > 5
-    for name, more in (("hpas", ()), ("results", ("setting_id",)),
-                       ("blocks", ("setting_id", "block"))):  # fmt: skip
-        key = frames[name].select(*KEY, *more)
-        assert key.equals(key.sort(key.columns))
-        assert key.is_unique().all()
-    assert frames["results"].height == 3 * 5
-    newer = {"base_share", "starts_assumed", "starting_share"}  # (older sweeps lack them)
-    assert set(frames["hpas"].columns) == set(_COLUMNS["hpas"]) | newer
-    assert frames["blocks"].columns[:6] == [*KEY, "setting_id", "block", "start"]
 
 
 def test_what_is_told_of_a_sweep(history: Path, whole: Path) -> None:

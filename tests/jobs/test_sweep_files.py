@@ -60,15 +60,6 @@ def test_a_table_of_another_sweep_is_refused(folder: Path) -> None:
         read_sweep(folder)
 
 
-def test_the_same_sweep_has_the_same_bytes(folder: Path) -> None:
-    before = {place.name: place.read_bytes() for place in folder.iterdir()}
-    found = read_sweep(folder)
-    for name in TABLES:
-        write_table(getattr(found, name), found.evidence, folder, name)
-    write_about(folder, found.evidence, found.parameters)
-    assert {place.name: place.read_bytes() for place in folder.iterdir()} == before
-
-
 def about(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], Any]:
     """Return what changes sweep.json."""
 

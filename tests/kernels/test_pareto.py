@@ -52,11 +52,6 @@ def test_the_front_is_what_nothing_dominates(rows: Points) -> None:
     assert marked(np.array(rows)) == (expected, sum(expected))
 
 
-def test_a_small_front_by_hand() -> None:
-    rows = [[3, 1], [1, 3], [2, 2], [2, 2], [3, 2], [math.nan, 0]]
-    assert marked(np.array(rows, float)) == ([1, 1, 1, 1, 0, 0], 4)
-
-
 @pytest.mark.compiled
 def test_compiled_is_interpreted() -> None:
     rng = np.random.default_rng(7)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,21 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpabatch.kernels.replay import spend_recorded_changes
 from hpabatch.layout.records import CHANGE, records
-from hpabatch.layout.results import Results
 from hpabatch.model.objects.hpa import HPASpec
 from tests.compiled import replay_lane
 from tests.effort import effort
 from tests.kernels.fleets import (
     assert_equal_memory,
     assert_equal_results,
-    columns,
     digest,
     pack,
     poisoned,
     random_fleet,
-    random_lanes,
     replayed,
     replayed_live,
     with_own_changes,
@@ -47,7 +42,6 @@ from tests.rules.helpers import (
 )
 
 SEEDS = [1, 2, 3][: effort(6, kernel=True)]
-ROOT = Path(__file__).parents[2]
 
 
 # ---- what may not matter -------------------------------------------------------------------------
@@ -85,34 +79,6 @@ def test_any_chunks_and_any_order_of_lanes_give_the_same(seed: int, recorded: bo
     assert_equal_memory(memory_after, memory)
 
 
-def lane_columns(fleet: Any, results: Results, h: int) -> dict[str, Any]:
-    """Return lane h's part of the results."""
-    ticks = slice(int(fleet.lanes.first_tick[h]), int(fleet.lanes.last_tick[h]))
-    spec = fleet.specs[int(fleet.ticks.spec[ticks.start])]
-    parts = {k: v[ticks] for k, v in columns(results).items() if k.startswith("decisions")}
-    for m in range(int(spec.first_metric), int(spec.last_metric)):
-        offset = int(fleet.streams.answer_offset[fleet.metrics.stream[m]])
-        rows = slice(ticks.start + offset, ticks.stop + offset)
-        for name, column in columns(results).items():
-            if name.startswith("metrics"):
-                parts[f"{name}[{m - int(spec.first_metric)}]"] = column[rows]
-    return parts
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_order_of_hpas_does_not_matter(seed: int) -> None:
-    lanes = random_lanes(seed, 6, 30)
-    order = list(range(len(lanes)))
-    random.Random(seed).shuffle(order)
-    straight, shuffled = pack(lanes), pack([lanes[h] for h in order])
-    one, other = replayed(straight)[0], replayed(shuffled)[0]
-    for position, h in enumerate(order):
-        mine, theirs = lane_columns(straight, one, h), lane_columns(shuffled, other, position)
-        assert mine.keys() == theirs.keys()
-        for name, column in mine.items():
-            np.testing.assert_array_equal(column, theirs[name], err_msg=name)
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_field_of_every_row_is_written(seed: int) -> None:
     fleet = random_fleet(seed)
@@ -129,14 +95,6 @@ def test_rows_of_metrics_that_a_spec_lacks_are_written_too() -> None:
     fleet = pack([two_metric_sets()])
     assert fleet.answers.size == 2 * fleet.ticks.size
     assert_equal_results(replayed(fleet, byte=0xA5)[0], replayed(fleet, byte=0x5A)[0])
-
-
-def test_inputs_are_only_read() -> None:
-    fleet = random_fleet(4)
-    before = [array.tobytes() for array in fleet]
-    replayed(fleet)
-    replayed(fleet, recorded=True)
-    assert [array.tobytes() for array in fleet] == before
 
 
 def test_an_empty_fleet_and_lanes_without_ticks() -> None:
@@ -161,10 +119,6 @@ def digests() -> list[str]:
         found.append(digest(*replayed(with_own_changes(fleet, results), recorded=True)))
         found.append(digest(*replayed_live(fleet)))
     return found
-
-
-def test_fleets_without_lanes_are_of_the_types_that_kernels_take() -> None:
-    replayed(pack([]))
 
 
 @pytest.mark.compiled
@@ -233,11 +187,6 @@ def test_budgets_are_spent_when_changes_really_happened() -> None:
     assert [r["desired"] for r in decided] == [6, 6, 10]
 
 
-def test_a_change_that_never_happened_spends_nothing() -> None:
-    ticks = [(0, 2, 20, 0), (15, 2, 20, 0), (30, 2, 20, 0)]
-    assert recorded_sizes([UP_FOUR], ticks, []) == [6, 6, 6]
-
-
 def test_changes_before_the_first_tick_and_at_a_tick() -> None:
     ticks = [(0, 6, 20, 0), (15, 6, 20, 0)]
     assert recorded_sizes([UP_FOUR], ticks, [(-20, 2, 5), (-10, 5, 6)]) == [6, 6]
@@ -262,13 +211,3 @@ def test_recorded_changes_are_taken_lane_by_lane() -> None:
     results, memory = replayed(fleet, recorded=True)
     assert results.decisions.desired.tolist() == [6, 6, 10, 10, 8, 11]
     assert memory.head[:, 15].tolist() == [1, 0, 2]
-
-
-def test_spending_twice_spends_once() -> None:
-    fleet = pack([LaneView([UP_FOUR], [wish(0, 6, 20)])], tolerance=0.0)
-    fleet.lanes.last_change[:] = 1
-    fleet = fleet._replace(changes=records(CHANGE, [(at(-20), 2, 6)]))
-    memory = make_memory(fleet, recorded=True)
-    for _ in range(2):
-        spend_recorded_changes(fleet, memory, 0, 0)
-    assert memory.events.change.tolist() == [4, 0, 0, 0]

@@ -18,8 +18,6 @@ from hpabatch.kernels.status import status_fleet
 from hpabatch.layout.records import Fleet, Records, records_from
 from hpabatch.layout.results import (
     STATUS,
-    STATUS_NEXT,
-    STATUS_SETS,
     Results,
     StatusMemory,
     empty_results,
@@ -77,18 +75,6 @@ def assert_equal_memory(one: StatusMemory, other: StatusMemory) -> None:
         np.testing.assert_array_equal(mine, theirs, err_msg=name)
 
 
-@pytest.mark.parametrize(("seed", "k8s"), SEEDS.items())
-def test_one_call_equals_one_call_per_tick(seed: int, k8s: str) -> None:
-    fleet, results = replayed(seed, k8s)
-    whole, memory_after = noted(fleet, results)
-    single, memory = poisoned(fleet), make_status_memory(fleet)
-    for step in range(1, int((fleet.lanes.last_tick - fleet.lanes.first_tick).max()) + 1):
-        last = np.minimum(fleet.lanes.first_tick + step, fleet.lanes.last_tick).astype(np.int64)
-        status_fleet(fleet, results, memory, last, single)
-    assert_equal(whole, single)
-    assert_equal_memory(memory_after, memory)
-
-
 @given(st.integers(0, 10_000), st.sampled_from(list(SEEDS.items())))
 @settings(max_examples=effort(15), deadline=None)
 def test_any_chunks_and_any_order_of_lanes_give_the_same(seed: int, fleet_of: Any) -> None:
@@ -116,45 +102,9 @@ def test_what_was_noted_is_not_noted_again() -> None:
 
 
 @pytest.mark.parametrize(("seed", "k8s"), SEEDS.items())
-def test_the_order_of_hpas_does_not_matter(seed: int, k8s: str) -> None:
-    lanes = random_lanes(seed, 6, 30)
-    order = list(range(len(lanes)))
-    random.Random(seed).shuffle(order)
-    straight, shuffled = decided(lanes, k8s), decided([lanes[h] for h in order], k8s)
-    one, other = noted(*straight)[0], noted(*shuffled)[0]
-    for position, h in enumerate(order):
-        mine, theirs = of_lane(straight[0], one, h), of_lane(shuffled[0], other, position)
-        for name, column in mine.items():
-            np.testing.assert_array_equal(column, theirs[name], err_msg=name)
-
-
-def of_lane(fleet: Fleet, statuses: Records, h: int) -> dict[str, NDArray[Any]]:
-    """Return lane h's statuses, with ticks and specs counted from the lane's first."""
-    first, last = int(fleet.lanes.first_tick[h]), int(fleet.lanes.last_tick[h])
-    first_spec = int(fleet.ticks.spec[first])
-    columns = {name: statuses[name][first:last].astype(np.int64) for name in STATUS.names or ()}
-    for name, start in [
-        ("observed", first_spec),
-        *((name, first) for name in ("set_0", "set_1", "set_2", "set_3", "metrics_tick")),
-    ]:
-        own = columns[name]
-        columns[name] = np.where(own < 0, own, own - start)
-    for k in range(4):
-        columns[f"set_{k}"][columns[f"transition_{k}_ms"] == 0] = 0  # a slot that was never set
-    return columns
-
-
-@pytest.mark.parametrize(("seed", "k8s"), SEEDS.items())
 def test_every_field_of_every_row_is_written(seed: int, k8s: str) -> None:
     fleet, results = replayed(seed, k8s)
     assert_equal(noted(fleet, results, 0xA5)[0], noted(fleet, results, 0x5A)[0])
-
-
-def test_inputs_are_only_read() -> None:
-    fleet, results = decided(random_lanes(4, 4, 30), "1.38")
-    before = [array.tobytes() for array in (*fleet, *results)]
-    noted(fleet, results)
-    assert [array.tobytes() for array in (*fleet, *results)] == before
 
 
 def test_an_empty_fleet_and_lanes_without_ticks() -> None:
@@ -164,22 +114,6 @@ def test_an_empty_fleet_and_lanes_without_ticks() -> None:
         statuses, memory = noted(fleet, results)
         assert statuses.size == 0
         assert memory.head.shape[0] == len(lanes)
-
-
-def test_words_are_of_the_tick_that_said_them() -> None:
-    """A condition's words are at most as new as the row, and its tick is its own lane's."""
-    fleet, results = replayed(1, "1.38")
-    statuses, memory = noted(fleet, results)
-    for h in range(fleet.lanes.size):
-        first, last = int(fleet.lanes.first_tick[h]), int(fleet.lanes.last_tick[h])
-        rows = np.arange(first, last)
-        for k in range(4):
-            known = results.decisions[f"condition_{k}"][first:last] != 0
-            said = statuses[f"set_{k}"][first:last]
-            assert (said[known] >= first).all()
-            assert (said[known] <= rows[known]).all()
-        assert memory.head[h, STATUS_NEXT] == last
-        assert memory.head[h, STATUS_SETS] < last
 
 
 # ---- compiled and interpreted --------------------------------------------------------------------
@@ -198,7 +132,3 @@ def digests() -> list[str]:
             summary.update(np.ascontiguousarray(array).tobytes())
         found.append(summary.hexdigest())
     return found
-
-
-def test_no_lanes_are_of_the_types_that_the_kernel_takes() -> None:
-    assert not noted(*decided([], "1.38"))[0].size

@@ -313,31 +313,6 @@ def replay(
     return lane(specs, ticks, **options).run()
 
 
-def calculate(
-    metric: Json,
-    pods: Sequence[Pod],
-    current: int,
-    *values_milli: int,
-    status: int | None = None,
-    strays: Sequence[int] = (),
-    **options: Any,
-) -> Json:
-    """Return what one metric says, unlimited; at 0 replicas the HPA itself had scaled to zero."""
-    spec = hpa_spec(metric, low=0, high=2**31 - 1, behavior=options.pop("behavior", None))
-    answer = total(*values_milli) if values_milli else usages(pods, strays)
-    ticks = [tick(0, current, pods, [answer], status)]
-    seeded = status_with(SCALED_TO_ZERO)
-    result: Json = replay(spec, ticks, status=seeded, gate=True, **options)[0]["metrics"][0]
-    return result
-
-
-def wanted(*args: Any, **options: Any) -> int:
-    """Return the replicas that one metric wants; arguments as of `calculate`."""
-    result = calculate(*args, **options)
-    assert result["code"] == codes.METRIC_OK, codes.METRIC_ERRORS[result["code"]]
-    return int(result["proposal"])
-
-
 EXACT_WISH = external(average="1")  # with tolerance 0 it proposes just what it is told
 NO_TOLERANCE = ControllerFlags(tolerance=0.0)
 
@@ -361,8 +336,3 @@ def follow(
             one.fleet.ticks.replicas[t + 1 :] = after
             one.fleet.ticks.status_replicas[t + 1 :] = after
     return results
-
-
-def sizes(results: Iterable[Json]) -> list[int]:
-    """Return the size after each tick."""
-    return [result["desired"] for result in results]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hpabatch.layout import codes
 from hpabatch.layout.records import HEAD_CONDITIONS, HEAD_LENGTH, I64
 from hpabatch.rules.conditions import has_condition, set_condition
+from hpabatch.rules.status import is_true
 
 
 def conditions(*initial: int) -> I64:
@@ -38,3 +39,11 @@ def test_conditions_are_a_map_in_order_of_insertion(settings: list[int]) -> None
     assert [c for c in slots(head) if c] == list(expected.values())
     for code in codes.CONDITIONS:
         assert has_condition(head, code) == (code in expected.values())
+
+
+def test_the_status_of_every_condition() -> None:
+    for code, words in codes.CONDITIONS.items():
+        assert bool(is_true(code)) is (words.status == "True"), words
+    for kind in codes.CONDITION_TYPES.values():
+        assert is_true((kind << 4) + codes.OTHER_TRUE)
+        assert not is_true((kind << 4) + codes.OTHER_FALSE)

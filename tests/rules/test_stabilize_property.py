@@ -104,7 +104,9 @@ class NaiveList:
         self.record(wish, now_ms, reusable)
         return best
 
-    def two_windows(self, current: int, wish: int, now_ms: int, up_ms: int, down_ms: int) -> int:
+    def two_windows(
+        self, current: int, wish: int, now_ms: int, up_ms: int, down_ms: int, clamps: bool
+    ) -> int:
         low, high, reusable = wish, wish, None
         for k, (value, ms) in enumerate(self.slots):
             if ms > now_ms - up_ms:
@@ -114,6 +116,8 @@ class NaiveList:
             if ms < now_ms - up_ms and ms < now_ms - down_ms:
                 reusable = k
         self.record(wish, now_ms, reusable)
+        if not clamps:  # (until 1.20)
+            return low if wish >= current else high
         return min(max(current, low), high)
 
 
@@ -136,7 +140,9 @@ def _recommendations(memory: Memory) -> list[tuple[int, int]]:
     return [(int(slot.value), int(slot.ms)) for slot in slots]
 
 
-def _compare_recommendations(syncs: list[Sync], legacy_s: int, every: int = 1) -> None:
+def _compare_recommendations(
+    syncs: list[Sync], legacy_s: int, every: int = 1, clamps: bool = True
+) -> None:
     """Run the syncs both ways, in a memory of exactly the capacity that `make_memory` gives.
 
     After every so many syncs the whole lists are compared.
@@ -161,18 +167,18 @@ def _compare_recommendations(syncs: list[Sync], legacy_s: int, every: int = 1) -
         else:
             up_ms, down_ms = (1000 * window for window in sync.windows_s)
             ours = stabilize_with_windows(
-                head, recs, sync.current, sync.wish, now_ms, up_ms, down_ms, True
+                head, recs, sync.current, sync.wish, now_ms, up_ms, down_ms, clamps
             )
-            theirs = naive.two_windows(sync.current, sync.wish, now_ms, up_ms, down_ms)
+            theirs = naive.two_windows(sync.current, sync.wish, now_ms, up_ms, down_ms, clamps)
         assert ours == theirs
         assert k % every or _recommendations(memory) == naive.slots
         assert len(naive.slots) <= recs.size
 
 
 @_SETTINGS
-@given(_syncs(_STEP_MS), st.sampled_from(_SECONDS))
-def test_recommendations_are_the_naive_list(syncs: list[Sync], legacy_s: int) -> None:
-    _compare_recommendations(syncs, legacy_s)
+@given(_syncs(_STEP_MS), st.sampled_from(_SECONDS), st.booleans())
+def test_recommendations_are_the_naive_list(syncs: list[Sync], legacy_s: int, clamps: bool) -> None:
+    _compare_recommendations(syncs, legacy_s, clamps=clamps)
 
 
 @_SETTINGS

@@ -7,17 +7,15 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
-import polars as pl
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hpabatch.engine.compare.causes import ALONE, TOGETHER
+from hpabatch.engine.compare.causes import ALONE
 from hpabatch.engine.compare.frames import (
     DECIDES,
     DECISION,
     EXPLAINS,
     EXPLANATION,
-    SCHEMA,
     TOLD,
 )
 from hpabatch.engine.compare.run import (
@@ -26,7 +24,7 @@ from hpabatch.engine.compare.run import (
     compare_history,
 )
 from hpabatch.engine.compare.run import compare_sides as compare_planned
-from hpabatch.engine.compare.sides import BOTH, Side, plan_sides, under_versions
+from hpabatch.engine.compare.sides import Side, plan_sides, under_versions
 from hpabatch.engine.compare.trials import SWITCHES, with_switch
 from hpabatch.engine.fleet import plan as planning
 from hpabatch.engine.replay.run import replay_history
@@ -95,16 +93,6 @@ def compared(history: History, before: Side, after: Side) -> Comparison:
 
 
 @settings(max_examples=effort(4))
-@given(TABLES, VERSION)
-def test_nothing_differs_from_itself(tables: Tables, version: str) -> None:
-    with drawn(tables) as history:
-        found = compared(history, side(version), side(version))
-    assert found.differences.is_empty()
-    assert found.differences.schema == SCHEMA
-    assert {item.side for item in found.left_out} <= {BOTH}
-
-
-@settings(max_examples=effort(4))
 @given(TABLES, VERSION, VERSION, st.integers(0, 999))
 def test_order_of_sides_rows_and_shards_changes_nothing(
     tables: Tables, first: str, second: str, seed: int
@@ -140,15 +128,3 @@ def test_a_single_switch_is_always_found() -> None:
             assert set(rows) <= {(name, ALONE)}
             found |= {cause for cause, _ in rows}
     assert len(found) >= 8
-
-
-def test_what_is_needed_together_one_way_makes_it_alone_the_other_way() -> None:
-    with drawn(eventful(4)) as history:
-        there = compare_history(history, side("1.38"), side("1.26"))
-        back = compare_history(history, side("1.26"), side("1.38"))
-    both = there.differences.join(back.differences, on=KEY)
-    assert both.height == there.differences.height == back.differences.height
-    needed = both.filter(pl.col("how") == TOGETHER)
-    assert "sidecars_counted, gate_pod_level_resources" in needed["cause"]
-    assert needed["cause_right"].to_list() == needed["cause"].to_list()
-    assert set(needed["how_right"]) == {ALONE}

@@ -10,7 +10,7 @@ import pytest
 
 from hpabatch.engine.compare.causes import ALONE
 from hpabatch.engine.compare.frames import schema_of
-from hpabatch.engine.compare.loop import COLUMNS, TOLD, WHY_NOT, compare_simulated
+from hpabatch.engine.compare.loop import COLUMNS, TOLD, compare_simulated
 from hpabatch.engine.compare.run import SPECS, VERSIONS, Comparison
 from hpabatch.engine.compare.sides import Side
 from hpabatch.engine.fleet.parameters import ReplayParameters
@@ -101,19 +101,6 @@ def test_it_is_that_of_two_simulations(history: History) -> None:
     assert {i.hpa for i in found.left_out} == {"etl", "reports", "thumbnails"}
 
 
-def test_two_sets_of_manifests(history: History) -> None:
-    before, after = manifests("today", max_replicas=5), manifests("new", max_replicas=4)
-    there = compare_simulated(history, before, after, OPTIONS)
-    back = compare_simulated(history, after, before, OPTIONS)
-    assert only(there)["rule"] == "maxReplicas 5 -> 4"
-    assert only(there)["first_ts"] == only(back)["first_ts"]
-    assert only(there)["most"] == -only(back)["most"] == -1
-    assert there.left_out == ()
-    same = compare_simulated(history, before, replace(before, name="again"), OPTIONS)
-    assert same.differences.is_empty()
-    assert same.ticks == there.ticks > 0
-
-
 def test_versions_in_a_closed_loop(tmp_path: Path) -> None:
     folder = small(tmp_path / "history", minutes=30)
     rules = {"scaleUp": {"tolerance": "0.9"}}
@@ -137,14 +124,3 @@ def test_what_cannot_be_simulated_is_left_out(history: History) -> None:
     found = compare_simulated(history, before, after, OPTIONS)
     assert [(i.hpa, i.side) for i in found.left_out] == [("worker", "new")]
     assert found.hpas == 1
-
-
-def test_rows_that_are_not_to_be_relied_on_say_so(history: History) -> None:
-    before, after = manifests("today"), manifests("new", max_replicas=3)
-    row = only(compare_simulated(history, before, after, OPTIONS))
-    workers = prepare_loop(
-        history, before.parameters, OPTIONS, lambda f: f.filter(f["hpa"] == "worker")
-    )
-    (problems,) = workers.problems.values()
-    assert problems
-    assert row[WHY_NOT] == "; ".join(problems)

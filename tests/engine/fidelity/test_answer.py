@@ -27,14 +27,8 @@ from hpabatch.engine.fidelity.trials import (
     Window,
     _leave_out,
     episodes_of,
-    passes_of,
-    window_of,
 )
-from hpabatch.engine.fidelity.walk import _Ends, _put_off
 from hpabatch.engine.shards.shard import ScaleColumns
-from hpabatch.layout import codes
-from hpabatch.layout.observations import LANE_POD, SCALE_ROW
-from hpabatch.layout.records import CHANGE, records_from
 
 MINUTE = 60_000
 
@@ -56,20 +50,6 @@ def test_changes_of_one_direction_within_the_window_are_one_episode() -> None:
     assert episodes_of(rows, window, 0, 910_000).count == 2  # its window is not recorded
 
 
-def test_near_episodes_are_held_in_replays_of_their_own() -> None:
-    at = np.array([600_000, 700_000, 2_000_000], np.int64)
-    episodes = Episodes(at, at, at * 0 + 2, at * 0 + 3, at * 0 + 3)
-    window = Window(30_000, 0, 30_000)
-    passes = [part.tolist() for part in passes_of(episodes, window, 300_000, 4)]
-    assert passes == [[0, 2], [1]]
-    assert [part.tolist() for part in passes_of(episodes, window, 300_000, 1)] == [[0, 2]]
-
-
-def test_the_window_has_what_is_uncertain_about_lives_made_of_samples() -> None:
-    assert window_of(15_000, 60_000, 5_000, None) == Window(80_000, 0, 80_000)
-    assert window_of(15_000, 15_000, 0, 60_000) == Window(30_000, 60_000, 75_000)
-
-
 def judged(sizes: Sizes, window: Window) -> Evidence:
     """Return what a setting makes of a recording without any change of size."""
     none, nobody = np.zeros(0, np.int64), None
@@ -84,58 +64,6 @@ def test_a_wish_that_stands_longer_than_the_window(ticks: int, found: int) -> No
     wished = seen.copy()
     wished[5 : 5 + ticks] = 5
     assert judged(Sizes(now_ms, seen, wished), Window(30_000, 0, 30_000)).standing == found
-
-
-@pytest.mark.parametrize("ticks", [1, 2, 86_400_000 // 7_000])
-def test_a_wish_may_stand_to_the_end(ticks: int) -> None:
-    now_ms = np.arange(ticks, dtype=np.int64) * 7_000
-    sizes = Sizes(now_ms, now_ms * 0 + 4, now_ms * 0 + 5)
-    found = judged(sizes, Window(30_000, 0, 30_000))
-    assert (found.standing, found.held) == (int(ticks > 2), 0)
-    assert found.errors.sum() == (12 if ticks > 2 else 0)  # anew every two hours
-
-
-def put_off(times: list[int], *holds: tuple[int, int]) -> list[int]:
-    from_ms, to_ms = (np.array([hold[k] for hold in holds], np.int64) for k in (0, 1))
-    return [*map(int, _put_off(np.array(times, np.int64), from_ms, to_ms))]
-
-
-def test_what_happens_within_a_hold_happens_at_its_end() -> None:
-    assert put_off([99, 100, 150, 199, 200, 350], (100, 200), (300, 400)) == [
-        99, 200, 200, 200, 200, 400,
-    ]  # fmt: skip
-    assert put_off([1, 2]) == [1, 2]
-    assert put_off([], (100, 200)) == []
-
-
-def test_a_hold_keeps_size_and_pods_as_before() -> None:
-    """Of four pods: always there, ends in the hold, comes in it, ended long before it."""
-    state_ms = np.array([0, 0, 110, 120, 0, 40], np.int64)
-    flags = np.array([0, 0, codes.POD_DELETING, 0, 0, codes.POD_DELETING])
-    first = np.array([0, 1, 3, 4, 6], np.int64)
-    gone_ms = np.array([900, 140, 900, 60], np.int64)
-    states = SimpleNamespace(pod_flags=flags)
-    pods = SimpleNamespace(states=states, state_first=first, state_ms=state_ms, gone_ms=gone_ms)
-    given: Any = SimpleNamespace(pods=pods)
-    lives = records_from(
-        LANE_POD, 4, created_ms=np.array([0, 0, 120, 0]), gone_ms=gone_ms,
-        first_state=first[:-1], last_state=first[1:],
-    )  # fmt: skip
-    scales = records_from(SCALE_ROW, 3, ts_ms=np.array([0, 105, 130]))
-    changes = records_from(CHANGE, 2, ts_ms=np.array([50, 112]))
-    source = SimpleNamespace(first_scale=0, last_scale=3, first_pod=0, last_pod=4)
-    observations = SimpleNamespace(lanes=[source], scales=scales, pods=lives)
-    lane = SimpleNamespace(first_change=0, last_change=2)
-    fleet = SimpleNamespace(lanes=[lane], changes=changes)
-    shard: Any = SimpleNamespace(observations=observations, fleet=fleet, pods=[[0, 1, 2, 3]])
-    at = np.array([105], np.int64)
-    episode = Episodes(at, at + 25, at * 0 + 2, at * 0 + 1, at * 0 + 1)
-    _Ends(given).hold(shard, 0, episode, Window(20, 5, 30))
-    assert scales.ts_ms.tolist() == [0, 150, 150]
-    assert changes.ts_ms.tolist() == [50, 150]
-    assert lives.created_ms.tolist() == [0, 0, 150, 0]
-    assert lives.gone_ms.tolist() == [900, 150, 900, 60]
-    assert lives.last_state.tolist() == [1, 2, 4, 6]  # the second is not being deleted yet
 
 
 @pytest.mark.parametrize(

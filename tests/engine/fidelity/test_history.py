@@ -10,12 +10,11 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from hpabatch.engine.fidelity.request import FidelityParameters
 from hpabatch.engine.fidelity.run import Fidelity, first_part, split_ms
 from hpabatch.engine.fit.pipeline import recording_of
 from hpabatch.engine.fit.run import fit
 from hpabatch.engine.fit.usage import Usage, observed_usage
-from hpabatch.engine.fit.workload import GIVEN, Workload
+from hpabatch.engine.fit.workload import Workload
 from hpabatch.engine.fleet.candidates import SpecPeriod
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
@@ -23,7 +22,6 @@ from hpabatch.engine.fleet.plan import plan_replay
 from hpabatch.engine.simulate.export import export_run
 from hpabatch.history.reader import History, open_history
 from hpabatch.history.store.writer import write_table
-from hpabatch.inputs.plants import PlantOverride, SignalOverride
 from hpabatch.model.plant import (
     DIVISIBLE,
     PER_POD,
@@ -42,7 +40,6 @@ from tests.engine.closed_loop import (
 )
 from tests.engine.scored import fidelity
 
-DEFAULTS = FidelityParameters()
 NAME = "resource/cpu"
 
 
@@ -131,21 +128,6 @@ def test_simulated_histories_are_scored_by_their_truth(both: Fidelity) -> None:
 
 
 @pytest.mark.compiled
-def test_the_errors_are_those_of_the_changes(both: Fidelity) -> None:
-    for row in both.signals.filter(pl.col("skill").is_not_null()).iter_rows(named=True):
-        theirs = both.changes.filter((pl.col("hpa") == row["hpa"]) & pl.col("counts"))
-        used = theirs.filter(pl.col("left_out").is_null())
-        assert (theirs.height, used.height) == (row["changes"], row["used"])
-        errors, old = (np.abs(used[n].to_numpy()) for n in ("error", "persistence_error"))
-        assert row["mean_error_pct"] == pytest.approx(100 * errors.mean())
-        assert row["skill"] == pytest.approx(1 - errors.sum() / old.sum())
-        predicted = used["predicted_milli"] / used["observed_milli"] - 1
-        assert predicted.to_list() == pytest.approx(used["error"].to_list())
-        assert (theirs["ts"] >= row["split"]).all()
-    assert both.changes.filter(pl.col("left_out").is_not_null())["error"].null_count() > 0
-
-
-@pytest.mark.compiled
 def test_the_judged_plant_knows_the_first_part_only(simulated: History, both: Fidelity) -> None:
     plan = plan_replay(simulated, parameters())
     found = {row["hpa"]: (row["base"], row["ceiling"]) for row in both.signals.to_dicts()}
@@ -168,25 +150,3 @@ def test_no_score_hangs_on_other_hpas(simulated: History, both: Fidelity) -> Non
     )
     assert_frame_equal(alone.hpas, both.hpas.filter(pl.col("hpa") == "moved"))
     assert_frame_equal(alone.changes, both.changes.filter(pl.col("hpa") == "moved"))
-
-
-@pytest.mark.compiled
-def test_what_the_parameters_say_is_done(simulated: History, both: Fidelity) -> None:
-    later = fidelity(simulated, parameters(), replace(DEFAULTS, split_share=0.75))
-    assert (later.signals["changes"] <= both.signals["changes"]).all()
-    assert later.signals["changes"].sum() < both.signals["changes"].sum()
-    assert later.evidence["fidelity_split_share"] == "0.75"
-    picky = fidelity(simulated, parameters(), replace(DEFAULTS, least_skill=0.999))
-    assert picky.totals.advice == 0
-    assert_frame_equal(picky.signals, both.signals)
-    long = fidelity(simulated, parameters(), replace(DEFAULTS, horizon_ms=1_200_000))
-    assert long.signals["left_out_moved"].sum() > both.signals["left_out_moved"].sum()
-
-
-@pytest.mark.compiled
-def test_what_a_plant_file_says_is_judged(simulated: History) -> None:
-    base = PlantOverride(signals=((NAME, SignalOverride(base_milli=100)),))
-    found = fidelity(simulated, parameters(), plants=(base,))
-    row = found.signals.filter(pl.col("hpa") == "moved").to_dicts()[0]
-    assert (row["base"], row["base_source"]) == (0.1, GIVEN)
-    assert row["skill"] > 0.9

@@ -9,11 +9,10 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from benchmarks import lens_truth
-from benchmarks.answers_record import K8S, SYNC_MS, Known, Source, stated
-from benchmarks.lens_truth import found_in_runs, recorded, run, seen_through, write
+from benchmarks.answers_record import K8S, SYNC_MS, Known, stated
+from benchmarks.lens_truth import recorded, run, seen_through, write
 from benchmarks.truth_fleet import FleetOptions, Truth, make_fleet
-from hpabatch.engine.fidelity.lens import LensEstimate, estimate_lenses, through_lens
+from hpabatch.engine.fidelity.lens import LensEstimate, through_lens
 from hpabatch.engine.fidelity.lens_search import (
     RAW,
     REACH_MS,
@@ -121,27 +120,6 @@ def test_a_lens_is_found_and_used_whatever_the_shards(tmp_path: Path) -> None:
     assert len(apart.shards) > len(plan.shards)
     one, other = (Tried(parts_of(p, spans), "proof", CPU).of(found.found) for p in (plan, apart))
     assert one.tolist() == other.tolist()
-
-
-@pytest.mark.compiled
-def test_where_there_is_none_none_is_used(tmp_path: Path) -> None:
-    plan = source(tmp_path, Lens(CPU))
-    (found,) = estimate_lenses(plan)
-    assert not found.used
-    assert not found.as_if
-    assert found.why == "nothing that goes beyond what the recording leaves open"
-    assert within(found, Lens(CPU)) == [True] * 3
-
-
-@pytest.mark.compiled
-def test_all_runs_of_a_service_tell_the_ratio_of_scale_to_target(tmp_path: Path) -> None:
-    source = Source(15_000, pods=False)
-    with mock.patch.object(lens_truth, "RUN_NOISE", 0.02):
-        found = found_in_runs(7, 8, 0.889, source, False, tmp_path)
-    assert found.searched_changes + found.judged_changes > 85, found
-    assert found.as_if.startswith("as if the target were 9")
-    assert not found.used
-    assert found.seen(with_ratio=True).scale == pytest.approx(0.889, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,7 @@ from hpabatch.engine.fit.run import fit
 from hpabatch.engine.fit.signals import Measured
 from hpabatch.engine.fit.usage import Cells, Lives, Probes, Series, Usage, observed_usage
 from hpabatch.engine.fit.workload import GIVEN
-from hpabatch.engine.fleet.candidates import SpecPeriod
-from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
+from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay
 from hpabatch.history.reader import open_history
@@ -65,7 +64,6 @@ from tests.engine.closed_loop import (
     START,
     STEP_MS,
     Loop,
-    lives_of,
     run_loop,
     signal_of,
     spec_of,
@@ -220,20 +218,6 @@ def test_every_change_is_what_the_twin_says(seed: int, kind: str) -> None:
             assert found[k] == pytest.approx(row["predicted"])
 
 
-def test_the_twin_sees_every_kind_of_change_and_reason() -> None:
-    # What the random signals never have, the comparison above does not compare.
-    kinds, reasons = set(), set()
-    for seed in range(60):
-        rng = np.random.default_rng(seed)
-        m = random_measured(rng, DIVISIBLE)
-        censored = rng.random(m.cells.count) < 0.02
-        changes = judged_changes(m, censored, START, DEFAULTS)
-        kinds |= {[*KINDS][k] for k in changes.kind}
-        reasons |= {["", *LEFT_OUT][k] for k in changes.left_out}
-    assert kinds == set(KINDS)
-    assert reasons == {"", *LEFT_OUT} - {"idle"}  # the usage is never 0 for minutes
-
-
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 40))
 def test_the_skill_and_its_interval_are_what_the_twin_says(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)
@@ -246,12 +230,6 @@ def test_the_skill_and_its_interval_are_what_the_twin_says(seed: int, n: int) ->
     found = skill_of(own, other, "a\0b")
     assert found.skill == pytest.approx(wanted["skill"])
     assert (found.low, found.high) == pytest.approx((wanted["low"], wanted["high"]))
-
-
-def test_there_is_no_skill_against_no_error() -> None:
-    found = skill_of(np.array([0.1, 0.2]), np.zeros(2), "x")
-    assert (found.skill, found.low, found.high) == (None, None, None)
-    assert found.error == pytest.approx(0.15)
 
 
 # ---- the first part ------------------------------------------------------------------------------
@@ -278,24 +256,11 @@ def test_the_first_part_is_fitted_as_if_the_recording_had_ended_there() -> None:
         assert ((column < at_ms) | (column == NEVER_MS)).all()
 
 
-def test_samples_after_the_split_are_no_probes() -> None:
-    usage = usage_of(run_loop(3, 100, days=0.1))
-    at_ms = int(usage.now_ms[100])
-    probes = first_part(usage, at_ms).signals[NAME].probes
-    assert probes.ts_ms.tolist() == [ms for ms in usage.signals[NAME].probes.ts_ms if ms < at_ms]
-    assert 0 < probes.spacing_ms.size == probes.lag_ms.size < usage.signals[NAME].probes.lag_ms.size
-
-
 @pytest.mark.parametrize(("share", "first"), [(0.5, 5), (0.001, 1), (0.999, 9)])
 def test_neither_part_is_empty(share: float, first: int) -> None:
     usage = usage_of(cut(run_loop(0, 0, days=0.1), 10))
     at_ms = split_ms(usage, share)
     assert first_part(usage, at_ms).now_ms.size == first
-
-
-def test_a_single_tick_is_all_first_part() -> None:
-    usage = usage_of(cut(run_loop(0, 0, days=0.1), 1))
-    assert first_part(usage, split_ms(usage, 0.5)).now_ms.size == 1
 
 
 @pytest.mark.compiled
@@ -357,13 +322,6 @@ def test_divisible_work_is_predicted(base: int) -> None:
     assert row["median_error_pct"] < 10
 
 
-def test_a_wrong_base_is_worse_than_the_right_one() -> None:
-    usage = usage_of(run_loop(7, 200, days=2))
-    skills = [row_of(scored(usage, stated(base_milli=b)))["skill"] for b in (0, 100, 200)]
-    assert skills == sorted(skills)
-    assert skills[2] - skills[0] > 0.2
-
-
 def test_usage_that_does_not_hang_on_the_pods_is_not_divisible() -> None:
     loop = run_loop(2, 0, days=2)
     noise = np.random.default_rng(1).normal(size=loop.ready.size)
@@ -392,13 +350,6 @@ def stairs(hours: float, every: int, sizes: tuple[int, ...], usage: Any = None) 
     ready = np.resize(np.repeat(sizes, every), steps).astype(np.int64)
     work = np.full(steps, 3000.0)
     return Loop(work, ready, 100 + work / ready if usage is None else usage, ready)
-
-
-def test_a_perfect_plant_has_skill_one() -> None:
-    row = row_of(scored(usage_of(stairs(4, 40, (5, 10, 6, 12))), stated(base_milli=100)))
-    assert (row["used"], row["changes"]) == (11, 11)
-    assert row["skill"] == pytest.approx(1, abs=1e-3)
-    assert row["persistence_error_pct"] > 30
 
 
 @pytest.mark.parametrize(("every", "reason"), [(12, "moved"), (120, None)])
@@ -462,33 +413,6 @@ def test_rollouts_and_restarts_are_counted_apart() -> None:
     assert row["skill"] is None
 
 
-def test_a_spec_change_alone_is_counted_apart() -> None:
-    usage = usage_of(replace(run_loop(5, 0, days=0.5), ready=np.full(2880, 8)))
-    spec = usage.candidate.spec
-    at = START + 9 * HOUR_MS
-    periods = (SpecPeriod(ALWAYS_MS, at, spec), SpecPeriod(at, NEVER_MS, spec))
-    usage = replace(
-        usage,
-        candidate=replace(usage.candidate, periods=periods),
-        period=(usage.now_ms >= at).astype(np.int64),
-        lives=lives_of(np.full(2880, 8)),
-    )
-    row = row_of(scored(usage))
-    assert (row["spec_changes"], row["same_used"], row["changes"]) == (1, 1, 0)
-
-
-def test_requests_that_change_are_a_change_of_the_spec() -> None:
-    usage = usage_of(stairs(1, 300, (6,)))
-    signal = usage.signals[NAME]
-    more = np.where(np.arange(signal.tick.size) < 100, 1, 2) * signal.request_milli
-    m = Measured(
-        NAME, usage, replace(signal, request_milli=more), Cells(START, STEP_MS, 240),
-        Series(np.zeros(240), np.zeros(240), np.zeros(240), np.ones(240, bool)), DIVISIBLE,
-        SignalOverride(),
-    )  # fmt: skip
-    assert spec_changes_ms(m).tolist() == [usage.now_ms[100]]
-
-
 def test_a_backlog_is_predicted_by_its_rate() -> None:
     # 20/s arrive, a pod does 3/s: 6 pods lose 2/s, 10 gain 10/s.
     steps = 2880
@@ -530,22 +454,9 @@ def test_a_total_and_an_unstated_metric_are_not_scorable() -> None:
     assert total["unscored"][0] is None
 
 
-def test_nothing_to_fit_on_before_the_split() -> None:
-    usage = usage_of(stairs(2, 40, (5, 10)))
-    signal = usage.signals[NAME]
-    late = signal.tick >= 300
-    later = kept(signal, late)
-    row = row_of(scored(replace(usage, signals={NAME: later})))
-    assert row["unscored"].startswith("nothing was sampled before 2026-10-07T01:00Z")
-
-
 CONTROLLER = {"answer": "right", "answer_why": None}
 PLANT = {"signal": NAME, "kind": DIVISIBLE, "unscored": None, "skill": 0.6, "skill_low": 0.3,
          "median_error_pct": 5.0, "mean_error_pct": 6.0, "bias_pct": -3.0}  # fmt: skip
-
-
-def test_two_good_scores_are_advice() -> None:
-    assert why_not(CONTROLLER, PLANT, DEFAULTS) is None
 
 
 @pytest.mark.parametrize(
@@ -606,3 +517,12 @@ def test_only_signals_that_the_spec_reads_speak_for_an_hpa() -> None:
     }
     web, _ = verdicts(keys, controller, signals, both, DEFAULTS)
     assert (web["plant_signal"], web["advice"]) == ("pods/old", False)
+
+
+def test_nothing_to_fit_on_before_the_split() -> None:
+    usage = usage_of(stairs(2, 40, (5, 10)))
+    signal = usage.signals[NAME]
+    late = signal.tick >= 300
+    later = kept(signal, late)
+    row = row_of(scored(replace(usage, signals={NAME: later})))
+    assert row["unscored"].startswith("nothing was sampled before 2026-10-07T01:00Z")

@@ -21,7 +21,7 @@ import pytest
 
 import hpabatch.engine.fidelity.walk as walking
 import hpabatch.engine.fleet.plan as planning
-from hpabatch.engine.fidelity.trials import WINDOW, Trial, deviations_of
+from hpabatch.engine.fidelity.trials import Trial, deviations_of
 from hpabatch.engine.fidelity.walk import Walk, stated_trials, walk_shards
 from hpabatch.engine.fit.usage import observed_usage
 from hpabatch.engine.fleet.parameters import ReplayParameters
@@ -84,14 +84,6 @@ def trials_of(walks: list[Walk]) -> Iterator[tuple[str, list[Trial]]]:
             yield recording.candidate.name, list(trials)
 
 
-@pytest.mark.compiled
-def test_the_piece_has_what_is_to_be_tested(plan: ReplayPlan, walks: list[Walk]) -> None:
-    assert len(plan.flags_of("demo")) == 2
-    assert {name for name, _ in trials_of(walks)} == {name.split("/")[1] for name in HPAS}
-    assert max(len({m.type for m in c.spec.metrics}) for c in plan.chosen) == 2
-    assert sum(len(r.passes) for walk in walks for r in walk.recordings) > 1
-
-
 def test_its_decisions_are_those_of_a_replay(plan: ReplayPlan, walks: list[Walk]) -> None:
     replayed = list(replay_shards(plan, range(len(plan.shards))))
     for walk, result in zip(walks, replayed, strict=True):
@@ -118,28 +110,8 @@ def test_its_stated_setting_decides_as_the_replay_does(walks: list[Walk]) -> Non
             assert np.array_equal(frame["replicas"].to_numpy()[kept], plain.seen)
 
 
-def test_its_stated_setting_alone_is_decided_alike(plan: ReplayPlan, walks: list[Walk]) -> None:
-    for (first, last), walk in zip(plan.shards, walks, strict=True):
-        given = read_shard(plan, plan.chosen[first:last], plan.places[first:last])
-        alone = stated_trials(plan, given, walk.recordings)
-        assert same(alone, [trials[0] for trials in walk.trials])
-
-
-def test_each_setting_has_decisions_of_its_own(walks: list[Walk]) -> None:
-    others = [
-        (trials[0].plain, trial.plain)
-        for walk in walks
-        for trials in walk.trials
-        for trial in trials[1:]
-        if trial.deviation.dimension != WINDOW
-    ]
-    differ = [not np.array_equal(stated.wished, other.wished) for stated, other in others]
-    # (interpreted the walk is short)
-    assert sum(differ) > (0 if INTERPRETED else len(differ) // 2)
-
-
 @pytest.mark.compiled
-@pytest.mark.parametrize("place", range(7))
+@pytest.mark.parametrize("place", [0, 3, 6])
 def test_a_deviation_alone_is_that_of_the_joint_walk(
     place: int, plan: ReplayPlan, walks: list[Walk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,23 +150,6 @@ def test_several_loads_and_chunks_of_held_lanes_are_as_one(
     ]
 
 
-@pytest.mark.compiled
-def test_each_hpa_may_have_a_shard_of_its_own(
-    folder: Path, walks: list[Walk], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(planning, "SHARD_DECISIONS", 1)
-    apart = list(walk_shards(plan_replay(open_history(folder), ReplayParameters())))
-    assert len(apart) == len(HPAS)
-    assert same(dict(trials_of(apart)), dict(trials_of(walks)))
-
-
-def test_trials_of_equal_ticks_share_them(walks: list[Walk]) -> None:
-    for _, trials in trials_of(walks):
-        for trial in trials[1:]:
-            equal = np.array_equal(trial.plain.now_ms, trials[0].plain.now_ms)
-            assert equal == (trial.plain.now_ms is trials[0].plain.now_ms)
-
-
 def digest(walks: list[Walk]) -> str:
     """Return a digest of all numbers of some walks."""
     found = hashlib.sha256()
@@ -213,7 +168,7 @@ def digest(walks: list[Walk]) -> str:
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("threads", ["1", "2", "4"])
+@pytest.mark.parametrize("threads", ["2"])
 def test_the_number_of_threads_changes_nothing(
     threads: str, folder: Path, walks: list[Walk]
 ) -> None:
@@ -227,10 +182,8 @@ def test_the_number_of_threads_changes_nothing(
     )
 
 
-def test_ticks_without_a_decision_are_left_out_of_each_setting(walks: list[Walk]) -> None:
-    for _, trials in trials_of(walks):
-        for trial in trials:
-            sizes: Any = trial.plain
-            assert sizes.now_ms.size == sizes.seen.size == sizes.wished.size > 0
-            assert (np.diff(sizes.now_ms) > 0).all()
-            assert (sizes.wished >= 0).all()
+def test_its_stated_setting_alone_is_decided_alike(plan: ReplayPlan, walks: list[Walk]) -> None:
+    for (first, last), walk in zip(plan.shards, walks, strict=True):
+        given = read_shard(plan, plan.chosen[first:last], plan.places[first:last])
+        alone = stated_trials(plan, given, walk.recordings)
+        assert same(alone, [trials[0] for trials in walk.trials])
