@@ -289,11 +289,36 @@ def _all_increase(frame: pl.DataFrame, rows: I64, names: Sequence[str]) -> bool:
 
 def run_starts(frame: pl.DataFrame) -> I64:
     """Return the rows that differ from the row before, and the first."""
-    column = pl.all()
-    changed = frame.select(pl.any_horizontal(column.ne_missing(column.shift(1))).arg_true())
-    starts = changed.to_series().to_numpy().astype(np.int64)
-    # (a first row that is null is not marked)
-    return starts if frame.is_empty() or 0 in starts[:1] else np.append(0, starts)
+    strings = [c.name for c in frame if c.dtype == pl.String and not c.null_count()]
+    others, column = frame.drop(strings), pl.all()
+    parts = [np.zeros(0, np.int64), *(_other_views(frame[name]) for name in strings)]
+    if others.width:
+        changed = pl.any_horizontal(column.ne_missing(column.shift(1))).arg_true()
+        parts.append(others.select(changed).to_series().to_numpy().astype(np.int64))
+    rows = np.unique(np.concatenate(parts))
+    rows = rows[rows > 0]
+    before = frame[rows - 1]
+    pairs = (pl.col(name).ne_missing(before[name]) for name in frame.columns)
+    differs = frame[rows].select(pl.any_horizontal(pairs)).to_series().to_numpy()
+    return np.append(np.zeros(min(frame.height, 1), np.int64), rows[differs])
+
+
+def _other_views(column: pl.Series) -> I64:
+    """Return the rows whose string is in another place of memory than that of the row before.
+
+    In a column from Parquet the equal strings of a dictionary are in one place, and to compare
+    places (Arrow's views of 16 bytes) takes a tenth of the time of comparing strings.
+    """
+    found, first = [np.zeros(0, np.int64)], 0
+    for chunk in column.get_chunks():
+        array = chunk.to_arrow(compat_level=pl.CompatLevel.newest())
+        words = np.frombuffer(array.buffers()[1] or b"", np.int64).reshape(-1, 2)
+        views = words[array.offset : array.offset + len(array)]
+        low, high = views[:, 0], views[:, 1]
+        moved = np.flatnonzero((low[1:] != low[:-1]) | (high[1:] != high[:-1])) + 1
+        found += [np.array([first]), moved + first]
+        first += len(array)
+    return np.concatenate(found)
 
 
 def _increases(names: Sequence[str]) -> pl.Expr:

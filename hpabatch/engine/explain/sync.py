@@ -7,16 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from hpabatch.engine.explain.moment import lane_words, status_reader
 from hpabatch.engine.explain.status import LaneWords, StatusReader
 from hpabatch.engine.fleet.membership import foreign_pods
 from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.shards.run import ahead, run_step, shard_steps
-from hpabatch.engine.shards.shard import Shard, joined_records, status_at
+from hpabatch.engine.shards.shard import Shard, status_at
 from hpabatch.kernels.replay import spend_recorded_changes
 from hpabatch.layout import codes
 from hpabatch.layout.observations import CURSOR_TICK
-from hpabatch.layout.records import HEAD_SEEN, LANE, SPEC, Fleet, Memory
+from hpabatch.layout.records import HEAD_SEEN, Fleet, Memory
 from hpabatch.layout.results import Results
 from hpabatch.model.objects.hpa import MetricSpec
 from hpabatch.rules.controller import Controller, controller_of
@@ -172,9 +174,9 @@ def last_sync(plan: ReplayPlan) -> tuple[Sync, Shard] | None:
 def _with_flags(shard: Shard, now_ms: int) -> Fleet:
     """Return the fleet under the flags that were in force at an instant."""
     epoch = [e for k, e in enumerate(shard.epochs) if k == 0 or e.from_ms <= now_ms][-1]
-    lanes = joined_records(LANE, [epoch.lanes])
+    lanes = epoch.lanes[np.arange(epoch.lanes.size)]  # (a copy)
     lanes.last_tick = shard.fleet.lanes.last_tick
-    return shard.fleet._replace(specs=joined_records(SPEC, [epoch.specs]), lanes=lanes)
+    return shard.fleet._replace(specs=epoch.specs, lanes=lanes)
 
 
 def _pod_names(plan: ReplayPlan, shard: Shard, t: int) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from hpabatch.layout.records import I64
 from hpabatch.packing.arena import Arena
@@ -48,10 +49,7 @@ def joined_integers(column: pl.Series, absent: int, name: str, arena: Arena) -> 
 def masked(values: Any, known: Any, dtype: Any = np.int64) -> pl.Series:
     """Return values that are null where not known."""
     # Always a copy: a frame keeps an array's memory, and a shard's is used again.
-    series = pl.Series(np.array(values, dtype))
-    if known.all():
-        return series
-    return pl.select(pl.when(pl.Series(known)).then(series)).to_series()
+    return pl.Series(pa.array(np.array(values, dtype), mask=~np.asarray(known), from_pandas=False))
 
 
 def words_of(values: Any, words: Mapping[int, str], dtype: pl.DataType) -> pl.Series:

@@ -21,9 +21,6 @@ from hpabatch.history.reader import History
 from hpabatch.model.options import Request
 from hpabatch.model.versions import ControllerFlags
 
-INSTANTS = ("grid", "recorded", "passes")
-"""Values of `ReplayParameters.instants`."""
-
 STANDING_MS = 2**60
 """The max age of samples that stand until they are replaced or withdrawn: longer than any time."""
 
@@ -216,8 +213,8 @@ def _examples(history: History, table: str) -> list[pl.DataFrame]:
 
 
 _OWNER = {
-    "pod_metrics": ("namespace", "target", "uid"),
-    "pod_custom_metrics": ("namespace", "target", "metric", "selector", "uid"),
+    "pod_metrics": ("uid",),
+    "pod_custom_metrics": ("metric", "selector", "uid"),
 }
 
 

@@ -41,6 +41,12 @@ def _joined(pod: I64, ms: I64) -> I64:
     return (pod << _TIME_BITS) | np.clip(ms, 0, _LATEST)
 
 
+def _newest(theirs: I64, keys: I64) -> I64:
+    """Return the last of `theirs` with the pod of each key, up to its time; -1: none. Sorted."""
+    at = np.searchsorted(theirs, keys, side="right") - 1
+    return np.where(np.append(theirs, -1)[at] >> _TIME_BITS == keys >> _TIME_BITS, at, -1)
+
+
 @dataclass(frozen=True, slots=True)
 class PodColumns:
     """Pods numbered 0..n-1 in the order of the table's key; states numbered over all pods.
@@ -123,13 +129,18 @@ def pod_columns(pods: pl.DataFrame, states: pl.DataFrame, requests: pl.DataFrame
     asked = _numbered(requests, numbers, "valid_from")
     created, started = milliseconds(frame["created"]), milliseconds(frame["started"])
     deleted = milliseconds(frame["deletion_requested"])
-    keys = _state_keys(
-        (created, started, deleted),
-        (integers(shown["p"]), milliseconds(shown["ts"])),
-        (integers(asked["p"]), milliseconds(asked["valid_from"])),
+    own = [
+        _joined(np.flatnonzero(ms < NEVER_MS), ms[ms < NEVER_MS])
+        for ms in (created, started, deleted)
+    ]
+    shown_keys, asked_keys = (
+        _joined(integers(rows["p"]), milliseconds(rows[time]))
+        for rows, time in ((shown, "ts"), (asked, "valid_from"))
     )
+    # The times at which anything about a pod changes.
+    keys = np.unique(np.concatenate([*own, shown_keys, asked_keys])).astype(np.int64)
     pod, ms = keys >> _TIME_BITS, keys & _LATEST
-    request_set, rows = _request_sets(asked, keys)
+    request_set, rows = _request_sets(asked, asked_keys, keys)
     return PodColumns(
         numbers=numbers,
         names=frame["pod"],
@@ -139,7 +150,7 @@ def pod_columns(pods: pl.DataFrame, states: pl.DataFrame, requests: pl.DataFrame
         gone_ms=milliseconds(frame["gone"]),
         state_first=np.searchsorted(pod, np.arange(frame.height + 1)).astype(np.int64),
         state_ms=ms,
-        states=_states(shown, keys, started, deleted),
+        states=_states(shown, _newest(shown_keys, keys), keys, started, deleted),
         request_set=request_set,
         request_rows=rows,
         generated=(frame["origin"] == "generated").to_numpy().astype(np.int64),
@@ -160,83 +171,56 @@ def _numbered(frame: pl.DataFrame, numbers: pl.DataFrame, time: str) -> pl.DataF
     return frame.join(numbers, on="uid", how="inner").sort("p", time, maintain_order=True)
 
 
-def _state_keys(own: tuple[I64, I64, I64], shown: tuple[I64, I64], asked: tuple[I64, I64]) -> I64:
-    """Return the (pod, time) keys at which anything about a pod changes, sorted."""
-    everyone = np.arange(own[0].size, dtype=np.int64)
-    parts = [_joined(everyone[ms < NEVER_MS], ms[ms < NEVER_MS]) for ms in own] + [
-        _joined(*shown),
-        _joined(*asked),
-    ]
-    return np.unique(np.concatenate(parts)).astype(np.int64)
-
-
-def _states(shown: pl.DataFrame, keys: I64, started: I64, deleted: I64) -> PodStates:
-    """Return the POD_STATE records of the (pod, time) keys.
+def _states(shown: pl.DataFrame, row: I64, keys: I64, started: I64, deleted: I64) -> PodStates:
+    """Return the POD_STATE records of the (pod, time) keys; `row`: of `shown` at each, -1: none.
 
     Before its first recorded state a pod is Pending, without a Ready condition.
     """
     pod, ms = keys >> _TIME_BITS, keys & _LATEST
-    theirs = _joined(integers(shown["p"]), milliseconds(shown["ts"]))
-    at = np.searchsorted(theirs, keys, side="right") - 1
-    known = at >= 0
-    known[known] = (theirs[at[known]] >> _TIME_BITS) == pod[known]
-    row = np.maximum(at, 0)
     phase = _codes(shown["phase"], codes.PHASES, codes.PHASE_OTHER, codes.PHASE_OTHER)
     ready = _codes(shown["ready"], codes.READINESS, codes.READY_UNKNOWN, codes.READY_ABSENT)
-    since = milliseconds(shown["last_transition"], 0)
-
-    def of(values: I64, without: int) -> I64:
-        return np.where(known, values[row], without) if values.size else np.full(pod.size, without)
-
     begun = started[pod] <= ms
-    flags = of(phase, codes.PHASE_PENDING) | of(ready, codes.READY_ABSENT)
+    flags = np.append(phase | ready, codes.PHASE_PENDING | codes.READY_ABSENT)[row]
     flags = flags | np.where(deleted[pod] <= ms, codes.POD_DELETING, 0)
     return records_from(
         POD_STATE,
         pod.size,
         pod_flags=flags | np.where(begun, codes.POD_STARTED, 0),
         start_ms=np.where(begun, started[pod], 0),
-        transition_ms=of(since, 0),
+        transition_ms=np.append(milliseconds(shown["last_transition"], 0), 0)[row],
     )
 
 
 def _codes(column: pl.Series, table: dict[str, int], other: int, absent: int) -> I64:
     """Return the codes of texts; `other` of a text without one, `absent` of a null."""
-    found = integers(column.replace_strict(table, default=other, return_dtype=pl.Int64))
-    return np.where(column.is_null().to_numpy(), absent, found)
+    encoded = column.to_arrow().dictionary_encode()
+    words = [table.get(word, other) for word in encoded.dictionary.to_pylist()]
+    found: I64 = np.array([*words, absent], np.int64)[encoded.indices.fill_null(-1).to_numpy()]
+    return found
 
 
-def _request_sets(asked: pl.DataFrame, keys: I64) -> tuple[I64, list[tuple[Row, ...]]]:
+def _request_sets(asked: pl.DataFrame, theirs: I64, keys: I64) -> tuple[I64, list[tuple[Row, ...]]]:
     """Return per (pod, time) key the number of its request rows, -1 for none, and the rows.
 
-    The newest row of each container counts; before a pod's first rows those count.
+    `theirs` are the keys of `asked`. The newest row of each container counts; before a pod's first
+    rows those count.
     """
     versions: list[int] = []
     numbers: dict[tuple[Row, ...], int] = {}
-    pod, since = integers(asked["p"]), milliseconds(asked["valid_from"])
     rows: list[Row] = list(
         asked.select("container", "kind", "index", "cpu_milli", "memory_milli").iter_rows()
     )
-    theirs = _joined(pod, since)
     starts = np.flatnonzero(np.diff(theirs, prepend=-1))
+    since, pod = theirs[starts], theirs[starts] >> _TIME_BITS
+    is_first = np.diff(pod, prepend=-1) != 0
     latest: dict[tuple[str, str, int], Row] = {}
-    before = -1
-    for first, last in zip(starts.tolist(), np.append(starts, pod.size)[1:].tolist(), strict=True):
-        if pod[first] != before:
-            latest, before = {}, int(pod[first])
+    ends = np.append(starts, theirs.size)[1:]
+    for first, last, anew in zip(starts.tolist(), ends.tolist(), is_first.tolist(), strict=True):
+        latest = {} if anew else latest
         latest.update({row[:3]: row for row in rows[first:last]})
         versions.append(numbers.setdefault(tuple(latest.values()), len(numbers)))
-    if not versions:
-        return np.full(keys.size, -1, np.int64), []
-    version_keys, version_set = theirs[starts], np.array(versions, np.int64)
-    at = np.searchsorted(version_keys, keys, side="right") - 1
-    owner = keys >> _TIME_BITS
-    wrong = (at < 0) | ((version_keys[np.maximum(at, 0)] >> _TIME_BITS) != owner)
-    at[wrong] += 1
-    there = at < version_keys.size
-    there[there] = (version_keys[at[there]] >> _TIME_BITS) == owner[there]
-    found = np.where(there, version_set[np.minimum(at, version_set.size - 1)], -1)
-    return found.astype(np.int64), list(numbers)
+    at = _newest(np.where(is_first, pod << _TIME_BITS, since), keys)
+    return np.array([*versions, -1], np.int64)[at], list(numbers)
 
 
 # ---- requests of a pod at a time, by the rules of model.requests --------------------------------

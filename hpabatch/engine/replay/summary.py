@@ -8,6 +8,7 @@ life adds nothing.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -113,9 +114,8 @@ def summarize(ticks: Ticks, hpas: pl.DataFrame) -> pl.DataFrame:
         hpas.with_row_index("lane")
         .with_columns(pl.col("lane").cast(pl.Int64))
         .join(_measures(ticks), on="lane", how="left", maintain_order="left")
-        .join(_metrics(ticks), on="lane", how="left", maintain_order="left")
-        .join(_errors(ticks), on="lane", how="left", maintain_order="left")
-        .join(_foreign(ticks.sizes), on="lane", how="left", maintain_order="left")
+        .with_columns(_metrics(ticks, hpas.height), _errors(ticks, hpas.height))
+        .with_columns(_foreign(ticks.sizes, hpas.height))
         .with_columns(pl.col(counts).fill_null(0), pl.col(*SHARES).fill_null(0.0))
         .with_columns(
             hours=pl.col("ticks") * hours,
@@ -241,34 +241,33 @@ def _reversed(s: Sizes) -> Mask:
     return turned
 
 
-def _most_frequent(name: str, lane: I64, words: Sequence[str], count: I64) -> pl.DataFrame:
-    """Return each HPA's most frequent word, the first of the alphabet if equal."""
-    counts = pl.DataFrame({"lane": lane, name: pl.Series(words, dtype=pl.String), "count": count})
-    return (
-        counts.filter(pl.col("count") > 0)
-        .group_by("lane", name)
-        .agg(pl.col("count").sum())
-        .sort(["lane", "count", name], descending=[False, True, False])
-        .group_by("lane", maintain_order=True)
-        .agg(pl.col(name).first())
-    )
+def _most_frequent(name: str, hpas: int, lane: I64, words: Sequence[str], count: I64) -> pl.Series:
+    """Return each HPA's most frequent word, the first of the alphabet if equal; null: none."""
+    counts = Counter[tuple[int, str]]()
+    for h, word, times in zip(lane.tolist(), words, count.tolist(), strict=True):
+        counts[h, word] += times
+    best: dict[int, str] = {}
+    for (h, word), _ in sorted((+counts).items(), key=lambda pair: (-pair[1], pair[0])):
+        best.setdefault(h, word)
+    return pl.Series(name, [best.get(h) for h in range(hpas)], dtype=pl.String)
 
 
-def _metrics(ticks: Ticks) -> pl.DataFrame:
+def _metrics(ticks: Ticks, hpas: int) -> pl.Series:
     """Return the metric that drove each HPA most often."""
     rows = np.flatnonzero(ticks.metric >= 0)
     metric = ticks.metric[rows]
     lane = np.zeros(len(ticks.names), np.int64)
     lane[metric] = ticks.sizes.lane[rows]
-    return _most_frequent("metric", lane, ticks.names, np.bincount(metric, minlength=lane.size))
+    count = np.bincount(metric, minlength=lane.size)
+    return _most_frequent("metric", hpas, lane, ticks.names, count)
 
 
-def _errors(ticks: Ticks) -> pl.DataFrame:
+def _errors(ticks: Ticks, hpas: int) -> pl.Series:
     """Return the error that each HPA's metrics failed with most often."""
     rows = np.flatnonzero(ticks.error >= 0)
     pairs, count = np.unique(ticks.sizes.lane[rows] << 8 | ticks.error[rows], return_counts=True)
     words = [codes.METRIC_ERRORS[code] for code in (pairs & 0xFF).tolist()]
-    return _most_frequent("error", pairs >> 8, words, count)
+    return _most_frequent("error", hpas, pairs >> 8, words, count)
 
 
 def foreign_changes(decisions: pl.DataFrame) -> pl.DataFrame:
@@ -330,32 +329,23 @@ def _foreign_rows(s: Sizes) -> I64:
     return found
 
 
-def _foreign(s: Sizes) -> pl.DataFrame:
+def _foreign(s: Sizes, hpas: int) -> list[pl.Series]:
     """Return each HPA's changes that no rule made: their number, and the first of them in words."""
     rows = _foreign_rows(s)
-    changes = pl.DataFrame(
-        {
-            "lane": s.lane[rows],
-            "ts": pl.Series(s.ts_ms[rows]).cast(TIME),
-            "replicas": s.replicas[rows],
-            "applied": s.applied[rows],
-            "decided": np.where(s.rescaled, s.desired, s.replicas)[rows],
-        }
-    )
-    kept = pl.when(pl.col("decided") == pl.col("replicas")).then(pl.lit("kept"))
-    told = pl.format(
-        "{} -> {} at {}: not by the rules, which {} {}",
-        *("replicas", "applied", pl.col("ts").dt.strftime("%Y-%m-%dT%H:%M:%SZ")),
-        *(kept.otherwise(pl.lit("decided")), "decided"),
-    )
-    return (
-        changes.select("lane", told=told)
-        .group_by("lane", maintain_order=True)
-        .agg(
-            foreign_changes=pl.len().cast(pl.Int64),
-            foreign_told=pl.col("told").head(_SHOWN).str.join("; "),
+    times = np.datetime_as_string(np.asarray(s.ts_ms[rows]).astype("datetime64[ms]"), unit="s")
+    told: list[list[str]] = [[] for _ in range(hpas)]
+    for row, time in zip(rows.tolist(), times.tolist(), strict=True):
+        before, after = int(s.replicas[row]), int(s.applied[row])
+        wish = int(s.desired[row]) if s.rescaled[row] else before
+        did = "kept" if wish == before else "decided"
+        told[s.lane[row]].append(
+            f"{before} -> {after} at {time}Z: not by the rules, which {did} {wish}"
         )
-    )
+    shown = ["; ".join(texts[:_SHOWN]) or None for texts in told]
+    return [
+        pl.Series("foreign_changes", [len(texts) for texts in told], dtype=pl.Int64),
+        pl.Series("foreign_told", shown, dtype=pl.String),
+    ]
 
 
 def _with_rivals(hpas: pl.LazyFrame) -> pl.LazyFrame:

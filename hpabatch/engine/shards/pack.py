@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from hpabatch.engine.fleet.pod_columns import PodColumns, matched_pods
 from hpabatch.engine.fleet.sources import TrackList
 from hpabatch.engine.shards.initial import begun_anew, lives, status_seeds, takes_zero
 from hpabatch.engine.shards.read import ShardInput
-from hpabatch.engine.shards.shard import Epoch, Growing, ScaleColumns, Shard, joined_records
+from hpabatch.engine.shards.shard import Epoch, Growing, Shard
 from hpabatch.layout import codes
 from hpabatch.layout.observations import (
     AMBIGUOUS,
@@ -33,16 +34,12 @@ from hpabatch.layout.records import (
     ANSWER,
     CHANGE,
     I64,
-    LANE,
     REQUEST,
-    SPEC,
     STREAM,
     TICK,
     TIMING,
     Fleet,
     Lanes,
-    Memory,
-    Requests,
     records,
     records_from,
 )
@@ -53,11 +50,33 @@ from hpabatch.model.requests import request_rules
 from hpabatch.model.selectors import parse_selector, selector_from_object, selector_words
 from hpabatch.packing.arena import Arena
 from hpabatch.packing.memory import make_sized_memory, slots_needed
-from hpabatch.packing.specs import SpecRows, StreamKey, lane_streams, pack_lanes, stream_keys
+from hpabatch.packing.specs import SpecRows, StreamKey, pack_lanes, stream_keys
 from hpabatch.packing.status import make_status_memory
 from hpabatch.packing.texts import NO_TEXT
 
 ROWS_PER_BLOCK = 1024  # (tick, pod) rows of a lane: with their samples they fit an L1 cache
+
+_TABLES: Final[dict[str, Any]] = {
+    "clock": np.int64,
+    "period": PERIOD,
+    "scale": SCALE_ROW,
+    "change": CHANGE,
+    "selector": SELECTOR,
+    "member": np.int8,
+    "pod": LANE_POD,
+    "ambiguous": AMBIGUOUS,
+    "fetch": FETCH,
+    "answer": np.int64,
+    "stream": STREAM,
+    "stream_source": STREAM_SOURCE,
+    "stream_answer": ANSWER,
+    "request": REQUEST,
+    "tick": TICK,
+    "row": np.int32,
+    "sample": np.int64,
+    "value": np.int64,
+}
+"""The types of the tables that grow by lanes and streams."""
 
 
 def pack_shard(
@@ -90,7 +109,11 @@ def pack_shard(
 
 
 class ShardBuilder:
-    """Collects the lanes of a shard; `build` returns the arrays."""
+    """Collects the lanes of a shard; `build` returns the arrays.
+
+    A lane's dictionary says where its parts of the tables begin and end: the fields of LANE and
+    LANE_SOURCE.
+    """
 
     def __init__(
         self, given: ShardInput, rows_per_block: int | None = None, windows: int = 1
@@ -102,15 +125,11 @@ class ShardBuilder:
         self.kept: list[Candidate] = []
         self.pod_numbers: list[list[int]] = []
         self.lanes: list[dict[str, int]] = []
-        self.sources: list[dict[str, int]] = []
         # Each lane's streams, with the metric that each is of, and where their samples come from.
         self.of_lanes: list[list[tuple[StreamKey, MetricSpec]]] = []
         self.tracks = TrackList()
-        self.stream, self.stream_source = Growing(STREAM), Growing(STREAM_SOURCE)
-        self.rows, self.samples = Growing(np.int32), Growing(np.int64)
-        self.answers, self.values = Growing(ANSWER), Growing(np.int64)
+        self.tables = {name: Growing(dtype) for name, dtype in _TABLES.items()}
         self._blocks: dict[tuple[str, str], int] = {}
-        self._requests: list[Requests] = []
         self.spec_rows = [
             SpecRows(period.flags, given.profile, given.whole) for period in given.flags
         ]
@@ -118,61 +137,57 @@ class ShardBuilder:
         self.event_slots: list[int] = []
         self._clocks: dict[Clock, tuple[int, I64]] = {}
         self._slots: dict[tuple[int, int, int], int] = {}
-        self.clock, self.ambiguous = Growing(np.int64), Growing(AMBIGUOUS)
-        self.periods, self.scales, self.fetches = (
-            Growing(PERIOD),
-            Growing(SCALE_ROW),
-            Growing(FETCH),
-        )
-        self.selectors, self.member = Growing(SELECTOR), Growing(np.int8)
-        self.pods = Growing(LANE_POD)
-        self.changes, self.ticks = Growing(CHANGE), Growing(TICK)
-        self.codes = Growing(np.int64)
 
     def add(
         self, candidate: Candidate, series: Sequence[tuple[str, ...]], only: I64 | None = None
-    ) -> bool:
-        """Add a lane, of which `series` are the external metrics' series; False: it has no tick.
+    ) -> None:
+        """Add a lane, unless it has no tick; `series` are the external metrics' series.
 
         `only`: the instants at which it is decided; None: all that it has.
         """
         given = self.given
         clock, now_ms = self._instants(candidate, only)
         if not now_ms.size:
-            return False
-        scale = given.scales[candidate.target]
-        lane: dict[str, int] = {}
-        source = {"first_clock": clock, "last_clock": clock + now_ms.size}
-        lane["first_tick"], last_tick = self.ticks.reserve(now_ms.size)
-        lane["last_tick"] = lane["first_tick"]
-        keys = lane_streams([period.spec for period in candidate.periods])
-        first_stream = self.stream.size
+            return
+        lane = {"first_clock": clock, "last_clock": clock + now_ms.size}
+        lane["first_start"], lane["last_start"] = 0, given.starts_ms.size
         anew_ms = now_ms[:0]
         if candidate.cluster in given.clocks.passes:
             anew_ms = begun_anew(candidate, now_ms, given.starts_ms)
-        objects = lives(candidate.periods, now_ms, anew_ms)
-        self._add_specs(candidate, objects, first_stream, keys, source)
-        self._add_scale(candidate, scale, now_ms, anew_ms, lane, source)
-        pods = self._add_pods(candidate, scale, source)
-        self._add_streams(candidate, keys, pods, series, lane, source, last_tick)
+        self._reserve(lane, "tick", now_ms.size)
+        metrics = _metrics_of_streams(candidate)
+        self._add_specs(candidate, [*metrics], lives(candidate.periods, now_ms, anew_ms), lane)
+        self._add_scale(candidate, now_ms, anew_ms, lane)
+        pods = self._add_pods(candidate, lane)
+        self._add_streams(candidate, metrics, pods, series, lane)
         self._add_memory(candidate, clock, now_ms, lane)
-        self._add_facts(candidate, source)
+        self._add(lane, "ambiguous", given.ambiguous.get(candidate.key, records_from(AMBIGUOUS, 0)))
+        fetches = given.fetches.get(candidate.key, records_from(FETCH, 0))
+        self._add(lane, "fetch", fetches)
+        lane["answers"] = int(fetches.metric.max()) + 1 if fetches.size else 0
+        self._reserve(lane, "answer", lane["answers"])
         self.kept.append(candidate)
         self.pod_numbers.append(pods)
         self.lanes.append(lane)
-        self.sources.append(source)
-        return True
+
+    def _add(self, lane: dict[str, int], name: str, rows: Any) -> None:
+        """Add a lane's rows of a table."""
+        lane[f"first_{name}"], lane[f"last_{name}"] = self.tables[name].add(rows)
+
+    def _reserve(self, lane: dict[str, int], name: str, length: int) -> None:
+        """Make room for a lane's rows of a table."""
+        lane[f"first_{name}"], lane[f"last_{name}"] = self.tables[name].reserve(length)
 
     def _instants(self, candidate: Candidate, only: I64 | None) -> tuple[int, I64]:
         """Return where a lane's instants begin in the clock, and they themselves."""
-        clocks = self.given.clocks
+        clocks, table = self.given.clocks, self.tables["clock"]
         clock = clocks.of(candidate.key)
         if only is not None:
-            first, instants = self.clock.add(only)[0], only
+            first, instants = table.add(only)[0], only
         else:
             if clock not in self._clocks:
                 instants = clocks.instants(clock)
-                self._clocks[clock] = (self.clock.add(instants)[0], instants)
+                self._clocks[clock] = (table.add(instants)[0], instants)
             first, instants = self._clocks[clock]
         at = np.flatnonzero(candidate.spec_of(instants) >= 0)
         if not at.size:
@@ -182,45 +197,35 @@ class ShardBuilder:
     def _add_specs(
         self,
         candidate: Candidate,
-        objects: Sequence[int],
-        first_stream: int,
         keys: Sequence[StreamKey],
-        source: dict[str, int],
+        objects: Sequence[int],
+        lane: dict[str, int],
     ) -> None:
+        first = self.tables["stream"].size
         for rows in self.spec_rows:
-            numbers = [rows.add(p.spec, first_stream, keys) for p in candidate.periods]
-        source["first_period"], source["last_period"] = self.periods.add(
-            records(
-                PERIOD,
-                [
-                    (p.from_ms, p.to_ms, n, life)
-                    for p, n, life in zip(candidate.periods, numbers, objects, strict=True)
-                ],
-            )
-        )
+            numbers = [rows.add(p.spec, first, keys) for p in candidate.periods]
+        periods = [
+            (p.from_ms, p.to_ms, n, life)
+            for p, n, life in zip(candidate.periods, numbers, objects, strict=True)
+        ]
+        self._add(lane, "period", records(PERIOD, periods))
 
     def _add_scale(
-        self,
-        candidate: Candidate,
-        scale: ScaleColumns,
-        now_ms: I64,
-        anew_ms: I64,
-        lane: dict[str, int],
-        source: dict[str, int],
+        self, candidate: Candidate, now_ms: I64, anew_ms: I64, lane: dict[str, int]
     ) -> None:
+        scale = self.given.scales[candidate.target]
         texts = np.array([self.given.texts.number(text) for text in scale.errors], np.int64)
-        source["first_scale"], source["last_scale"] = self.scales.add(
-            records_from(
-                SCALE_ROW,
-                scale.ts_ms.size,
-                ts_ms=scale.ts_ms,
-                replicas=scale.replicas,
-                status_replicas=scale.status_replicas,
-                selector=scale.selector,
-                code=scale.codes(),
-                text=texts[scale.error],
-            )
+        rows = records_from(
+            SCALE_ROW,
+            scale.ts_ms.size,
+            ts_ms=scale.ts_ms,
+            replicas=scale.replicas,
+            status_replicas=scale.status_replicas,
+            selector=scale.selector,
+            code=scale.codes(),
+            text=texts[scale.error],
         )
+        self._add(lane, "scale", rows)
         # The controller has just started at the first tick and knows of no change before it.
         changed = scale.resized(self._begun(candidate.cluster))
         changed = changed[scale.ts_ms[changed] >= now_ms[0]]
@@ -229,15 +234,14 @@ class ShardBuilder:
         after = np.searchsorted(ticks_ms, scale.ts_ms[changed], side="right")
         next_ms = ticks_ms[np.minimum(after, ticks_ms.size - 1)]
         changed = changed[(after == ticks_ms.size) | ~np.isin(next_ms, anew_ms)]
-        lane["first_change"], lane["last_change"] = self.changes.add(
-            records_from(
-                CHANGE,
-                changed.size,
-                ts_ms=scale.ts_ms[changed],
-                before=scale.replicas[changed - 1],
-                after=scale.replicas[changed],
-            )
+        changes = records_from(
+            CHANGE,
+            changed.size,
+            ts_ms=scale.ts_ms[changed],
+            before=scale.replicas[changed - 1],
+            after=scale.replicas[changed],
         )
+        self._add(lane, "change", changes)
 
     def _begun(self, cluster: str) -> list[tuple[int, int]]:
         """Return of each loop that began when the one before last looked, and its first pass."""
@@ -249,27 +253,23 @@ class ShardBuilder:
         ends = [int(passes[k]) if k >= 0 else ALWAYS_MS for k in before.tolist()]
         return list(zip(ends, starts, strict=True))
 
-    def _add_pods(
-        self, candidate: Candidate, scale: ScaleColumns, source: dict[str, int]
-    ) -> list[int]:
+    def _add_pods(self, candidate: Candidate, lane: dict[str, int]) -> list[int]:
         """Add the pods that the scale's selectors match; return their numbers in the shard."""
         pods, target = self.given.pods, candidate.target
-        numbers, member = matched_pods(pods, target[1], target[3], scale.selectors)
-        source["selectors"] = len(scale.selectors)
-        source["first_selector"], _ = self.selectors.add(
-            records(SELECTOR, [self._selector(text) for text in scale.selectors])
+        selectors = self.given.scales[target].selectors
+        numbers, member = matched_pods(pods, target[1], target[3], selectors)
+        lane["selectors"] = len(selectors)
+        self._add(lane, "selector", records(SELECTOR, [self._selector(text) for text in selectors]))
+        self._add(lane, "member", member.reshape(-1))
+        rows = records_from(
+            LANE_POD,
+            numbers.size,
+            created_ms=pods.created_ms[numbers],
+            gone_ms=pods.gone_ms[numbers],
+            first_state=pods.state_first[numbers],
+            last_state=pods.state_first[numbers + 1],
         )
-        source["first_member"], _ = self.member.add(member.reshape(-1))
-        source["first_pod"], source["last_pod"] = self.pods.add(
-            records_from(
-                LANE_POD,
-                numbers.size,
-                created_ms=pods.created_ms[numbers],
-                gone_ms=pods.gone_ms[numbers],
-                first_state=pods.state_first[numbers],
-                last_state=pods.state_first[numbers + 1],
-            )
-        )
+        self._add(lane, "pod", rows)
         return [int(p) for p in numbers]
 
     def _selector(self, text: str | None) -> tuple[int, int]:
@@ -302,59 +302,41 @@ class ShardBuilder:
         recorded = lane["last_change"] - lane["first_change"] + 1
         self.event_slots.append(recorded if self.given.recorded else slots(max(periods)))
 
-    def _add_facts(self, candidate: Candidate, source: dict[str, int]) -> None:
-        """Add what is known of the lane from elsewhere: ambiguity, answers, controller starts."""
-        given, key = self.given, candidate.key
-        ambiguous = given.ambiguous.get(key, records_from(AMBIGUOUS, 0))
-        source["first_ambiguous"], source["last_ambiguous"] = self.ambiguous.add(ambiguous)
-        fetches = given.fetches.get(key, records_from(FETCH, 0))
-        source["first_fetch"], source["last_fetch"] = self.fetches.add(fetches)
-        source["answers"] = int(fetches.metric.max()) + 1 if fetches.size else 0
-        source["first_answer"], _ = self.codes.reserve(source["answers"])
-        source["first_start"], source["last_start"] = 0, given.starts_ms.size
-
     def _add_streams(
         self,
         candidate: Candidate,
-        keys: Sequence[StreamKey],
+        metrics: Mapping[StreamKey, MetricSpec],
         pods: list[int],
         series: Sequence[tuple[str, ...]],
         lane: dict[str, int],
-        source: dict[str, int],
-        last_tick: int,
     ) -> None:
         """Add a lane's streams with their tracks, and room for their rows, samples and answers.
 
-        `pods` are numbers in the shard, `series` the external metrics' series; where all begins and
-        ends is written to `lane` and `source`.
+        `pods` are numbers in the shard, `series` the external metrics' series.
         """
-        ticks = last_tick - lane["first_tick"]
+        tables, ticks = self.tables, lane["last_tick"] - lane["first_tick"]
         capacity = max(self.rows_per_block or ticks * max(len(pods), 1), len(pods))
-        source["first_row"], _ = self.rows.reserve(capacity)
-        source["row_capacity"] = capacity
-        source["first_sample"] = self.samples.size
-        source["first_value"] = self.values.size
-        source["first_track"] = len(self.tracks)
-        lane["first_stream"] = self.stream.size
-        metrics = _metric_of_stream(candidate, keys)
-        for key, metric in zip(keys, metrics, strict=True):
+        self._reserve(lane, "row", capacity)
+        lane["row_capacity"] = capacity
+        lane["first_sample"], lane["first_value"] = tables["sample"].size, tables["value"].size
+        lane["first_track"], lane["first_stream"] = len(self.tracks), tables["stream"].size
+        for key, metric in metrics.items():
             first_track = len(self.tracks)
             is_total = metric.type in ("Object", "External")
             _add_tracks(self.tracks, candidate, key, metric, pods, series)
             self._add_track_texts(candidate.namespace, key.container, pods, first_track)
-            self.stream_source.add(
+            tables["stream_source"].add(
                 records(STREAM_SOURCE, [(is_total, first_track, len(self.tracks))])
             )
-            sample, _ = self.samples.reserve(capacity)
-            answer, _ = self.answers.reserve(ticks)
+            sample, _ = tables["sample"].reserve(capacity)
+            answer, _ = tables["stream_answer"].reserve(ticks)
             if is_total:
-                self.values.reserve(ticks * (len(self.tracks) - first_track))
+                tables["value"].reserve(ticks * (len(self.tracks) - first_track))
             block = self._request_block("" if is_total else key.resource, key.container)
-            offsets = (sample - source["first_row"], block, answer - lane["first_tick"])
-            self.stream.add(records(STREAM, [offsets]))
-        lane["last_stream"] = self.stream.size
-        source["last_track"] = len(self.tracks)
-        self.of_lanes.append(list(zip(keys, metrics, strict=True)))
+            offsets = (sample - lane["first_row"], block, answer - lane["first_tick"])
+            tables["stream"].add(records(STREAM, [offsets]))
+        lane["last_stream"], lane["last_track"] = tables["stream"].size, len(self.tracks)
+        self.of_lanes.append(list(metrics.items()))
 
     def _add_track_texts(
         self, namespace: str, container: str, pods: Sequence[int], first_track: int
@@ -372,33 +354,34 @@ class ShardBuilder:
         if key not in self._blocks:
             rules = request_rules(self.given.profile)
             texts = self.given.texts if self.given.whole else None
-            self._blocks[key] = sum(block.size for block in self._requests)
-            self._requests.append(self.given.pods.requests(*key, rules, texts))
+            rows = self.given.pods.requests(*key, rules, texts)
+            self._blocks[key] = self.tables["request"].add(rows)[0]
         return self._blocks[key]
 
     def build(self, arena: Arena) -> Shard:
         """Return the arrays of all lanes added, the large ones in the arena."""
-        given = self.given
+        given, tables = self.given, self.tables
         epochs = [self._epoch(k) for k in range(len(given.flags))]
+        own = self._epoch(0)  # (into which later flags are written)
         _, policies, metrics = self.spec_rows[0].tables()
-        lane_table = joined_records(LANE, [epochs[0].lanes])
+        samples = tables["sample"].size
         fleet = Fleet(
-            lanes=lane_table,
-            specs=joined_records(SPEC, [epochs[0].specs]),
+            lanes=own.lanes,
+            specs=own.specs,
             policies=policies,
             metrics=metrics,
-            streams=self.stream.table(),
-            ticks=self.ticks.room(arena, "ticks"),
-            row_state=self.rows.room(arena, "row_state"),
+            streams=tables["stream"].table(),
+            ticks=tables["tick"].room(arena, "ticks"),
+            row_state=tables["row"].room(arena, "row_state"),
             row_weight=np.zeros(0, np.int64),
             states=given.pods.states,
-            present=arena.take("present", self.samples.size, np.int8),
-            value_milli=self.samples.room(arena, "value_milli"),
-            timing=arena.take("timing", self.samples.size, TIMING),
-            requests=joined_records(REQUEST, self._requests),
-            answers=self.answers.room(arena, "answers"),
-            values_milli=self.values.room(arena, "values_milli"),
-            changes=self.changes.table(),
+            present=arena.take("present", samples, np.int8),
+            value_milli=tables["sample"].room(arena, "value_milli"),
+            timing=arena.take("timing", samples, TIMING),
+            requests=tables["request"].table(),
+            answers=tables["stream_answer"].room(arena, "answers"),
+            values_milli=tables["value"].room(arena, "values_milli"),
+            changes=tables["change"].table(),
             metric_words=self.spec_rows[0].words(),
         )
         return Shard(
@@ -406,8 +389,10 @@ class ShardBuilder:
             candidates=self.kept,
             streams=self.of_lanes,
             fleet=fleet,
-            observations=self._observations(lane_table),
-            memory=self._memory(),
+            observations=self._observations(fleet.lanes),
+            memory=make_sized_memory(
+                np.array(self.recommendation_slots, np.int64), np.array(self.event_slots, np.int64)
+            ),
             results=Results(
                 arena.take("decisions", fleet.ticks.size, DECISION),
                 arena.take("metric_decisions", fleet.answers.size, METRIC_DECISION),
@@ -427,33 +412,32 @@ class ShardBuilder:
     def _epoch(self, k: int) -> Epoch:
         period = self.given.flags[k]
         lanes = pack_lanes(len(self.lanes), period.flags, self.given.profile)
-        for name in LANE.names or ():
-            if self.lanes and name in self.lanes[0]:
-                lanes[name] = [lane[name] for lane in self.lanes]
+        self._set_places(lanes)
         return Epoch(period.from_ms, self.spec_rows[k].tables()[0], lanes)
 
+    def _set_places(self, table: Any) -> None:
+        """Write where the lanes' parts of the tables begin and end, as far as a table has it."""
+        for name in {*table.dtype.names} & {*(self.lanes[0] if self.lanes else ())}:
+            table[name] = [lane[name] for lane in self.lanes]
+
     def _observations(self, lanes: Lanes) -> Observations:
-        sources = records_from(
-            LANE_SOURCE,
-            len(self.sources),
-            **{name: [s[name] for s in self.sources] for name in LANE_SOURCE.names or ()},
-        )
-        tracks = self.tracks.table()
-        pods = self.pods.table()
-        given = self.given
+        given, tables = self.given, self.tables
+        sources = records_from(LANE_SOURCE, len(self.lanes))
+        self._set_places(sources)
+        tracks, pods = self.tracks.table(), tables["pod"].table()
         return Observations(
             lanes=sources,
-            clock_ms=self.clock.table(),
-            periods=self.periods.table(),
-            scales=self.scales.table(),
+            clock_ms=tables["clock"].table(),
+            periods=tables["period"].table(),
+            scales=tables["scale"].table(),
             starts_ms=given.starts_ms,
-            selectors=self.selectors.table(),
-            member=self.member.table(),
+            selectors=tables["selector"].table(),
+            member=tables["member"].table(),
             pods=pods,
             state_ms=given.pods.state_ms,
-            ambiguous=self.ambiguous.table(),
-            fetches=self.fetches.table(),
-            streams=self.stream_source.table(),
+            ambiguous=tables["ambiguous"].table(),
+            fetches=tables["fetch"].table(),
+            streams=tables["stream_source"].table(),
             tracks=tracks,
             steps=empty_steps(0),
             old_steps=empty_steps(0),
@@ -463,14 +447,9 @@ class ShardBuilder:
             ),
             state_cursor=pods.first_state.astype(np.int64),
             step_cursor=np.full(tracks.size, -1, np.int64),
-            answers=np.zeros((self.codes.size, 2), np.int64),
+            answers=np.zeros((tables["answer"].size, 2), np.int64),
             in_view=np.zeros(pods.size, np.int64),
-            seen=np.zeros((self.stream.size, 2), np.int64),
-        )
-
-    def _memory(self) -> Memory:
-        return make_sized_memory(
-            np.array(self.recommendation_slots, np.int64), np.array(self.event_slots, np.int64)
+            seen=np.zeros((tables["stream"].size, 2), np.int64),
         )
 
 
@@ -525,10 +504,10 @@ def _print_selector(selector: LabelSelector | None) -> str:
         return "!"
 
 
-def _metric_of_stream(candidate: Candidate, streams: Sequence[StreamKey]) -> list[MetricSpec]:
-    """Return the metric that each stream is of: the first spec's that has it."""
+def _metrics_of_streams(candidate: Candidate) -> dict[StreamKey, MetricSpec]:
+    """Return the metric that each stream of a lane is of: the first spec's that has it."""
     found: dict[StreamKey, MetricSpec] = {}
     for period in candidate.periods:
         for metric, key in zip(period.spec.metrics, stream_keys(period.spec), strict=True):
             found.setdefault(key, metric)
-    return [found[key] for key in streams]
+    return found

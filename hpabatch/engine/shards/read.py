@@ -10,7 +10,6 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from hpabatch.engine.fleet import plan as planning
 from hpabatch.engine.fleet.candidates import Candidate
@@ -24,7 +23,6 @@ from hpabatch.engine.fleet.sources import RESOURCE_COLUMNS, Load, load_rows
 from hpabatch.engine.shards.ambiguity import Crowd, Pair, ambiguous_instants
 from hpabatch.engine.shards.shard import ScaleColumns, Shard, scale_columns
 from hpabatch.history.base import Days
-from hpabatch.history.checks import run_starts
 from hpabatch.history.schema import empty_frame
 from hpabatch.inputs.lenses import CPU, MEMORY, USAGE, Lens, lens_of
 from hpabatch.layout import codes
@@ -260,9 +258,7 @@ class SampleReader:
         self.numbers = shard.numbers
         self.view = SampleView(plan.lenses, cluster)
         self.tables = self._tables()
-        rows = self._rows()
-        self.days = sorted(rows)
-        self.runs = _runs(rows)
+        self.runs = _runs(self._rows())
 
     def _tables(self) -> dict[str, list[Place]]:
         """Return the metric tables that tracks look at, with the places to read."""
@@ -377,89 +373,54 @@ class SampleView:
 
         Rows recorded before `from_ms` are there for the means of others, and left out.
         """
-        lenses = self._of(table)
+        lenses = {lens.signal: lens for lens in self._of(table)}
         if not lenses or frame.is_empty():
             return frame
-        changed = _seen_usage if table == "pod_metrics" else _seen_metrics
-        found = changed(frame, {lens.signal: lens for lens in lenses})
+        frame = frame.with_columns(pl.col("ts").to_physical().alias(_RECORDED))
+        if table == "pod_metrics":
+            named = {n: lenses[signal] for n, signal in _SIGNALS.items() if signal in lenses}
+            found = _seen(frame, named)
+        else:
+            braces = pl.concat_str(pl.lit("{"), "selector", pl.lit("}"))
+            selector = pl.when(pl.col("selector") != "").then(braces).otherwise(pl.lit(""))
+            signal = pl.concat_str(pl.lit("pods/"), "metric", selector).alias("signal")
+            parts = frame.with_columns(signal).partition_by(
+                "signal", as_dict=True, maintain_order=True, include_key=False
+            )
+            found = pl.concat(
+                _seen(part, {"value_milli": lenses.get(str(key[0]), Lens(str(key[0])))})
+                for key, part in parts.items()
+            )
         return found.filter(pl.col(_RECORDED) >= from_ms).drop(_RECORDED)
 
 
-def _seen_usage(frame: pl.DataFrame, lenses: Mapping[str, Lens]) -> pl.DataFrame:
-    """Return rows of `pod_metrics` as they were seen, with their recorded times."""
-    either = next(iter(lenses.values()))
-    ts_ms = milliseconds(frame["ts"])
-    means = _Means(frame, ts_ms, either.smoothing_ms) if either.smoothing_ms else None
-    values = [
-        _value(frame[name], lenses[signal], means)
-        for name, signal in _SIGNALS.items()
-        if name in frame.columns and signal in lenses
-    ]
-    return frame.with_columns(*values, *_times(ts_ms, either), *_windows(frame, either))
+def _seen(frame: pl.DataFrame, lenses: Mapping[str, Lens]) -> pl.DataFrame:
+    """Return rows with their recorded times, and columns of values as their lenses show them."""
+    either = next(iter(lenses.values()))  # (those of one table differ by their scale alone)
+    later = pl.duration(milliseconds=either.lag_ms, time_unit="ms")
+    changed = [pl.col("ts", "fetched_at") + later]
+    if either.smoothing_ms and "window_ms" in frame.columns:
+        # Until the window that a mean is told with has passed, a new pod is left out.
+        least = pl.lit(either.smoothing_ms, pl.Int64)
+        changed.append(pl.max_horizontal("window_ms", least).alias("window_ms"))
+    # One pod's rows, and of one container, lie together.
+    owner = [pl.col("uid").rle_id(), *(pl.col(n) for n in frame.columns if n == "container")]
+    changed += [_value(n, lens, owner) for n, lens in lenses.items() if n in frame.columns]
+    return frame.with_columns(changed)
 
 
-def _seen_metrics(frame: pl.DataFrame, lenses: Mapping[str, Lens]) -> pl.DataFrame:
-    """Return rows of `pod_custom_metrics` as they were seen, with their recorded times."""
-    braces = pl.concat_str(pl.lit("{"), "selector", pl.lit("}"))
-    selector = pl.when(pl.col("selector") != "").then(braces).otherwise(pl.lit(""))
-    named = frame.with_columns(signal=pl.concat_str(pl.lit("pods/"), "metric", selector))
-    parts = []
-    for key, part in named.partition_by("signal", as_dict=True, maintain_order=True).items():
-        lens, ts_ms = lenses.get(str(key[0]), Lens(str(key[0]))), milliseconds(part["ts"])
-        means = _Means(part, ts_ms, lens.smoothing_ms) if lens.smoothing_ms else None
-        value = _value(part["value_milli"], lens, means)
-        times = [*_times(ts_ms, lens), *_windows(part, lens)]
-        parts.append(part.drop("signal").with_columns(value, *times))
-    return pl.concat(parts)
+def _value(name: str, lens: Lens, owner: Sequence[pl.Expr]) -> pl.Expr:
+    """Return a column of whole numbers smoothed and scaled; nulls stay.
 
-
-def _times(ts_ms: I64, lens: Lens) -> list[pl.Expr]:
-    later = pl.duration(milliseconds=lens.lag_ms, time_unit="ms")
-    return [pl.lit(pl.Series(_RECORDED, ts_ms)), pl.col("ts", "fetched_at") + later]
-
-
-def _windows(frame: pl.DataFrame, lens: Lens) -> list[pl.Expr]:
-    """Return the window that a mean is told with: until it has passed, a new pod is left out."""
-    if not lens.smoothing_ms or "window_ms" not in frame.columns:
-        return []
-    return [pl.max_horizontal("window_ms", pl.lit(lens.smoothing_ms, pl.Int64)).alias("window_ms")]
-
-
-def _value(column: pl.Series, lens: Lens, means: _Means | None) -> pl.Series:
-    """Return a column of whole numbers smoothed and scaled; nulls stay."""
-    known, value = column.is_not_null(), integers(column)
-    if means is not None:
-        value = means.of(value, known.to_numpy())
+    A mean is that of the known values over the time up to a row, rounded to a whole number.
+    """
+    value = pl.col(name)
+    if lens.smoothing_ms:
+        sums, counts = (
+            column.rolling_sum_by(_RECORDED, f"{lens.smoothing_ms}i").over(owner)
+            for column in (value.fill_null(0), value.is_not_null().cast(pl.Int64))
+        )
+        value = (2 * sums + counts) // (2 * counts)
     if lens.scale != 1:
-        value = np.clip(np.rint(value * lens.scale), -_MOST, _MOST).astype(np.int64)
-    seen = pl.Series(column.name, value)
-    return pl.select(pl.when(known).then(seen).alias(column.name)).to_series()
-
-
-class _Means:
-    """Means over the time up to each row, of the rows of its pod (and container)."""
-
-    def __init__(self, frame: pl.DataFrame, ts_ms: I64, length_ms: int) -> None:
-        """Find for each row the first one of its mean; a pod's rows lie together, by time."""
-        starts = run_starts(frame.select("uid"))
-        owner = np.repeat(np.arange(starts.size), np.diff(np.append(starts, frame.height)))
-        if "container" in frame.columns:
-            container = integers(frame["container"].rank("dense"))
-            owner = owner * (int(container.max()) + 1) + container
-        self.order = np.lexsort((ts_ms, owner))
-        since_ms = ts_ms[self.order] - ts_ms.min()
-        number = np.cumsum(np.diff(owner[self.order], prepend=owner[self.order[:1]]) != 0)
-        # One ascending number for owner and time; another owner's rows are out of reach.
-        key = number * (int(since_ms.max()) + length_ms + 1) + since_ms
-        self.first = np.searchsorted(key, key - length_ms, side="right")
-
-    def of(self, value: I64, known: NDArray[np.bool_]) -> I64:
-        """Return the means of the known values, rounded to whole numbers."""
-        counted = known[self.order]
-        sums = np.concatenate([[0], np.cumsum(np.where(counted, value[self.order], 0))])
-        counts = np.concatenate([[0], np.cumsum(counted)])
-        total = sums[1:] - sums[self.first]
-        count = np.maximum(counts[1:] - counts[self.first], 1)
-        found = np.empty(value.size, np.int64)
-        found[self.order] = (2 * total + count) // (2 * count)
-        return found
+        value = (value * lens.scale).round().clip(-_MOST, _MOST).cast(pl.Int64)
+    return pl.when(pl.col(name).is_not_null()).then(value).alias(name)

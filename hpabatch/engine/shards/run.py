@@ -89,14 +89,17 @@ def sample_steps(
     # it earlier: then a day's ticks wait for the next day's samples.
     wait_ms = max(DAY_MS if reader.cluster in plan.fetched else 0, reader.view.lead_ms)
     done_ms = -NEVER_MS
-    for run in reader.runs if shard.candidates else ():
+    runs = reader.runs if shard.candidates else []
+    for number, run in enumerate(runs, 1):
         load = reader.load(run, next(columns))
         for uid, rows in load.strays.items():
             facts.strays[uid] = facts.strays.get(uid, 0) + rows
-        until_ms = (run[-1] - _EPOCH).days * DAY_MS + DAY_MS - wait_ms
-        yield Step(shard, facts, load, done_ms, until_ms, last=False)
+        last = number == len(runs)
+        until_ms = NEVER_MS if last else (run[-1] - _EPOCH).days * DAY_MS + DAY_MS - wait_ms
+        yield Step(shard, facts, load, done_ms, until_ms, last)
         done_ms = until_ms
-    yield Step(shard, facts, reader.nothing(), done_ms, NEVER_MS, last=True)
+    if not runs:
+        yield Step(shard, facts, reader.nothing(), done_ms, NEVER_MS, last=True)
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:

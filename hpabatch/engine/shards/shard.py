@@ -17,7 +17,7 @@ from hpabatch.engine.shards.initial import Seed
 from hpabatch.history.checks import run_starts
 from hpabatch.layout import codes
 from hpabatch.layout.observations import Observations
-from hpabatch.layout.records import I64, A, Fleet, Lanes, Memory, RecordType, Specs
+from hpabatch.layout.records import I64, Fleet, Lanes, Memory, Specs
 from hpabatch.layout.results import Results, Statuses, StatusMemory
 from hpabatch.model.objects.hpa import HPAStatus, MetricSpec
 from hpabatch.model.versions import Profile
@@ -164,12 +164,6 @@ def status_at(shard: Shard, h: int, t: int) -> HPAStatus:
     now_ms = int(shard.fleet.ticks.now_ms[t])
     known = [status for at_ms, status in shard.status_before.get(h, ()) if at_ms <= now_ms]
     return known[-1] if known else HPAStatus()
-
-
-def joined_records(dtype: RecordType[A], parts: Sequence[A]) -> A:
-    """Return the records of all parts as one new array."""
-    joined = np.concatenate([np.zeros(0, dtype), *parts])
-    return joined.view(np.recarray)  # type: ignore[return-value]
 
 
 class Growing:
