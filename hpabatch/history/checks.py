@@ -312,6 +312,8 @@ def _other_views(column: pl.Series) -> I64:
     found, first = [np.zeros(0, np.int64)], 0
     for chunk in column.get_chunks():
         array = chunk.to_arrow(compat_level=pl.CompatLevel.newest())
+        if not len(array):
+            continue
         words = np.frombuffer(array.buffers()[1] or b"", np.int64).reshape(-1, 2)
         views = words[array.offset : array.offset + len(array)]
         low, high = views[:, 0], views[:, 1]

@@ -253,7 +253,9 @@ def _identity(job: SweepJob) -> Identity:
     """Return what the tasks' files depend on: what the result does, and how it is cut."""
     sweep = job.sweep
     facts = {name: _fact(value) for name, value in job.values.items() if value not in (None, [])}
-    return identity_of({**sweep.evidence, **facts}, [_digest(job), sweep.parts, sweep.chunks])
+    same = identity_of({}, [_digest(job), sweep.parts, sweep.chunks])
+    # (the facts are told only: the same options in other words go on with the same files)
+    return Identity(same.fingerprint, {**sweep.evidence, **facts})
 
 
 def _digest(job: SweepJob) -> str:

@@ -411,8 +411,7 @@ def prospects(result: SweepResult, options: RecommendOptions) -> dict[Key, str |
 def refusals(row: Facts) -> Iterator[str]:
     """Yield why the scores of an HPA allow no advice, by its row of a sweep or of `fidelity`."""
     if row["controller_answer"] == WRONG:
-        # (what is wrong with the model stands in doubts of its own)
-        yield f"fidelity: {row['why_not'].partition('; plant')[0]}"
+        yield f"fidelity: {row['why_not']}"
     if _below(row["plant_skill_high"], 0):
         yield (
             f"model: it predicts usage worse than no model does (skill "

@@ -64,6 +64,11 @@ says by HPA whether its result hangs on a guessed kind, and on an assumed ceilin
 HPAS_AT_ONCE = 16
 """HPAs of a part: some seconds of one core, their work (1.4 MB a signal and 30 days) in memory."""
 
+_COUNTED: Final = (pl.col("setting") == TODAY) | (
+    (pl.col("setting") == UNCLAMPED) & pl.col("endless").is_null()
+)
+"""Which runs are in sums."""
+
 _FIT_SHARE = 0.5
 """Share of fitting in the work of a part, for progress."""
 
@@ -167,6 +172,8 @@ def planned_part(
         frames.append(
             runs.with_columns(
                 pl.lit(growth_milli / 1000).alias("growth"),
+                # (the changes of size of other runs are in no sum: they would only take memory)
+                pl.when(_COUNTED).then(pl.col("ticks", "changes")),
                 *(
                     pl.Series(f"limit_{name}", [getattr(one, name) for one in known], pl.Int64())
                     for name in Requested._fields
@@ -200,8 +207,9 @@ def prepare_planning(
         HistoryError: a table cannot be read, or there is nothing to plan.
         UsageError: an option or a file that does not fit, or clusters with several versions.
     """
-    growths = growths_of(request.growth)
-    options = CapacityOptions(growths, tuple(quotas), read_work(request, files=files))
+    options = CapacityOptions(
+        growths_of(request.growth), tuple(quotas), read_work(request, files=files)
+    )
     parameters, scenario = replay_parameters(request, events="decided"), options.loop.scenario
     for step in scenario.steps if scenario is not None else ():
         if isinstance(step.action, SetBounds):
@@ -255,16 +263,14 @@ def summed(
         raise RefusedError(f"no HPA of this history could be simulated{why}")
     growths = [growth_milli / 1000 for growth_milli in options.growths]
     runs = pl.concat(part.filter(growth=growth) for growth in growths for part in every)
-    hpas = _hpas(runs)
+    hpas = _hpas(runs.drop("ticks", "changes"))
     known = {*hpas.select(KEY).rows(), *(one.key for one in skipped)}
-    counted = runs.filter(
-        (pl.col("setting") == TODAY)
-        | (pl.col("setting") == UNCLAMPED) & pl.col("endless").is_null()
-    )
     usable = hpas.select(*KEY, "growth", "usable")
     prices = options.loop.prices
     totals = totals_of(
-        counted.drop("usable").join(usable, on=[*KEY, "growth"], maintain_order="left"),
+        runs.filter(_COUNTED)
+        .drop("usable")
+        .join(usable, on=[*KEY, "growth"], maintain_order="left"),
         sorted(known),
         options.quotas,
         None if prices is None else prices.prices.currency,

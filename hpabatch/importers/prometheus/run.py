@@ -81,7 +81,9 @@ def import_prometheus(
     request.check()
     out, work = request.out, request.work
     if out is None:
-        raise UsageError("--out: expected a store that gets the rows, got none; name a folder")
+        raise UsageError(
+            "--out: expected a store that gets the rows, got none; name a folder or URL"
+        )
     if work is not None:
         check_work(work, out)
     limits = limits or Limits(
