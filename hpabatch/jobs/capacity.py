@@ -1,6 +1,6 @@
 """Capacity plans: a part is some HPAs under all growths.
 
-Sums over HPAs are made by the command, of the changes of size that parts have, HPA by HPA.
+Sums over HPAs are made by the command, of the changes of size that the parts hold.
 """
 
 from __future__ import annotations

@@ -185,11 +185,11 @@ class DataAdvice(Advice):
         lifts = item.wanted is not None and item.wanted.max_replicas > most
         if lifts or not _is_bound(row) or (changes and not is_open):
             return changes
-        needs = "why stands below"
+        needs = "the reason is below"
         if is_open:
             needs = (
                 "what can one pod use at most? State it (hpabatch fit "
-                f"{shlex.quote(self.history)} --init-plant plant.yaml; --plant), or raise it"
+                f"{shlex.quote(self.history)} --init-plant plant.yaml; --plant), or raise maxReplicas"
             )
         return f"{changes or item.answer}; at maxReplicas {most}: {needs}"
 

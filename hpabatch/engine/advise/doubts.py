@@ -255,8 +255,7 @@ UNIT_RULES: Final = (
             and abs(f["ran"] - f["seen"]) > MOST_RESCALES_OFF * f["seen"]
             and (LOW if f["ran"] > MOST_RESCALES_TIMES * f["seen"] else MEDIUM)
         ),
-        "model: {ran:,.0f} rescales under today's setting, {seen:,.0f} recorded: other syncs or "
-        "samples?",
+        "model: {ran:,.0f} rescales under today's setting, {seen:,.0f} recorded",
         "the controller's sync period, where it is not the assumed one (--sync-period), or sizes "
         "recorded at every sync",
         "{name}",

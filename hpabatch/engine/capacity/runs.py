@@ -109,8 +109,8 @@ def run_all(
     `endless` why the run does not show how many pods would have been enough (null: it does).
 
     Held are the pods that request something, the larger of the size and of the pods that are there
-    (those that are ending still hold their requests): `peak` at most, by `changes` before the
-    `ticks` with these numbers; all go with the last one. A run of 30 days has 172,800 ticks and
+    (those that are ending still hold their requests): `peak` at most. Before tick `ticks[i]` it
+    changes by `changes[i]`; the last change takes it to 0. A run of 30 days has 172,800 ticks and
     some hundred to thousand changes.
 
     Trajectories are kept of a part of the HPAs at a time.

@@ -152,8 +152,8 @@ def _over_time(runs: pl.DataFrame, measure: str | None) -> dict[str, Any]:
 
 
 def _added(values: pl.DataFrame) -> float:
-    """Return the sum of values: of namespaces, of clusters of these, and so on, in their order."""
-    parts: dict[tuple[object, ...], float] = {(): 0.0}
+    """Return the sum of floats, added namespace by namespace, so that cuts do not show."""
+    parts: dict[tuple[object, ...], float] = {}
     rows = [(row[:3], row[3]) for row in values.iter_rows()]
     for depth in (3, 2, 1, 0):
         parts = {}

@@ -215,7 +215,7 @@ def controller_reasons(row: Row) -> Iterator[str]:
     if row["answer"] == WRONG:
         what = "the stated settings are wrong"
         if row["answer_why"].startswith(UNEXPLAINED):
-            what = "the stated settings or samples are not those that it had"
+            what = "the stated settings, or the recorded samples, are not the controller's"
         yield f"{what}, {row['answer_why']}"
 
 
