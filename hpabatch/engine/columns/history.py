@@ -230,16 +230,8 @@ GET: Final = table(
 LIVE: Final = table(
     "an HPA",
     "`live --output json`, `csv`, `parquet`",
+    *GET,
     """
-    cluster string: cluster
-    namespace string: namespace
-    name string: name of the HPA
-    reference string: kind and name of what it scales
-    targets string: usage and target of its metrics, as kubectl shows them
-    minpods string: minReplicas
-    maxpods integer: maxReplicas
-    replicas integer: size of the target
-    age string: age of the HPA, as kubectl shows it
     desired integer: the size that hpabatch decides; null: nothing could be decided
     cluster_desired integer: status.desiredReplicas of the cluster's own controller; null:
         nobody has written it

@@ -166,41 +166,19 @@ ADVICE: Final = table(
     folds_better integer: of these, those in which it was better than today's
     folds_held integer: of the blocks of `folds`, those in which the SLO held
     hours number: this HPA's hours in the judged blocks
-    pod_hours_today number: this HPA's pod_hours there, under today's setting
-    pod_hours_choice number: this HPA's pod_hours there, under the considered one
-    core_hours_today number: this HPA's core_hours there, under today's setting
-    core_hours_choice number: this HPA's core_hours there, under the considered one
-    gib_hours_today number: this HPA's gib_hours there, under today's setting
-    gib_hours_choice number: this HPA's gib_hours there, under the considered one
-    cost_today number: this HPA's cost there, under today's setting
-    cost_choice number: this HPA's cost there, under the considered one
-    saturated_minutes_today number: this HPA's saturated_minutes there, under today's setting
-    saturated_minutes_choice number: this HPA's saturated_minutes there, under the considered
-        one
     """,
     *(
-        Column(
-            f"{name}_{which}",
-            NUMBER,
-            f"this HPA's {name} there, under {whose}; null: its ceiling is known",
-            "minutes",
+        Column(f"{name}_{which}", NUMBER, f"this HPA's {name} there, under {whose}{more}", unit)
+        for name, more, unit in (
+            *((n, "", "") for n in ("pod_hours", "core_hours", "gib_hours", "cost")),
+            ("saturated_minutes", "", ""),
+            *((n, "; null: its ceiling is known", "minutes") for n in ABOVE_MINUTES),
+            *((n, "", "") for n in ("unserved", "waiting", "short_pod_hours", "rescales")),
+            *((n, "", "") for n in ("at_max_minutes", "regret_pct")),
         )
-        for name in ABOVE_MINUTES
         for which, whose in (("today", "today's setting"), ("choice", "the considered one"))
     ),
     """
-    unserved_today number: this HPA's unserved there, under today's setting
-    unserved_choice number: this HPA's unserved there, under the considered one
-    waiting_today number: this HPA's waiting there, under today's setting
-    waiting_choice number: this HPA's waiting there, under the considered one
-    short_pod_hours_today number: this HPA's short_pod_hours there, under today's setting
-    short_pod_hours_choice number: this HPA's short_pod_hours there, under the considered one
-    rescales_today number: this HPA's rescales there, under today's setting
-    rescales_choice number: this HPA's rescales there, under the considered one
-    at_max_minutes_today number: this HPA's at_max_minutes there, under today's setting
-    at_max_minutes_choice number: this HPA's at_max_minutes there, under the considered one
-    regret_pct_today number: this HPA's regret_pct there, under today's setting
-    regret_pct_choice number: this HPA's regret_pct there, under the considered one
     pod_hours_recorded number: this HPA's pod_hours there as recorded, under today's setting
     saturated_minutes_recorded number: this HPA's saturated_minutes there as recorded
     rescales_recorded number: this HPA's rescales there as recorded
