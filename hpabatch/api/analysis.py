@@ -12,17 +12,15 @@ from hpabatch.engine.analyze.remarks import remarks
 from hpabatch.engine.analyze.request import ONLY_METRIC, AnalyzeRecordedRequest, AssumedPods
 from hpabatch.engine.analyze.run import DEFAULT_REQUESTS, Assumed, analyze_hpa
 from hpabatch.engine.analyze.smallest import Asked
-from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.flags import recorded_flags
 from hpabatch.engine.fleet.plan import chosen_hpas
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.fleet.versions import versions_of
 from hpabatch.engine.quality.request import QualityRequest
-from hpabatch.engine.quality.run import quality as quality_of
 from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.base import History
-from hpabatch.jobs.quality import quality_by_workers
+from hpabatch.jobs.quality import quality as quality_of
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.plant import signal_name
 from hpabatch.model.versions import ControllerFlags, Profile
@@ -108,16 +106,4 @@ def quality(history: History, request: QualityRequest) -> pl.DataFrame:
     """
     versions = versions_of(history.read("controller"), request.k8s, request.feature_gates)
     candidates, _ = chosen_hpas(history, versions.of, selection_of(request))
-    return quality_of_each(history, request, candidates)
-
-
-def quality_of_each(
-    history: History,
-    request: QualityRequest,
-    candidates: Sequence[Candidate],
-    progress: Progress = silent,
-) -> pl.DataFrame:
-    """Return the quality of the recordings of some HPAs; raises as `quality` does."""
-    if request.is_spread:
-        return quality_by_workers(history, request, candidates, progress)
-    return quality_of(history, candidates, progress=progress)
+    return quality_of(history, request, candidates)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from hpabatch.engine.capacity.request import PlanRequest
-from hpabatch.engine.capacity.run import CapacityOptions, growths_of
-from hpabatch.engine.simulate.read import read_work
 from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.history.base import History
 from hpabatch.inputs.quotas import file_of, read_quotas
@@ -20,11 +18,9 @@ def plan(history: History, request: PlanRequest, progress: Progress = silent) ->
         RefusedError: no HPA could be simulated.
     """
     history.require("replay")
-    growths = growths_of(request.growth)
     clusters = history.distinct("scales", ["cluster"])["cluster"].to_list()
     quotas = read_quotas(request.quota, clusters)
     files = [str(file_of(text, clusters)[1]) for text in request.quota]
-    options = CapacityOptions(growths, quotas.quotas, read_work(request, files=files))
-    found = plan_capacity(history, request, options, progress)
+    found = plan_capacity(history, request, quotas.quotas, files, progress)
     notes = (*quotas.notes, *found.notes)
     return Plan.of(found, notes=notes, quota_notes=quotas.notes)

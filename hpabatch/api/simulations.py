@@ -8,10 +8,16 @@ from hpabatch.api.manifests import read_hpas
 from hpabatch.engine.fidelity.lens import seen_through
 from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.selection import selection_of
-from hpabatch.engine.simulate.read import read_work
 from hpabatch.engine.simulate.request import SimulateRequest
 from hpabatch.engine.simulate.result import run_loop
-from hpabatch.engine.simulate.run import Loop, LoopOptions, Progress, prepare_loop, silent
+from hpabatch.engine.simulate.run import (
+    Loop,
+    LoopOptions,
+    Progress,
+    prepare_loop,
+    read_work,
+    silent,
+)
 from hpabatch.history.base import History
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.report.simulate import Simulation

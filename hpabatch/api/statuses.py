@@ -55,11 +55,11 @@ class HpasThen:
         for found, moment in enumerate(planned_moments(self.plan), 1):
             progress("deciding", found / total)
             if _exists(moment.candidate, self.at_ms):
-                shown.add(_key(moment.candidate))
+                shown.add(moment.candidate.key)
                 yield moment
         at = show_instant(self.at_ms)
         for candidate in self.plan.chosen:
-            if _key(candidate) in shown:
+            if candidate.key in shown:
                 continue
             # Of all HPAs kubectl shows those that exist, and says nothing of others.
             if _exists(candidate, self.at_ms):
@@ -68,7 +68,7 @@ class HpasThen:
                 reason = f"there was no such HPA at {at}{_was_there(candidate)}"
             else:
                 continue
-            self.left_out.append(f"{printable(self.label(_key(candidate)))}: {reason}")
+            self.left_out.append(f"{printable(self.label(candidate.key))}: {reason}")
 
     def label(self, key: Key) -> str:
         """Return the name of an HPA, with its cluster where there are several."""
@@ -92,10 +92,6 @@ def _was_there(candidate: Candidate) -> str:
     return f"; it was there {' '.join(known)}: choose a time with --at" if known else ""
 
 
-def _key(candidate: Candidate) -> Key:
-    return candidate.cluster, candidate.namespace, candidate.name
-
-
 def hpas_then(
     history: History, request: GetRequest, manifests: Sequence[HPA] | None = None
 ) -> HpasThen:
@@ -111,10 +107,7 @@ def hpas_then(
     asked_ms = plan.clocks.asked_ms
     at_ms = plan.clocks.to_ms if asked_ms is None else asked_ms
     found = HpasThen(plan, Metadata(history, manifests), at_ms, bool(request.names))
-    found.left_out += [
-        f"{printable(found.label((s.cluster, s.namespace, s.hpa)))}: {s.reason}"
-        for s in plan.skipped
-    ]
+    found.left_out += [f"{printable(found.label(s.key))}: {s.reason}" for s in plan.skipped]
     if not plan.chosen:
         raise RefusedError("no HPA can be replayed", *(f"skipped: {s}" for s in found.left_out))
     return found
@@ -153,7 +146,7 @@ def descriptions(then: HpasThen, events_for_ms: int, progress: Progress = silent
         texts.append(describe_text(document, events, then.at_ms, k8s=version))
         items.append(_item(moment, document, events))
         if _begins_with_warnings(then, moment, events):
-            early.append(printable(then.label(_key(moment.candidate))))
+            early.append(printable(then.label(moment.candidate.key)))
     left_out, notes = tuple(then.left_out), _early_note(then, early)
     return Descriptions(then.at_ms, tuple(texts), tuple(items), left_out, notes)
 

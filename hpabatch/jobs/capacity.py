@@ -5,33 +5,29 @@ Sums over HPAs are made by the command, of the changes of size that parts have, 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Final
 
 from hpabatch.engine.capacity.request import PlanRequest
-from hpabatch.engine.capacity.run import (
-    CapacityOptions,
-    CapacityPlan,
-    Planning,
-    growths_of,
-    joined_plan,
-    prepare_planning,
-)
-from hpabatch.engine.fleet.parameters import replay_parameters
-from hpabatch.engine.fleet.selection import selection_of
-from hpabatch.engine.simulate.read import read_work
+from hpabatch.engine.capacity.run import CapacityPlan, Planning, joined_plan, prepare_planning
 from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
 from hpabatch.inputs.documents import digests_of
-from hpabatch.jobs.frames import FramesJob, computed, frames_job, identity_of
+from hpabatch.jobs.folder import identity_of
+from hpabatch.jobs.frames import FramesJob, computed, frames_job
 from hpabatch.jobs.orders import Values, options_of
+from hpabatch.model.quota import Quota
 
 PLAN_JOB: Final = "hpabatch.jobs.capacity:plan_job"
 
 
 def plan_capacity(
-    history: History, request: PlanRequest, options: CapacityOptions, progress: Progress
+    history: History,
+    request: PlanRequest,
+    quotas: Sequence[Quota],
+    files: Sequence[str],
+    progress: Progress,
 ) -> CapacityPlan:
     """Fit the workloads of a history and plan their HPAs, here or by workers.
 
@@ -41,8 +37,7 @@ def plan_capacity(
         RefusedError: not one HPA could be simulated.
     """
     progress("planning", 0.0)
-    parameters = replay_parameters(request, events="decided")
-    planning = prepare_planning(history, parameters, options, selection_of(request))
+    planning = prepare_planning(history, request, quotas, files)
     with computed(_planned(planning, request, progress), request, progress) as parts:
         return joined_plan(planning, parts)
 
@@ -50,18 +45,15 @@ def plan_capacity(
 def plan_job(values: Values) -> FramesJob:
     """Prepare a capacity plan in a worker, from its order."""
     request = PlanRequest.from_json(values)
-    options = CapacityOptions(growths_of(request.growth), (), read_work(request))
-    parameters = replay_parameters(request, events="decided")
     history = open_history(values["history"], "replay")
-    planning = prepare_planning(history, parameters, options, selection_of(request))
-    return _planned(replace(planning, limits=values["limits"]), request)
+    return _planned(prepare_planning(history, request, limits=values["limits"]), request)
 
 
 def _planned(planning: Planning, request: PlanRequest, progress: Progress = silent) -> FramesJob:
     plan, loop = planning.plan, planning.options.loop
     # (quotas are for the sums)
     own = {k: v for k, v in options_of(request).items() if k != "quota"}
-    chosen = [[c.cluster, c.namespace, c.name, repr(c.periods)] for c in plan.chosen]
+    chosen = [[*c.key, repr(c.periods)] for c in plan.chosen]
     given = repr((loop.scenario, loop.plants, loop.prices))
     when = repr((plan.settled, plan.clocks.grid))
     files = digests_of((request.scenario, *request.plant, request.prices))

@@ -1,4 +1,4 @@
-"""Scores of the rules and the plants by workers: a part is the scores of a shard's HPAs."""
+"""Scores of the rules and the plants; by workers a part is the scores of a shard's HPAs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hpabatch.engine.fit.overrides import read_plants
 from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.fleet.selection import selection_of
-from hpabatch.engine.simulate.run import Progress
+from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.history.base import History
 from hpabatch.inputs.plants import PlantOverride
 from hpabatch.jobs.frames import (
@@ -29,16 +29,25 @@ from hpabatch.jobs.replay import notes_from_json, notes_to_json
 PLAN_JOB: Final = "hpabatch.jobs.fidelity:plan_job"
 
 
-def fidelity_by_workers(history: History, request: FidelityRequest, progress: Progress) -> Fidelity:
-    """Score the rules and the plants of a history; raises as `fidelity` does."""
+def fidelity(history: History, request: FidelityRequest, progress: Progress) -> Fidelity:
+    """Score the rules and the plants of a history, here or by workers.
+
+    Raises:
+        HistoryError: a table cannot be read, or there is nothing to replay.
+        UsageError: a file is wrong, or an entry of it matches nothing.
+    """
+    plants = read_plants(request)
+    progress("planning", 0.0)
     plan = plan_replay(history, replay_parameters(request), None, selection_of(request))
     plan, lenses = through_lens(plan, request.lens, progress)
-    job = _planned(plan, request)
-    scoring = _scoring(plan, request, read_plants(request))
-    with computed(job, request, progress) as parts:
-        for frames, record in parts:
-            notes = [notes_from_json(found) for found in record["notes"]]
-            scoring.add(frames, notes)
+    scoring = _scoring(plan, request, plants, progress)
+    if request.is_spread:
+        with computed(_planned(plan, request), request, progress) as parts:
+            for frames, record in parts:
+                scoring.add(frames, [notes_from_json(found) for found in record["notes"]])
+    else:
+        for _ in scoring.usages():
+            pass
     return replace(scoring.fidelity(), lenses=tuple(lenses))
 
 
@@ -61,7 +70,10 @@ def _planned(plan: ReplayPlan, request: FidelityRequest) -> FramesJob:
 
 
 def _scoring(
-    plan: ReplayPlan, request: FidelityRequest, plants: Sequence[PlantOverride]
+    plan: ReplayPlan,
+    request: FidelityRequest,
+    plants: Sequence[PlantOverride],
+    progress: Progress = silent,
 ) -> Scoring:
     choices = FidelityParameters(split_share=request.split, horizon_ms=request.horizon_ms)
-    return Scoring(plan, choices, plants)
+    return Scoring(plan, choices, plants, progress)

@@ -1,4 +1,4 @@
-"""Fits by workers: a part is the fits of a shard's HPAs."""
+"""Fits of a history's workloads; by workers a part is the fits of a shard's HPAs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hpabatch.engine.fidelity.lens import through_lens
 from hpabatch.engine.fit.kinds import Question
 from hpabatch.engine.fit.overrides import read_plants
 from hpabatch.engine.fit.request import FitRequest
-from hpabatch.engine.fit.run import Fitted, FleetFit, fit_plan, fleet_fit
+from hpabatch.engine.fit.run import Fitted, FleetFit, fit_plan
 from hpabatch.engine.fit.workload import Fact
 from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
@@ -29,14 +29,29 @@ from hpabatch.jobs.orders import Values
 PLAN_JOB: Final = "hpabatch.jobs.fit:plan_job"
 
 
-def fit_by_workers(history: History, request: FitRequest, progress: Progress) -> FleetFit:
-    """Fit the workloads of a history; raises as `fit_fleet` does."""
+def fit_fleet(history: History, request: FitRequest, progress: Progress) -> FleetFit:
+    """Fit the workloads of a history, here or by workers.
+
+    Raises:
+        HistoryError: a table cannot be read, or there is nothing to fit.
+        UsageError: a file is wrong, or an entry of it matches nothing.
+    """
+    overrides = read_plants(request)
+    progress("planning", 0.0)
     plan = plan_replay(history, replay_parameters(request), None, selection_of(request))
     plan = through_lens(plan, request.lens, progress)[0]
-    job = _planned(plan, request)
-    with computed(job, request, progress) as parts:
-        found = [_fitted(row) for _, record in parts for row in record["hpas"]]
-    return fleet_fit(plan, found)
+    found = []
+    if request.is_spread:
+        with computed(_planned(plan, request), request, progress) as parts:
+            found += [_fitted(row) for _, record in parts for row in record["hpas"]]
+    else:
+        for fitted in fit_plan(plan, overrides):
+            found.append(fitted)
+            progress("fitting workloads", len(found) / len(plan.chosen))
+    # Budgets of policies have no part in a fit.
+    evidence = {name: text for name, text in plan.evidence.items() if name != "events"}
+    warnings = (*plan.history.warnings, *plan.warnings)
+    return FleetFit(tuple(found), tuple(plan.skipped), warnings, evidence)
 
 
 def plan_job(values: Values) -> FramesJob:

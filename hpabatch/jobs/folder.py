@@ -20,7 +20,8 @@ import io
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -39,6 +40,7 @@ from hpabatch._trust import why_not_private
 from hpabatch.errors import HistoryError, RefusedError, UnfinishedError, UsageError, as_usage
 from hpabatch.history.atomic import flush, remove
 from hpabatch.history.files import lock_file, read_small
+from hpabatch.history.store.storage import temporary_root
 
 FORMAT: Final = 1
 RECORD: Final = "record.json"
@@ -79,6 +81,12 @@ def made_by() -> list[str]:
     """Return the code whose differences may show in the bytes of a part: digest and versions."""
     libraries = [f"{name} {version(name)}" for name in _WRITERS]
     return [hpabatch.__version__, code_digest(), *libraries]
+
+
+def identity_of(facts: Mapping[str, str], depends: Sequence[Any]) -> Identity:
+    """Return the identity of a job by facts, the code, and whatever else its parts depend on."""
+    text = json.dumps([made_by(), dict(facts), depends])
+    return Identity(hashlib.sha256(text.encode()).hexdigest(), dict(facts))
 
 
 class PartRecord(msgspec.Struct):
@@ -307,6 +315,16 @@ def open_job(
             raise cannot_write(path, error) from error
         raise
     return JobFolder(path, lock, identity.fingerprint, temporary)
+
+
+@contextmanager
+def temporary_job(identity: Identity) -> Iterator[JobFolder]:
+    """Yield the folder of a job that nothing is resumed of; it goes with the block."""
+    with (
+        tempfile.TemporaryDirectory(prefix="hpabatch-", dir=temporary_root()) as place,
+        open_job(Path(place) / "job", identity, temporary=True) as folder,
+    ):
+        yield folder
 
 
 def claim(path: Path) -> BinaryIO:

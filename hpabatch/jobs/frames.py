@@ -6,9 +6,7 @@ HPAs, and the job folder a temporary one, until the command has put all parts to
 
 from __future__ import annotations
 
-import hashlib
 import json
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,10 +23,9 @@ from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.simulate.run import Progress
 from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
-from hpabatch.history.store.storage import temporary_root
 from hpabatch.inputs.workers import Spread
 from hpabatch.jobs.executor import executor_of
-from hpabatch.jobs.folder import Identity, made_by, open_job, read_frame, write_frame
+from hpabatch.jobs.folder import Identity, identity_of, read_frame, temporary_job, write_frame
 from hpabatch.jobs.loop import Status, Task, Tasks, run_job
 from hpabatch.jobs.orders import PlannedJob, Values, known_lenses, lenses_of, options_of
 
@@ -97,7 +94,7 @@ def shards_job(
 ) -> FramesJob:
     """Return a job with a task for each shard of a plan; `extra` is on what else it depends."""
     weights = [last - first for first, last in plan.shards]
-    chosen = [[c.cluster, c.namespace, c.name, repr(c.periods)] for c in plan.chosen]
+    chosen = [[*c.key, repr(c.periods)] for c in plan.chosen]
     depends = [
         *(options_of(request), chosen, plan.shards),
         *(repr(plan.settled), repr(plan.clocks.grid), extra),
@@ -131,12 +128,6 @@ def frames_job(
     )
 
 
-def identity_of(facts: Mapping[str, str], depends: Sequence[Any]) -> Identity:
-    """Return the identity of a job by facts and whatever else it depends on."""
-    text = json.dumps([made_by(), dict(facts), depends])
-    return Identity(hashlib.sha256(text.encode()).hexdigest(), dict(facts))
-
-
 @contextmanager
 def computed(job: FramesJob, spread: Spread, progress: Progress) -> Iterator[Sequence[Part]]:
     """Have the parts computed; in the block they are there, in their order.
@@ -152,10 +143,7 @@ def computed(job: FramesJob, spread: Spread, progress: Progress) -> Iterator[Seq
         progress("computing" + status.speed(), status.done_weight / max(status.weight, 1))
 
     execute = executor_of(spread, job)
-    with (
-        tempfile.TemporaryDirectory(prefix="hpabatch-", dir=temporary_root()) as place,
-        open_job(Path(place) / "job", job.identity, temporary=True) as folder,
-    ):
+    with temporary_job(job.identity) as folder:
         records = list(run_job(job.tasks, job.work, folder, report, execute))
         assert job.history is not None
         met = [warning for record in records for warning in record["warnings"]]

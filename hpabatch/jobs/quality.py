@@ -1,4 +1,4 @@
-"""Worth of recordings by workers: a part is what the recordings of a shard's HPAs are worth."""
+"""Worth of recordings; by workers a part is what the recordings of a shard's HPAs are worth."""
 
 from __future__ import annotations
 
@@ -13,20 +13,26 @@ from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.fleet.versions import versions_of
 from hpabatch.engine.quality.request import QualityRequest
 from hpabatch.engine.quality.run import Look
-from hpabatch.engine.simulate.run import Progress
+from hpabatch.engine.quality.run import quality as quality_here
+from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
-from hpabatch.jobs.folder import DIGEST, concat_frames
-from hpabatch.jobs.frames import FramesJob, computed, frames_job, identity_of
+from hpabatch.jobs.folder import DIGEST, concat_frames, identity_of
+from hpabatch.jobs.frames import FramesJob, computed, frames_job
 from hpabatch.jobs.orders import Values, options_of
 
 PLAN_JOB: Final = "hpabatch.jobs.quality:plan_job"
 
 
-def quality_by_workers(
-    history: History, request: QualityRequest, candidates: Sequence[Candidate], progress: Progress
+def quality(
+    history: History,
+    request: QualityRequest,
+    candidates: Sequence[Candidate],
+    progress: Progress = silent,
 ) -> pl.DataFrame:
-    """Return what the recording of each HPA is worth; raises as `quality` does."""
+    """Return what the recording of each HPA is worth, as `engine.quality.run.quality` does."""
+    if not request.is_spread:
+        return quality_here(history, candidates, progress=progress)
     look = Look(history, candidates)
     with computed(_planned(look, candidates, request), request, progress) as parts:
         return look.joined([concat_frames(frames["hpas"] for frames, _ in parts)])
@@ -43,7 +49,7 @@ def plan_job(values: Values) -> FramesJob:
 
 def _planned(look: Look, candidates: Sequence[Candidate], request: QualityRequest) -> FramesJob:
     weights = [len(shard) for shard in look.shards]
-    names = [(c.cluster, c.namespace, c.name, repr(c.periods)) for c in candidates]
+    names = [[*c.key, repr(c.periods)] for c in candidates]
     facts = {f"{DIGEST}{table}": digest for table, digest in look.history.digests().items()}
     identity = identity_of(facts, [names, weights])
     return frames_job(

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import shutil
-import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,10 +28,9 @@ from hpabatch.engine.replay.run import (
 from hpabatch.engine.replay.score import Score, score
 from hpabatch.engine.replay.summary import join_summaries
 from hpabatch.engine.shards.read import ShardFacts
-from hpabatch.errors import RefusedError, UsageError
+from hpabatch.errors import RefusedError
 from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
-from hpabatch.history.store.storage import temporary_root
 from hpabatch.inputs.manifest_checks import check_manifests
 from hpabatch.inputs.manifests import load_manifests
 from hpabatch.jobs.executor import executor_of
@@ -44,9 +39,10 @@ from hpabatch.jobs.folder import (
     JobFolder,
     concat_frames,
     finishing,
-    made_by,
+    identity_of,
     open_job,
     read_frame,
+    temporary_job,
     write_frame,
 )
 from hpabatch.jobs.loop import Report, Task, Tasks, run_job
@@ -56,11 +52,6 @@ from hpabatch.jobs.publish import Destination, publish
 from hpabatch.model.objects.hpa import HPA
 
 PLAN_JOB: Final = "hpabatch.jobs.replay:plan_job"
-# Decisions that hardly ever change take 0.8 bytes, and parts and result are there at once: a disk
-# with less room than that clearly has none.
-LEAST_BYTES_PER_DECISION: Final = 1
-
-
 DECISIONS: Final = "decisions.parquet"
 _SUMMARY: Final = "summary.arrow"
 _SCORES: Final = "scores.arrow"
@@ -105,7 +96,7 @@ class ReplayWork:
 def notes_to_json(notes: ShardNotes) -> dict[str, Any]:
     """Return the notes of a shard as plain values, for the record of its part."""
     return {
-        "skipped": [[s.cluster, s.namespace, s.hpa, s.reason] for s in notes.skipped],
+        "skipped": [astuple(skipped) for skipped in notes.skipped],
         "silent": list(notes.silent),
         "facts": asdict(notes.facts),
     }
@@ -172,20 +163,27 @@ def replay_to_disk(job: ReplayJob, report: Report = lambda status: None) -> Repl
     planned = _planned(job)
     tasks = planned.tasks
     execute = executor_of(job.request, planned)
-    with _job_folder(job, planned.identity, tasks) as folder:
+    with _job_folder(job, planned.identity, len(tasks)) as folder:
         records = run_job(tasks, planned.work, folder, report, execute)
         return _finish(job, tasks, records, folder)
 
 
 def _planned(job: ReplayJob) -> PlannedJob[ReplayWork]:
     """Return the tasks of a replay, what does them, and on what they depend."""
-    extra = {"score": str(job.request.score), "why": str(job.plan.whole)}
-    keep = job.destination is not None
+    plan, keep = job.plan, job.destination is not None
+    facts = {
+        **plan.evidence,
+        "HPAs": str(len(plan.chosen)),
+        "score": str(job.request.score),
+        "why": str(plan.whole),
+    }
+    given = None if job.manifests is None else [repr(hpa) for hpa in job.manifests]
+    depends = [[c.key for c in plan.chosen], given, plan.shards, repr(plan.settled)]
     weights = array("q", (_decisions(job.plan, *shard) for shard in job.plan.shards))
     return PlannedJob(
         tasks=Tasks(lambda k: Task(f"{k:05}", weights[k], k), range(len(weights))),
         work=ReplayWork(job.plan, job.request.score, keep),
-        identity=_identity(job.plan, job.manifests, extra),
+        identity=identity_of(facts, [*depends, repr(plan.clocks.grid)]),
         plan_job=PLAN_JOB,
         values={
             "history": job.plan.history.location,
@@ -245,45 +243,17 @@ def given_hpas(history: History, request: ReplayRequest) -> list[HPA]:
 
 
 @contextmanager
-def _job_folder(job: ReplayJob, identity: Identity, tasks: Sequence[Task]) -> Iterator[JobFolder]:
+def _job_folder(job: ReplayJob, identity: Identity, tasks: int) -> Iterator[JobFolder]:
     """Open the job folder beside the destination, which outlives a fault, or a temporary one."""
     if job.destination is None:
-        with (
-            tempfile.TemporaryDirectory(
-                prefix="hpabatch-replay-", dir=temporary_root()
-            ) as temporary,
-            open_job(Path(temporary) / "job", identity, temporary=True) as folder,
-        ):
+        with temporary_job(identity) as folder:
             yield folder
         return
-    place = job.destination.job_path
-    with open_job(place, identity, restart=job.request.restart) as folder:
-        _check_room(place, sum(task.weight for task in tasks), folder)
-        with finishing(folder, len(tasks)):
-            yield folder
-
-
-def _identity(
-    plan: ReplayPlan, manifests: Sequence[HPA] | None, extra: Mapping[str, str]
-) -> Identity:
-    """Return the identity of a replay.
-
-    Args:
-        plan: its evidence holds the digests of the history's tables and all parameters.
-        manifests: the HPAs that stand in for the recorded ones; None: none do.
-        extra: other values that the tasks' files depend on.
-    """
-    parts = [
-        made_by(),
-        plan.evidence,
-        [(c.cluster, c.namespace, c.name) for c in plan.chosen],
-        None if manifests is None else [repr(hpa) for hpa in manifests],
-        [plan.shards, repr(plan.settled), repr(plan.clocks.grid)],
-        dict(extra),
-    ]
-    fingerprint = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-    facts = {**plan.evidence, "HPAs": str(len(plan.chosen)), **extra}
-    return Identity(fingerprint, facts)
+    with (
+        open_job(job.destination.job_path, identity, restart=job.request.restart) as folder,
+        finishing(folder, tasks),
+    ):
+        yield folder
 
 
 def _decisions(plan: ReplayPlan, first: int, last: int) -> int:
@@ -291,31 +261,13 @@ def _decisions(plan: ReplayPlan, first: int, last: int) -> int:
     clocks, count = plan.clocks, 0
     span_ms = clocks.to_ms - clocks.from_ms
     for c in plan.chosen[first:last]:
-        key = (c.cluster, c.namespace, c.name)
-        known = clocks.known(key)
+        known = clocks.known(c.key)
         if known is not None:
             count += known
         else:
-            sync = clocks.estimated.get(key)
+            sync = clocks.estimated.get(c.key)
             count += int(span_ms / (sync.period_ms if sync else clocks.grid.period_ms)) + 1
     return count
-
-
-def _check_room(place: Path, decisions: int, folder: JobFolder) -> None:
-    """Refuse a disk that is clearly too small for the decisions.
-
-    Raises:
-        UsageError: how much is needed and how much is there.
-    """
-    kept = sum(file.stat().st_size for file in place.glob(f"*/*/{DECISIONS}"))
-    least = decisions * LEAST_BYTES_PER_DECISION - kept
-    free = shutil.disk_usage(folder.path).free
-    if least > free:
-        raise UsageError(
-            f"about {decisions:,} decisions take at least {least / 1e6:,.0f} MB more, and only "
-            f"{free / 1e6:,.0f} MB are free beside {place.parent}: make room there, name another "
-            "place, or replay fewer HPAs (--where)"
-        )
 
 
 def _finish(

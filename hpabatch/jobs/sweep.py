@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -48,6 +48,7 @@ from hpabatch.jobs.folder import (
     concat_frames,
     finishing,
     first_difference,
+    identity_of,
     made_by,
     open_job,
     read_frame,
@@ -139,7 +140,7 @@ class SweepWork:
         for name, frame in frames.items():
             write_frame(frame, place / name)
         return {
-            "skipped": [[s.cluster, s.namespace, s.hpa, s.reason] for s in skipped],
+            "skipped": [astuple(one) for one in skipped],
             "notes": list(notes),
         }
 
@@ -251,9 +252,8 @@ def tasks_of(sweep: SweepPlan) -> Tasks:
 def _identity(job: SweepJob) -> Identity:
     """Return what the tasks' files depend on: what the result does, and how it is cut."""
     sweep = job.sweep
-    text = json.dumps([_digest(job), sweep.parts, sweep.chunks])
     facts = {name: _fact(value) for name, value in job.values.items() if value not in (None, [])}
-    return Identity(hashlib.sha256(text.encode()).hexdigest(), {**sweep.evidence, **facts})
+    return identity_of({**sweep.evidence, **facts}, [_digest(job), sweep.parts, sweep.chunks])
 
 
 def _digest(job: SweepJob) -> str:
@@ -262,7 +262,7 @@ def _digest(job: SweepJob) -> str:
     parts = [
         made_by(),
         sweep.plan.evidence,
-        [[c.cluster, c.namespace, c.name, repr(c.spec)] for c in sweep.plan.chosen],
+        [[*c.key, repr(c.spec)] for c in sweep.plan.chosen],
         [setting.name for setting in options.grid.settings],
         repr(sorted(options.sets.items())),
         repr(options.loop),
@@ -353,7 +353,7 @@ def _parameters(job: SweepJob, skipped: Sequence[Skipped], notes: Sequence[str])
         "lenses": [lens_values(lens) for lens in sweep.plan.lenses],
         "lens_ratios": [lens_values(lens) for lens in sweep.plan.ratios],
         "currency": None if prices is None else prices.prices.currency,
-        "skipped": [[s.cluster, s.namespace, s.hpa, s.reason] for s in skipped],
+        "skipped": [astuple(one) for one in skipped],
         "notes": [*sweep.notes, *notes],
         "job": _digest(job),
     }

@@ -16,7 +16,7 @@ from hpabatch.engine.advise.objective import MINUTES_AN_HOUR, SATURATED, short_n
 from hpabatch.engine.advise.request import CONFIDENCES, MEDIUM, AdviseRequest, RecommendRequest
 from hpabatch.engine.advise.run import Recommendation
 from hpabatch.engine.advise.unit import KEY, MOST_AT_MAX, TODAY_ID, Key, key_of
-from hpabatch.engine.capacity.parts import MONTH_HOURS
+from hpabatch.engine.capacity.sums import MONTH_HOURS
 from hpabatch.engine.columns.recorded import recorded_name
 from hpabatch.engine.columns.sweep import ADVICE
 from hpabatch.engine.sweep.result import WEEK_HOURS

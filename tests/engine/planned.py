@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
-from hpabatch.engine.capacity.parts import planned_part
-from hpabatch.engine.capacity.run import CapacityOptions, CapacityPlan, summed
+from hpabatch.engine.capacity.run import CapacityOptions, CapacityPlan, planned_part, summed
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.requested import Requested
 from hpabatch.engine.simulate.case import SimulationCase

@@ -18,7 +18,6 @@ from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.replay.request import ReplayToRequest
 from hpabatch.engine.replay.run import replay_history
 from hpabatch.engine.replay.score import score
-from hpabatch.errors import UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.jobs.loop import Status
 from hpabatch.jobs.parquet import EVIDENCE_KEY
@@ -144,19 +143,6 @@ def test_nothing_to_replay(tmp_path: Path) -> None:
         run(history, tmp_path / "out" / "d.parquet")
     assert len(told.value.skipped) == SHARDS
     assert not list((tmp_path / "out").glob("*"))
-
-
-# ---- disks --------------------------------------------------------------------------------------
-
-
-def test_a_disk_that_clearly_is_too_small(
-    tmp_path: Path, history: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    usage = type("Usage", (), {"free": 100})
-    monkeypatch.setattr("hpabatch.jobs.replay.shutil.disk_usage", lambda _: usage)
-    with pytest.raises(UsageError, match=r"about 400 decisions take at least .* make room there"):
-        run(history, tmp_path / "d.parquet")
-    assert os.listdir(tmp_path) == []
 
 
 # ---- folders ------------------------------------------------------------------------------------

@@ -270,7 +270,7 @@ def test_another_job_does_not_resume(job: Job, history: Path, out: Path) -> None
     assert kept(out) == done
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hpabatch.jobs.folder.code_digest", lambda: "edited")
-        for name in ("sweep", "replay"):
+        for name in ("sweep", "folder"):
             patch.setattr(f"hpabatch.jobs.{name}.made_by", lambda: ["edited"])
         with pytest.raises(UsageError, match="an unfinished run of another command or history"):
             job.run(history, out, **job.more)

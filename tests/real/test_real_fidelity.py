@@ -11,9 +11,10 @@ import polars as pl
 import pytest
 
 from hpabatch.engine.fidelity.request import FidelityParameters
-from hpabatch.engine.fidelity.run import Fidelity, fidelity
+from hpabatch.engine.fidelity.run import Fidelity
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.history.reader import open_history
+from tests.engine.scored import fidelity
 from tests.real.replays import K8S, import_map, phase_ms
 from tests.real.settings import VARIABLE
 

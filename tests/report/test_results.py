@@ -16,9 +16,10 @@ from hpabatch.engine.advise.frames import CANDIDATE_COLUMNS, COLUMNS, FOLD_COLUM
 from hpabatch.engine.advise.objective import MEASURES
 from hpabatch.engine.advise.specs import WHAT_IFS
 from hpabatch.engine.columns.capacity import PLAN_HPAS, PLAN_TOTALS
+from hpabatch.engine.columns.sweep import BLOCKS
 from hpabatch.engine.compare.frames import COLUMNS as DIFFERENCES
 from hpabatch.engine.compare.loop import COLUMNS as LOOP_COLUMNS
-from hpabatch.engine.sweep.blocks import COLUMNS as BLOCKS
+from hpabatch.engine.sweep.blocks import COLUMNS as BLOCK_COLUMNS
 from hpabatch.engine.sweep.result import COLUMNS as SWEPT
 from hpabatch.jobs.parquet import EVIDENCE_KEY
 from hpabatch.report.base import Grid, Output, Result, View
@@ -126,7 +127,7 @@ def test_a_notebook_shows_the_verdict_and_the_frame(result: Result) -> None:
         ("plan", PLAN_HPAS.meanings),
         ("plan", PLAN_TOTALS.meanings),
         ("compare", DIFFERENCES | LOOP_COLUMNS),
-        ("sweep", BLOCKS),
+        ("sweep", {name: BLOCKS[name].meaning for name in BLOCK_COLUMNS}),
         ("sweep", SWEPT),
         *(
             ("recommend", columns)
@@ -145,4 +146,4 @@ def test_a_notebook_shows_the_verdict_and_the_frame(result: Result) -> None:
 def test_pages_explain_every_column(page: str, columns: dict[str, str]) -> None:
     text = (DOCS / f"{page}.md").read_text()
     assert [n for n, meaning in columns.items() if f"| `{n}` | {meaning} |" not in text] == []
-    assert set(MEASURES) <= {*BLOCKS, "cost"}
+    assert set(MEASURES) <= {*BLOCK_COLUMNS, "cost"}

@@ -168,19 +168,19 @@ def quality(
     output: OutputOption = Output.table,
 ) -> int:
     """Tell what the recording of each HPA is worth."""
-    from hpabatch.api.analysis import quality_of_each
     from hpabatch.engine.columns.history import QUALITY
     from hpabatch.engine.fleet.plan import chosen_hpas, guesses_of
     from hpabatch.engine.fleet.selection import selection_of
     from hpabatch.engine.fleet.versions import versions_of
     from hpabatch.engine.quality.problems import problems
     from hpabatch.history.reader import open_history
+    from hpabatch.jobs.quality import quality as quality_of
 
     history = open_history(path)
     versions = versions_of(history.read("controller"), request.k8s, request.feature_gates)
     candidates, skipped = chosen_hpas(history, versions.of, selection_of(request))
     with progress_on_stderr() as report:
-        found = quality_of_each(history, request, candidates, report)
+        found = quality_of(history, request, candidates, report)
     _send_frame(found, output, QUALITY, _QUALITY_SHOWN)
     tell_skipped(skipped)
     tell(guesses_of(history, candidates))

@@ -7,44 +7,59 @@ every number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import groupby
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
+from typing import Any, Final
 
 import polars as pl
 
-from hpabatch.engine.capacity.parts import (
-    HOURS,
-    Part,
-    frame_of,
-    held_name,
-    held_runs,
-    hold,
-    hpas_name,
-    planned_part,
-    span_of,
+from hpabatch.engine.capacity.request import PlanRequest
+from hpabatch.engine.capacity.runs import (
+    AS_RECORDED,
+    BOUNDS,
+    FREE,
+    PERCENTILES,
+    TODAY,
+    UNCLAMPED,
+    run_all,
 )
-from hpabatch.engine.capacity.runs import AS_RECORDED, TODAY, UNCLAMPED
-from hpabatch.engine.capacity.sums import AMOUNTS, MONEY, Grid, Sums, judged, spread
-from hpabatch.engine.columns.capacity import PLAN_TOTALS
+from hpabatch.engine.capacity.sums import MONTH_HOURS, totals_of
+from hpabatch.engine.columns.capacity import PLAN_HPAS
 from hpabatch.engine.fleet.candidates import Skipped
-from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.fleet.plan import ReplayPlan, Select, narrow_plan, plan_replay
+from hpabatch.engine.fleet.parameters import ReplayParameters, replay_parameters
+from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, plan_replay
 from hpabatch.engine.fleet.requested import Requested, requested_of
+from hpabatch.engine.fleet.selection import selection_of
+from hpabatch.engine.simulate.result import with_advice, with_cost
 from hpabatch.engine.simulate.run import (
+    KEY,
+    Loop,
     LoopOptions,
     Progress,
     loop_evidence,
     prepare_planned,
+    read_work,
     silent,
 )
-from hpabatch.engine.simulate.work import Key, ceilings_told, guesses_told, key_of
+from hpabatch.engine.simulate.work import (
+    Key,
+    ceilings_told,
+    guesses_told,
+    hangs_on_guess,
+    has_no_ceiling,
+)
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import History
 from hpabatch.inputs.scenarios import Growth, SetBounds, parse_growth
-from hpabatch.layout.records import I64
-from hpabatch.model.quota import CORES, GIB, LIMIT_CORES, LIMIT_GIB, PODS, Quota, tightest
+from hpabatch.model.quota import LIMIT_CORES, LIMIT_GIB, Quota
+
+RUNS: Final = "runs"
+Part = tuple[Mapping[str, pl.DataFrame], Mapping[str, Any]]
+"""What is planned of some HPAs: the frame `RUNS`, and plain values.
+
+A run is a row of `runs.run_all` with `growth`, cost, advice and what a pod is limited to. `assumed`
+says by HPA whether its result hangs on a guessed kind, and on an assumed ceiling.
+"""
 
 HPAS_AT_ONCE = 16
 """HPAs of a part: some seconds of one core, their work (1.4 MB a signal and 30 days) in memory."""
@@ -60,11 +75,6 @@ class CapacityOptions:
     growths: tuple[int, ...] = (AS_RECORDED,)
     quotas: tuple[Quota, ...] = ()
     loop: LoopOptions = field(default_factory=LoopOptions)
-
-    @property
-    def has_limits(self) -> bool:
-        """Whether a quota is one of limits, so that sums of them are wanted."""
-        return any({LIMIT_CORES, LIMIT_GIB} & set(quota.limits) for quota in self.quotas)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,35 +146,75 @@ class Planning:
         limits: Mapping[Key, Requested] = {}
         if self.limits:
             found = requested_of(plan, plan.chosen, limits=True)
-            limits = {key_of(c): found[c.target] for c in plan.chosen}
+            limits = {c.key: found[c.target] for c in plan.chosen}
         tell("simulating without maxReplicas", _FIT_SHARE)
         return planned_part(loop, self.options.growths, self.options.loop, limits)
 
 
+def planned_part(
+    loop: Loop, growths: Sequence[int], options: LoopOptions, limits: Mapping[Key, Requested]
+) -> Part:
+    """Run HPAs that are ready to be simulated under each growth (thousandths) of their work.
+
+    `limits` are those of a pod by HPA, where sums of them are asked for.
+    """
+    cases = sorted(loop.cases, key=lambda case: case.key[:3])
+    frames = [pl.DataFrame()]
+    for growth_milli in growths if cases else ():
+        runs = run_all(cases, growth_milli, loop.plan.versions.one(), options.seed)
+        runs = with_advice(with_cost(runs, options.prices), loop)
+        known = [limits.get(key, Requested()) for key in runs.select(KEY).rows()]
+        frames.append(
+            runs.with_columns(
+                pl.lit(growth_milli / 1000).alias("growth"),
+                *(
+                    pl.Series(f"limit_{name}", [getattr(one, name) for one in known], pl.Int64())
+                    for name in Requested._fields
+                ),
+            )
+        )
+    assumed = [
+        [*key, hangs_on_guess(facts), has_no_ceiling(facts)] for key, facts in loop.facts.items()
+    ]
+    skipped = [astuple(skipped) for skipped in loop.skipped]
+    return {RUNS: pl.concat(frames[1:] or frames)}, {
+        "skipped": skipped,
+        "notes": loop.notes,
+        "assumed": assumed,
+    }
+
+
 def prepare_planning(
     history: History,
-    parameters: ReplayParameters,
-    options: CapacityOptions,
-    select: Select | None = None,
+    request: PlanRequest,
+    quotas: Sequence[Quota] = (),
+    files: Sequence[str] = (),
+    limits: bool = False,
 ) -> Planning:
     """Return a capacity plan that is ready to be computed.
 
+    Sums of limits are made where a quota is about them, or with `limits`. `files` are further ones
+    that belong into the evidence.
+
     Raises:
         HistoryError: a table cannot be read, or there is nothing to plan.
-        UsageError: an option or a scenario that does not fit, or clusters with several versions.
+        UsageError: an option or a file that does not fit, or clusters with several versions.
     """
-    scenario = options.loop.scenario
+    growths = growths_of(request.growth)
+    options = CapacityOptions(growths, tuple(quotas), read_work(request, files=files))
+    parameters, scenario = replay_parameters(request, events="decided"), options.loop.scenario
     for step in scenario.steps if scenario is not None else ():
         if isinstance(step.action, SetBounds):
             raise UsageError(
                 f"{step.place}: a plan is about today's bounds and none, so an edit of the HPA "
                 "has no meaning in it; leave the step out, or use `hpabatch simulate`"
             )
-    plan = plan_replay(history, parameters, None, select)
+    plan = plan_replay(history, parameters, None, selection_of(request))
     plan.versions.one()
     count = len(plan.chosen)
     cuts = ((k, min(k + HPAS_AT_ONCE, count)) for k in range(0, count, HPAS_AT_ONCE))
-    return Planning(plan, parameters, options, options.has_limits, tuple(cuts))
+    limits |= any({LIMIT_CORES, LIMIT_GIB} & set(quota.limits) for quota in quotas)
+    return Planning(plan, parameters, options, limits, tuple(cuts))
 
 
 def joined_plan(planning: Planning, parts: Sequence[Part]) -> CapacityPlan:
@@ -198,98 +248,82 @@ def summed(
 ) -> CapacityPlan:
     """Return the plan of parts with the sums over their HPAs; raises as `joined_plan` does."""
     skipped = tuple(skipped)
-    span = span_of([record["span"] for _, record in parts if record["span"] is not None])
-    if span is None:
+    every = [frame for frames, _ in parts if (frame := frames[RUNS]).height]
+    if not every:
         told = skipped[0] if skipped else None
         why = f": {told.namespace}/{told.hpa}: {told.reason}" if told else ""
         raise RefusedError(f"no HPA of this history could be simulated{why}")
-    hpas = pl.concat(frames[hpas_name(growth)] for growth in options.growths for frames, _ in parts)
-    known = {*hpas.select("cluster", "namespace", "hpa").unique().rows()}
-    known |= {(s.cluster, s.namespace, s.hpa) for s in skipped}
-    summing = _Summing(options, Grid.of([span]), sorted(known))
-    for growth_milli in options.growths:
-        held = (frames[held_name(growth_milli)] for frames, _ in parts)
-        summing.grow(growth_milli, (run for frame in held for run in held_runs(frame)))
+    growths = [growth_milli / 1000 for growth_milli in options.growths]
+    runs = pl.concat(part.filter(growth=growth) for growth in growths for part in every)
+    hpas = _hpas(runs)
+    known = {*hpas.select(KEY).rows(), *(one.key for one in skipped)}
+    counted = runs.filter(
+        (pl.col("setting") == TODAY)
+        | (pl.col("setting") == UNCLAMPED) & pl.col("endless").is_null()
+    )
+    usable = hpas.select(*KEY, "growth", "usable")
+    prices = options.loop.prices
+    totals = totals_of(
+        counted.drop("usable").join(usable, on=[*KEY, "growth"], maintain_order="left"),
+        sorted(known),
+        options.quotas,
+        None if prices is None else prices.prices.currency,
+    )
+    places = {key[:2] for key in known}
+    lost = [
+        f"{quota.place}: no HPA is in the namespace {quota.namespace}"
+        for quota in options.quotas
+        if quota.limits and not any(quota.is_for(*place) for place in places)
+    ]
     return CapacityPlan(
         hpas=hpas,
-        totals=frame_of(summing.totals, PLAN_TOTALS.meanings),
+        totals=totals,
         skipped=skipped,
-        notes=(*notes, *summing.notes()),
+        notes=(*notes, *lost),
         evidence={
             **evidence,
             "plan": "maxReplicas removed, by simulation; last spec in force all of the time",
-            "growth": ", ".join(f"{g / 1000:g}" for g in options.growths),
+            "growth": ", ".join(f"{growth:g}" for growth in growths),
             "quotas": str(len(options.quotas)),
         },
     )
 
 
-class _Summing:
-    """Adds up runs growth by growth, namespace by namespace, and keeps rows alone."""
-
-    def __init__(self, options: CapacityOptions, grid: Grid, known: list[Key]) -> None:
-        self.options, self.grid, self.known = options, grid, known
-        self.totals: list[dict[str, object]] = []
-
-    def grow(self, growth_milli: int, runs: Iterator[tuple[Mapping[str, Any], I64]]) -> None:
-        """Add the runs of all HPAs under one growth, in their order."""
-        fleet = Sums(self.grid)
-        for cluster, of_cluster in groupby(runs, lambda run: str(run[0]["cluster"])):
-            whole = Sums(self.grid)
-            for namespace, of_space in groupby(of_cluster, lambda run: str(run[0]["namespace"])):
-                space = Sums(self.grid)
-                for row, values in of_space:
-                    hold(space, row, values)
-                self._total(growth_milli, space, cluster, namespace)
-                whole.add(space)
-            self._total(growth_milli, whole, cluster)
-            fleet.add(whole)
-        self._total(growth_milli, fleet)
-
-    def notes(self) -> Iterator[str]:
-        """Yield notes on quotas without an HPA."""
-        places = {key[:2] for key in self.known}
-        for quota in self.options.quotas:
-            if quota.limits and not any(quota.is_for(*place) for place in places):
-                yield f"{quota.place}: no HPA is in the namespace {quota.namespace}"
-
-    def _total(self, growth_milli: int, sums: Sums, *place: str) -> None:
-        """Add the rows of a scope: a namespace (cluster, namespace), a cluster or the fleet."""
-        of = sum(key[: len(place)] == place for key in self.known)
-        scope = ("fleet", "cluster", "namespace")[len(place)]
-        names = (*place, None, None)[:2]
-        limits = tightest(self.options.quotas, *place) if len(place) == 2 else {}
-        resources = [PODS, CORES, GIB, *(r for r in (LIMIT_CORES, LIMIT_GIB) if r in limits)]
-        resources += [MONEY] if self.options.loop.prices is not None else []
-        for bounds in (TODAY, UNCLAMPED):
-            for covers in ("all", "usable"):
-                for resource in resources:
-                    found = sums.covering(bounds, covers == "usable", resource)
-                    # (of limits no hours are added up)
-                    known = found.hpas and resource in _SUMMED
-                    row = {
-                        "growth": growth_milli / 1000,
-                        "scope": scope,
-                        "cluster": names[0],
-                        "namespace": names[1],
-                        "bounds": bounds,
-                        "covers": covers,
-                        "resource": resource,
-                        "unit": self._unit(resource),
-                        "hpas": found.hpas,
-                        "of": of,
-                        "run_total": found.run if known else None,
-                        "month_total": found.month if known else None,
-                    }
-                    row |= spread(found, resource)
-                    row |= judged(found, resource, limits.get(resource), self.grid)
-                    self.totals.append(row)
-
-    def _unit(self, resource: str) -> str:
-        prices = self.options.loop.prices
-        if resource == MONEY and prices is not None:
-            return prices.prices.currency
-        return AMOUNTS[resource][0]
-
-
-_SUMMED = (*HOURS, MONEY)
+def _hpas(runs: pl.DataFrame) -> pl.DataFrame:
+    """Return a row for each HPA and growth."""
+    keys = [*KEY, "growth"]
+    found, unclamped, free = (runs.filter(setting=bounds) for bounds in BOUNDS)
+    for name, frame in ((UNCLAMPED, unclamped), (FREE, free)):
+        found = found.join(frame, on=keys, suffix=f"_{name}", maintain_order="left")
+    both = ("saturated_minutes", "pod_hours", "cost")
+    of_unclamped = (
+        *(f"desired_{p}" for p in (*(f"p{p}" for p in PERCENTILES), "max")),
+        *("outside_pct", "censored_pct"),
+    )
+    bounded, no_min = pl.col("endless_unclamped").is_null(), pl.col("endless_free").is_null()
+    why_not = pl.concat_str(
+        pl.col("why_not_unclamped").replace("", None),
+        "endless_unclamped",
+        separator="; ",
+        ignore_nulls=True,
+    )
+    columns = {
+        "start": pl.col("start_ms").cast(pl.Datetime("ms", "UTC")),
+        **{name: pl.col(f"{name}_unclamped") for name in of_unclamped},
+        "max_sufficient": pl.when(bounded).then("highest_unclamped"),
+        "min_sufficient": pl.when(no_min).then("lowest_free"),
+        "max_with_min": pl.when(no_min).then("highest_free"),
+        "first_at_max": pl.col("first_at_max_ms").cast(pl.Datetime("ms", "UTC")),
+        "at_max_minutes": pl.col("minutes_at_max"),
+        "at_max_pct": 100.0 * pl.col("ticks_at_max") / pl.col("steps"),
+        "held_minutes": pl.col("at_max_minutes"),
+        **{f"{name}_unclamped": pl.col(f"{name}_unclamped") for name in both},
+        "month": pl.col("cost") * MONTH_HOURS / pl.col("hours"),
+        "month_unclamped": pl.col("cost_unclamped") * MONTH_HOURS / pl.col("hours_unclamped"),
+        "min_outside_pct": pl.col("outside_pct_free"),
+        "usable": why_not == "",
+        "why_not": why_not,
+    }
+    return found.select(
+        columns.get(name, pl.col(name)).alias(name) for name in PLAN_HPAS.names
+    ).cast(PLAN_HPAS.schema)

@@ -14,9 +14,9 @@ today's maxReplicas if that is more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -24,11 +24,9 @@ import polars as pl
 from hpabatch.engine.fleet.candidates import SpecPeriod
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.simulate.case import SimulationCase
-from hpabatch.engine.simulate.loop import POINTS_AT_ONCE, in_parts, run_cases
-from hpabatch.engine.simulate.measures import Bounds, measures_frame
-from hpabatch.engine.simulate.run import KEY
+from hpabatch.engine.simulate.loop import POINTS_AT_ONCE, in_order, in_parts, run_cases
+from hpabatch.engine.simulate.measures import MINUTE_MS, Bounds, measures_frame
 from hpabatch.engine.simulate.scenario import apply
-from hpabatch.engine.simulate.work import Key
 from hpabatch.inputs.scenarios import Growth, Scenario, Step
 from hpabatch.layout.records import I64, Records
 from hpabatch.model.objects.hpa import HPASpec
@@ -47,43 +45,25 @@ CEILING_APART: Final = 5_000
 
 AS_RECORDED: Final = 1000
 
+PERCENTILES: Final = (50, 95, 99)
 
-@dataclass(frozen=True, slots=True)
-class Track:
-    """One run, tick by tick.
-
-    `desired`: the target's size after each tick; `held`: the pods that request something, the
-    larger of that and of the pods that are there (those that are ending still hold their requests).
-    `lowest` and `highest` are over the sizes before and after the ticks; `rises`: at its end the
-    run was at its highest, and only its scale-up rules kept it from more.
-    """
-
-    case: SimulationCase
-    desired: I64
-    held: I64
-    lowest: int
-    highest: int
-    ceiling: int
-    rises: bool
-
-    @property
-    def has_no_end(self) -> bool:
-        """Whether the metrics ask for ever more pods."""
-        return self.highest >= self.ceiling
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the run does not show how many pods would have been enough."""
-        return self.has_no_end or self.rises
+_WHOLE: Final = (
+    *("start_ms", "period_ms", "steps", "min_replicas", "max_replicas"),
+    *("cpu_milli", "memory_milli", *(f"desired_p{p}" for p in PERCENTILES), "desired_max"),
+    *("lowest", "highest", "ticks_at_max", "first_at_max_ms", "peak"),
+)
+_TRACK: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(_WHOLE, pl.Int64()),
+    "minutes_at_max": pl.Float64(),
+    "endless": pl.String(),
+    **dict.fromkeys(("ticks", "changes"), pl.List(pl.Int32())),
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Runs:
-    """The runs of one HPA by bounds, and their rows of measures (column `setting`: the bounds)."""
-
-    key: Key
-    tracks: dict[str, Track]
-    measures: pl.DataFrame
+def percentile(values: I64, percent: int) -> int:
+    """Return the nearest rank: the smallest value that so many percent of all do not exceed."""
+    rank = max(-(-percent * values.size // 100), 1) - 1
+    return int(np.partition(values, rank)[rank])
 
 
 def ceiling_of(case: SimulationCase) -> int:
@@ -120,65 +100,88 @@ def grown(case: SimulationCase, growth_milli: int, profile: Profile) -> Simulati
 
 
 def run_all(
-    cases: Sequence[SimulationCase],
-    growth_milli: int,
-    profile: Profile,
-    seed: int,
-    bounds: Sequence[str] = BOUNDS,
-) -> Iterator[Runs]:
-    """Run the cases under each of the bounds; yield them one by one, in their order.
+    cases: Sequence[SimulationCase], growth_milli: int, profile: Profile, seed: int
+) -> pl.DataFrame:
+    """Run the cases under each of the bounds; return a row for each, in their order.
+
+    It has the measures (column `setting`: the bounds) and what its track comes to: `desired_*` of
+    the target's size after each tick, `lowest` and `highest` of the sizes before and after ticks,
+    `endless` why the run does not show how many pods would have been enough (null: it does).
+
+    Held are the pods that request something, the larger of the size and of the pods that are there
+    (those that are ending still hold their requests): `peak` at most, by `changes` before the
+    `ticks` with these numbers; all go with the last one. A run of 30 days has 172,800 ticks and
+    some hundred to thousand changes.
 
     Trajectories are kept of a part of the HPAs at a time.
 
     Raises:
         ValueError: a metric has no signal in its workload's plant.
     """
-    for part in in_parts(cases, [c.steps * len(bounds) for c in cases], POINTS_AT_ONCE):
-        lanes = []
-        for case in part:
-            more = grown(case, growth_milli, profile)
-            lanes += [bounded(more, name) for name in bounds]
-        tracks: dict[tuple[Key, str], Track] = {}
-        rows, perfect = [], Bounds()
+    frames, perfect = [pl.DataFrame()], Bounds()
+    for part in in_parts(cases, [c.steps * len(BOUNDS) for c in cases], POINTS_AT_ONCE):
+        more = [grown(case, growth_milli, profile) for case in part]
+        lanes = [bounded(case, bounds) for case in more for bounds in BOUNDS]
+        rows = []
         for fleet, ended, *_ in run_cases(lanes, profile, seed, keep_points=True):
-            rows.append(measures_frame(fleet, ended, perfect))
-            for h, case in ended:
-                first = int(fleet.simulation.lanes.first_point[h])
-                points = fleet.simulation.points[first : first + case.steps]
-                tracks[case.key[:3], case.setting] = _track(case, points)
-        measures = pl.concat(rows)
-        for case in part:
-            key = case.key[:3]
-            names = zip(KEY, key, strict=True)
-            yield Runs(
-                key,
-                {name: tracks.pop((key, name)) for name in bounds},
-                measures.filter(*(pl.col(name) == value for name, value in names)),
-            )
+            firsts, points = fleet.simulation.lanes.first_point, fleet.simulation.points
+            tracks = [_track(case, points[firsts[h] : firsts[h] + case.steps]) for h, case in ended]
+            measures = measures_frame(fleet, ended, perfect)
+            track = pl.DataFrame(tracks, schema=_TRACK)
+            rows.append(pl.concat([measures, track], how="horizontal"))
+        frames.append(in_order(pl.concat(rows), lanes))
+    return pl.concat(frames[1:] or frames)
 
 
-def _track(case: SimulationCase, points: Records) -> Track:
-    desired = points.desired.astype(np.int64)
-    before = points.replicas.astype(np.int64)
+def _track(case: SimulationCase, points: Records) -> dict[str, Any]:
+    """Return the columns of `_TRACK`."""
+    spec = case.periods[-1].spec
+    desired, before = points.desired.astype(np.int64), points.replicas.astype(np.int64)
     highest = int(max(desired.max(), before.max()))
     sizes = np.concatenate([before, desired])
-    if (case.periods[-1].spec.min_replicas or 0) > 0:
+    if (spec.min_replicas or 0) > 0:
         # A target at 0, which is set by hand, is not raised to minReplicas by the rules.
         sizes = sizes[sizes > 0]
-    last = points[-1]
-    return Track(
-        case=case,
-        desired=desired,
-        held=np.maximum(desired, points.pods.astype(np.int64)),
-        lowest=int(sizes.min(initial=highest)),
-        highest=highest,
-        ceiling=ceiling_of(case),
-        rises=bool(last.stabilized > last.desired and last.desired == highest) and _may_rise(case),
-    )
+    at_max = np.flatnonzero(desired == spec.max_replicas)
+    held = np.maximum(desired, points.pods.astype(np.int64))
+    changes = np.diff(held, prepend=0, append=0)
+    ticks = np.flatnonzero(changes)
+    return {
+        "start_ms": case.start_ms,
+        "period_ms": case.period_ms,
+        "steps": case.steps,
+        "min_replicas": spec.min_replicas,
+        "max_replicas": spec.max_replicas,
+        **case.requested._asdict(),
+        **{f"desired_p{p}": percentile(desired, p) for p in PERCENTILES},
+        "desired_max": int(desired.max()),
+        "lowest": int(sizes.min(initial=highest)),
+        "highest": highest,
+        "ticks_at_max": at_max.size,
+        "minutes_at_max": at_max.size * case.period_ms / MINUTE_MS,
+        "first_at_max_ms": case.start_ms + int(at_max[0]) * case.period_ms if at_max.size else None,
+        "peak": int(held.max()),
+        "endless": _endless(case, points[-1], highest),
+        "ticks": ticks.tolist(),
+        "changes": changes[ticks].tolist(),
+    }
 
 
-def _may_rise(case: SimulationCase) -> bool:
-    """Return whether scaling up is not disabled: else a size that stands still has its end."""
+def _endless(case: SimulationCase, last: Records, highest: int) -> str | None:
+    """Return why no maxReplicas would have sufficed; None: one would."""
+    ceiling = ceiling_of(case)
+    if highest >= ceiling:
+        return (
+            f"without maxReplicas it asks for ever more pods (beyond {ceiling:,}): its "
+            "metric does not fall below the target however many there are"
+        )
     behavior = case.periods[-1].spec.behavior
     rules = behavior.scale_up if behavior is not None else None
-    return rules is None or rules.select_policy != "Disabled"
+    # (a size that stands still as scaling up is disabled has its end)
+    may_rise = rules is None or rules.select_policy != "Disabled"
+    if may_rise and last.stabilized > last.desired and last.desired == highest:
+        return (
+            f"at the end of the run it was still rising (at {highest:,}), held back by "
+            "its scale-up rules alone"
+        )
+    return None

@@ -33,7 +33,6 @@ from hpabatch.engine.fidelity.walk import Walk
 from hpabatch.engine.fit.stats import int_median
 from hpabatch.engine.replay.score_events import Bool
 from hpabatch.engine.replay.summary import KEY, foreign_changes
-from hpabatch.engine.simulate.work import key_of
 from hpabatch.layout.records import I32, I64
 
 BLOCK_MS: Final = 1_800_000
@@ -272,7 +271,7 @@ def answers(walk: Walk) -> pl.DataFrame:
     """Return a row of ANSWERS for each HPA of a shard that has a tick."""
     rows, foreign = [], foreign_changes(walk.decisions).partition_by(KEY, as_dict=True)
     for recording, trials in zip(walk.recordings, walk.trials, strict=True):
-        unmade = foreign.get(key_of(recording.candidate))
+        unmade = foreign.get(recording.candidate.key)
         if unmade is not None:
             recording = _without(recording, unmade["ts"].to_physical().to_numpy())
         judge = Judge(recording)
@@ -368,7 +367,7 @@ def _row(
     answer, why = verdict_of(recording, stated, found)
     possible = stated.held - stated.chance
     told = [c.deviation.words for c in found if c.told]
-    return dict(zip(KEY, key_of(recording.candidate), strict=True)) | {
+    return dict(zip(KEY, recording.candidate.key, strict=True)) | {
         "answer": answer,
         "answer_why": why,
         "told_apart": ", ".join(told) or None,

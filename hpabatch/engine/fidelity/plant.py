@@ -408,7 +408,7 @@ def score_plant(
         for name, s in fitted.workload.plant.signals.items()
     }
     measured, _, _ = measure(usage, cells, statements)
-    key = (usage.candidate.cluster, usage.candidate.namespace, usage.candidate.name)
+    key = usage.candidate.key
     rows, changes = [], []
     for name, signal in fitted.workload.plant.signals.items():
         judged = _Judged(measured[name], signal, fitted, split_ms, parameters)

@@ -19,7 +19,7 @@ import polars as pl
 
 from hpabatch.engine.columns.fidelity import FIDELITY_HPAS
 from hpabatch.engine.fidelity.answer import ANSWER_SCHEMA, UNTOLD, WRONG, answers
-from hpabatch.engine.fidelity.lens import LensEstimate, through_lens
+from hpabatch.engine.fidelity.lens import LensEstimate
 from hpabatch.engine.fidelity.plant import (
     CHANGE_COLUMNS,
     SIGNAL_COLUMNS,
@@ -44,16 +44,12 @@ from hpabatch.engine.fit.usage import (
 )
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
 from hpabatch.engine.fleet.frames import NEVER_MS
-from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.fleet.plan import ReplayPlan, Select, as_used, narrow_plan, plan_replay
-from hpabatch.engine.fleet.request import NO_LENS
+from hpabatch.engine.fleet.plan import ReplayPlan, as_used, narrow_plan
 from hpabatch.engine.replay.decisions import SCHEMA
 from hpabatch.engine.replay.run import GatheredNotes, ShardNotes
 from hpabatch.engine.replay.score import ScoreTotals, score, total
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.engine.simulate.run import Progress, silent
-from hpabatch.engine.simulate.work import key_of
-from hpabatch.history.reader import History
 from hpabatch.inputs.plants import PlantOverride
 from hpabatch.model.plant import AGE, DIVISIBLE, signal_name
 
@@ -282,42 +278,12 @@ class Fidelity:
     lenses: tuple[LensEstimate, ...] = ()
 
 
-def fidelity(
-    history: History,
-    parameters: ReplayParameters,
-    choices: FidelityParameters | None = None,
-    select: Select | None = None,
-    plants: Sequence[PlantOverride] = (),
-    progress: Progress = silent,
-    lens: str = NO_LENS,
-) -> Fidelity:
-    """Return both scores of every HPA of a history; one shard of samples is in memory.
-
-    Args:
-        history: what was recorded.
-        parameters: what the replay assumes.
-        choices: those of the plant score and of the advice; None: the defaults.
-        select: gets the frame of candidates and returns the rows to score.
-        plants: the entries of a plant file; what they say of signals is taken as given.
-        progress: called with a message and the share that is done.
-        lens: "none", "auto", or a lens file; the plant score is of usage as pods had it, as the
-            plants of simulations are (`fleet.plan.as_used`).
-
-    Raises:
-        HistoryError: a table cannot be read, or there is nothing to replay.
-        UsageError: there is no such Kubernetes profile, or an entry matches nothing.
-    """
-    progress("planning", 0.0)
-    plan = plan_replay(history, parameters, None, select)
-    seen, lenses = through_lens(plan, lens, progress)
-    scoring = Scoring(seen, choices or FidelityParameters(), plants, progress)
-    for _ in scoring.usages():
-        pass
-    return replace(scoring.fidelity(), lenses=tuple(lenses))
-
-
 class Scoring:
-    """The scores of a plan's HPAs, made as their usage is walked; arguments as of `fidelity`.
+    """The scores of a plan's HPAs, made as their usage is walked, shard by shard.
+
+    `choices` are those of the plant score and of the advice, `plants` the entries of a plant file:
+    what they say of signals is taken as given. The plant score is of usage as pods had it, as the
+    plants of simulations are (`fleet.plan.as_used`).
 
     The rules decide on what the controller saw, plants are fitted on what pods used; where a lens
     lies between the two both are walked. `frames` are the scores and answers of controllers, the
@@ -398,7 +364,7 @@ class Scoring:
             theirs = self.stated[id(candidate)]
             fitted = fit(first, recording_of(self.plan, candidate), theirs)
             scored = score_plant(usage, fitted, theirs, at_ms, self.choices)
-            keys = [pl.lit(v).alias(name) for name, v in zip(KEY, key_of(candidate), strict=True)]
+            keys = [pl.lit(v).alias(name) for name, v in zip(KEY, candidate.key, strict=True)]
             for name, frame in zip(("signals", "changes"), scored, strict=True):
                 self.frames[name].append(frame.select(*keys, pl.all()))
 
@@ -451,7 +417,7 @@ def _hpas(
 ) -> pl.DataFrame:
     keys = list(KEY)
     relevant: dict[Key, frozenset[str]] = {
-        key_of(c): frozenset(map(signal_name, c.spec.metrics)) for c in chosen
+        c.key: frozenset(map(signal_name, c.spec.metrics)) for c in chosen
     }
     told = pl.DataFrame(
         list(verdicts(keys, controller, signals, relevant, choices)),

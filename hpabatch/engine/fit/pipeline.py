@@ -45,7 +45,7 @@ _SOURCES: Final = {"given": GIVEN, "recorded": RECORDED, "estimated": FITTED}
 
 def recording_of(plan: ReplayPlan, candidate: Candidate) -> Recording:
     """Return what a plan knows of the recording of one of its HPAs."""
-    key = (candidate.cluster, candidate.namespace, candidate.name)
+    key = candidate.key
     sources = plan.settled.sources
 
     def source(name: str) -> str:

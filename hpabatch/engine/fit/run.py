@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -41,10 +41,8 @@ from hpabatch.engine.fit.workload import (
 )
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
 from hpabatch.engine.fleet.frames import NEVER_MS
-from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.fleet.plan import ReplayPlan, See, Select, as_recorded, as_used, plan_replay
+from hpabatch.engine.fleet.plan import ReplayPlan, as_used
 from hpabatch.errors import RefusedError
-from hpabatch.history.reader import History
 from hpabatch.inputs.plants import PlantOverride
 from hpabatch.layout.records import I64
 from hpabatch.model.plant import (
@@ -292,7 +290,7 @@ def _plant(
         pods=pods,
         pipelines=pipelines,
         capacity_milli=capacity,
-        first_draw=first_draw(candidate.cluster, candidate.namespace, candidate.name),
+        first_draw=first_draw(*candidate.key),
     )
     return plant, [of_capacity, *of_pods, *of_pipelines]
 
@@ -448,42 +446,16 @@ class FleetFit:
     evidence: dict[str, str]
 
 
-def fit_fleet(
-    history: History,
-    parameters: ReplayParameters,
-    overrides: Sequence[PlantOverride],
-    select: Select | None,
-    progress: Callable[[str, float], None],
-    see: See = as_recorded,
-) -> FleetFit:
-    """Fit the workloads of a history, seen through lenses; one shard of samples is in memory.
+def fit_plan(plan: ReplayPlan, overrides: Sequence[PlantOverride]) -> Iterator[Fitted]:
+    """Yield what is known of each HPA of a plan, in its order; one shard of samples is in memory.
 
     Raises:
-        HistoryError: a table cannot be read, or there is nothing to fit.
+        HistoryError: a table is broken.
         UsageError: an entry of a plant file matches nothing.
     """
-    progress("planning", 0.0)
-    plan = see(plan_replay(history, parameters, None, select))
-    found = []
-    for fitted in fit_plan(plan, overrides):
-        found.append(fitted)
-        progress("fitting workloads", len(found) / len(plan.chosen))
-    return fleet_fit(plan, found)
-
-
-def fit_plan(plan: ReplayPlan, overrides: Sequence[PlantOverride]) -> Iterator[Fitted]:
-    """Yield what is known of each HPA of a plan, in its order; errors as of `fit_fleet`."""
     chosen = plan_overrides(overrides, plan.chosen, plan.everyone)
     for fitted, entries in zip(fit_history(plan, overrides), chosen, strict=True):
         yield _fitted(fitted, entries)
-
-
-def fleet_fit(plan: ReplayPlan, found: Sequence[Fitted]) -> FleetFit:
-    """Return the fits of all HPAs of a plan as one."""
-    # Budgets of policies have no part in a fit.
-    evidence = {name: text for name, text in plan.evidence.items() if name != "events"}
-    warnings = (*plan.history.warnings, *plan.warnings)
-    return FleetFit(tuple(found), tuple(plan.skipped), warnings, evidence)
 
 
 def _fitted(found: Fit, entries: Sequence[PlantOverride]) -> Fitted:

@@ -125,7 +125,7 @@ def lives_of_lane(shard: Shard, facts: ShardFacts, h: int) -> Lives:
         ready_ms=_earliest(never, owner_of_run, first_ms),
         deleted_ms=deleted_ms,
         gone_ms=pods.gone_ms.copy(),
-        generated=(candidate.cluster, candidate.namespace, candidate.name) in facts.generated,
+        generated=candidate.key in facts.generated,
         step_ms=step_ms,
         step_ready=step_ready,
         lost_pod=owner_of_run[lost],

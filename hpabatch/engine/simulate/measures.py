@@ -1,20 +1,24 @@
-"""The measures of simulated runs as a frame: one row per case, from the sums of its lane."""
+"""The measures of simulated runs, and of stretches of them: one table over the sums of their steps.
+
+A row is a case; `TABLE` says how each measure comes from the sums (`layout.results.Measures`) and
+from what is known of the case (`_known`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.engine.columns.simulate import MEASURES
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.kernels.measures import perfect_pod_ms
 from hpabatch.layout import codes
-from hpabatch.layout.records import F64, I64
+from hpabatch.layout.records import I64
+from hpabatch.layout.results import MEASURES as SUMS
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, PER_POD, QUEUE
 from hpabatch.packing.simulation import SimulatedFleet
 from hpabatch.packing.specs import StreamKey, lane_streams
@@ -23,115 +27,130 @@ from hpabatch.packing.workloads import Workload, primary_signal
 MOST_DEMAND = 10_000_000
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
-COUNTS: Final = ("rescales", "rescales_up", "rescales_down", "reversals")
+_GIB: Final = 2**30
+# Units are columns: by a constant Polars does not divide, it multiplies by the inverse, and rounds
+# that.
+_UNITS: Final = {"an_hour": HOUR_MS, "a_minute": MINUTE_MS, "a_thousand": 1000}
+_HOUR, _MINUTE, _THOUSAND = map(pl.col, _UNITS)
+_STEPS: Final = pl.col("period_ms")
+_DEMAND, _DIVISIBLE, _CEILING = pl.col("has_demand"), pl.col("is_divisible"), pl.col("has_ceiling")
+_PEAKS: Final = [f"steps_above_{level}" for level in range(len(ABOVE_MINUTES) + 1)]
+"""Steps by the number of assumed ceilings that they are above."""
 
 
-def sums_of(
+def _minutes(steps: str | pl.Expr) -> pl.Expr:
+    return (pl.col(steps) if isinstance(steps, str) else steps) * _STEPS / _MINUTE
+
+
+def _share(steps: str) -> pl.Expr:
+    return 100.0 * pl.col(steps) / pl.col("steps")
+
+
+def _mean(total: str, count: str) -> pl.Expr:
+    return pl.when(_DEMAND & (pl.col(count) > 0)).then(pl.col(total) / pl.col(count))
+
+
+_HOURS: Final = pl.col("steps") * _STEPS / _HOUR
+_POD_HOURS: Final = pl.col("pod_ms") / _HOUR
+_SHORT: Final = pl.col("short_ms") / _HOUR
+_PERFECT: Final = pl.col("perfect_hours")
+_LEFT: Final = pl.col("unserved_milli_s") / _THOUSAND
+# Surplus pods and missing ones, neither of which makes up for the other.
+_REGRET: Final = pl.max_horizontal(_POD_HOURS + _SHORT - _PERFECT, 0) + _SHORT
+
+TABLE: Final[Mapping[str, pl.Expr]] = {
+    "hours": _HOURS,
+    "replica_hours": pl.col("replica_ms") / _HOUR,
+    "pod_hours": _POD_HOURS,
+    "core_hours": _POD_HOURS * pl.col("cores"),
+    "gib_hours": _POD_HOURS * pl.col("gib"),
+    "theta_u_pct": pl.when(_DEMAND).then(_share("under_ratio")),
+    "theta_o_pct": pl.when(_DEMAND).then(_share("over_ratio")),
+    "tau_u_pct": pl.when(_DEMAND).then(_share("under_steps")),
+    "tau_o_pct": pl.when(_DEMAND).then(_share("over_steps")),
+    "instability_pct": pl.when(_DEMAND).then(_share("unstable_steps")),
+    "jitter_per_hour": pl.when(_DEMAND).then(
+        (pl.col("supply_changes") - pl.col("demand_changes")) / _HOURS
+    ),
+    "saturated_minutes": pl.when(_CEILING).then(_minutes("saturated_steps")),
+    "saturated_longest_minutes": pl.when(_CEILING).then(_minutes("saturated_longest")),
+    **{
+        name: pl.when("has_levels").then(_minutes(pl.sum_horizontal(_PEAKS[level:])))
+        for level, name in enumerate(ABOVE_MINUTES, 1)
+    },
+    "unserved": pl.when(_DIVISIBLE & ~pl.col("waits") & _CEILING).then(_LEFT),
+    "waiting": pl.when("knows_waiting").then(_LEFT),
+    **{name: pl.col(name) for name in ("rescales", "rescales_up", "rescales_down", "reversals")},
+    **{
+        name: pl.when(_DEMAND).then(name)
+        for name in ("episodes", "episodes_ended", "episodes_reacted")
+    },
+    "reaction_s": _mean("reaction_ms", "episodes_reacted") / _THOUSAND,
+    "settling_s": _mean("settling_ms", "episodes_ended") / _THOUSAND,
+    "overshoot": _mean("overshoot", "episodes_ended"),
+    "at_max_minutes": _minutes("at_max_steps"),
+    "invalid_minutes": _minutes("invalid_steps"),
+    "outside_pct": pl.when(_DIVISIBLE).then(_share("outside_steps")),
+    "under_minutes": pl.when(_DEMAND).then(_minutes("under_steps")),
+    "over_minutes": pl.when(_DEMAND).then(_minutes("over_steps")),
+    "unstable_minutes": pl.when(_DEMAND).then(_minutes("unstable_steps")),
+    "outside_minutes": pl.when(_DIVISIBLE).then(_minutes("outside_steps")),
+    "short_pod_hours": pl.when(_DEMAND).then(_SHORT),
+    "perfect_pod_hours": _PERFECT,
+    "regret_pct": pl.when(_PERFECT.is_not_null()).then(
+        100.0 * _REGRET / pl.max_horizontal(_PERFECT, 1e-12)
+    ),
+    "capacity_milli": pl.col("capacity_milli"),
+}
+"""How each measure comes from a row's sums. Those with a mean, a share, episodes, the longest of
+something or a regret are of whole runs; the others add up over stretches of one.
+"""
+
+
+def known_sums(
     cases: Sequence[SimulationCase],
-    total: Callable[[str], I64],
-    minutes: Callable[[I64], F64],
+    sums: Mapping[str, I64],
     peaks: I64,
-    perfect: F64,
-) -> dict[str, pl.Series]:
-    """Return the measures that runs and blocks of them have, by column: all of them sums.
+    perfect: Sequence[float | None],
+) -> pl.DataFrame:
+    """Return what `TABLE` is about, a row for each case.
 
     Args:
         cases: a row each.
-        total: gives the sum of a measure (`layout.results.Measures`) over a row's steps.
-        minutes: gives the minutes of so many steps.
-        peaks: steps by the number of assumed ceilings that they are above.
-        perfect: pod-hours of perfect forecasts; NaN: not known.
+        sums: each measure (`layout.results.Measures`) over a row's steps.
+        peaks: steps by the number of assumed ceilings that they are above, (cases, levels + 1).
+        perfect: pod-hours of perfect forecasts (`Bounds.hours`).
     """
-    period_ms = periods_of(cases)
-    known = np.array([knows_demand(case) for case in cases])
-    divisible = np.array([has_kind(case, DIVISIBLE) for case in cases])
-    known_ceiling = np.array([has_ceiling(case) for case in cases])
-    queued = np.array([waits(case) for case in cases])
-    cpu, memory = amounts(cases)
-    pod_hours, left = total("pod_ms") / HOUR_MS, total("unserved_milli_s") / 1000.0
-    return {
-        "hours": pl.Series(total("steps") * period_ms / HOUR_MS),
-        "replica_hours": pl.Series(total("replica_ms") / HOUR_MS),
-        "pod_hours": pl.Series(pod_hours),
-        "core_hours": where_known(pod_hours * np.nan_to_num(cpu), ~np.isnan(cpu)),
-        "gib_hours": where_known(pod_hours * np.nan_to_num(memory), ~np.isnan(memory)),
-        "saturated_minutes": where_known(minutes(total("saturated_steps")), known_ceiling),
-        **above_columns(peaks, period_ms, cases),
-        "unserved": where_known(left, divisible & ~queued & known_ceiling),
-        "waiting": where_known(left, [knows_waiting(case) for case in cases]),
-        "short_pod_hours": where_known(total("short_ms") / HOUR_MS, known),
-        "perfect_pod_hours": where_known(perfect, known & ~np.isnan(perfect)),
-        **{name: pl.Series(total(name)) for name in COUNTS},
-        "at_max_minutes": pl.Series(minutes(total("at_max_steps"))),
-        "invalid_minutes": pl.Series(minutes(total("invalid_steps"))),
-    }
+    names = ["cluster", "namespace", "hpa", "setting"]
+    keys = pl.DataFrame([case.key for case in cases], schema=names, orient="row")
+    known = pl.DataFrame([_known(case) for case in cases], schema=_KNOWN)
+    above = pl.DataFrame({name: peaks[:, k] for k, name in enumerate(_PEAKS)})
+    hours = pl.Series("perfect_hours", perfect, dtype=pl.Float64)
+    units = pl.DataFrame({name: [size] * len(cases) for name, size in _UNITS.items()})
+    frames = (keys, known, units, pl.DataFrame(sums), above, hours.to_frame())
+    return pl.concat(frames, how="horizontal")
 
 
 def measures_frame(
     fleet: SimulatedFleet, chosen: Sequence[tuple[int, SimulationCase]], bounds: Bounds
 ) -> pl.DataFrame:
     """Return one row per case, of which there are some, from the sums of its lane."""
-    rows = np.array([h for h, _ in chosen], np.int64)
-    cases = [case for _, case in chosen]
-    m = fleet.simulation.measures[rows]
-    period_ms = periods_of(cases)
-    steps = m.steps.astype(np.float64)
-    known = np.array([knows_demand(c) for c in cases])
-    hours = m.steps * period_ms / HOUR_MS
-    bound = np.array([bounds.hours(c) if k else np.nan for c, k in zip(cases, known, strict=True)])
-
-    def share(count: I64 | F64, mask: Any = known) -> pl.Series:
-        return where_known(100.0 * count / steps, mask)
-
-    def minutes(count: I64) -> F64:
-        return count * period_ms / MINUTE_MS
-
-    def mean(total: I64, count: I64, unit: float) -> pl.Series:
-        value = total / np.maximum(count, 1) / unit
-        return where_known(value, known & (count > 0))
-
-    pod_hours, short = m.pod_ms / HOUR_MS, m.short_ms / HOUR_MS
-    # Surplus pods and missing ones, neither of which makes up for the other.
-    regret = np.maximum(pod_hours + short - bound, 0) + short
-    peaks, has = fleet.simulation.peaks[rows], [has_ceiling(case) for case in cases]
-    columns = sums_of(cases, m.__getitem__, minutes, peaks, bound) | {
-        "theta_u_pct": share(m.under_ratio),
-        "theta_o_pct": share(m.over_ratio),
-        "tau_u_pct": share(m.under_steps),
-        "tau_o_pct": share(m.over_steps),
-        "instability_pct": share(m.unstable_steps),
-        "jitter_per_hour": where_known((m.supply_changes - m.demand_changes) / hours, known),
-        "saturated_longest_minutes": where_known(minutes(m.saturated_longest), has),
-        "episodes": int_where_known(m.episodes, known),
-        "episodes_ended": int_where_known(m.episodes_ended, known),
-        "episodes_reacted": int_where_known(m.episodes_reacted, known),
-        "reaction_s": mean(m.reaction_ms, m.episodes_reacted, 1000.0),
-        "settling_s": mean(m.settling_ms, m.episodes_ended, 1000.0),
-        "overshoot": mean(m.overshoot, m.episodes_ended, 1.0),
-        "outside_pct": share(m.outside_steps, [has_kind(c, DIVISIBLE) for c in cases]),
-        "perfect_pod_hours": where_known(bound, known),
-        "regret_pct": where_known(100.0 * regret / np.maximum(bound, 1e-12), known),
-        "capacity_milli": pl.Series(
-            [c.workload.plant.capacity_milli for c in cases], dtype=pl.Int64
-        ),
-        "drivers": pl.Series([_drivers(fleet, h, c) for h, c in chosen], dtype=pl.String),
-    }
-    for code, words in codes.BINDINGS.items():
-        counts = fleet.simulation.bindings[rows][:, code]
-        columns[f"minutes_{words.name}"] = pl.Series(minutes(counts))
-    found = pl.DataFrame({name: columns[name] for name in MEASURES.meanings if name in columns})
-    return pl.concat([keys_of(cases), found], how="horizontal")
-
-
-def keys_of(cases: Sequence[SimulationCase]) -> pl.DataFrame:
-    """Return the columns that name cases."""
-    columns = ["cluster", "namespace", "hpa", "setting"]
-    return pl.DataFrame([case.key for case in cases], schema=columns, orient="row")
-
-
-def periods_of(cases: Sequence[SimulationCase]) -> I64:
-    """Return the sync periods of cases (ms)."""
-    return np.array([case.period_ms for case in cases], np.int64)
+    rows, cases = np.array([h for h, _ in chosen], np.int64), [case for _, case in chosen]
+    found, bindings = fleet.simulation.measures[rows], fleet.simulation.bindings[rows]
+    sums = {name: found[name] for name in SUMS.names}
+    frame = known_sums(
+        cases, sums, fleet.simulation.peaks[rows], [bounds.hours(case) for case in cases]
+    )
+    words = {f"minutes_{words.name}": code for code, words in codes.BINDINGS.items()}
+    frame = frame.with_columns(
+        *(pl.Series(name, bindings[:, code]) for name, code in words.items()),
+        pl.Series("drivers", [_drivers(fleet, h, c) for h, c in chosen], dtype=pl.String),
+    )
+    table = {**TABLE, "drivers": pl.col("drivers"), **{name: _minutes(name) for name in words}}
+    return frame.select(
+        *("cluster", "namespace", "hpa", "setting"),
+        *(table[name].alias(name) for name in MEASURES.names if name in table),
+    )
 
 
 def was_at_max(fleet: SimulatedFleet, row: int) -> bool:
@@ -141,74 +160,47 @@ def was_at_max(fleet: SimulatedFleet, row: int) -> bool:
     return bool(held > 0 or fleet.simulation.measures.at_max_steps[row] > 0)
 
 
-def where_known(values: Any, known: Any) -> pl.Series:
-    """Return values, null where a mask is False."""
-    series = pl.Series(np.asarray(values, np.float64))
-    return pl.select(pl.when(pl.Series(known)).then(series)).to_series()
+_KNOWN: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("period_ms", "capacity_milli"), pl.Int64()),
+    **dict.fromkeys(("has_demand", "is_divisible", "has_ceiling", "has_levels"), pl.Boolean()),
+    **dict.fromkeys(("waits", "knows_waiting"), pl.Boolean()),
+    **dict.fromkeys(("cores", "gib"), pl.Float64()),
+}
 
 
-def int_where_known(values: I64, known: Any) -> pl.Series:
-    """Return whole numbers, null where a mask is False."""
-    return pl.select(pl.when(pl.Series(known)).then(pl.Series(values))).to_series()
+def _known(case: SimulationCase) -> dict[str, Any]:
+    """Return what the measures of a case depend on beside its sums.
 
-
-def has_kind(case: SimulationCase, kind: str) -> bool:
-    """Say whether a signal of the workload is of a kind."""
-    return any(signal.kind == kind for signal in case.workload.plant.signals.values())
+    `has_demand`: it is known how many pods the work asks for; `has_levels`: ceilings are assumed,
+    as none is known; `waits`: work that is not done waits instead of being gone, and
+    `knows_waiting`: what a pod does of it at most is known. `cores` and `gib`: of a pod's requests.
+    """
+    plant, (cpu, memory) = case.workload.plant, case.requested
+    primary = plant.signals.get(primary_signal(plant) or "")
+    is_backlog = waits = has_levels = False
+    ceiling_milli = None
+    if primary is not None:
+        is_backlog, ceiling_milli = primary.kind == BACKLOG, primary.ceiling_milli
+        waits = is_backlog or primary.overload == QUEUE
+        has_levels = bool(primary.levels_milli)
+    return {
+        "period_ms": case.period_ms,
+        "capacity_milli": plant.capacity_milli,
+        "has_demand": bool(plant.capacity_milli) and primary is not None,
+        "is_divisible": any(signal.kind == DIVISIBLE for signal in plant.signals.values()),
+        "has_ceiling": has_ceiling(case),
+        "has_levels": has_levels,
+        "waits": waits,
+        "knows_waiting": waits and (is_backlog or ceiling_milli is not None),
+        "cores": None if cpu is None else cpu / 1000.0,
+        "gib": None if memory is None else memory / (1000.0 * _GIB),
+    }
 
 
 def has_ceiling(case: SimulationCase) -> bool:
     """Say whether the most that a pod can do is known of some work of the pods."""
     signals = case.workload.plant.signals.values()
     return any(s.kind in (DIVISIBLE, PER_POD) and s.ceiling_milli is not None for s in signals)
-
-
-def has_levels(case: SimulationCase) -> bool:
-    """Say whether ceilings are assumed, as none is known."""
-    name = primary_signal(case.workload.plant)
-    return name is not None and bool(case.workload.plant.signals[name].levels_milli)
-
-
-def above_columns(
-    peaks: I64, period_ms: I64, cases: Sequence[SimulationCase]
-) -> dict[str, pl.Series]:
-    """Return the minutes above each assumed ceiling; null where the real one is known.
-
-    `peaks` (cases, levels + 1) are steps by the number of ceilings that they are above.
-    """
-    above = peaks[:, ::-1].cumsum(axis=1)[:, -2::-1]
-    minutes = above * np.asarray(period_ms)[:, None] / MINUTE_MS
-    assumed = np.array([has_levels(c) for c in cases])
-    return {name: where_known(minutes[:, k], assumed) for k, name in enumerate(ABOVE_MINUTES)}
-
-
-def waits(case: SimulationCase) -> bool:
-    """Say whether work of the primary signal that is not done waits instead of being gone."""
-    name = primary_signal(case.workload.plant)
-    if name is None:
-        return False
-    signal = case.workload.plant.signals[name]
-    return signal.kind == BACKLOG or signal.overload == QUEUE
-
-
-def knows_waiting(case: SimulationCase) -> bool:
-    """Say whether work waits, and what a pod does of it at most is known."""
-    name = primary_signal(case.workload.plant)
-    if name is None or not waits(case):
-        return False
-    signal = case.workload.plant.signals[name]
-    return signal.kind == BACKLOG or signal.ceiling_milli is not None
-
-
-def amounts(cases: Sequence[SimulationCase]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return what a pod of each case requests: cores and GiB, NaN where that is not known."""
-    cpu = np.array([_amount(c.requested.cpu_milli, 1000.0) for c in cases])
-    memory = np.array([_amount(c.requested.memory_milli, 1000.0 * 2**30) for c in cases])
-    return cpu, memory
-
-
-def _amount(milli: int | None, unit: float) -> float:
-    return float("nan") if milli is None else milli / unit
 
 
 def _drivers(fleet: SimulatedFleet, h: int, case: SimulationCase) -> str:
@@ -221,12 +213,6 @@ def _drivers(fleet: SimulatedFleet, h: int, case: SimulationCase) -> str:
     parts = [(int(n), name) for n, name in zip(counts, names, strict=True) if n]
     parts.sort(key=lambda part: -part[0])
     return ", ".join(f"{name} {100 * n / max(total, 1):.0f}%" for n, name in parts)
-
-
-def knows_demand(case: SimulationCase) -> bool:
-    """Say whether it is known how many pods the work asks for."""
-    plant = case.workload.plant
-    return bool(plant.capacity_milli) and primary_signal(plant) is not None
 
 
 def demand_series(case: SimulationCase) -> I64:
@@ -250,12 +236,12 @@ class Bounds:
 
     def __init__(self) -> None:
         """Begin without any."""
-        self._known: dict[tuple[int, ...], tuple[Workload, float]] = {}
+        self._known: dict[tuple[int, ...], tuple[Workload, float | None]] = {}
 
-    def hours(self, case: SimulationCase, first: int = 0, last: int | None = None) -> float:
+    def hours(self, case: SimulationCase, first: int = 0, last: int | None = None) -> float | None:
         """Return the pod-hours of steps first:last that never leave a step with too few pods.
 
-        NaN where the demand is absurd.
+        None where the demand is not known, or absurd.
         """
         last = case.steps if last is None else last
         key = (id(case.workload), case.start_ms, case.period_ms, first, last)
@@ -266,9 +252,9 @@ class Bounds:
         return self._known[key][1]
 
 
-def _perfect_hours(case: SimulationCase, demand: I64) -> float:
-    if demand.max(initial=0) > MOST_DEMAND:
-        return float("nan")  # a capacity far too small: it would take an entry a pod
+def _perfect_hours(case: SimulationCase, demand: I64) -> float | None:
+    if demand.size == 0 or demand.max() > MOST_DEMAND:
+        return None  # a capacity far too small would take an entry a pod
     pods = case.workload.plant.pods
     startup = [scheduling + starting for scheduling, starting in pods.startup_ms]
     restart_ms = sum(startup) // len(startup) + pods.termination_ms

@@ -1,18 +1,19 @@
-"""Results of a closed loop: measures with costs, and whether to rely on them."""
+"""Results of a closed loop: measures with costs, as recorded too, and whether to rely on them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
-from hpabatch.engine.fit.run import OWN_TARGET
+from hpabatch.engine.columns.recorded import RECORDED_MEASURES, recorded_name
+from hpabatch.engine.fit.run import OWN_TARGET, Recorded
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import SimulationResult, elastic_speedup, simulate
-from hpabatch.engine.simulate.recorded import Span, with_recorded
 from hpabatch.engine.simulate.run import KEY, NOISY, RECORDED, Loop, LoopOptions, Progress, silent
+from hpabatch.engine.simulate.work import Key
 from hpabatch.inputs.prices import PriceList
 from hpabatch.model.objects.hpa import MetricSpec
 
@@ -42,6 +43,35 @@ class LoopResult:
     loop: Loop
     measures: pl.DataFrame
     points: pl.DataFrame | None
+
+
+Span = tuple[tuple[str | int, ...], Key, int, int]
+"""A row's key, its HPA, and from and until when (ms) it is."""
+
+
+def with_recorded(
+    frame: pl.DataFrame,
+    key: tuple[str, ...],
+    spans: Iterable[Span],
+    recorded: Mapping[Key, Recorded],
+) -> pl.DataFrame:
+    """Add the columns `*_recorded` to measures: null in rows without a span or a recording.
+
+    Args:
+        frame: rows of measures, named by the columns `key`.
+        key: names of these columns.
+        spans: of the rows whose setting is the one that was recorded.
+        recorded: by HPA.
+    """
+    names = [recorded_name(measure) for measure in RECORDED_MEASURES]
+    rows = [
+        (*row, *recorded[hpa].between(from_ms, to_ms).values())
+        for row, hpa, from_ms, to_ms in spans
+        if hpa in recorded
+    ]
+    schema = {name: frame.schema[name] for name in key} | dict.fromkeys(names, pl.Float64())
+    known = pl.DataFrame(rows, schema=schema, orient="row")
+    return frame.join(known, on=list(key), how="left", maintain_order="left")
 
 
 def run_loop(loop: Loop, options: LoopOptions, progress: Progress = silent) -> LoopResult:
@@ -115,21 +145,15 @@ def with_cost(measures: pl.DataFrame, prices: PriceList | None) -> pl.DataFrame:
 
 def with_advice(measures: pl.DataFrame, loop: Loop) -> pl.DataFrame:
     """Add `censored_pct`, `usable`: whether a row may be relied on, and `why_not`."""
-    reasons = []
-    for row in measures.iter_rows(named=True):
-        key = row["cluster"], row["namespace"], row["hpa"]
-        problems = list(loop.problems[key])
-        if loop.censored[key] > CENSORED_PCT:
-            problems.append(
-                f"{loop.censored[key]:.0f}% {CENSORED_WORDS} (more than {CENSORED_PCT:.0f}%)"
-            )
-        if row["outside_pct"] is not None and row["outside_pct"] > OUTSIDE_PCT:
-            problems.append(
-                f"{row['outside_pct']:.0f}% {OUTSIDE_WORDS} (more than {OUTSIDE_PCT:.0f}%)"
-            )
-        reasons.append("; ".join(problems))
+    reasons, censored = [], []
+    for cluster, namespace, hpa, outside in measures.select(*KEY, "outside_pct").iter_rows():
+        key = cluster, namespace, hpa
+        censored.append(loop.censored[key])
+        told = ((loop.censored[key], CENSORED_PCT, CENSORED_WORDS),
+                (outside or 0.0, OUTSIDE_PCT, OUTSIDE_WORDS))  # fmt: skip
+        doubts = [f"{pct:.0f}% {words} (more than {m:.0f}%)" for pct, m, words in told if pct > m]
+        reasons.append("; ".join([*loop.problems[key], *doubts]))
     why = pl.Series(reasons, dtype=pl.String())
-    censored = [loop.censored[c, n, h] for c, n, h in measures.select(*KEY).iter_rows()]
     return measures.with_columns(
         censored_pct=pl.Series(censored, dtype=pl.Float64()), usable=why == "", why_not=why
     )

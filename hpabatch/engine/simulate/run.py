@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hpabatch.engine.fit.overrides import Draws, override, plan_overrides
+from hpabatch.engine.fit.overrides import Draws, override, plan_overrides, read_plants
 from hpabatch.engine.fit.run import Fit, Recorded, fit_history
 from hpabatch.engine.fit.usage import Usage
 from hpabatch.engine.fit.workload import RECORDED as RECORDED_FACT
@@ -27,10 +27,11 @@ from hpabatch.engine.fleet.plan import (
     plan_replay,
     with_lenses,
 )
-from hpabatch.engine.fleet.request import MIN_SYNC_PERIOD_MS
+from hpabatch.engine.fleet.request import MIN_SYNC_PERIOD_MS, lens_file
 from hpabatch.engine.fleet.requested import NOT_REQUESTED, Requested, requested_of
 from hpabatch.engine.fleet.selectors import with_others
 from hpabatch.engine.simulate.case import SimulationCase
+from hpabatch.engine.simulate.request import VariedWork, Work
 from hpabatch.engine.simulate.scenario import Applied, apply, plan_scenario, with_gaps
 from hpabatch.engine.simulate.work import (
     FittedWork,
@@ -44,7 +45,6 @@ from hpabatch.engine.simulate.work import (
     hangs_on_guess,
     has_no_ceiling,
     joined,
-    key_of,
     lacking_signals,
     not_identified,
     ratios_told,
@@ -54,9 +54,11 @@ from hpabatch.engine.simulate.work import (
 )
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import History
+from hpabatch.inputs.documents import digests_of
+from hpabatch.inputs.lenses import read_lens_file
 from hpabatch.inputs.plants import PlantOverride
-from hpabatch.inputs.prices import PriceList
-from hpabatch.inputs.scenarios import Repeat, Scenario
+from hpabatch.inputs.prices import PriceList, read_price_file
+from hpabatch.inputs.scenarios import Repeat, Scenario, grown_scenario
 from hpabatch.layout.records import I64
 from hpabatch.model.objects.hpa import HPA
 
@@ -88,6 +90,38 @@ class LoopOptions:
     keep_points: bool = False
     noise: bool = False
     files: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_work(
+    request: Work,
+    manifests: Sequence[HPA] | None = None,
+    keep_points: bool = False,
+    files: Sequence[str | None] = (),
+) -> LoopOptions:
+    """Return the options of a simulation, with the contents of its files.
+
+    `files` are further ones that belong into the evidence.
+
+    Raises:
+        UsageError: a file is wrong, or the growth is no factor.
+    """
+    growth, noise, lens = None, "off", None
+    if isinstance(request, VariedWork):
+        growth, noise, lens = request.growth, request.noise, lens_file(request)
+    if lens is not None:
+        read_lens_file(lens)  # (its mistakes are told before anything is done)
+    return LoopOptions(
+        manifests=None if manifests is None else tuple(manifests),
+        scenario=grown_scenario(request.scenario, growth),
+        plants=read_plants(request),
+        prices=None if request.prices is None else read_price_file(request.prices),
+        seed=request.seed,
+        keep_gaps=request.gaps == "keep",
+        noise=noise == "resample",
+        length_ms=request.length_ms,
+        keep_points=keep_points,
+        files=digests_of((request.scenario, *request.plant, request.prices, lens, *files)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +264,7 @@ def run_of(
     Raises:
         UsageError: it is to be longer than that, and nothing says what the work is then.
     """
-    clocks, key, sync = plan.clocks, (candidate.cluster, candidate.namespace, candidate.name), None
+    clocks, key, sync = plan.clocks, candidate.key, None
     period_ms = clocks.grid.period_ms
     if key in clocks.estimated:
         period_ms = max(round(clocks.estimated[key].period_ms), MIN_SYNC_PERIOD_MS)
@@ -322,7 +356,7 @@ class _Preparing:
             notes=tuple(self.notes),
             evidence=loop_evidence(self.plan, self.options),
             scenarios={
-                key_of(c): steps
+                c.key: steps
                 for (_, c), steps in zip(wanted, scenarios, strict=True)
                 if steps is not None and steps.steps
             },
@@ -341,7 +375,7 @@ class _Preparing:
         others, plants = (*self.plan.everyone, *plan.everyone), self.options.plants
         chosen = plan_overrides(plants, plan.chosen, others)
         for candidate, entries in zip(plan.chosen, chosen, strict=True):
-            self.entries[key_of(candidate)] = entries
+            self.entries[candidate.key] = entries
         for k, found in enumerate(fit_history(plan, plants, others, self.usages)):
             target = found.candidate.target
             known = self.fits.get(target)
@@ -352,7 +386,7 @@ class _Preparing:
         self, setting: str, candidate: Candidate, rivals: Mapping[Key, Sequence[Candidate]]
     ) -> bool:
         """Say whether an HPA can be simulated, and note why not."""
-        key = key_of(candidate)
+        key = candidate.key
         if key in rivals:
             others = ", ".join(c.name for c in rivals[key] if c.name != candidate.name)
             self._skip(candidate, f"{setting}: it shares pods with {others}: neither can scale")
@@ -406,12 +440,12 @@ class _Preparing:
             )
             self.runs[candidate.target] = run
             if run.sync is not None:
-                self.sync_facts[key_of(candidate)] = run.sync
+                self.sync_facts[candidate.key] = run.sync
         return self.runs[candidate.target]
 
     def _add(self, setting: str, candidate: Candidate, scenario: Scenario | None) -> None:
         """Add the case of an HPA under a setting."""
-        key = key_of(candidate)
+        key = candidate.key
         found = self.fits[candidate.target]
         assert found.workload is not None  # see _may_run
         run = self._run(candidate)
@@ -483,7 +517,7 @@ class _Preparing:
 
     def _workload(self, candidate: Candidate, workload: Workload, length_ms: int) -> Workload:
         """Return the fitted workload under the HPA's name, as the user states it."""
-        entries = self.entries[key_of(candidate)]
+        entries = self.entries[candidate.key]
         most = max(period.spec.max_replicas for period in candidate.periods)
         name = f"{candidate.cluster}/{candidate.namespace}/{candidate.name}"
         plant, facts = override(

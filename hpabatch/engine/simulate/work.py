@@ -226,11 +226,6 @@ def joined(first: Fit, second: Fit) -> Fit:
     return replace(first, workload=workload, facts=facts)
 
 
-def key_of(candidate: Candidate) -> Key:
-    """Return an HPA's cluster, namespace and name."""
-    return candidate.cluster, candidate.namespace, candidate.name
-
-
 def lacking_signals(candidate: Candidate, plant: Plant) -> list[str]:
     """Return the metrics of an HPA that its workload's plant has no signal for."""
     names = {signal_name(m) for p in candidate.periods for m in p.spec.metrics}
@@ -281,7 +276,7 @@ class FittedWork:
         if overlay.history is not None:
             plan, fits = self._other(overlay.history)
         for k, candidate in enumerate(plan.chosen):
-            if list(key_of(candidate))[-len(wanted) :] != wanted:
+            if list(candidate.key)[-len(wanted) :] != wanted:
                 continue
             if candidate.target not in fits and overlay.history is None:
                 # (it is in another part of the fleet)

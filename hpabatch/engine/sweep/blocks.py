@@ -7,36 +7,22 @@ of its own if it is at least half of one, else part of the last.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
 
 from hpabatch.engine.columns.sweep import BLOCKS
+from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import Ran
-from hpabatch.engine.simulate.measures import (
-    MINUTE_MS,
-    Bounds,
-    has_kind,
-    keys_of,
-    knows_demand,
-    periods_of,
-    sums_of,
-    where_known,
-)
-from hpabatch.layout.records import F64, I64
-from hpabatch.model.plant import DIVISIBLE
+from hpabatch.engine.simulate.measures import TABLE, Bounds, known_sums
+from hpabatch.layout.results import MEASURES
 
 DAY_MS: Final = 86_400_000
 WEEK_MS: Final = 7 * DAY_MS
 UNITS: Final = {"week": WEEK_MS, "day": DAY_MS}
 
-COLUMNS: Final = {
-    name: meaning
-    for name, meaning in BLOCKS.meanings.items()
-    if name not in ("cluster", "namespace", "hpa", "setting_id", "block", "start", "cost")
-    and not name.endswith("_recorded")
-}
+COLUMNS: Final = tuple(name for name in BLOCKS.names if name in TABLE)
 """Columns of a row of blocks, all of them sums."""
 
 
@@ -72,61 +58,42 @@ def blocks_frame(
             Under another sync period a run is some seconds shorter, and must have the same blocks.
     """
     known = lengths or {}
-    cases = [case for _, case in ran.chosen]
     ends = []
-    for case in cases:
+    for _, case in ran.chosen:
         count = block_count(known.get(case.key[:3], case.steps * case.period_ms), unit_ms)
         ends.append(block_ends(case.steps, case.period_ms, unit_ms, count))
     frames = [
-        _block(ran, number, [(k, e) for k, e in enumerate(ends) if len(e) > number], bounds)
+        _block(ran, number, [(*c, e) for c, e in zip(ran.chosen, ends, strict=True)], bounds)
         for number in range(max(map(len, ends)))
     ]
     return pl.concat(frames)
 
 
 def _block(
-    ran: Ran, number: int, chosen: Sequence[tuple[int, list[int]]], bounds: Bounds
+    ran: Ran, number: int, chosen: Sequence[tuple[int, SimulationCase, list[int]]], bounds: Bounds
 ) -> pl.DataFrame:
-    """Return the rows of one block; of the cases that have it their position and blocks' ends."""
-    rows = np.array([ran.chosen[k][0] for k, _ in chosen], np.int64)
-    cases = [ran.chosen[k][1] for k, _ in chosen]
-    spans = [(ends[number - 1] if number else 0, ends[number]) for _, ends in chosen]
-    is_last = np.array([len(ends) == number + 1 for _, ends in chosen])
-    final = ran.fleet.simulation.measures[rows]
-    later = final if number >= len(ran.snapshots) else ran.snapshots[number][rows]
-    before = None if number == 0 else ran.snapshots[number - 1][rows]
-
-    peaks = np.where(
-        is_last[:, None],
-        ran.fleet.simulation.peaks[rows],
-        0 if number >= len(ran.peaks) else ran.peaks[number][rows],
-    )
-    peaks = peaks if number == 0 else peaks - ran.peaks[number - 1][rows]
-
-    def grown(name: str) -> Any:
-        total = np.where(is_last, final[name], later[name])
-        return total if before is None else total - before[name]
-
-    step_minutes = periods_of(cases) / MINUTE_MS
-
-    def minutes(count: I64) -> F64:
-        return count * step_minutes
-
-    known = np.array([knows_demand(case) for case in cases])
-    divisible = [has_kind(case, DIVISIBLE) for case in cases]
-    start = np.array([c.start_ms + c.period_ms * a for c, (a, _) in zip(cases, spans, strict=True)])
-    perfect = [
-        bounds.hours(case, *span) if is_known else np.nan
-        for case, span, is_known in zip(cases, spans, known, strict=True)
-    ]
-    found = sums_of(cases, grown, minutes, peaks, np.array(perfect)) | {
-        "under_minutes": where_known(minutes(grown("under_steps")), known),
-        "over_minutes": where_known(minutes(grown("over_steps")), known),
-        "unstable_minutes": where_known(minutes(grown("unstable_steps")), known),
-        "outside_minutes": where_known(minutes(grown("outside_steps")), divisible),
-    }
-    return keys_of(cases).with_columns(
+    """Return the rows of one block; of all cases their lanes and the ends of their blocks."""
+    chosen = [(h, case, ends) for h, case, ends in chosen if len(ends) > number]
+    rows = np.array([h for h, _, _ in chosen], np.int64)
+    cases = [case for _, case, _ in chosen]
+    spans = [(ends[number - 1] if number else 0, ends[number]) for _, _, ends in chosen]
+    is_last = np.array([len(ends) == number + 1 for _, _, ends in chosen])
+    simulation = ran.fleet.simulation
+    whole, peaks = simulation.measures[rows], simulation.peaks[rows]
+    later, later_peaks = whole, peaks
+    if number < len(ran.snapshots):
+        later, later_peaks = ran.snapshots[number][rows], ran.peaks[number][rows]
+    sums = {name: np.where(is_last, whole[name], later[name]) for name in MEASURES.names}
+    peaks = np.where(is_last[:, None], peaks, later_peaks)
+    if number:
+        before = ran.snapshots[number - 1][rows]
+        sums = {name: total - before[name] for name, total in sums.items()}
+        peaks = peaks - ran.peaks[number - 1][rows]
+    perfect = [bounds.hours(case, *span) for case, span in zip(cases, spans, strict=True)]
+    start = [c.start_ms + c.period_ms * a for c, (a, _) in zip(cases, spans, strict=True)]
+    return known_sums(cases, sums, peaks, perfect).select(
+        *("cluster", "namespace", "hpa", "setting"),
         pl.lit(number, pl.Int32).alias("block"),
-        pl.Series("start", start.astype(np.int64)).cast(pl.Datetime("ms", "UTC")),
-        *(found[name].alias(name) for name in COLUMNS),
+        pl.Series("start", start, dtype=pl.Int64).cast(pl.Datetime("ms", "UTC")),
+        *(TABLE[name].alias(name) for name in COLUMNS),
     )

@@ -14,13 +14,11 @@ from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.fleet.requested import limits_of_signals
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.measures import HOUR_MS
-from hpabatch.engine.simulate.recorded import Span
+from hpabatch.engine.simulate.result import Span
 from hpabatch.engine.simulate.run import KEY
 from hpabatch.engine.simulate.scenario import with_bounds
-from hpabatch.engine.simulate.work import key_of
 from hpabatch.errors import RefusedError
 from hpabatch.inputs.grid import Grid
-from hpabatch.inputs.grid_check import Checked
 from hpabatch.inputs.scenarios import Scenario
 from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.plant import signal_name
@@ -212,25 +210,12 @@ Limits = Mapping[tuple[str, str, str], Mapping[str, int]]
 """By HPA and signal what a pod's containers may use, in milli."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unlimited:
-    """The reasons, by place, of HPAs without a limit that a setting needs; and notes."""
-
-    reasons: Mapping[int, str]
-    notes: tuple[str, ...] = ()
-
-    def added_to(self, checked: Checked) -> Checked:
-        """Return what does not fit with these."""
-        of_limit = Setting((OF_LIMIT,))
-        unfit = [
-            {**parts, of_limit: (self.reasons[k],)} if k in self.reasons else parts
-            for k, parts in enumerate(checked.unfit)
-        ]
-        return replace(checked, unfit=tuple(unfit))
+Unlimited = Mapping[int, str]
+"""By place the HPAs without a limit that a setting needs, and which limits they lack."""
 
 
-def known_limits(plan: ReplayPlan, grid: Grid) -> tuple[Limits, Unlimited, list[str]]:
-    """Return the limits of a plan's HPAs, the HPAs without, and a complaint if all are without.
+def known_limits(plan: ReplayPlan, grid: Grid) -> tuple[Limits, Unlimited]:
+    """Return the limits of a plan's HPAs, and the HPAs without.
 
     Nothing is read where no setting asks for them.
 
@@ -239,22 +224,26 @@ def known_limits(plan: ReplayPlan, grid: Grid) -> tuple[Limits, Unlimited, list[
     """
     values = dict(zip(grid.fields, grid.values, strict=True))
     if OF_LIMIT[1] not in values.get(OF_LIMIT[0], ()):
-        return {}, Unlimited({}), []
+        return {}, {}
     limits = limits_of_signals(plan)
-    reasons = {}
-    for k, candidate in enumerate(plan.chosen):
-        lacking = _lacking(candidate.spec, limits[key_of(candidate)])
-        if lacking:
-            reasons[k] = f"the limit of {', '.join(lacking)} is not set, or not recorded"
-    if not reasons:
-        return limits, Unlimited({}), []
-    count, first = len(plan.chosen), min(reasons)
-    told = f"{'/'.join(key_of(plan.chosen[first])[1:])}: {reasons[first]}"
-    if len(reasons) == count:
-        return limits, Unlimited(reasons), [f"percentage-of=limit fits no HPA, such as {told}"]
-    some = f"{len(reasons)} of {counted(count, 'HPA')}"
-    note = f"percentage-of=limit is left out for {some}, such as {told}"
-    return limits, Unlimited(reasons, (note,)), []
+    lacking = {k: _lacking(c.spec, limits[c.key]) for k, c in enumerate(plan.chosen)}
+    return limits, {
+        k: f"the limit of {', '.join(names)} is not set, or not recorded"
+        for k, names in lacking.items()
+        if names
+    }
+
+
+def unlimited_told(plan: ReplayPlan, unlimited: Unlimited) -> tuple[list[str], list[str]]:
+    """Return a complaint if the setting fits no HPA, else a note if it does not fit some."""
+    if not unlimited:
+        return [], []
+    count, first = len(plan.chosen), min(unlimited)
+    told = f"such as {'/'.join(plan.chosen[first].key[1:])}: {unlimited[first]}"
+    if len(unlimited) == count:
+        return [f"percentage-of=limit fits no HPA, {told}"], []
+    some = f"{len(unlimited)} of {counted(count, 'HPA')}"
+    return [], [f"percentage-of=limit is left out for {some}, {told}"]
 
 
 def _lacking(spec: HPASpec, limits: Mapping[str, int]) -> list[str]:

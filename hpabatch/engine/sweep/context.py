@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from hpabatch._json import decode_json
 from hpabatch.history.checks import decode_cell
@@ -17,8 +17,6 @@ from hpabatch.model.availability import Availability, availability_of, with_know
 from hpabatch.model.owners import Metadata, telling
 
 Key = tuple[str, str, str]
-
-COLUMNS: Final = ("metadata", "availability")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from hpabatch.engine.columns.sweep import SWEEP_HPAS
 from hpabatch.engine.fidelity.lens import seen_through
 from hpabatch.engine.fidelity.request import FidelityParameters
 from hpabatch.engine.fidelity.run import Scoring
@@ -33,9 +34,7 @@ from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import elastic_speedup, points_frame, run_cases
 from hpabatch.engine.simulate.measures import Bounds, measures_frame, was_at_max
-from hpabatch.engine.simulate.read import read_work
-from hpabatch.engine.simulate.recorded import with_recorded
-from hpabatch.engine.simulate.result import with_advice, with_cost
+from hpabatch.engine.simulate.result import with_advice, with_cost, with_recorded
 from hpabatch.engine.simulate.run import (
     KEY,
     RECORDED,
@@ -43,10 +42,12 @@ from hpabatch.engine.simulate.run import (
     LoopOptions,
     loop_evidence,
     prepare_planned,
+    read_work,
 )
-from hpabatch.engine.simulate.work import key_of, ratios_told
+from hpabatch.engine.simulate.work import ratios_told
 from hpabatch.engine.sweep.blocks import UNITS, block_count, block_unit, blocks_frame
 from hpabatch.engine.sweep.cases import (
+    OF_LIMIT,
     Limits,
     SettingCases,
     as_run,
@@ -56,8 +57,8 @@ from hpabatch.engine.sweep.cases import (
     known_limits,
     siblings_of,
     spans_of,
+    unlimited_told,
 )
-from hpabatch.engine.sweep.context import COLUMNS as CONTEXT_COLUMNS
 from hpabatch.engine.sweep.context import Context, contexts
 from hpabatch.engine.sweep.groups import Unit, units_of
 from hpabatch.engine.sweep.request import SweepRequest
@@ -68,6 +69,7 @@ from hpabatch.inputs.policies import all_policy_sets, read_policy_sets
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.settings.policy_sets import PolicySet
+from hpabatch.model.settings.setting import Setting
 from hpabatch.packing.workloads import primary_signal
 
 HPAS_AT_ONCE: Final = 32
@@ -80,28 +82,14 @@ STEPS_AT_ONCE: Final = 600_000_000
 """About as many steps are one task, some 20 s of one core: what a killed sweep does again."""
 
 
-_HPA_SCHEMA: Final = {
-    **dict.fromkeys((*KEY, "target_kind", "target", "spec"), pl.String()),
-    **dict.fromkeys(("min_replicas", "max_replicas", "cpu_milli", "memory_milli"), pl.Int64()),
-    "days": pl.Float64(),
-    "blocks": pl.Int32(),
-    "problems": pl.String(),
-    "censored_pct": pl.Float64(),
-    "ceiling": pl.String(),
-    **dict.fromkeys(("base_share", "starting_share"), pl.Float64()),
-    "starts_assumed": pl.String(),
-    **dict.fromkeys(CONTEXT_COLUMNS, pl.String()),
-}
-SCORES: Final = {
-    **dict.fromkeys(KEY, pl.String()),
-    "advice": pl.Boolean(),
-    "why_not": pl.String(),
-    **dict.fromkeys(("plant_unscored", "plant_why_not"), pl.String()),
-    **dict.fromkeys(("plant_skill", "plant_skill_low", "plant_skill_high"), pl.Float64()),
-    "controller_answer": pl.String(),
-    "controller_explained_share": pl.Float64(),
-}
-"""Columns of the fidelity scores that a sweep keeps."""
+_SCORED_AT: Final = SWEEP_HPAS.names.index("advice")
+_OF_HPA: Final = pl.Schema(
+    {name: SWEEP_HPAS.schema[name] for name in SWEEP_HPAS.names[:_SCORED_AT]}
+)
+_SCORES: Final = pl.Schema(
+    {name: SWEEP_HPAS.schema[name] for name in (*KEY, *SWEEP_HPAS.names[_SCORED_AT:-1])}
+)
+"""Columns of the fidelity scores that a sweep keeps; the unit of the HPA is behind them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +132,7 @@ class SweepPlan:
     @cached_property
     def places(self) -> dict[tuple[str, str, str], int]:
         """By cluster, namespace and name the place of an HPA in `plan.chosen`."""
-        return {key_of(candidate): k for k, candidate in enumerate(self.plan.chosen)}
+        return {candidate.key: k for k, candidate in enumerate(self.plan.chosen)}
 
     @cached_property
     def contexts(self) -> Mapping[tuple[str, str, str], Context]:
@@ -181,7 +169,8 @@ def plan_sweep(
     if grouping.complaints:
         members = list(range(len(plan.chosen)))  # (the grid's mistakes are to be told as well)
     narrowed = narrow_plan(plan, members)
-    limits, unfit, complaints = known_limits(narrowed, options.grid)
+    limits, unlimited = known_limits(narrowed, options.grid)
+    complaints, notes = unlimited_told(narrowed, unlimited)
     checked = check_grid(
         options.grid,
         narrowed.chosen,
@@ -190,6 +179,11 @@ def plan_sweep(
         lambda cluster: plan.flags_of(cluster)[-1].flags,
         [*grouping.complaints, *complaints],
     )
+    of_limit = Setting((OF_LIMIT,))
+    unfit = [
+        {**parts, of_limit: (unlimited[k],)} if k in unlimited else parts
+        for k, parts in enumerate(checked.unfit)
+    ]
     place = {k: n for n, k in enumerate(members)}
     units = [replace(u, members=tuple(place[k] for k in u.members)) for u in grouping.units]
     parts, chunks = _cut(narrowed, options)
@@ -201,7 +195,7 @@ def plan_sweep(
         units=tuple(units),
         parts=parts,
         chunks=chunks,
-        checked=unfit.added_to(checked),
+        checked=replace(checked, unfit=tuple(unfit)),
         limits=limits,
         unit=block_unit(_length_ms(plan, options)),
         notes=(
@@ -209,7 +203,7 @@ def plan_sweep(
             *ratios_told(narrowed),
             *_left_out(grouping.left_out, plan.chosen),
             *checked.notes,
-            *unfit.notes,
+            *notes,
         ),
     )
 
@@ -235,7 +229,7 @@ def _left_out(places: Sequence[int], chosen: Sequence[Candidate]) -> list[str]:
     """Return which HPAs are in no group."""
     if not places:
         return []
-    first = "/".join(key_of(chosen[places[0]])[1:])
+    first = "/".join(chosen[places[0]].key[1:])
     if len(places) == 1:
         return [f"1 HPA is in no group and is left out: {first}"]
     return [f"{len(places)} HPAs are in none of the groups and are left out: {first}, …"]
@@ -308,9 +302,9 @@ def prepare_part(sweep: SweepPlan, number: int, *, scored: bool = False) -> Swep
     loop = prepare_planned(plan, sweep.parameters, options.loop, sweep.plan, usages=usages)
     hpas = [_setting_cases(sweep, loop, case) for case in _base_cases(loop, sweep)]
     hpas, skipped, notes = fitting(hpas, sweep.options.grid, sweep.options.sets)
-    scores = pl.DataFrame(schema=SCORES)
+    scores = pl.DataFrame(schema=_SCORES)
     if scoring is not None:
-        scores = scoring.fidelity().hpas.select(*SCORES)
+        scores = scoring.fidelity().hpas.select(*_SCORES)
     skipped, notes = [*loop.skipped, *skipped], [*loop.notes, *notes]
     return SweptPart(loop, tuple(hpas), tuple(skipped), tuple(notes), scores)
 
@@ -413,9 +407,7 @@ def settings_frame(grid: Grid) -> pl.DataFrame:
 
 def units_frame(sweep: SweepPlan) -> pl.DataFrame:
     """Return the unit of each HPA."""
-    rows = [
-        (*key_of(sweep.plan.chosen[k]), unit.name) for unit in sweep.units for k in unit.members
-    ]
+    rows = [(*sweep.plan.chosen[k].key, unit.name) for unit in sweep.units for k in unit.members]
     return pl.DataFrame(rows, schema=[*KEY, "unit"], orient="row").sort(KEY)
 
 
@@ -448,7 +440,7 @@ def hpas_frame(sweep: SweepPlan, part: SweptPart) -> pl.DataFrame:
             }
             | sweep.contexts.get(key, Context()).columns()
         )
-    frame = pl.DataFrame(rows, schema=_HPA_SCHEMA, orient="row")
+    frame = pl.DataFrame(rows, schema=_OF_HPA, orient="row")
     joined = frame.join(part.scores, on=KEY, how="left", maintain_order="left")
     return joined.join(units_frame(sweep), on=KEY, how="left", maintain_order="left")
 

@@ -15,11 +15,12 @@ from typer.testing import CliRunner, Result
 from hpabatch.cli.app import app
 from hpabatch.cli.what_if import fidelity  # noqa: F401  (registers the command)
 from hpabatch.engine.fidelity.plant import CHANGE_COLUMNS, SIGNAL_COLUMNS
+from hpabatch.engine.fidelity.request import FidelityRequest
 from hpabatch.engine.fidelity.run import Fidelity
-from hpabatch.engine.fidelity.run import fidelity as score_history
-from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.simulate.run import silent
 from hpabatch.errors import EXIT_OK, HpabatchError
 from hpabatch.history.reader import open_history
+from hpabatch.jobs.fidelity import fidelity as fidelity_of
 from hpabatch.jobs.parquet import EVIDENCE_KEY
 from hpabatch.report.fidelity import FidelityScores
 from hpabatch.report.forms import table_text
@@ -82,11 +83,8 @@ def test_the_table_has_both_scores_and_why_advice_is_not_sure() -> None:
 
 @functools.cache
 def scored() -> Fidelity:
-    return score_history(
-        open_history(DEMO),
-        ReplayParameters("1.38"),
-        select=lambda frame: frame.filter(pl.col("hpa").is_in(["cart", "web-assets"])),
-    )
+    request = FidelityRequest(k8s="1.38", names=("cart", "web-assets"))
+    return fidelity_of(open_history(DEMO), request, silent)
 
 
 @pytest.mark.compiled

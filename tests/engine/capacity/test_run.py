@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from hpabatch.engine.capacity.parts import changes_of, planned_part
-from hpabatch.engine.capacity.run import CapacityOptions, growths_of, summed
+from hpabatch.engine.capacity.run import CapacityOptions, growths_of, planned_part, summed
 from hpabatch.engine.capacity.runs import (
     BOUNDS,
     CEILING,
@@ -22,9 +21,9 @@ from hpabatch.engine.capacity.runs import (
     bounded,
     ceiling_of,
     grown,
+    percentile,
     run_all,
 )
-from hpabatch.engine.capacity.sums import percentile
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.requested import Requested
 from hpabatch.engine.simulate.case import SimulationCase
@@ -66,6 +65,14 @@ def moved(case: SimulationCase, name: str, by_ms: int = 0, **more: Any) -> Simul
         case.workload, hpa=name, work_start_ms=case.workload.work_start_ms + by_ms, **more
     )
     return replace(case, workload=workload, start_ms=case.start_ms + by_ms)
+
+
+def held_of(run: dict[str, Any]) -> list[int]:
+    """Return the pods that a run holds after each tick."""
+    changes = np.zeros(run["steps"] + 1, np.int64)
+    changes[run["ticks"]] = run["changes"]
+    assert not changes.sum()
+    return list(map(int, changes.cumsum()[:-1]))
 
 
 # ---- one HPA by hand
@@ -118,8 +125,7 @@ PRICES = PriceList(Prices(core_hour=0.5, gib_hour=0.1, pod_hour=0.25, currency="
 def test_the_value_in_force_counts_at_an_instant() -> None:
     """The other HPA syncs 5 s later every 20 s: each instant sees its last tick."""
     slow = replace(moved(BURST, "slow", 5000), period_ms=20_000, steps=10)
-    (runs,) = run_all([slow], 1000, PROFILE, 0)
-    held = runs.tracks[UNCLAMPED].held.tolist()
+    held = held_of(run_all([slow], 1000, PROFILE, 0).row(BOUNDS.index(UNCLAMPED), named=True))
     plan = planned(BURST, slow)
     alone = planned(BURST)
     row = total(plan, scope="fleet", bounds=UNCLAMPED, covers="all", resource=PODS)
@@ -293,21 +299,22 @@ def test_bounds_that_suffice_leave_the_run_as_it_is(seed: int) -> None:
     cases, k8s = random_fleet(seed, 3)
     profile = profile_for(k8s)
     checked = 0
-    for runs in run_all(cases, 1000, profile, seed):
-        for name in (UNCLAMPED, FREE):
-            track = runs.tracks[name]
-            if track.has_no_end:
-                continue
-            least = track.case.periods[-1].spec.min_replicas if name == UNCLAMPED else track.lowest
-            most = max(track.highest, 1)
-            spec = replace(track.case.periods[-1].spec, min_replicas=least, max_replicas=most)
-            tight = replace(
-                track.case, periods=(replace(track.case.periods[-1], spec=spec),), setting="tight"
-            )
-            points = simulate([tight], profile, seed=seed, keep_points=True).points
-            assert points is not None
-            assert points["desired"].to_list() == track.desired.tolist()
-            checked += 1
+    for run in run_all(cases, 1000, profile, seed).iter_rows(named=True):
+        if run["setting"] == TODAY or run["highest"] >= CEILING_APART:
+            continue
+        case = next(case for case in cases if case.key[2] == run["hpa"])
+        whole = bounded(case, run["setting"])
+        spec = whole.periods[0].spec
+        least = spec.min_replicas if run["setting"] == UNCLAMPED else run["lowest"]
+        spec = replace(spec, min_replicas=least, max_replicas=max(run["highest"], 1))
+        tight = replace(whole, periods=(replace(whole.periods[0], spec=spec),), setting="tight")
+        desired = [
+            simulate([c], profile, seed=seed, keep_points=True).points for c in (whole, tight)
+        ]
+        assert desired[0] is not None
+        assert desired[1] is not None
+        assert desired[0]["desired"].to_list() == desired[1]["desired"].to_list()
+        checked += 1
     assert checked
 
 
@@ -316,22 +323,19 @@ def test_bounds_that_suffice_leave_the_run_as_it_is(seed: int) -> None:
 def test_tracks_are_simulates_trajectories(seed: int) -> None:
     cases, k8s = random_fleet(seed, 3)
     profile = profile_for(k8s)
-    found = {runs.key: runs for runs in run_all(cases, 1500, profile, seed)}
-    assert list(found) == [case.key[:3] for case in cases]
-    for case in cases:
-        runs = found[case.key[:3]]
-        for bounds in BOUNDS:
-            alone = bounded(grown(case, 1500, profile), bounds)
-            result = simulate([alone], profile, seed=seed, keep_points=True)
-            assert result.points is not None
-            points, track = result.points, runs.tracks[bounds]
-            assert track.desired.tolist() == points["desired"].to_list()
-            held = points.select(pl.max_horizontal("desired", "pods")).to_series()
-            assert track.held.tolist() == held.to_list()
-            sizes = [*points["replicas"].to_list(), *points["desired"].to_list()]
-            assert track.highest == max(sizes)
-            row = runs.measures.filter(pl.col("setting") == bounds)
-            assert row.drop("cluster").equals(result.measures.drop("cluster"))
+    runs = run_all(cases, 1500, profile, seed)
+    wanted = [(case, bounds) for case in cases for bounds in BOUNDS]
+    for row, (case, bounds) in zip(runs.iter_rows(named=True), wanted, strict=True):
+        result = simulate(
+            [bounded(grown(case, 1500, profile), bounds)], profile, seed=seed, keep_points=True
+        )
+        assert result.points is not None
+        points = result.points
+        held = points.select(pl.max_horizontal("desired", "pods")).to_series().to_list()
+        assert (held_of(row), row["peak"]) == (held, max(held))
+        assert row["highest"] == max(points["replicas"].to_list() + points["desired"].to_list())
+        measures = result.measures.row(0, named=True)
+        assert {name: row[name] for name in measures} == measures
 
 
 @pytest.mark.compiled
@@ -375,13 +379,6 @@ def test_cuts_between_hpas_do_not_show() -> None:
     parts = summed(alone, options, (), (), {})
     assert parts.hpas.equals(whole.hpas)
     assert parts.totals.equals(whole.totals)
-
-
-@pytest.mark.parametrize("values", [[3], [3, 3, 3], [0, 0, 2, 2, 1, 2], [5, 4, 3]])
-def test_changes_are_the_sizes(values: list[int]) -> None:
-    sizes, ticks = changes_of(np.array(values, np.int64))
-    assert np.repeat(sizes, ticks).tolist() == values
-    assert not (np.diff(sizes) == 0).any()
 
 
 def test_scale_to_zero_keeps_its_zero() -> None:

@@ -22,12 +22,9 @@ from hpabatch.engine.columns.column import (
 )
 from hpabatch.engine.compare.frames import SCHEMA as DIFFERENCES
 from hpabatch.engine.compare.loop import TOLD
-from hpabatch.engine.fidelity.run import fidelity as score_fidelity
-from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.quality.problems import COLUMNS as PROBLEM_COLUMNS
 from hpabatch.engine.replay.score_events import EVENT_COLUMNS
 from hpabatch.engine.replay.summary import SHARES
-from hpabatch.history.reader import open_history
 from hpabatch.layout.codes import BINDINGS
 from tests.cli.histories import last_day
 
@@ -125,11 +122,7 @@ def test_sweeps(demo: hpabatch.Recording, tmp_path: Path) -> None:
 
 @pytest.mark.compiled
 def test_scores() -> None:
-    found = score_fidelity(
-        open_history(last_day()),
-        ReplayParameters("1.38"),
-        select=lambda frame: frame.filter(pl.col("hpa").is_in(["cart", "checkout"])),
-    )
+    found = hpabatch.open(last_day()).fidelity("cart", "checkout", k8s="1.38")
     same(found.hpas, fidelity.FIDELITY_HPAS)
     same(found.signals, fidelity.SIGNALS)
     same(found.changes, fidelity.CHANGES)

@@ -11,7 +11,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from hpabatch.engine.fidelity.request import FidelityParameters
-from hpabatch.engine.fidelity.run import Fidelity, fidelity, first_part, split_ms
+from hpabatch.engine.fidelity.run import Fidelity, first_part, split_ms
 from hpabatch.engine.fit.pipeline import recording_of
 from hpabatch.engine.fit.run import fit
 from hpabatch.engine.fit.usage import Usage, observed_usage
@@ -40,6 +40,7 @@ from tests.engine.closed_loop import (
     START,
     STEP_MS,
 )
+from tests.engine.scored import fidelity
 
 DEFAULTS = FidelityParameters()
 NAME = "resource/cpu"

@@ -17,7 +17,6 @@ from benchmarks.lens_truth import MAX_AGE_MS, NEVER, Tables, run, without_last_m
 from benchmarks.truth_fleet import CPU, FleetOptions, Truth, make_fleet
 from hpabatch.engine.fidelity import lens as estimating
 from hpabatch.engine.fidelity.lens import seen_through
-from hpabatch.engine.fidelity.run import fidelity
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay, with_lenses
 from hpabatch.engine.replay.run import join_results, replay_shards
@@ -30,6 +29,7 @@ from hpabatch.inputs.grid import read_grids
 from hpabatch.inputs.lenses import Lens
 from hpabatch.model.plant import CUSTOM, RESOURCE, Pipeline, signal_name
 from hpabatch.model.settings.policy_sets import SHIPPED
+from tests.engine.scored import fidelity
 
 pytestmark = pytest.mark.compiled
 
@@ -216,7 +216,8 @@ def test_plants_are_scored_as_they_are_simulated(late: History, tmp_path: Path) 
     options = SweepOptions(read_grids(["target=x0.9"], SHIPPED), SHIPPED, (), LoopOptions())
     sweep = plan_sweep(late, PARAMETERS, options, see=seen_through(lens))
     swept = prepare_part(sweep, 0, scored=True).scores
-    seen, plain = (fidelity(late, PARAMETERS, lens=way).hpas for way in (lens, "none"))
+    ways = (seen_through(way) for way in (lens, "none"))
+    seen, plain = (fidelity(late, PARAMETERS, see=way).hpas for way in ways)
     assert_frame_equal(swept, seen.select(swept.columns))
     skills = [frame["plant_skill"].drop_nulls() for frame in (seen, plain)]
     assert len(skills[0]) >= len(skills[1])

@@ -299,7 +299,9 @@ def test_the_bound_of_a_case_pays_mean_start_and_end() -> None:
     case = small_case(hpa_spec(), [600, 1300, 600, 1300], pods=pods, capacity_milli=600, initial=1)
     assert demand_series(case).tolist() == [1, 3, 1, 3]
     # 4 + 4 pod-steps of 15 s, and twice two pods kept for a step: those of the start are free
-    assert Bounds().hours(case) * 3600 == pytest.approx(8 * 15 + 2 * 15 + 2 * 15)
+    hours = Bounds().hours(case)
+    assert hours is not None
+    assert hours * 3600 == pytest.approx(8 * 15 + 2 * 15 + 2 * 15)
 
 
 def test_the_demand_is_that_of_the_piece_at_each_tick() -> None:

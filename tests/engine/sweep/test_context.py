@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from hpabatch.engine.sweep.context import COLUMNS, Context, context_of, contexts
+from hpabatch.engine.sweep.context import Context, context_of, contexts
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import table_named
 from hpabatch.history.store.writer import write_table
@@ -98,6 +98,6 @@ def test_columns_and_back() -> None:
         Context(Metadata({FLUX: "a"}, {"argocd.argoproj.io/tracking-id": "b"}, "C/d"), known),
     ):
         columns = context.columns()
-        assert tuple(columns) == COLUMNS
+        assert tuple(columns) == ("metadata", "availability")
         assert context_of(columns) == context
     assert context_of({"metadata": None, "availability": None}) == Context()
