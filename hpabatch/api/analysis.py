@@ -17,12 +17,12 @@ from hpabatch.engine.fleet.plan import chosen_hpas
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.fleet.versions import versions_of
 from hpabatch.engine.quality.request import QualityRequest
-from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.base import History
 from hpabatch.jobs.quality import quality as quality_of
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.plant import signal_name
+from hpabatch.model.progress import Progress, silent
 from hpabatch.model.versions import ControllerFlags, Profile
 from hpabatch.report.analyze import Analyzed, StaticAnalysis
 

@@ -17,10 +17,11 @@ from hpabatch.engine.fleet.parameters import ReplayParameters, replay_parameters
 from hpabatch.engine.fleet.plan import NO_HPA, Select
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.fleet.versions import versions_of
-from hpabatch.engine.simulate.run import LoopOptions, Progress, silent
+from hpabatch.engine.simulate.run import LoopOptions
 from hpabatch.history.base import History
 from hpabatch.inputs.documents import digests_of
 from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.progress import Progress, silent
 from hpabatch.report.compare import Compared
 
 Read = Callable[[str, ReplayParameters], Sequence[HPA] | None]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hpabatch.engine.fidelity.request import FidelityRequest
 from hpabatch.engine.fit.request import FitRequest
-from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.history.base import History
 from hpabatch.jobs.fidelity import fidelity as score
 from hpabatch.jobs.fit import fit_fleet
+from hpabatch.model.progress import Progress, silent
 from hpabatch.report.fidelity import FidelityScores
 from hpabatch.report.fit import Fits
 

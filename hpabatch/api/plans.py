@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from hpabatch.engine.capacity.request import PlanRequest
-from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.history.base import History
 from hpabatch.inputs.quotas import file_of, read_quotas
 from hpabatch.jobs.capacity import plan_capacity
+from hpabatch.model.progress import Progress, silent
 from hpabatch.report.capacity import Plan
 
 

@@ -10,16 +10,10 @@ from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.simulate.request import SimulateRequest
 from hpabatch.engine.simulate.result import run_loop
-from hpabatch.engine.simulate.run import (
-    Loop,
-    LoopOptions,
-    Progress,
-    prepare_loop,
-    read_work,
-    silent,
-)
+from hpabatch.engine.simulate.run import Loop, LoopOptions, prepare_loop, read_work
 from hpabatch.history.base import History
 from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.progress import Progress, silent
 from hpabatch.report.simulate import Simulation
 
 

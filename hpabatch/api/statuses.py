@@ -15,12 +15,12 @@ from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.fleet.selection import selection_of
-from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.errors import RefusedError
 from hpabatch.history.base import History
 from hpabatch.model.messages import Event
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.printable import counted, printable
+from hpabatch.model.progress import Progress, silent
 from hpabatch.model.times import show_api_time, show_instant
 from hpabatch.report.base import label
 from hpabatch.report.explain.document import Explained

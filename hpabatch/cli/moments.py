@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from hpabatch.cli.manifests import open_with_hpas
-from hpabatch.cli.progress import Progress, progress_on_stderr
+from hpabatch.cli.progress import progress_on_stderr
 from hpabatch.cli.talk import say, tell
 from hpabatch.errors import EXIT_REFUSED
+from hpabatch.model.progress import Progress
 
 if TYPE_CHECKING:
     from hpabatch.api.statuses import HpasThen

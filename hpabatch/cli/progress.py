@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from hpabatch.cli.talk import say
 from hpabatch.model.printable import printable_line
+from hpabatch.model.progress import Progress
 
 if TYPE_CHECKING:
     from hpabatch.jobs.loop import Status
     from hpabatch.jobs.publish import Destination
 
-Progress = Callable[[str, float], None]
-"""Shows a message and the share that is done."""
 
 _TELL_EVERY_S = 30.0
 _MEASURED_S = 10.0  # least time of work before its end is estimated

@@ -28,7 +28,6 @@ import polars as pl
 
 from hpabatch._json import decode_json
 from hpabatch.engine.advise.run import Recommendations
-from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.engine.sweep.run import SweepPlan, prepare_part, trajectory_points
 from hpabatch.errors import UsageError
 from hpabatch.history.atomic import atomic_path
@@ -36,6 +35,7 @@ from hpabatch.history.files import read_small
 from hpabatch.importers.table.files import digest_file
 from hpabatch.jobs.folder import LOCK, claim
 from hpabatch.jobs.parquet import write_parquet
+from hpabatch.model.progress import Progress, silent
 
 INDEX: Final = "advice.json"
 KIND: Final = "hpabatch advice"

@@ -10,13 +10,13 @@ from typing import Final
 
 from hpabatch.engine.capacity.request import PlanRequest
 from hpabatch.engine.capacity.run import CapacityPlan, Planning, joined_plan, prepare_planning
-from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
 from hpabatch.inputs.documents import digests_of
 from hpabatch.jobs.folder import identity_of
 from hpabatch.jobs.frames import FramesJob, computed, frames_job
 from hpabatch.jobs.orders import Values, options_of
+from hpabatch.model.progress import Progress, silent
 from hpabatch.model.quota import Quota
 
 PLAN_JOB: Final = "hpabatch.jobs.capacity:plan_job"

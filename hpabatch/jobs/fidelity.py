@@ -13,7 +13,6 @@ from hpabatch.engine.fit.overrides import read_plants
 from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.fleet.selection import selection_of
-from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.history.base import History
 from hpabatch.inputs.plants import PlantOverride
 from hpabatch.jobs.frames import (
@@ -25,6 +24,7 @@ from hpabatch.jobs.frames import (
 )
 from hpabatch.jobs.orders import Values
 from hpabatch.jobs.replay import notes_from_json, notes_to_json
+from hpabatch.model.progress import Progress, silent
 
 PLAN_JOB: Final = "hpabatch.jobs.fidelity:plan_job"
 

@@ -15,7 +15,6 @@ from hpabatch.engine.fit.workload import Fact
 from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.fleet.selection import selection_of
-from hpabatch.engine.simulate.run import Progress
 from hpabatch.history.base import History
 from hpabatch.jobs.frames import (
     FramesJob,
@@ -25,6 +24,7 @@ from hpabatch.jobs.frames import (
     shards_job,
 )
 from hpabatch.jobs.orders import Values
+from hpabatch.model.progress import Progress
 
 PLAN_JOB: Final = "hpabatch.jobs.fit:plan_job"
 

@@ -20,7 +20,6 @@ from hpabatch.engine.fit.request import FitRequest
 from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, plan_replay
 from hpabatch.engine.fleet.selection import selection_of
-from hpabatch.engine.simulate.run import Progress
 from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
 from hpabatch.inputs.workers import Spread
@@ -28,6 +27,7 @@ from hpabatch.jobs.executor import executor_of
 from hpabatch.jobs.folder import Identity, identity_of, read_frame, temporary_job, write_frame
 from hpabatch.jobs.loop import Status, Task, Tasks, run_job
 from hpabatch.jobs.orders import PlannedJob, Values, known_lenses, lenses_of, options_of
+from hpabatch.model.progress import Progress
 
 Part = tuple[Mapping[str, pl.DataFrame], Values]
 """A part: frames by name, and plain values."""

@@ -14,12 +14,12 @@ from hpabatch.engine.fleet.versions import versions_of
 from hpabatch.engine.quality.request import QualityRequest
 from hpabatch.engine.quality.run import Look
 from hpabatch.engine.quality.run import quality as quality_here
-from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
 from hpabatch.jobs.folder import DIGEST, concat_frames, identity_of
 from hpabatch.jobs.frames import FramesJob, computed, frames_job
 from hpabatch.jobs.orders import Values, options_of
+from hpabatch.model.progress import Progress, silent
 
 PLAN_JOB: Final = "hpabatch.jobs.quality:plan_job"
 

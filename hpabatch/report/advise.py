@@ -189,7 +189,8 @@ class DataAdvice(Advice):
         if is_open:
             needs = (
                 "what can one pod use at most? State it (hpabatch fit "
-                f"{shlex.quote(self.history)} --init-plant plant.yaml; --plant), or raise maxReplicas"
+                f"{shlex.quote(self.history)} --init-plant plant.yaml; --plant), or raise "
+                "maxReplicas"
             )
         return f"{changes or item.answer}; at maxReplicas {most}: {needs}"
 

@@ -11,11 +11,11 @@ import polars as pl
 import yaml
 
 from hpabatch.history.reader import open_history
-from hpabatch.importers.common.sink import Progress
 from hpabatch.importers.table import run as table
 from hpabatch.importers.table.request import TableRequest
 from hpabatch.importers.table.run import ImportResult
 from hpabatch.importers.table.spill import GROUP_ROWS
+from hpabatch.model.progress import Progress
 
 BEGIN_S = 1_790_000_000
 

@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES, RECORDED_MEASURES, recorded_name
-from hpabatch.engine.sweep.result import COLUMNS, HARM, SweepResult, grid_edges, summarize_sweep
+from hpabatch.engine.columns.sweep import SWEEP_SUMMARY
+from hpabatch.engine.sweep.result import HARM, SweepResult, grid_edges, summarize_sweep
 from hpabatch.report.forms import table_text
 from hpabatch.report.numbers import BESIDE
 from hpabatch.report.sweep import SweepScreen, confidence_told
@@ -79,7 +80,7 @@ def test_measures_are_per_week() -> None:
     found = summary_of(
         row("api", 0, hours=84.0, cost=7.0, saturated_minutes=3.0, unserved=1.0, rescales=4)
     )
-    assert list(found) == list(COLUMNS)
+    assert list(found) == list(SWEEP_SUMMARY.names)
     assert (found["settings"], found["days"], found["unit"]) == (1, 7.0, "all")
     names = ("pod_hours", "cost", "saturated_minutes", "unserved", "rescales")
     assert [found[f"{name}_per_week"] for name in names] == [200.0, 14.0, 6.0, 2.0, 8.0]

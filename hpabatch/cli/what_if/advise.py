@@ -16,9 +16,9 @@ from hpabatch.cli.talk import tell, tell_assumed, tell_skipped
 from hpabatch.engine.advise.request import AdviseRequest
 from hpabatch.errors import UsageError
 from hpabatch.inputs.workers import Spread
+from hpabatch.model.progress import Progress
 
 if TYPE_CHECKING:
-    from hpabatch.cli.progress import Progress
     from hpabatch.engine.sweep.result import SweepResult
     from hpabatch.jobs.advise import AdviceFolder
     from hpabatch.report.advise import DataAdvice

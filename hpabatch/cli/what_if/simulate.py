@@ -10,11 +10,12 @@ from hpabatch.cli.app import app
 from hpabatch.cli.command import command
 from hpabatch.cli.manifests import load_hpas
 from hpabatch.cli.options import HistoryArgument, Output, OutputOption, file_option, folder_option
-from hpabatch.cli.progress import Progress, progress_on_stderr
+from hpabatch.cli.progress import progress_on_stderr
 from hpabatch.cli.stdout import show_report
 from hpabatch.cli.talk import tell, tell_skipped
 from hpabatch.engine.simulate.request import SimulateRequest
 from hpabatch.errors import RefusedError
+from hpabatch.model.progress import Progress
 
 if TYPE_CHECKING:
     from hpabatch.engine.simulate.case import SimulationCase

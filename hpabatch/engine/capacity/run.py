@@ -35,11 +35,9 @@ from hpabatch.engine.simulate.run import (
     KEY,
     Loop,
     LoopOptions,
-    Progress,
     loop_evidence,
     prepare_planned,
     read_work,
-    silent,
 )
 from hpabatch.engine.simulate.work import (
     Key,
@@ -51,6 +49,7 @@ from hpabatch.engine.simulate.work import (
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import History
 from hpabatch.inputs.scenarios import Growth, SetBounds, parse_growth
+from hpabatch.model.progress import Progress, silent
 from hpabatch.model.quota import LIMIT_CORES, LIMIT_GIB, Quota
 
 RUNS: Final = "runs"

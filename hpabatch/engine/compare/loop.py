@@ -36,17 +36,10 @@ from hpabatch.engine.replay.decisions import SCHEMA as TICK_SCHEMA
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import in_parts, simulate
-from hpabatch.engine.simulate.run import (
-    PROPOSED,
-    RECORDED,
-    Loop,
-    LoopOptions,
-    Progress,
-    prepare_loop,
-    silent,
-)
+from hpabatch.engine.simulate.run import PROPOSED, RECORDED, Loop, LoopOptions, prepare_loop
 from hpabatch.engine.simulate.work import lacking_signals
 from hpabatch.history.reader import History
+from hpabatch.model.progress import Progress, silent
 
 POINTS_AT_ONCE: Final = 2_000_000  # of one side
 TOLD: Final = ("desired", "proposal", "stabilized", "binding")

@@ -28,8 +28,8 @@ from hpabatch.engine.compare.trials import (
 from hpabatch.engine.fleet.plan import Select
 from hpabatch.engine.replay.run import ShardNotes, ShardResult, join_notes, replay_shards
 from hpabatch.engine.replay.summary import KEY
-from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.history.reader import History
+from hpabatch.model.progress import Progress, silent
 
 VERSIONS: Final = "versions"
 SPECS: Final = "specs"

@@ -35,12 +35,12 @@ from hpabatch.engine.fleet.plan import ReplayPlan, See, narrow_plan, with_lenses
 from hpabatch.engine.fleet.request import AUTO_LENS, NO_LENS, RATIO_LENS
 from hpabatch.engine.fleet.selectors import check_lenses
 from hpabatch.engine.fleet.sources import POD_TABLES
-from hpabatch.engine.replay.run import Progress
 from hpabatch.engine.shards.read import DAY_MS
 from hpabatch.engine.shards.shard import scale_columns
 from hpabatch.history.base import History
 from hpabatch.inputs.lenses import CPU, MEMORY, Lens, read_lens_file
 from hpabatch.model.plant import signal_name
+from hpabatch.model.progress import Progress, silent
 
 MOST_TICKS: Final = 1_500_000
 """Ticks to search on and to judge by, each counted once per pod; days of most changes first."""
@@ -104,7 +104,7 @@ class LensEstimate:
 
 
 def through_lens(
-    plan: ReplayPlan, lens: str, progress: Progress | None = None
+    plan: ReplayPlan, lens: str, progress: Progress = silent
 ) -> tuple[ReplayPlan, list[LensEstimate]]:
     """Return a replay through a lens: "none", "auto", "ratio" or a file; and what was estimated.
 
@@ -124,12 +124,12 @@ def through_lens(
     return with_lenses(plan, lenses), []
 
 
-def seen_through(lens: str, progress: Progress | None = None) -> See:
+def seen_through(lens: str, progress: Progress = silent) -> See:
     """Return what puts a lens into a plan; it raises as `through_lens` does."""
     return lambda plan: through_lens(plan, lens, progress)[0]
 
 
-def estimate_lenses(plan: ReplayPlan, progress: Progress | None = None) -> list[LensEstimate]:
+def estimate_lenses(plan: ReplayPlan, progress: Progress = silent) -> list[LensEstimate]:
     """Return what is found of each source that HPAs of a plan read.
 
     Raises:
@@ -139,14 +139,10 @@ def estimate_lenses(plan: ReplayPlan, progress: Progress | None = None) -> list[
     found = []
     for k, (cluster, signal) in enumerate(sources):
         what = f"estimating how the controller saw {signal} (lens)"
-        tell = partial(progress or _silent, what, k / len(sources))
+        tell = partial(progress, what, k / len(sources))
         tell()
         found.append(_estimate(plan, cluster, signal, tell))
     return found
-
-
-def _silent(message: str, share: float) -> None:
-    """Report no progress."""
 
 
 def _sources(plan: ReplayPlan) -> list[tuple[str, str]]:

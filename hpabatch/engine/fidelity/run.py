@@ -49,9 +49,9 @@ from hpabatch.engine.replay.decisions import SCHEMA
 from hpabatch.engine.replay.run import GatheredNotes, ShardNotes
 from hpabatch.engine.replay.score import ScoreTotals, score, total
 from hpabatch.engine.replay.summary import KEY
-from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.inputs.plants import PlantOverride
 from hpabatch.model.plant import AGE, DIVISIBLE, signal_name
+from hpabatch.model.progress import Progress, silent
 
 
 def split_ms(usage: Usage, share: float) -> int:

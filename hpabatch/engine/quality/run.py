@@ -12,7 +12,7 @@ first. Its first max_age is covered even without a sample.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Final
@@ -36,10 +36,10 @@ from hpabatch.engine.replay.summary import KEY, MS_PER_HOUR
 from hpabatch.history.base import History
 from hpabatch.history.provenance import behavior_methods
 from hpabatch.model.objects.hpa import MetricSpec
+from hpabatch.model.progress import Progress
 
 SHARD_ROWS: Final = 1 << 20  # some 400 MB at work
 
-Progress = Callable[[str, float], None]
 
 COLUMNS: Final = QUALITY.meanings
 SCHEMA: Final = QUALITY.schema

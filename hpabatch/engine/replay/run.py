@@ -6,7 +6,7 @@ Replay is not prediction: the replicas that the rules see are the recorded ones,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -27,11 +27,10 @@ from hpabatch.layout import codes
 from hpabatch.model.objects.describe import metric_subject
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.printable import counted
+from hpabatch.model.progress import Progress, silent
 
 MOST_TOLD = 20  # warnings of one kind
 _OF_USAGE = ("Resource", "ContainerResource")
-
-Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +70,12 @@ class ReplayResult(ReplayNotes):
     summary: pl.DataFrame
 
 
-def _silent(message: str, share: float) -> None:
-    """Report no progress."""
-
-
 def replay_history(
     history: History,
     parameters: ReplayParameters,
     manifests: Sequence[HPA] | None = None,
     select: Select | None = None,
-    progress: Progress = _silent,
+    progress: Progress = silent,
     why: bool = False,
 ) -> ReplayResult:
     """Replay every HPA of a history (or `manifests` instead) through the exact rules, in memory.

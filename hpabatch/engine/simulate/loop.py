@@ -11,12 +11,12 @@ import polars as pl
 
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.measures import Bounds, has_ceiling, measures_frame
-from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.layout import codes
 from hpabatch.layout.plant import LANE_FULL
 from hpabatch.layout.records import I64
 from hpabatch.layout.results import Measures
+from hpabatch.model.progress import Progress, silent
 from hpabatch.model.versions import Profile
 from hpabatch.packing.simulation import FEWEST_COHORTS, SimulatedFleet, pack_simulation
 

@@ -12,10 +12,11 @@ from hpabatch.engine.columns.recorded import RECORDED_MEASURES, recorded_name
 from hpabatch.engine.fit.run import OWN_TARGET, Recorded
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import SimulationResult, elastic_speedup, simulate
-from hpabatch.engine.simulate.run import KEY, NOISY, RECORDED, Loop, LoopOptions, Progress, silent
+from hpabatch.engine.simulate.run import KEY, NOISY, RECORDED, Loop, LoopOptions
 from hpabatch.engine.simulate.work import Key
 from hpabatch.inputs.prices import PriceList
 from hpabatch.model.objects.hpa import MetricSpec
+from hpabatch.model.progress import Progress, silent
 
 OUTSIDE_PCT: Final = 10.0
 """Above this share of steps outside the recorded range per pod, a result gives no advice."""

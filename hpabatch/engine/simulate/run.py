@@ -5,7 +5,7 @@ RECORDED: the HPA as it was in force; PROPOSED: that of manifests, with the same
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -61,12 +61,12 @@ from hpabatch.inputs.prices import PriceList, read_price_file
 from hpabatch.inputs.scenarios import Repeat, Scenario, grown_scenario
 from hpabatch.layout.records import I64
 from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.progress import Progress, silent
 
 RECORDED: Final = "recorded"
 PROPOSED: Final = "proposed"
 NOISY: Final = " + noise"
 
-Progress = Callable[[str, float], None]
 KEY: Final = ("cluster", "namespace", "hpa")
 
 
@@ -143,10 +143,6 @@ class Loop:
     evidence: dict[str, str]
     scenarios: Mapping[Key, Scenario] = field(default_factory=dict)
     recorded: Mapping[Key, Recorded] = field(default_factory=dict)
-
-
-def silent(message: str, share: float) -> None:
-    """Report no progress."""
 
 
 def prepare_loop(

@@ -9,32 +9,10 @@ from typing import Any, Final
 import polars as pl
 
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES, recorded_name
+from hpabatch.engine.columns.sweep import SWEEP_SUMMARY
 
 KEY: Final = ["cluster", "namespace", "hpa"]
 WEEK_HOURS: Final = 168.0
-COLUMNS: Final[dict[str, str]] = {
-    "cluster": "cluster",
-    "namespace": "namespace",
-    "hpa": "name of the HPA",
-    "unit": "the unit that gets one setting",
-    "settings": "settings that fit it",
-    "days": "days that were simulated",
-    "pod_hours_per_week": "today's pod-hours",
-    "cost_per_week": "what they cost; null without prices",
-    "saturated_minutes_per_week": "today's minutes with a pod at its ceiling",
-    "unserved_per_week": "today's work that was cut off, in units times seconds",
-    "rescales_per_week": "today's changes of size",
-    "ceiling": "where the most that a pod can do is known from: recorded, given, or open: assumed",
-    "pod_hours_recorded_per_week": "today's pod-hours as recorded",
-    "saturated_minutes_recorded_per_week": "today's minutes with a pod at its ceiling as recorded",
-    "rescales_recorded_per_week": "today's changes of size as recorded",
-    "short_pod_hours_per_week": "today's missing pod-hours; null: demand not known",
-    "cheapest": "the cheapest setting with no more saturated time (where the ceiling is assumed: "
-    "above each of those), unserved or waiting work than today's; null: none of them is known",
-    "cheapest_short_pod_hours_per_week": "the missing pod-hours under it, which may be more",
-    "saving_pct": "what it saves of the cost; without prices of the pod-hours",
-    "usable": "nothing known speaks against relying on today's row",
-}
 HARM: Final = ("saturated_minutes", *ABOVE_MINUTES, "unserved", "waiting")
 """Measures in which a cheaper setting must not exceed today's."""
 
@@ -64,7 +42,7 @@ class SweepResult:
 
 
 def summarize_sweep(result: SweepResult) -> pl.DataFrame:
-    """Return one row per HPA with COLUMNS; nothing in it is advice (`engine.advise.run` is)."""
+    """Return a row of `SWEEP_SUMMARY` per HPA; none of it is advice (`engine.advise.run` is)."""
     rows = result.results
     today = rows.filter(pl.col("setting_id") == 0).select(
         *KEY,
@@ -81,7 +59,7 @@ def summarize_sweep(result: SweepResult) -> pl.DataFrame:
     joined = result.hpas.select(*KEY, "unit", "days", "ceiling")
     for frame in (counts, today.with_columns(per_week), cheapest):
         joined = joined.join(frame, on=KEY, how="left", maintain_order="left")
-    return joined.select(*COLUMNS)
+    return joined.select(SWEEP_SUMMARY.names)
 
 
 def grid_edges(settings: pl.DataFrame) -> dict[str, tuple[str, ...]]:

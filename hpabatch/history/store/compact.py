@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -25,6 +25,7 @@ from hpabatch.history.store.catalog import (
 from hpabatch.history.store.datafiles import Limits, Partition, Piece, split_places, write_run
 from hpabatch.history.store.shards import StoreHistory, order_of_place
 from hpabatch.history.store.storage import WORK, Storage, open_storage
+from hpabatch.model.progress import Progress
 
 # Places are merged in batches of about this many rows: that bounds memory, with the largest place.
 BATCH_ROWS = 1 << 18
@@ -33,8 +34,6 @@ BATCH_ROWS = 1 << 18
 GRACE_S = 86_400.0
 _MOST_TRIES = 100
 
-Progress = Callable[[str, float], None]
-"""Called with the current step and the completed share of the whole, 0 to 1."""
 
 _Key = tuple[str, str, str | None]
 

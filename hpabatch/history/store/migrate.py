@@ -12,8 +12,8 @@ from hpabatch.errors import UsageError
 from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.append import StoreWriter, open_writer
-from hpabatch.history.store.compact import Progress
 from hpabatch.history.store.storage import as_url, open_storage
+from hpabatch.model.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)

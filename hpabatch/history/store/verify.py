@@ -14,9 +14,9 @@ from hpabatch.history.columns import TEXT, Table
 from hpabatch.history.flat import FlatHistory
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store.catalog import FileEntry
-from hpabatch.history.store.compact import Progress
 from hpabatch.history.store.datafiles import split_places
 from hpabatch.history.store.shards import StoreHistory
+from hpabatch.model.progress import Progress
 
 FINDINGS = pl.Schema({"table": TEXT, "file": TEXT, "problem": TEXT})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,6 @@ from hpabatch.history.store.writer import checked_rows
 if TYPE_CHECKING:
     from hpabatch.history.store.append import Amend, PartWriter, StoreWriter
 
-Progress = Callable[[str, float], None]
-"""Gets what is being done and how much of the whole is done, 0 to 1."""
 
 _BUFFER_ROWS = 1 << 18
 _SHOWN_ROWS = 5

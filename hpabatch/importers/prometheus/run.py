@@ -31,7 +31,7 @@ from hpabatch.importers.common.claims import (
     import_name,
     windows_at_work,
 )
-from hpabatch.importers.common.sink import Progress, Sink
+from hpabatch.importers.common.sink import Sink
 from hpabatch.importers.common.work import check_work, locked, work_folder
 from hpabatch.importers.prometheus.client.fetch import Fetcher, Pieces
 from hpabatch.importers.prometheus.client.http import Limits, Server
@@ -48,6 +48,7 @@ from hpabatch.importers.prometheus.windows import (
     has_begun,
     windows,
 )
+from hpabatch.model.progress import Progress
 from hpabatch.model.times import show_instant
 
 _REQUEST = "request.json"

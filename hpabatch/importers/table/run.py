@@ -29,7 +29,7 @@ from hpabatch.history.store.replace import has_replaced
 from hpabatch.history.store.storage import temporary_root
 from hpabatch.importers.common.claims import claim_rows, import_name, while_unreplaced
 from hpabatch.importers.common.objects import Disagreements, context_rows, load_hpas
-from hpabatch.importers.common.sink import Progress, Sink
+from hpabatch.importers.common.sink import Sink
 from hpabatch.importers.common.work import check_work, disk_errors, locked, work_folder
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.earlier import (
@@ -71,6 +71,7 @@ from hpabatch.importers.table.workloads import import_workloads, unsized_rows
 from hpabatch.inputs.cluster_objects import read_objects
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.printable import counted
+from hpabatch.model.progress import Progress
 
 if TYPE_CHECKING:
     from hpabatch.history.store.append import Amend

@@ -17,11 +17,11 @@ from hpabatch.cli.what_if import fidelity  # noqa: F401  (registers the command)
 from hpabatch.engine.fidelity.plant import CHANGE_COLUMNS
 from hpabatch.engine.fidelity.request import FidelityRequest
 from hpabatch.engine.fidelity.run import Fidelity
-from hpabatch.engine.simulate.run import silent
 from hpabatch.errors import EXIT_OK, HpabatchError
 from hpabatch.history.reader import open_history
 from hpabatch.jobs.fidelity import fidelity as fidelity_of
 from hpabatch.jobs.parquet import EVIDENCE_KEY
+from hpabatch.model.progress import silent
 from hpabatch.report.fidelity import FidelityScores
 from hpabatch.report.forms import table_text
 from tests.cli.histories import drop_rows, last_day, small
