@@ -77,7 +77,6 @@ def test_it_has_the_code_of_all_kernels_as_it_is_compiled_here(site: Path) -> No
     [
         ["--version"],
         ["replay", DEMO, HPA, "--out", "decisions.parquet"],
-        ["simulate", DEMO, HPA],
         ["advise", DEMO, HPA, "--grid", "target=x0.9,x1.1", "--no-fidelity", "--out", "advice"],
     ],
     ids=lambda command: command[0],

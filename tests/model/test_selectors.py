@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hpabatch.model.objects.hpa import LabelSelector, LabelSelectorRequirement
@@ -66,6 +66,8 @@ _LABELS = st.dictionaries(
 
 
 @given(st.lists(_PART, max_size=3).map(",".join), _LABELS)
+@example("k in (,),j in (,a),in in (a,)", {"k": ""})
+@example("k<5,j>5", {"k": "4", "j": "6"})
 def test_matching_as_in_the_reference(text: str, labels: dict[str, str]) -> None:
     if check_text(text, "1.38") is not None:
         return
