@@ -79,14 +79,16 @@ def test_names_cannot_leave_their_line(tmp_path: Path) -> None:
 
 
 def test_base_and_ceiling_that_nobody_knows_are_asked_for_in_comments(tmp_path: Path) -> None:
-    def fact(name: str, value: float | None, source: str, high: float | None = None) -> Fact:
-        return Fact(f"signals.{name}", value, "cores", None, high, source)
+    def fact(
+        name: str, value: float | None, source: str, high: float | None = None, note: str = ""
+    ) -> Fact:
+        return Fact(f"signals.{name}", value, "cores", None, high, source, note)
 
     facts = (
         fact("resource/cpu.kind", None, FITTED),
         fact("resource/cpu.base", 0.0, NOT_IDENTIFIED, 0.08),
         fact("resource/cpu.ceiling", None, OPEN),
-        fact("resource/cpu.highest", 0.41, FITTED),
+        fact("resource/cpu.highest", 0.41, FITTED, None, "the most of a pod; and more"),
         fact("pods/rps.kind", None, FITTED),
         fact("pods/rps.base", 1.0, FITTED),
         fact("pods/rps.ceiling", 2.0, RECORDED),
@@ -97,8 +99,7 @@ def test_base_and_ceiling_that_nobody_knows_are_asked_for_in_comments(tmp_path: 
     assert verdict_of(found).endswith("base or ceiling of 1 HPA not known")
     (line,) = [line for line in text.splitlines() if line.startswith("# - ")]
     assert line.endswith(
-        "base not identified, at most 80m; ceiling: no limit is known; this is the highest usage "
-        "seen"
+        "base not identified, at most 80m; ceiling: no limit is known; the most of a pod"
     )
     path = tmp_path / "stated.yaml"
     path.write_text(text.replace("[]  #", "#").replace("# - ", "- "))

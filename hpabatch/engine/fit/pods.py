@@ -84,10 +84,11 @@ def _mean_s(pods: Pods) -> float:
 
 def _unseen_ms(usage: Usage) -> int:
     """Return the spacing of samples where pods count as created at their first one, else 0."""
+    created_ms = usage.lives.created_ms
     for signal in usage.signals.values():
-        if not signal.pods.size:
-            continue
-        first_ms, created_ms = signal.pods.first_ms, usage.lives.created_ms
+        first_ms = signal.pods.first_ms
+        if first_ms.size != created_ms.size:
+            continue  # (a total has no pods)
         born = (first_ms >= 0) & (created_ms > usage.now_ms[0])
         if born.any() and (first_ms < created_ms)[born].all():
             return spacing_ms(signal)
