@@ -89,17 +89,14 @@ def sample_steps(
     # it earlier: then a day's ticks wait for the next day's samples.
     wait_ms = max(DAY_MS if reader.cluster in plan.fetched else 0, reader.view.lead_ms)
     done_ms = -NEVER_MS
-    runs = reader.runs if shard.candidates else []
-    for number, run in enumerate(runs, 1):
+    for run in reader.runs if shard.candidates else ():
         load = reader.load(run, next(columns))
         for uid, rows in load.strays.items():
             facts.strays[uid] = facts.strays.get(uid, 0) + rows
-        last = number == len(runs)
-        until_ms = NEVER_MS if last else (run[-1] - _EPOCH).days * DAY_MS + DAY_MS - wait_ms
-        yield Step(shard, facts, load, done_ms, until_ms, last)
+        until_ms = (run[-1] - _EPOCH).days * DAY_MS + DAY_MS - wait_ms
+        yield Step(shard, facts, load, done_ms, until_ms, last=False)
         done_ms = until_ms
-    if not runs:
-        yield Step(shard, facts, reader.nothing(), done_ms, NEVER_MS, last=True)
+    yield Step(shard, facts, reader.nothing(), done_ms, NEVER_MS, last=True)
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:

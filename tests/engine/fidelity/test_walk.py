@@ -142,7 +142,7 @@ def test_several_loads_and_chunks_of_held_lanes_are_as_one(
     monkeypatch.setattr(walking, "TICKS_AT_ONCE", 2_000)
     monkeypatch.setattr(walking, "sample_steps", counted)
     apart = list(walk_shards(plan))
-    assert len(loads) > 2 * len(walks)  # two days, and chunks
+    assert len(loads) > 3 * len(walks)  # two days and the end, and chunks
     assert same([w.trials for w in apart], [w.trials for w in walks])
     # (Of which samples a probe is taken hangs on the loads.)
     assert [u.ready.tolist() for w in apart for u in w.usages] == [
