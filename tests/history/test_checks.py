@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpabatch.errors import HistoryError
-from hpabatch.history.checks import conform, order_rows
+from hpabatch.history.checks import conform, order_rows, run_starts
 from hpabatch.history.columns import TIME
 from hpabatch.history.schema import TABLES
 from tests.history.frames import frame, minute
@@ -49,6 +49,32 @@ def test_order_is_that_of_a_naive_sort(rows: list[Row], presort: bool) -> None:
     ordered, dropped = order_rows(_frame(rows), TABLES["pod_metrics"])
     assert ordered["cpu_milli"].to_list() == _naive(rows)
     assert dropped == len(rows) - ordered.height
+
+
+# Texts are first compared by where they lie: short ones in the view, longer ones in a buffer.
+TEXT = st.sampled_from(["", "a", "b", "twelve bytes", "thirteen byte", "thirteen bytf", "ä" * 20])
+CELLS = st.tuples(TEXT, TEXT, st.none() | TEXT, st.none() | st.integers(-5, 5))
+CELL_TYPES = {"one": pl.String(), "two": pl.String(), "bare": pl.String(), "number": pl.Int64()}
+
+
+@given(
+    pool=st.lists(CELLS, min_size=4, max_size=4),
+    chunks=st.lists(st.lists(st.integers(0, 3), max_size=5), min_size=1, max_size=4),
+    part=st.slices(12),
+    hidden=st.integers(0, 3),
+)
+def test_runs_begin_where_neighbours_differ(
+    pool: list[tuple[object, ...]], chunks: list[list[int]], part: slice, hidden: int
+) -> None:
+    numbered = [
+        pl.DataFrame([(*pool[k], c) for k in chunk], CELL_TYPES | {"c": pl.Int64()}, orient="row")
+        for c, chunk in enumerate(chunks)
+    ]
+    whole = pl.concat(numbered, rechunk=False)
+    for rows in (whole, whole[part], whole.filter(pl.col("c") != hidden)):
+        for names in (["one"], ["two", "one"], ["bare"], ["number"], list(CELL_TYPES)):
+            found, values = run_starts(rows.select(names)).tolist(), rows.select(names).rows()
+            assert found == [k for k, row in enumerate(values) if k == 0 or row != values[k - 1]]
 
 
 @pytest.mark.parametrize(

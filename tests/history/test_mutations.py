@@ -159,6 +159,12 @@ def test_a_store_notices_what_no_check_of_values_could(store_file: Path, name: s
     refusals(store_file)
 
 
+def test_a_file_of_the_same_size_with_another_footer(store_file: Path) -> None:
+    store_file.write_bytes(store_file.read_bytes().replace(b"cpu_milli", b"cpu_millj"))
+    told = "its Parquet footer is not the one that the log names; restore it from a copy"
+    assert all(told in text for text in refusals(store_file))
+
+
 def test_no_flipped_bit_of_a_store_gives_another_number(store_file: Path) -> None:
     whole = store_file.read_bytes()
     expected = open_history(root(store_file)).read(TABLE)

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from polars.testing import assert_frame_equal
 
+from hpabatch.api.analysis import quality
 from hpabatch.api.fits import fidelity, fit
 from hpabatch.api.plans import plan
 from hpabatch.engine.capacity.request import PlanRequest
 from hpabatch.engine.fidelity.request import FidelityRequest
 from hpabatch.engine.fit.request import FitRequest
+from hpabatch.engine.quality.request import QualityRequest
 from hpabatch.engine.replay.request import ReplayToRequest
 from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.engine.sweep.run import plan_request
@@ -132,12 +134,17 @@ def test_fits_and_scores_by_processes(history: Path) -> None:
     for name in ("hpas", "signals", "changes"):
         assert_frame_equal(*(getattr(one, name) for one in scored), check_exact=True)
     one, other = scored
-    one, other = scored
     assert (one.totals, one.warnings, one.evidence) == (
         other.totals,
         other.warnings,
         other.evidence,
     )
+
+
+def test_recordings_are_looked_at_by_processes(history: Path) -> None:
+    source = open_history(history)
+    here, there = quality(source, QualityRequest()), quality(source, QualityRequest(workers=2))
+    assert_frame_equal(here, there, check_exact=True)
 
 
 def test_places_that_cannot_be_written_are_told_before_any_work(

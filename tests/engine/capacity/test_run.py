@@ -135,6 +135,14 @@ def test_the_value_in_force_counts_at_an_instant() -> None:
     assert total(alone, scope="fleet", bounds=UNCLAMPED, covers="all", resource=PODS)["max"] == 6
 
 
+def test_unknown_requests_are_not_in_the_sums() -> None:
+    unknown = replace(moved(BURST, "unknown"), requested=Requested(None, None))
+    plan = planned(BURST, unknown)
+    for resource, hpas, most in ((PODS, 2, 12), (CORES, 1, 6.0)):
+        row = total(plan, scope="fleet", bounds=UNCLAMPED, covers="all", resource=resource)
+        assert (row["hpas"], row["of"], row["max"]) == (hpas, 2, most)
+
+
 # ---- quotas
 
 
@@ -304,13 +312,21 @@ def test_a_fleets_sum_is_that_of_its_trajectories(seed: int) -> None:
     plan = plan_loop(loop_of(*cases, k8s=k8s), CapacityOptions(loop=LoopOptions(seed=seed)))
     points = run_points([bounded(case, TODAY) for case in cases], k8s, seed)
     held = points.with_columns(held=pl.max_horizontal("desired", "pods"))
-    together = held.group_by("ts").agg(pl.col("held").sum())["held"].sort().to_list()
-    row = total(plan, scope="fleet", bounds=TODAY, covers="all", resource=PODS)
-    ranks = [-(-p * len(together) // 100) - 1 for p in (50, 95, 99)]
-    assert [row[f"p{p}"] for p in (50, 95, 99)] == [together[rank] for rank in ranks]
-    assert row["max"] == together[-1]
-    peaks = held.group_by("cluster", "namespace", "hpa").agg(pl.col("held").max())["held"].sum()
-    assert row["sum_of_peaks"] == peaks
+    sums = plan.totals.filter(bounds=TODAY, covers="all", resource=PODS)
+    assert sums["scope"].sort().to_list() == ["cluster"] * 2 + ["fleet"] + ["namespace"] * 3
+    for row in sums.iter_rows(named=True):
+        place = {name: row[name] for name in ("cluster", "namespace") if row[name] is not None}
+        theirs = held.filter(pl.lit(value=True), **place)
+        together = theirs.group_by("ts").agg(pl.col("held").sum())["held"].sort().to_list()
+        ranks = [-(-p * len(together) // 100) - 1 for p in (50, 95, 99)]
+        assert [row[f"p{p}"] for p in (50, 95, 99)] == [together[rank] for rank in ranks]
+        assert row["max"] == together[-1]
+        peaks = theirs.group_by("hpa").agg(pl.col("held").max())["held"]
+        assert (row["hpas"], row["of"], row["sum_of_peaks"]) == (
+            len(peaks),
+            len(peaks),
+            peaks.sum(),
+        )
 
 
 @pytest.mark.compiled

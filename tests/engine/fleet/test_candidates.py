@@ -10,7 +10,9 @@ from hpabatch.engine.fleet.candidates import (
     candidates_from_history,
     candidates_from_manifests,
 )
+from hpabatch.engine.fleet.pod_columns import request_of_rows
 from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.requests import NEWEST_RULES
 from hpabatch.model.versions import PROFILES
 from tests.engine.naive_align import Row
 from tests.engine.small_history import METRICS, T0, hpa_row, to_frame
@@ -95,3 +97,15 @@ def test_a_manifest_is_replayed_in_every_cluster_that_has_its_target() -> None:
     ]
     assert [(s.namespace, s.hpa) for s in skipped] == [("default", "lost")]
     assert "not in the history's scales table for namespace default" in skipped[0].reason
+
+
+def test_a_request_is_of_rows_of_every_kind_in_the_order_of_their_index() -> None:
+    app, late = ("app", "app", 0, 100, 3), ("late", "sidecar", 2, 20, 3)
+    big, mesh = ("big", "init", 1, 900, 3), ("mesh", "sidecar", 0, 10, 3)
+    rows = (app, late, big, mesh, ("", "overhead", 0, 7, None), ("", "pod", 0, None, 5))
+    # Where the pod has a request of its own: of cpu, the init container beside `mesh`, and 7.
+    wanted = {("cpu", ""): (1, 917), ("memory", ""): (1, 5)}
+    wanted |= {("cpu", "mesh"): (1, 10), ("cpu", "big"): (0, 0)}
+    for (resource, container), found in wanted.items():
+        assert request_of_rows(rows, resource, container, NEWEST_RULES) == found
+    assert request_of_rows(rows[:-1], "cpu", "", NEWEST_RULES) == (1, 130)

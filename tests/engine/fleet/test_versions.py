@@ -14,7 +14,7 @@ from hpabatch.engine.fleet.versions import Versions, history_profile, versions_o
 from hpabatch.engine.replay.run import replay_history
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import History, open_history
-from hpabatch.model.versions import PROFILES
+from hpabatch.model.versions import DEFAULT_K8S, PROFILES
 from tests.engine.naive_align import Row
 from tests.engine.small_history import STEP, T0, start_row, to_frame, write_history
 from tests.engine.told import web
@@ -59,6 +59,15 @@ def test_each_cluster_has_its_own() -> None:
         "the clusters of this history run different Kubernetes versions (1.20, 1.38): name one "
         "with --k8s, or take the clusters one by one with --where \"cluster = '...'\" and it"
     )
+
+
+def test_a_cluster_without_a_version_beside_others_takes_the_default() -> None:
+    found = versions(("c1", "1.36"), clusters=["c1", "c2", "c3"])
+    assert [found.of(c).name for c in ("c1", "c2", "c3")] == ["1.36", DEFAULT_K8S, DEFAULT_K8S]
+    assert found.evidence()["k8s"] == "1.36, 1.37"
+    assert found.source == "recorded for 1 of 3 clusters, else assumed"
+    with pytest.raises(UsageError, match=r"\(1\.36, 1\.37\)"):
+        found.one()
 
 
 def test_gates_that_only_the_default_version_does_not_take() -> None:

@@ -199,6 +199,15 @@ def test_flags_that_change_hold_from_their_own_tick_on(
     assert both["desired"].equals(expected["desired"])
 
 
+def test_each_cluster_has_its_own_flags(tmp_path: Path) -> None:
+    tables = together(noisy(), noisy(cluster="c2"), noisy(cluster="c3"))
+    tables["controller"] = observed_flags((0, KEEN)) + observed_flags((0, LAZY), cluster="c2")
+    result = replay(tables, tmp_path)
+    # (Without any recorded flags: upstream's, a tolerance of 0.1.)
+    for cluster, desired in (("c1", [3, 1] * 6), ("c2", [2] * 12), ("c3", [3, 1] * 6)):
+        assert of(result, "web", cluster)["desired"].to_list() == desired
+
+
 def test_a_longer_window_from_a_flag_keeps_what_was_recommended_before(tmp_path: Path) -> None:
     # From 60 s on the window is five minutes: it holds all that was wanted since 45 s at least.
     tables = workload("web", HITS_PER_POD, replicas=6, max_replicas=10)
@@ -241,7 +250,8 @@ def test_whatever_cannot_be_replayed_is_told_and_the_rest_goes_on(tmp_path: Path
     assert "none of its specs was in force" in reasons["ended"]
     assert "ReplicaSet/none has no row in the scales table" in reasons["moved"]
     assert set(reasons) == {"refused", "ended", "moved"}
-    assert any("1 row of pods that the pods table does not" in w for w in result.warnings)
+    told = "1 row of pods that the pods table does not hold, left out: record those pods"
+    assert f"pod_metrics: {told}" in result.warnings
     assert any("shop/silent: Pods metric rps: no sample of it" in w for w in result.warnings)
     assert of(result, "silent")["invalid_metrics"].to_list() == [1] * 9
     assert of(result, "silent")["error"].unique().to_list() == ["no metrics returned"]
@@ -261,7 +271,8 @@ def test_a_uid_that_stands_for_two_pods_counts_once_and_is_told(tmp_path: Path) 
     tables = workload("web")
     tables["pods"].append(pod_row("web-0", target=None))
     result = replay(tables, tmp_path)
-    assert any(w.startswith("pods: 1 row with the uid of a later row") for w in result.warnings)
+    told = "the uid of a later row, left out: a uid stands for one pod, correct the others"
+    assert f"pods: 1 row with {told}" in result.warnings
     alone = replay(workload("web"), tmp_path / "alone")
     assert result.decisions.equals(alone.decisions)
 

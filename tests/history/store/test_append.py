@@ -180,6 +180,13 @@ def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert open_history(tmp_path).tables == ()
 
 
+def test_new_folders_are_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[Path] = []
+    monkeypatch.setattr("hpabatch.history.store.storage.flush", flushed.append)
+    LocalStorage(tmp_path / "a" / "b").create("c/d/x.json", b"{}")
+    assert {tmp_path / name for name in ("", "a", "a/b", "a/b/c", "a/b/c/d")} <= set(flushed)
+
+
 # -- others at the same time
 
 KILLED = """

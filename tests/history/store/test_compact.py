@@ -205,9 +205,11 @@ def test_a_young_unnamed_file_may_be_somebodys(tmp_path: Path) -> None:
     fill(tmp_path)
     folder = tmp_path / "pods" / "cluster=demo"
     young, old = folder / "young.parquet", folder / "old.parquet"
-    for path in (young, old):
+    strange = tmp_path / "README", tmp_path / "notes" / "a.parquet"
+    strange[1].parent.mkdir()
+    for path in (young, old, *strange):
         path.write_text("")
-    os.utime(old, (0, 0))
+        os.utime(path, None if path == young else (0, 0))
     compact(tmp_path)
-    assert young.exists()
+    assert all(path.exists() for path in (young, *strange))
     assert not old.exists()

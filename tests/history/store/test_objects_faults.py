@@ -61,6 +61,7 @@ def test_a_commit_whose_response_was_lost_is_recognised(url: str) -> None:
     assert [name for name, _ in names(url) if "_log" in name] == [
         f"_log/{number:020d}.json" for number in (1, 2, 3)
     ]
+    assert not open_storage(url).create(f"_log/{3:020d}.json", b"of another writer")
 
 
 def test_a_lease_whose_response_was_lost_is_taken(url: str) -> None:

@@ -360,7 +360,8 @@ def test_silence_is_a_dead_server_if_it_says_nothing_at_all() -> None:
         raise httpx2.ReadTimeout("", request=request)
 
     server._wire._client._transport = httpx2.MockTransport(silent)
-    with pytest.raises(GaveUpError, match="It was tried 8 times"):
+    told = "It was tried 8 times; to continue, repeat the command with --resume"
+    with pytest.raises(GaveUpError, match=told):
         server.fetch(TWO)
 
 
