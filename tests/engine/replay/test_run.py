@@ -211,6 +211,17 @@ def test_a_longer_window_from_a_flag_keeps_what_was_recommended_before(tmp_path:
     assert min(found["desired"].to_list()[4:]) >= 4
 
 
+def test_each_cluster_has_its_own_flags(tmp_path: Path) -> None:
+    tables = together(noisy(), noisy(cluster="c2"), noisy(cluster="c3"))
+    tables["controller"] = observed_flags((0, KEEN)) + observed_flags((0, LAZY), cluster="c2")
+    found = {
+        cluster: decided(tables, tmp_path / cluster, cluster)["desired"].to_list()
+        for cluster in ("c1", "c2", "c3")
+    }
+    # (Without any recorded flags: upstream's, a tolerance of 0.1.)
+    assert found == {"c1": [3, 1] * 6, "c2": [2] * 12, "c3": [3, 1] * 6}
+
+
 # ---- what is wrong is told, the rest goes on ---------------------------------------------------
 
 
