@@ -193,6 +193,20 @@ def test_a_page_may_be_asked_for_anew_after_its_token_expired(tmp_path: Path) ->
         assert [page.first for page in client.list_pages(PODS)] == [True, False, True, False, False]
 
 
+@pytest.mark.parametrize("reply", [headers, interim_replies])
+def test_a_prometheus_whose_head_has_no_end_is_given_up(
+    reply: Reply, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hpabatch.importers.prometheus.client.wire._GRACE_S", 0.1)
+    monkeypatch.setattr("hpabatch.importers.prometheus.client.wire._CONNECT_S", 0.3)
+    with (
+        serving(lambda got, wire: reply(wire)) as server,
+        Server(server.url, limits=SHORT) as prometheus,
+        pytest.raises(GaveUpError, match="sent no reply for 0 s"),
+    ):
+        prometheus.fetch(ONE)
+
+
 def test_a_slow_head_leaves_no_deadline_behind(tmp_path: Path) -> None:
     """The thread's next wait is as long as it was allowed to be."""
 

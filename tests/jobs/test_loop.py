@@ -121,10 +121,11 @@ def test_another_job_is_told_apart(tmp_path: Path, identity: Identity, told: str
         assert list(folder.done()) == []
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", None])
+@pytest.mark.parametrize("text", [None, "", "{", "[]", "null"])
 def test_a_job_that_is_not_known_is_begun_anew(tmp_path: Path, text: str | None) -> None:
+    """None: its removal was interrupted."""
     left(tmp_path / "job")
-    (tmp_path / "job" / "job.json").unlink()  # as a removal that was interrupted leaves it
+    (tmp_path / "job" / "job.json").unlink()
     if text is not None:
         (tmp_path / "job" / "job.json").write_text(text)
     with open_job(tmp_path / "job", JOB) as folder:

@@ -9,7 +9,7 @@ import ssl
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,16 @@ class Writer:
         with urllib.request.urlopen(request, context=self._tls) as reply:
             found: Json = json.load(reply)
             return found
+
+    def watch(self, collection: str) -> Iterator[Json]:
+        """Yield the objects of a collection, as they are and as they become; none is left out."""
+        request = urllib.request.Request(
+            f"{self.server}{collection}?watch=true",
+            headers={"Authorization": f"Bearer {TOKEN}"},
+        )
+        with urllib.request.urlopen(request, context=self._tls) as reply:
+            for line in reply:
+                yield json.loads(line)["object"]
 
     def may(self, user: str, what: str, namespace: str = "", *, name: str = "") -> bool:
         """Say whether a user may do what `kubectl auth can-i` takes, such as "get pods/log"."""

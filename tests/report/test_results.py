@@ -20,7 +20,7 @@ from hpabatch.engine.columns.sweep import BLOCKS
 from hpabatch.engine.compare.frames import COLUMNS as DIFFERENCES
 from hpabatch.engine.compare.loop import COLUMNS as LOOP_COLUMNS
 from hpabatch.engine.sweep.blocks import COLUMNS as BLOCK_COLUMNS
-from hpabatch.engine.sweep.result import COLUMNS as SWEPT
+from hpabatch.engine.columns.sweep import SWEEP_SUMMARY
 from hpabatch.jobs.parquet import EVIDENCE_KEY
 from hpabatch.report.base import Grid, Output, Result, View
 from hpabatch.report.forms import report_bytes, table_text
@@ -128,7 +128,7 @@ def test_a_notebook_shows_the_verdict_and_the_frame(result: Result) -> None:
         ("plan", PLAN_TOTALS.meanings),
         ("compare", DIFFERENCES | LOOP_COLUMNS),
         ("sweep", {name: BLOCKS[name].meaning for name in BLOCK_COLUMNS}),
-        ("sweep", SWEPT),
+        ("sweep", SWEEP_SUMMARY.meanings),
         *(
             ("recommend", columns)
             for columns in (

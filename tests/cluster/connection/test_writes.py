@@ -16,7 +16,10 @@ import pytest
 
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.errors import (
+    ApiError,
+    Busy,
     InvalidResponse,
+    NotFound,
     Refused,
     Unreachable,
     Withheld,
@@ -148,6 +151,11 @@ def test_a_write_whose_time_went_to_the_plugin_is_not_sent(tmp_path: Path) -> No
             client.write("PUT", PATH, {}, 0.5)
         assert len(server.got) == 1
         assert client.write("PUT", PATH, {}, 3) == {}
+
+
+def test_only_a_servers_own_fault_is_uncertain() -> None:
+    refusals = [Refused("", 403), NotFound("", 404), ApiError("", 409), Busy("", 429)]
+    assert [is_uncertain(error) for error in (*refusals, Busy("", 500))] == [False] * 4 + [True]
 
 
 def test_a_lost_response_is_uncertain_and_ends_in_time(tmp_path: Path) -> None:

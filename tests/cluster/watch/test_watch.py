@@ -267,6 +267,22 @@ def test_broken_objects_are_named_once_and_the_rest_goes_on(tmp_path: Path) -> N
         run.wait(lambda: run.seen.uids() == store.uids())
 
 
+def test_a_broken_object_that_is_another_removes_the_one_before(tmp_path: Path) -> None:
+    store = Store()
+    store.put("a")
+    with watched(tmp_path, store) as run:
+        run.wait(lambda: store.begun == 1)
+        with store._more:
+            store.delete("a")
+            store._log.pop()  # as if the removal was never told
+            store.put("a", broken="yes")
+        run.wait(lambda: run.watcher.state.broken == 1)
+        assert run.seen.uids() == {}
+        store.delete("a")
+        store.put("b")
+        run.wait(lambda: list(run.seen.uids()) == [("shop", "b")])
+
+
 @pytest.mark.parametrize(
     ("line", "told", "relists"),
     [
@@ -333,6 +349,24 @@ def test_forbidden_everywhere_is_watched_where_it_is_allowed(tmp_path: Path) -> 
         store.forbidden.clear()
         run.wait(lambda: ("secret", "a") in run.seen.uids())
         run.wait(lambda: run.watcher.state.last_error == "")
+
+
+def test_what_may_be_listed_but_not_watched_is_listed_again_and_again(tmp_path: Path) -> None:
+    store = Store()
+    store.put("a")
+
+    def script(got: Got, wire: Wire) -> None:
+        if got.is_watch:
+            wire.reply(403, status(403, "pods is forbidden: cannot watch", "Forbidden"))
+        else:
+            store(got, wire)
+
+    with watched(tmp_path, script) as run:
+        run.wait(lambda: run.watcher.state.synced)
+        store.put("b")
+        store.delete("a")
+        run.wait(lambda: run.seen.uids() == store.uids())
+        assert run.told == ["pods: pods is forbidden: cannot watch"]
 
 
 def test_a_watch_whose_server_never_replies_stops_soon(tmp_path: Path) -> None:

@@ -694,6 +694,14 @@ def test_while_the_kill_switch_is_on_there_is_no_probe_and_no_status(tmp_path: P
     bench.turn()
     assert PROBE in bench.client.objects, "one with a status is not removed either"
     assert "has got a status" in bench.applier.problems()["rivals"]
+    gate = bench.applier._parts.gate
+    bench.client.put(SWITCH, data={})
+    bench.turn()
+    assert "the kill switch" not in gate.refusal(0)
+    bench.client.put(SWITCH, data={"stop": "true"})
+    bench.applier.read_ahead()
+    bench.applier._reader.submit(int).result()
+    assert "the kill switch is on" in gate.refusal(0), "before the next pass"
 
 
 def _is_full(file: int, data: bytes) -> int:

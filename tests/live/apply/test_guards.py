@@ -30,7 +30,7 @@ from hpabatch.live.apply.journal import Fields, Journal
 from hpabatch.live.apply.lease import Candidate, Election, show_identity
 from hpabatch.live.apply.ledger import Entry, Ledger
 from hpabatch.live.apply.request import ApplyOptions
-from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence
+from hpabatch.live.apply.rivals import OwnStatuses, Probe, Silence, silence_s
 from hpabatch.live.apply.scales import off_text
 from hpabatch.live.passes.lanes import Lane
 from hpabatch.live.passes.result import PassResult
@@ -304,6 +304,26 @@ def test_a_log_that_was_moved_is_begun_anew_and_half_a_line_spoils_no_other(tmp_
     assert json.loads(line)["event"] == "done"
 
 
+def test_a_new_log_is_flushed_with_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[str] = []
+    fsync = os.fsync
+
+    def note(file: int) -> None:
+        flushed.append(os.readlink(f"/proc/self/fd/{file}"))
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", note)
+    path = tmp_path / "log"
+    journal = Journal(path, {})
+    journal.add([{"event": "start"}])
+    path.rename(tmp_path / "log.1")
+    journal.add([{"event": "will"}])
+    journal.add([{"event": "will"}])
+    assert flushed == [str(p) for p in (tmp_path, path, tmp_path, path, path)]
+
+
 def test_a_log_that_is_full_is_moved_by_one_of_those_who_share_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -414,6 +434,7 @@ def test_a_log_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_the_probe_must_be_silent_for_the_whole_time() -> None:
+    assert [silence_s(period) for period in (0.1, 15, 60)] == [165, 165, 300]
     one = Watcher()
     one.look(leads=False)
     assert PROBE not in one.client.objects, "only a leader makes it"

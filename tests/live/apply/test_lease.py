@@ -210,6 +210,20 @@ def test_a_release_is_taken_at_once() -> None:
     assert two.leads
 
 
+def test_a_released_lease_that_was_not_seen_before_is_waited_for() -> None:
+    """It may be of a backup."""
+    client, clock = FakeClient(), Clock()
+    one = _election(client, clock, "one")
+    _elected(one, clock=clock)
+    one.stop()
+    two = _election(client, clock, "two")
+    two.turn()
+    assert not two.leads
+    clock.sleep(15)
+    two.turn()
+    assert two.leads
+
+
 def test_a_write_begins_only_if_it_ends_before_the_lease() -> None:
     client, clock = FakeClient(), Clock()
     one = _election(client, clock, "one")
@@ -258,12 +272,12 @@ def test_at_no_time_may_two_of_them_write(seed: int) -> None:
     """Whatever becomes of candidates and Lease: the time of a write of two never overlaps.
 
     Candidates are cut off and come back, end, and others begin; their requests may be lost on the
-    way or their responses on the way back. The Lease is deleted, or the storage emptied.
+    way or their responses on the way back. The Lease is deleted or edited, or the storage emptied.
     """
     draw = random.Random(seed)
     client, clock = FakeClient(), Clock()
     game = _Game(client, clock, draw)
-    faults = {"cut": 0.05, "end": 0.01, "kill": 0.01, "delete": 0.02, "empty": 0.01}
+    faults = {"cut": 0.05, "end": 0.01, "kill": 0.01, "delete": 0.02, "empty": 0.01, "edit": 0.02}
     may: dict[str, float] = {}
     led = 0
     for _ in range(2000):
@@ -325,6 +339,10 @@ class _Game:
 
     def delete(self) -> None:
         self.client.objects.pop(PATH, None)
+
+    def edit(self) -> None:
+        if lease := self.client.objects.get(PATH):
+            self.client.put(PATH, spec={**lease["spec"], "holderIdentity": ""})
 
     def empty(self) -> None:
         self.client.objects.clear()

@@ -58,8 +58,10 @@ def test_of_an_hpa_only_the_newest_status_is_written_with_the_whole_object() -> 
     key = ("shop", "web")
     for desired in (3, 4, 5):
         case.sink.put(key, case.hpa(desired))
+    before = case.budget._left
     sent = case.run()
     assert sent == [("GET", PATH), ("PUT", f"{PATH}/status")]
+    assert round(before - case.budget._left) == len(sent)
     written = case.client.objects[PATH]
     assert written["status"]["desiredReplicas"] == 5
     assert written["spec"] == {"maxReplicas": 10}
