@@ -138,6 +138,27 @@ def test_no_error_of_any_request_shows_it(tmp_path: Path, user: str, echo: Echo)
         assert all(got.headers["authorization"] for got in server.got)
 
 
+def test_no_error_or_note_about_unreadable_contents_shows_it(tmp_path: Path) -> None:
+    """What is recorded and logged of a response of status 200."""
+
+    def script(got: Got, wire: Wire) -> None:
+        token = credentials(got)
+        item = {"metadata": {"name": token}, "timestamp": token, "window": token, "value": "1"}
+        wire.reply(200, {"items": [item]})
+
+    lag = ExternalMetricKey("shop", "lag", "")
+    with (
+        serving(script) as server,
+        ApiClient(connected(tmp_path, server.url, {"token": TOKEN}), attempts=1) as client,
+    ):
+        fetcher = Fetcher(client, Kinds())
+        found = fetcher.fetch(Wanted(usage=frozenset({"shop"}), external=frozenset({lag})))
+        fetcher.close()
+    for text in (*fetcher.notes, found.external[lag].error):
+        check(text)
+        assert "***" in text
+
+
 def test_a_watch_tells_and_keeps_nothing_of_it(tmp_path: Path) -> None:
     replies = iter(range(10**6))
 

@@ -321,7 +321,10 @@ class World:
             for t, s, r in chosen.values()
         ]
         size = rng.randint(0, 8)
-        return {"currentReplicas": size, "desiredReplicas": size, "conditions": conditions}
+        return {
+            "currentReplicas": size, "desiredReplicas": size, "conditions": conditions,
+            "lastScaleTime": stamp, "observedGeneration": size,
+        }  # fmt: skip
 
     def draw_spec(self) -> Json:
         """Return a spec after defaulting."""

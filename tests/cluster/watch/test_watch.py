@@ -364,7 +364,6 @@ def test_what_may_be_listed_but_not_watched_is_listed_again_and_again(tmp_path: 
     with watched(tmp_path, script) as run:
         run.wait(lambda: run.watcher.state.synced)
         store.put("b")
-        store.delete("a")
         run.wait(lambda: run.seen.uids() == store.uids())
         assert run.told == ["pods: pods is forbidden: cannot watch"]
 
