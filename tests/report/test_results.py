@@ -16,11 +16,10 @@ from hpabatch.engine.advise.frames import CANDIDATE_COLUMNS, COLUMNS, FOLD_COLUM
 from hpabatch.engine.advise.objective import MEASURES
 from hpabatch.engine.advise.specs import WHAT_IFS
 from hpabatch.engine.columns.capacity import PLAN_HPAS, PLAN_TOTALS
-from hpabatch.engine.columns.sweep import BLOCKS
+from hpabatch.engine.columns.sweep import BLOCKS, SWEEP_SUMMARY
 from hpabatch.engine.compare.frames import COLUMNS as DIFFERENCES
 from hpabatch.engine.compare.loop import COLUMNS as LOOP_COLUMNS
 from hpabatch.engine.sweep.blocks import COLUMNS as BLOCK_COLUMNS
-from hpabatch.engine.columns.sweep import SWEEP_SUMMARY
 from hpabatch.jobs.parquet import EVIDENCE_KEY
 from hpabatch.report.base import Grid, Output, Result, View
 from hpabatch.report.forms import report_bytes, table_text
