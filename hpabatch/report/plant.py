@@ -56,7 +56,8 @@ class _Line:
     @property
     def kind(self) -> str:
         first = self.asked[0].question
-        return first.kind or (TOTAL if first.signal.partition("/")[0] != "pods" else DIVISIBLE)
+        of_pods = first.signal.partition("/")[0] not in ("object", "external")
+        return first.kind or (DIVISIBLE if of_pods else TOTAL)
 
     def text(self, several: bool) -> str:
         """Return the line: the signal, its kind, and why in a comment."""

@@ -12,11 +12,8 @@ import pytest
 import yaml
 
 from hpabatch.engine.advise.bounds import CHOICES, NUMBERS
-from hpabatch.engine.advise.frames import CANDIDATE_COLUMNS, COLUMNS, FOLD_COLUMNS
 from hpabatch.engine.advise.objective import MEASURES
 from hpabatch.engine.advise.specs import WHAT_IFS
-from hpabatch.engine.columns.capacity import PLAN_HPAS, PLAN_TOTALS
-from hpabatch.engine.columns.sweep import BLOCKS, SWEEP_SUMMARY
 from hpabatch.engine.compare.frames import COLUMNS as DIFFERENCES
 from hpabatch.engine.compare.loop import COLUMNS as LOOP_COLUMNS
 from hpabatch.engine.sweep.blocks import COLUMNS as BLOCK_COLUMNS
@@ -123,23 +120,8 @@ def test_a_notebook_shows_the_verdict_and_the_frame(result: Result) -> None:
 @pytest.mark.parametrize(
     ("page", "columns"),
     [
-        ("plan", PLAN_HPAS.meanings),
-        ("plan", PLAN_TOTALS.meanings),
         ("compare", DIFFERENCES | LOOP_COLUMNS),
-        ("sweep", {name: BLOCKS[name].meaning for name in BLOCK_COLUMNS}),
-        ("sweep", SWEEP_SUMMARY.meanings),
-        *(
-            ("recommend", columns)
-            for columns in (
-                COLUMNS,
-                CANDIDATE_COLUMNS,
-                FOLD_COLUMNS,
-                MEASURES,
-                NUMBERS,
-                CHOICES,
-                WHAT_IFS,
-            )
-        ),
+        *(("recommend", columns) for columns in (MEASURES, NUMBERS, CHOICES, WHAT_IFS)),
     ],
 )
 def test_pages_explain_every_column(page: str, columns: dict[str, str]) -> None:

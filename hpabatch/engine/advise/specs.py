@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from hpabatch.engine.sweep.context import Context, context_of
 from hpabatch.engine.sweep.result import SweepResult, grid_edges
 from hpabatch.errors import HistoryError, HpabatchError
 from hpabatch.model.objects.decode import hpa_from_json
+from hpabatch.model.objects.describe import metric_subject
 from hpabatch.model.objects.hpa import HPASpec, ScalingPolicy, ScalingRules
 from hpabatch.model.settings.policy_sets import SHIPPED, PolicySet
 from hpabatch.model.settings.setting import apply_setting, made_setting
@@ -112,6 +114,18 @@ class Specs:
             return self.under(key, setting_id).max_replicas / self.today(key).max_replicas
         except HpabatchError:  # (`misfits` tells it)
             return 0.0
+
+    def kept_targets(self, unit: UnitBlocks) -> list[str]:
+        """Return the metrics of a unit's first member whose target no setting changes, in words."""
+        key, swept = unit.members[0], []
+        for setting in unit.settings.tolist():
+            with suppress(HpabatchError):  # (it does not fit: `misfits` tells it)
+                swept.append(self.under(key, setting).metrics)
+        return [
+            metric_subject(metric)
+            for k, metric in enumerate(self.today(key).metrics)
+            if all(metrics[k] == metric for metrics in swept)
+        ]
 
     def changes(self, key: Key, setting_id: int) -> list[str]:
         """Return in words what a setting changes of an HPA: `target 60 -> 78`."""

@@ -93,6 +93,13 @@ def test_nothing_better_is_keep() -> None:
     assert "; not judged: settings that differ in min, tolerance" in item.reasons[0]
 
 
+def test_metrics_whose_target_no_setting_changes_are_named() -> None:
+    memory = {"name": "memory", "target": {"type": "Utilization", "averageUtilization": 80}}
+    metrics = [*SPEC["metrics"], {"type": "Resource", "resource": memory}]
+    item = one({0: weeks([100] * 6), 1: weeks([99.5] * 6)}, spec={**SPEC, "metrics": metrics})
+    assert item.reasons[0].endswith(", and other targets of memory")
+
+
 def test_a_grid_of_which_nothing_is_a_candidate_is_keep() -> None:
     grid = [{"target": "90", "scaleUp.policies": "fast", "scaleDown.tolerance": "0.05"}]
     (item,) = advise(SweepMaker(grid).add("api", CALM)).items
@@ -300,7 +307,7 @@ def test_a_model_with_twice_the_recorded_rescales_leaves_low() -> None:
                 "controller_answer": "wrong",
                 "why_not": "controller: the stated settings are wrong; plant (resource/cpu): bad",
             },
-            "fidelity: controller: the stated settings are wrong",
+            "fidelity: controller: the stated settings are wrong; plant (resource/cpu): bad",
         ),
         (
             {"plant_skill": -0.4, "plant_skill_low": -0.6, "plant_skill_high": -0.1},

@@ -466,7 +466,7 @@ PLANT = {"signal": NAME, "kind": DIVISIBLE, "unscored": None, "skill": 0.6, "ski
         ({"answer": "wrong", "answer_why": "x"}, {}, "controller: the stated settings are "
          "wrong, x"),
         ({"answer": "wrong", "answer_why": "the rules decide 1 of 9"}, {}, "controller: the stated "
-         "settings or samples are not those that it had, the rules decide 1 of 9"),
+         "settings, or the recorded samples, are not the controller's, the rules decide 1 of 9"),
         ({}, {"unscored": "x", "skill": None}, f"plant ({NAME}): not scorable, x"),
         ({}, {"unscored": "x is not known", "kind": None}, "plant: not scorable, x is not known"),
         ({}, {"skill": 0.1}, f"plant ({NAME}): skill 0.10 is below 0.2"),
