@@ -187,11 +187,7 @@ class DataAdvice(Advice):
             return changes
         needs = "the reason is below"
         if is_open:
-            needs = (
-                "what can one pod use at most? State it (hpabatch fit "
-                f"{shlex.quote(self.history)} --init-plant plant.yaml; --plant), or raise "
-                "maxReplicas"
-            )
+            needs = "state a pod's ceiling (hpabatch fit --init-plant), or raise maxReplicas"
         return f"{changes or item.answer}; at maxReplicas {most}: {needs}"
 
     def _doubted(

@@ -97,7 +97,7 @@ def test_only_the_hpas_longest_at_their_maximum_are_named() -> None:
 
 @pytest.mark.parametrize(
     ("ceiling", "what"),
-    [("open", "what can one pod use at most?"), ("recorded", "the reason is below")],
+    [("open", "state a pod's ceiling"), ("recorded", "the reason is below")],
 )
 def test_an_hpa_that_stays_at_its_maximum_stands_in_the_table(ceiling: str, what: str) -> None:
     """It saves nothing, and is what is most urgent."""

@@ -78,7 +78,7 @@ def test_the_table_has_both_scores_and_why_advice_is_not_sure() -> None:
     assert row[-1] == "high"
     reasons = lines[next(k for k, line in enumerate(lines) if line.startswith("At most")) + 1 :]
     assert reasons[0].startswith("  shop/cart: ")
-    assert "; plant: not checked against the recording: only " in reasons[0]
+    assert "; model: not checked against the recording: only " in reasons[0]
 
 
 @functools.cache
@@ -148,7 +148,7 @@ def test_one_hpa_without_a_rescale_is_no_hurdle(tmp_path: Path) -> None:
     )
     assert "all changes" not in result.stdout
     assert (
-        "plant: not checked against the recording: the number of ready pods never" in result.stdout
+        "model: not checked against the recording: the number of ready pods never" in result.stdout
     )
 
 
