@@ -37,7 +37,7 @@ SLO = ["saturated_minutes<10/week"]
 
 @dataclass
 class Twin:
-    """A unit's judging again, number by number; `width` blocks are as long as a limit is meant."""
+    """A unit's judging again, number by number; `width` blocks are a week."""
 
     unit: UnitBlocks
     goal: Goal
@@ -73,9 +73,9 @@ class Twin:
 
     def values(self, s: int, blocks: range) -> Iterator[tuple[Slo, float]]:
         """Yield all values of a setting, over all blocks and in each stretch."""
-        width = min(self.width, len(blocks))
-        parts = [blocks[k : k + width] for k in range(len(blocks) - width + 1)]
         for slo in self.goal.slos:
+            width = min(self.width if slo.unit_hours == 168 else 1, len(blocks))
+            parts = [blocks[k : k + width] for k in range(len(blocks) - width + 1)]
             for m in range(len(self.unit.members)):
                 for part in (blocks, *parts):
                     yield slo, self.value(slo, m, s, part)
