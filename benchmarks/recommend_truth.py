@@ -1,4 +1,4 @@
-"""Never better than the truth: recommendations on recorded weeks, judged on later ones.
+"""Recommendations on recorded weeks, judged on later ones by the true plant.
 
     python -m benchmarks.recommend_truth --seed 1 --hpas 120 --out build/recommend_truth.json
 

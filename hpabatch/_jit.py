@@ -1,4 +1,4 @@
-"""What is compiled: the decorators `rule`, `rare`, `entry` and `kernel`, and how Python calls it.
+"""Compiled functions: the decorators `rule`, `rare`, `entry` and `kernel`, and how Python calls it.
 
 A rule is a plain function. Called from Python it runs as such, one decision at a time; what decides
 many is an entry or a kernel, which is compiled with all rules that it calls to one object of

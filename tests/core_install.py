@@ -1,4 +1,4 @@
-"""What `make demo` installs: the package without any extra."""
+"""Core install, as `make demo` makes it: the package without any extra."""
 
 from __future__ import annotations
 

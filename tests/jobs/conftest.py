@@ -1,4 +1,4 @@
-"""What tests of jobs leave behind is gone when their module ends."""
+"""Removal of what tests of jobs leave, at the end of each module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the judge of `make test-cluster` can find fault with sizes of either side."""
+"""Judge of `make test-cluster`: it finds faults in sizes of either side."""
 
 from __future__ import annotations
 

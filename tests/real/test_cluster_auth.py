@@ -1,4 +1,4 @@
-"""Who asks a real API server: tokens, certificates, programs, and a pod's service account."""
+"""Logins at a real API server: tokens, certificates, programs, and a pod's service account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a comparison tells beside the approved screens."""
+"""Sentences of a comparison beside the approved screens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replay tells beside the approved screens."""
+"""Sentences of a replay beside the approved screens."""
 
 from __future__ import annotations
 

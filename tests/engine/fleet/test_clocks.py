@@ -1,4 +1,4 @@
-"""When decisions are made."""
+"""Clocks of clusters: the instants of decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When selectors are ambiguous, and with whom: groups of HPAs beside a naive look at each tick."""
+"""Ambiguous selectors: their times and groups of HPAs beside a naive look at each tick."""
 
 from __future__ import annotations
 

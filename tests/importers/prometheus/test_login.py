@@ -1,4 +1,4 @@
-"""Who asks: options and variables, what they exclude, and that no secret is ever shown."""
+"""Login at a server: options and variables, what they exclude; no secret is ever shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a server: names of series and labels, PromQL, requests and their halves."""
+"""Queries for a server: names of series and labels, PromQL, requests and their halves."""
 
 from __future__ import annotations
 

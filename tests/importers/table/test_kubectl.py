@@ -1,4 +1,4 @@
-"""What kubectl prints of HPAs and pods, imported as a table."""
+"""Import of the text that kubectl prints of HPAs and pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who differs, since when: lags and short differences are none, lasting ones are."""
+"""Differences of a shadow run: lasting ones count, lags and short ones do not."""
 
 from __future__ import annotations
 
