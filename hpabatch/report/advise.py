@@ -37,6 +37,11 @@ SHOWN_OTHERS: Final = 3
 _RANK: Final = {confidence: k for k, confidence in enumerate(CONFIDENCES)}
 _CORES: Final = "core_hours"
 _MEASURES: Final = ("cost", _CORES, "pod_hours")
+_MOVES: Final = recorded_name("rescales")
+MORE: Final = 1.5
+"""Times the minutes of the judged days from which on those of all days are told, too."""
+OFTEN: Final = 72.0
+"""Recorded rescales a day that are told: one every 20 minutes."""
 _NOUNS: Final = {_CORES: "requested cores", "pod_hours": "pods"}
 HEADS: Final = (
     HPA,
@@ -107,7 +112,7 @@ class DataAdvice(Advice):
     def _today(self) -> pl.DataFrame:
         """Return hours and measures of each HPA under today's setting; null: not always known."""
         blocks = self.found.result.blocks
-        names = (*_MEASURES, SATURATED, recorded_name(SATURATED))
+        names = (*_MEASURES, SATURATED, recorded_name(SATURATED), _MOVES)
         today = blocks.filter((pl.col("setting_id") == TODAY_ID) & (pl.col("hours") > 0))
         return today.group_by(KEY, maintain_order=True).agg(
             pl.col("hours").sum(),
@@ -141,9 +146,11 @@ class DataAdvice(Advice):
         frame = self.table
         many = many_clusters(frame)
         rows = {key_of(row): row for row in frame.iter_rows(named=True)}
+        whole = {key_of(row): row for row in self._today().iter_rows(named=True)}
         changes = sorted(self._of(CHANGE), key=lambda item: _first(item, rows[item.key]))
         bound = self._bound(rows)
         yield from self._at_max(bound, rows, many)
+        yield from _restless(whole, many)
         held = [item for item in bound[:SHOWN_OTHERS] if item.answer != CHANGE]
         shown = [*held, *changes]
         if shown:
@@ -157,7 +164,8 @@ class DataAdvice(Advice):
                 row = rows[item.key]
                 if _is_broken(row) and row["hours"]:
                     name = printable(label(*item.key, with_cluster=many))
-                    yield f"first: {name}: {self.found.changes(item)}: {_urgent(row)}"
+                    told = _urgent(row, whole[item.key])
+                    yield f"first: {name}: {self.found.changes(item)}: {told}"
             yield from self._doubted(changes, rows, many, verbose=bool(view.legend))
         yield from self._others(KEEP, "keep", rows, many)
         yield from self._others(NONE, "no advice", rows, many)
@@ -358,14 +366,29 @@ def _is_broken(row: Mapping[str, Any]) -> bool:
     return row["slo_today_judged"] is False or row["slo_today_training"] is False
 
 
-def _urgent(row: Mapping[str, Any]) -> str:
-    """Return what a change comes to that ends a broken SLO, a week."""
+def _restless(whole: Mapping[Key, Mapping[str, Any]], many: bool) -> Iterator[str]:
+    """Yield the HPAs that were recorded to change their size often, the most restless first."""
+    rates = [((row[_MOVES] or 0.0) / row["hours"] * 24.0, key) for key, row in whole.items()]
+    often = sorted(((-rate, key) for rate, key in rates if rate >= OFTEN))
+    for rate, key in often[:SHOWN_OTHERS]:
+        name = printable(label(*key, with_cluster=many))
+        yield f"many rescales: {name} changed its size {-rate:,.0f} times a day, as recorded"
+    if line := more(len(often) - SHOWN_OTHERS):
+        yield f"  {line}"
+
+
+def _urgent(row: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
+    """Return what a change comes to that ends a broken SLO, a week; `whole` is all of today's."""
     week, parts = WEEK_HOURS / row["hours"], []
     before, after = row[f"{SATURATED}_today"], row[f"{SATURATED}_choice"]
     if before is not None and after is not None:
         before = max(before, row[recorded_name(SATURATED)] or 0.0)
         numbers = f"{short_number(before * week)} -> {short_number(after * week)}"
         parts.append(f"saturated minutes {numbers}")
+        names = (SATURATED, recorded_name(SATURATED))
+        all_along = max(whole[name] or 0.0 for name in names) / whole["hours"]
+        if all_along * row["hours"] > MORE * before:
+            parts[0] += f" in the judged days ({short_number(all_along * WEEK_HOURS)} in all days)"
     before, after = row["pod_hours_today"], row["pod_hours_choice"]
     if before is not None and after is not None:
         parts.append(f"{(after - before) * week:+,.0f} pod-hours a week")

@@ -424,16 +424,21 @@ def _closest(found: Standing, rules: JudgeRules, allowed: Mask) -> int:
 def _folds(asked: Judging) -> Iterator[Fold]:
     """Choose on all blocks before each one, and judge on it; candidates are of these blocks too."""
     for block in range(1, asked.unit.blocks):
-        before = slice(0, block)
-        choice = asked.choose(asked.standing(before), before)
+        before, robust = slice(0, block), asked.rules.robust
+        stands = asked.standing(before)
+        choice = asked.choose(stands, before)
         there = asked.standing(slice(block, block + 1))
-        held = there.holds(asked.rules.robust)
+        held = there.holds(robust)
         today, today_holds = float(there.objective[TODAY]), bool(held[TODAY])
         if choice is None:
             yield Fold(block, None, None, today, None, today_holds, None)
             continue
         value, holds = float(there.objective[choice]), bool(held[choice])
-        better = None if choice == TODAY else beats(holds, value, today_holds, today)
+        # What ends a broken SLO may cost more, also in a block in which today's setting happens to
+        # hold it.
+        mends = not stands.holds(robust)[TODAY]
+        confirmed = holds if mends else beats(holds, value, today_holds, today)
+        better = None if choice == TODAY else confirmed
         yield Fold(block, choice, value, today, holds, today_holds, better)
 
 

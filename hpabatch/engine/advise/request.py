@@ -146,7 +146,7 @@ class RecommendRequest(JudgeRules, Reach, Aim):
 DEFAULT_GRID: Final = (
     "target=x0.7,x0.8,x0.9,today,x1.05,x1.1,x1.15,x1.2,x1.3",
     "min=x0.5,today",
-    "max=today,x2",
+    "max=today,x1.5,x2",
     "scaleDown.window=today,120,300",
 )
 """Policies, tolerances and longer windows are left out: on fleets whose plant is known

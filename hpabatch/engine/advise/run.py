@@ -61,6 +61,10 @@ from hpabatch.model.versions import Profile
 WORTH_PCT: Final = 1.0
 """What a field must save, in percent of today's objective, to be part of a change."""
 
+RESTLESS_WORTH_PCT: Final = 3.0
+"""The same of a field with which an HPA rescales RESTLESS times as often."""
+RESTLESS: Final = 1.5
+
 
 @dataclass(frozen=True, slots=True)
 class UnitAdvice:
@@ -210,18 +214,23 @@ def _advise(unit: UnitBlocks, inputs: Inputs) -> UnitAdvice:
 def simplest(found: Judged, specs: Specs, rules: JudgeRules) -> int:
     """Return the candidate that changes the fewest fields of those about as good as the choice.
 
-    On the blocks that it is chosen on, those cost WORTH_PCT of today's objective more at most, save
-    enough, come no nearer to a limit, and rescale no more often.
+    On the blocks that it is chosen on, those cost WORTH_PCT of today's objective more at most
+    (RESTLESS_WORTH_PCT where the choice rescales much more often), save enough, come no nearer to a
+    limit, and rescale no more often.
     """
     unit, place, stands = found.unit, found.considered, found.trained
-    most = stands.objective[place] + WORTH_PCT / 100 * abs(stands.objective[TODAY])
+    percent = abs(stands.objective[TODAY]) / 100
+    dearer = stands.objective - stands.objective[place]
     pressure = stands.pressure(rules.robust)
-    near = found.allowed & (stands.objective <= most) & (pressure <= pressure[place])
+    near = found.allowed & (pressure <= pressure[place])
     if stands.holds(rules.robust)[TODAY]:
         near &= saves(stands, np.arange(near.size), rules.least_saving_pct)
+    worth = np.full(near.size, WORTH_PCT)
     if "rescales" in unit.values:
         moves = np.nan_to_num(unit.total("rescales", slice(0, found.split)))
         near &= moves <= moves[place]
+        worth[moves * RESTLESS <= moves[place]] = RESTLESS_WORTH_PCT
+    near &= dearer <= worth * percent
     near[TODAY] = False
     near[place] = True
 

@@ -163,7 +163,8 @@ ADVICE: Final = table(
     slo_choice_judged boolean: the same for the considered one
     folds integer: blocks of the rolling walk-forward that a setting was chosen for
     folds_changed integer: of these, those with another setting than today's
-    folds_better integer: of these, those in which it was better than today's
+    folds_better integer: of these, those in which it was better than today's, or held the SLO that
+        today's broke on the blocks before
     folds_held integer: of the blocks of `folds`, those in which the SLO held
     hours number: this HPA's hours in the judged blocks
     """,

@@ -42,7 +42,7 @@ from hpabatch.inputs.lenses import CPU, MEMORY, Lens, read_lens_file
 from hpabatch.model.plant import signal_name
 from hpabatch.model.progress import Progress, silent
 
-MOST_TICKS: Final = 1_500_000
+MOST_TICKS: Final = 500_000
 """Ticks to search on and to judge by, each counted once per pod; days of most changes first."""
 
 FEWEST_HPAS: Final = 4
