@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from hpabatch.engine.fit.kinds import (
     FEWEST_TOLD,
@@ -235,3 +236,12 @@ def test_undecided_memory_that_asks_for_pods_gives_no_number_but_a_question(
     assert ("whether pods share their memory" in found.problem) == (not kind)
     assert found.question is not None
     assert "divisible if pods share it" in found.question.evidence
+
+
+def test_a_total_that_pods_share_may_be_noisy_and_change_slowly() -> None:
+    def shared(ready: NDArray[np.int64], _: object) -> NDArray[np.float64]:
+        total = 20_000 * (1 + 0.15 * np.sin(np.arange(ready.size) * 2 * np.pi / 3000))
+        noise = 1 + np.random.default_rng(1).normal(size=ready.size) * 0.03
+        return (total / ready + 500) * noise
+
+    assert told(shared, 100).kind == DIVISIBLE
