@@ -18,7 +18,7 @@ _HELP = """Draw pictures of a sweep: front, heat maps, before and after.
 
 SWEEP is the folder of `hpabatch sweep --out`. Pictures go to --out, their paths to stdout; notes go
 to stderr. Without any of --front, --heatmap and --timeline it is the front of every unit, of at
-most 20. docs/plot.md explains what is drawn. Needs matplotlib: pip install 'hpabatch[plot]'.
+most 20. docs/plot.md explains what is drawn. Needs pip install 'hpabatch[plot]'.
 
 \b
 --front               objective against harm of all settings of a unit, and the front of those that

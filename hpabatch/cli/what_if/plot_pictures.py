@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -33,17 +33,12 @@ from hpabatch.report.pictures.data import (
     profile_name,
     shown_unit,
 )
-from hpabatch.report.pictures.front import front_figure
+from hpabatch.report.pictures.front import front_chart
 from hpabatch.report.pictures.grid import parse_fields
-from hpabatch.report.pictures.heatmap import heatmap_figure
+from hpabatch.report.pictures.heatmap import heatmap_chart
 from hpabatch.report.pictures.request import PlotRequest
-from hpabatch.report.pictures.style import file_stem, require_matplotlib, save_figure
-from hpabatch.report.pictures.timeline import Shown, timeline_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from hpabatch.report.pictures.request import PlotRequest
+from hpabatch.report.pictures.style import file_stem, require_altair, save_chart
+from hpabatch.report.pictures.timeline import Shown, timeline_chart
 
 MOST_UNITS: Final = 20
 _RECOMMENDED: Final = "recommended"
@@ -72,11 +67,11 @@ def draw_pictures(request: PlotRequest, sweep: str, out: str) -> Drawn:
     """Draw what is asked for and write it; all options are checked before anything is drawn.
 
     Raises:
-        UsageError: an option that cannot be, or matplotlib is not installed.
+        UsageError: an option that cannot be, or altair is not installed.
         HistoryError: the sweep, or for timelines its history, cannot be read.
         RefusedError: there is nothing to draw at all.
     """
-    require_matplotlib()
+    require_altair()
     _check_folder(out)
     result = open_sweep(sweep)
     if result.settings.height < 2:
@@ -189,13 +184,14 @@ class _Plot:
 
     def _draw_unit(self, subject: _Subject) -> None:
         marked = self._marked(subject)
+        draw: Callable[[], Any]
         result, unit, goal, measures = subject.result, subject.unit, self.goal, self.measures
         if self.front:
-            draw = partial(front_figure, result, unit, measures=measures, goal=goal, marked=marked)
+            draw = partial(front_chart, result, unit, measures=measures, goal=goal, marked=marked)
             self._write("front", [subject.shown], draw)
         for fields in self.fields:
             draw = partial(
-                heatmap_figure,
+                heatmap_chart,
                 result,
                 unit,
                 fields,
@@ -205,16 +201,16 @@ class _Plot:
             )
             self._write("heatmap", [subject.shown, *fields], draw)
 
-    def _write(self, kind: str, parts: Sequence[str], draw: Callable[[], Figure]) -> None:
+    def _write(self, kind: str, parts: Sequence[str], draw: Callable[[], Any]) -> None:
         try:
-            figure = draw()
+            chart = draw()
         except NothingToDrawError as error:
             if str(error) not in self.drawn.refused:
                 self.drawn.refused.append(str(error))
             return
         name = file_stem(kind, parts, self.taken)
         path = Path(self.out) / f"{name}.{self.request.format}"
-        save_figure(figure, path)
+        save_chart(chart, path)
         self.drawn.paths.append(path)
 
     def _marked(self, subject: _Subject) -> Marked | None:
@@ -264,7 +260,7 @@ class _Plot:
             chosen, word = found, _RECOMMENDED
         self._write("timeline", [name], partial(self._timeline, key, name, chosen, word))
 
-    def _timeline(self, key: Key, name: str, chosen: int, word: str) -> Figure:
+    def _timeline(self, key: Key, name: str, chosen: int, word: str) -> Any:
         """Run today's setting and the chosen one again, and draw both."""
         ids = [TODAY_ID] if chosen == TODAY_ID else [TODAY_ID, chosen]
         points = self._trajectories(key, ids)
@@ -277,7 +273,7 @@ class _Plot:
             Shown(names[k], AS_TODAY if k == TODAY_ID else word, self._max_replicas(key, k))
             for k in ids
         ]
-        return timeline_figure(
+        return timeline_chart(
             points,
             name,
             shown,

@@ -215,21 +215,23 @@ def simplest(found: Judged, specs: Specs, rules: JudgeRules) -> int:
     """Return the candidate that changes the fewest fields of those about as good as the choice.
 
     On the blocks that it is chosen on, those cost WORTH_PCT of today's objective more at most
-    (RESTLESS_WORTH_PCT where the choice rescales much more often), save enough, come no nearer to a
-    limit, and rescale no more often.
+    (RESTLESS_WORTH_PCT where the choice only saves and rescales much more often), save enough, come
+    no nearer to a limit, and rescale no more often.
     """
     unit, place, stands = found.unit, found.considered, found.trained
     percent = abs(stands.objective[TODAY]) / 100
     dearer = stands.objective - stands.objective[place]
     pressure = stands.pressure(rules.robust)
     near = found.allowed & (pressure <= pressure[place])
-    if stands.holds(rules.robust)[TODAY]:
+    today_holds = stands.holds(rules.robust)[TODAY]
+    if today_holds:
         near &= saves(stands, np.arange(near.size), rules.least_saving_pct)
     worth = np.full(near.size, WORTH_PCT)
     if "rescales" in unit.values:
         moves = np.nan_to_num(unit.total("rescales", slice(0, found.split)))
         near &= moves <= moves[place]
-        worth[moves * RESTLESS <= moves[place]] = RESTLESS_WORTH_PCT
+        if today_holds:
+            worth[moves * RESTLESS <= moves[place]] = RESTLESS_WORTH_PCT
     near &= dearer <= worth * percent
     near[TODAY] = False
     near[place] = True

@@ -1,1 +1,1 @@
-"""Pictures with matplotlib."""
+"""Charts of a sweep as Vega-Lite specifications."""

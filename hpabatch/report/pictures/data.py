@@ -17,9 +17,9 @@ from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.model.plant import CEILINGS_PCT
+from hpabatch.model.printable import printable
 from hpabatch.model.suggestions import did_you_mean
 from hpabatch.report.base import label, many_clusters
-from hpabatch.report.pictures.style import drawable
 
 HARMS: Final = (
     *("saturated_minutes", "above_100_minutes"),
@@ -332,7 +332,7 @@ def _axis(own: SweepResult, unit: UnitBlocks, measure: str, goal: Goal) -> Axis:
     currency = None
     if measure == "cost" and "currency" in own.results.columns:
         currency = next(iter(own.results["currency"].drop_nulls().head(1)), None)
-    title = f"{drawable(measure_title(measure, currency))} per {per}"
+    title = f"{printable(measure_title(measure, currency))} per {per}"
     return Axis(measure, title, rates, limit, slo)
 
 

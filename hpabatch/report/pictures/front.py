@@ -1,4 +1,4 @@
-"""The front picture: all settings of a unit by objective and harm, and those that none beats."""
+"""The front chart: all settings of a unit by objective and harm, and those that none beats."""
 
 from __future__ import annotations
 
@@ -20,34 +20,30 @@ from hpabatch.report.pictures.data import (
     compare_settings,
     place_of,
 )
-from hpabatch.report.pictures.scale import View, set_scale, view_of
+from hpabatch.report.pictures.scale import View, view_of
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.transforms import Bbox
+    import altair as alt
 
 MOST_LABELS: Final = 8
-RASTER_FROM: Final = 500
-"""From so many points on the cloud is pixels, even in an SVG: 10,000 paths would be 2 MB."""
-
-_PLOT_SIZE: Final = (800, 330)  # pixels, about: labelled points are _APART in it
-_APART: Final = 15
-_AXIS_HEIGHT: Final = 56
+_HEIGHT: Final = 330
+_APART: Final = 15  # pixels between labelled points
+_GRAIN: Final = 5  # pixels: of points that are nearer one is drawn
 _ROW_HEIGHT: Final = 19
 _TODAY: Final = 0
+_STAR: Final = "M0,-1L.24,-.31L.95,-.31L.38,.12L.59,.81L0,.4L-.59,.81L-.38,.12L-.95,-.31L-.24,-.31Z"
+_SIGNS: Final = {"diamond": 160, _STAR: 260, "circle": 240}
 
 
-def front_figure(
+def front_chart(
     result: SweepResult,
     unit: str,
     *,
     measures: tuple[str, str] | None = None,
     goal: Goal | None = None,
     marked: Marked | None = None,
-) -> Figure:
-    """Draw all settings of a unit by objective and harm, and name those on the front.
+) -> alt.VConcatChart:
+    """Chart all settings of a unit by objective and harm, and name those on the front.
 
     Args:
         result: the sweep.
@@ -59,9 +55,12 @@ def front_figure(
         marked: the setting that is recommended or chosen.
 
     Raises:
-        UsageError: no such unit, measure or setting; matplotlib is not installed.
+        UsageError: no such unit, measure or setting; altair is not installed.
         NothingToDrawError: one setting only, or a measure is not known of any.
     """
+    look.require_altair()
+    import altair as alt
+
     compared = compare_settings(result, unit, measures, goal)
     place = place_of(compared, marked)
     if not compared.known.any():
@@ -69,100 +68,61 @@ def front_figure(
             f"{compared.name}: no setting has both {compared.x.measure} and {compared.y.measure}; "
             "name others with --measure"
         )
-    with look.picture_style():
-        return _draw(compared, place, marked)
+    front = compared.front()
+    special = [k for k in (_TODAY, place) if k is not None]
+    views = tuple(_view(axis, compared.known, front, special) for axis in (compared.x, compared.y))
+    order = np.flatnonzero(front)[np.argsort(compared.x.values[front], kind="stable")]
+    pixels = _pixels(compared, views)
+    labelled = spread(pixels, order.tolist(), special, MOST_LABELS, _APART)
+    named = list(_named(compared, place, marked, labelled))
+    channels = {
+        "x": views[0].axis(alt.X, compared.x.title),
+        "y": views[1].axis(alt.Y, compared.y.title),
+    }
+    line = look.rows(_point(compared, k) for k in order.tolist())
+    layers = [
+        _cloud(compared, front, pixels).encode(**channels),
+        *_limits(compared),
+        alt.Chart(line).mark_line(interpolate="step-after", color=look.BLUE, clip=True)
+        .encode(**channels, order="x:Q"),
+        *(layer.encode(**channels) for layer in _signs(compared, named, pixels)),
+    ]  # fmt: skip
+    plot = alt.layer(*layers).properties(width=look.WIDTH, height=_HEIGHT)
+    chart = alt.vconcat(plot, _key(compared, named), spacing=12)
+    harm, cost = (axis.title.split(" per ")[0].split(" (")[0] for axis in (compared.y, compared.x))
+    facts = [*_facts(compared, views), *compared.facts()]
+    return look.titled(chart, f"{compared.name}: {cost} against {harm}", facts)
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
-    """A line of the key: a sign, a setting, and what it comes to."""
+class _Named:
+    """A setting in the key: its sign, what stands in that and beside it, and a word before."""
 
     place: int
     sign: str
     color: str
-    text: str = ""  # in the sign
-    label: str = ""  # beside it
-    word: str = ""  # before the setting's name
+    number: str = ""
+    label: str = ""
+    word: str = ""
 
 
-def _draw(compared: Compared, place: int | None, marked: Marked | None) -> Figure:
-    from matplotlib.cbook import pts_to_poststep
-
-    front = compared.front()
-    special = [k for k in (_TODAY, place) if k is not None]
-    views = [_view(axis, compared.known, front, special) for axis in (compared.x, compared.y)]
-    order = np.flatnonzero(front)[np.argsort(compared.x.values[front], kind="stable")]
-    points = np.stack([compared.x.values, compared.y.values], axis=1)
-    labelled = spread(_pixels(points, views), order.tolist(), special, MOST_LABELS, _APART)
-    rows = list(_rows(compared, place, marked, labelled))
-    heights = [_PLOT_SIZE[1] + _AXIS_HEIGHT, 26 + _ROW_HEIGHT * len(rows)]
-    facts, signs = [*_facts(compared, views), *compared.facts()], list(_signs(compared, front))
-    figure = look.new_figure(_title(compared), facts, signs, sum(heights), left=76)
-    axes, key = figure.subplots(2, height_ratios=heights)
-    key.set_axis_off()
-    key.set_ylim(len(rows) - 0.2, -1)
-    for is_x, view in zip((True, False), views, strict=True):
-        set_scale(axes, view, is_x=is_x)
-    axes.set_xlabel(compared.x.title + views[0].note)
-    axes.set_ylabel(compared.y.title + views[1].note)
-    look.freeze_layout(figure)
-    key.set_xlim(0, look.WIDTH)
-    key.set_position((0, key.get_position().y0, 1, key.get_position().height))
-    _draw_cloud(axes, compared, front)
-    covered = _draw_limits(axes, compared)
-    # Right of and above the front every setting is beaten by one on it.
-    steps = np.array(pts_to_poststep(*points[order].T)).T if order.size else points[:0]
-    axes.plot(*steps.T, color=look.BLUE, linewidth=1.5, zorder=4)
-    axes.scatter(*points[order].T, s=20, c=look.BLUE, linewidths=0, zorder=4.5)
-    known = [row for row in rows if np.isfinite(points[row.place]).all()]
-    for row in reversed(known):
-        _draw_sign(axes, row, *points[row.place])
-    for row in known:
-        if row.label:
-            others = [points[other.place] for other in known if other is not row]
-            covered.append(_draw_label(axes, row, points, others, steps, covered))
-    _draw_key(key, compared, rows)
-    return figure
-
-
-def _title(compared: Compared) -> str:
-    harm = compared.y.title.split(" per ")[0].split(" (")[0]
-    cost = compared.x.title.split(" per ")[0].split(" (")[0]
-    return f"{look.drawable(compared.name)}: {cost} against {harm}"
-
-
-def _facts(compared: Compared, views: Sequence[View]) -> list[str]:
-    """Return what is special about this picture."""
-    count = int(compared.known.sum())
-    parts = [f"{count:,} settings"]
-    outside = compared.known & ~(views[0].shows(compared.x.values))
-    outside |= compared.known & ~(views[1].shows(compared.y.values))
-    if outside.any():
-        parts.append(f"{int(outside.sum()):,} of them beyond the edges")
-    refused = int((compared.known & ~compared.usable).sum())
-    if refused == count:
-        parts.append("none of the runs can be relied on")
-    elif refused:
-        parts.append(f"{refused:,} runs cannot be relied on")
-    return parts
-
-
-def _signs(compared: Compared, front: Mask) -> Iterator[Artist]:
-    """Yield the signs of the legend."""
-    from matplotlib.lines import Line2D
-
-    rest, usable, held = compared.known & ~front, compared.usable, compared.holds
-    entries = [("o", look.BLUE, "on the front: nothing beats it", front)]
-    if held is None:
-        entries.append(("o", look.PALE, "beaten by another", rest & usable))
+def _named(
+    compared: Compared, place: int | None, marked: Marked | None, labelled: Sequence[int]
+) -> Iterator[_Named]:
+    """Yield today's setting, the marked one, and those on the front."""
+    if place == _TODAY and marked is not None:
+        yield _Named(_TODAY, "diamond", look.VERMILION, label="today, kept", word=marked.word)
     else:
-        entries.append(("o", look.SKY, "beaten, holds the SLO", rest & usable & held))
-        entries.append(("o", look.PALE, "beaten, breaks it", rest & usable & ~held))
-    entries.append(("x", look.GREY, "run not to be relied on", rest & ~usable))
-    for marker, color, label, some in entries:
-        if some.any():
-            yield Line2D([], [], marker=marker, color=color, markersize=5, linestyle="none",
-                         label=label)  # fmt: skip
+        yield _Named(_TODAY, "diamond", look.VERMILION, label="today")
+        if place is not None and marked is not None:
+            yield _Named(place, _STAR, look.GREEN, label=marked.word, word=marked.word)
+    for number, k in enumerate(labelled, 1):
+        yield _Named(k, "circle", look.BLUE, number=str(number))
+
+
+def _point(compared: Compared, place: int) -> dict[str, Any]:
+    x, y = (float(axis.values[place]) for axis in (compared.x, compared.y))
+    return {"x": x, "y": y, "setting": compared.names[place]}
 
 
 def _view(axis: Axis, known: Mask, front: Mask, special: Sequence[int]) -> View:
@@ -172,15 +132,25 @@ def _view(axis: Axis, known: Mask, front: Mask, special: Sequence[int]) -> View:
     return view_of(axis.values[known], core, limits)
 
 
-def _pixels(points: Array, views: Sequence[View]) -> Array:
-    """Return where points (S, 2) stand in axes of about the size of the picture's."""
-    from matplotlib.figure import Figure
+def _pixels(compared: Compared, views: Sequence[View]) -> Array:
+    """Return where settings (S, 2) stand in the plot."""
+    shares = [v.share(a.values) for v, a in zip(views, (compared.x, compared.y), strict=True)]
+    return np.stack([shares[0] * look.WIDTH, shares[1] * _HEIGHT], axis=1)
 
-    axes = Figure().add_subplot()
-    for is_x, view in zip((True, False), views, strict=True):
-        set_scale(axes, view, is_x=is_x)
-    shares: Array = (axes.transScale + axes.transLimits).transform(points)
-    return shares * _PLOT_SIZE
+
+def _facts(compared: Compared, views: Sequence[View]) -> list[str]:
+    """Return what is special about this chart."""
+    count = int(compared.known.sum())
+    parts = [f"{count:,} settings"]
+    inside = views[0].shows(compared.x.values) & views[1].shows(compared.y.values)
+    if outside := int((compared.known & ~inside).sum()):
+        parts.append(f"{outside:,} of them beyond the edges")
+    refused = int((compared.known & ~compared.usable).sum())
+    if refused == count:
+        parts.append("none of the runs can be relied on")
+    elif refused:
+        parts.append(f"{refused:,} runs cannot be relied on")
+    return parts
 
 
 def spread(
@@ -209,158 +179,133 @@ def spread(
     return sorted(chosen, key=left.index)
 
 
-def _rows(
-    compared: Compared, place: int | None, marked: Marked | None, labelled: Sequence[int]
-) -> Iterator[_Row]:
-    """Yield the lines of the key: today's setting, the marked one, and those on the front."""
-    if place == _TODAY and marked is not None:
-        yield _Row(_TODAY, "D", look.VERMILION, word=marked.word, label="today, kept")
+def _cloud(compared: Compared, front: Mask, pixels: Array) -> alt.Chart:
+    """Chart a point of each kind in each grain, the front in blue."""
+    import altair as alt
+
+    usable, held = compared.usable | front, compared.holds
+    kinds = {"on the front: nothing beats it": ("circle", look.BLUE, front)}
+    if held is None:
+        kinds["beaten by another"] = ("circle", look.PALE, ~front & usable)
     else:
-        yield _Row(_TODAY, "D", look.VERMILION, label="today")
-        if place is not None and marked is not None:
-            yield _Row(place, "*", look.GREEN, word=marked.word, label=marked.word)
-    for number, k in enumerate(labelled, 1):
-        yield _Row(k, "o", look.BLUE, text=str(number))
+        kinds["beaten, holds the SLO"] = ("circle", look.SKY, ~front & usable & held)
+        kinds["beaten, breaks it"] = ("circle", look.PALE, ~front & usable & ~held)
+    kinds["run not to be relied on"] = ("cross", look.GREY, ~usable)
+    shown = {name: kind for name, kind in kinds.items() if (kind[2] & compared.known).any()}
+    points: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for name, (_, _, mask) in reversed(shown.items()):
+        for k in np.flatnonzero(mask & compared.known).tolist():
+            grain = (name, *(pixels[k] // _GRAIN).tolist())
+            points.setdefault(grain, _point(compared, k) | {"kind": name})
+    names, (signs, colors, _) = list(shown), zip(*shown.values(), strict=True)
+    return (
+        alt.Chart(look.rows(points.values()))
+        .mark_point(filled=True, opacity=1, size=30, clip=True)
+        .encode(
+            color=alt.Color("kind:N", scale=alt.Scale(domain=names, range=list(colors))),
+            shape=alt.Shape("kind:N", scale=alt.Scale(domain=names, range=list(signs))),
+            tooltip=["setting:N", "x:Q", "y:Q"],
+        )
+    )
 
 
-def _draw_cloud(axes: Axes, compared: Compared, front: Mask) -> None:
-    """Draw the settings that others beat, pale; those that hold the SLO are of another colour."""
-    many = int(compared.known.sum()) >= RASTER_FROM
-    held = np.zeros(front.size, dtype=bool) if compared.holds is None else compared.holds
-    rest = compared.known & ~front
-    for mask, color, order in ((rest & ~held, look.PALE, 2), (rest & held, look.SKY, 2.1)):
-        for usable in (True, False):
-            some = mask & (compared.usable == usable)
-            if some.any():
-                axes.scatter(
-                    compared.x.values[some],
-                    compared.y.values[some],
-                    s=7 if many else 22,
-                    marker="o" if usable else "x",
-                    c=color,
-                    linewidths=0 if usable else 0.9,
-                    alpha=0.75 if many else 1.0,
-                    zorder=order,
-                    rasterized=many,
-                )
+def _limits(compared: Compared) -> Iterator[alt.LayerChart]:
+    """Yield the SLOs of what is on the axes."""
+    import altair as alt
 
-
-def _draw_limits(axes: Axes, compared: Compared) -> list[Bbox]:
-    """Draw the SLOs of what is on the axes; return what their texts cover."""
     members = len(compared.unit.members)
-    style: Any = {"color": look.GREY, "linestyle": (0, (5, 3)), "linewidth": 1, "zorder": 3}
-    boxes: list[Bbox] = []
-    for axis, upright in ((compared.x, True), (compared.y, False)):
+    for axis, channel in ((compared.x, "x"), (compared.y, "y")):
         if axis.limit is None or axis.slo is None:
             continue
-        (axes.axvline if upright else axes.axhline)(axis.limit, **style)
-        share = axes.transAxes.inverted().transform(axes.transData.transform([axis.limit] * 2))
+        base = alt.Chart(look.rows([{channel: axis.limit}])).encode(**{channel: f"{channel}:Q"})
         text = f"SLO {axis.slo.text}" + (f" × {members} HPAs" if members > 1 else "")
-        if upright:
-            at, before = (float(share[0]), 1.0), share[0] > 0.5
-            place: Any = {"ha": "right" if before else "left", "va": "top"}
-            offset = (-5 if before else 5, -2)
-        else:
-            at, below = (1.0, float(share[1])), share[1] > 0.93
-            place = {"ha": "right", "va": "top" if below else "bottom"}
-            offset = (-4, -3 if below else 3)
-        note = axes.annotate(
-            text, at, offset, xycoords="axes fraction", textcoords="offset points", fontsize=8,
-            color=look.GREY, zorder=7, path_effects=look.halo(), **place,
-        )  # fmt: skip
-        boxes.append(note.get_window_extent().padded(3))
-    return boxes
+        place: dict[str, Any] = {"y": alt.value(8), "x": "x:Q"}
+        if channel == "y":
+            place = {"x": alt.value(look.WIDTH - 4), "y": "y:Q"}
+        align = {"align": "right", "dx": -5, "dy": -6 if channel == "y" else 0}
+        rule = base.mark_rule(strokeDash=[5, 3], color=look.GREY)
+        yield rule + base.mark_text(text=text, color=look.GREY, **align).encode(**place)
 
 
-def _draw_sign(axes: Axes, row: _Row, x: float, y: float) -> None:
-    """Draw the sign of a row: on the front's axes, or in the key."""
-    size = {"D": 80, "*": 230, "o": 150}[row.sign]
-    axes.scatter(
-        [x], [y], s=size, marker=row.sign, c=row.color, edgecolors="white", linewidths=1.1,
-        zorder=6 if row.text else 6.5, clip_on=False,
-    )  # fmt: skip
-    if row.text:
-        axes.text(x, y, row.text, ha="center", va="center_baseline", fontsize=7.5,
-                  fontweight="bold", color="white", zorder=6.1)  # fmt: skip
+def _signs(compared: Compared, named: Sequence[_Named], pixels: Array) -> Iterator[alt.Chart]:
+    """Yield the signs of the named settings, what is in them and beside them."""
+    import altair as alt
+
+    shown = [each for each in named if np.isfinite(pixels[each.place]).all()]
+    for sign, size in _SIGNS.items():
+        some = [e for e in shown if e.sign == sign]
+        if not some:
+            continue
+        data = look.rows(
+            _point(compared, e.place) | {"number": e.number, "label": e.label} for e in some
+        )
+        kept = some[0]
+        base = alt.Chart(data)
+        yield base.mark_point(
+            filled=True, opacity=1, shape=sign, size=size, color=kept.color, stroke="white",
+            strokeWidth=1,
+        ).encode(tooltip=["setting:N", "x:Q", "y:Q"])  # fmt: skip
+        if kept.number:
+            yield base.mark_text(fontSize=10, fontWeight="bold", color="white").encode(
+                text="number:N"
+            )
+            continue
+        right = pixels[kept.place, 0] < 0.85 * look.WIDTH
+        place: Any = {"align": "left" if right else "right", "dx": 8 if right else -8, "dy": -11}
+        for halo in ({"stroke": "white", "strokeWidth": 3}, {"color": kept.color}):
+            yield base.mark_text(fontWeight="bold", **place, **halo).encode(text="label:N")
 
 
-_SPOTS: Final = tuple(
-    spot
-    for gap in (8, 14, 22)
-    for spot in (
-        ((gap, 0), "left", "center"), ((-gap, 0), "right", "center"),
-        ((0, gap), "center", "bottom"), ((0, -gap), "center", "top"),
-        ((gap, gap), "left", "bottom"), ((gap, -gap), "left", "top"),
-        ((-gap, gap), "right", "bottom"), ((-gap, -gap), "right", "top"),
-    )
-)  # fmt: skip
-"""Places of a label beside its sign (points), the preferred one first."""
+_COLUMNS: Final = (560, 620, 740, 800)
+"""Right ends of a measure and its change, for both measures, in pixels."""
 
 
-def _draw_label(
-    axes: Axes,
-    row: _Row,
-    points: Array,
-    signs: Sequence[Array],
-    steps: Array,
-    covered: Sequence[Bbox],
-) -> Bbox:
-    """Write beside a sign what it is, where least is in the way; return what the text covers."""
-    from matplotlib.path import Path
+def _key(compared: Compared, named: Sequence[_Named]) -> alt.LayerChart:
+    """Chart the named settings as a table, with what they come to."""
+    import altair as alt
 
-    note = axes.annotate(
-        row.label, tuple(points[row.place]), (0, 0), textcoords="offset points", fontsize=8.5,
-        fontweight="bold", color=row.color, zorder=7, path_effects=look.halo(),
-    )  # fmt: skip
-    known = points[np.isfinite(points).all(axis=1)]
-    crowd, marks = (axes.transData.transform(np.reshape(p, (-1, 2))) for p in (known, signs))
-    line = Path(axes.transData.transform(steps)) if len(steps) else None
-
-    def move(spot: tuple[tuple[int, int], str, str]) -> Bbox:
-        note.set_position(spot[0])
-        note.set(ha=spot[1], va=spot[2])
-        return note.get_window_extent().padded(4)
-
-    def cost(spot: tuple[tuple[int, int], str, str]) -> float:
-        box = move(spot)
-        if not all(axes.bbox.contains(*corner) for corner in (box.min, box.max)):
-            return 1e9
-        found = 1e6 * box.count_overlaps(covered) + 100 * box.padded(6).count_contains(marks)
-        found += 20 * (line is not None and line.intersects_bbox(box, filled=False))
-        return float(found + box.count_contains(crowd) + 0.5 * _SPOTS.index(spot))
-
-    return move(min(_SPOTS, key=cost))
-
-
-def _draw_key(axes: Axes, compared: Compared, rows: Sequence[_Row]) -> None:
-    """Write the labelled settings below the picture, with their numbers; x is in pixels."""
-    right = look.WIDTH - 20
-    measures = [(compared.x, right - 180), (compared.y, right)]
-    small: Any = {"va": "center_baseline", "fontsize": 8, "color": look.GREY}
-    normal: Any = {"va": "center_baseline", "fontsize": 8.5}
-    axes.text(look.MARGIN + 26, -1, "setting", **small)
-    for axis, end in measures:
-        axes.text(end, -1, look.shortened(axis.title, 172, 8), ha="right", **small)
-    for k, row in enumerate(rows):
-        _draw_sign(axes, row, look.MARGIN + 10, k)
-        left = look.MARGIN + 26.0
-        others = _alike(compared, row.place)
-        alike = f"and {others:,} alike" if others else ""
-        room = measures[0][1] - 126 - left - look.text_width(alike, 8)
-        room -= look.text_width(row.word, 8.5, bold=True)
-        name = look.shortened(look.drawable(compared.names[row.place]), room, 8.5)
-        for text, style in ((row.word, normal | {"fontweight": "bold"}), (name, normal),
-                            (alike, small)):  # fmt: skip
-            if text:
-                axes.text(left, k, text, **style)
-                left += 8 + look.text_width(text, style["fontsize"], "fontweight" in style)
-        for axis, end in measures:
-            value = float(axis.values[row.place])
-            shown = look.amount(value) if np.isfinite(value) else "unknown"
-            axes.text(end - 56, k, shown, ha="right", **normal)
-            if row.place != _TODAY:
-                change = _change(value, float(axis.values[_TODAY]))
-                axes.text(end, k, change, ha="right", **normal | {"color": look.GREY})
+    table = [
+        {"row": 0, "name": "setting", "color": look.GREY, "sign": "", "number": ""}
+        | {"c0": compared.x.title, "c1": "", "c2": compared.y.title, "c3": ""}
+    ]
+    for row, each in enumerate(named, 1):
+        name = compared.names[each.place]
+        others = _alike(compared, each.place)
+        word = f"{each.word}: " if each.word else ""
+        cells = {
+            "row": row, "number": each.number, "sign": each.sign, "color": look.INK,
+            "name": f"{word}{name}" + (f" (and {others:,} alike)" if others else ""),
+        }  # fmt: skip
+        for k, axis in ((0, compared.x), (2, compared.y)):
+            value, today = float(axis.values[each.place]), float(axis.values[_TODAY])
+            cells[f"c{k}"] = look.amount(value) if np.isfinite(value) else "unknown"
+            cells[f"c{k + 1}"] = _change(value, today) if each.place != _TODAY else ""
+        table.append(cells)
+    y = alt.Y("row:O", axis=None)
+    base, some = alt.Chart(look.rows(table)).encode(y=y), [r for r in table if r["row"]]
+    layers: list[Any] = []
+    for sign, size in _SIGNS.items():
+        colors = [e.color for e in named if e.sign == sign]
+        if colors:
+            own = alt.Chart(look.rows(r for r in some if r["sign"] == sign)).encode(y=y)
+            own = own.encode(x=alt.value(10))
+            layers.append(
+                own.mark_point(filled=True, opacity=1, shape=sign, size=size * 0.7, color=colors[0])
+            )
+            layers.append(own.mark_text(color="white", fontSize=9.5, fontWeight="bold").encode(
+                text="number:N"))  # fmt: skip
+    color = alt.Color("color:N", scale=None)
+    text: dict[str, Any] = {"fontSize": 11.5, "baseline": "middle"}
+    layers.append(base.mark_text(align="left", limit=450, **text).encode(
+        x=alt.value(28), text="name:N", color=color))  # fmt: skip
+    for k, end in enumerate(_COLUMNS):
+        grey = {"color": look.GREY} if k % 2 else {}
+        layers.append(
+            base.mark_text(align="right", **text, **grey).encode(
+                x=alt.value(end), text=f"c{k}:N", **({} if grey else {"color": color})
+            )
+        )
+    return alt.layer(*layers).properties(width=look.WIDTH, height=_ROW_HEIGHT * len(table))
 
 
 def _alike(compared: Compared, place: int) -> int:

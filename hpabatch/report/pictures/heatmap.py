@@ -11,6 +11,7 @@ import numpy as np
 from hpabatch.engine.advise.objective import Goal
 from hpabatch.engine.advise.unit import Array, Mask
 from hpabatch.engine.sweep.result import SweepResult
+from hpabatch.model.printable import printable
 from hpabatch.model.settings.values import AS_TODAY
 from hpabatch.report.pictures import style as look
 from hpabatch.report.pictures.data import (
@@ -24,15 +25,12 @@ from hpabatch.report.pictures.grid import Side, grid_fields, parse_fields, sides
 from hpabatch.report.pictures.scale import view_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
+    import altair as alt
 
 _CELL_HEIGHT: Final = 32
-_LABEL_WIDTH: Final = 190  # pixels of a row's name, at most
+_LABELS: Final = 190  # pixels of a row's name, at most
 _BESIDE: Final = 9  # columns up to which both panels stand side by side
-_DARK: Final = 0.62  # from here on a cell's text is white
-_EMPTY: Final = "#f3f4f6"
+_DARK: Final = 0.5  # from here on a cell's text is white
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ class _Cells:
     how: str
 
 
-def heatmap_figure(
+def heatmap_chart(
     result: SweepResult,
     unit: str,
     fields: tuple[str, str],
@@ -56,23 +54,26 @@ def heatmap_figure(
     measures: tuple[str, str] | None = None,
     goal: Goal | None = None,
     marked: Marked | None = None,
-) -> Figure:
-    """Draw objective and harm of a unit over two fields of the grid, in two panels.
+) -> alt.ConcatChart:
+    """Chart objective and harm of a unit over two fields of the grid, in two panels.
 
     A cell is one setting where these are the only fields. Of several, it is the best one that holds
-    the goal's SLOs, in both panels (where none does: the one that breaks them least, hatched);
-    without SLOs the mean of all of them. The picture says which.
+    the goal's SLOs, in both panels (where none does: the one that breaks them least, struck
+    through); without SLOs the mean of all of them. The chart says which.
 
     Args:
         result: the sweep.
         unit: name of a unit, or NAMESPACE/NAME of an HPA that is one by itself.
         fields: columns and rows.
-        measures, goal, marked: as in `front_figure`.
+        measures, goal, marked: as in `front_chart`.
 
     Raises:
-        UsageError: no such unit, measure, setting or field; matplotlib is not installed.
+        UsageError: no such unit, measure, setting or field; altair is not installed.
         NothingToDrawError: one setting only, or a measure is not known of any.
     """
+    look.require_altair()
+    import altair as alt
+
     fields = parse_fields(result, ",".join(fields))
     compared = compare_settings(result, unit, measures, goal)
     place = place_of(compared, marked)
@@ -85,8 +86,22 @@ def heatmap_figure(
         )
     others = [name for name in grid_fields(result) if name not in fields]
     cells = _cells(compared, columns, rows, inside, goal, others)
-    with look.picture_style():
-        return _Heatmap(compared, columns, rows, cells, place, marked).draw()
+    frames = list(_frames(columns, rows, place, marked))
+    stacked = len(columns.names) > _BESIDE
+    panels = [
+        _panel(columns, rows, axis.title, values, cells.broken, frames, colors).properties(
+            width=look.WIDTH - 60 if stacked else look.WIDTH / 2 - 50,
+            height=max(_CELL_HEIGHT * len(rows.names), 120),
+        )
+        for axis, values, colors in (
+            (compared.x, cells.x, ("#f3f8fd", "#08519c")),
+            (compared.y, cells.y, ("#f7f5fa", "#54278f")),
+        )
+    ]
+    chart = alt.concat(*panels, columns=1 if stacked else 2, spacing=24)
+    chart = chart.resolve_scale(color="independent")
+    facts = list(_facts(compared, columns, rows, cells))
+    return look.titled(chart, f"{compared.name}: what {fields[0]} and {fields[1]} change", facts)
 
 
 def _cells(
@@ -128,128 +143,101 @@ def _how(compared: Compared, goal: Goal | None, others: list[str], most: int) ->
     return f"each cell: mean over {rest} (up to {most:,} settings)"
 
 
-@dataclass(slots=True)
-class _Heatmap:
-    """Draws the two panels."""
+def _facts(compared: Compared, columns: Side, rows: Side, cells: _Cells) -> Iterator[str]:
+    """Yield the text below the title."""
+    yield cells.how
+    yield from compared.facts()
+    known = (
+        f"{look.amount(v) if np.isfinite(v) else 'unknown'} {axis.title}"
+        for axis in (compared.x, compared.y)
+        for v in [float(axis.values[0])]
+    )
+    yield f"today: {', '.join(known)}"
+    if columns.today is None or rows.today is None:
+        yield "today's values are not in the grid"
+    yield "paler is less"
+    if cells.broken.any():
+        yield "struck through: none of the settings there holds the SLO"
+    if np.isnan(cells.x).any():
+        yield "–: no setting"
 
-    compared: Compared
-    columns: Side
-    rows: Side
-    cells: _Cells
-    place: int | None
-    marked: Marked | None
 
-    def draw(self) -> Figure:
-        """Return the picture."""
-        stacked = len(self.columns.names) > _BESIDE
-        labels = [look.text_width(look.drawable(name), 8.5) for name in self.rows.names]
-        room = look.WIDTH - 70 - min(max(labels), _LABEL_WIDTH)
-        cell = (room if stacked else room / 2 - 20) / len(self.columns.names)
-        # The rows' title stands upright beside them.
-        upright = look.text_width(_shortened_title(self.rows), 9)
-        height = 80 + max(_CELL_HEIGHT * len(self.rows.names), upright)
-        names = f"{self.columns.field} and {self.rows.field}"
-        title = f"{look.drawable(self.compared.name)}: what {names} change"
-        frames = list(self._frames())
-        signs = [self._frame(*each) for each in frames]
-        figure = look.new_figure(title, self._facts(), signs, height * (2 if stacked else 1))
-        grid: Any = figure.subplots(*((2, 1) if stacked else (1, 2)), sharex=True, sharey=True)
-        self._panel(grid[0], self.compared.x.title, self.cells.x, "Blues", cell)
-        self._panel(grid[1], self.compared.y.title, self.cells.y, "Purples", cell)
-        for axes in grid:
-            for each in frames:
-                axes.add_patch(self._frame(*each))
-            if stacked or axes is grid[0]:
-                axes.set_ylabel(_shortened_title(self.rows))
-            axes.tick_params(labelbottom=True, labelleft=stacked or axes is grid[0])
-        return figure
+def _frames(
+    columns: Side, rows: Side, place: int | None, marked: Marked | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the cells that are framed."""
+    if rows.today is not None and columns.today is not None:
+        yield {"row": rows.today, "column": columns.today, "kind": "today's values"}
+    if place is not None and marked is not None:
+        r, c = int(rows.cells[place]), int(columns.cells[place])
+        if r >= 0 and c >= 0:
+            yield {"row": r, "column": c, "kind": f"{marked.word} setting"}
 
-    def _facts(self) -> list[str]:
-        """Return the text below the title."""
-        parts = []
-        for axis in (self.compared.x, self.compared.y):
-            value = float(axis.values[0])
-            known = look.amount(value) if np.isfinite(value) else "unknown"
-            parts.append(f"{known} {axis.title}")
-        told = [self.cells.how, *self.compared.facts(), f"today: {', '.join(parts)}"]
-        if self.columns.today is None or self.rows.today is None:
-            told.append("today's values are not in the grid")
-        told.append("paler is less")
-        if self.cells.broken.any():
-            told.append("hatched: none of the settings there holds the SLO")
-        if np.isnan(self.cells.x).any():
-            told.append("–: no setting")
-        return told
 
-    def _frames(self) -> Iterator[tuple[int, int, float, str, str]]:
-        """Yield row, column, margin, color and label of the cells that are framed."""
-        today = self.rows.today, self.columns.today
-        if today[0] is not None and today[1] is not None:
-            yield today[0], today[1], 0.0, look.VERMILION, "today's values"
-        if self.place is not None and self.marked is not None:
-            r, c = int(self.rows.cells[self.place]), int(self.columns.cells[self.place])
-            if r >= 0 and c >= 0:
-                margin = 0.06 if (r, c) == today else 0.0
-                yield r, c, margin, look.GREEN, f"{self.marked.word} setting"
+def _panel(
+    columns: Side,
+    rows: Side,
+    title: str,
+    values: Array,
+    broken: Mask,
+    frames: list[dict[str, Any]],
+    colors: tuple[str, str],
+) -> Any:
+    """Chart cells with their numbers, and the values of the fields beside them."""
+    import altair as alt
 
-    @staticmethod
-    def _frame(row: int, column: int, margin: float, color: str, label: str) -> Rectangle:
-        from matplotlib.patches import Rectangle
-
-        side = 1 - 2 * margin
-        return Rectangle(
-            (column + margin, row + margin), side, side, fill=False, edgecolor=color,
-            linewidth=2.4, zorder=5, joinstyle="miter", clip_on=False, label=label,
+    known = values[np.isfinite(values)]
+    view, ends = view_of(known, known.tolist()), [float(known.min()), float(known.max())]
+    scale: dict[str, Any] = {"type": "symlog", "constant": view.linear} if view.linear else {}
+    shade = view.share(np.array([*ends, *values.ravel()]))
+    dark = shade[2:] > shade[0] + _DARK * (shade[1] - shade[0])
+    data = look.rows(
+        {
+            "row": r, "column": c, "value": float(v) if np.isfinite(v) else None,
+            "text": look.short_amount(float(v)) if np.isfinite(v) else "–",
+            "dark": bool(dark[r * values.shape[1] + c]), "broken": bool(broken[r, c]),
+        }
+        for (r, c), v in np.ndenumerate(values)
+    )  # fmt: skip
+    names = (columns.names, rows.names)
+    axes = [
+        alt.Axis(
+            title=_side_title(side), labelAngle=0, ticks=False, domain=False, grid=False,
+            labelExpr=f"{list(map(printable, own))}[datum.value]", labelLimit=limit,
+        )
+        for side, own, limit in zip((columns, rows), names, (0, _LABELS), strict=True)
+    ]  # fmt: skip
+    place: dict[str, Any] = {
+        "x": alt.X("column:O", axis=axes[0], scale=alt.Scale(domain=list(range(len(names[0]))))),
+        "y": alt.Y("row:O", axis=axes[1],
+                   scale=alt.Scale(domain=list(reversed(range(len(names[1])))))),
+    }  # fmt: skip
+    base = alt.Chart(data).encode(**place)
+    fill = alt.Color(
+        "value:Q", legend=None, scale=alt.Scale(domain=ends, range=list(colors), **scale)
+    )
+    kinds = [frame["kind"] for frame in frames]
+    layers: list[Any] = [
+        base.mark_rect(stroke="white").encode(color=fill, tooltip=["value:Q"]),
+        base.transform_filter("datum.broken").mark_rule(color=look.GREY, strokeWidth=0.8).encode(
+            x=alt.X("column:O", bandPosition=0), x2=alt.X2("column", bandPosition=1),
+            y=alt.Y("row:O", bandPosition=1), y2=alt.Y2("row", bandPosition=0),
+        ),
+        base.mark_text(fontSize=11 if len(names[0]) <= _BESIDE else 10).encode(
+            text="text:N",
+            color=alt.condition("datum.dark", alt.value("white"), alt.value(look.INK)),
+        ),
+    ]  # fmt: skip
+    if frames:
+        stroke = alt.Scale(
+            domain=kinds,
+            range=[look.VERMILION if k == "today's values" else look.GREEN for k in kinds],
+        )
+        layers.append(
+            alt.Chart(look.rows(frames)).mark_rect(filled=False, strokeWidth=2.5)
+            .encode(**place, stroke=alt.Stroke("kind:N", scale=stroke))
         )  # fmt: skip
-
-    def _panel(self, axes: Axes, title: str, values: Array, colors: str, cell: float) -> None:
-        """Draw cells with their numbers, and the values of the fields beside them."""
-        import matplotlib as mpl
-        from matplotlib.colors import ListedColormap, Normalize, SymLogNorm
-        from matplotlib.patches import Rectangle
-
-        known = values[np.isfinite(values)]
-        ends: Any = {"vmin": known.min(), "vmax": known.max()}
-        linear = view_of(known, known.tolist()).linear
-        norm = Normalize(**ends) if linear is None else SymLogNorm(linear, **ends)
-        palette = ListedColormap(mpl.colormaps[colors](np.linspace(0.04, 0.82, 256)), bad=_EMPTY)
-        axes.pcolormesh(values, cmap=palette, norm=norm, edgecolors="white", linewidth=0.7)
-        for r, c in np.argwhere(self.cells.broken).tolist():
-            axes.add_patch(Rectangle((c, r), 1, 1, fill=False, hatch="////", edgecolor=look.PALE,
-                                     linewidth=0))  # fmt: skip
-        texts = [look.short_amount(float(value)) for value in known]
-        size = _fitting(texts, cell - 4)
-        for (r, c), value in np.ndenumerate(values):
-            empty = not np.isfinite(value)
-            dark = not empty and norm(value) > _DARK
-            axes.text(
-                c + 0.5, r + 0.5, "–" if empty else look.short_amount(float(value)),
-                ha="center", va="center_baseline", fontsize=size,
-                color=look.GREY if empty else "white" if dark else look.INK,
-                path_effects=look.halo() if self.cells.broken[r, c] and not dark else None,
-            )  # fmt: skip
-        self._sides(axes, cell - 6)
-        axes.set_title(look.shortened(title, cell * len(self.columns.names), 9, bold=True))
-
-    def _sides(self, axes: Axes, width: float) -> None:
-        """Write the values of the fields beside the cells."""
-        names = [look.drawable(name) for name in self.columns.names]
-        size = _fitting(names, width)
-        shown = [look.shortened(name, width, size) for name in names]
-        axes.set_xticks(np.arange(len(names)) + 0.5, shown, fontsize=size)
-        names = [look.drawable(name) for name in self.rows.names]
-        shown = [look.shortened(name, _LABEL_WIDTH, 8.5) for name in names]
-        axes.set_yticks(np.arange(len(names)) + 0.5, shown)
-        axes.set_xlabel(_side_title(self.columns))
-        axes.grid(False)
-        axes.tick_params(length=0)
-        axes.spines[:].set_visible(False)
-
-
-def _fitting(texts: list[str], width: float) -> float:
-    """Return the size at which all texts are at most that wide."""
-    widest = max(texts, key=len, default="")
-    return next((s for s in (8.5, 8.0, 7.5, 7.0, 6.5) if look.text_width(widest, s) <= width), 6.0)
+    return alt.layer(*layers, title=alt.TitleParams(title, fontSize=12, anchor="start"))
 
 
 def _side_title(side: Side) -> str:
@@ -261,7 +249,3 @@ def _side_title(side: Side) -> str:
         return f"{side.field} (s)"
     plain = all(name.replace("–", "").replace(".", "").isdigit() for name in values)
     return f"{side.field} (%)" if side.field == "target" and plain else side.field
-
-
-def _shortened_title(side: Side) -> str:
-    return look.shortened(_side_title(side), 170)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 import numpy as np
 
 from hpabatch.engine.advise.unit import Array, Mask
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _WIDE: Final = 60.0  # the largest value to a small one: from here on orders of magnitude
 _FAR: Final = 4.0  # times as wide as what matters: from here on the rest is cut off
@@ -30,15 +27,48 @@ class View:
     high: float
     linear: float | None = None
 
-    @property
-    def note(self) -> str:
-        """Return what must be said beside the axis."""
-        return "" if self.linear is None else " (logarithmic)"
-
     def shows(self, values: Array) -> Mask:
         """Return which values lie within."""
         found: Mask = (values >= self.low) & (values <= self.high)
         return found
+
+    def share(self, values: Array) -> Array:
+        """Return where values stand, from 0 at the lower end to 1 at the upper one."""
+        ends = np.array([self.low, self.high])
+        if self.linear is not None:
+            values, ends = (
+                np.sign(v) * np.log1p(np.abs(v) / self.linear) for v in (np.asarray(values), ends)
+            )
+        found: Array = (values - ends[0]) / (ends[1] - ends[0])
+        return found
+
+    def axis(self, channel: Any, title: str, **more: Any) -> Any:
+        """Return a channel (`alt.X`, `alt.Y`) of field `x` or `y` that shows this part."""
+        import altair as alt
+
+        ends = [self.low, self.high]
+        plain = self.linear is None
+        scale = alt.Scale(domain=ends, zero=False, nice=False) if plain else alt.Scale(
+            type="symlog", constant=self.linear, domain=ends, nice=False
+        )  # fmt: skip
+        ticks: dict[str, Any] = {"tickCount": 7} if plain else {"values": self._ticks()}
+        axis = alt.Axis(
+            title=title if plain else f"{title} (logarithmic)",
+            labelExpr="abs(datum.value) < 1e4 ? format(datum.value, ',~r') "
+            ": format(datum.value, '~s')",
+            **ticks,
+        )
+        field = "x:Q" if channel is alt.X else "y:Q"
+        return channel(field, scale=scale, axis=axis, **more)
+
+    def _ticks(self) -> list[float]:
+        """Return 0 and the tens within; with few of them also twice and five times each."""
+        assert self.linear is not None
+        first = math.floor(math.log10(self.linear))
+        last = math.ceil(math.log10(self.high))
+        factors = (1, 2, 5) if last - first <= 3 else (1,)
+        found = [f * 10.0**k for k in range(first, last + 1) for f in factors]
+        return [t for t in [0.0, *found] if self.low <= t <= self.high]
 
 
 def view_of(values: Array, core: Sequence[float], limits: Sequence[float] = ()) -> View:
@@ -74,38 +104,3 @@ def _padded(view: View) -> View:
     top = view.high * (view.high / view.linear) ** (_PAD + 0.02)
     bottom = -view.linear * 0.3 if view.low <= 0 else view.low * 0.85
     return View(bottom, max(top, view.linear * 1.5), view.linear)
-
-
-def set_scale(axes: Axes, view: View, *, is_x: bool) -> None:
-    """Give one axis of some axes a view's ends, scale and ticks."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
-
-    axis = axes.xaxis if is_x else axes.yaxis
-    if view.linear is not None:
-        (axes.set_xscale if is_x else axes.set_yscale)("symlog", linthresh=view.linear)
-    (axes.set_xlim if is_x else axes.set_ylim)(view.low, view.high)
-    if view.linear is None:
-        axis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))
-    else:
-        axis.set_major_locator(FixedLocator(list(_ticks(view))))
-        axis.set_minor_locator(FixedLocator([]))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: _tick_text(value)))
-
-
-def _tick_text(value: float) -> str:
-    """Return a tick's number, from ten thousand on in thousands and so on."""
-    size = abs(value)
-    for sign, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if size >= max(factor, 1e4):
-            return f"{value / factor:.6g}{sign}"
-    return f"{value:,.6g}"
-
-
-def _ticks(view: View) -> list[float]:
-    """Return 0 and the tens within a view; with few of them also twice and five times each."""
-    assert view.linear is not None
-    first = math.floor(math.log10(view.linear))
-    last = math.ceil(math.log10(view.high))
-    factors = (1, 2, 5) if last - first <= 3 else (1,)
-    found = [f * 10.0**k for k in range(first, last + 1) for f in factors]
-    return [t for t in [0.0, *found] if view.low <= t <= view.high]

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from hpabatch.engine.advise.unit import Array, Mask
 from hpabatch.errors import RefusedError, UsageError
+from hpabatch.model.printable import printable
 from hpabatch.model.settings.values import AS_TODAY
 from hpabatch.report.pictures import style as look
 from hpabatch.report.pictures.data import day_text, length_text
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-Times = NDArray[np.datetime64]
+    import altair as alt
 
 DAY_MS: Final = 86_400_000
 _HOUR_MS: Final = 3_600_000
-_PANEL_HEIGHT: Final = 235
-_COLUMNS: Final = 800  # of pixels; areas are drawn of each one
+_PANEL_HEIGHT: Final = 200
 _NEAR_MAX: Final = 1.35  # maxReplicas is drawn up to so many times of what was reached
-_DEMAND: Final = "#dfe5ea"
-_SATURATED: Final = "#f2c14e"
+_DEMAND: Final = ("demand: pods that the work asks for", "#dfe5ea")
+_SATURATED: Final = ("saturated", "#f2c14e")
+_LIMIT: Final = "maxReplicas"
+_TICK: Final = (
+    "utchours(datum.value) || utcminutes(datum.value) "
+    "? utcFormat(datum.value, '%H:%M') : utcFormat(datum.value, '%b %d')"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,7 @@ def _ends(points: pl.DataFrame) -> tuple[int, int]:
     return int(ts[0]), int(ts[-1]) + step
 
 
-def timeline_figure(
+def timeline_chart(
     points: pl.DataFrame,
     name: str,
     shown: Sequence[Shown],
@@ -79,8 +77,8 @@ def timeline_figure(
     profile: str,
     from_ms: int | None = None,
     length_ms: int | None = None,
-) -> Figure:
-    """Draw an HPA's replicas and demand under each of some settings, one panel each.
+) -> alt.VConcatChart:
+    """Chart an HPA's replicas and demand under each of some settings, one panel each.
 
     Args:
         points: trajectories of one HPA (`jobs.sweep`).
@@ -91,8 +89,9 @@ def timeline_figure(
         length_ms: how long; None: a day.
 
     Raises:
-        UsageError: there is nothing of that time, or of a setting; matplotlib is not installed.
+        UsageError: there is nothing of that time, or of a setting; altair is not installed.
     """
+    look.require_altair()
     if points.is_empty():
         raise RefusedError(f"{name}: there is nothing to draw: it could not be simulated")
     low, high = _ends(points)
@@ -111,87 +110,104 @@ def timeline_figure(
             f"{_instant(high)} (--from, --for)"
         )
     lines = [_Line.of(some, each, end) for each in shown]
-    with look.picture_style():
-        return _draw(name, lines, profile, (begin, end), why)
+    return _chart(name, lines, profile, (begin, end), why)
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A setting's ticks: `at` (T + 1,) their times and the end; values hold until the next.
+    """A setting's ticks between `begin` and `end`, as rows of a chart.
 
-    `replicas` (T + 1,) are at these times. `demand`, of each column of pixels the highest (NaN:
-    unknown), and `saturated` (C + 1,) are at the times `at_columns`. The last value stands twice.
+    `replicas` are the changes of size and the last one; `demand` of each column of pixels the
+    highest, null: unknown; `saturated` the stretches in which a pod was at its ceiling.
     """
 
     shown: Shown
-    at: Times
-    replicas: NDArray[np.int64]
-    at_columns: Times
-    demand: Array
-    saturated: Mask
+    replicas: list[dict[str, Any]]
+    demand: list[dict[str, Any]]
+    saturated: list[dict[str, Any]]
     facts: str
 
     @classmethod
     def of(cls, points: pl.DataFrame, shown: Shown, end: int) -> _Line:
         """Return a setting's line (UsageError: there is none of it)."""
-        rows = points.filter(pl.col("setting") == shown.setting)
-        if rows.is_empty():
+        ticks = points.filter(pl.col("setting") == shown.setting).select(
+            pl.col("ts").dt.timestamp("ms"),
+            pl.col("replicas", "desired").cast(pl.Int64),
+            pl.col("pods").cast(pl.Float64),
+            pl.col("demand").cast(pl.Float64),
+            pl.col("saturated").cast(pl.Boolean),
+        )
+        if ticks.is_empty():
             raise UsageError(f"there is no trajectory of setting {shown.setting}")
-        at = np.append(rows["ts"].dt.timestamp("ms").to_numpy(), end)
-        replicas = rows["replicas"].cast(pl.Int64).to_numpy()
-        demand = rows["demand"].cast(pl.Float64).fill_null(0).to_numpy()
-        saturated = rows["saturated"].cast(pl.Boolean).fill_null(False).to_numpy()
-        column = max((end - at[0]) / _COLUMNS, 1.0)
-        first = np.flatnonzero(np.diff((at[:-1] - at[0]) // column, prepend=-1))
-        hours = np.diff(at) / _HOUR_MS
-        pod_hours = float((hours * rows["pods"].cast(pl.Float64).to_numpy()).sum())
-        rescales = int((rows["desired"] != rows["replicas"]).sum())
+        until = pl.col("ts").shift(-1, fill_value=end)
+        ticks = ticks.with_columns(until=until, hours=(until - pl.col("ts")) / _HOUR_MS)
+        hours = pl.col("hours")
+        pod_hours, minutes = ticks.select(
+            (hours * pl.col("pods")).sum(), minutes=hours.filter("saturated").sum() * 60
+        ).row(0)
+        rescales = int((ticks["desired"] != ticks["replicas"]).sum())
+        is_open = ticks["saturated"].null_count() == ticks.height
         facts = [
             f"{look.amount(pod_hours)} pod-hours",
-            "ceiling open"
-            if rows["saturated"].null_count() == rows.height
-            else f"{look.amount(float(hours[saturated].sum() * 60))} saturated minutes",
+            "ceiling open" if is_open else f"{look.amount(minutes)} saturated minutes",
             f"{rescales:,} rescale{'s' * (rescales != 1)}",
         ]
-        highest = np.maximum.reduceat(demand, first)
-        demand = np.where(highest > 0, highest, np.nan)
-        saturated = np.maximum.reduceat(saturated, first)
-        times = at.astype("datetime64[ms]")
+        first = int(ticks["ts"][0])
+        column = max((end - first) / look.WIDTH, 1.0)
+        by_column = ticks.group_by(at=(pl.col("ts") - first) // column, maintain_order=True)
+        highest = pl.col("demand").max()
+        demand = by_column.agg(pl.col("ts").first(), highest).select(
+            "ts", pl.when(pl.col("demand") > 0).then("demand")
+        )
+        demand = pl.concat([demand, demand.tail(1).with_columns(ts=pl.lit(end))])
+        spans = ticks.with_columns(span=pl.col("saturated").fill_null(False).rle_id())
+        saturated = spans.filter("saturated").group_by("span", maintain_order=True).agg(
+            pl.col("ts").first(), pl.col("until").last()
+        )  # fmt: skip
+        moved = pl.col("replicas").ne_missing(pl.col("replicas").shift())
+        sizes = ticks.filter(moved).select("ts", "replicas")
+        last = pl.DataFrame({"ts": [end], "replicas": [ticks["replicas"][-1]]})
         return cls(
             shown,
-            times,
-            np.append(replicas, replicas[-1]),
-            times[np.append(first, -1)],
-            np.append(demand, demand[-1]),
-            np.append(saturated, saturated[-1]),
+            pl.concat([sizes, last]).to_dicts(),
+            demand.to_dicts() if demand["demand"].count() else [],
+            saturated.select("ts", "until").to_dicts(),
             " · ".join(facts),
         )
 
     @property
     def color(self) -> str:
+        """The color of its replicas."""
         return look.VERMILION if self.shown.word == AS_TODAY else look.BLUE
 
+    @property
+    def title(self) -> str:
+        """What the replicas of it are called."""
+        return f"replicas, {self.shown.word}"
 
-def _draw(
+
+def _chart(
     name: str, lines: Sequence[_Line], profile: str, ends: tuple[int, int], why: str
-) -> Figure:
+) -> alt.VConcatChart:
+    import altair as alt
+
     facts = [
         f"{length_text((ends[1] - ends[0]) / _HOUR_MS)} from {_instant(ends[0])}{why}",
         f"rules of Kubernetes {profile}",
         "simulated",
     ]
-    highest = _highest(lines)
     words = " and ".join(dict.fromkeys(_word(line) for line in lines))
-    title = f"{look.drawable(name)}: replicas under {words}"
-    height = _PANEL_HEIGHT * len(lines) + 40
-    signs = list(_signs(lines, highest))
-    figure = look.new_figure(title, facts, signs, height, left=58)
-    panels: Any = figure.subplots(len(lines), sharex=True, sharey=True, squeeze=False)[:, 0]
-    for axes, line in zip(panels, lines, strict=True):
-        _draw_panel(axes, line, lines[0], highest)
-    panels[0].set_xlim(lines[0].at[0], lines[0].at[-1])
-    panels[-1].set_xlabel("time (UTC)")
-    return figure
+    colors = {line.title: line.color for line in lines}
+    if any(line.demand for line in lines):
+        colors[_DEMAND[0]] = _DEMAND[1]
+    if any(line.saturated for line in lines):
+        colors[_SATURATED[0]] = _SATURATED[1]
+    highest = _highest(lines)
+    if any((line.shown.max_replicas or highest + 1) <= highest for line in lines):
+        colors[_LIMIT] = look.INK
+    panels = [_panel(line, lines[0], ends, highest, colors) for line in lines]
+    chart = alt.vconcat(*panels, spacing=14)
+    return look.titled(chart, f"{name}: replicas under {words}", facts)
 
 
 def _word(line: _Line) -> str:
@@ -202,66 +218,73 @@ def _word(line: _Line) -> str:
 
 def _highest(lines: Sequence[_Line]) -> float:
     """Return the upper end of the axes: all of replicas and demand, and a maximum near them."""
-    known = [float(np.nanmax(v.demand)) for v in lines if np.isfinite(v.demand).any()]
-    reached = max([*known, *(float(v.replicas.max()) for v in lines), 1.0])
+    reached = max(
+        1.0,
+        *(float(row["replicas"]) for line in lines for row in line.replicas),
+        *(row["demand"] or 0.0 for line in lines for row in line.demand),
+    )
     limits = [v.shown.max_replicas for v in lines if v.shown.max_replicas is not None]
     return max([reached, *(m for m in limits if m <= reached * _NEAR_MAX)]) * 1.08
 
 
-def _draw_panel(axes: Axes, line: _Line, first: _Line, highest: float) -> None:
-    """Draw a setting's replicas over demand and saturation, and today's replicas thinly."""
-    from matplotlib import dates
-    from matplotlib.ticker import MaxNLocator
+def _panel(
+    line: _Line, first: _Line, ends: tuple[int, int], highest: float, colors: dict[str, str]
+) -> alt.LayerChart:
+    """Chart a setting's replicas over demand and saturation, and today's replicas thinly."""
+    import altair as alt
 
-    over: Any = axes.get_xaxis_transform()  # from the lower end to the upper one
-    axes.fill_between(line.at_columns, line.saturated.astype(float), step="post", linewidth=0,
-                      color=_SATURATED, alpha=0.5, zorder=2.05, transform=over)  # fmt: skip
-    axes.fill_between(line.at_columns, line.demand, step="post", color=_DEMAND, linewidth=0,
-                      zorder=2)  # fmt: skip
-    axes.step(line.at_columns, line.demand, where="post", color="#8c959f", linewidth=0.7,
-              zorder=2.1)  # fmt: skip
+    time = alt.X(
+        "ts:T",
+        scale=alt.Scale(type="utc", domain=list(ends), nice=False),
+        axis=alt.Axis(title="time (UTC)", labelExpr=_TICK),
+    )
+    pods = {
+        "scale": alt.Scale(domain=[0, highest], nice=False),
+        "axis": alt.Axis(title="pods", tickMinStep=1, format="d", tickCount=6),
+    }
+    names = alt.Scale(domain=list(colors), range=list(colors.values()))
+
+    def chart(rows: list[dict[str, Any]], kind: str) -> alt.Chart:
+        own = look.rows({**row, "kind": kind} for row in rows)
+        return alt.Chart(own).encode(color=alt.Color("kind:N", scale=names))
+
+    def step(own: _Line, **style: Any) -> alt.Chart:
+        return (
+            chart(own.replicas, own.title)
+            .mark_line(interpolate="step-after", clip=True, **style)
+            .encode(x=time, y=alt.Y("replicas:Q", **pods))
+        )
+
+    layers: list[Any] = []
+    if line.demand:
+        layers.append(
+            chart(line.demand, _DEMAND[0])
+            .mark_area(interpolate="step-after", invalid="break-paths-filter-domains", clip=True)
+            .encode(x=time, y=alt.Y("demand:Q", **pods))
+        )
+    if line.saturated:
+        layers.append(
+            chart(line.saturated, _SATURATED[0])
+            .mark_rect(opacity=0.5, clip=True, stroke=_SATURATED[1], strokeWidth=1)
+            .encode(x=time, x2="until:T")
+        )
     if line is not first:
-        axes.step(first.at, first.replicas, where="post", color=first.color, linewidth=0.9,
-                  alpha=0.55, zorder=3)  # fmt: skip
-    axes.step(line.at, line.replicas, where="post", color=line.color, linewidth=1.7, zorder=4)
+        layers.append(step(first, strokeWidth=1, opacity=0.6))
+    layers.append(step(line, strokeWidth=2))
     limit = line.shown.max_replicas
     if limit is not None and limit <= highest:
-        axes.axhline(limit, **_LIMIT, zorder=3.5)
-    axes.set_ylim(0, highest)
-    axes.set_ylabel("pods")
-    axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
-    locator: Any = dates.AutoDateLocator(minticks=5, maxticks=10)  # type: ignore[no-untyped-call]
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
-    word = line.shown.word
-    title = axes.set_title(word, fontsize=9.5, color=line.color)
-    axes.set_title(line.facts, loc="right", fontsize=8.5, color=look.GREY, fontweight="normal")
-    if line.shown.setting != word:
-        room = look.WIDTH - 110 - look.text_width(word, 9.5, bold=True)
-        room -= look.text_width(line.facts, 8.5)
-        text = look.shortened(look.drawable(line.shown.setting), room, 8.5)
-        axes.annotate(text, (1, 0), (6, 0), xycoords=title, textcoords="offset points",
-                      va="bottom", fontsize=8.5)  # fmt: skip
-
-
-_LIMIT: Final[dict[str, Any]] = {"color": look.INK, "linestyle": (0, (4, 3)), "linewidth": 0.9}
-
-
-def _signs(lines: Sequence[_Line], highest: float) -> Iterator[Artist]:
-    """Yield the signs of the legend."""
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    for line in lines:
-        label = f"replicas, {line.shown.word}" if len(lines) > 1 else "replicas"
-        yield Line2D([], [], color=line.color, linewidth=2, label=label)
-    if any(np.isfinite(line.demand).any() for line in lines):
-        yield Patch(color=_DEMAND, linewidth=0, label="demand: pods that the work asks for")
-    if any(line.saturated.any() for line in lines):
-        yield Patch(color=_SATURATED, alpha=0.5, linewidth=0, label="saturated")
-    limits = [line.shown.max_replicas for line in lines]
-    if any(limit is not None and limit <= highest for limit in limits):
-        yield Line2D([], [], **_LIMIT, label="maxReplicas")
+        layers.append(
+            chart([{"replicas": limit}], _LIMIT)
+            .mark_rule(strokeDash=[4, 3])
+            .encode(y=alt.Y("replicas:Q", **pods))
+        )
+    word = printable(line.shown.word)
+    setting = "" if line.shown.setting == line.shown.word else printable(line.shown.setting)
+    title = alt.TitleParams(
+        f"{word} {setting}".strip(), subtitle=line.facts, color=line.color, fontSize=12,
+        anchor="start", subtitleColor=look.GREY, limit=look.WIDTH,
+    )  # fmt: skip
+    return alt.layer(*layers).properties(title=title, width=look.WIDTH, height=_PANEL_HEIGHT)
 
 
 def _instant(at_ms: int) -> str:

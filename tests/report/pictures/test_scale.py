@@ -1,4 +1,4 @@
-"""Axes show what matters; numbers and texts are as long as their room."""
+"""Axes show what matters; numbers are as long as their room."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from hpabatch.report.pictures.scale import view_of
 from hpabatch.report.pictures.style import (
     amount,
     short_amount,
-    shortened,
-    text_width,
-    wrapped,
 )
 
 
@@ -72,14 +69,3 @@ def test_named_points_are_the_ends_and_far_from_each_other() -> None:
 def test_numbers_for_people(value: float, long: str, short: str) -> None:
     assert amount(value) == long
     assert short_amount(value) == short
-
-
-def test_texts_fit() -> None:
-    text = "target=70 scaleDown.window=300 scaleUp.policies=fast tolerance=0.05"
-    cut = shortened(text, 200)
-    assert text_width(cut) <= 200
-    assert cut.startswith("target=70")
-    assert cut.endswith("=0.05")
-    assert shortened(text, 2000) == text
-    lines = wrapped(["one two", "three four", "five"], text_width("one two · three four") + 1)
-    assert lines == ["one two · three four", "five"]
