@@ -15,11 +15,21 @@ from typing import Final
 import polars as pl
 
 from hpabatch.errors import UnreadableError
-from hpabatch.importers.hpa_events.documents import Document, DocumentReader, Remarks
-from hpabatch.importers.hpa_events.lives import Deletion, Life, Moment, spec_rows, state_of
+from hpabatch.importers.hpa_events.lives import (
+    Deletion,
+    Life,
+    Moment,
+    StatusStore,
+    shown,
+    spec_rows,
+    state_of,
+)
 from hpabatch.importers.hpa_events.seen import (
     Act,
+    Document,
+    DocumentReader,
     Json,
+    Remarks,
     Sighting,
     instant_ms,
     is_audit,
@@ -27,7 +37,6 @@ from hpabatch.importers.hpa_events.seen import (
     sightings,
     worth_decoding,
 )
-from hpabatch.importers.hpa_events.status import StatusStore, shown
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.decode_fields import Severity
 from hpabatch.model.objects.hpa import HPA, HPAStatus

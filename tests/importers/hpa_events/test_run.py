@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from hpabatch.errors import UnreadableError
-from hpabatch.importers.hpa_events import documents as hpa_events_documents
+from hpabatch.importers.hpa_events import seen as hpa_events_seen
 from hpabatch.importers.hpa_events.run import read_hpa_events
 from tests.effort import effort
 from tests.importers.hpa_events_made import (
@@ -404,7 +404,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
 def test_a_document_that_is_too_large_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hpa_events_documents, "MAX_BYTES", 2000)
+    monkeypatch.setattr(hpa_events_seen, "MAX_BYTES", 2000)
     big = hpa(1, metadata={"annotations": {"a": "x" * 3000}})
     with pytest.raises(UnreadableError, match=":2: a document of more than"):
         read(tmp_path, lines([audit(0, "create", hpa(1)), audit(1, "update", big)]))

@@ -26,7 +26,7 @@ from hpabatch.importers.common.objects import (
 )
 from hpabatch.importers.common.units import Rounding, whole
 from hpabatch.importers.prometheus.client.samples import Findings, Span
-from hpabatch.importers.prometheus.reading.assign import assign_pods
+from hpabatch.importers.prometheus.pods.lives import assign_pods
 from hpabatch.importers.prometheus.reading.gauges import Gauge
 
 REQUESTS: Final = pl.Schema(

@@ -14,7 +14,7 @@ import polars as pl
 
 from hpabatch.importers.common.continued import is_new
 from hpabatch.importers.prometheus.client.samples import LAST_S, Findings, Span
-from hpabatch.importers.prometheus.reading.assign import assign_pods
+from hpabatch.importers.prometheus.pods.lives import assign_pods
 from hpabatch.importers.prometheus.reading.gauges import Gauge
 
 STATES: Final = pl.Schema(
