@@ -19,15 +19,14 @@ from typing import Any, Final
 
 import polars as pl
 
-from hpabatch.cluster.objects.rows import compact_json
+from hpabatch.cluster.objects.rows import ShownStatus, compact_json
 from hpabatch.history.store.storage import temporary_root
+from hpabatch.importers.common.continued import ms_schema
 from hpabatch.importers.common.work import disk_errors
-from hpabatch.importers.hpa_events.seen import instant_ms
 from hpabatch.model.objects.decode import V1, V2BETA1, hpa_from_json
 from hpabatch.model.objects.defaults import default_spec
 from hpabatch.model.objects.encode import encode_spec
-from hpabatch.model.objects.encode_status import encode_status
-from hpabatch.model.objects.hpa import HPA, HPAStatus
+from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.objects.stored import as_stored
 from hpabatch.model.versions import profile_for
 
@@ -242,42 +241,12 @@ def _form(text: str) -> str:
 CHUNK_ROWS: Final = 1 << 16
 """So many rows are held as Python objects, some 100 MB, before they go to disk."""
 
-STATUS: Final = pl.Schema(
-    {
-        "namespace": pl.String(),
-        "name": pl.String(),
-        "uid": pl.String(),
-        "ts": pl.Int64(),
-        "current_replicas": pl.Int64(),
-        "desired_replicas": pl.Int64(),
-        "current_metrics": pl.String(),
-        "conditions": pl.String(),
-        "last_scale_time": pl.Int64(),
-        "observed_generation": pl.Int64(),
-    }
-)
+STATUS: Final = ms_schema("hpa_status")
 """Columns of `hpa_status` without its cluster, times in ms."""
 
 _VERSION = "version"
 _WRITTEN = "written"
 _STORED = pl.Schema({**STATUS, _VERSION: pl.Int64(), _WRITTEN: pl.Boolean()})
-
-Shown = tuple[int, int, str | None, str, int | None, int | None]
-"""The columns of `STATUS` from current_replicas on."""
-
-
-def shown(status: HPAStatus) -> Shown:
-    """Return the columns of a status."""
-    fields = encode_status(status)
-    metrics = fields["currentMetrics"]
-    return (
-        max(status.current_replicas, 0),
-        max(status.desired_replicas, 0),
-        None if metrics is None else compact_json(metrics),
-        compact_json(fields.get("conditions", [])),
-        instant_ms(status.last_scale_time),
-        status.observed_generation,
-    )
 
 
 class StatusStore:
@@ -296,7 +265,7 @@ class StatusStore:
         key: tuple[str, str, str],
         at_ms: int,
         version: int,
-        status: Shown,
+        status: ShownStatus,
         written: bool = False,
     ) -> None:
         """Add what was seen of (namespace, name, uid), unless it was seen the last time, too.

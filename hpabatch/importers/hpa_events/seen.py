@@ -16,7 +16,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -31,9 +31,6 @@ MAX_BYTES: Final = 256 * 2**20
 
 _MAX_REMARKS: Final = 5
 _GZIP = b"\x1f\x8b"
-
-Wanted = Callable[[bytes], bool]
-"""Whether the text of a document is worth decoding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,69 +75,56 @@ class Remarks:
         return (*self.told, *more, *(f"{count} {kind}" for kind, count in self.numbers.items()))
 
 
-class DocumentReader:
-    """Reader of the documents of one file; `wanted` may be set between two of them.
+def documents(path: Path, remarks: Remarks) -> Iterator[Document]:
+    """Yield the documents of a file, which gzip may have compressed, in order.
 
-    Attributes:
-        wanted: documents of which this is false are skipped; None: all are decoded.
+    Lines of an audit log that cannot be about an HPA or a scale are not decoded.
+
+    Raises:
+        UnreadableError: the file cannot be read, or does not hold JSON documents.
     """
-
-    def __init__(self, path: Path, remarks: Remarks) -> None:
-        """Take a file, which may be compressed by gzip."""
-        self.path = path
-        self.remarks = remarks
-        self.wanted: Wanted | None = None
-        self._found = False
-
-    def documents(self) -> Iterator[Document]:
-        """Yield the documents in the order of the file.
-
-        Raises:
-            UnreadableError: the file cannot be read, or does not hold JSON documents.
-        """
-        for number, line in self._lines():
-            text = line.strip()
-            is_whole = text.startswith(b"{") and text.endswith(b"}")
-            if is_whole and self.wanted is not None and not self.wanted(text):
-                continue
-            value = _loads(text)
-            if value is not None:
-                self._found = True
-                yield Document(self.path, number, value)
-            elif text.startswith(b"{") and (self._found or not is_whole):
-                told = f"{self.path}:{number}: cut short, ignored"
-                self.remarks.add("documents that are cut short", told)
-            elif text:
-                self._no_json(number, text)
-
-    def _no_json(self, number: int, text: bytes) -> None:
-        shown = text.strip()[:60].decode("utf-8", "replace")
-        if not self._found:
+    any_read, of_audit = False, False
+    for number, line in _lines(path, remarks):
+        text, place = line.strip(), f"{path}:{number}"
+        is_whole = text.startswith(b"{") and text.endswith(b"}")
+        if is_whole and of_audit and HPAS.encode() not in text and b'"scale"' not in text:
+            continue
+        value = _loads(text)
+        if value is not None:
+            of_audit = is_audit(value) if not any_read else of_audit
+            any_read = True
+            yield Document(path, number, value)
+        elif text.startswith(b"{") and (any_read or not is_whole):
+            remarks.add("documents that are cut short", f"{place}: cut short, ignored")
+        elif text and not any_read:
+            shown = text[:60].decode("utf-8", "replace")
             raise UnreadableError(
-                f"{self.path}:{number}: expected a JSON object on a line, got {shown!r}; see "
+                f"{place}: expected a JSON object on a line, got {shown!r}; see "
                 "docs/hpa-events.md for how to record an audit log or a watch"
             )
-        self.remarks.add("lines that are not JSON", f"{self.path}:{number}: not JSON, ignored")
+        elif text:
+            remarks.add("lines that are not JSON", f"{place}: not JSON, ignored")
 
-    def _lines(self) -> Iterator[tuple[int, bytes]]:
-        number = 0
-        try:
-            with open_regular(self.path) as file:
-                packed = file.peek(len(_GZIP)).startswith(_GZIP)
-                stream = gzip.GzipFile(fileobj=file) if packed else file
-                while line := stream.readline(MAX_BYTES + 1):
-                    number += 1
-                    if len(line) > MAX_BYTES:
-                        raise UnreadableError(
-                            f"{self.path}:{number}: a document of more than {MAX_BYTES // 2**20} "
-                            "MiB; an audit log has a JSON object on each line"
-                        )
-                    yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-        except EOFError:
-            self.remarks.add("files that are cut short", f"{self.path}: the gzip file is cut short")
-        except (OSError, zlib.error) as error:
-            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-            raise UnreadableError(f"{self.path} cannot be read: {reason}") from error
+
+def _lines(path: Path, remarks: Remarks) -> Iterator[tuple[int, bytes]]:
+    number = 0
+    try:
+        with open_regular(path) as file:
+            packed = file.peek(len(_GZIP)).startswith(_GZIP)
+            stream = gzip.GzipFile(fileobj=file) if packed else file
+            while line := stream.readline(MAX_BYTES + 1):
+                number += 1
+                if len(line) > MAX_BYTES:
+                    raise UnreadableError(
+                        f"{path}:{number}: a document of more than {MAX_BYTES // 2**20} MiB; an "
+                        "audit log has a JSON object on each line"
+                    )
+                yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+    except EOFError:
+        remarks.add("files that are cut short", f"{path}: the gzip file is cut short")
+    except (OSError, zlib.error) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise UnreadableError(f"{path} cannot be read: {reason}") from error
 
 
 def _loads(text: bytes) -> dict[str, Any] | None:
@@ -197,11 +181,6 @@ class Sighting:
     object: Json | None = None
     stored: bool = True
     uid: str = ""
-
-
-def worth_decoding(line: bytes) -> bool:
-    """Whether a line of an audit log can be about an HPA or a scale."""
-    return HPAS.encode() in line or b'"scale"' in line
 
 
 def is_audit(value: Json) -> bool:

@@ -70,7 +70,7 @@ def test_any_order_and_overlap_gives_the_same(
     expected = read(folder, lines(day()))
     found = read(folder, lines(order[first:]), lines(order[: max(first, second)]))
     assert_frame_equal(found.hpas, expected.hpas)
-    assert_frame_equal(found.hpa_status, expected.hpa_status)
+    assert_frame_equal(found.statuses.rows(), expected.statuses.rows())
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_versions_of_the_api_are_one_spec(tmp_path: Path) -> None:
     assert [m["resource"]["name"] for m in json.loads(found.hpas["spec"][0])["metrics"]] == [
         "cpu", "memory",
     ]  # fmt: skip
-    row = found.hpa_status.row(0, named=True)
+    row = found.statuses.rows().row(0, named=True)
     assert json.loads(row["current_metrics"])[0]["resource"]["current"] == {"averageValue": "1Mi"}
     assert json.loads(row["conditions"])[0]["type"] == "AbleToScale"
     # Where the old form came first, the later one stands in its place.
