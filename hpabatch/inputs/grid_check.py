@@ -75,14 +75,6 @@ class Checked:
             return ()
         return tuple(reason for part in self._parts[setting] for reason in unfit.get(part, ()))
 
-    def fitting(self, *hpas: int) -> tuple[int, ...]:
-        """Return the indices of the settings that fit one HPA, or all of several; with 0."""
-        unfit = {part for hpa in hpas for part in self.unfit[hpa]}
-        every = range(len(self.grid.settings))
-        if not unfit:
-            return tuple(every)
-        return tuple(k for k in every if unfit.isdisjoint(self._parts[k]))
-
 
 def check_grid(
     grid: Grid,

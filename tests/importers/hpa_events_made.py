@@ -133,7 +133,7 @@ def spans(events: Events) -> list[tuple[str, int, int | None, int]]:
 
 def statuses(events: Events) -> list[tuple[int, int, int]]:
     """Return ms after START_MS, current and desired of every row."""
-    rows = events.hpa_status.select("ts", "current_replicas", "desired_replicas").rows()
+    rows = events.statuses.rows().select("ts", "current_replicas", "desired_replicas").rows()
     return [(ts - START_MS, current, desired) for ts, current, desired in rows]
 
 

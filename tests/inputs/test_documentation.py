@@ -18,7 +18,7 @@ PAGE = (ROOT / "docs" / "scenarios.md").read_text()
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert page(read_examples(ROOT / "data")) == PAGE, (
+    assert page(PAGE, read_examples(ROOT / "data")) == PAGE, (
         "run: python -m hpabatch.inputs.documentation docs/scenarios.md"
     )
 

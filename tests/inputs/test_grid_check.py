@@ -47,10 +47,16 @@ def mistakes(*grids: str, hpas: tuple[Hpa, ...] = FLEET, version: str = "1.37") 
     return caught.value.mistakes
 
 
+def fitting(checked: Checked, *hpas: int) -> tuple[int, ...]:
+    """Return the indices of the settings that fit one HPA, or all of several."""
+    every = range(len(checked.grid.settings))
+    return tuple(k for k in every if not any(checked.why_not(hpa, k) for hpa in hpas))
+
+
 def test_what_fits_some_is_left_out_for_the_others_and_told() -> None:
     found = check("target=60,70,80,90", "scaleUp.window=0,60")
-    assert found.fitting(0) == found.fitting(0, 1) == tuple(range(9))
-    assert found.fitting(2) == found.fitting(0, 2) == (0,)
+    assert fitting(found, 0) == fitting(found, 0, 1) == tuple(range(9))
+    assert fitting(found, 2) == fitting(found, 0, 2) == (0,)
     (reason,) = found.why_not(2, 1)
     assert reason.startswith("target=60: its metric queue has a target of 30, which no percentage")
     assert found.notes == (
@@ -90,7 +96,7 @@ def test_each_cluster_has_its_version_and_flags() -> None:
         parse_grids(["tolerance=0.05", "scaleDown.window=-60"], SHIPPED),
         (WEB, old), SHIPPED, profiles.__getitem__, flags.__getitem__,
     )  # fmt: skip
-    assert found.fitting(0) == (0, 1)
+    assert fitting(found, 0) == (0, 1)
     assert [reason.partition(":")[0] for reason in found.why_not(1, 1)] == [
         "tolerance=0.05", "scaleDown.window=-60",
     ]  # fmt: skip
@@ -137,9 +143,9 @@ def test_fitting_is_what_apply_setting_says(tried: list[Setting], known: list[HP
         # Some value fits nobody, so whatever has it does not either.
         assert any(len(found) < len(grid.settings) for found in expected)
         return
-    assert [checked.fitting(k) for k in range(len(hpas))] == expected
+    assert [fitting(checked, k) for k in range(len(hpas))] == expected
     together = set.intersection(*map(set, expected))
-    assert set(checked.fitting(*range(len(hpas)))) == together
+    assert set(fitting(checked, *range(len(hpas)))) == together
     for k, hpa in enumerate(hpas):
         for number, setting in enumerate(grid.settings):
             whole = _reasons(setting, hpa.spec)
@@ -168,4 +174,4 @@ def test_a_large_grid_costs_its_values_and_not_its_settings(
     hpas = tuple(Hpa(f"h{k}", spec(CPU, low=1 + k % 7, high=20)) for k in range(500))
     checked = check_grid(grid, hpas, SHIPPED, lambda _: NEWEST)
     assert 400 <= len(applied) <= 7 * 400  # of 15 million pairs of an HPA and a setting
-    assert len(checked.fitting(17)) == 30_001
+    assert len(fitting(checked, 17)) == 30_001

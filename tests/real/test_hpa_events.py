@@ -181,7 +181,7 @@ def test_specs_are_what_the_api_said_after_each_edit(recording: Recording, name:
 
 def test_statuses_are_those_of_the_controller(recording: Recording) -> None:
     events = recording.read("audit.log")
-    rows = events.hpa_status
+    rows = events.statuses.rows()
     assert rows.height > 3
     assert {3, 4} <= set(rows["desired_replicas"])
     last: Any = json.loads(rows.sort("ts")["current_metrics"].drop_nulls()[-1])
@@ -194,7 +194,7 @@ def test_log_and_watch_together_say_what_the_log_says(recording: Recording) -> N
     events = recording.read("audit.log")
     both = recording.read("watch.json", "audit.log")
     assert both.hpas.equals(events.hpas)
-    assert both.hpa_status.equals(events.hpa_status)
+    assert both.statuses.rows().equals(events.statuses.rows())
 
 
 def test_the_level_metadata_tells_the_instants(recording: Recording, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 
 import polars as pl
 
-from hpabatch.history.expressions.operands import Operand, made, strung
 from hpabatch.history.expressions.tokens import ExpressionError
+from hpabatch.history.expressions.typed import Operand, made, strung
 from hpabatch.history.polars_errors import BROKEN
 
 MAX_PATTERN: Final = 1000

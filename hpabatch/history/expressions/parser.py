@@ -29,17 +29,20 @@ from hpabatch.history.expressions.functions import (
     checked,
     remainder,
 )
-from hpabatch.history.expressions.operands import (
+from hpabatch.history.expressions.tokens import ExpressionError, Token, shown, tokens
+from hpabatch.history.expressions.typed import (
     Operand,
+    Schema,
+    Typed,
     Value,
     joined,
+    kind_of,
     made,
     of_column,
     of_constant,
     strung,
+    unexpected,
 )
-from hpabatch.history.expressions.tokens import ExpressionError, Token, shown, tokens
-from hpabatch.history.expressions.typed import Schema, Typed, kind_of, unexpected
 from hpabatch.model.printable import counted
 from hpabatch.model.suggestions import did_you_mean
 

@@ -10,7 +10,6 @@ other parts are refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -173,30 +172,10 @@ DONE = "done"
 """The last part of a window."""
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """What a store has of a source and cluster: windows as (after ms, until ms), in order."""
-
-    windows: tuple[tuple[int, int], ...] = field(default=())
-
-    @property
-    def end_ms(self) -> int | None:
-        """Up to when there is something."""
-        return max((until for _, until in self.windows), default=None)
-
-    @property
-    def start_ms(self) -> int | None:
-        """From when on there is something."""
-        return min((after for after, _ in self.windows), default=None)
-
-
-def coverage(parts: Collection[str], source: str, cluster: str) -> Coverage:
-    """Return which windows are complete, from the names of a store's parts."""
-    head, found = f"{PREFIX}/{source}/{quote(cluster)}/", []
-    for part in parts:
-        if part.startswith(head) and part.endswith(f"/{DONE}"):
-            found.append(span_of(part))
-    return Coverage(tuple(sorted(found)))
+def coverage(parts: Collection[str], source: str, cluster: str) -> list[tuple[int, int]]:
+    """Return which windows of a source are complete, (after, until) in ms, in order."""
+    head = f"{PREFIX}/{source}/{quote(cluster)}/"
+    return sorted(span_of(p) for p in parts if p.startswith(head) and p.endswith(f"/{DONE}"))
 
 
 def span_of(part: str) -> tuple[int, int]:
@@ -223,7 +202,7 @@ def windows_at_work(
         if same:
             after, until = span_of(part)
             # A run that ended early may have left one that another run, to a later end, covers.
-            done = coverage(parts, names[1], cluster).windows
+            done = coverage(parts, names[1], cluster)
             over = any(begin <= after and until <= end for begin, end in done)
             if not over and after < time_ms[1] and until >= time_ms[0]:
                 rows.append((cluster, "", "all workloads", 0, after, until, [name]))

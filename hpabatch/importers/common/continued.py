@@ -11,7 +11,14 @@ from collections.abc import Sequence
 import polars as pl
 
 from hpabatch.history.columns import TIME
+from hpabatch.history.schema import table_named
 from hpabatch.importers.common.objects import AMOUNTS
+
+
+def ms_schema(table: str, *without: str) -> pl.Schema:
+    """Return the columns of a table without its cluster (and others), times in ms."""
+    columns = (c for c in table_named(table).columns if c.name not in ("cluster", *without))
+    return pl.Schema({c.name: pl.Int64() if c.dtype == TIME else c.dtype for c in columns})
 
 
 def in_ms(rows: pl.DataFrame) -> pl.DataFrame:

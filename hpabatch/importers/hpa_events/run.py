@@ -14,38 +14,34 @@ from typing import Final
 
 import polars as pl
 
+from hpabatch.cluster.objects.rows import shown_status
 from hpabatch.errors import UnreadableError
-from hpabatch.importers.hpa_events.documents import Document, DocumentReader, Remarks
-from hpabatch.importers.hpa_events.lives import Deletion, Life, Moment, spec_rows, state_of
+from hpabatch.importers.common.continued import ms_schema
+from hpabatch.importers.hpa_events.lives import (
+    Deletion,
+    Life,
+    Moment,
+    StatusStore,
+    spec_rows,
+    state_of,
+)
 from hpabatch.importers.hpa_events.seen import (
     Act,
+    Document,
     Json,
+    Remarks,
     Sighting,
+    documents,
     instant_ms,
     is_audit,
     object_of,
     sightings,
-    worth_decoding,
 )
-from hpabatch.importers.hpa_events.status import StatusStore, shown
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.decode_fields import Severity
 from hpabatch.model.objects.hpa import HPA, HPAStatus
 
-SPECS: Final = pl.Schema(
-    {
-        "namespace": pl.String(),
-        "name": pl.String(),
-        "uid": pl.String(),
-        "valid_from": pl.Int64(),
-        "valid_to": pl.Int64(),
-        "spec": pl.String(),
-        "labels": pl.String(),
-        "annotations": pl.String(),
-        "created": pl.Int64(),
-        "generation": pl.Int64(),
-    }
-)
+SPECS: Final = ms_schema("hpas")
 """Columns of `hpas` without its cluster, times in ms."""
 
 EDITS: Final = pl.Schema(
@@ -74,11 +70,6 @@ class Events:
     last_ms: int | None
     warnings: tuple[str, ...]
     statuses: StatusStore
-
-    @property
-    def hpa_status(self) -> pl.DataFrame:
-        """All rows of `hpa_status`."""
-        return self.statuses.rows()
 
 
 def read_hpa_events(paths: Sequence[str | Path]) -> Events:
@@ -146,9 +137,9 @@ class Recorder:
             UnreadableError: it cannot be read, or is neither an audit log nor a watch.
             UsageError: there is no room for intermediate files.
         """
-        reader, seen = DocumentReader(path, self.remarks), set[str]()
+        seen = set[str]()
         kind, told = "", 0
-        for document in reader.documents():
+        for document in documents(path, self.remarks):
             for sighting in self._sightings(document, first=not kind):
                 told += 1
                 if isinstance(sighting, int):
@@ -156,8 +147,6 @@ class Recorder:
                 else:
                     self._see(sighting, seen)
             kind = kind or ("audit log" if is_audit(document.value) else "watch")
-            if kind == "audit log":
-                reader.wanted = worth_decoding
         if not told:
             why = "; does the audit policy log horizontalpodautoscalers?" * (kind == "audit log")
             self.remarks.add("files without HPAs", f"{path}: nothing about an HPA{why}")
@@ -249,11 +238,12 @@ class Recorder:
     def _add_status(self, life: Life, sighting: Sighting, status: HPAStatus) -> None:
         if sighting.act not in (Act.reported, Act.seen):
             return
-        if not (status.conditions or status.current_replicas or status.desired_replicas):
-            return  # No controller has looked at it yet.
+        shown = shown_status(status)
+        if shown is None:
+            return
         key = (sighting.namespace, sighting.name, life.uid)
         written = sighting.act is Act.reported
-        self.statuses.add(key, sighting.at_ms, _version(sighting), shown(status), written)
+        self.statuses.add(key, sighting.at_ms, _version(sighting), shown, written)
 
     def _decoded(self, sighting: Sighting) -> HPA | None:
         hpa, problems = decode_hpa(sighting.object or {})

@@ -6,18 +6,135 @@ written, at Metadata the timestamp only. Requests that failed, or were dry runs,
 
 Watches: {"type", "object"} as in the API and in `kubectl get -w --output-watch-events -o json`.
 They have no timestamp: the recorder adds `received` (RFC 3339, or seconds since 1970).
+
+A document stands on one line, so one that was cut short (its writer was killed, or still writes)
+costs only itself. One document at a time is in memory.
 """
 
 from __future__ import annotations
 
+import gzip
+import json
+import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final
 
 from hpabatch.cluster.objects.rows import instant_or_none
 from hpabatch.errors import UnreadableError
-from hpabatch.importers.hpa_events.documents import Document
+from hpabatch.history.files import open_regular
+
+MAX_BYTES: Final = 256 * 2**20
+"""Of one document; the largest are lists of all HPAs."""
+
+_MAX_REMARKS: Final = 5
+_GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A JSON object of a file, and its line, from 1."""
+
+    path: Path
+    line: int
+    value: dict[str, Any]
+
+    @property
+    def place(self) -> str:
+        """Return `file:line`."""
+        return f"{self.path}:{self.line}"
+
+
+@dataclass(slots=True)
+class Remarks:
+    """Warnings; of many of a kind the first ones, and the number of the others."""
+
+    told: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    def add(self, kind: str, text: str) -> None:
+        """Add a warning of a kind, which is a phrase for the plural, e.g. "documents cut short"."""
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        if self.counts[kind] <= _MAX_REMARKS:
+            self.told.append(text)
+
+    def count(self, kind: str) -> None:
+        """Count an event of a kind that is reported as a number."""
+        self.numbers[kind] = self.numbers.get(kind, 0) + 1
+
+    def all(self) -> tuple[str, ...]:
+        """Return all warnings."""
+        more = [
+            f"{count - _MAX_REMARKS} more {kind}"
+            for kind, count in self.counts.items()
+            if count > _MAX_REMARKS
+        ]
+        return (*self.told, *more, *(f"{count} {kind}" for kind, count in self.numbers.items()))
+
+
+def documents(path: Path, remarks: Remarks) -> Iterator[Document]:
+    """Yield the documents of a file, which gzip may have compressed, in order.
+
+    Lines of an audit log that cannot be about an HPA or a scale are not decoded.
+
+    Raises:
+        UnreadableError: the file cannot be read, or does not hold JSON documents.
+    """
+    any_read, of_audit = False, False
+    for number, line in _lines(path, remarks):
+        text, place = line.strip(), f"{path}:{number}"
+        is_whole = text.startswith(b"{") and text.endswith(b"}")
+        if is_whole and of_audit and HPAS.encode() not in text and b'"scale"' not in text:
+            continue
+        value = _loads(text)
+        if value is not None:
+            of_audit = is_audit(value) if not any_read else of_audit
+            any_read = True
+            yield Document(path, number, value)
+        elif text.startswith(b"{") and (any_read or not is_whole):
+            remarks.add("documents that are cut short", f"{place}: cut short, ignored")
+        elif text and not any_read:
+            shown = text[:60].decode("utf-8", "replace")
+            raise UnreadableError(
+                f"{place}: expected a JSON object on a line, got {shown!r}; see "
+                "docs/hpa-events.md for how to record an audit log or a watch"
+            )
+        elif text:
+            remarks.add("lines that are not JSON", f"{place}: not JSON, ignored")
+
+
+def _lines(path: Path, remarks: Remarks) -> Iterator[tuple[int, bytes]]:
+    number = 0
+    try:
+        with open_regular(path) as file:
+            packed = file.peek(len(_GZIP)).startswith(_GZIP)
+            stream = gzip.GzipFile(fileobj=file) if packed else file
+            while line := stream.readline(MAX_BYTES + 1):
+                number += 1
+                if len(line) > MAX_BYTES:
+                    raise UnreadableError(
+                        f"{path}:{number}: a document of more than {MAX_BYTES // 2**20} MiB; an "
+                        "audit log has a JSON object on each line"
+                    )
+                yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+    except EOFError:
+        remarks.add("files that are cut short", f"{path}: the gzip file is cut short")
+    except (OSError, zlib.error) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise UnreadableError(f"{path} cannot be read: {reason}") from error
+
+
+def _loads(text: bytes) -> dict[str, Any] | None:
+    """Return a JSON object, None if the text is none."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
 
 HPAS: Final = "horizontalpodautoscalers"
 KIND: Final = "HorizontalPodAutoscaler"
@@ -64,11 +181,6 @@ class Sighting:
     object: Json | None = None
     stored: bool = True
     uid: str = ""
-
-
-def worth_decoding(line: bytes) -> bool:
-    """Whether a line of an audit log can be about an HPA or a scale."""
-    return HPAS.encode() in line or b'"scale"' in line
 
 
 def is_audit(value: Json) -> bool:

@@ -8,22 +8,13 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from hpabatch.importers.common.continued import ms_schema
 from hpabatch.importers.prometheus.client.samples import Findings
 from hpabatch.importers.prometheus.site import Site
 from hpabatch.model.printable import counted
 from hpabatch.model.times import show_instant
 
-_SCHEMA = pl.Schema(
-    {
-        "namespace": pl.String(),
-        "name": pl.String(),
-        "subject": pl.String(),
-        "valid_from": pl.Int64(),
-        "valid_to": pl.Int64(),
-        "method": pl.String(),
-        "detail": pl.String(),
-    }
-)
+_SCHEMA = ms_schema("provenance")
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,7 +240,7 @@ class _Job:
 
     def _windows(self, cluster: str, result: ImportResult) -> list[Window]:
         covered = coverage(self.store.snapshot.parts, self.request.source(), cluster)
-        result.earlier += len(covered.windows)
+        result.earlier += len(covered)
         found = windows(self.time.start_ms, self.time.end_ms, self.request.max_gap_ms, covered)
         named = [(window, window.name(self.request.source(), cluster)) for window in found]
         # A window has another name if another import took its place unfinished.

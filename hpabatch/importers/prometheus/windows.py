@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from hpabatch.errors import UsageError
 from hpabatch.history.store.catalog import quote
-from hpabatch.importers.common.claims import PREFIX, Coverage, span_of
+from hpabatch.importers.common.claims import PREFIX, span_of
 from hpabatch.importers.prometheus.client.samples import Span
 from hpabatch.model.times import show_instant
 
@@ -56,27 +56,29 @@ def first_start(parts: Collection[str], source: str) -> int | None:
     return min((span_of(part)[0] for part in parts if part.startswith(head)), default=None)
 
 
-def windows(start_ms: int, end_ms: int, lookback_ms: int, covered: Coverage) -> list[Window]:
-    """Return what is still to be imported of a time, in order.
+def windows(
+    start_ms: int, end_ms: int, lookback_ms: int, covered: Sequence[tuple[int, int]]
+) -> list[Window]:
+    """Return what is still to be imported of a time, in order; `covered` are (after, until), ms.
 
     Raises:
         UsageError: something would have to be imported before what is there: lives that ended
             later are known already, and would be opened again.
     """
     found: list[Window] = []
-    at = start_ms
+    at, covered_ms = start_ms, max((until for _, until in covered), default=start_ms)
     while at < end_ms:
-        inside = next((until for after, until in covered.windows if after <= at < until), None)
+        inside = next((until for after, until in covered if after <= at < until), None)
         if inside is not None:
             at = inside
             continue
-        if covered.end_ms is not None and covered.end_ms < at and not found:
+        if covered_ms < at and not found:
             raise UsageError(
-                f"from {show_instant(covered.end_ms)} to {show_instant(at)} nothing was imported: "
+                f"from {show_instant(covered_ms)} to {show_instant(at)} nothing was imported: "
                 "a history has no holes, as nobody would know what ended in them; begin where it "
                 "ends (leave out --start)"
             )
-        later = [after for after, _ in covered.windows if after > at]
+        later = [after for after, _ in covered if after > at]
         if later:
             raise UsageError(
                 f"from {show_instant(at)} to {show_instant(min(later))} nothing was imported, but "
@@ -84,7 +86,7 @@ def windows(start_ms: int, end_ms: int, lookback_ms: int, covered: Coverage) -> 
                 "a history of its own, or all of it into a new one"
             )
         until = min(end_ms, at - at % DAY_MS + DAY_MS)
-        initial = not any(end == at for _, end in covered.windows) and not found
+        initial = not any(end == at for _, end in covered) and not found
         found.append(Window(Span(at, until, lookback_ms), initial))
         at = until
     return found

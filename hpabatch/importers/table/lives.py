@@ -1,19 +1,33 @@
-"""Rows of pods, pod_states from the lives of pods.
+"""Lives of pods and sizes of workloads, as rows, and joined with those of the store.
 
 A life is a row with cluster, namespace, kind, target, pod, uid and, in ms, created, ready, deleted
-and gone (the last two null where nothing ended it).
+and gone (the last two null where nothing ended it). Sizes are from a column, or counted from the
+pods alive.
+
+A table's first and last row are no edges where the store goes on: pods begin and end there as
+anywhere else. A pod that both know lived from the earlier begin to the later end; one that the
+store left open, and that the later table does not know, ended when that begins; one of a table that
+comes after this one began after its last row. In the time of its rows a table's sizes count, after
+it those of the store.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Sequence
 from hashlib import sha256
 
 import polars as pl
 
-from hpabatch.history.columns import TIME
+from hpabatch.history.columns import AFTER_MS, TIME
+from hpabatch.history.provenance import GUESSED, ROWS, TABLE, TARGET_ROWS
+from hpabatch.importers.common.claims import rows_provenance
+from hpabatch.importers.common.continued import changed_rows
+from hpabatch.importers.common.sink import Sink
+from hpabatch.importers.table.hpas import Workload
 from hpabatch.importers.table.map import Level, TableMap
+from hpabatch.importers.table.objects import Beside
 from hpabatch.model.names import label_value
 
 PLACE = ("cluster", "namespace", "kind", "target")
@@ -98,3 +112,251 @@ def states_table(lives: pl.DataFrame) -> pl.DataFrame:
         last_transition=lives["ready"].cast(TIME),
     )
     return pl.concat([pending_states(lives.filter(pl.col("ready") > pl.col("created"))), running])
+
+
+_KEYS = list(PLACE)
+_COLUMNS = [*_KEYS, "ts", "replicas"]
+
+
+def workload_sizes(
+    lives: pl.DataFrame, sizes: pl.DataFrame, spans: pl.DataFrame, table: TableMap
+) -> pl.DataFrame:
+    """Return the changes of every workload's size, the first from when it was first there.
+
+    `lives` (LIFE) and `sizes` (SIZE, from a column) are those of the whole table; `spans` has first
+    and last ts by cluster.
+    """
+    since = lives.group_by(_KEYS).agg(pl.col("created").min().alias("since"))
+    match table.scales.origin:
+        case "replicas":
+            found = sizes.sort("seq").unique([*_KEYS, "ts"], keep="last", maintain_order=True)
+        case "constant":
+            found = since.select(*_KEYS, ts="since").with_columns(
+                replicas=pl.lit(table.scales.size, dtype=pl.Int64)
+            )
+        case "most_common":
+            found = _most_common(_alive(lives), spans)
+        case _:
+            found = _alive(lives)
+    found = found.select(_COLUMNS).with_columns(
+        pl.col("replicas").clip(lower_bound=table.scales.at_least)
+    )
+    found = changed_rows(found, _KEYS, ["replicas"]).join(since, on=_KEYS, how="left")
+    first = pl.col("ts") == pl.col("ts").min().over(_KEYS)
+    earlier = pl.min_horizontal("ts", "since")
+    return found.with_columns(ts=pl.when(first).then(earlier).otherwise("ts")).select(_COLUMNS)
+
+
+def _alive(lives: pl.DataFrame) -> pl.DataFrame:
+    """Return how many pods are alive from each time on at which one came or went."""
+    # A size is seen after its instant, pods from theirs on.
+    came = lives.select(*_KEYS, ts=pl.col("created") - AFTER_MS, step=pl.lit(1))
+    gone = lives.drop_nulls("gone")
+    went = gone.select(*_KEYS, ts=pl.col("gone") - AFTER_MS, step=pl.lit(-1))
+    steps = pl.concat([came, went]).group_by([*_KEYS, "ts"]).agg(pl.col("step").sum())
+    return (
+        steps.sort([*_KEYS, "ts"])
+        .with_columns(replicas=pl.col("step").cum_sum().over(_KEYS).cast(pl.Int64))
+        .drop("step")
+    )
+
+
+def _most_common(alive: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
+    """Return one size per workload: the one it had for the longest time, the smaller of equals."""
+    joined = alive.join(spans, on="cluster").sort([*_KEYS, "ts"])
+    end = pl.col("ts").shift(-1).over(_KEYS).fill_null(pl.max_horizontal("last", "ts"))
+    lasted = joined.with_columns(lasted=end - pl.max_horizontal("ts", "first"))
+    total = lasted.group_by([*_KEYS, "replicas"]).agg(
+        pl.col("lasted").clip(lower_bound=0).sum(), pl.col("ts").min()
+    )
+    begin = pl.col("ts").min().over(_KEYS)
+    ranked = total.with_columns(ts=begin).sort(["lasted", "replicas"], descending=[True, False])
+    return ranked.unique(_KEYS, keep="first", maintain_order=True)
+
+
+def scales_table(sizes: pl.DataFrame, beside: Beside | None = None) -> pl.DataFrame:
+    """Return the scales table of sizes; the selector is the objects', or that of pods' labels."""
+    place = ["namespace", "kind", "target"]
+    workloads = sizes.select(place).unique(maintain_order=True)
+    known = [None if beside is None else beside.selector_of(*row) for row in workloads.rows()]
+    names = workloads["target"].to_list()
+    selectors = [
+        selector_of(name) if found is None else found
+        for name, found in zip(names, known, strict=True)
+    ]
+    workloads = workloads.with_columns(selector=pl.Series("selector", selectors, pl.String))
+    sizes = sizes.join(workloads, on=place, how="left", maintain_order="left")
+    return sizes.select(
+        "cluster",
+        "namespace",
+        pl.col("kind").alias("target_kind"),
+        "target",
+        pl.col("ts").cast(TIME),
+        pl.col("replicas").alias("spec_replicas"),
+        pl.col("replicas").alias("status_replicas"),
+        "selector",
+    )
+
+
+def guesses_provenance(
+    workloads: pl.DataFrame, subjects: Sequence[str], beside: Beside | None
+) -> pl.DataFrame:
+    """Return rows of `provenance`: what the map guessed of the workloads that no objects know."""
+    known = [] if beside is None else [key[::2] for key in beside.objects.workloads]
+    places = pl.DataFrame(known, {"namespace": pl.String, "target": pl.String}, orient="row")
+    unknown = workloads.join(places, on=places.columns, how="anti", maintain_order="left")
+    rows = rows_provenance(unknown, "")
+    parts = [
+        rows.with_columns(
+            subject=pl.lit(subject), method=pl.lit(GUESSED), detail=pl.lit(None, pl.String())
+        )
+        for subject in subjects
+    ]
+    return pl.concat(parts) if parts else rows.clear()
+
+
+def first_sizes(sizes: pl.DataFrame) -> dict[Workload, int]:
+    """Return since when each workload has a size, in ms, sorted by name."""
+    found = sizes.group_by(_KEYS).agg(pl.col("ts").min()).sort(_KEYS)
+    return {(str(c), str(n), str(k), str(t)): int(ms) for c, n, k, t, ms in found.rows()}
+
+
+def summarize_workloads(
+    lives: pl.DataFrame, sizes: pl.DataFrame, hpas: pl.DataFrame
+) -> pl.DataFrame:
+    """Return a row per workload: pods, sizes (smallest, largest, changes) and its HPAs."""
+    pods = lives.group_by(_KEYS).agg(pl.len().cast(pl.Int64).alias("pods"))
+    scaled = sizes.group_by(_KEYS).agg(
+        pl.col("replicas").min().alias("replicas_min"),
+        pl.col("replicas").max().alias("replicas_max"),
+        (pl.len().cast(pl.Int64) - 1).alias("changes"),
+    )
+    target = pl.col("spec").str.json_path_match("$.scaleTargetRef.name")
+    named = hpas.with_columns(target=target).group_by(["cluster", "namespace", "target"])
+    names = named.agg(pl.col("name").sort().str.join(" ").alias("hpa"))
+    joined = pods.join(scaled, on=_KEYS, how="left")
+    joined = joined.join(names, on=["cluster", "namespace", "target"], how="left")
+    return joined.sort(_KEYS)
+
+
+_POD = ["cluster", "namespace", "target", "uid"]
+_SIZES = [*PLACE, "ts", "replicas"]
+
+
+def wider_spans(sink: Sink, name: str, spans: pl.DataFrame) -> pl.DataFrame:
+    """Return first and last ts by cluster, of the table and of what other imports say to have."""
+    told = _others(sink, name)
+    if told is None:
+        return spans
+    known = told.join(spans, on="cluster", how="semi").select("cluster", "first", "last")
+    both = pl.concat([spans.select("cluster", "first", "last"), known])
+    return both.group_by("cluster").agg(pl.col("first").min(), pl.col("last").max()).sort("cluster")
+
+
+def _others(sink: Sink, name: str) -> pl.DataFrame | None:
+    """Return from when to when (ms) other imports say to have rows of a workload; None: nobody."""
+    told = sink.stored(TABLE)
+    if told is None:
+        return None
+    rows = (pl.col("subject") == TARGET_ROWS) & (pl.col("method") == ROWS)
+    return told.filter(rows & (pl.col("detail") != name)).select(
+        "cluster",
+        "namespace",
+        target="name",
+        first=pl.col("valid_from").to_physical(),
+        last=pl.col("valid_to").to_physical(),
+    )
+
+
+def with_next(sink: Sink, name: str, workloads: pl.DataFrame) -> pl.DataFrame:
+    """Return workloads with `next`: when (ms) rows of another import follow, null where none do."""
+    told = _others(sink, name)
+    if told is None:
+        return workloads.with_columns(next=pl.lit(None, pl.Int64))
+    following = told.rename({"first": "next"}).drop("last").join(workloads, on=_POD[:3])
+    following = following.filter(pl.col("next") > pl.col("last"))
+    following = following.group_by(_POD[:3]).agg(pl.col("next").min())
+    return workloads.join(following, on=_POD[:3], how="left", maintain_order="left")
+
+
+def joined_pods(sink: Sink, pods: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of `pods` of a group; a pod that the store knows has the rest of its life.
+
+    So each group leaves whole lives behind, and an import that goes on need not know what the store
+    had before it. `workloads` are those of `with_next`.
+    """
+    own = workloads.join(pods, on=_POD[:3], how="semi")
+    theirs = sink.stored_of("pods", own)
+    if theirs.is_empty():
+        return pods
+    times = ("created", "gone")
+    mine = pods.select(*_POD, *(pl.col(name).alias(f"my_{name}") for name in times))
+    both = theirs.join(mine, on=_POD).join(own, on=_POD[:3])
+    created, gone = pl.col("created"), pl.col("gone")
+    follows = pl.col("next").cast(TIME)
+    goes_on = follows.is_not_null() & (gone.is_null() | (gone > follows))
+    keeps = (created > pl.col("my_created")) | goes_on
+    whole = both.with_columns(
+        gone=pl.when(keeps).then(gone).otherwise("my_gone"),
+        created=pl.min_horizontal(created, "my_created"),
+        started=pl.min_horizontal("started", "my_created"),
+    ).select(theirs.columns)
+    return pl.concat([pods.join(whole, on=_POD, how="anti"), whole], how="diagonal")
+
+
+def joined_lives(
+    sink: Sink, own: pl.DataFrame, workloads: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return an import's pods (LIFE), which end as in the store, and other rows of `pods` to write.
+
+    Those are pods of the store that the import does not have: they ended when its rows begin, or
+    began after its last one. All groups are written; `workloads`: first and last ts of the import.
+    """
+    stored = sink.stored_of("pods", workloads)
+    ends = stored.select(*_POD, known="uid", end=pl.col("gone").to_physical())
+    both = own.join(ends, on=_POD, how="left", maintain_order="left")
+    gone = pl.when(pl.col("known").is_not_null()).then("end").otherwise("gone")
+    lives = both.with_columns(gone=gone).select(own.columns)
+    first, after = pl.col("first").cast(TIME), (pl.col("last") + 1).cast(TIME)
+    others = stored.join(own, on=_POD, how="anti").join(workloads, on=_POD[:3])
+    ended = others.filter(pl.col("gone").is_null() & (pl.col("created") < first))
+    # Of a table that begins later, and at whose edge they seemed to have run for a while.
+    later = others.filter(pl.col("created").is_between(first, after))
+    changed = [ended.with_columns(gone=first), later.with_columns(created=after, started=after)]
+    return lives, pl.concat(changed).select(stored.columns)
+
+
+def joined_sizes(
+    sink: Sink, sizes: pl.DataFrame, workloads: pl.DataFrame, reach_ms: int
+) -> pl.DataFrame:
+    """Return the sizes to write: those of the store count outside of the import's rows.
+
+    Args:
+        sink: has the store, without sizes of this import.
+        sizes: of the import: PLACE, ts (ms) and replicas.
+        workloads: those of `with_next`.
+        reach_ms: how long before its first row a table's first size may be told.
+    """
+    stored = sink.stored_of("scales", workloads)
+    if stored.is_empty():
+        return sizes
+    spans = [*_POD[:3]]
+    held = stored.rename({"target_kind": "kind", "spec_replicas": "held"})
+    held = held.select(*PLACE, "held", ts=pl.col("ts").to_physical())
+    inside = held.join(workloads, on=spans).filter(
+        pl.col("ts").is_between(pl.col("first"), pl.col("last"))
+    )
+    own = sizes.join(workloads, on=spans, how="left", maintain_order="left")
+    own = own.filter(pl.col("next").is_null() | (pl.col("ts") <= pl.col("last"))).select(_SIZES)
+    instead = inside.sort("ts").join_asof(
+        own.sort("ts"), on="ts", by=list(PLACE), check_sortedness=False
+    )
+    # The first size of the table that follows was told of a time before its rows.
+    followed = inside.filter(
+        pl.col("next").is_not_null() & (pl.col("ts") > pl.col("last") - reach_ms)
+    )
+    moved = followed.sort("ts").unique(list(PLACE), keep="last", maintain_order=True)
+    moved = moved.select(*PLACE, ts=pl.col("last") + 1, replicas="held")
+    moved = moved.join(held, on=[*PLACE, "ts"], how="anti")
+    found = pl.concat([own, instead.select(_SIZES).drop_nulls("replicas"), moved])
+    return found.unique([*PLACE, "ts"], keep="first", maintain_order=True).sort(*PLACE, "ts")

@@ -11,7 +11,6 @@ import polars as pl
 from hpabatch.history.columns import AFTER_MS, TIME
 from hpabatch.importers.common.continued import changed_rows, is_new
 from hpabatch.importers.common.units import whole
-from hpabatch.importers.table.keyed import Keyed, number_rows
 from hpabatch.importers.table.lives import (
     LIFE,
     PLACE,
@@ -24,6 +23,7 @@ from hpabatch.importers.table.lives import (
 from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.requests import requested_names, requests_table
 from hpabatch.importers.table.rows import KEY, METRIC, POD_KEY, amounts, usage_names
+from hpabatch.importers.table.spill import Keyed, number_rows
 from hpabatch.importers.table.strict import Lacking
 
 Add = Callable[[str, pl.DataFrame], None]

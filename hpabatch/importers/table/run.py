@@ -32,16 +32,20 @@ from hpabatch.importers.common.objects import Disagreements, context_rows, load_
 from hpabatch.importers.common.sink import Sink
 from hpabatch.importers.common.work import check_work, disk_errors, locked, work_folder
 from hpabatch.importers.table.decode import read_map
-from hpabatch.importers.table.earlier import (
+from hpabatch.importers.table.files import TableFile, digest_file, find_files, open_parts
+from hpabatch.importers.table.hpas import hpa_rows, in_store
+from hpabatch.importers.table.lives import (
+    first_sizes,
+    guesses_provenance,
     joined_lives,
     joined_pods,
     joined_sizes,
+    scales_table,
+    summarize_workloads,
     wider_spans,
     with_next,
+    workload_sizes,
 )
-from hpabatch.importers.table.files import TableFile, digest_file, find_files, open_parts
-from hpabatch.importers.table.hpas import hpa_rows, in_store
-from hpabatch.importers.table.keyed import Keyed
 from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.pods import (
@@ -53,14 +57,7 @@ from hpabatch.importers.table.pods import (
 )
 from hpabatch.importers.table.request import TableRequest
 from hpabatch.importers.table.rows import dropped_lines
-from hpabatch.importers.table.scales import (
-    first_sizes,
-    guesses_provenance,
-    scales_table,
-    summarize_workloads,
-    workload_sizes,
-)
-from hpabatch.importers.table.spill import GROUP_ROWS, Spill, ahead, read_spill
+from hpabatch.importers.table.spill import GROUP_ROWS, Keyed, Spill, ahead, read_spill
 from hpabatch.importers.table.strict import (
     check_entries,
     check_metrics,

@@ -127,11 +127,6 @@ class Amount:
         constant = "" if self.constant is None else f"{self.constant / 1000:,.15g} {unit}"
         return ", else ".join(text for text in (listed, constant) if text)
 
-    def find(self, namespace: str, workload: str, container: str) -> int | None:
-        """Return the listed or constant amount, None where there is none."""
-        named = self.named(namespace, workload, container)
-        return self.constant if named is None else named
-
     def named(self, namespace: str, workload: str, container: str) -> int | None:
         """Return the listed amount, None where there is none."""
         for key in (f"{namespace}/{workload}/{container}", f"{namespace}/{workload}", workload):

@@ -15,7 +15,6 @@ import polars as pl
 from hpabatch.history.columns import AFTER_MS
 from hpabatch.importers.common.continued import changed_rows
 from hpabatch.importers.common.units import whole
-from hpabatch.importers.table.keyed import Keyed
 from hpabatch.importers.table.lives import (
     LIFE,
     PLACE,
@@ -36,6 +35,7 @@ from hpabatch.importers.table.pods import (
 )
 from hpabatch.importers.table.requests import requested_names, requests_table
 from hpabatch.importers.table.rows import METRIC, WORKLOAD_KEY, amounts, usage_names
+from hpabatch.importers.table.spill import Keyed
 
 BATCH_ROWS = 1 << 19
 """Samples made at a time."""

@@ -27,7 +27,6 @@ from hpabatch.history.expressions.functions import (
     TYPE_ALIASES,
     TYPES,
 )
-from hpabatch.history.expressions.operands import MAX_LEVELS
 from hpabatch.history.expressions.parser import (
     MAX_DEPTH,
     MAX_WORDS,
@@ -37,6 +36,7 @@ from hpabatch.history.expressions.parser import (
     compile_expression,
 )
 from hpabatch.history.expressions.tokens import MAX_CHARACTERS, ExpressionError
+from hpabatch.history.expressions.typed import MAX_LEVELS
 from tests.effort import effort
 
 ROOT = Path(__file__).parents[3]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from hpabatch.errors import UnreadableError
-from hpabatch.importers.hpa_events import documents as hpa_events_documents
+from hpabatch.importers.hpa_events import seen as hpa_events_seen
 from hpabatch.importers.hpa_events.run import read_hpa_events
 from tests.effort import effort
 from tests.importers.hpa_events_made import (
@@ -70,7 +70,7 @@ def test_any_order_and_overlap_gives_the_same(
     expected = read(folder, lines(day()))
     found = read(folder, lines(order[first:]), lines(order[: max(first, second)]))
     assert_frame_equal(found.hpas, expected.hpas)
-    assert_frame_equal(found.hpa_status, expected.hpa_status)
+    assert_frame_equal(found.statuses.rows(), expected.statuses.rows())
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_versions_of_the_api_are_one_spec(tmp_path: Path) -> None:
     assert [m["resource"]["name"] for m in json.loads(found.hpas["spec"][0])["metrics"]] == [
         "cpu", "memory",
     ]  # fmt: skip
-    row = found.hpa_status.row(0, named=True)
+    row = found.statuses.rows().row(0, named=True)
     assert json.loads(row["current_metrics"])[0]["resource"]["current"] == {"averageValue": "1Mi"}
     assert json.loads(row["conditions"])[0]["type"] == "AbleToScale"
     # Where the old form came first, the later one stands in its place.
@@ -404,7 +404,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
 def test_a_document_that_is_too_large_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hpa_events_documents, "MAX_BYTES", 2000)
+    monkeypatch.setattr(hpa_events_seen, "MAX_BYTES", 2000)
     big = hpa(1, metadata={"annotations": {"a": "x" * 3000}})
     with pytest.raises(UnreadableError, match=":2: a document of more than"):
         read(tmp_path, lines([audit(0, "create", hpa(1)), audit(1, "update", big)]))

@@ -16,7 +16,6 @@ from hpabatch.history.reader import open_history
 from hpabatch.history.store.append import open_writer
 from hpabatch.importers.common.claims import (
     DONE,
-    Coverage,
     coverage,
     import_name,
     while_unreplaced,
@@ -59,7 +58,7 @@ def claim(store: Path, begin: int, end: int, request: PrometheusRequest = REQUES
     """Claim hours; return where their rows go."""
     sink = Sink(open_writer(store))
     span = BEGIN_MS + begin * HOUR_MS - 1000, BEGIN_MS + end * HOUR_MS - 1000
-    claim_windows(sink, request, CLUSTER, windows(*span, 300_000, Coverage()))
+    claim_windows(sink, request, CLUSTER, windows(*span, 300_000, ()))
     return sink
 
 
@@ -92,7 +91,7 @@ def test_an_import_of_other_options_at_work_is_seen(store: Path) -> None:
     sink = claim(store, 2, 4, other)
     with pytest.raises(RefusedError, match="an import of all workloads"):
         claim(store, 3, 5)
-    first = windows(BEGIN_MS + 2 * HOUR_MS - 1000, BEGIN_MS + 4 * HOUR_MS - 1000, 1, Coverage())[0]
+    first = windows(BEGIN_MS + 2 * HOUR_MS - 1000, BEGIN_MS + 4 * HOUR_MS - 1000, 1, ())[0]
     with sink.part(first.part(other.source(), CLUSTER, DONE)):
         pass
     claim(store, 3, 5)
@@ -106,7 +105,7 @@ TABLE_REST = "ts,app,pod,cpu,mem\n" + "".join(
 def first_window(begin: int, end: int) -> Window:
     """Return the first of the windows that `claim` claims of these hours."""
     span = BEGIN_MS + begin * HOUR_MS - 1000, BEGIN_MS + end * HOUR_MS - 1000
-    return windows(*span, 300_000, Coverage())[0]
+    return windows(*span, 300_000, ())[0]
 
 
 def test_a_table_that_replaces_windows_at_work_stops_them(tmp_path: Path) -> None:
@@ -122,7 +121,7 @@ def test_a_table_that_replaces_windows_at_work_stops_them(tmp_path: Path) -> Non
     with pytest.raises(RefusedError, match="took the place"), place.write(first, DONE):
         pass
     # The days after the table's go on; the first one is begun again, and refused like any other.
-    second = windows(first.span.until_ms, first.span.until_ms + HOUR_MS, 300_000, Coverage())[0]
+    second = windows(first.span.until_ms, first.span.until_ms + HOUR_MS, 300_000, ())[0]
     with place.write(second, DONE):
         pass
     name = first.name(REQUEST.source(), CLUSTER)
@@ -135,10 +134,10 @@ def test_a_table_that_replaces_windows_at_work_stops_them(tmp_path: Path) -> Non
     with replace(place, sink=fresh).write(again, DONE):
         pass
     assert open_history(out).read("pod_metrics", optional=True).is_empty()
-    assert coverage(open_writer(out).snapshot.parts, REQUEST.source(), CLUSTER).windows == (
+    assert coverage(open_writer(out).snapshot.parts, REQUEST.source(), CLUSTER) == [
         (first.span.after_ms, first.span.until_ms),
         (first.span.until_ms, first.span.until_ms + HOUR_MS),
-    )  # fmt: skip
+    ]  # fmt: skip
 
 
 def test_every_window_of_a_run_is_claimed(tmp_path: Path) -> None:
@@ -177,7 +176,7 @@ def test_a_window_that_another_run_has_covered_is_not_at_work(
 
 @given(st.integers(0, 10 * DAY_MS), st.integers(1, 5 * DAY_MS))
 def test_windows_follow_one_another_and_end_at_days(start: int, length: int) -> None:
-    found = windows(start, start + length, LOOKBACK, Coverage())
+    found = windows(start, start + length, LOOKBACK, ())
     assert found[0].span.after_ms == start
     assert found[-1].span.until_ms == start + length
     assert [w.initial for w in found] == [True] + [False] * (len(found) - 1)
@@ -188,8 +187,8 @@ def test_windows_follow_one_another_and_end_at_days(start: int, length: int) -> 
 
 @given(st.integers(0, 3 * DAY_MS), st.integers(1, 3 * DAY_MS), st.integers(1, 3 * DAY_MS))
 def test_a_second_run_adds_what_is_missing(start: int, first: int, more: int) -> None:
-    done = windows(start, start + first, LOOKBACK, Coverage())
-    covered = Coverage(tuple((w.span.after_ms, w.span.until_ms) for w in done))
+    done = windows(start, start + first, LOOKBACK, ())
+    covered = [(w.span.after_ms, w.span.until_ms) for w in done]
     rest = windows(start, start + first + more, LOOKBACK, covered)
     assert rest[0].span.after_ms == start + first
     assert not any(w.initial for w in rest)
@@ -199,20 +198,20 @@ def test_a_second_run_adds_what_is_missing(start: int, first: int, more: int) ->
 def test_parts_tell_what_is_complete() -> None:
     request = PrometheusRequest(url="http://x:9090")
     source = request.source()
-    first, second = windows(0, 2 * DAY_MS, LOOKBACK, Coverage())
+    first, second = windows(0, 2 * DAY_MS, LOOKBACK, ())
     parts = {first.part(source, "a/b", DONE), second.part(source, "a/b", "usage-0")}
-    assert coverage(parts, source, "a/b").windows == ((0, DAY_MS),)
-    assert coverage(parts, source, "a").windows == ()
+    assert coverage(parts, source, "a/b") == [(0, DAY_MS)]
+    assert coverage(parts, source, "a") == []
     assert has_begun(parts, source)
     assert not has_begun(parts, PrometheusRequest(url="http://x:9090", all_workloads=True).source())
 
 
 def test_a_hole_is_refused() -> None:
-    covered = Coverage(((0, DAY_MS),))
+    covered = [(0, DAY_MS)]
     with pytest.raises(UsageError, match="no holes"):
         windows(DAY_MS + HOUR, 2 * DAY_MS, LOOKBACK, covered)
 
 
 def test_an_earlier_time_is_refused() -> None:
     with pytest.raises(UsageError, match="grows forward only"):
-        windows(0, 3 * DAY_MS, LOOKBACK, Coverage(((DAY_MS, 2 * DAY_MS),)))
+        windows(0, 3 * DAY_MS, LOOKBACK, [(DAY_MS, 2 * DAY_MS)])

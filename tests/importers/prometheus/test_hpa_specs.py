@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from hpabatch.history.columns import TIME
 from hpabatch.history.provenance import BEHAVIOR, METRICS
 from hpabatch.importers.prometheus.client.samples import Findings, Span
-from hpabatch.importers.prometheus.reading.window_hpas import merge_specs
-from hpabatch.importers.prometheus.specs.specs import SpecWindow, spec_rows
+from hpabatch.importers.prometheus.specs.specs import SpecWindow, merge_specs, spec_rows
 from hpabatch.model.objects.hpa import HPA
 from tests.effort import effort
 from tests.importers.hpa_events_made import audit, lines, micro, read

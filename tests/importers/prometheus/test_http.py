@@ -15,6 +15,7 @@ import httpx2
 import pytest
 
 from hpabatch.errors import HpabatchError, UsageError
+from hpabatch.importers.prometheus.client.errors import Reply, error_text, retry_after_s
 from hpabatch.importers.prometheus.client.http import (
     CredentialsError,
     GaveUpError,
@@ -26,7 +27,6 @@ from hpabatch.importers.prometheus.client.http import (
 )
 from hpabatch.importers.prometheus.client.login import Login, read_login
 from hpabatch.importers.prometheus.client.queries import Query
-from hpabatch.importers.prometheus.client.replies import Reply, error_text, retry_after_s
 from hpabatch.importers.prometheus.client.series_requests import (
     RangeRequest,
     SeriesRequest,

@@ -337,7 +337,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hpabatch.importers.prometheus.metrics.mapping_documents.MAX_BYTES", 10)
+    monkeypatch.setattr("hpabatch.importers.prometheus.metrics.mapping.MAX_BYTES", 10)
     with pytest.raises(UsageError, match="expected at most 0 MiB, got more; split it"):
         read(tmp_path, ADAPTER)
 

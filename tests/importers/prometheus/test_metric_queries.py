@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from hpabatch.importers.prometheus.client.samples import Findings, Samples
 from hpabatch.importers.prometheus.metrics.adapter import ResourceQuery
 from hpabatch.importers.prometheus.metrics.mapping import read_mappings
 from hpabatch.importers.prometheus.metrics.queries import (
-    Instants,
     MetricQuery,
     ValueRule,
     go_milli,
+    instants_near,
     metric_rows,
 )
 from hpabatch.importers.prometheus.reading.window_usage import served_rows
@@ -122,7 +123,7 @@ def test_rows_of_external_metrics_have_their_series() -> None:
 def test_kedas_answers() -> None:
     response = made([({"q": "b"}, [(30, 1.5), (60, 2.0), (90, NAN)]),
                          ({"q": "a"}, [(60, 1.0), (120, INF)])])  # fmt: skip
-    instants = Instants(0, 150, 30)
+    instants = pl.Series("ts", range(0, 151, 30))
     findings = Findings()
     rows = metric_rows(query("external", ValueRule.keda), response, instants, findings)
     assert rows["series"].unique().to_list() == [""]
@@ -136,7 +137,7 @@ def test_kedas_answers() -> None:
     }
     rows = metric_rows(query("external", ValueRule.keda_strict), response, instants)
     assert rows.select("ts", "value_milli").rows() == [(30, 1500)]
-    there = instants.near([20, 100], 45)
+    there = instants_near(instants, [20, 100], 45)
     assert there.to_list() == [30, 60, 120]
     rows = metric_rows(query("external", ValueRule.keda), made([]), there)
     assert rows["ts"].to_list() == [30, 60, 120]

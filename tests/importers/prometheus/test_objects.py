@@ -17,10 +17,9 @@ from hpabatch.importers.common.objects import Disagreements, PodRequests
 from hpabatch.importers.prometheus.client.samples import Findings
 from hpabatch.importers.prometheus.pods.requests import REQUESTS, beside_objects, note_lacking
 from hpabatch.importers.prometheus.reading.window import _context
-from hpabatch.importers.prometheus.reading.window_hpas import OBJECTS, merge_specs
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.prometheus.site import Beside, read_beside
-from hpabatch.importers.prometheus.specs.specs import spec_rows
+from hpabatch.importers.prometheus.specs.specs import OBJECTS, merge_specs, spec_rows
 from hpabatch.inputs.cluster_objects import read_objects
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.objects.hpa import HPA

@@ -9,9 +9,8 @@ import polars as pl
 from hpabatch.history.columns import TIME
 from hpabatch.importers.common.continued import continued_requests, without_repeats
 from hpabatch.importers.prometheus.client.samples import Findings
-from hpabatch.importers.prometheus.pods.lives import TABLE_COLUMNS
-from hpabatch.importers.prometheus.pods.samples import together
-from hpabatch.importers.prometheus.reading.assign import assign_pods
+from hpabatch.importers.prometheus.pods.lives import TABLE_COLUMNS, assign_pods
+from hpabatch.importers.prometheus.pods.usage import together
 from tests.importers.prometheus.ksm import found_pods, owned_by, pod, steady
 
 KEY = {"pod": pl.UInt32, "container": pl.UInt32, "ts": pl.Int64}

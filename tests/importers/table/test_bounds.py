@@ -14,9 +14,9 @@ from hpabatch.errors import HistoryError, HpabatchError
 from hpabatch.importers.table import files
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.files import open_file, read_chunks
-from hpabatch.importers.table.keyed import number_rows
 from hpabatch.importers.table.propose.run import propose_map
 from hpabatch.importers.table.propose.sample import read_sample
+from hpabatch.importers.table.spill import number_rows
 from tests.importers.tables import POD_MAP, import_table, write_csv, write_map
 
 HEAD = "ts,app,pod,cpu,mem\n"

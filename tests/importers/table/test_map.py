@@ -10,7 +10,6 @@ import pytest
 
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.importers.table.decode import read_map
-from hpabatch.importers.table.values import Amount
 from tests.importers.mutations import says
 from tests.importers.tables import BEGIN_S, POD_MAP, WORKLOAD_MAP, merged, run_import, write_map
 
@@ -317,11 +316,11 @@ def test_amounts_by_workload_prefer_the_most_exact_key(tmp_path: Path) -> None:
     listed = {"file": "limits.json", "workloads": {"shop/cart/proxy": "50m"}, "default": "10m"}
     table = read_map(write_map(tmp_path, merged(POD_MAP, {"limits": {"cpu": listed}})))
     limit = table.limits["cpu"]
-    assert limit.find("shop", "cart", "proxy") == 50
-    assert limit.find("shop", "cart", "app") == 1000
-    assert limit.find("other", "cart", "app") == 300
-    assert limit.find("other", "x", "app") == 10
-    assert Amount(listed={"a": 1}).find("n", "b", "c") is None
+    assert limit.named("shop", "cart", "proxy") == 50
+    assert limit.named("shop", "cart", "app") == 1000
+    assert limit.named("other", "cart", "app") == 300
+    assert limit.named("other", "x", "app") is None
+    assert limit.constant == 10
     assert dict(table.describe())["cpu limit"] == "listed for 3 workloads, else 0.01 cores"
 
 

@@ -17,7 +17,6 @@ from hpabatch.history.store.compact import compact
 from hpabatch.importers.common import sink
 from hpabatch.importers.common.work import work_folder
 from hpabatch.importers.table import files as table_files
-from hpabatch.importers.table import keyed
 from hpabatch.importers.table import rows as table_rows
 from hpabatch.importers.table import run as table
 from hpabatch.importers.table import spill as table_spill
@@ -83,7 +82,7 @@ def test_any_grouping_and_chunks_give_what_plain_python_gives(
         patch.setattr(table_files, "CHUNK_ROWS", chunk)
         patch.setattr(table_spill, "RUN_BYTES", chunk * 80)
         if not packed:  # no number stands for a key and its time, and ranks are made dense
-            patch.setattr(keyed, "_LARGEST", 1)
+            patch.setattr(table_spill, "_LARGEST", 1)
             patch.setattr(table_rows, "_RANKS", 100)
         result, tables = run_import(folder, SIZED, frame, group_rows=group_rows)
     samples = tables["pod_metrics"]

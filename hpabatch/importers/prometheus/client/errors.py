@@ -1,8 +1,20 @@
-"""Prometheus client: request errors."""
+"""Prometheus client: request errors, and which of them an HTTP reply is.
+
+The status decides: servers with Prometheus' API word their messages differently. 422 is what
+Prometheus sends for a query that it cannot finish, VictoriaMetrics for nearly every refusal, and
+Thanos where one of its stores is away.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Final, Literal
+
+import msgspec
 
 from hpabatch.errors import UnreadableError, UsageError
 
@@ -57,3 +69,127 @@ class RetryableError(Exception):
         self.failure = failure
         self.wait_s = wait_s
         self.begun_s = begun_s
+
+
+_TOO_LARGE: Final = frozenset((413, 414, 431))
+_BUSY: Final = frozenset((429, 503))
+_PASSING: Final = frozenset((408, 425))
+_TAGS: Final = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
+_MOST_TEXT: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply that came in full; `begun_s` is when its request began."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytearray
+    begun_s: float = 0.0
+
+
+class _Error(msgspec.Struct):
+    error: object = None
+    errorType: object = None  # noqa: N815 - spelled as in the response
+    message: object = None
+
+
+_ERROR = msgspec.json.Decoder(_Error)
+
+
+def check_reply(reply: Reply, where: str, now_s: float, hide: Callable[[str], str] = str) -> None:
+    """Return if a reply may be a valid response.
+
+    Args:
+        reply: of status 200 or another.
+        where: the address that was asked, for messages.
+        now_s: seconds since 1970, for a Retry-After with a date.
+        hide: removes secrets from the message.
+
+    Raises:
+        TooMuchError: the request is too large.
+        RetryableError, InvalidResponseError: a retry may succeed.
+        CredentialsError: the server refuses the credentials.
+        RefusedQueryError: it refuses the query.
+        UsageError: there is no such server at that address.
+    """
+    if reply.status == 200:
+        if "html" in reply.headers.get("content-type", "").lower() or reply.body[:1] == b"<":
+            raise InvalidResponseError(
+                f"expected JSON, got a page ({error_text(reply, hide)[0][:80]}): a proxy's error, "
+                "a page to log in, or not the address of a Prometheus API"
+            )
+        return
+    text, kind = error_text(reply, hide)
+    told = f"{where} responds with status {reply.status}{': ' if text else ''}{text}"
+    if reply.status in _TOO_LARGE:
+        raise TooMuchError(told)
+    _check_address(reply, where, told, hide)
+    wait_s = retry_after_s(reply.headers, now_s) or 0.0
+    if reply.status == 504 or kind == "timeout":
+        raise RetryableError(told, "large", wait_s)
+    if reply.status == 422:
+        raise RetryableError(told, "refused", wait_s)
+    if reply.status in _BUSY:
+        raise RetryableError(told, "busy", wait_s, reply.begun_s)
+    if reply.status >= 500 or reply.status in _PASSING or reply.status < 300:
+        raise RetryableError(told, "passing", wait_s)
+    raise RefusedQueryError(told)
+
+
+def error_text(reply: Reply, hide: Callable[[str], str] = str) -> tuple[str, str]:
+    """Return an error message on one line, and its kind where Prometheus names one."""
+    try:
+        found = _ERROR.decode(reply.body)
+        text = found.error or found.message or ""
+        kind = found.errorType if isinstance(found.errorType, str) else ""
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        start = bytes(reply.body[: 16 * _MOST_TEXT]).decode("utf-8", "replace")
+        text, kind = _TAGS.sub(" ", start), ""
+    # Secrets are hidden before the cut, which might leave the start of one.
+    line = " ".join(hide(str(text)[: 16 * _MOST_TEXT]).split())
+    return (line if len(line) <= _MOST_TEXT else f"{line[:_MOST_TEXT]} …"), kind
+
+
+def retry_after_s(headers: Mapping[str, str], now_s: float) -> float | None:
+    """Return the seconds of a Retry-After, None if there is no valid one."""
+    value = headers.get("retry-after", "").strip()
+    if value.isascii() and value.replace(".", "", 1).isdigit():
+        return float(value)
+    moment = _moment_s(value)
+    if moment is None:
+        return None
+    # By the server's own clock, where the reply has a Date.
+    said = _moment_s(headers.get("date", "").strip())
+    return max(0.0, moment - (now_s if said is None else said))
+
+
+def _moment_s(value: str) -> float | None:
+    try:
+        moment = parsedate_to_datetime(value)
+    except (ValueError, OverflowError):
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _check_address(reply: Reply, where: str, told: str, hide: Callable[[str], str]) -> None:
+    """Raise the errors that a retry with the same address and login cannot change."""
+    if reply.status == 401:
+        raise CredentialsError(
+            f"{told}. The token or the user and password are missing, wrong or outdated"
+        )
+    if reply.status in (403, 407):
+        raise CredentialsError(f"{told}. Not allowed: use another token, user or tenant")
+    if 300 <= reply.status < 400:
+        to = hide(reply.headers.get("location", "").partition("?")[0])[:_MOST_TEXT]
+        raise UsageError(
+            f"{where} redirects to {to or 'another address'}: use that as --url if it is the "
+            "server; if it is a login page, use a token"
+        )
+    if reply.status in (404, 405, 410):
+        raise UsageError(
+            f"{told}. No Prometheus API is there: does --url lack a path, such as /prometheus "
+            "(Mimir, Cortex) or /select/0/prometheus (VictoriaMetrics in a cluster)?"
+        )
+    if reply.status == 400 and "HTTP request" in told and "HTTPS server" in told:
+        raise UsageError(f"{where} speaks HTTPS: begin --url with https://")

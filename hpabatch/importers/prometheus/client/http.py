@@ -21,12 +21,13 @@ from hpabatch.importers.prometheus.client.errors import (
     GaveUpError,
     InvalidResponseError,
     RefusedQueryError,
+    Reply,
     RetryableError,
     StoppedError,
     TooMuchError,
+    check_reply,
 )
 from hpabatch.importers.prometheus.client.login import Login
-from hpabatch.importers.prometheus.client.replies import Reply, check_reply
 from hpabatch.importers.prometheus.client.responses import decode, decode_facts, decode_values
 from hpabatch.importers.prometheus.client.samples import Findings, Samples, empty_samples
 from hpabatch.importers.prometheus.client.series_requests import RangeRequest, Request, seconds

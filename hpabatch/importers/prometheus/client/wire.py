@@ -19,12 +19,12 @@ from hpabatch import __version__
 from hpabatch.errors import UsageError
 from hpabatch.importers.prometheus.client.errors import (
     CredentialsError,
+    Reply,
     RetryableError,
     StoppedError,
     TooMuchError,
 )
 from hpabatch.importers.prometheus.client.login import Login, server_url
-from hpabatch.importers.prometheus.client.replies import Reply
 from hpabatch.web.bounded import pieces_of
 from hpabatch.web.network import Network, Transport, proxy_of
 from hpabatch.web.secrets import Secrets, bare_url, secrets_of_url

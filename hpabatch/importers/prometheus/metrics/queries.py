@@ -43,27 +43,14 @@ class ValueRule(StrEnum):
     """A mapping file: NaN, infinities and what has no 64 bits are no rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Instants:
-    """When a query is evaluated: first, first + step, … up to last (ms)."""
+def instants_near(instants: pl.Series, times_ms: Sequence[int], within_ms: int) -> pl.Series:
+    """Return the instants (`ts`) that follow one of these ascending times by at most so long.
 
-    first_ms: int
-    last_ms: int
-    step_ms: int
-
-    def series(self) -> pl.Series:
-        """Return the instants as Int64."""
-        found = range(self.first_ms, self.last_ms + 1, self.step_ms)
-        return pl.Series("ts", found, dtype=pl.Int64)
-
-    def near(self, times_ms: Sequence[int], within_ms: int) -> pl.Series:
-        """Return the instants that follow one of these ascending times by at most so long.
-
-        With the times at which anything at all was scraped: those at which the server was there.
-        """
-        times = pl.Series("seen", times_ms, dtype=pl.Int64)
-        found = self.series().to_frame().join_asof(times.to_frame(), left_on="ts", right_on="seen")
-        return found.filter(pl.col("ts") - pl.col("seen") <= within_ms)["ts"]
+    With the times at which anything at all was scraped: those at which the server was there.
+    """
+    times = pl.Series("seen", times_ms, dtype=pl.Int64).to_frame()
+    found = instants.to_frame().join_asof(times, left_on="ts", right_on="seen")
+    return found.filter(pl.col("ts") - pl.col("seen") <= within_ms)["ts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +108,7 @@ class MetricQuery:
 def metric_rows(
     query: MetricQuery,
     response: Samples,
-    instants: Instants | pl.Series | None = None,
+    instants: pl.Series | None = None,
     findings: Findings | None = None,
 ) -> pl.DataFrame:
     """Return the rows of a metric's table, without cluster; of pods also without target and uid.
@@ -129,8 +116,8 @@ def metric_rows(
     Args:
         response: of the query at these instants (query_range). Of a Pods metric the responses for
             several groups of pods may come one by one.
-        instants: when it was evaluated, needed only for KEDA, to which no response is a 0; some of
-            these times (`Instants.near`) where the server may have been away at others.
+        instants: when it was evaluated (`ts`), needed only for KEDA, to which no response is a 0;
+            some of these times (`instants_near`) where the server may have been away at others.
         findings: gets counts of what is not as one would think.
     """
     noted = findings if findings is not None else Findings()
@@ -174,7 +161,7 @@ def _named(query: MetricQuery, response: Samples, findings: Findings) -> pl.Data
 
 
 def _external_rows(
-    query: MetricQuery, response: Samples, instants: Instants | pl.Series | None, findings: Findings
+    query: MetricQuery, response: Samples, instants: pl.Series | None, findings: Findings
 ) -> pl.DataFrame:
     numbered = pl.DataFrame(
         {"series": response.series["series"], "name": series_names(response)},
@@ -197,7 +184,7 @@ def _external_rows(
 def _keda_rows(
     query: MetricQuery,
     rows: pl.DataFrame,
-    instants: Instants | pl.Series | None,
+    instants: pl.Series | None,
     findings: Findings,
 ) -> pl.DataFrame:
     """Return at most one row an instant: KEDA refuses several series, and may take none for 0."""
@@ -208,8 +195,7 @@ def _keda_rows(
     if query.rule == ValueRule.keda_strict:
         return rows.filter((pl.col("count") == 1) & finite).drop("count")
     if instants is not None:
-        asked = instants.series() if isinstance(instants, Instants) else instants.alias("ts")
-        empty = asked.to_frame().join(rows, on="ts", how="anti")
+        empty = instants.to_frame().join(rows, on="ts", how="anti")
         findings.note("empty metric response, 0 to KEDA", query.title, empty.height)
         zeros = empty.select(name=pl.lit(""), ts=pl.col("ts"), value=pl.lit(0.0), count=pl.lit(1))
         rows = pl.concat([rows, zeros.cast(rows.schema)])

@@ -15,7 +15,7 @@ from typing import Final
 import polars as pl
 
 from hpabatch.history.columns import CPU_MILLI_MAX, MEMORY_MILLI_MAX
-from hpabatch.importers.common.continued import is_new
+from hpabatch.importers.common.continued import is_new, ms_schema
 from hpabatch.importers.common.objects import (
     AMOUNTS,
     Disagreements,
@@ -26,16 +26,10 @@ from hpabatch.importers.common.objects import (
 )
 from hpabatch.importers.common.units import Rounding, whole
 from hpabatch.importers.prometheus.client.samples import Findings, Span
-from hpabatch.importers.prometheus.reading.assign import assign_pods
+from hpabatch.importers.prometheus.pods.lives import assign_pods
 from hpabatch.importers.prometheus.reading.gauges import Gauge
 
-REQUESTS: Final = pl.Schema(
-    {
-        **dict.fromkeys(("namespace", "target", "uid", "container", "kind"), pl.String()),
-        **dict.fromkeys(("index", "valid_from", *AMOUNTS), pl.Int64()),
-    }
-)
-
+REQUESTS: Final = ms_schema("pod_requests")
 _MILLI = 1000.0
 _MOST: Final = {"cpu": CPU_MILLI_MAX, "memory": MEMORY_MILLI_MAX}
 _PLACE = ["uid", "kind", "container"]

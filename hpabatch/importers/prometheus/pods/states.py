@@ -12,20 +12,12 @@ from typing import Final
 
 import polars as pl
 
-from hpabatch.importers.common.continued import is_new
+from hpabatch.importers.common.continued import is_new, ms_schema
 from hpabatch.importers.prometheus.client.samples import LAST_S, Findings, Span
-from hpabatch.importers.prometheus.reading.assign import assign_pods
+from hpabatch.importers.prometheus.pods.lives import assign_pods
 from hpabatch.importers.prometheus.reading.gauges import Gauge
 
-STATES: Final = pl.Schema(
-    {
-        **dict.fromkeys(("namespace", "target", "uid"), pl.String()),
-        "ts": pl.Int64(),
-        **dict.fromkeys(("phase", "ready"), pl.String()),
-        "last_transition": pl.Int64(),
-    }
-)
-
+STATES: Final = ms_schema("pod_states")
 _READY: Final = {"true": "True", "false": "False", "unknown": "Unknown"}
 _STATE = ("phase", "ready", "last_transition")
 

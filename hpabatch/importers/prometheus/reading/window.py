@@ -23,20 +23,20 @@ from hpabatch.importers.common.objects import CONTEXT, context_rows
 from hpabatch.importers.common.sink import Sink
 from hpabatch.importers.prometheus.client.fetch import Fetcher
 from hpabatch.importers.prometheus.client.samples import Findings
-from hpabatch.importers.prometheus.reading.assign import assign_pods
+from hpabatch.importers.prometheus.pods.lives import assign_pods
 from hpabatch.importers.prometheus.reading.reader import Reader, Things
 from hpabatch.importers.prometheus.reading.window_fleet import (
     Target,
     read_fleet,
     read_scales,
 )
-from hpabatch.importers.prometheus.reading.window_hpas import WindowHpas, read_hpas
 from hpabatch.importers.prometheus.reading.window_metrics import AdapterSeries, read_metrics
 from hpabatch.importers.prometheus.reading.window_pods import WindowPods, read_pods
 from hpabatch.importers.prometheus.reading.window_usage import read_usage
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.prometheus.result import ImportResult, Source, provenance_rows
 from hpabatch.importers.prometheus.site import Beside, Site, version_of
+from hpabatch.importers.prometheus.specs.specs import WindowHpas, read_hpas
 from hpabatch.importers.prometheus.windows import Window
 
 Tell = Callable[[float], None]
@@ -152,7 +152,7 @@ def import_window(place: Place, window: Window, result: ImportResult, tell: Tell
         key = ("namespace", "name", "uid")
         place.add("hpa_status", without_repeats(hpas.status, None, key, shown))
         place.add("controller", _controller(place, reader, window))
-        place.explain(window, [*hpas.sources, *_SOURCES])
+        place.explain(window, [*hpas.found.sources, *_SOURCES])
     result.written.update(written)
     result.findings.add(findings)
     _see(place, result, pods, hpas)
@@ -193,7 +193,7 @@ def _metric_part(
     result: ImportResult,
 ) -> None:
     """Commit the values of custom, object and external metrics."""
-    specs = hpas.specs()
+    specs = hpas.found.hpas
     mappings = place.beside.mappings
     plan = mappings.plan(specs, place.series.found(mappings, specs))
     result.notes.update(dict.fromkeys(plan.notes))
@@ -203,8 +203,9 @@ def _metric_part(
     if place.sink.has_part(place.part(window, part)):
         return
     with place.write(window, part) as written:
+        targets, heartbeats = hpas.targets_by_hpa(), hpas.fleet.heartbeats
         for table, rows in read_metrics(
-            reader, plan, pods.pods, hpas.targets_by_hpa(), hpas.heartbeats, place.request.step_ms
+            reader, plan, pods.pods, targets, heartbeats, place.request.step_ms
         ):
             if "pod" in rows.columns:
                 named = rows.with_columns(pod_uid=pl.lit(None, dtype=pl.String))

@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from hpabatch.history.columns import INT32_MAX
-from hpabatch.importers.common.continued import is_new
+from hpabatch.importers.common.continued import is_new, ms_schema
 from hpabatch.importers.prometheus.client.queries import Queries, Scalable
 from hpabatch.importers.prometheus.client.samples import Findings, Samples, Span
 from hpabatch.importers.prometheus.reading.gauges import Gauge
@@ -132,14 +132,7 @@ def _names(samples: Samples) -> set[tuple[str, str]]:
 
 
 # kube-state-metrics exports no selector of a scale.
-SCALES: Final = pl.Schema(
-    {
-        **dict.fromkeys(("namespace", "target_kind", "target"), pl.String()),
-        **dict.fromkeys(("ts", "spec_replicas", "status_replicas"), pl.Int64()),
-        "selector": pl.String(),
-    }
-)
-
+SCALES: Final = ms_schema("scales", "error")
 _SIZES = ("spec_replicas", "status_replicas")
 
 

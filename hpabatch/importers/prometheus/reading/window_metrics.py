@@ -10,7 +10,7 @@ import polars as pl
 from hpabatch.importers.prometheus.client.http import Server
 from hpabatch.importers.prometheus.client.series_requests import RangeRequest, chunks
 from hpabatch.importers.prometheus.metrics.mapping import Mappings, MetricPlan
-from hpabatch.importers.prometheus.metrics.queries import Instants, MetricQuery, metric_rows
+from hpabatch.importers.prometheus.metrics.queries import MetricQuery, instants_near, metric_rows
 from hpabatch.importers.prometheus.reading.reader import Reader
 from hpabatch.importers.prometheus.reading.sources_seen import SILENT_MS
 from hpabatch.importers.prometheus.reading.window_usage import ranged
@@ -75,8 +75,9 @@ def read_metrics(
             response = ranged(reader, query.title, asked.text(), step_ms, 1)
             ask = RangeRequest("", "", reader.span.after_ms, reader.span.until_ms, step_ms)
             if ask.last_ms >= ask.first_ms:
-                instants = Instants(ask.first_ms, ask.last_ms, step_ms)
-                scraped = instants.near(heartbeats, SILENT_MS)
+                times = range(ask.first_ms, ask.last_ms + 1, step_ms)
+                instants = pl.Series("ts", times, dtype=pl.Int64)
+                scraped = instants_near(instants, heartbeats, SILENT_MS)
                 yield query.table, metric_rows(query, response, scraped, reader.findings)
             continue
         for names in chunks(_pods_of(query, pods, targets), reader.at_once):

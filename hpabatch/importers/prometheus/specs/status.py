@@ -16,17 +16,11 @@ from typing import Final
 import polars as pl
 
 from hpabatch.cluster.objects.rows import compact_json
-from hpabatch.importers.common.continued import is_new
+from hpabatch.importers.common.continued import is_new, ms_schema
 from hpabatch.importers.prometheus.client.samples import Span
 from hpabatch.importers.prometheus.reading.gauges import Gauge
 
-STATUS: Final = pl.Schema(
-    {
-        **dict.fromkeys(("namespace", "name"), pl.String()),
-        **dict.fromkeys(("ts", "current_replicas", "desired_replicas"), pl.Int64()),
-        **dict.fromkeys(("current_metrics", "conditions"), pl.String()),
-    }
-)
+STATUS: Final = ms_schema("hpa_status", "uid", "last_scale_time", "observed_generation")
 """Columns of `hpa_status` without cluster and uid, times in ms."""
 
 Kinds = Mapping[tuple[str, str, str], str]
