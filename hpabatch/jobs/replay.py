@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import polars as pl
 
 from hpabatch.engine.fleet.candidates import Skipped
@@ -21,7 +22,6 @@ from hpabatch.engine.replay.request import ReplayRequest, ReplayToRequest
 from hpabatch.engine.replay.run import (
     GatheredNotes,
     ReplayNotes,
-    ShardNotes,
     ShardResult,
     replay_shards,
 )
@@ -88,30 +88,9 @@ class ReplayWork:
         return {
             "decisions": int(found.summary["ticks"].sum()),
             "hpas": found.hpas.height,
-            **notes_to_json(found.notes),
+            "facts": msgspec.to_builtins(found.facts),
             "warnings": list(warnings),
         }
-
-
-def notes_to_json(notes: ShardNotes) -> dict[str, Any]:
-    """Return the notes of a shard as plain values, for the record of its part."""
-    return {
-        "skipped": [astuple(skipped) for skipped in notes.skipped],
-        "silent": list(notes.silent),
-        "facts": asdict(notes.facts),
-    }
-
-
-def notes_from_json(found: Mapping[str, Any]) -> ShardNotes:
-    """Return the notes of a shard from the record of its part."""
-    facts = found["facts"]
-    pairs = [(tuple(first), tuple(second)) for first, second in facts["pairs"]]
-    generated = [tuple(key) for key in facts["generated"]]
-    return ShardNotes(
-        skipped=tuple(Skipped(*row) for row in found["skipped"]),
-        facts=ShardFacts(**facts | {"pairs": pairs, "generated": generated}),
-        silent=tuple(found["silent"]),
-    )
 
 
 def _read(folder: JobFolder, tasks: Sequence[Task], name: str) -> pl.DataFrame:
@@ -301,7 +280,7 @@ def _join_records(plan: ReplayPlan, records: Iterable[dict[str, Any]]) -> tuple[
     notes, has_hpas = GatheredNotes(), False
     for record in records:
         warnings |= dict.fromkeys(record["warnings"])
-        notes.add(notes_from_json(record))
+        notes.add(msgspec.convert(record["facts"], ShardFacts))
         has_hpas |= bool(record["hpas"])
     plan.history.warnings[:] = list(dict.fromkeys([*warnings, *plan.history.warnings]))
     return notes.joined(plan), has_hpas

@@ -39,7 +39,7 @@ from hpabatch.engine.fit.workload import (
     Fact,
     Workload,
 )
-from hpabatch.engine.fleet.candidates import Candidate, Skipped
+from hpabatch.engine.fleet.candidates import NEVER_IN_FORCE, Candidate, Skipped
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.plan import ReplayPlan, as_used
 from hpabatch.errors import RefusedError
@@ -194,8 +194,7 @@ def fit_history(
     usage = next(usages, None)
     for candidate, entries in zip(plan.chosen, chosen, strict=True):
         if usage is None or usage.candidate is not candidate:
-            reason = "none of its specs was in force while samples were recorded"
-            yield Fit(candidate, None, (), (reason,))
+            yield Fit(candidate, None, (), (NEVER_IN_FORCE,))
             continue
         yield fit(usage, recording_of(plan, candidate), entries)
         usage = next(usages, None)

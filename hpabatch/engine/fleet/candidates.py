@@ -97,6 +97,8 @@ class Candidate:
 UNKNOWN_DRIVER: Final = "nothing says what drives "
 """Beginning of the reason why an HPA is left out until a plant file answers a question."""
 
+NEVER_IN_FORCE: Final = "none of its specs was in force while samples were recorded"
+
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
