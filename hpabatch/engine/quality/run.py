@@ -19,8 +19,7 @@ from typing import Final
 import polars as pl
 
 from hpabatch.engine.columns.history import QUALITY
-from hpabatch.engine.fleet.candidates import Candidate
-from hpabatch.engine.fleet.lives import row_spans
+from hpabatch.engine.fleet.candidates import Candidate, row_spans
 from hpabatch.engine.fleet.membership import Place, Selections
 from hpabatch.engine.quality.pods import (
     POD_COLUMNS,

@@ -22,7 +22,6 @@ from hpabatch.engine.fit.workload import (
     OPEN,
     RECORDED,
     Fact,
-    Workload,
 )
 from hpabatch.inputs.lenses import Lens
 from hpabatch.inputs.plants import PlantOverride, SignalOverride
@@ -37,6 +36,7 @@ from hpabatch.model.plant import (
     Sight,
     Signal,
 )
+from hpabatch.packing.workloads import Workload
 from tests.engine.closed_loop import (
     CPU,
     F64,
