@@ -46,7 +46,7 @@ from hpabatch.engine.fleet.candidates import NEVER_IN_FORCE, Candidate, Skipped
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.plan import ReplayPlan, as_used, narrow_plan
 from hpabatch.engine.replay.decisions import SCHEMA
-from hpabatch.engine.replay.run import GatheredNotes
+from hpabatch.engine.replay.run import join_notes
 from hpabatch.engine.replay.score import ScoreTotals, score, total
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.engine.shards.read import ShardFacts
@@ -312,7 +312,6 @@ class Scoring:
             "changes": [pl.DataFrame(schema={**keys, **CHANGE_COLUMNS})],
         }
         self.facts: list[ShardFacts] = []
-        self._others = GatheredNotes()
 
     def usages(self) -> Iterator[Usage]:
         """Yield the observed usage of every HPA, as it was used, and score it."""
@@ -380,14 +379,11 @@ class Scoring:
             frames.append(part[name])
             if len(frames) > FRAMES_AT_ONCE:  # (each takes much more than its rows)
                 frames[:] = [pl.concat(frames, rechunk=True)]
-        for each in facts:
-            self._others.add(each)
+        self.facts += facts
 
     def fidelity(self) -> Fidelity:
         """Return the scores, once all usages were walked."""
-        for each in self.facts:
-            self._others.add(each)
-        notes, found = self._others.joined(self.plan), self.part()
+        notes, found = join_notes(self.plan, self.facts), self.part()
         controller = found["hpas"].join(
             found["told"], on=list(KEY), how="left", maintain_order="left"
         )

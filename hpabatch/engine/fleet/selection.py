@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -33,14 +33,14 @@ class Selection:
             than the name is known.
     """
 
-    def __init__(self, request: ChosenHpas, where_name: str = "--where") -> None:
+    def __init__(self, request: ChosenHpas) -> None:
         """Check the condition and the form of the names (UsageError: one of them is wrong)."""
         self.names, self.namespaces = request.names, request.namespace
         self._found: list[Key] = []
         self._known: list[Key] = []
         self._where: pl.Expr | None = None
         if request.where is not None:
-            self._told = f"{where_name} {quoted(request.where)}"
+            self._told = f"--where {quoted(request.where)}"
             self._where = condition_on(request.where, candidate_frame([]).schema, self._told)
         parts = [] if self._where is None else [self._where]
         if self.namespaces:
@@ -107,11 +107,6 @@ def selection_of(request: ChosenHpas) -> Selection | None:
     """Return the selection that a request states; None: all HPAs."""
     stated = request.names or request.namespace or request.where is not None
     return Selection(request) if stated else None
-
-
-def selection(where: str, name: str = "--where") -> Callable[[pl.DataFrame], pl.DataFrame]:
-    """Return the selection by a condition alone; `name` is what messages call it."""
-    return Selection(ChosenHpas(where=where), name)
 
 
 def _named(name: str) -> pl.Expr:
