@@ -51,7 +51,6 @@ TABLES: Final[dict[str, dict[str, Table]]] = {
         "Quality": history.QUALITY,
         "Problems": history.PROBLEMS,
         "Observations": history.OBSERVATIONS,
-        "Syncs": history.SYNCS,
     },
     "Manifests": {"Validation": history.VALIDATION, "Analysis": history.ANALYSIS},
     "Simulations": {

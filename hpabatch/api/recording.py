@@ -13,7 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
-from hpabatch.api import analysis, comparisons, fits, plans, replays, simulations, statuses, sweeps
+from hpabatch.api import analysis, comparisons, fits, replays, simulations, statuses, sweeps
 from hpabatch.api.keywords import of_history
 from hpabatch.engine.advise.request import SweptAdviceRequest
 from hpabatch.engine.analyze.request import AnalyzeRecordedRequest
@@ -22,8 +22,7 @@ from hpabatch.engine.compare.request import CompareRequest
 from hpabatch.engine.explain.request import DescribeRequest, ExplainRequest, GetRequest
 from hpabatch.engine.fidelity.request import FidelityRequest
 from hpabatch.engine.fit.request import FitRequest
-from hpabatch.engine.fleet.candidates import candidate_frame
-from hpabatch.engine.fleet.lives import candidates_of
+from hpabatch.engine.fleet.candidates import candidate_frame, candidates_of
 from hpabatch.engine.fleet.versions import versions_of
 from hpabatch.engine.quality.request import QualityRequest
 from hpabatch.engine.replay.request import ReplayRequest, ReplayToRequest
@@ -97,5 +96,5 @@ class Recording:
     fidelity = of_history(fits.fidelity, FidelityRequest, "names")
     sweep = of_history(sweeps.sweep, SweepToRequest, "grid")
     recommend = of_history(sweeps.recommend_swept, SweptAdviceRequest, "grid")
-    plan = of_history(plans.plan, PlanRequest, "names")
+    plan = of_history(simulations.plan, PlanRequest, "names")
     analyze = of_history(analysis.analyze, AnalyzeRecordedRequest, "names")

@@ -8,9 +8,9 @@ from hpabatch.report.analyze import StaticAnalysis
 from hpabatch.report.compare import Compared
 from hpabatch.report.fidelity import FidelityScores
 from hpabatch.report.fit import Fits
-from hpabatch.report.capacity import Plan
 from hpabatch.jobs.replay import ReplayDone
 from hpabatch.report.replay import Replay
+from hpabatch.report.capacity import Plan
 from hpabatch.report.simulate import Simulation
 from typing import Any
 from hpabatch.report.explain.document import Explained

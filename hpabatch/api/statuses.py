@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hpabatch.api.manifests import read_hpas
-from hpabatch.engine.explain.moment import Key, Metadata, Moment, planned_moments
+from hpabatch.engine.explain.moment import Key, Metadata, Moment, moments
 from hpabatch.engine.explain.request import DescribeRequest, ExplainRequest, GetRequest
 from hpabatch.engine.explain.run import explain_history
 from hpabatch.engine.fleet.candidates import Candidate
@@ -52,7 +52,7 @@ class HpasThen:
         """Yield every HPA that existed at the time, after its last sync."""
         total = len(self.plan.chosen)
         shown: set[Key] = set()
-        for found, moment in enumerate(planned_moments(self.plan), 1):
+        for found, moment in enumerate(moments(self.plan), 1):
             progress("deciding", found / total)
             if _exists(moment.candidate, self.at_ms):
                 shown.add(moment.candidate.key)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+import msgspec
+
 from hpabatch.engine.fidelity.lens import through_lens
 from hpabatch.engine.fidelity.request import FidelityParameters, FidelityRequest
 from hpabatch.engine.fidelity.run import Fidelity, Scoring
@@ -13,6 +15,7 @@ from hpabatch.engine.fit.overrides import read_plants
 from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.fleet.selection import selection_of
+from hpabatch.engine.shards.read import ShardFacts
 from hpabatch.history.base import History
 from hpabatch.inputs.plants import PlantOverride
 from hpabatch.jobs.frames import (
@@ -23,7 +26,6 @@ from hpabatch.jobs.frames import (
     shards_job,
 )
 from hpabatch.jobs.orders import Values
-from hpabatch.jobs.replay import notes_from_json, notes_to_json
 from hpabatch.model.progress import Progress, silent
 
 PLAN_JOB: Final = "hpabatch.jobs.fidelity:plan_job"
@@ -44,7 +46,7 @@ def fidelity(history: History, request: FidelityRequest, progress: Progress) -> 
     if request.is_spread:
         with computed(_planned(plan, request), request, progress) as parts:
             for frames, record in parts:
-                scoring.add(frames, [notes_from_json(found) for found in record["notes"]])
+                scoring.add(frames, msgspec.convert(record["facts"], list[ShardFacts]))
     else:
         for _ in scoring.usages():
             pass
@@ -64,7 +66,7 @@ def _planned(plan: ReplayPlan, request: FidelityRequest) -> FramesJob:
         scoring = _scoring(some, request, plants)
         for _ in scoring.usages():
             pass
-        return scoring.part(), {"notes": [notes_to_json(notes) for notes in scoring.notes]}
+        return scoring.part(), {"facts": msgspec.to_builtins(scoring.facts)}
 
     return shards_job(plan, request, part, [repr(plants)], PLAN_JOB, "walk_observations")
 

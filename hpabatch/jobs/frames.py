@@ -1,7 +1,7 @@
-"""Parts of frames and plain values, which jobs of fit, fidelity, quality and plan have.
+"""Parts of frames and plain values, which all jobs on a history have.
 
-Without workers these use cases compute in one walk and keep no parts. With them a part is some
-HPAs, and the job folder a temporary one, until the command has put all parts together.
+Without workers fit, fidelity, quality and plan compute in one walk and keep no parts. With them a
+part is some HPAs, and the job folder a temporary one, until the command has put all parts together.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -24,37 +25,66 @@ from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
 from hpabatch.inputs.workers import Spread
 from hpabatch.jobs.executor import executor_of
-from hpabatch.jobs.folder import Identity, identity_of, read_frame, temporary_job, write_frame
+from hpabatch.jobs.folder import (
+    Identity,
+    JobFolder,
+    identity_of,
+    read_frame,
+    temporary_job,
+    write_frame,
+)
 from hpabatch.jobs.loop import Status, Task, Tasks, run_job
 from hpabatch.jobs.orders import PlannedJob, Values, known_lenses, lenses_of, options_of
+from hpabatch.jobs.parquet import write_parquet
 from hpabatch.model.progress import Progress
 
+PARQUET: Final = ".parquet"
 Part = tuple[Mapping[str, pl.DataFrame], Values]
 """A part: frames by name, and plain values."""
 
 
+def _as_it_is(part: Part) -> Part:
+    return part
+
+
 @dataclass(frozen=True, slots=True)
 class FramesWork:
-    """Computes parts; a task's argument is its number."""
+    """Computes parts and writes them.
 
-    part: Callable[[int], Part]
+    `results` yields what is computed for arguments of tasks, in their order; it may read ahead.
+    `part_of` makes a part of each, while the next one is computed. A frame whose name ends with
+    PARQUET becomes such a file, with `evidence` in it.
+    """
+
+    results: Callable[[Sequence[Any]], Iterator[Any]]
     warnings: Sequence[str]
+    part_of: Callable[[Any], Part] = _as_it_is
+    evidence: Mapping[str, str] = field(default_factory=dict)
 
-    def compute(self, tasks: Sequence[Task]) -> Iterator[Part]:
-        """Yield the parts."""
-        for task in tasks:
-            yield self.part(task.argument)
+    def compute(self, tasks: Sequence[Task]) -> Iterator[tuple[Any, tuple[str, ...]]]:
+        """Yield the results, each with the history's warnings up to there."""
+        for result in self.results([task.argument for task in tasks]):
+            yield result, tuple(self.warnings)
 
-    def save(self, result: Part, place: Path) -> dict[str, Any]:
-        """Write the frames; return the plain values, and the history's warnings up to here."""
-        frames, values = result
+    def save(self, result: tuple[Any, tuple[str, ...]], place: Path) -> dict[str, Any]:
+        """Write the frames; return the plain values and the warnings."""
+        found, warnings = result
+        frames, values = self.part_of(found)
         for name, frame in frames.items():
-            write_frame(frame, place / f"{name}.arrow")
+            if name.endswith(PARQUET):
+                write_parquet(frame, self.evidence, place / name)
+            else:
+                write_frame(frame, place / f"{name}.arrow")
         record = json.loads(json.dumps(values, default=lambda number: number.item()))
-        return {**record, "frames": list(frames), "warnings": list(self.warnings)}
+        return {**record, "frames": list(frames), "warnings": list(warnings)}
 
 
 FramesJob = PlannedJob[FramesWork]
+
+
+def read_part(folder: JobFolder, task: Task, name: str) -> pl.DataFrame:
+    """Return a frame of a finished task's part."""
+    return read_frame(folder.place(task.key) / f"{name}.arrow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +139,22 @@ def shards_job(
 
 def frames_job(
     weights: Sequence[int],
-    part: Callable[[int], Part],
+    part: Callable[[int], Part] | FramesWork,
     history: History,
     identity: Identity,
     plan_job: str,
     values: Values,
     kernel: str | None = None,
 ) -> FramesJob:
-    """Return a job with a task for each weight; `values` are those beside the history's place."""
+    """Return a job with a task for each weight, whose number is its argument.
+
+    `part` makes the part of a number; `values` are those beside the history's place.
+    """
+    if not isinstance(part, FramesWork):
+        part = FramesWork(partial(map, part), history.warnings)
     return PlannedJob(
         tasks=Tasks(lambda k: Task(f"{k:05}", weights[k], k), range(len(weights))),
-        work=FramesWork(part, history.warnings),
+        work=part,
         identity=identity,
         plan_job=plan_job,
         values={"history": history.location, **values},
@@ -136,7 +171,7 @@ def computed(job: FramesJob, spread: Spread, progress: Progress) -> Iterator[Seq
     history has the warnings of all of them.
     """
     if not spread.is_spread:
-        yield [job.work.part(task.argument) for task in job.tasks]
+        yield list(job.work.results([task.argument for task in job.tasks]))
         return
 
     def report(status: Status) -> None:

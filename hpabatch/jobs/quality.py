@@ -13,7 +13,6 @@ from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.fleet.versions import versions_of
 from hpabatch.engine.quality.request import QualityRequest
 from hpabatch.engine.quality.run import Look
-from hpabatch.engine.quality.run import quality as quality_here
 from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
 from hpabatch.jobs.folder import DIGEST, concat_frames, identity_of
@@ -30,12 +29,19 @@ def quality(
     candidates: Sequence[Candidate],
     progress: Progress = silent,
 ) -> pl.DataFrame:
-    """Return what the recording of each HPA is worth, as `engine.quality.run.quality` does."""
-    if not request.is_spread:
-        return quality_here(history, candidates, progress=progress)
-    look = Look(history, candidates)
-    with computed(_planned(look, candidates, request), request, progress) as parts:
-        return look.joined([concat_frames(frames["hpas"] for frames, _ in parts)])
+    """Return what the recording of each HPA is worth; the columns are `engine.quality.run.COLUMNS`.
+
+    Raises:
+        HistoryError: a table is broken.
+    """
+    look, parts = Look(history, candidates), []
+    if not request.is_spread:  # (without a job: its identity takes digests of all tables)
+        for k in range(len(look.shards)):
+            progress("checking", k / len(look.shards))
+            parts.append(look.part(k))
+        return look.joined(parts)
+    with computed(_planned(look, candidates, request), request, progress) as done:
+        return look.joined([concat_frames(frames["hpas"] for frames, _ in done)])
 
 
 def plan_job(values: Values) -> FramesJob:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import polars as pl
 
 from hpabatch.engine.fleet.candidates import Skipped
@@ -21,7 +23,6 @@ from hpabatch.engine.replay.request import ReplayRequest, ReplayToRequest
 from hpabatch.engine.replay.run import (
     GatheredNotes,
     ReplayNotes,
-    ShardNotes,
     ShardResult,
     replay_shards,
 )
@@ -41,81 +42,19 @@ from hpabatch.jobs.folder import (
     finishing,
     identity_of,
     open_job,
-    read_frame,
     temporary_job,
-    write_frame,
 )
-from hpabatch.jobs.loop import Report, Task, Tasks, run_job
-from hpabatch.jobs.orders import PlannedJob, Values, known_lenses, lenses_of, options_of
-from hpabatch.jobs.parquet import write_parquet
+from hpabatch.jobs.frames import FramesJob, FramesWork, Part, frames_job, read_part
+from hpabatch.jobs.loop import Report, Task, run_job
+from hpabatch.jobs.orders import Values, known_lenses, lenses_of, options_of
 from hpabatch.jobs.publish import Destination, publish
 from hpabatch.model.objects.hpa import HPA
 
 PLAN_JOB: Final = "hpabatch.jobs.replay:plan_job"
 DECISIONS: Final = "decisions.parquet"
-_SUMMARY: Final = "summary.arrow"
-_SCORES: Final = "scores.arrow"
-_EVENTS: Final = "events.arrow"
-
-
-@dataclass(slots=True)
-class ReplayWork:
-    """Replays shard `k`, a task's argument; `score`: judge its decisions, `keep`: write them."""
-
-    plan: ReplayPlan
-    score: bool
-    keep: bool = True
-
-    def compute(self, tasks: Sequence[Task]) -> Iterator[tuple[ShardResult, tuple[str, ...]]]:
-        """Yield the shards' results, and the history's warnings up to there.
-
-        While one is decided the next one is read.
-        """
-        shards = [task.argument for task in tasks]
-        for result in replay_shards(self.plan, shards, self.keep or self.score):
-            yield result, tuple(self.plan.history.warnings)
-
-    def save(self, result: tuple[ShardResult, tuple[str, ...]], place: Path) -> dict[str, Any]:
-        """Write decisions, summary and score; return the facts."""
-        found, warnings = result
-        write_frame(found.summary, place / _SUMMARY)
-        if self.keep:
-            write_parquet(found.decisions, self.plan.evidence, place / DECISIONS)
-        if self.score:
-            scores = score(found.decisions, found.hpas)
-            write_frame(scores.hpas, place / _SCORES)
-            write_frame(scores.events, place / _EVENTS)
-        return {
-            "decisions": int(found.summary["ticks"].sum()),
-            "hpas": found.hpas.height,
-            **notes_to_json(found.notes),
-            "warnings": list(warnings),
-        }
-
-
-def notes_to_json(notes: ShardNotes) -> dict[str, Any]:
-    """Return the notes of a shard as plain values, for the record of its part."""
-    return {
-        "skipped": [astuple(skipped) for skipped in notes.skipped],
-        "silent": list(notes.silent),
-        "facts": asdict(notes.facts),
-    }
-
-
-def notes_from_json(found: Mapping[str, Any]) -> ShardNotes:
-    """Return the notes of a shard from the record of its part."""
-    facts = found["facts"]
-    pairs = [(tuple(first), tuple(second)) for first, second in facts["pairs"]]
-    generated = [tuple(key) for key in facts["generated"]]
-    return ShardNotes(
-        skipped=tuple(Skipped(*row) for row in found["skipped"]),
-        facts=ShardFacts(**facts | {"pairs": pairs, "generated": generated}),
-        silent=tuple(found["silent"]),
-    )
-
-
-def _read(folder: JobFolder, tasks: Sequence[Task], name: str) -> pl.DataFrame:
-    return concat_frames(read_frame(folder.place(task.key) / name) for task in tasks)
+_SUMMARY: Final = "summary"
+_SCORES: Final = "scores"
+_EVENTS: Final = "events"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +107,7 @@ def replay_to_disk(job: ReplayJob, report: Report = lambda status: None) -> Repl
         return _finish(job, tasks, records, folder)
 
 
-def _planned(job: ReplayJob) -> PlannedJob[ReplayWork]:
+def _planned(job: ReplayJob) -> FramesJob:
     """Return the tasks of a replay, what does them, and on what they depend."""
     plan, keep = job.plan, job.destination is not None
     facts = {
@@ -179,24 +118,33 @@ def _planned(job: ReplayJob) -> PlannedJob[ReplayWork]:
     }
     given = None if job.manifests is None else [repr(hpa) for hpa in job.manifests]
     depends = [[c.key for c in plan.chosen], given, plan.shards, repr(plan.settled)]
-    weights = array("q", (_decisions(job.plan, *shard) for shard in job.plan.shards))
-    return PlannedJob(
-        tasks=Tasks(lambda k: Task(f"{k:05}", weights[k], k), range(len(weights))),
-        work=ReplayWork(job.plan, job.request.score, keep),
-        identity=identity_of(facts, [*depends, repr(plan.clocks.grid)]),
-        plan_job=PLAN_JOB,
-        values={
-            "history": job.plan.history.location,
-            "keep": keep,
-            "lenses": lenses_of(job.plan),
-            **options_of(job.request),
-        },
-        kernel="replay_observations",
-        history=job.plan.history,
+    weights = array("q", (_decisions(plan, *shard) for shard in plan.shards))
+    work = FramesWork(
+        lambda shards: replay_shards(plan, shards, keep or job.request.score),
+        plan.history.warnings,
+        partial(_part_of, job),
+        plan.evidence,
+    )
+    return frames_job(
+        *(weights, work, plan.history),
+        *(identity_of(facts, [*depends, repr(plan.clocks.grid)]), PLAN_JOB),
+        {"keep": keep, "lenses": lenses_of(plan), **options_of(job.request)},
+        "replay_observations",
     )
 
 
-def plan_job(values: Values) -> PlannedJob[ReplayWork]:
+def _part_of(job: ReplayJob, found: ShardResult) -> Part:
+    """Return the part of a shard: its summary, and decisions and scores if they are asked for."""
+    frames = {_SUMMARY: found.summary}
+    if job.destination is not None:
+        frames[DECISIONS] = found.decisions
+    if job.request.score:
+        scores = score(found.decisions, found.hpas)
+        frames |= {_SCORES: scores.hpas, _EVENTS: scores.events}
+    return frames, {"hpas": found.hpas.height, "facts": msgspec.to_builtins(found.facts)}
+
+
+def plan_job(values: Values) -> FramesJob:
     """Plan a replay in a worker, from its order (HistoryError, UsageError: it cannot be)."""
     request = ReplayToRequest.from_json(values)
     history = open_history(values["history"], None if request.hpas else "replay")
@@ -295,13 +243,17 @@ def _finish(
     return done
 
 
+def _read(folder: JobFolder, tasks: Sequence[Task], name: str) -> pl.DataFrame:
+    return concat_frames(read_part(folder, task, name) for task in tasks)
+
+
 def _join_records(plan: ReplayPlan, records: Iterable[dict[str, Any]]) -> tuple[ReplayNotes, bool]:
     """Return the notes of all records, and whether there is an HPA in them."""
     warnings: dict[str, None] = {}
     notes, has_hpas = GatheredNotes(), False
     for record in records:
         warnings |= dict.fromkeys(record["warnings"])
-        notes.add(notes_from_json(record))
+        notes.add(msgspec.convert(record["facts"], ShardFacts))
         has_hpas |= bool(record["hpas"])
     plan.history.warnings[:] = list(dict.fromkeys([*warnings, *plan.history.warnings]))
     return notes.joined(plan), has_hpas

@@ -51,9 +51,8 @@ from hpabatch.jobs.folder import (
     identity_of,
     made_by,
     open_job,
-    read_frame,
-    write_frame,
 )
+from hpabatch.jobs.frames import FramesJob, FramesWork, Part, read_part
 from hpabatch.jobs.joining import join_parquet
 from hpabatch.jobs.loop import Report, Task, Tasks, run_job
 from hpabatch.jobs.orders import (
@@ -77,9 +76,8 @@ from hpabatch.jobs.sweep_files import (
 
 HPAS: Final = "hpas"
 PLAN_JOB: Final = "hpabatch.jobs.sweep:plan_job"
-_RESULTS: Final = "results.arrow"
-_BLOCKS: Final = "blocks.arrow"
-_HPAS: Final = "hpas.arrow"
+_RESULTS: Final = "results"
+_BLOCKS: Final = "blocks"
 # Fitting and scoring an HPA costs about as much as that many of its settings.
 _FIT_WEIGHT: Final = 40
 
@@ -105,8 +103,8 @@ class SweepJob:
 
 
 @dataclass(slots=True)
-class SweepWork:
-    """Does tasks (part, first setting, last setting); settings of 0:0 are about the HPAs alone."""
+class Sweeping:
+    """Runs (part, first setting, last setting); settings of 0:0 are about the HPAs alone."""
 
     sweep: SweepPlan
     kept: tuple[int, SweptPart] | None = None
@@ -118,31 +116,16 @@ class SweepWork:
             self.kept = number, prepare_part(self.sweep, number, scored=scored)
         return self.kept[1]
 
-    def compute(self, tasks: Sequence[Task]) -> Iterator[Any]:
-        """Yield frames by file name; once for each part, also its skipped HPAs and notes.
-
-        Notes have the history's warnings up to here: `save` runs beside the next task.
-        """
-        met = self.sweep.plan.history.warnings
-        for task in tasks:
-            number, first, last = task.argument
+    def results(self, arguments: Sequence[tuple[int, int, int]]) -> Iterator[Part]:
+        """Yield the frames of tasks; once for each part, also its skipped HPAs and notes."""
+        for number, first, last in arguments:
             part = self.part(number, scored=first == last)
             if first == last:
-                frame = hpas_frame(self.sweep, part)
-                yield {_HPAS: frame}, part.skipped, (*part.notes, *met)
+                told = {"skipped": [astuple(one) for one in part.skipped], "notes": part.notes}
+                yield {HPAS: hpas_frame(self.sweep, part)}, told
             else:
                 results, blocks = run_part(self.sweep, part, first, last)
-                yield {_RESULTS: results, _BLOCKS: blocks}, (), tuple(met)
-
-    def save(self, result: Any, place: Path) -> dict[str, Any]:
-        """Write the frames; return skipped HPAs and notes."""
-        frames, skipped, notes = result
-        for name, frame in frames.items():
-            write_frame(frame, place / name)
-        return {
-            "skipped": [astuple(one) for one in skipped],
-            "notes": list(notes),
-        }
+                yield {_RESULTS: results, _BLOCKS: blocks}, {"skipped": [], "notes": []}
 
 
 def sweep_to_disk(job: SweepJob, report: Report = lambda status: None) -> SweepResult:
@@ -168,10 +151,10 @@ def sweep_to_disk(job: SweepJob, report: Report = lambda status: None) -> SweepR
     return read_sweep(job.destination.path)
 
 
-def _planned(job: SweepJob) -> PlannedJob[SweepWork]:
+def _planned(job: SweepJob) -> FramesJob:
     return PlannedJob(
         tasks=tasks_of(job.sweep),
-        work=SweepWork(job.sweep),
+        work=FramesWork(Sweeping(job.sweep).results, job.sweep.plan.history.warnings),
         identity=_identity(job),
         plan_job=PLAN_JOB,
         values={**job.values, "lenses": lenses_of(job.sweep.plan)},
@@ -180,7 +163,7 @@ def _planned(job: SweepJob) -> PlannedJob[SweepWork]:
     )
 
 
-def plan_job(values: Values) -> PlannedJob[SweepWork]:
+def plan_job(values: Values) -> FramesJob:
     """Plan a sweep in a worker, from its order (HistoryError, UsageError: it cannot be)."""
     request = SweepRequest.from_json(values)
     see = known_lenses(values["lenses"])
@@ -285,8 +268,8 @@ def _finish(
     skipped, notes = dict.fromkeys(job.sweep.plan.skipped), dict[str, None]()
     for record in records:
         skipped |= dict.fromkeys(Skipped(*row) for row in record["skipped"])
-        notes |= dict.fromkeys(record["notes"])
-    hpas = _joined(folder, (t for t in tasks if t.argument[1] == t.argument[2]), _HPAS)
+        notes |= dict.fromkeys([*record["notes"], *record["warnings"]])
+    hpas = _joined(folder, (t for t in tasks if t.argument[1] == t.argument[2]), HPAS)
     if hpas.is_empty():
         raise SweepRefusedError(list(skipped))
     sweep, evidence = job.sweep, job.sweep.evidence
@@ -308,7 +291,7 @@ class SweepRefusedError(RefusedError):
 
 def _joined(folder: JobFolder, tasks: Iterable[Task], name: str) -> pl.DataFrame:
     """Return the rows of some tasks' file; tasks without any have an empty one."""
-    frames = (read_frame(folder.place(task.key) / name) for task in tasks)
+    frames = (read_part(folder, task, name) for task in tasks)
     return concat_frames(frame for frame in frames if frame.width and frame.height)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpabatch.engine.fit.pipeline import Recording
-from hpabatch.engine.fit.usage import Cells, Limits, Lives, Probes, Series, SignalUsage, Usage
+from hpabatch.engine.fit.usage import Cells, Lives, Probes, Series, SignalUsage, Usage
 from hpabatch.engine.fleet.candidates import Candidate, SpecPeriod
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.kernels.usage import TRACK_USAGE
@@ -260,7 +260,7 @@ def usage_of(loop: Loop, metrics: Sequence[dict[str, Any]] = (CPU,), **values: F
         deleting=np.zeros(ticks, np.int64),
         signals=signals,
         lives=lives,
-        limits=Limits({}, {}),
+        limits={},
     )
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from hpabatch.engine.fit.workload import Workload
 from hpabatch.engine.fleet.candidates import SpecPeriod
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.simulate.case import SimulationCase
@@ -21,6 +20,7 @@ from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.hpa import HPA, HPASpec
 from hpabatch.model.plant import DIVISIBLE, RESOURCE, Event, Pipeline, Plant, Pods, Signal
 from hpabatch.model.versions import ControllerFlags, profile_for
+from hpabatch.packing.workloads import Workload
 from tests.kernels.simulations import flags_of, plant_of, spec_of
 from tests.reference.generate_plants import random_case
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpabatch.engine.explain.moment import Key, Moment, moments
+from hpabatch.engine.explain import moment as explaining
+from hpabatch.engine.explain.moment import Key, Moment
 from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.fleet.plan import plan_replay
 from hpabatch.history.reader import History, open_history
 from hpabatch.model.objects.encode_status import encode_status
 from hpabatch.model.objects.hpa import HPA
@@ -97,6 +99,12 @@ def told(moment: Moment, t: int) -> Told:
         moment.reader.error(moment.words, t),
         moment.reader.error_label(t),
     )
+
+
+def moments(
+    history: History, parameters: ReplayParameters, manifests: Sequence[HPA] | None = None
+) -> Iterator[Moment]:
+    return explaining.moments(plan_replay(history, parameters, manifests, whole=True))
 
 
 def told_of_all(

@@ -11,7 +11,7 @@ from polars.testing import assert_frame_equal
 
 from hpabatch.api.analysis import quality
 from hpabatch.api.fits import fidelity, fit
-from hpabatch.api.plans import plan
+from hpabatch.api.simulations import plan
 from hpabatch.engine.capacity.request import PlanRequest
 from hpabatch.engine.fidelity.request import FidelityRequest
 from hpabatch.engine.fit.request import FitRequest

@@ -111,7 +111,7 @@ def test_without_a_destination_only_summaries_are_kept(
 
 # ---- other jobs ---------------------------------------------------------------------------------
 
-A_PART = ("jobs.replay:write_parquet", 4)
+A_PART = ("jobs.frames:write_parquet", 4)
 
 
 def test_damaged_parts_are_made_again(tmp_path: Path, history: Path, whole: bytes) -> None:

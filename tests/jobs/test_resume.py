@@ -99,8 +99,8 @@ REPLAY = Job(
     run=_replayed,
     history=small,
     ends=(
-        ("jobs.replay:write_parquet", 1),
-        ("jobs.replay:write_frame", 4),
+        ("jobs.frames:write_parquet", 1),
+        ("jobs.frames:write_frame", 4),
         ("jobs.folder:flush", 1),
         ("jobs.folder:flush", 9),
         ("engine.replay.run:run_step", 6),
@@ -118,7 +118,7 @@ JOBS = {
         REPLAY,
         out="decisions",
         ends=(
-            ("jobs.replay:write_parquet", 4),
+            ("jobs.frames:write_parquet", 4),
             ("history.atomic:flush", 5 + 3),
             ("jobs.publish:_link", 2),
         ),

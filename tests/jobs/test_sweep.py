@@ -19,11 +19,12 @@ from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.engine.sweep.run import SweepPlan, plan_request
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import open_history
+from hpabatch.jobs.frames import FramesWork
 from hpabatch.jobs.loop import Status, Task
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.sweep import (
+    Sweeping,
     SweepJob,
-    SweepWork,
     sweep_to_disk,
     trajectories,
 )
@@ -276,7 +277,8 @@ def test_notes_of_a_part_do_not_depend_on_the_next_one(
     monkeypatch.setattr("hpabatch.jobs.sweep.prepare_part", prepare)
     monkeypatch.setattr("hpabatch.jobs.sweep.hpas_frame", lambda sweep, part: pl.DataFrame())
     sweep: Any = SimpleNamespace(plan=SimpleNamespace(history=SimpleNamespace(warnings=warnings)))
-    work = SweepWork(sweep)
+    work = FramesWork(Sweeping(sweep).results, warnings)
     found = list(work.compute([Task(f"{k}", 1, (k, 0, 0)) for k in range(2)]))
-    notes = [work.save(result, tmp_path)["notes"] for result in found]
-    assert notes == [["note 0", "warning 0"], ["note 1", "warning 0", "warning 1"]]
+    records = [work.save(result, tmp_path) for result in found]
+    assert [record["notes"] for record in records] == [["note 0"], ["note 1"]]
+    assert [record["warnings"] for record in records] == [["warning 0"], ["warning 0", "warning 1"]]

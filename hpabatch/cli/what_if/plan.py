@@ -62,7 +62,7 @@ def plan(
     output: OutputOption = Output.table,
 ) -> int:
     """Plan the capacity of the HPAs of a history."""
-    from hpabatch.api.plans import plan as plan_of
+    from hpabatch.api.simulations import plan as plan_of
     from hpabatch.history.reader import open_history
 
     source = open_history(history, "replay")

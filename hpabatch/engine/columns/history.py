@@ -86,22 +86,6 @@ CHECK: Final = table(
     """,
 )
 
-SYNCS: Final = table(
-    "an HPA",
-    "`Recording.sync_estimates()` in Python",
-    *KEY,
-    """
-    source string: estimated: period and phase are; hint: the period is the given one, the phase
-        the instants' mode; unknown: too few instants
-    period_ms number: the effective sync period; a fraction matters over a day; null: unknown
-    phase_ms number: instants of sync modulo the period, from 1970 on; null: unknown
-    anchor timestamp: one instant of sync amid the recorded ones; null: unknown
-    support integer: how many recorded instants (of distinct syncs) the estimate rests on
-    spread_ms number: half of them are nearer to a sync than this; a quarter of the period: no
-        rhythm
-    """,
-)
-
 OBSERVATIONS: Final = table(
     "a tick, metric and pod or value",
     "`Recording.observations()` in Python",

@@ -26,8 +26,9 @@ from hpabatch.engine.compare.trials import (
     version_trials,
 )
 from hpabatch.engine.fleet.plan import Select
-from hpabatch.engine.replay.run import ShardNotes, ShardResult, join_notes, replay_shards
+from hpabatch.engine.replay.run import ShardResult, join_notes, replay_shards
 from hpabatch.engine.replay.summary import KEY
+from hpabatch.engine.shards.read import ShardFacts
 from hpabatch.history.reader import History
 from hpabatch.model.progress import Progress, silent
 
@@ -130,7 +131,7 @@ class _Found:
         self.parts: list[pl.DataFrame] = []
         self.ticks: dict[Key, int] = {}
         self.without: tuple[dict[Key, str], dict[Key, str]] = ({}, {})
-        self.told: tuple[list[ShardNotes], ...] = ([], [])
+        self.told: tuple[list[ShardFacts], ...] = ([], [])
 
     def add(self, ours: ShardResult, theirs: ShardResult) -> None:
         """Compare the results of a shard."""
@@ -138,8 +139,8 @@ class _Found:
         self.parts.append(part)
         self.ticks |= {(c, n, h): count for c, n, h, count in ticks.iter_rows()}
         for k, result in enumerate((ours, theirs)):
-            self.told[k].append(result.notes)
-            self.without[k].update({s.key: s.reason for s in result.notes.skipped})
+            self.told[k].append(result.facts)
+            self.without[k].update({s.key: s.reason for s in result.facts.skipped})
 
     def differences(self) -> pl.DataFrame:
         """Return the differences of all shards."""

@@ -18,8 +18,8 @@ from hpabatch.engine.fleet.candidates import (
     candidates_from_history,
     clusters_seen,
     stored_candidate,
+    within_lives,
 )
-from hpabatch.engine.fleet.lives import within_lives
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, Select, narrow_plan, plan_replay
 from hpabatch.engine.fleet.selection import Selection

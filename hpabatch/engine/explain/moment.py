@@ -15,8 +15,7 @@ import polars as pl
 from hpabatch.engine.explain.status import LaneWords, StatusReader
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.frames import NEVER_MS
-from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.fleet.plan import ReplayPlan, Select, plan_replay
+from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.shards.run import ahead, run_step, shard_steps
 from hpabatch.engine.shards.shard import Shard, status_at
 from hpabatch.history.checks import decode_cell
@@ -73,26 +72,15 @@ class Moment:
         return sorted(found.values(), key=lambda e: (e.last_ms, e.first_ms))
 
 
-def moments(
-    history: History,
-    parameters: ReplayParameters,
-    manifests: Sequence[HPA] | None = None,
-    select: Select | None = None,
-) -> Iterator[Moment]:
-    """Yield every HPA after its last sync until `parameters.until`, shard by shard.
+def moments(plan: ReplayPlan) -> Iterator[Moment]:
+    """Yield every HPA of a plan that asks for whole statuses, after its last sync, by shard.
 
-    A moment's arrays are good until the next shard's is asked for. HPAs without any sync by then
-    are left out; one that went before is there as it was at its last.
+    A moment's arrays are good until the next shard's is asked for. HPAs without any sync are left
+    out; one that went before the plan's end is there as it was at its last.
 
     Raises:
-        HistoryError: a table is broken, or there is nothing to replay.
-        UsageError: nothing was recorded by then, or there is no such version.
+        HistoryError: a table is broken.
     """
-    yield from planned_moments(plan_replay(history, parameters, manifests, select, whole=True))
-
-
-def planned_moments(plan: ReplayPlan) -> Iterator[Moment]:
-    """Yield the moments of a plan that asks for whole statuses; see `moments`."""
     for step in ahead(shard_steps(plan, range(len(plan.shards)))):
         run_step(plan, step)
         if step.last:

@@ -30,8 +30,7 @@ from hpabatch.engine.fidelity.trials import (
     Window,
 )
 from hpabatch.engine.fidelity.walk import Walk
-from hpabatch.engine.fit.stats import int_median
-from hpabatch.engine.replay.score_events import Bool
+from hpabatch.engine.fit.stats import Mask, int_median
 from hpabatch.engine.replay.summary import KEY, foreign_changes
 from hpabatch.layout.records import I32, I64
 
@@ -72,7 +71,7 @@ class _Ticks(NamedTuple):
 
     sizes: Sizes
     period_ms: int
-    breaks: Bool
+    breaks: Mask
     first: I64
     last: I64
 
@@ -146,7 +145,7 @@ class Judge:
         return found / (SHIFTS - 1)
 
 
-def _decided(episodes: Episodes, window: Window, sizes: Sizes) -> tuple[Bool, Bool]:
+def _decided(episodes: Episodes, window: Window, sizes: Sizes) -> tuple[Mask, Mask]:
     """Return of each episode whether it is decided within the window, and to sizes that fit."""
     first = np.searchsorted(sizes.now_ms, episodes.first_ms - window.early_ms)
     last = np.searchsorted(sizes.now_ms, episodes.last_ms + window.late_ms)

@@ -33,7 +33,7 @@ from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.membership import Place
 from hpabatch.engine.fleet.plan import ReplayPlan, See, narrow_plan, with_lenses
 from hpabatch.engine.fleet.request import AUTO_LENS, NO_LENS, RATIO_LENS
-from hpabatch.engine.fleet.selectors import check_lenses
+from hpabatch.engine.fleet.selection import check_lenses
 from hpabatch.engine.fleet.sources import POD_TABLES
 from hpabatch.engine.shards.read import DAY_MS
 from hpabatch.engine.shards.shard import scale_columns

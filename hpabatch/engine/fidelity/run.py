@@ -42,13 +42,14 @@ from hpabatch.engine.fit.usage import (
     Usage,
     observed_usage,
 )
-from hpabatch.engine.fleet.candidates import Candidate, Skipped
+from hpabatch.engine.fleet.candidates import NEVER_IN_FORCE, Candidate, Skipped
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.plan import ReplayPlan, as_used, narrow_plan
 from hpabatch.engine.replay.decisions import SCHEMA
-from hpabatch.engine.replay.run import GatheredNotes, ShardNotes
+from hpabatch.engine.replay.run import join_notes
 from hpabatch.engine.replay.score import ScoreTotals, score, total
 from hpabatch.engine.replay.summary import KEY
+from hpabatch.engine.shards.read import ShardFacts
 from hpabatch.inputs.plants import PlantOverride
 from hpabatch.model.plant import AGE, DIVISIBLE, signal_name
 from hpabatch.model.progress import Progress, silent
@@ -141,8 +142,6 @@ def first_parts_read(
 
 Row = Mapping[str, Any]
 Key = tuple[str, ...]
-
-NEVER_IN_FORCE: Final = "none of its specs was in force while samples were recorded"
 
 
 def verdicts(
@@ -290,7 +289,7 @@ class Scoring:
 
     The rules decide on what the controller saw, plants are fitted on what pods used; where a lens
     lies between the two both are walked. `frames` are the scores and answers of controllers, the
-    scores of signals and the judged changes, a frame for each walk; `notes` those of its shards.
+    scores of signals and the judged changes, a frame for each walk; `facts` those of its shards.
     """
 
     def __init__(
@@ -312,8 +311,7 @@ class Scoring:
             "signals": [pl.DataFrame(schema={**keys, **SIGNAL_COLUMNS})],
             "changes": [pl.DataFrame(schema={**keys, **CHANGE_COLUMNS})],
         }
-        self.notes: list[ShardNotes] = []
-        self._others = GatheredNotes()
+        self.facts: list[ShardFacts] = []
 
     def usages(self) -> Iterator[Usage]:
         """Yield the observed usage of every HPA, as it was used, and score it."""
@@ -361,7 +359,7 @@ class Scoring:
         if walk is not None:
             self.frames["hpas"].append(score(walk.decisions, walk.hpas).hpas)
             self.frames["told"].append(answers(walk))
-            self.notes.append(walk.notes)
+            self.facts.append(walk.facts)
         for usage, first, at_ms in parts:
             candidate = usage.candidate
             theirs = self.stated[id(candidate)]
@@ -375,20 +373,17 @@ class Scoring:
         """Return what the walks came to, for a scoring of more HPAs."""
         return {name: pl.concat(frames) for name, frames in self.frames.items()}
 
-    def add(self, part: Mapping[str, pl.DataFrame], notes: Iterable[ShardNotes]) -> None:
+    def add(self, part: Mapping[str, pl.DataFrame], facts: Iterable[ShardFacts]) -> None:
         """Add what the walk over some of the HPAs came to, in the plan's order."""
         for name, frames in self.frames.items():
             frames.append(part[name])
             if len(frames) > FRAMES_AT_ONCE:  # (each takes much more than its rows)
                 frames[:] = [pl.concat(frames, rechunk=True)]
-        for each in notes:
-            self._others.add(each)
+        self.facts += facts
 
     def fidelity(self) -> Fidelity:
         """Return the scores, once all usages were walked."""
-        for each in self.notes:
-            self._others.add(each)
-        notes, found = self._others.joined(self.plan), self.part()
+        notes, found = join_notes(self.plan, self.facts), self.part()
         controller = found["hpas"].join(
             found["told"], on=list(KEY), how="left", maintain_order="left"
         )

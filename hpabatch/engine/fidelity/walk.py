@@ -34,7 +34,7 @@ from hpabatch.engine.fleet.candidates import candidate_frame
 from hpabatch.engine.fleet.membership import Place
 from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.replay.decisions import scored_frame, sizes_of
-from hpabatch.engine.replay.run import ShardNotes, shard_notes
+from hpabatch.engine.replay.run import note_outcome
 from hpabatch.engine.shards.pack import pack_shard
 from hpabatch.engine.shards.read import SampleReader, ShardFacts, ShardInput, read_shard
 from hpabatch.engine.shards.run import ahead, run_step, sample_arenas, sample_steps
@@ -53,12 +53,12 @@ TICKS_AT_ONCE: Final = 500_000
 class Walk(NamedTuple):
     """Results of one walk over the samples of a shard.
 
-    `notes`, `decisions` and `hpas` are those of a replay, with the columns that a score reads;
+    `facts`, `decisions` and `hpas` are those of a replay, with the columns that a score reads;
     `usages` are those of `engine.fit.usage.observed_usage`; `trials` belong to `recordings`: the
     stated settings first, then the deviations.
     """
 
-    notes: ShardNotes
+    facts: ShardFacts
     decisions: pl.DataFrame
     hpas: pl.DataFrame
     usages: Sequence[Usage]
@@ -132,14 +132,15 @@ class _Walking:
         collected = Collected(self.plan, shard, self.given.facts)
         self._run(shard, collected, sizes, len(plain), self.given.facts)
         own = _first_lanes(shard, len(plain), self.given)
-        notes = shard_notes(self.plan, own, self.given.facts)
+        note_outcome(self.plan, own, self.given.facts)
         decisions = scored_frame(own, sizes_of(own))
         hpas = candidate_frame(own.candidates).drop("labels")
         usages = list(collected.usages(own)) if plain else []
         found = self._sizes(shard, sizes, first)
         for lanes in others:
             found |= self._decided(lanes)
-        return Walk(notes, decisions, hpas, usages, self.recordings, self._trials(found))
+        facts, trials = self.given.facts, self._trials(found)
+        return Walk(facts, decisions, hpas, usages, self.recordings, trials)
 
     def stated(self) -> list[Trial]:
         """Return the trials of the stated settings alone, over the recordings' own instants."""

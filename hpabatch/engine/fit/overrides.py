@@ -11,7 +11,7 @@ from hpabatch.engine.fit.request import PlantFiles
 from hpabatch.engine.fit.stats import seed_of
 from hpabatch.engine.fit.workload import GIVEN, NOT_IDENTIFIED, Fact
 from hpabatch.engine.fleet.candidates import Candidate
-from hpabatch.engine.fleet.selectors import check_signals, entries_of, with_others
+from hpabatch.engine.fleet.selection import check_signals, entries_of, with_others
 from hpabatch.errors import RefusedError
 from hpabatch.inputs.plants import (
     CapacityShare,

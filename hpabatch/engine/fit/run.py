@@ -31,15 +31,8 @@ from hpabatch.engine.fit.usage import (
     observed_usage,
     window_ms,
 )
-from hpabatch.engine.fit.workload import (
-    ASSUMED,
-    FITTED,
-    NOT_IDENTIFIED,
-    RECORDED,
-    Fact,
-    Workload,
-)
-from hpabatch.engine.fleet.candidates import Candidate, Skipped
+from hpabatch.engine.fit.workload import ASSUMED, FITTED, NOT_IDENTIFIED, RECORDED, Fact
+from hpabatch.engine.fleet.candidates import NEVER_IN_FORCE, Candidate, Skipped
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.plan import ReplayPlan, as_used
 from hpabatch.errors import RefusedError
@@ -53,7 +46,7 @@ from hpabatch.model.plant import (
     Signal,
     signal_name,
 )
-from hpabatch.packing.workloads import primary_signal
+from hpabatch.packing.workloads import Workload, primary_signal
 
 SATURATED_AT: Final = 0.98
 """From this part of a ceiling on a sample's pod counts as saturated: on fleets whose plant is known
@@ -194,8 +187,7 @@ def fit_history(
     usage = next(usages, None)
     for candidate, entries in zip(plan.chosen, chosen, strict=True):
         if usage is None or usage.candidate is not candidate:
-            reason = "none of its specs was in force while samples were recorded"
-            yield Fit(candidate, None, (), (reason,))
+            yield Fit(candidate, None, (), (NEVER_IN_FORCE,))
             continue
         yield fit(usage, recording_of(plan, candidate), entries)
         usage = next(usages, None)

@@ -216,7 +216,7 @@ def limits_of(m: Measured) -> I64 | None:
     source = m.signal.metric.resource or m.signal.metric.container_resource
     if source is None:
         return None
-    limits = m.usage.limits.of(source.name, getattr(source, "container", ""))
+    limits = m.usage.limits.get((source.name, getattr(source, "container", "")))
     if limits is None or not limits.size or (limits < 0).any():
         return None
     return limits[np.argsort(m.usage.lives.created_ms, kind="stable")]

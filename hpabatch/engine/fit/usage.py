@@ -82,21 +82,12 @@ class Lives:
         return upto - np.searchsorted(self.step_ms, from_ms, side="right")
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of an HPA's pods in milli, shape (P,), -1 where any container has none.
+Limits = Mapping[tuple[str, str], I64]
+"""The limits of an HPA's pods in milli by resource and container, "" for the pod as a whole.
 
-    `resources` are those of whole pods ("cpu", "memory"), `containers` by (resource, container).
-    """
-
-    resources: Mapping[str, I64]
-    containers: Mapping[tuple[str, str], I64]
-
-    def of(self, resource: str, container: str = "") -> I64 | None:
-        """Return the limits on a resource; None where the resource's are not recorded."""
-        if container:
-            return self.containers.get((resource, container))
-        return self.resources.get(resource)
+Shape (P,) each, -1 where a container has none; a resource whose limits are not recorded is not in
+it.
+"""
 
 
 def lives_of_lane(shard: Shard, facts: ShardFacts, h: int) -> Lives:
@@ -222,21 +213,17 @@ def read_limits(plan: ReplayPlan, shard: Shard) -> list[Limits]:
     rows = asked.join(shard.numbers, on="uid").sort("p", "valid_from", maintain_order=True)
     rows = rows.unique(["p", "kind", "container"], keep="last", maintain_order=True)
     count = shard.numbers.height
-    whole = {name: _whole(rows, f"{name}_limit_milli", count) for name in ("cpu", "memory")}
-    found = []
+    whole = {(name, ""): _whole(rows, f"{name}_limit_milli", count) for name in ("cpu", "memory")}
+    found: list[Limits] = []
     for h in range(len(shard.candidates)):
         pods = np.array(shard.pods[h], np.int64)
         containers = {key.container for key, _ in shard.streams[h] if key.container}
-        found.append(
-            Limits(
-                resources={name: limits[pods] for name, limits in whole.items()},
-                containers={
-                    (name, container): _of_container(rows, name, container, count)[pods]
-                    for name in whole
-                    for container in sorted(containers)
-                },
-            )
-        )
+        named = {
+            (name, container): _of_container(rows, name, container, count)
+            for name, _ in whole
+            for container in containers
+        }
+        found.append({key: limits[pods] for key, limits in (whole | named).items()})
     return found
 
 

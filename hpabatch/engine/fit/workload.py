@@ -8,21 +8,6 @@ from typing import Final
 
 import polars as pl
 
-from hpabatch.packing.workloads import Workload
-
-__all__ = [
-    "ASSUMED",
-    "FITTED",
-    "GIVEN",
-    "GUESSED",
-    "NOT_IDENTIFIED",
-    "OPEN",
-    "RECORDED",
-    "Fact",
-    "Workload",
-    "facts_frame",
-]
-
 RECORDED: Final = "recorded"
 FITTED: Final = "fitted"
 ASSUMED: Final = "assumed"

@@ -22,7 +22,9 @@ from hpabatch.layout.records import I64
 from hpabatch.model.printable import counted
 from hpabatch.model.times import is_instant, parse_time_ms, show_instant
 
-CREDIBLE_SPREAD = 1 / 8  # of the period; a quarter is what instants without any rhythm have
+CREDIBLE_SPREAD = 1 / 8
+"""Share of the period within which half of the recorded instants lie around an estimated grid; a
+quarter is what instants without any rhythm have."""
 INSTANT_TABLES = ("hpa_status", "metric_fetches")
 MOST_TICKS = 1 << 23  # of one HPA: four years at 15 s
 
@@ -312,26 +314,13 @@ def _own_instants(
         scales = history.select("scales", cluster, targets).filter(pl.col("error").is_null())
         frame = candidate_frame(candidates)
         estimates = estimate_fleet(status, fetches, scales, frame, settled.sync_period_ms)
-        found |= _credible(estimates, settled.sync_period_ms)
+        most_ms = CREDIBLE_SPREAD * settled.sync_period_ms
+        found |= {
+            candidate.key: estimate
+            for candidate, estimate in zip(candidates, estimates, strict=True)
+            if estimate is not None and estimate.spread_ms <= most_ms
+        }
     return {}, found
-
-
-def _credible(estimates: pl.DataFrame, period_ms: int) -> dict[HpaKey, SyncEstimate]:
-    """Return the estimates around whose grid the recorded instants really lie."""
-    known = estimates.filter(
-        (pl.col("source") != "unknown") & (pl.col("spread_ms") <= CREDIBLE_SPREAD * period_ms)
-    ).with_columns(pl.col("anchor").to_physical())
-    return {
-        (r["cluster"], r["namespace"], r["hpa"]): SyncEstimate(
-            period_ms=r["period_ms"],
-            phase_ms=r["phase_ms"],
-            support=r["support"],
-            spread_ms=r["spread_ms"],
-            anchor_ms=r["anchor"],
-            estimated=r["source"] == "estimated",
-        )
-        for r in known.iter_rows(named=True)
-    }
 
 
 def _groups(candidates: Sequence[Candidate]) -> Iterator[tuple[str, list[Candidate]]]:

@@ -19,6 +19,20 @@ ALWAYS_MS = -(2**62)
 """Earlier than any recorded time."""
 
 
+_TIME_BITS = 43  # times are below 2^43 ms, the year 2248
+_LATEST_MS = (1 << _TIME_BITS) - 1
+
+
+def keyed(owner: I64, ms: I64) -> I64:
+    """Return integers that sort by owner, then time; times are cut to what fits (0 to 2^43)."""
+    return (owner << _TIME_BITS) | np.clip(ms, 0, _LATEST_MS)
+
+
+def unkeyed(keys: I64) -> tuple[I64, I64]:
+    """Return owners and times of keys."""
+    return keys >> _TIME_BITS, keys & _LATEST_MS
+
+
 def milliseconds(column: pl.Series, absent: int = NEVER_MS) -> I64:
     """Return a time column as ms since 1970, nulls as `absent`; shape of the column."""
     return integers(column.to_physical(), absent)

@@ -13,7 +13,9 @@ from hpabatch.engine.fleet.candidates import (
     Skipped,
     candidate_frame,
     candidates_from_manifests,
+    candidates_of,
     stored_candidate,
+    within_lives,
 )
 from hpabatch.engine.fleet.clocks import Clocks, HpaKey, clocks_of, passes_of
 from hpabatch.engine.fleet.flags import (
@@ -25,7 +27,6 @@ from hpabatch.engine.fleet.flags import (
     recorded_starts,
     stated_flags,
 )
-from hpabatch.engine.fleet.lives import candidates_of, within_lives
 from hpabatch.engine.fleet.membership import Place, Selections
 from hpabatch.engine.fleet.parameters import (
     SAMPLE_TABLES,

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 import polars as pl
 
-from hpabatch.engine.fleet.frames import NEVER_MS, integers, milliseconds
+from hpabatch.engine.fleet.frames import NEVER_MS, integers, keyed, milliseconds, unkeyed
 from hpabatch.engine.fleet.membership import LabelIndex
 from hpabatch.layout import codes
 from hpabatch.layout.records import (
@@ -28,23 +28,16 @@ from hpabatch.model.quantity import Quantity
 from hpabatch.model.requests import ContainerRequests, PodRequest, RequestRules, pod_request
 from hpabatch.packing.texts import Texts
 
-# Pod number and time in one integer, ordered as the pair: times are below 2^43 ms (the year 2248).
-_TIME_BITS = 43
-_LATEST = (1 << _TIME_BITS) - 1
 _KIND = ("namespace", "target", "labels")
 
 Row = tuple[str, str, int, int | None, int | None]  # container, kind, index, cpu, memory in milli
 
 
-def _joined(pod: I64, ms: I64) -> I64:
-    """Return sortable keys of (pod, time); times are cut to what the key holds."""
-    return (pod << _TIME_BITS) | np.clip(ms, 0, _LATEST)
-
-
 def _newest(theirs: I64, keys: I64) -> I64:
     """Return the last of `theirs` with the pod of each key, up to its time; -1: none. Sorted."""
     at = np.searchsorted(theirs, keys, side="right") - 1
-    return np.where(np.append(theirs, -1)[at] >> _TIME_BITS == keys >> _TIME_BITS, at, -1)
+    same = unkeyed(np.append(theirs, -1)[at])[0] == unkeyed(keys)[0]
+    return np.where(same, at, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +123,16 @@ def pod_columns(pods: pl.DataFrame, states: pl.DataFrame, requests: pl.DataFrame
     created, started = milliseconds(frame["created"]), milliseconds(frame["started"])
     deleted = milliseconds(frame["deletion_requested"])
     own = [
-        _joined(np.flatnonzero(ms < NEVER_MS), ms[ms < NEVER_MS])
+        keyed(np.flatnonzero(ms < NEVER_MS), ms[ms < NEVER_MS])
         for ms in (created, started, deleted)
     ]
     shown_keys, asked_keys = (
-        _joined(integers(rows["p"]), milliseconds(rows[time]))
+        keyed(integers(rows["p"]), milliseconds(rows[time]))
         for rows, time in ((shown, "ts"), (asked, "valid_from"))
     )
     # The times at which anything about a pod changes.
     keys = np.unique(np.concatenate([*own, shown_keys, asked_keys])).astype(np.int64)
-    pod, ms = keys >> _TIME_BITS, keys & _LATEST
+    pod, ms = unkeyed(keys)
     request_set, rows = _request_sets(asked, asked_keys, keys)
     return PodColumns(
         numbers=numbers,
@@ -176,7 +169,7 @@ def _states(shown: pl.DataFrame, row: I64, keys: I64, started: I64, deleted: I64
 
     Before its first recorded state a pod is Pending, without a Ready condition.
     """
-    pod, ms = keys >> _TIME_BITS, keys & _LATEST
+    pod, ms = unkeyed(keys)
     phase = _codes(shown["phase"], codes.PHASES, codes.PHASE_OTHER, codes.PHASE_OTHER)
     ready = _codes(shown["ready"], codes.READINESS, codes.READY_UNKNOWN, codes.READY_ABSENT)
     begun = started[pod] <= ms
@@ -211,7 +204,8 @@ def _request_sets(asked: pl.DataFrame, theirs: I64, keys: I64) -> tuple[I64, lis
         asked.select("container", "kind", "index", "cpu_milli", "memory_milli").iter_rows()
     )
     starts = np.flatnonzero(np.diff(theirs, prepend=-1))
-    since, pod = theirs[starts], theirs[starts] >> _TIME_BITS
+    since = theirs[starts]
+    pod = unkeyed(since)[0]
     is_first = np.diff(pod, prepend=-1) != 0
     latest: dict[tuple[str, str, int], Row] = {}
     ends = np.append(starts, theirs.size)[1:]
@@ -219,7 +213,7 @@ def _request_sets(asked: pl.DataFrame, theirs: I64, keys: I64) -> tuple[I64, lis
         latest = {} if anew else latest
         latest.update({row[:3]: row for row in rows[first:last]})
         versions.append(numbers.setdefault(tuple(latest.values()), len(numbers)))
-    at = _newest(np.where(is_first, pod << _TIME_BITS, since), keys)
+    at = _newest(np.where(is_first, keyed(pod, np.zeros_like(pod)), since), keys)
     return np.array([*versions, -1], np.int64)[at], list(numbers)
 
 

@@ -20,13 +20,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hpabatch.engine.columns.history import SYNCS
 from hpabatch.layout.records import I64
 
 F64: TypeAlias = NDArray[np.float64]
@@ -50,10 +50,6 @@ BIN_PERIODS: Final = 4  # the outermost candidate loses 4 % of its height to suc
 OVERSAMPLE: Final = 4
 MOST_BINS: Final = 1 << 18  # half a year at 15 s; older instants are left out
 ROUNDS: Final = 5
-
-COLUMNS: Final = SYNCS.meanings
-
-SCHEMA: Final = SYNCS.schema
 
 
 class SyncEstimate(NamedTuple):
@@ -221,9 +217,8 @@ def estimate_fleet(
     scales: pl.DataFrame,
     candidates: pl.DataFrame,
     period_hint_ms: int,
-    search: float = SEARCH,
-) -> pl.DataFrame:
-    """Return one row per candidate, in their order, with the columns of `COLUMNS`.
+) -> list[SyncEstimate | None]:
+    """Return the estimate of each candidate, in their order; None: too few instants.
 
     A status or a scale counts where it changed; its first row only says that recording began. A
     target's scale counts if one HPA only scales it.
@@ -233,7 +228,6 @@ def estimate_fleet(
             empty; of hpa_status a few columns suffice, but rows that repeat are then not seen.
         candidates: cluster, namespace, hpa, target_kind and target.
         period_hint_ms: the configured period, at least 1.
-        search: as in `estimate_sync`.
     """
     keys = candidates.select(pl.col(*KEY, "target_kind", "target").cast(pl.String))
     numbered = keys.with_row_index("row")
@@ -243,29 +237,9 @@ def estimate_fleet(
         _scaled(scales, numbered),
     ]
     instants = pl.concat(parts).unique().sort("row", "ts")
-    row = instants["row"].to_numpy()
     times_ms = instants["ts"].to_physical().to_numpy().astype(np.int64)
-    bounds = np.searchsorted(row, np.arange(keys.height + 1))
-    found = [
-        _row(name, times_ms[a:b], period_hint_ms, search)
-        for name, a, b in zip(
-            keys.select(KEY).iter_rows(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True
-        )
-    ]
-    columns = list(SCHEMA)
-    return pl.DataFrame(
-        {name: [values[k] for values in found] for k, name in enumerate(columns)},
-        schema={name: pl.Int64() if name == "anchor" else SCHEMA[name] for name in columns},
-    ).cast({"anchor": SCHEMA["anchor"]})
-
-
-def _row(key: Sequence[str], times_ms: I64, hint: int, search: float) -> tuple[object, ...]:
-    found = estimate_sync(times_ms, hint, search)
-    if found is None:
-        return *key, "unknown", None, None, None, _distinct_syncs(times_ms, hint).size, None
-    source = "estimated" if found.estimated else "hint"
-    numbers = found.period_ms, found.phase_ms, found.anchor_ms, found.support, found.spread_ms
-    return *key, source, *numbers
+    bounds = np.searchsorted(instants["row"].to_numpy(), np.arange(keys.height + 1))
+    return [estimate_sync(times_ms[a:b], period_hint_ms) for a, b in pairwise(bounds.tolist())]
 
 
 def _changes(frame: pl.DataFrame, owner: Sequence[str]) -> pl.DataFrame:

@@ -9,12 +9,9 @@ import numpy as np
 import polars as pl
 
 from hpabatch.engine.fleet.candidates import Candidate
-from hpabatch.engine.fleet.frames import integers, milliseconds
+from hpabatch.engine.fleet.frames import integers, keyed, milliseconds, unkeyed
 from hpabatch.engine.fleet.membership import Place, Selections, selects
 from hpabatch.layout.records import I64
-
-TIME_BITS: Final = 43  # times are below 2^43 ms, the year 2248
-_LATEST: Final = (1 << TIME_BITS) - 1
 
 POD_COLUMNS: Final = (
     "namespace",
@@ -40,16 +37,6 @@ REQUEST_COLUMNS: Final = (
 )
 _ENDED: Final = ("Succeeded", "Failed")
 _RUNS: Final = ("app", "sidecar")  # kinds of containers that run as long as the pod
-
-
-def keyed(owner: I64, ms: I64) -> I64:
-    """Return integers that sort by owner, then time; a history's times fit (0 to 2^43)."""
-    return (owner << TIME_BITS) | ms
-
-
-def unkeyed(keys: I64) -> tuple[I64, I64]:
-    """Return owners and times of keys."""
-    return keys >> TIME_BITS, keys & _LATEST
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,14 @@ first. Its first max_age is covered even without a sample.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Final
 
 import polars as pl
 
 from hpabatch.engine.columns.history import QUALITY
-from hpabatch.engine.fleet.candidates import Candidate
-from hpabatch.engine.fleet.lives import row_spans
+from hpabatch.engine.fleet.candidates import Candidate, row_spans
 from hpabatch.engine.fleet.membership import Place, Selections
 from hpabatch.engine.quality.pods import (
     POD_COLUMNS,
@@ -36,7 +34,6 @@ from hpabatch.engine.replay.summary import KEY, MS_PER_HOUR
 from hpabatch.history.base import History
 from hpabatch.history.provenance import behavior_methods
 from hpabatch.model.objects.hpa import MetricSpec
-from hpabatch.model.progress import Progress
 
 SHARD_ROWS: Final = 1 << 20  # some 400 MB at work
 
@@ -53,60 +50,8 @@ _TABLES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Shard:
-    """HPAs of a cluster, the span of its samples, and those of the rows of imported workloads."""
-
-    candidates: tuple[Candidate, ...]
-    span_ms: tuple[int, int]
-    row_spans: Mapping[tuple[str, str, str], tuple[int, int]]
-
-    def targets(self) -> pl.DataFrame:
-        """Return each target with its number `g` and the first and last instant of its recording.
-
-        Beyond its own rows nothing was recorded of a workload: no sample is missing there.
-        """
-        rows = []
-        for g, place in enumerate(sorted({_place(c) for c in self.candidates})):
-            first, last = self.row_spans.get(place, self.span_ms)
-            own = max(first, self.span_ms[0]), min(last, self.span_ms[1])
-            rows.append((*place[1:], g, *own))
-        schema: dict[str, pl.DataType] = dict.fromkeys(("namespace", "target"), pl.String())
-        schema |= dict.fromkeys(("g", "since_ms", "until_ms"), pl.Int64())
-        return pl.DataFrame(rows, schema, orient="row")
-
-
-def quality(
-    history: History,
-    candidates: Sequence[Candidate],
-    *,
-    shard_rows: int = SHARD_ROWS,
-    progress: Progress = lambda message, share: None,
-) -> pl.DataFrame:
-    """Return one row per HPA with the columns of `COLUMNS`, sorted by cluster, namespace and hpa.
-
-    Args:
-        history: an open history.
-        candidates: the HPAs; several may have one target.
-        shard_rows: how many usage rows of a day (or pods) are held at once, if no single target
-            has more.
-        progress: called with a message and the share that is done.
-
-    Raises:
-        HistoryError: a table is broken.
-    """
-    look = Look(history, candidates, shard_rows)
-    parts, done = [], 0
-    for k, shard in enumerate(look.shards):
-        progress("checking", done / len(candidates))
-        parts.append(look.part(k))
-        done += len(shard)
-    progress("done", 1.0)
-    return look.joined(parts)
-
-
 class Look:
-    """A look at the recordings of HPAs, shard by shard."""
+    """A look at the recordings of HPAs, shard by shard; several HPAs may have one target."""
 
     def __init__(
         self,
@@ -114,7 +59,10 @@ class Look:
         candidates: Sequence[Candidate],
         shard_rows: int = SHARD_ROWS,
     ) -> None:
-        """Read what all shards need; arguments and errors as of `quality`."""
+        """Read what all shards need.
+
+        `shard_rows` usage rows of a day (or pods) are held at once, if no single target has more.
+        """
         self.history = history
         self._selections = Selections(
             history.distinct(
@@ -129,13 +77,52 @@ class Look:
 
     def part(self, k: int) -> pl.DataFrame:
         """Return the rows of a shard, for `joined` (HistoryError: a table is broken)."""
-        candidates = tuple(self.shards[k])
-        span_ms = self._spans.get(candidates[0].cluster, (0, 0))
-        shard = _Shard(candidates, span_ms, self._rows)
-        return _quality_of(self.history, shard, self._selections, self._sizes)
+        candidates, history = self.shards[k], self.history
+        cluster = candidates[0].cluster
+        own: set[Place] = {_place(c)[1:] for c in candidates}
+        wide = own.union(*(self._selections.places(c) for c in candidates))
+        # An older history's states and requests do not say whose they are.
+        unsaid = own | {(namespace, "") for namespace, _ in own}
+        targets = self._targets(candidates)
+        rows = history.select("pods", cluster, wide, columns=POD_COLUMNS)
+        pods = shard_pods(
+            rows.select(POD_COLUMNS),
+            history.select("pod_states", cluster, unsaid, columns=STATE_COLUMNS),
+            history.select("pod_requests", cluster, unsaid, columns=REQUEST_COLUMNS),
+            targets,
+        )
+        sums = SampleSums(pods)
+        for day in _days(self._sizes, cluster, targets):
+            usage = history.select("pod_metrics", cluster, own, day=day, columns=USAGE_COLUMNS)
+            if usage["cpu_milli"].has_nulls():
+                columns = [*USAGE_COLUMNS, "memory_bytes"]
+                rows_of_day = history.select("pod_metrics", cluster, own, day=day, columns=columns)
+                usage = listed(rows_of_day)
+            sums.add(usage)
+        found = targets.join(sums.close(), on="g")
+        found = found.join(pods.facts, on="g", how="left")
+        counts = label_counts(rows)
+        hpas = [(*_row(c), *membership(c, self._selections, counts)) for c in candidates]
+        keys = pl.DataFrame(hpas, schema={name: SCHEMA[name] for name in _OF_HPA}, orient="row")
+        return _finished(keys.join(found, on=["namespace", "target"], how="left"))
+
+    def _targets(self, candidates: Sequence[Candidate]) -> pl.DataFrame:
+        """Return each target with its number `g` and the first and last instant of its recording.
+
+        Beyond its own rows nothing was recorded of an imported workload: no sample is missing
+        there.
+        """
+        span = self._spans.get(candidates[0].cluster, (0, 0))
+        rows = []
+        for g, place in enumerate(sorted({_place(c) for c in candidates})):
+            first, last = self._rows.get(place, span)
+            rows.append((*place[1:], g, max(first, span[0]), min(last, span[1])))
+        schema: dict[str, pl.DataType] = dict.fromkeys(("namespace", "target"), pl.String())
+        schema |= dict.fromkeys(("g", "since_ms", "until_ms"), pl.Int64())
+        return pl.DataFrame(rows, schema, orient="row")
 
     def joined(self, parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """Return the rows of all shards, as `quality` does."""
+        """Return a row per HPA with the columns of `COLUMNS`, by cluster, namespace and hpa."""
         found = pl.concat([pl.DataFrame(schema=SCHEMA), *parts]).sort(KEY)
         # numpy divides; polars multiplies by the reciprocal unless there is one row only, and a
         # result must not depend on the shards.
@@ -187,42 +174,6 @@ def _shards(
 def _place(candidate: Candidate) -> tuple[str, str, str]:
     cluster, namespace, _, target = candidate.target
     return cluster, namespace, target
-
-
-def _quality_of(
-    history: History,
-    shard: _Shard,
-    selections: Selections,
-    sizes: pl.DataFrame,
-) -> pl.DataFrame:
-    """Return the rows of a shard; `pod_hours` still in ms."""
-    candidates = shard.candidates
-    cluster = candidates[0].cluster
-    own: set[Place] = {_place(c)[1:] for c in candidates}
-    wide = own.union(*(selections.places(c) for c in candidates))
-    # An older history's states and requests do not say whose they are.
-    unsaid = own | {(namespace, "") for namespace, _ in own}
-    targets = shard.targets()
-    rows = history.select("pods", cluster, wide, columns=POD_COLUMNS)
-    pods = shard_pods(
-        rows.select(POD_COLUMNS),
-        history.select("pod_states", cluster, unsaid, columns=STATE_COLUMNS),
-        history.select("pod_requests", cluster, unsaid, columns=REQUEST_COLUMNS),
-        targets,
-    )
-    sums = SampleSums(pods)
-    for day in _days(sizes, cluster, targets):
-        usage = history.select("pod_metrics", cluster, own, day=day, columns=USAGE_COLUMNS)
-        if usage["cpu_milli"].has_nulls():
-            columns = [*USAGE_COLUMNS, "memory_bytes"]
-            usage = listed(history.select("pod_metrics", cluster, own, day=day, columns=columns))
-        sums.add(usage)
-    found = targets.join(sums.close(), on="g")
-    found = found.join(pods.facts, on="g", how="left")
-    counts = label_counts(rows)
-    hpas = [(*_row(c), *membership(c, selections, counts)) for c in candidates]
-    keys = pl.DataFrame(hpas, schema={name: SCHEMA[name] for name in _OF_HPA}, orient="row")
-    return _finished(keys.join(found, on=["namespace", "target"], how="left"))
 
 
 def _days(sizes: pl.DataFrame, cluster: str, targets: pl.DataFrame) -> list[date | None]:

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from hpabatch.engine.fleet.frames import integers, milliseconds
-from hpabatch.engine.quality.pods import Lives, ShardPods, keyed, unkeyed
+from hpabatch.engine.fleet.frames import integers, keyed, milliseconds, unkeyed
+from hpabatch.engine.quality.pods import Lives, ShardPods
 from hpabatch.layout.records import I64
 
 AT_LIMIT: Final = 0.95  # usage from this part of the cpu limit on counts as censored

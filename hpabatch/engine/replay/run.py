@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from hpabatch.engine.fleet.candidates import Candidate, Skipped, candidate_frame
+from hpabatch.engine.fleet.candidates import NEVER_IN_FORCE, Skipped, candidate_frame
 from hpabatch.engine.fleet.membership import foreign_pods
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, Select, plan_replay
@@ -34,19 +34,10 @@ _OF_USAGE = ("Resource", "ContainerResource")
 
 
 @dataclass(frozen=True, slots=True)
-class ShardNotes:
-    """Notes on one shard, beside its decisions; `silent` are sentences on metrics never seen."""
-
-    skipped: tuple[Skipped, ...]
-    facts: ShardFacts
-    silent: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class ShardResult:
     """The decisions of one shard, if they were asked for, its HPAs and their summary."""
 
-    notes: ShardNotes
+    facts: ShardFacts
     decisions: pl.DataFrame
     hpas: pl.DataFrame
     summary: pl.DataFrame
@@ -127,31 +118,24 @@ def shard_result(
     decisions = pl.DataFrame(schema=_schema(plan))
     if keep and hpas.height:
         decisions = decisions_frame(shard, ticks, plan.whole)
-    return ShardResult(shard_notes(plan, shard, facts), decisions, hpas, summarize(ticks, hpas))
+    note_outcome(plan, shard, facts)
+    return ShardResult(facts, decisions, hpas, summarize(ticks, hpas))
 
 
 def _schema(plan: ReplayPlan) -> pl.Schema:
     return pl.Schema(SCHEMA | WHY_SCHEMA) if plan.whole else SCHEMA
 
 
-def shard_notes(plan: ReplayPlan, shard: Shard, facts: ShardFacts) -> ShardNotes:
-    """Return the notes on a shard whose ticks are all decided."""
+def note_outcome(plan: ReplayPlan, shard: Shard, facts: ShardFacts) -> None:
+    """Note what a shard whose ticks are all decided left out, and which metrics were never seen."""
     kept = {id(candidate) for candidate in shard.candidates}
-    return ShardNotes(
-        skipped=tuple(_without_time(c) for c in shard.asked if id(c) not in kept),
-        facts=facts,
-        silent=tuple(_silence(shard, _has_usage(plan))),
-    )
-
-
-def _without_time(candidate: Candidate) -> Skipped:
-    reason = "none of its specs was in force while samples were recorded"
-    return Skipped(candidate.cluster, candidate.namespace, candidate.name, reason)
+    facts.skipped = [Skipped(*c.key, NEVER_IN_FORCE) for c in shard.asked if id(c) not in kept]
+    facts.silent = _silence(shard, _has_usage(plan))
 
 
 def join_results(plan: ReplayPlan, results: Sequence[ShardResult]) -> ReplayResult:
     """Return the results of all shards as one, in memory."""
-    notes = join_notes(plan, [result.notes for result in results])
+    notes = join_notes(plan, [result.facts for result in results])
     return ReplayResult(
         notes.skipped,
         notes.warnings,
@@ -164,7 +148,7 @@ def join_results(plan: ReplayPlan, results: Sequence[ShardResult]) -> ReplayResu
 
 @dataclass(slots=True)
 class GatheredNotes:
-    """Notes of the shards of a replay, put together one after the other."""
+    """Facts of the shards of a replay, put together one after the other."""
 
     skipped: list[Skipped] = field(default_factory=list)
     strays: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -174,16 +158,15 @@ class GatheredNotes:
     silent: list[str] = field(default_factory=list)  # (the first of them)
     silent_count: int = 0
 
-    def add(self, notes: ShardNotes) -> None:
-        """Take the notes of one more shard."""
-        facts = notes.facts
-        self.skipped += notes.skipped
+    def add(self, facts: ShardFacts) -> None:
+        """Take the facts of one more shard."""
+        self.skipped += facts.skipped
         self.strays |= {(facts.cluster, uid): n for uid, n in facts.strays.items()}
         self.repeated |= {(facts.cluster, uid): n for uid, n in facts.repeated.items()}
         self.pairs.update(facts.pairs)
         self.generated += len(facts.generated)
-        self.silent += notes.silent[: MOST_TOLD - len(self.silent)]
-        self.silent_count += len(notes.silent)
+        self.silent += facts.silent[: MOST_TOLD - len(self.silent)]
+        self.silent_count += len(facts.silent)
 
     def joined(self, plan: ReplayPlan) -> ReplayNotes:
         """Return the notes on the replay."""
@@ -196,10 +179,10 @@ class GatheredNotes:
         )
 
 
-def join_notes(plan: ReplayPlan, notes: Iterable[ShardNotes]) -> ReplayNotes:
-    """Return the notes on a replay from those on each shard."""
+def join_notes(plan: ReplayPlan, facts: Iterable[ShardFacts]) -> ReplayNotes:
+    """Return the notes on a replay from the facts of each shard."""
     gathered = GatheredNotes()
-    for some in notes:
+    for some in facts:
         gathered.add(some)
     return gathered.joined(plan)
 

@@ -28,10 +28,10 @@ import numpy as np
 import polars as pl
 
 from hpabatch.engine.columns.replay import SCORE
+from hpabatch.engine.replay.decisions import Sizes
 from hpabatch.engine.replay.score_events import (
     CLASS,
     CLASSES,
-    Bool,
     Events,
     Lanes,
     Ticks,
@@ -40,7 +40,8 @@ from hpabatch.engine.replay.score_events import (
     read_ticks,
     set_apart,
 )
-from hpabatch.engine.replay.summary import KEY, foreign_changes
+from hpabatch.engine.replay.summary import KEY, foreign_rows, is_undecided, read_sizes
+from hpabatch.engine.shards.ambiguity import Mask
 from hpabatch.layout.records import I64
 
 WINDOW_MS: Final = 600_000
@@ -125,10 +126,11 @@ def score(
             which is an HPA's median time between two ticks (and half of it for irregular ones).
         window_ms: half the length of the windows around recorded rescales.
     """
-    ticks, lanes, decided = read_ticks(decisions, tolerance_ms, window_ms)
-    foreign = foreign_changes(decisions)["row"].to_numpy()
+    sizes = read_sizes(decisions)
+    ticks, lanes = read_ticks(sizes, tolerance_ms, window_ms)
+    foreign = foreign_rows(sizes)
     events = set_apart(find_events(ticks, lanes.tolerance_ms), ticks, foreign)
-    counts = _counts(decisions, ticks, lanes, decided, events)
+    counts = _counts(sizes, ticks, lanes, events)
     keys = decisions[lanes.first_row].select(pl.col(KEY).cast(pl.String))
     frame = events_frame(decisions, ticks, events)
     per_hpa = keys.with_columns(pl.Series(name, values) for name, values in counts.items())
@@ -155,9 +157,7 @@ _COUNTS: Final = (
 )
 
 
-def _counts(
-    decisions: pl.DataFrame, ticks: Ticks, lanes: Lanes, decided: Bool, events: Events
-) -> dict[str, I64]:
+def _counts(s: Sizes, ticks: Ticks, lanes: Lanes, events: Events) -> dict[str, I64]:
     """Return each lane's numbers of ticks and events."""
     n = lanes.ticks.size
     lane_of_event = ticks.lane[events.seen]
@@ -165,16 +165,14 @@ def _counts(
     by_class = dict(zip(CLASSES, table.reshape(n, len(CLASSES)).T.astype(np.int64), strict=True))
     is_foreign = events.kind == list(CLASSES).index("foreign")
     has_r, has_d = (events.recorded >= 0) & ~is_foreign, events.decided >= 0
-    changed = decisions.select(pl.col("applied") != pl.col("replicas")).to_series()
-    lost = np.flatnonzero(changed.fill_null(value=False).to_numpy() & ~decided)
-    lane_of_lost = np.searchsorted(lanes.first_row, lost, side="right") - 1
+    lost = s.known & (s.applied != s.replicas) & is_undecided(s)
     wishes = ticks.lane[ticks.decided != ticks.before]
     return {
         "ticks": lanes.ticks,
         "undecided_ticks": lanes.ticks - _count(ticks.lane, n),
         "tolerance_ms": lanes.tolerance_ms,
         "recorded_events": _count(lane_of_event[has_r], n),
-        "undecided_events": _count(lane_of_lost, n),
+        "undecided_events": _count(s.lane[lost], n),
         "decided_events": _count(lane_of_event[has_d], n),
         "decided_ticks": _count(wishes, n),
         "matched_events": _count(lane_of_event[has_r & has_d], n),
@@ -213,7 +211,7 @@ def _errors(ticks: Ticks, count: int, window_ms: int) -> dict[str, pl.Series]:
     }
 
 
-def _mean(lane: I64, values: I64 | Bool, count: int) -> pl.Series:
+def _mean(lane: I64, values: I64 | Mask, count: int) -> pl.Series:
     """Return each lane's mean, null for a lane without values; rows are sorted by lane."""
     number = np.bincount(lane, minlength=count)
     there = number > 0
@@ -231,7 +229,7 @@ def _median_sizes(ticks: Ticks, count: int) -> I64:
     return sizes
 
 
-def _near_events(ticks: Ticks, window_ms: int) -> Bool:
+def _near_events(ticks: Ticks, window_ms: int) -> Mask:
     """Say which ticks are within the window of a recorded rescale of their lane."""
     far = np.iinfo(np.int64).max // 4
     changed, clock = ticks.after != ticks.before, ticks.clock_ms

@@ -16,25 +16,15 @@ the ticks that is the tick before the gap.
 from __future__ import annotations
 
 from collections import deque
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from hpabatch.engine.columns.replay import EVENTS
-from hpabatch.engine.replay.summary import KEY, SHARES
-from hpabatch.layout import codes
+from hpabatch.engine.replay.decisions import Sizes
+from hpabatch.engine.replay.summary import KEY, is_undecided
 from hpabatch.layout.records import I64
-
-Bool: TypeAlias = NDArray[np.bool_]
-
-UNDECIDED: Final = tuple(
-    codes.BINDINGS[code].name
-    for name in ("blocked_share", "selector_share", "no_scale_share")
-    for code in SHARES[name]
-)
-"""Bindings of ticks in which the rules could not decide; they are left out of every score."""
 
 # An event has exactly one class. `exact`: same tick, direction and size.
 CLASSES: Final[dict[str, str]] = {
@@ -90,36 +80,27 @@ class Events(NamedTuple):
     kind: I64
 
 
-def read_ticks(
-    decisions: pl.DataFrame, tolerance_ms: int | None, window_ms: int
-) -> tuple[Ticks, Lanes, Bool]:
-    """Return the ticks with a decision, the lanes, and which rows of the decisions they are.
+def read_ticks(s: Sizes, tolerance_ms: int | None, window_ms: int) -> tuple[Ticks, Lanes]:
+    """Return the ticks with a decision, and the lanes.
 
     Without a tolerance it is an HPA's median time between two ticks, and half of it more: irregular
     instants of decision are not exactly one period apart, regular ones are never 1.5.
     """
-    lane = decisions.select(pl.struct(KEY).rle_id()).to_series().to_numpy().astype(np.int64)
-    first_row = np.flatnonzero(np.diff(lane, prepend=-1)).astype(np.int64)
-    ts_ms = decisions["ts"].to_physical().to_numpy().astype(np.int64)
-    counts = np.diff(np.append(first_row, lane.size))
-    step_ms = _median_steps(lane, ts_ms, first_row.size)
+    first_row = np.flatnonzero(np.diff(s.lane, prepend=-1)).astype(np.int64)
+    counts = np.diff(np.append(first_row, s.lane.size))
+    step_ms = _median_steps(s.lane, s.ts_ms, first_row.size)
     given = step_ms * 3 // 2 if tolerance_ms is None else np.full_like(step_ms, tolerance_ms)
-    # Comparisons: `is_in` would turn an Enum's codes into texts, ten times slower.
-    undecided = pl.any_horizontal(pl.col("binding") == name for name in UNDECIDED)
-    known = decisions.select(
-        pl.all_horizontal(pl.col("replicas", "desired", "applied").is_not_null()) & undecided.not_()
+    apart_ms = 2 * max(window_ms, int(given.max(initial=0))) + 1
+    row = np.flatnonzero(s.known & ~is_undecided(s)).astype(np.int64)
+    ticks = Ticks(
+        row=row,
+        lane=s.lane[row],
+        clock_ms=_clock(s.ts_ms, s.lane, first_row, apart_ms)[row],
+        before=s.replicas[row],
+        decided=np.where(s.rescaled, s.desired, s.replicas)[row],
+        after=s.applied[row],
     )
-    decided = known.to_series().fill_null(value=False).to_numpy()
-    row = np.flatnonzero(decided).astype(np.int64)
-    kept = decisions.select(
-        "replicas", "applied", wish=pl.when("rescaled").then("desired").otherwise("replicas")
-    )
-    before, after, wish = (
-        c.fill_null(0).to_numpy()[decided].astype(np.int64, copy=False) for c in kept.iter_columns()
-    )
-    clock = _clock(ts_ms, lane, first_row, 2 * max(window_ms, int(given.max(initial=0))) + 1)
-    ticks = Ticks(row, lane[decided], clock[decided], before, wish, after)
-    return ticks, Lanes(first_row, counts, step_ms, given), decided
+    return ticks, Lanes(first_row, counts, step_ms, given)
 
 
 def _median_steps(lane: I64, ts_ms: I64, count: int) -> I64:

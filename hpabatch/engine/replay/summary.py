@@ -168,7 +168,7 @@ def _measures(ticks: Ticks) -> pl.DataFrame:
     s, lanes = ticks.sizes, _Lanes(ticks.sizes.lane)
     wish = np.where(s.rescaled, s.desired, s.replicas)
     bound = {name: _bound_by(s.binding, some) for name, some in SHARES.items()}
-    undecided, asked = _bound_by(s.binding, _UNDECIDED), ~_bound_by(s.binding, _UNASKED)
+    undecided, asked = is_undecided(s), ~_bound_by(s.binding, _UNASKED)
     at_min, at_max = bound["at_min_share"] & s.known, bound["at_max_share"] & s.known
     # (the size is known wherever the rules decide)
     differs = ~undecided & s.known & (s.applied != wish)
@@ -270,21 +270,13 @@ def _errors(ticks: Ticks, hpas: int) -> pl.Series:
     return _most_frequent("error", hpas, pairs >> 8, words, count)
 
 
-def foreign_changes(decisions: pl.DataFrame) -> pl.DataFrame:
-    """Return the recorded changes that no rule made: by a deploy, kubectl scale, an operator, KEDA.
+def read_sizes(decisions: pl.DataFrame) -> Sizes:
+    """Return the sizes of a replay's decisions, with the columns of `decisions.SCORED` at least.
 
-    That the rules did not decide a change does not show it: samples that lie far apart tell a
-    rescale's cause too late. It shows if the rules want the size back at the next tick and the
-    recording goes back within BACK_MS, or if the size is 0 and the rules do not act there.
-
-    Args:
-        decisions: a replay's decisions, with the columns of `decisions.SCORED` at least.
-
-    Returns:
-        row (in the decisions), KEY, ts (the last tick before), replicas, applied, decided.
+    They are sorted by HPA and time; texts may be categorical. `lane` numbers the HPAs.
     """
     known = pl.all_horizontal(pl.col(SIZES).is_not_null())
-    sizes = Sizes(
+    return Sizes(
         lane=decisions.select(pl.struct(KEY).rle_id()).to_series().cast(pl.Int64).to_numpy(),
         ts_ms=decisions["ts"].to_physical().to_numpy(),
         known=decisions.select(known).to_series().to_numpy(),
@@ -293,17 +285,28 @@ def foreign_changes(decisions: pl.DataFrame) -> pl.DataFrame:
         # (an Enum's position is the code)
         binding=decisions["binding"].cast(SCHEMA["binding"]).to_physical().to_numpy(),
     )
-    rows = _foreign_rows(sizes)
-    decided = pl.when("rescaled").then("desired").otherwise("replicas").alias("decided")
-    return decisions[rows].select(
-        pl.Series("row", rows), pl.col(KEY).cast(pl.String), "ts", "replicas", "applied", decided
-    )
 
 
-def _foreign_rows(s: Sizes) -> I64:
-    """Return the ticks after which a change follows that no rule made."""
+def is_undecided(s: Sizes) -> Mask:
+    """Say in which ticks the rules could not decide at all."""
+    return _bound_by(s.binding, _UNDECIDED)
+
+
+def foreign_changes(decisions: pl.DataFrame) -> pl.DataFrame:
+    """Return the decisions after which the size changed by no rule (`foreign_rows`)."""
+    return decisions[foreign_rows(read_sizes(decisions))]
+
+
+def foreign_rows(s: Sizes) -> I64:
+    """Return the ticks after which a change follows that no rule made.
+
+    But a deploy, kubectl scale, an operator or KEDA. That the rules did not decide a change does
+    not show it: samples that lie far apart tell a rescale's cause too late. It shows if the rules
+    want the size back at the next tick and the recording goes back within BACK_MS, or if the size
+    is 0 and the rules do not act there.
+    """
     wish = np.sign(np.where(s.rescaled, s.desired, s.replicas) - s.replicas)
-    decided = s.known & ~_bound_by(s.binding, _UNDECIDED)
+    decided = s.known & ~is_undecided(s)
     zero = _bound_by(s.binding, SHARES["zero_share"])
     rows = np.flatnonzero(s.known & (s.applied != s.replicas))
     change, end = np.sign(s.applied[rows] - s.replicas[rows]), s.lane.size - 1
@@ -331,7 +334,7 @@ def _foreign_rows(s: Sizes) -> I64:
 
 def _foreign(s: Sizes, hpas: int) -> list[pl.Series]:
     """Return each HPA's changes that no rule made: their number, and the first of them in words."""
-    rows = _foreign_rows(s)
+    rows = foreign_rows(s)
     times = np.datetime_as_string(np.asarray(s.ts_ms[rows]).astype("datetime64[ms]"), unit="s")
     told: list[list[str]] = [[] for _ in range(hpas)]
     for row, time in zip(rows.tolist(), times.tolist(), strict=True):

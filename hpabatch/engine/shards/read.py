@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from hpabatch.engine.fleet import plan as planning
-from hpabatch.engine.fleet.candidates import Candidate
+from hpabatch.engine.fleet.candidates import Candidate, Skipped
 from hpabatch.engine.fleet.clocks import Clocks, HpaKey
 from hpabatch.engine.fleet.flags import FlagPeriod
 from hpabatch.engine.fleet.frames import integers, milliseconds
@@ -54,7 +54,8 @@ class ShardFacts:
     """Facts found in a shard: pairs of rivals, HPAs with generated pods, and by uid rows of
     `pod_metrics` without a pod and rows of `pods` that a later one replaced.
 
-    A place may be read for several shards: by uid nothing is told twice.
+    Once it is decided also HPAs left out, and in `silent` sentences on metrics never seen. A place
+    may be read for several shards: by uid nothing is told twice.
     """
 
     cluster: str
@@ -62,6 +63,8 @@ class ShardFacts:
     repeated: dict[str, int] = field(default_factory=dict)
     pairs: list[Pair] = field(default_factory=list)
     generated: list[HpaKey] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    silent: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from hpabatch.engine.fit.overrides import Draws, override, plan_overrides, read_
 from hpabatch.engine.fit.run import Fit, Recorded, fit_history
 from hpabatch.engine.fit.usage import Usage
 from hpabatch.engine.fit.workload import RECORDED as RECORDED_FACT
-from hpabatch.engine.fit.workload import Fact, Workload
+from hpabatch.engine.fit.workload import Fact
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
@@ -29,7 +29,7 @@ from hpabatch.engine.fleet.plan import (
 )
 from hpabatch.engine.fleet.request import MIN_SYNC_PERIOD_MS, lens_file
 from hpabatch.engine.fleet.requested import NOT_REQUESTED, Requested, requested_of
-from hpabatch.engine.fleet.selectors import with_others
+from hpabatch.engine.fleet.selection import with_others
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.request import VariedWork, Work
 from hpabatch.engine.simulate.scenario import Applied, apply, plan_scenario, with_gaps
@@ -62,6 +62,7 @@ from hpabatch.inputs.scenarios import Repeat, Scenario, grown_scenario
 from hpabatch.layout.records import I64
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.progress import Progress, silent
+from hpabatch.packing.workloads import Workload
 
 RECORDED: Final = "recorded"
 PROPOSED: Final = "proposed"

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from hpabatch.engine.fit.workload import Workload
 from hpabatch.engine.fleet.candidates import Candidate, SpecPeriod
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
-from hpabatch.engine.fleet.selectors import check_signals, entries_of
+from hpabatch.engine.fleet.selection import check_signals, entries_of
 from hpabatch.engine.simulate import scenario_work
 from hpabatch.engine.simulate.scenario_work import PIECE_MS, Run, Work, recorded
 from hpabatch.errors import RefusedError, UsageError
@@ -48,6 +47,7 @@ from hpabatch.model.plant import (
 from hpabatch.model.selection import matches_any
 from hpabatch.model.times import show_instant
 from hpabatch.model.versions import Profile
+from hpabatch.packing.workloads import Workload
 
 FindWork: TypeAlias = Callable[[Overlay, Workload], Workload]
 """Gives the workload that an overlay names, for the workload that it is added to."""

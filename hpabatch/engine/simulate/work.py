@@ -11,14 +11,7 @@ from hashlib import blake2b
 import numpy as np
 
 from hpabatch.engine.fit.run import Fit, fit_history
-from hpabatch.engine.fit.workload import (
-    ASSUMED,
-    GUESSED,
-    NOT_IDENTIFIED,
-    OPEN,
-    Fact,
-    Workload,
-)
+from hpabatch.engine.fit.workload import ASSUMED, GUESSED, NOT_IDENTIFIED, OPEN, Fact
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, plan_replay
@@ -31,7 +24,7 @@ from hpabatch.layout.records import I64
 from hpabatch.model.plant import AGE, CEILINGS_PCT, DIVISIBLE, PER_POD, Plant, signal_name
 from hpabatch.model.printable import counted
 from hpabatch.model.selection import matches
-from hpabatch.packing.workloads import primary_signal
+from hpabatch.packing.workloads import Workload, primary_signal
 
 Target = tuple[str, str, str, str]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hpabatch.engine.explain.moment import Metadata, Moment, moments
+from hpabatch.engine.explain.moment import Metadata, Moment
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import History, open_history
@@ -34,6 +34,7 @@ from tests.engine.told import (
     HITS,
     START,
     at,
+    moments,
     told,
     told_of_all,
     web,

@@ -14,7 +14,6 @@ from hpabatch.engine.fidelity.run import Fidelity, first_part, split_ms
 from hpabatch.engine.fit.pipeline import recording_of
 from hpabatch.engine.fit.run import fit
 from hpabatch.engine.fit.usage import Usage, observed_usage
-from hpabatch.engine.fit.workload import Workload
 from hpabatch.engine.fleet.candidates import SpecPeriod
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
@@ -34,6 +33,7 @@ from hpabatch.model.plant import (
     Signal,
 )
 from hpabatch.model.versions import ControllerFlags, profile_for
+from hpabatch.packing.workloads import Workload
 from tests.engine.closed_loop import (
     START,
     STEP_MS,

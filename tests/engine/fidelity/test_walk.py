@@ -90,7 +90,7 @@ def test_its_decisions_are_those_of_a_replay(plan: ReplayPlan, walks: list[Walk]
         assert walk.decisions.height > 0
         assert walk.decisions.equals(result.decisions.select(SCORED))
         assert walk.hpas.equals(result.hpas)
-        assert walk.notes == result.notes
+        assert walk.facts == result.facts
 
 
 def test_its_usage_is_that_of_a_pass_without_decisions(plan: ReplayPlan, walks: list[Walk]) -> None:

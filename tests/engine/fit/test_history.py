@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpabatch.engine.fit.run import Fit, fit_history
-from hpabatch.engine.fit.workload import FITTED, RECORDED, Workload
+from hpabatch.engine.fit.workload import FITTED, RECORDED
 from hpabatch.engine.fleet.candidates import SpecPeriod
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
@@ -24,6 +24,7 @@ from hpabatch.history.reader import open_history
 from hpabatch.history.store.writer import write_table
 from hpabatch.model.plant import AGE, DIVISIBLE, Pipeline, Plant, Pods, Signal
 from hpabatch.model.versions import ControllerFlags, profile_for
+from hpabatch.packing.workloads import Workload
 from tests.cli.histories import last_day
 from tests.effort import effort
 from tests.engine import naive_align as naive

@@ -22,7 +22,6 @@ from hpabatch.engine.fit.workload import (
     OPEN,
     RECORDED,
     Fact,
-    Workload,
 )
 from hpabatch.inputs.lenses import Lens
 from hpabatch.inputs.plants import PlantOverride, SignalOverride
@@ -37,6 +36,7 @@ from hpabatch.model.plant import (
     Sight,
     Signal,
 )
+from hpabatch.packing.workloads import Workload
 from tests.engine.closed_loop import (
     CPU,
     F64,
@@ -171,7 +171,7 @@ def limits_of(usage: Usage, *milli: int) -> Limits:
     order = np.argsort(usage.lives.created_ms, kind="stable")
     by_pod = np.zeros(count, np.int64)
     by_pod[order] = values
-    return Limits({"cpu": by_pod, "memory": by_pod}, {})
+    return {("cpu", ""): by_pod, ("memory", ""): by_pod}
 
 
 def test_the_limit_is_the_ceiling() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from hpabatch.engine.fleet.lives import EDGE_MS
+from hpabatch.engine.fleet.candidates import EDGE_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay
 from hpabatch.history.reader import open_history

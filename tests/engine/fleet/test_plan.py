@@ -16,7 +16,8 @@ from hpabatch.engine.fleet.candidates import Candidate, candidates_from_history
 from hpabatch.engine.fleet.clocks import Clocks, Grid
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
-from hpabatch.engine.fleet.selection import selection
+from hpabatch.engine.fleet.request import ChosenHpas
+from hpabatch.engine.fleet.selection import Selection
 from hpabatch.engine.replay.run import replay_history
 from hpabatch.errors import HistoryError
 from hpabatch.history.reader import open_history
@@ -170,5 +171,7 @@ def test_an_hpa_is_replayed_alone_as_among_its_rivals_with_estimated_instants(
 )
 def test_of_the_refused_only_those_that_may_be_meant_are_told(where: str, told: list[str]) -> None:
     history = open_history(last_day(), "replay")
-    plan = plan_replay(history, ReplayParameters(k8s="1.36"), None, selection(where))
+    plan = plan_replay(
+        history, ReplayParameters(k8s="1.36"), None, Selection(ChosenHpas(where=where))
+    )
     assert [skipped.hpa for skipped in plan.skipped] == told

@@ -7,7 +7,7 @@ import pytest
 
 from hpabatch.engine.fleet.candidates import candidate_frame
 from hpabatch.engine.fleet.request import ChosenHpas
-from hpabatch.engine.fleet.selection import Selection, selection
+from hpabatch.engine.fleet.selection import Selection
 from hpabatch.errors import UsageError
 
 CANDIDATES = pl.DataFrame(
@@ -37,7 +37,7 @@ CANDIDATES = pl.DataFrame(
 )
 def test_what_is_no_condition(where: str, why: str) -> None:
     with pytest.raises(UsageError) as refused:
-        selection(where)
+        Selection(ChosenHpas(where=where))
     message = str(refused.value)
     assert message.startswith(f"--where {where!r}: ")
     assert why in message
@@ -47,13 +47,14 @@ def test_what_is_no_condition(where: str, why: str) -> None:
 
 def test_a_condition_that_fails_on_the_data() -> None:
     with pytest.raises(UsageError, match="--where 'CAST\\(hpa AS INT\\) = 1': conversion"):
-        selection("CAST(hpa AS INT) = 1")(CANDIDATES)
+        Selection(ChosenHpas(where="CAST(hpa AS INT) = 1"))(CANDIDATES)
 
 
 def test_a_condition_must_leave_something() -> None:
     with pytest.raises(UsageError, match="is true for none of 3 HPAs; widen it"):
-        selection("namespace = 'none'")(CANDIDATES)
-    assert selection("namespace = 'none'")(candidate_frame([])).is_empty()
+        Selection(ChosenHpas(where="namespace = 'none'"))(CANDIDATES)
+    none = Selection(ChosenHpas(where="namespace = 'none'"))
+    assert none(candidate_frame([])).is_empty()
 
 
 @pytest.mark.parametrize(

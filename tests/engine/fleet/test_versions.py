@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from hpabatch.engine.explain.moment import moments
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.versions import Versions, history_profile, versions_of
 from hpabatch.engine.replay.run import replay_history
@@ -17,7 +16,7 @@ from hpabatch.history.reader import History, open_history
 from hpabatch.model.versions import DEFAULT_K8S, PROFILES
 from tests.engine.naive_align import Row
 from tests.engine.small_history import STEP, T0, start_row, to_frame, write_history
-from tests.engine.told import web
+from tests.engine.told import moments, web
 
 
 def clocked(**given: Any) -> ReplayParameters:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hpabatch.engine.fleet.candidates import Candidate, SpecPeriod
 from hpabatch.engine.quality.problems import COLUMNS as PROBLEM_COLUMNS
 from hpabatch.engine.quality.problems import RULES, problems
-from hpabatch.engine.quality.run import COLUMNS, SCHEMA, quality
+from hpabatch.engine.quality.run import COLUMNS, SCHEMA, SHARD_ROWS, Look
 from hpabatch.history.base import SIZES, History
 from hpabatch.history.columns import TIME
 from hpabatch.history.schema import TABLES, empty_frame
@@ -243,6 +243,13 @@ def agree(found: pl.DataFrame, tables: Tables) -> None:
             "utilization_of",
             "behavior",
         }
+
+
+def quality(
+    history: History, candidates: Sequence[Candidate], shard_rows: int = SHARD_ROWS
+) -> pl.DataFrame:
+    look = Look(history, candidates, shard_rows)
+    return look.joined([look.part(k) for k in range(len(look.shards))])
 
 
 @settings(max_examples=effort(30), deadline=None)

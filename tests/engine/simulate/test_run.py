@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from hpabatch.engine.fit.workload import Workload
 from hpabatch.engine.fleet.candidates import SpecPeriod
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
@@ -31,6 +30,7 @@ from hpabatch.inputs.prices import PriceList, Prices
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.plant import DIVISIBLE, RESOURCE, Pipeline, Plant, Pods, Signal
 from hpabatch.model.versions import ControllerFlags, profile_for
+from hpabatch.packing.workloads import Workload
 from tests.kernels.simulations import spec_of
 
 START = 1_760_000_400_000

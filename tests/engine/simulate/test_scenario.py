@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hpabatch.engine.fit.workload import Workload
 from hpabatch.engine.fleet.candidates import Candidate, SpecPeriod, candidates_from_history
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.simulate.scenario import Applied, apply, plan_scenario
@@ -37,6 +36,7 @@ from hpabatch.model.plant import (
     Signal,
 )
 from hpabatch.model.versions import profile_for
+from hpabatch.packing.workloads import Workload
 from tests.inputs.parsed import parse_scenario
 
 ROOT = Path(__file__).parents[3]

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hpabatch.engine.fit.workload import Workload
 from hpabatch.engine.simulate.scenario import apply
 from hpabatch.engine.simulate.scenario_work import (
     MAX_WORK_MILLI,
@@ -30,6 +29,7 @@ from hpabatch.inputs.scenarios import (
 )
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, Plant, Signal
 from hpabatch.model.versions import profile_for
+from hpabatch.packing.workloads import Workload
 from tests.effort import effort
 from tests.engine import naive_scenario as naive
 

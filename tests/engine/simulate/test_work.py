@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from hpabatch.engine.fit.workload import Workload
 from hpabatch.engine.fleet.requested import _newest
 from hpabatch.engine.simulate.work import with_noise
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, Plant, Signal
+from hpabatch.packing.workloads import Workload
 
 
 def workload(resolution_ms: int = 60_000, hpa: str = "web") -> Workload:
