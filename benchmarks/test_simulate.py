@@ -1,8 +1,7 @@
 """The closed loop in memory: rules, pods, metric pipeline and all standard measures.
 
-One thread, so that figures are per core. In the same run a plain-Python loop of the same rules does
-the same work, and must come to the same trajectory. `make bench` writes the figures to
-docs/speed.md.
+One thread, so that figures are per core. In the same run the naive simulator of the tests does the
+same work, and must come to the same trajectory. `make bench` writes the figures to docs/speed.md.
 """
 
 from __future__ import annotations
@@ -11,21 +10,18 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from benchmarks import peers_simulate as peer
 from benchmarks.plants import (
-    CAPACITY_MILLI,
-    CPU,
     START_MS,
     SYNC_MS,
     TICKS_A_DAY,
     full_lanes,
     restless_lanes,
+    standard_lanes,
 )
-from benchmarks.plants import standard_lanes as standard
 from hpabatch import _jit
 from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.model.objects.encode import spec_to_json
@@ -35,9 +31,8 @@ from hpabatch.packing.simulation import SimulatedFleet, SimulatedLane, draw_tabl
 from tests.reference.simulator import simulate as simulate_naively
 
 HPAS, DAYS = 32, 2
-PEER_TICKS = 3000
 NAIVE_TICKS = 400  # the naive simulator keeps every pod and computes everything anew
-LEAST_FACTOR = 50  # over plain Python; the figures are in docs/speed.md
+LEAST_FACTOR = 50  # over the naive simulator; the figures are in docs/speed.md
 
 
 @pytest.fixture(autouse=True)
@@ -74,46 +69,8 @@ def sizes(lanes: Sequence[SimulatedLane]) -> list[int]:
     return [int(n) for n in run(lanes, keep_points=True)[0].simulation.points.replicas]
 
 
-# ---- peers
-
-
-def plain_python(ticks: int) -> tuple[list[int], float]:
-    """Run the first standard HPA in the plain loop; return its sizes and the seconds."""
-    lane = standard(1, DAYS)[0]
-    rules = peer.Rules(
-        target_pct=60,
-        lowest=2,
-        highest=40,
-        up_window_ms=60_000,
-        down_window_ms=300_000,
-        up=((True, 4, 15_000), (False, 100, 15_000)),
-        down=((False, 100, 15_000),),
-    )
-    pods = peer.Pods(
-        base=CPU.base_milli,
-        ceiling=CPU.ceiling_milli or 0,
-        startup=CPU.startup_milli,
-        request=CPU.request_milli or 0,
-        capacity=CAPACITY_MILLI,
-    )
-    work = lane.workload.work["resource/cpu"].tolist()
-    start = time.process_time()
-    measures = peer.simulate(
-        rules,
-        pods,
-        work,
-        resolution_ms=60_000,
-        start_ms=START_MS,
-        period_ms=SYNC_MS,
-        steps=ticks,
-        size=10,
-    )
-    return measures.replicas, time.process_time() - start
-
-
-def naive_python(ticks: int) -> tuple[list[int], float]:
-    """Run the first full HPA in the naive simulator of the tests."""
-    lane = full_lanes(1, DAYS)[0]
+def naive_python(lane: SimulatedLane, ticks: int) -> tuple[list[int], float]:
+    """Run an HPA in the naive simulator of the tests; return its sizes and the seconds."""
     workload, flags = lane.workload, ControllerFlags()
     plant = asdict(workload.plant)
     plant["pods"]["costs"] = list(plant["pods"]["costs"]) * len(plant["pods"]["shares"])
@@ -147,40 +104,27 @@ def naive_python(ticks: int) -> tuple[list[int], float]:
     return [row["replicas"] for row in rows], time.process_time() - start
 
 
-class Plant(NamedTuple):
-    """A benchmark's lanes, and what runs beside them for some ticks."""
-
-    lanes: Callable[[int, int], list[SimulatedLane]]
-    peer: str
-    slowly: Callable[[int], tuple[list[int], float]]
-    peer_ticks: int
-
-
-PLANTS = {
-    "one metric, constant start-up": Plant(standard, "plain loop", plain_python, PEER_TICKS),
-    "drawn start-up, lags, backlog, 3 metrics": Plant(
-        full_lanes, "naive simulator", naive_python, NAIVE_TICKS
-    ),
+PLANTS: dict[str, Callable[[int, int], list[SimulatedLane]]] = {
+    "one metric, constant start-up": standard_lanes,
+    "drawn start-up, lags, backlog, 3 metrics": full_lanes,
 }
 
 
 @pytest.mark.parametrize("name", list(PLANTS))
 def test_simulate(benchmark: Any, name: str) -> None:
-    plant = PLANTS[name]
-    lanes, peer_ticks = plant.lanes(HPAS, DAYS), plant.peer_ticks
+    lanes = PLANTS[name](HPAS, DAYS)
     ticks = HPAS * DAYS * TICKS_A_DAY
     seconds = best(lanes)  # compiles, too
-    found, peer_seconds = plant.slowly(peer_ticks)
-    assert sizes(lanes[:1])[:peer_ticks] == found
+    found, naive_seconds = naive_python(lanes[0], NAIVE_TICKS)
+    assert sizes(lanes[:1])[:NAIVE_TICKS] == found
     assert len(set(found)) > 3  # (something must have happened in both)
-    factor = (peer_seconds / peer_ticks) / (seconds / ticks)
+    factor = (naive_seconds / NAIVE_TICKS) / (seconds / ticks)
     benchmark.group = "simulate"
     benchmark.extra_info.update(
         plant=name,
-        peer=plant.peer,
         ticks=ticks,
         hpa_days=HPAS * DAYS,
-        python_ns_per_tick=1e9 * peer_seconds / peer_ticks,
+        python_ns_per_tick=1e9 * naive_seconds / NAIVE_TICKS,
         factor=factor,
     )
     benchmark.pedantic(simulate_fleet, setup=lambda: arguments(lanes), rounds=7)

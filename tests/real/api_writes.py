@@ -32,8 +32,8 @@ class Writer:
         self._etcd = f"http://127.0.0.1:{environment['P_ETCD']}"
         self._tls = ssl.create_default_context(cafile=str(self.folder / "pki" / "ca.crt"))
 
-    def send(self, method: str, path: str, body: object = None) -> Json:
-        kind = "merge-patch+json" if method == "PATCH" else "json"
+    def send(self, method: str, path: str, body: object = None, patch: str = "merge") -> Json:
+        kind = f"{patch}-patch+json" if method == "PATCH" else "json"
         request = urllib.request.Request(
             self.server + path,
             method=method,

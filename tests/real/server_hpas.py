@@ -39,23 +39,23 @@ def document(name: str, spec: Json, metadata: Json | None = None, version: str =
 
 def write_status(cluster: Cluster, written: Json, status: Json) -> None:
     """Write the status of an HPA that is there; the rest of its document is only looked at."""
-    path = f"{_collection('v2beta2')}/{written['metadata']['name']}/status"
+    path = f"{collection('v2beta2')}/{written['metadata']['name']}/status"
     body = json.dumps({**written, "status": status})
     cluster.kubectl("replace", "--raw", path, "-f", "-", stdin=body)
 
 
 def stored(cluster: Cluster, version: str = "v2beta2") -> list[Json]:
     """Return the HPAs that are there, in a version."""
-    items: list[Json] = json.loads(cluster.kubectl("get", "--raw", _collection(version)))["items"]
+    items: list[Json] = json.loads(cluster.kubectl("get", "--raw", collection(version)))["items"]
     return items
 
 
 def delete_all(cluster: Cluster) -> None:
     """Delete all HPAs by one request; `kubectl delete --all` makes one for each, five a second."""
-    cluster.kubectl("delete", "--raw", _collection("v2beta2"))
+    cluster.kubectl("delete", "--raw", collection("v2beta2"))
 
 
-def _collection(version: str) -> str:
+def collection(version: str) -> str:
     return f"/apis/autoscaling/{version}/namespaces/{NAMESPACE}/horizontalpodautoscalers"
 
 

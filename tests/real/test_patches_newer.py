@@ -48,6 +48,7 @@ def test_a_patch_with_a_tolerance_makes_the_recommended_spec(
     tmp_path: Path, place: int, tolerant: bool
 ) -> None:
     kubectl = Cluster({"HOME": str(tmp_path), "PATH": ""})
+    tried: list[tuple[object, object]] = []
     for name in V2:
         item = document(name, WRITTEN[name].spec, version="v2")
         if tolerant:
@@ -57,7 +58,13 @@ def test_a_patch_with_a_tolerance_makes_the_recommended_spec(
         today = spec_of(item)
         live = {**item, "spec": encode_spec(today)}
         wanted = apply_setting(setting_of(SETTINGS[place]), today, SHIPPED, PROFILE)
-        patch = patch_document(name, "shop", spec_patch(today, wanted))
+        changes = spec_patch(today, wanted)
+        # What is merged: most HPAs have the same metrics, or rules, as another one.
+        merged = {key: live["spec"].get(key) for key in changes}
+        if (merged, changes) in tried:
+            continue
+        tried.append((merged, changes))
+        patch = patch_document(name, "shop", changes)
         (tmp_path / "live.json").write_text(json.dumps(live))
         (tmp_path / "patch.yaml").write_text(yaml.safe_dump(patch))
         done = kubectl.kubectl(

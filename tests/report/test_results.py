@@ -29,13 +29,13 @@ LISTS = {"analyze", "analyze-one", "validate"}
 """Results whose rows in JSON are others than those of their frame, or have empty strings."""
 
 
-@pytest.fixture(params=RESULTS)
+@pytest.fixture(scope="module", params=RESULTS)
 def name(request: pytest.FixtureRequest) -> str:
     found: str = request.param
     return found
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def result(name: str) -> Result:
     return RESULTS[name]()
 
