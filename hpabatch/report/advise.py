@@ -164,8 +164,8 @@ class DataAdvice(Advice):
                 row = rows[item.key]
                 if _is_broken(row) and row["hours"]:
                     name = printable(label(*item.key, with_cluster=many))
-                    told = _urgent(row, whole[item.key])
-                    yield f"first: {name}: {self.found.changes(item)}: {told}"
+                    urgent = _urgent(row, whole[item.key])
+                    yield f"first: {name}: {self.found.changes(item)}: {urgent}"
             yield from self._doubted(changes, rows, many, verbose=bool(view.legend))
         yield from self._others(KEEP, "keep", rows, many)
         yield from self._others(NONE, "no advice", rows, many)
