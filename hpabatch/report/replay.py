@@ -22,8 +22,10 @@ from hpabatch.engine.replay.score import Score, ScoreTotals, class_table, score
 from hpabatch.engine.replay.score import total as score_totals
 from hpabatch.engine.replay.score_events import CLASSES
 from hpabatch.engine.replay.summary import FOREIGN_SHARE, KEY, FleetTotals, total
+from hpabatch.errors import RefusedError, UsageError
 from hpabatch.jobs.replay import ReplayDone
 from hpabatch.model.printable import counted, printable
+from hpabatch.model.suggestions import did_you_mean
 from hpabatch.model.times import show_duration, show_instant
 from hpabatch.report.base import (
     HPA,
@@ -32,6 +34,7 @@ from hpabatch.report.base import (
     Result,
     Rows,
     View,
+    label,
     many_clusters,
     row_label,
     skipped_line,
@@ -42,6 +45,7 @@ from hpabatch.report.lens import lens_told, ratio_lines
 from hpabatch.report.numbers import number, share, signed, skill
 
 if TYPE_CHECKING:
+    import altair as alt
     from rich.text import Text
 
 SHOWN_HPAS: Final = 20
@@ -178,6 +182,32 @@ class Replay(Result):
     @cached_property
     def _ranked(self) -> pl.DataFrame:
         return self.attention(self.top)
+
+    def plot(self, name: str | None = None) -> alt.VConcatChart:
+        """Return the timeline of an HPA, of the one most worth a look without a name.
+
+        Args:
+            name: NAMESPACE/NAME or CLUSTER/NAMESPACE/NAME.
+
+        Raises:
+            UsageError: there is no such HPA, or several; altair is not installed.
+            RefusedError: no HPA could be replayed.
+        """
+        from hpabatch.report.pictures.recorded import recorded_chart
+
+        if self.summary.is_empty():
+            raise RefusedError("no HPA could be replayed, so there is nothing to draw")
+        keys = {"/".join(key): key for key in self.summary.select(KEY).iter_rows()}
+        row = self._first()
+        asked = name or "/".join(row[part] for part in KEY)
+        chosen = [key for known, key in keys.items() if f"/{known}".endswith(f"/{asked}")]
+        if len(chosen) != 1:
+            there = "there are several" if chosen else f"no such HPA{did_you_mean(asked, keys)}"
+            raise UsageError(f"{asked}: {there}; name one as cluster/namespace/name")
+        is_own = [pl.col(part) == value for part, value in zip(KEY, chosen[0], strict=True)]
+        shown = label(*chosen[0], with_cluster=many_clusters(self.summary))
+        own = self.decisions.filter(*is_own)
+        return recorded_chart(own, shown, profile=self.evidence["k8s"])
 
     def write(self, path: Path | str) -> None:
         """Write the decisions as Parquet, with the evidence; the file is whole or not there.

@@ -1,4 +1,4 @@
-"""`hpabatch plot`: pictures of a sweep."""
+"""`hpabatch plot`: pictures of a history and of a sweep."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from hpabatch.errors import EXIT_OK, EXIT_REFUSED, UsageError
 from hpabatch.model.printable import printable_line
 from hpabatch.report.pictures.request import PlotRequest
 
-_HELP = """Draw pictures of a sweep: front, heat maps, before and after.
+_HELP = """Draw HPAs of a history over time; of a sweep fronts, heat maps, before and after.
 
-SWEEP is the folder of `hpabatch sweep --out`. Pictures go to --out, their paths to stdout; notes go
-to stderr. Without any of --front, --heatmap and --timeline it is the front of every unit, of at
+PLACE is a history, and then HPAs must be named: a picture has what was recorded, what the metrics
+asked for, what the rules decide, and the rule that made each decision. Or PLACE is the folder of
+`hpabatch sweep --out`. Pictures go to --out, their paths to stdout; notes go to stderr. Of a sweep
+without any of --front, --heatmap and --timeline it is the front of every unit, of at
 most 20. docs/plot.md explains what is drawn. Needs pip install 'hpabatch[plot]'.
 
 \b
@@ -38,6 +40,8 @@ nothing to show (the others are written).
 
 \b
 Examples:
+  hpabatch plot history/ shop/checkout
+  hpabatch plot history/ shop/checkout --from '2026-10-07 08:00' --for 6h --format png
   hpabatch plot sweep/
   hpabatch plot sweep/ shop/api --front --heatmap target,scaleDown.window --out pictures/
   hpabatch plot sweep/ --front --unit label:tier=web --slo 'saturated_minutes<10/week' --format png
@@ -48,21 +52,22 @@ Examples:
 
 @command(app, _HELP)
 def plot(
-    sweep: Annotated[
-        str, typer.Argument(metavar="SWEEP", help="Folder that `hpabatch sweep` wrote.")
+    place: Annotated[
+        str,
+        typer.Argument(metavar="PLACE", help="History, or folder that `hpabatch sweep` wrote."),
     ],
     request: PlotRequest,
     out: Annotated[
         str, typer.Option("--out", metavar="FOLDER", help="Folder for the pictures.")
     ] = "pictures",
 ) -> int:
-    """Draw pictures of a sweep."""
+    """Draw pictures of a history or of a sweep."""
     check_stdout("")
     from hpabatch.cli.what_if.plot_pictures import draw_pictures
 
     if request.setting is not None and request.setting.strip() == "":
         raise UsageError("--setting: give a setting's number or name, such as 12 or 'target=70'")
-    drawn = draw_pictures(request, sweep, out)
+    drawn = draw_pictures(request, place, out)
     tell(drawn.notes, "note")
     tell(drawn.refused, "not drawn")
     send_text("".join(f"{printable_line(str(path))}\n" for path in drawn.paths))

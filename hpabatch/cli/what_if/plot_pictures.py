@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from hpabatch.api.replays import replay
 from hpabatch.api.sweeps import open_sweep
 from hpabatch.cli.progress import progress_on_stderr
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE
@@ -18,12 +20,18 @@ from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.run import recommend
 from hpabatch.engine.advise.specs import Specs, settings_of
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key
+from hpabatch.engine.replay.request import ReplayRequest
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import HistoryError, HpabatchError, RefusedError, UsageError
+from hpabatch.history.reader import open_history
+from hpabatch.jobs.advise import INDEX
+from hpabatch.jobs.sweep_files import ABOUT
+from hpabatch.model.options import flag
 from hpabatch.model.settings.setting import SettingError, parse_setting
 from hpabatch.model.settings.values import AS_TODAY
 from hpabatch.model.suggestions import did_you_mean
 from hpabatch.model.times import parse_time_ms
+from hpabatch.report.base import label, many_clusters
 from hpabatch.report.pictures import data
 from hpabatch.report.pictures.data import (
     Marked,
@@ -36,11 +44,15 @@ from hpabatch.report.pictures.data import (
 from hpabatch.report.pictures.front import front_chart
 from hpabatch.report.pictures.grid import parse_fields
 from hpabatch.report.pictures.heatmap import heatmap_chart
+from hpabatch.report.pictures.recorded import recorded_chart
 from hpabatch.report.pictures.request import PlotRequest
 from hpabatch.report.pictures.style import file_stem, require_altair, save_chart
 from hpabatch.report.pictures.timeline import Shown, timeline_chart
 
 MOST_UNITS: Final = 20
+_OF_SWEEPS: Final = tuple(
+    name for name in PlotRequest.options() if name not in ("names", "begin", "length_ms", "format")
+)
 _RECOMMENDED: Final = "recommended"
 _CHOSEN: Final = "chosen"
 
@@ -49,9 +61,24 @@ _CHOSEN: Final = "chosen"
 class Drawn:
     """The files that were written, what is to be told, and why some pictures were not drawn."""
 
+    folder: Path
+    form: str
     paths: list[Path] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    taken: set[str] = field(default_factory=set)
+
+    def add(self, kind: str, parts: Sequence[str], draw: Callable[[], Any]) -> None:
+        """Write a picture, or note why there is none."""
+        try:
+            chart = draw()
+        except NothingToDrawError as error:
+            if str(error) not in self.refused:
+                self.refused.append(str(error))
+            return
+        path = self.folder / f"{file_stem(kind, parts, self.taken)}.{self.form}"
+        save_chart(chart, path)
+        self.paths.append(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,26 +90,77 @@ class _Subject:
     shown: str
 
 
-def draw_pictures(request: PlotRequest, sweep: str, out: str) -> Drawn:
+def draw_pictures(request: PlotRequest, place: str, out: str) -> Drawn:
     """Draw what is asked for and write it; all options are checked before anything is drawn.
 
     Raises:
         UsageError: an option that cannot be, or altair is not installed.
-        HistoryError: the sweep, or for timelines its history, cannot be read.
+        HistoryError: the sweep, or a history, cannot be read.
         RefusedError: there is nothing to draw at all.
     """
     require_altair()
     _check_folder(out)
+    drawn = Drawn(Path(out), request.format)
+    if _is_history(place):
+        _draw_history(request, place, drawn)
+    else:
+        _draw_sweep(request, place, drawn)
+    if not drawn.paths:
+        raise RefusedError("; ".join(drawn.refused))
+    return drawn
+
+
+def _is_history(place: str) -> bool:
+    known = (ABOUT, INDEX)
+    is_sweep = any(os.path.exists(os.path.join(place, name)) for name in known)
+    return not is_sweep and ("://" in place or os.path.isdir(place))
+
+
+def _draw_history(request: PlotRequest, place: str, drawn: Drawn) -> None:
+    """Draw HPAs of a history over time."""
+    options = request.options()
+    for name in _OF_SWEEPS:
+        if getattr(request, name) != options[name].default:
+            raise UsageError(f"{flag(name, options[name])} is for sweeps, and {place} is none")
+    if not request.names:
+        raise UsageError(
+            f"which HPAs? Name them after {place}; `hpabatch replay {shlex.quote(place)}` tells "
+            "those most worth a look"
+        )
+    with progress_on_stderr("replay_observations") as progress:
+        progress("deciding", 0.0)
+        history = open_history(place, "replay")
+        replayed = replay(history, ReplayRequest(names=request.names))
+        many, count = many_clusters(replayed.summary), replayed.summary.height
+        drawn.notes += replayed.warnings
+        for k, hpa in enumerate(replayed.summary.iter_rows(named=True)):
+            progress("drawing", k / count)
+            key = tuple(hpa[name] for name in KEY)
+            own = replayed.decisions.filter(
+                *(pl.col(n) == v for n, v in zip(KEY, key, strict=True))
+            )
+            end_ms = round(hpa["last_ts"].timestamp() * 1000)
+            draw = partial(
+                recorded_chart,
+                own,
+                label(*key, with_cluster=many),
+                profile=replayed.evidence["k8s"],
+                from_ms=_begin_ms(request.begin, end_ms),
+                length_ms=request.length_ms,
+            )
+            drawn.add("timeline", [label(*key, with_cluster=many)], draw)
+        for hpa in replayed.skipped.iter_rows(named=True):
+            drawn.refused.append(f"{hpa['namespace']}/{hpa['hpa']}: {hpa['reason']}")
+
+
+def _draw_sweep(request: PlotRequest, sweep: str, drawn: Drawn) -> None:
+    """Draw what a sweep came to."""
     result = open_sweep(sweep)
     if result.settings.height < 2:
         raise RefusedError(
             f"{sweep} has today's setting only, so there is nothing to compare: sweep with --grid"
         )
-    plot = _Plot(request, result, out)
-    drawn = plot.draw()
-    if not drawn.paths:
-        raise RefusedError("; ".join(drawn.refused))
-    return drawn
+    _Plot(request, result, drawn).draw()
 
 
 def _check_folder(out: str) -> None:
@@ -96,20 +174,20 @@ def _check_folder(out: str) -> None:
 class _Plot:
     """One run of the command: all options are checked before anything is drawn."""
 
-    def __init__(self, request: PlotRequest, result: SweepResult, out: str) -> None:
+    def __init__(self, request: PlotRequest, result: SweepResult, drawn: Drawn) -> None:
         """Check everything that was asked.
 
         Raises:
             UsageError: what is wrong.
         """
-        self.request, self.result, self.out = request, result, out
-        self.drawn, self.taken = Drawn(), set[str]()
+        self.request, self.result, self.drawn = request, result, drawn
         self.fields = [parse_fields(result, text) for text in request.heatmap]
         self.measures = None if request.measure is None else data.parse_measures(request.measure)
         self.goal = parse_goal(request.slo, request.minimize, result.blocks)
         self.setting = None if request.setting is None else setting_id(result, request.setting)
         self.keys = [data.hpa_key(result, name, "--timeline") for name in request.timeline]
-        self.from_ms = _begin_ms(result, request.begin)
+        end = (pl.col("start") + pl.duration(hours="hours")).max().dt.timestamp("ms")
+        self.from_ms = _begin_ms(request.begin, int(result.blocks.select(end).item() or 0))
         self._check_timelines()
         wanted = request.front or bool(request.heatmap)
         self.front = request.front or not (request.heatmap or request.timeline)
@@ -170,7 +248,7 @@ class _Plot:
 
     # ---- drawing --------------------------------------------------------------------------------
 
-    def draw(self) -> Drawn:
+    def draw(self) -> None:
         """Draw and write everything."""
         with progress_on_stderr("simulate_fleet" if self.keys else None) as progress:
             count = len(self.subjects) + 10 * len(self.keys)
@@ -180,7 +258,6 @@ class _Plot:
             for k, key in enumerate(self.keys):
                 progress("simulating", (len(self.subjects) + 10 * k) / count)
                 self._draw_timeline(key)
-        return self.drawn
 
     def _draw_unit(self, subject: _Subject) -> None:
         marked = self._marked(subject)
@@ -188,7 +265,7 @@ class _Plot:
         result, unit, goal, measures = subject.result, subject.unit, self.goal, self.measures
         if self.front:
             draw = partial(front_chart, result, unit, measures=measures, goal=goal, marked=marked)
-            self._write("front", [subject.shown], draw)
+            self.drawn.add("front", [subject.shown], draw)
         for fields in self.fields:
             draw = partial(
                 heatmap_chart,
@@ -199,19 +276,7 @@ class _Plot:
                 goal=goal,
                 marked=marked,
             )
-            self._write("heatmap", [subject.shown, *fields], draw)
-
-    def _write(self, kind: str, parts: Sequence[str], draw: Callable[[], Any]) -> None:
-        try:
-            chart = draw()
-        except NothingToDrawError as error:
-            if str(error) not in self.drawn.refused:
-                self.drawn.refused.append(str(error))
-            return
-        name = file_stem(kind, parts, self.taken)
-        path = Path(self.out) / f"{name}.{self.request.format}"
-        save_chart(chart, path)
-        self.drawn.paths.append(path)
+            self.drawn.add("heatmap", [subject.shown, *fields], draw)
 
     def _marked(self, subject: _Subject) -> Marked | None:
         """Return the setting to mark in a unit's pictures, and tell why there is none."""
@@ -258,7 +323,7 @@ class _Plot:
                 )
                 return
             chosen, word = found, _RECOMMENDED
-        self._write("timeline", [name], partial(self._timeline, key, name, chosen, word))
+        self.drawn.add("timeline", [name], partial(self._timeline, key, name, chosen, word))
 
     def _timeline(self, key: Key, name: str, chosen: int, word: str) -> Any:
         """Run today's setting and the chosen one again, and draw both."""
@@ -308,13 +373,10 @@ class _Plot:
             return None
 
 
-def _begin_ms(result: SweepResult, begin: str | None) -> int | None:
-    """Return the start of timelines; times before the end are before that of the last block."""
-    if begin is None:
-        return None
-    end = (pl.col("start") + pl.duration(hours="hours")).max().dt.timestamp("ms")
+def _begin_ms(begin: str | None, end_ms: int) -> int | None:
+    """Return the start of timelines; relative times are before an end (in ms)."""
     try:
-        return parse_time_ms(begin, int(result.blocks.select(end).item() or 0))
+        return None if begin is None else parse_time_ms(begin, end_ms)
     except ValueError as error:
         raise UsageError(f"--from: {error}") from None
 

@@ -1,4 +1,4 @@
-"""Options of pictures of a sweep."""
+"""Options of pictures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hpabatch.model.options import option
 
 @dataclass(frozen=True, kw_only=True)
 class PlotRequest(Aim):
-    """Pictures of a sweep: fronts, heat maps, timelines."""
+    """Pictures of a history: timelines; of a sweep: fronts, heat maps, timelines."""
 
     names: tuple[str, ...] = option(
         "texts",
@@ -18,7 +18,7 @@ class PlotRequest(Aim):
         (),
         metavar="[NAMESPACE/]HPA…",
         positional=True,
-        unset="every unit, of more than 20 those with most pods",
+        unset="of a sweep every unit, of more than 20 those with most pods",
     )
     front: bool = option("flag", "Draw objective against harm of all settings of a unit.", False)
     heatmap: tuple[str, ...] = option(
@@ -47,7 +47,7 @@ class PlotRequest(Aim):
     )
     begin: str | None = option(
         "time",
-        "Start of timelines; relative times are before the sweep's end.",
+        "Start of timelines; relative times are before the end.",
         metavar="TIME",
         flag="--from",
         unset="that of the busiest day",

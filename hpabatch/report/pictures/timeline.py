@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DAY_MS: Final = 86_400_000
 _HOUR_MS: Final = 3_600_000
 _PANEL_HEIGHT: Final = 200
-_NEAR_MAX: Final = 1.35  # maxReplicas is drawn up to so many times of what was reached
+NEAR_MAX: Final = 1.35  # maxReplicas is drawn up to so many times of what was reached
 _DEMAND: Final = ("demand: pods that the work asks for", "#dfe5ea")
 _SATURATED: Final = ("saturated", "#f2c14e")
 _LIMIT: Final = "maxReplicas"
@@ -43,30 +43,55 @@ class Shown:
     max_replicas: int | None = None
 
 
-def busiest_day(points: pl.DataFrame) -> tuple[int, int]:
-    """Return start and end, in ms, of the UTC day with the most demand; of equal ones the first.
+class Stretch(NamedTuple):
+    """The time that a chart shows: start and end in ms since 1970, and why it is that one."""
 
-    Where no demand is known, the one with the most replicas. `points` are a trajectory's; the
-    stretch is cut to where it has any.
+    from_ms: int
+    to_ms: int
+    why: str = ""
+
+    @property
+    def words(self) -> str:
+        """Its length and its start."""
+        length = length_text((self.to_ms - self.from_ms) / _HOUR_MS)
+        return f"{length} from {_instant(self.from_ms)}{self.why}"
+
+    def axis(self, **more: Any) -> alt.X:
+        """Return the time axis of rows with `ts` in ms; `more` as in `alt.Axis`."""
+        import altair as alt
+
+        ends, told = [self.from_ms, self.to_ms], {"title": "time (UTC)", "labelExpr": _TICK}
+        scale = alt.Scale(type="utc", domain=ends, nice=False)
+        return alt.X("ts:T", scale=scale, axis=alt.Axis(**told | more))
+
+
+def stretch_of(
+    ticks: pl.DataFrame, measure: str, name: str, from_ms: int | None, length_ms: int | None
+) -> Stretch:
+    """Return the time to show of ticks (columns ts and a measure), cut to where there are any.
+
+    Without a start and a length it is the UTC day with the most of the measure, of equal ones the
+    first.
+
+    Raises:
+        UsageError: there is nothing of that time.
     """
-    first = points["setting"][0]
-    ticks = points.filter(pl.col("setting") == first).sort("ts")
-    measure = "demand" if ticks["demand"].max() else "replicas"
-    days = (
-        ticks.group_by(pl.col("ts").dt.truncate("1d"))
-        .agg(pl.col(measure).sum())
-        .sort([measure, "ts"], descending=[True, False])
-    )
-    start = int(days["ts"].dt.timestamp("ms")[0])
-    low, high = _ends(points)
-    return max(start, low), min(start + DAY_MS, high)
-
-
-def _ends(points: pl.DataFrame) -> tuple[int, int]:
-    """Return start and end of trajectories in ms, the last step included."""
-    ts = points["ts"].dt.timestamp("ms").unique().sort().to_numpy()
-    step = int(ts[-1] - ts[-2]) if ts.size > 1 else 0
-    return int(ts[0]), int(ts[-1]) + step
+    ts = pl.col("ts").dt.timestamp("ms")
+    known = ticks.select(ts, pl.col(measure).fill_null(0)).sort("ts")
+    step = int(known["ts"][-1] - known["ts"][-2]) if known.height > 1 else 0
+    low, high = int(known["ts"][0]), int(known["ts"][-1]) + step
+    days = known.group_by(pl.col("ts") // DAY_MS * DAY_MS).agg(pl.col(measure).sum())
+    busiest = int(days.sort([measure, "ts"], descending=[True, False])["ts"][0])
+    begin = busiest if from_ms is None else from_ms
+    begin, end = max(begin, low), min(begin + (length_ms or DAY_MS), high)
+    if known.filter(pl.col("ts").is_between(begin, end, closed="left")).is_empty():
+        raise UsageError(
+            f"{name}: there is nothing of that time; it is from {_instant(low)} to "
+            f"{_instant(high)} (--from, --for)"
+        )
+    is_day = (from_ms, length_ms) == (None, None) and end - begin > 0.9 * DAY_MS
+    whole = is_day and high - low > 1.9 * DAY_MS
+    return Stretch(begin, end, f", the busiest day of {(high - low) / DAY_MS:.0f}" if whole else "")
 
 
 def timeline_chart(
@@ -94,23 +119,13 @@ def timeline_chart(
     look.require_altair()
     if points.is_empty():
         raise RefusedError(f"{name}: there is nothing to draw: it could not be simulated")
-    low, high = _ends(points)
-    if from_ms is None and length_ms is None:
-        begin, end = busiest_day(points)
-        whole = end - begin > 0.9 * DAY_MS and high - low > 1.9 * DAY_MS
-        why = f", the busiest day of {(high - low) / DAY_MS:.0f}" if whole else ""
-    else:
-        begin = busiest_day(points)[0] if from_ms is None else from_ms
-        begin, end, why = max(begin, low), min(begin + (length_ms or DAY_MS), high), ""
+    first = points.filter(pl.col("setting") == points["setting"][0])
+    measure = "demand" if first["demand"].max() else "replicas"
+    stretch = stretch_of(first, measure, name, from_ms, length_ms)
     ts = pl.col("ts").dt.timestamp("ms")
-    some = points.filter((ts >= begin) & (ts < end)).sort("ts")
-    if some.is_empty():
-        raise UsageError(
-            f"{name}: nothing was simulated in that time; it was from {_instant(low)} to "
-            f"{_instant(high)} (--from, --for)"
-        )
-    lines = [_Line.of(some, each, end) for each in shown]
-    return _chart(name, lines, profile, (begin, end), why)
+    some = points.filter(ts.is_between(stretch.from_ms, stretch.to_ms, closed="left")).sort("ts")
+    lines = [_Line.of(some, each, stretch.to_ms) for each in shown]
+    return _chart(name, lines, profile, stretch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,16 +201,10 @@ class _Line:
         return f"replicas, {self.shown.word}"
 
 
-def _chart(
-    name: str, lines: Sequence[_Line], profile: str, ends: tuple[int, int], why: str
-) -> alt.VConcatChart:
+def _chart(name: str, lines: Sequence[_Line], profile: str, stretch: Stretch) -> alt.VConcatChart:
     import altair as alt
 
-    facts = [
-        f"{length_text((ends[1] - ends[0]) / _HOUR_MS)} from {_instant(ends[0])}{why}",
-        f"rules of Kubernetes {profile}",
-        "simulated",
-    ]
+    facts = [stretch.words, f"rules of Kubernetes {profile}", "simulated"]
     words = " and ".join(dict.fromkeys(_word(line) for line in lines))
     colors = {line.title: line.color for line in lines}
     if any(line.demand for line in lines):
@@ -205,7 +214,7 @@ def _chart(
     highest = _highest(lines)
     if any((line.shown.max_replicas or highest + 1) <= highest for line in lines):
         colors[_LIMIT] = look.INK
-    panels = [_panel(line, lines[0], ends, highest, colors) for line in lines]
+    panels = [_panel(line, lines[0], stretch, highest, colors) for line in lines]
     chart = alt.vconcat(*panels, spacing=14)
     return look.titled(chart, f"{name}: replicas under {words}", facts)
 
@@ -224,20 +233,16 @@ def _highest(lines: Sequence[_Line]) -> float:
         *(row["demand"] or 0.0 for line in lines for row in line.demand),
     )
     limits = [v.shown.max_replicas for v in lines if v.shown.max_replicas is not None]
-    return max([reached, *(m for m in limits if m <= reached * _NEAR_MAX)]) * 1.08
+    return max([reached, *(m for m in limits if m <= reached * NEAR_MAX)]) * 1.08
 
 
 def _panel(
-    line: _Line, first: _Line, ends: tuple[int, int], highest: float, colors: dict[str, str]
+    line: _Line, first: _Line, stretch: Stretch, highest: float, colors: dict[str, str]
 ) -> alt.LayerChart:
     """Chart a setting's replicas over demand and saturation, and today's replicas thinly."""
     import altair as alt
 
-    time = alt.X(
-        "ts:T",
-        scale=alt.Scale(type="utc", domain=list(ends), nice=False),
-        axis=alt.Axis(title="time (UTC)", labelExpr=_TICK),
-    )
+    time = stretch.axis()
     pods = {
         "scale": alt.Scale(domain=[0, highest], nice=False),
         "axis": alt.Axis(title="pods", tickMinStep=1, format="d", tickCount=6),

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import hpabatch
 from hpabatch.cli.what_if import plot_pictures
 from hpabatch.errors import HistoryError
 from tests.cli.commands import Done, Run, runner
@@ -250,3 +251,30 @@ def test_a_setting_that_does_not_fit_the_hpa_is_not_drawn(
     done = run(sweep, "--timeline", "shop/api", "--setting", "1")
     assert done.code == 3
     assert "cannot be simulated for it: the setting does not fit" in done.stderr
+
+
+DEMO = str(Path(__file__).parents[3] / "data/demo")
+
+
+def test_hpas_of_a_history_are_drawn_over_time(run: Run, tmp_path: Path) -> None:
+    done = run(DEMO, "payments/api", "--from", "2026-10-07", "--for", "6h", "--out", "p")
+    assert (done.code, done.stderr) == (0, "")
+    assert named(done) == ["timeline-payments.api.svg"]
+    chart = hpabatch.open(DEMO).replay("payments/api").plot()
+    assert "payments/api" in chart.to_json()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "which HPAs? Name them after"),
+        (("payments/api", "--front"), "--front is for sweeps"),
+        (("payments/api", "--slo", "rescales<9/day"), "--slo is for sweeps"),
+        (("payments/apy",), "payments/apy: there is no such HPA"),
+        (("payments/api", "--from", "2020-01-01", "--for", "1h"), "there is nothing of that time"),
+    ],
+)
+def test_a_history_takes_no_options_of_sweeps(run: Run, words: tuple[str, ...], told: str) -> None:
+    done = run(DEMO, *words)
+    assert done.code == 2
+    assert told in done.stderr

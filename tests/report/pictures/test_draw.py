@@ -22,6 +22,7 @@ from hpabatch.errors import RefusedError, UsageError
 from hpabatch.report.pictures.data import Marked, NothingToDrawError
 from hpabatch.report.pictures.front import front_chart
 from hpabatch.report.pictures.heatmap import heatmap_chart
+from hpabatch.report.pictures.recorded import recorded_chart
 from hpabatch.report.pictures.style import save_chart
 from hpabatch.report.pictures.timeline import Shown, timeline_chart
 from tests.approved import hold_approved
@@ -173,6 +174,7 @@ FIGURES: dict[str, Callable[[], Any]] = {
     "heatmap-two-fields": lambda: two_fields(("50", "1"), ("50", "2"), ("60", "1"), ("60", "2")),
     "heatmap-holes": lambda: two_fields(("50", "1"), ("70", "5")),
     "heatmap-ranges": many_values,
+    "recorded": lambda: recorded_chart(decisions(), "shop/api", profile="1.37"),
     "timeline": lambda: timeline(TODAY, OTHER),
     "timeline-from": lambda: timeline(
         TODAY, from_ms=ms(START + timedelta(days=1, hours=-1)), length_ms=7_200_000
@@ -246,7 +248,7 @@ def test_what_cannot_be_drawn() -> None:
         front_chart(half, "shop/api")
     with pytest.raises(UsageError, match="the sweep's fields are target"):
         heatmap_chart(swept(), "shop/api", ("target", "max"))
-    with pytest.raises(UsageError, match="it was from 2026-09-07 to 2026-09-10"):
+    with pytest.raises(UsageError, match="it is from 2026-09-07 to 2026-09-10"):
         timeline(TODAY, from_ms=ms(START) - 10**9, length_ms=60_000)
     with pytest.raises(UsageError, match="no trajectory of setting target=80"):
         timeline(Shown("target=80", "chosen"))
@@ -274,6 +276,51 @@ def test_replicas_and_saturated_stretches_are_where_they_were() -> None:
     assert sizes == [today, today, chosen]
     spans = [[(row["ts"], row["until"]) for row in rows] for rows in data_of(chart, "until")]
     assert spans == [[(day, day + 86_400_000)]]
+
+
+def decisions(days: int = 2, period_s: int = 60) -> pl.DataFrame:
+    """Return decisions of an HPA that stands at maxReplicas on the second day."""
+    ticks = days * 86_400 // period_s
+    second = np.arange(ticks) * period_s >= 86_400
+    ts = pl.datetime_range(START, START + timedelta(days=days), f"{period_s}s", closed="left",
+                           time_unit="ms", eager=True)  # fmt: skip
+    return pl.DataFrame({"ts": ts}).with_columns(
+        min_replicas=pl.lit(2),
+        max_replicas=pl.lit(5),
+        applied=pl.Series(np.where(second, 5, 3)),
+        desired=pl.Series(np.where(second, 5, 3)),
+        proposal=pl.Series(np.where(second, 9, 3)),
+        binding=pl.Series(np.where(second, "max", "tolerance")),
+    )
+
+
+def test_sizes_and_rules_of_a_recording_are_where_they_were() -> None:
+    day, end = ms(START) + 86_400_000, ms(START) + 2 * 86_400_000
+    chart = recorded_chart(decisions(), "shop/api", profile="1.37")
+    assert "24 hours from 2026-09-08, the busiest day of 2" in " ".join(texts(chart))
+    chart = recorded_chart(
+        decisions(), "shop/api", profile="1.37", from_ms=ms(START), length_ms=2 * 86_400_000
+    )
+    sizes = {
+        rows[0]["line"]: [(row["ts"], row["size"]) for row in rows]
+        for rows in data_of(chart, "line")
+    }
+    assert sizes["metrics ask for"] == [(ms(START), 3), (day, 9), (end, 9)]
+    assert sizes["the rules decide"] == sizes["recorded"] == [(ms(START), 3), (day, 5), (end, 5)]
+    assert sizes["maxReplicas"] == [(ms(START), 5), (end, 5)]
+    (rules,) = data_of(chart, "rule")
+    assert rules == [
+        {"ts": ms(START), "until": day, "rule": "tolerance"},
+        {"ts": day, "until": end, "rule": "max"},
+    ]
+
+
+def test_a_restless_recording_is_drawn_by_its_highest_sizes() -> None:
+    restless = decisions(1, 15).with_columns(proposal=2 + pl.int_range(pl.len()) % 7)
+    chart = recorded_chart(restless, "shop/api", profile="1.37")
+    (asked,) = [rows for rows in data_of(chart, "line") if rows[0]["line"] == "metrics ask for"]
+    assert len(asked) <= 802
+    assert {row["size"] for row in asked[:-1]} == {8}
 
 
 # ---- files --------------------------------------------------------------------------------------
