@@ -94,7 +94,8 @@ def edit_manifest(
     if _same(spec, wanted):
         return text
     if not _same(spec, today):
-        raise OtherSpecError(label, spec_differences(today, _as(spec, today)))
+        written = replace(spec, scale_target_ref=today.scale_target_ref)
+        raise OtherSpecError(label, spec_differences(today, written))
     try:
         piece = _edited(there, wanted, profile)
     except _NoPlaceError as error:
@@ -120,11 +121,6 @@ def _same(left: HPASpec, right: HPASpec) -> bool:
 
 def _compared(spec: HPASpec) -> tuple[object, ...]:
     return spec.min_replicas, spec.max_replicas, spec.metrics, spec.behavior
-
-
-def _as(spec: HPASpec, other: HPASpec) -> HPASpec:
-    """Return a spec with another one's target."""
-    return replace(spec, scale_target_ref=other.scale_target_ref)
 
 
 # ---- finding ------------------------------------------------------------------------------------

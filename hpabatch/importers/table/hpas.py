@@ -206,7 +206,9 @@ def hpa_rows(
     astray: list[HPA] = []
     if hpas.manifests:
         for hpa in load_hpas(hpas.manifests):
-            fitting = [place for place in workloads if _targets(hpa, place)]
+            scaled = hpa.spec.scale_target_ref
+            target = (hpa.namespace or "default", scaled.kind, scaled.name)
+            fitting = [place for place in workloads if place[1:] == target]
             stated.update(fitting)
             rows += [
                 _row(place, hpa.name, spec_to_json(hpa), workloads[place]) for place in fitting
@@ -312,11 +314,6 @@ def _told_astray(hpas: Sequence[HPA], workloads: Iterable[Workload]) -> list[str
         f"{len(hpas):,} HPAs of hpas.manifests have no target here, first "
         f"{namespace}/{first.name}{hint}"
     ]
-
-
-def _targets(hpa: HPA, place: Workload) -> bool:
-    reference = hpa.spec.scale_target_ref
-    return (hpa.namespace or "default", reference.kind, reference.name) == place[1:]
 
 
 def _row(place: Workload, name: str, spec: str, since_ms: int) -> dict[str, object]:

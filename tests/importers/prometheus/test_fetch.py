@@ -52,7 +52,7 @@ def test_a_size_is_too_large_only_where_a_half_succeeds(tmp_path: Path) -> None:
 def test_a_damaged_piece_is_asked_for_again(tmp_path: Path) -> None:
     with Fetcher(Memory(fleet(2)), Pieces(tmp_path), 2) as fetcher:
         before = fetcher.joined([request(2)])
-    (path,) = tmp_path.glob("*.arrow")
+    (path,) = tmp_path.glob("*.parquet")
     path.write_bytes(path.read_bytes()[:100])
     server = Memory(fleet(2))
     with Fetcher(server, Pieces(tmp_path), 2) as fetcher:

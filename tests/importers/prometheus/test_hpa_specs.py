@@ -213,7 +213,7 @@ def test_an_exporter_that_was_away_ends_nothing() -> None:
         assert not part.ends
         assert not part.begun
     nothing = found_specs([(-900, hpa())], window_of(1000, 1700), times=times)
-    assert (nothing.shown, nothing.read_ms) == (frozenset(), None)
+    assert (nothing.shown, nothing.read_ms) == (set(), None)
 
 
 def test_edits_of_what_is_not_exported_are_noticed() -> None:

@@ -14,18 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
-import pyarrow as pa
 
 from hpabatch.errors import UsageError
 from hpabatch.history.atomic import atomic_path
 from hpabatch.importers.common.work import disk_errors
 from hpabatch.importers.prometheus.client.errors import TooMuchError
 from hpabatch.importers.prometheus.client.http import Server
-from hpabatch.importers.prometheus.client.samples import POINTS, Samples, joined_samples
+from hpabatch.importers.prometheus.client.samples import Samples, joined_samples
 from hpabatch.importers.prometheus.client.series_requests import Request
-
-_SERIES = b"hpabatch.series"
-_COUNT = b"hpabatch.count"
 
 
 @dataclass(slots=True)
@@ -34,11 +30,9 @@ class Pieces:
 
     Attributes:
         folder: their place.
-        reused: how many were found from an earlier run.
     """
 
     folder: Path
-    reused: int = 0
 
     def read(self, key: str) -> Samples | None:
         """Return a finished piece, None where there is none (or its file is damaged)."""
@@ -46,14 +40,17 @@ class Pieces:
         if not path.exists():
             return None
         try:
-            return _read(path)
-        except (OSError, ValueError, KeyError, pa.ArrowException, pl.exceptions.PolarsError):
+            series = json.loads(pl.read_parquet_metadata(path)["series"])
+            types = dict.fromkeys(series, pl.String) | {"series": pl.UInt32}
+            return Samples(pl.DataFrame(series, types), pl.read_parquet(path))
+        except (OSError, ValueError, KeyError, pl.exceptions.PolarsError):
             return None
 
     def keep(self, key: str, samples: Samples) -> None:
         """Keep a piece, whole or not at all."""
+        series = json.dumps(samples.series.to_dict(as_series=False))
         with disk_errors(self.folder), atomic_path(self._path(key)) as temporary:
-            _write(samples, temporary)
+            samples.points.write_parquet(temporary, compression="lz4", metadata={"series": series})
 
     def forget(self, keys: Iterable[str]) -> None:
         """Remove pieces that are not needed any more."""
@@ -61,31 +58,7 @@ class Pieces:
             self._path(key).unlink(missing_ok=True)
 
     def _path(self, key: str) -> Path:
-        return self.folder / f"{key}.arrow"
-
-
-def _write(samples: Samples, path: Path) -> None:
-    labels = json.dumps(samples.series.drop("series").to_dict(as_series=False))
-    table = samples.points.to_arrow()
-    count = str(samples.series.height).encode()
-    schema = table.schema.with_metadata({_SERIES: labels.encode(), _COUNT: count})
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
-    with path.open("wb") as stream, pa.ipc.new_file(stream, schema, options=options) as writer:
-        writer.write_table(table.cast(schema))
-
-
-def _read(path: Path) -> Samples:
-    with path.open("rb") as stream:
-        reader = pa.ipc.open_file(stream)
-        table = reader.read_all()
-        labels = json.loads(reader.schema.metadata[_SERIES])
-        # A series without labels leaves no column to count in.
-        count = int(reader.schema.metadata[_COUNT])
-    columns = [pl.Series(name, values, pl.String) for name, values in labels.items()]
-    numbers = pl.Series("series", range(count), dtype=pl.UInt32)
-    points = pl.from_arrow(table)
-    assert isinstance(points, pl.DataFrame)
-    return Samples(pl.DataFrame([numbers, *columns]), points.cast(POINTS))
+        return self.folder / f"{key}.parquet"
 
 
 class Fetcher:
@@ -160,12 +133,9 @@ class Fetcher:
         with self._lock:
             self._used.add(key)
         found = self.pieces.read(key)
-        if found is not None:
-            with self._lock:
-                self.pieces.reused += 1
-            return found
-        found = self._ask(ask)
-        self.pieces.keep(key, found)
+        if found is None:
+            found = self._ask(ask)
+            self.pieces.keep(key, found)
         return found
 
     def _ask(self, ask: Request) -> Samples:

@@ -46,7 +46,8 @@ def _written(tokens: list[_Token], matchers: str) -> Iterator[str]:
         if text == "{" and kind == "other":
             yield matchers
             place, inner = _until(tokens, place, "{", "}")
-            yield ("" if _is_blank(inner) else ",") + "".join(part for _, part in inner)
+            blank = all(kind == "blank" or text == "}" for kind, text in inner)
+            yield ("" if blank else ",") + "".join(part for _, part in inner)
         elif text == "[" and kind == "other":
             place, inner = _until(tokens, place, "[", "]")
             yield "".join(part for _, part in inner)
@@ -88,7 +89,3 @@ def _until(
                 break
             depth -= 1
     return place, tokens[start:place]
-
-
-def _is_blank(inner: list[_Token]) -> bool:
-    return all(kind == "blank" or text == "}" for kind, text in inner)

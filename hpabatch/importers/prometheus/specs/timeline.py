@@ -166,17 +166,14 @@ def _metrics(
                 found.append(metric)
             continue
         used.add(key)
-        alone = shared[_name(metric)] == 1 and _alone(metrics, key[0], contained)
+        # An exported name without a container can be a ContainerResource metric's, too.
+        same = sum(_name(one)[0] == key[0] for one in metrics)
+        alone = shared[_name(metric)] == 1 and (contained or same == 1)
         found.append(_retargeted(metric, values) if alone else metric)
     lost = len(found) < len(metrics)
     rest = {key: values for key, values in targets.items() if key not in used}
     added, unknown = _resources(rest)
     return (*found, *added), lost or bool(rest), unknown
-
-
-def _alone(metrics: Sequence[MetricSpec], name: str, contained: bool) -> bool:
-    """Whether an exported name can only be one of the metrics."""
-    return contained or sum(_name(metric)[0] == name for metric in metrics) == 1
 
 
 def _name(metric: MetricSpec) -> Metric:
@@ -227,6 +224,7 @@ def _amount(value: float | None, before: Quantity | None) -> Quantity | None:
     return Quantity.from_milli(round(value * 1000))
 
 
+_CONTENT: Final = ("uid", "spec", "labels", "annotations")
 _NEVER: Final = 1 << 62
 
 Row = dict[str, Any]
@@ -338,8 +336,11 @@ class _Walk:
             if point.reason and point.reason not in found.reasons:
                 found.reasons.append(point.reason)
             row = point.row
-            if current is not None and row is not None and _same(current, row):
-                found.hidden |= _moved(current, row)
+            if (current is not None and row is not None) and all(
+                current[name] == row[name] for name in _CONTENT
+            ):
+                generations = {current["generation"], row["generation"]} - {None}
+                found.hidden |= len(generations) > 1
                 continue
             since = self._since(point)
             if current is not None:
@@ -506,16 +507,3 @@ def _created(document: HPA, life: RecordedLife) -> int | None:
     if not document.uid or created is None or life.end_ms is not None:
         return None
     return created if created <= life.states[0][0] else None
-
-
-_CONTENT: Final = ("uid", "spec", "labels", "annotations")
-
-
-def _same(one: Row, other: Row) -> bool:
-    return all(one[name] == other[name] for name in _CONTENT)
-
-
-def _moved(one: Row, other: Row) -> bool:
-    """Whether the generations of two rows, both known, differ."""
-    generations = one["generation"], other["generation"]
-    return None not in generations and generations[0] != generations[1]
