@@ -26,15 +26,13 @@ from hpabatch.cluster.objects.types import (
     Wanted,
 )
 from hpabatch.cluster.objects.workloads import BUILT_IN, WorkloadDecoder
-from hpabatch.cluster.watch.feed import FAILED_OFTEN, HPAS, PODS, Cut, Feed
-from hpabatch.cluster.watch.watch import Collection, Watcher
-from hpabatch.live.serve.exporter import WatchState
+from hpabatch.cluster.watch.feed import Cut, Feed
+from hpabatch.cluster.watch.watch import HPAS, NEEDED, PODS, Collection, Watcher, WatchState
 from hpabatch.model.versions import Profile
 
 _KINDS = {(group, resource): kind for (group, kind), resource in BUILT_IN.items()}
 
-_HPA_WATCH: Final = f"{HPAS}.autoscaling"
-_NEEDED = (_HPA_WATCH, PODS)
+_HPA_WATCH: Final = NEEDED[0]
 _MOST_NAMED: Final = 10
 """Failures of one kind up to this number are listed one by one, more as a summary."""
 _SKEW_PASSES: Final = 8
@@ -172,23 +170,8 @@ class Site:
         return responses
 
     def states(self) -> list[WatchState]:
-        """Return the states of the watches.
-
-        A watch of workloads that is forbidden, or fails repeatedly, counts as listed: their scales
-        are requested one by one. Those of HPAs and pods are required.
-        """
-        found = []
-        for name, watch in sorted(self.feed.watches.items()):
-            state = watch.state
-            hopeless = state.refused or state.failed >= FAILED_OFTEN
-            listed = state.synced or (hopeless and name not in _NEEDED)
-            errors, fine = state.failed + state.broken, not state.last_error
-            found.append(
-                WatchState(
-                    name, state.synced and fine, state.objects, state.relists, errors, listed
-                )
-            )
-        return found
+        """Return the states of the watches, by name."""
+        return [watch.state for _, watch in sorted(self.feed.watches.items())]
 
     def clock_skew_s(self) -> float | None:
         """Return the API server's clock less the local clock, to a second; None: unknown."""
@@ -197,7 +180,7 @@ class Site:
     def is_refused(self) -> bool:
         """Return whether HPAs or pods may not be read in any watched namespace."""
         watches = self.feed.watches
-        return any(name in watches and watches[name].state.refused for name in _NEEDED)
+        return any(name in watches and watches[name].state.refused for name in NEEDED)
 
     def problems(self) -> dict[str, str]:
         """Return problems of the cluster's APIs, by subject."""
@@ -227,8 +210,7 @@ class Site:
         is_others = resource == HPAS and self._own is not None
         inbox = self._others if is_others else self._inbox
         return Watcher(
-            self._client, inbox, Collection(group, version, resource), decoder,
-            namespaces=self._namespaces, everywhere=not self._namespaces,
+            self._client, inbox, Collection(group, version, resource), decoder, self._namespaces
         )  # fmt: skip
 
     def _decoder(self, group: str, resource: str) -> Decoder:

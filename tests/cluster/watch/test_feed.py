@@ -30,7 +30,7 @@ class Watch(Watcher):
 
     @property
     def states(self) -> tuple[WatchState, ...]:
-        return (WatchState(Kind.scale, "", synced=self.synced),)
+        return (WatchState("", synced=self.synced),)
 
     def start(self) -> None:
         pass

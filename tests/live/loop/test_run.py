@@ -15,13 +15,13 @@ import pytest
 
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, Response, Responses, Wanted
 from hpabatch.cluster.watch.feed import Cut
+from hpabatch.cluster.watch.watch import WatchState
 from hpabatch.live.loop.run import Loop, LoopOptions
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.memory import load
 from hpabatch.live.passes.result import PassResult
 from hpabatch.live.passes.shadow import Comparison, Shadow
 from hpabatch.live.passes.words import PassWords
-from hpabatch.live.serve.exporter import WatchState
 from hpabatch.live.serve.log import LineLog
 from hpabatch.live.serve.site import Site
 from hpabatch.model.versions import ControllerFlags, profile_for
@@ -53,7 +53,7 @@ class Clustered(Site):
         pass
 
     def states(self) -> list[WatchState]:
-        return [WatchState("pods", self.listed)]
+        return [WatchState("pods", synced=self.listed)]
 
     def problems(self) -> dict[str, str]:
         return {} if self.listed else {"pods": "pods is forbidden"}

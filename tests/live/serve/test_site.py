@@ -10,7 +10,6 @@ from hpabatch.cluster.apis.discovery import Discovery
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.objects.types import (
     ExternalMetricKey,
-    Kind,
     PodMetricKey,
     Response,
     Responses,
@@ -109,7 +108,7 @@ class _Watch(Watcher):
 
     @property
     def state(self) -> WatchState:
-        return WatchState(Kind.hpa, "horizontalpodautoscalers.autoscaling", synced=True)
+        return WatchState("horizontalpodautoscalers.autoscaling", synced=True)
 
     @property
     def states(self) -> tuple[WatchState, ...]:
