@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Final
 
 from hpabatch.cluster.apis.discovery import Discovery
@@ -17,13 +17,15 @@ from hpabatch.cluster.objects.inbox import Inbox
 from hpabatch.cluster.objects.objects import Decoder
 from hpabatch.cluster.objects.pods import PodDecoder
 from hpabatch.cluster.objects.types import (
+    ExternalMetricKey,
     HpaObject,
     Kind,
+    MetricKey,
+    ObjectMetricKey,
     PodKey,
-    Response,
+    PodMetricKey,
     Responses,
     ScaleKey,
-    Wanted,
 )
 from hpabatch.cluster.objects.workloads import BUILT_IN, WorkloadDecoder
 from hpabatch.cluster.watch.feed import Cut, Feed
@@ -158,7 +160,7 @@ class Site:
         self._failing, self._notes = {}, ()
         self.feed.read_scales()
 
-    def fetch(self, wanted: Wanted) -> Responses:
+    def fetch(self, wanted: Set[MetricKey]) -> Responses:
         """Fetch from the metrics APIs; failures are in the responses."""
         responses = self._fetcher.fetch(wanted)
         failing, any_good = _failing(responses)
@@ -231,7 +233,8 @@ def _failing(responses: Responses) -> tuple[dict[str, str], bool]:
     """Return the errors of the metrics APIs by subject, and whether any request succeeded."""
     found: dict[str, dict[str, str]] = {}
     good = False
-    for api, about, response in _asked(responses):
+    for key in sorted(responses, key=_rank):
+        (api, about), response = _about(key), responses[key]
         if response.error:
             found.setdefault(api, {}).setdefault(f"{api}{about}", response.error)
         else:
@@ -240,17 +243,22 @@ def _failing(responses: Responses) -> tuple[dict[str, str], bool]:
     return {about: text for wrong in few for about, text in wrong.items()}, good
 
 
-def _asked(responses: Responses) -> Iterator[tuple[str, str, Response]]:
-    """Yield API, subject and response of each request."""
-    for namespace, response in sorted(responses.usage.items()):
-        yield "metrics.k8s.io", f" in {namespace}" if namespace else "", response
-    for pods, response in sorted(responses.pods.items()):
-        yield "custom.metrics.k8s.io", f" {pods.metric} in {pods.namespace}", response
-    for key, response in sorted(responses.objects.items()):
+def _rank(key: MetricKey) -> tuple[int, tuple[str, ...]]:
+    """Return the place of a request among those of all APIs."""
+    if isinstance(key, str):
+        return 0, (key,)
+    return (PodMetricKey, ObjectMetricKey, ExternalMetricKey).index(type(key)) + 1, key[:6]
+
+
+def _about(key: MetricKey) -> tuple[str, str]:
+    """Return API and subject of a request."""
+    if isinstance(key, str):
+        return "metrics.k8s.io", f" in {key}" if key else ""
+    if isinstance(key, ObjectMetricKey):
         about = f" {key.metric} of {key.kind} {key.namespace}/{key.name}"
-        yield "custom.metrics.k8s.io", about, response
-    for series, response in sorted(responses.external.items()):
-        yield "external.metrics.k8s.io", f" {series.metric} in {series.namespace}", response
+        return "custom.metrics.k8s.io", about
+    api = "external" if isinstance(key, ExternalMetricKey) else "custom"
+    return f"{api}.metrics.k8s.io", f" {key.metric} in {key.namespace}"
 
 
 def _few(kind: str, wrong: dict[str, str]) -> dict[str, str]:
