@@ -72,7 +72,6 @@ class Fetcher:
         *,
         workers: int = 8,
         deadline_s: float = 10.0,
-        request_s: float = 5.0,
         cluster_wide: bool = True,
         clock: Callable[[], int] = clock_ms,
         pool: RequestPool[_Reply] | None = None,
@@ -84,8 +83,6 @@ class Fetcher:
             apis: the custom metrics API's version, and the resources of kinds.
             workers: number of concurrent requests.
             deadline_s: time limit of a fetch.
-            request_s: time limit of one request; that of the whole cluster's usage may take all
-                the time of the fetch.
             cluster_wide: False: only some namespaces are watched, so usage is requested in each.
             clock: UTC ms, for the timestamp of a response.
             pool: the threads, None: `workers` new ones.
@@ -94,7 +91,6 @@ class Fetcher:
         self._client = client
         self._apis = apis
         self._deadline_s = deadline_s
-        self._request_s = request_s
         self._cluster_wide = cluster_wide
         self._clock = clock
         self._pool: RequestPool[_Reply] = pool or RequestPool(workers)
@@ -172,9 +168,8 @@ class Fetcher:
 
     def _usage(self, namespace: str, left_s: float) -> _Reply:
         place = f"/namespaces/{quote(namespace, _SAFE)}" if namespace else ""
-        timeout = min(left_s, self._request_s) if namespace else left_s
         read = partial(read_usage, namespace=namespace)
-        return self._ask(f"{USAGE_PATH}{place}/pods", {}, read, timeout, _LIST_BYTES)
+        return self._ask(f"{USAGE_PATH}{place}/pods", {}, read, left_s, _LIST_BYTES)
 
     def _pod_values(self, key: PodMetricKey, left_s: float) -> _Reply:
         place = f"namespaces/{quote(key.namespace, _SAFE)}/pods/*/{quote(key.metric, _SAFE)}"
@@ -201,12 +196,11 @@ class Fetcher:
     def _external(self, key: ExternalMetricKey, left_s: float) -> _Reply:
         place = f"namespaces/{quote(key.namespace, _SAFE)}/{quote(key.metric, _SAFE)}"
         selector = {"labelSelector": key.selector} if key.selector else {}
-        timeout = min(left_s, self._request_s)
         return self._ask(
             f"{EXTERNAL_PATH}/{place}",
             selector,
             lambda body, _: read_external_values(body),
-            timeout,
+            left_s,
             _VALUE_BYTES,
         )
 
@@ -218,7 +212,7 @@ class Fetcher:
         except ApiError as error:
             return _Reply(Response(self._clock(), error=error.text))
         path = f"{CUSTOM_PATH}/{version}/{place}"
-        return self._ask(path, params, read, min(left_s, self._request_s), limit_bytes)
+        return self._ask(path, params, read, left_s, limit_bytes)
 
     def _ask(
         self, path: str, params: Mapping[str, str], read: Read, timeout: float, limit_bytes: int

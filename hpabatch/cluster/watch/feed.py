@@ -63,11 +63,6 @@ class Feed:
             watch.stop()
         self._scales.close()
 
-    @property
-    def targets(self) -> frozenset[ScaleKey]:
-        """The targets of all HPAs."""
-        return frozenset(self._owners)
-
     def read_scales(self) -> int:
         """Request the scales that no watch covers; return how many."""
         return self._scales.refresh([key for key in self._owners if not self._is_listing(key)])

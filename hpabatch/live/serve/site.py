@@ -81,7 +81,7 @@ class Site:
         self._others = Inbox()  # HPAs of the cluster where own documents are decided
         self._named: dict[PodKey, ScaleKey] = {}
         self._fetcher = Fetcher(
-            client, discovery, workers=at_once, deadline_s=budget_s, request_s=budget_s,
+            client, discovery, workers=at_once, deadline_s=budget_s,
             cluster_wide=not namespaces,
         )  # fmt: skip
         self._discovery = discovery
