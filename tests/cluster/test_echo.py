@@ -19,7 +19,7 @@ from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import connect
 from hpabatch.cluster.connection.errors import ApiError, Unreachable
 from hpabatch.cluster.connection.plugin import VERSIONS
-from hpabatch.cluster.objects.types import ExternalMetricKey, PodMetricKey, ScaleKey, Wanted
+from hpabatch.cluster.objects.types import ExternalMetricKey, PodMetricKey, ScaleKey
 from hpabatch.errors import UsageError
 from tests.cluster.asked import Kinds
 from tests.cluster.connection.test_client import PODS
@@ -122,16 +122,11 @@ def test_no_error_of_any_request_shows_it(tmp_path: Path, user: str, echo: Echo)
         told.append(read_scale_from(client, kinds, key, 30.0).error)
         fetcher = Fetcher(client, kinds)
         found = fetcher.fetch(
-            Wanted(
-                usage=frozenset({"shop"}),
-                pods=frozenset({PodMetricKey("shop", "rps", "")}),
-                external=frozenset({ExternalMetricKey("shop", "lag", "")}),
-            )
+            {"shop", PodMetricKey("shop", "rps", ""), ExternalMetricKey("shop", "lag", "")}
         )
         fetcher.close()
-        answers = [*found.usage.values(), *found.pods.values(), *found.external.values()]
-        assert len(answers) == 3
-        told += [answer.error for answer in answers]
+        assert len(found) == 3
+        told += [answer.error for answer in found.values()]
         for text in told:
             check(text)
         assert len(server.got) >= 9
@@ -152,9 +147,9 @@ def test_no_error_or_note_about_unreadable_contents_shows_it(tmp_path: Path) -> 
         ApiClient(connected(tmp_path, server.url, {"token": TOKEN}), attempts=1) as client,
     ):
         fetcher = Fetcher(client, Kinds())
-        found = fetcher.fetch(Wanted(usage=frozenset({"shop"}), external=frozenset({lag})))
+        found = fetcher.fetch({"shop", lag})
         fetcher.close()
-    for text in (*fetcher.notes, found.external[lag].error):
+    for text in (*fetcher.notes, found[lag].error):
         check(text)
         assert "***" in text
 
@@ -176,9 +171,9 @@ def test_a_watch_tells_and_keeps_nothing_of_it(tmp_path: Path) -> None:
 
     with watched(tmp_path, script) as run:
         run.client.connection.secrets.note(f"Bearer {TOKEN}")
-        run.wait_told("no: ***")
-        run.wait_told("unknown type")
-        for text in [*run.told, *run.watcher.wrong.values(), run.watcher.state.last_error]:
+        run.wait(lambda: "no: ***" in run.watcher.state.last_error)
+        run.wait(lambda: any("unknown type" in one for one in run.watcher.wrong.values()))
+        for text in [*run.watcher.wrong.values(), run.watcher.state.last_error]:
             check(text)
 
 

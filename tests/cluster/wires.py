@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hpabatch.cluster.objects.types import HpaObject, Wanted
-from hpabatch.cluster.objects.wanted import WantedBook
+from hpabatch.cluster.objects.types import HpaObject, MetricKey
+from hpabatch.cluster.objects.wanted import requests_of
 
 _FOLDER = Path(__file__).with_name("wire")
 
@@ -39,9 +39,9 @@ def merged(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
     return found
 
 
-def wanted(hpas: Iterable[HpaObject]) -> Wanted:
+def wanted(hpas: Iterable[HpaObject]) -> frozenset[MetricKey]:
     """Return the requests that some HPAs need."""
-    book = WantedBook()
-    for item in hpas:
-        book.put((item.namespace, item.name), item)
-    return book.wanted()
+    usable = (item for item in hpas if not item.problem)
+    return frozenset[MetricKey]().union(
+        *(requests_of(item.namespace, item.hpa.spec) for item in usable)
+    )

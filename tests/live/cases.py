@@ -15,6 +15,7 @@ from hpabatch.cluster.objects.types import (
     ContainerUsage,
     HpaObject,
     Kind,
+    MetricKey,
     PodKey,
     Response,
     Responses,
@@ -451,20 +452,21 @@ class World:
             for namespace in NAMESPACES
         }
         stray = UsageSample(NAMESPACES[0], "unknown", at, None, (ContainerUsage("app", 1, 1),))
-        usage = {"": Response(at, (stray, *(item for part in items.values() for item in part)))}
+        found: dict[MetricKey, Response] = {
+            "": Response(at, (stray, *(item for part in items.values() for item in part)))
+        }
         if "" in self.usage_errors:
-            usage = {"": Response(at, error=self.usage_errors[""])}
+            found = {"": Response(at, error=self.usage_errors[""])}
         elif self.usage_errors or self.rng.random() < 0.3:
-            usage = {
+            found = {
                 namespace: Response(at, error=self.usage_errors[namespace])
                 if namespace in self.usage_errors
                 else Response(at, part)
                 for namespace, part in items.items()
             }
-        told: dict[str, dict[Any, Response]] = {"Pods": {}, "Object": {}, "External": {}}
-        for (kind, key), answer in self.custom.items():
-            told[kind][key] = custom_answer(at, answer)
-        return Responses(usage, told["Pods"], told["Object"], told["External"])
+        for (_, key), answer in self.custom.items():
+            found[key] = custom_answer(at, answer)
+        return found
 
     def usage_error(self, namespace: str) -> str:
         """Return why a namespace's usage was not answered, "" if it was."""

@@ -13,7 +13,6 @@ from hpabatch.cluster.objects.types import (
     ContainerUsage,
     Kind,
     Response,
-    Responses,
     UsageSample,
 )
 from hpabatch.history.reader import open_history
@@ -83,7 +82,7 @@ def test_a_sample_that_comes_late_begins_when_it_did(tmp_path: Path) -> None:
     for k, (ago_ms, window_ms) in enumerate(given):
         now_ms, usage = START_MS + 1000 * (k + 1), (ContainerUsage("app", k, 1000 + k // 3),)
         sample = UsageSample("shop", "web-0", START_MS + ago_ms, window_ms, usage)
-        recorder.observe(now_ms, Responses({"": Response(now_ms, (sample,))}), {})
+        recorder.observe(now_ms, {"": Response(now_ms, (sample,))}, {})
         recorder.pass_done(now_ms)
     assert recorder.close()
     rows = open_history(tmp_path).read("pod_metrics")

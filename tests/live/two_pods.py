@@ -79,4 +79,4 @@ def _pod(name: str) -> PodObject:
 def responses(now_ms: int) -> Responses:
     usage = (ContainerUsage("app", 100, None),)
     samples = tuple(UsageSample("shop", f"web-{k}", now_ms, 30_000, usage) for k in range(_PODS))
-    return Responses(usage={"": Response(now_ms, samples)})
+    return {"": Response(now_ms, samples)}

@@ -27,13 +27,16 @@ from hpabatch.cluster.connection.connect import connect
 from hpabatch.cluster.objects.hpas import HpaDecoder
 from hpabatch.cluster.objects.types import (
     ContainerUsage,
+    ExternalMetricKey,
     HpaObject,
+    PodMetricKey,
     PodSample,
     Responses,
     ScaleKey,
     ScaleObject,
     SeriesSample,
     UsageSample,
+    response_to,
 )
 from hpabatch.cluster.objects.wanted import metric_key
 from hpabatch.cluster.objects.workloads import BUILT_IN, WorkloadDecoder, read_scale
@@ -315,7 +318,7 @@ def test_metrics_through_the_aggregation_layer(site: _Site) -> None:
     before = site.client.requests.total
     answers, hpas = site.fetch(["cpu", "rps", "queue"])
     assert site.client.requests.total - before <= 3 + 3 + 1  # the HPAs, the metrics, discovery
-    usage = answers.usage_of("shop")
+    usage = response_to("shop", answers)
     assert usage is not None
     mine = {
         item.containers
@@ -324,10 +327,10 @@ def test_metrics_through_the_aggregation_layer(site: _Site) -> None:
     }
     assert mine == {(ContainerUsage("c", 73, 123_456_789_000),)}
     assert {item.window_ms for item in usage.samples if isinstance(item, UsageSample)} == {30_000}
-    (pods,) = answers.pods.values()
+    (pods,) = (one for key, one in answers.items() if isinstance(key, PodMetricKey))
     values = [item for item in pods.samples if isinstance(item, PodSample)]
     assert [item.value_milli for item in values if item.pod.startswith("web-")] == [7000, 7000]
-    (external,) = answers.external.values()
+    (external,) = (one for key, one in answers.items() if isinstance(key, ExternalMetricKey))
     assert [item.value_milli for item in external.samples if isinstance(item, SeriesSample)] == [
         19_000
     ]
@@ -347,11 +350,7 @@ def _expected(site: _Site, name: str) -> str:
     answers, (hpa,) = site.fetch([name])
     (metric,) = hpa.hpa.spec.metrics
     key = metric_key("shop", metric)
-    answer = answers.usage_of("shop")
-    for found in (answers.pods, answers.objects, answers.external):
-        for known, value in found.items():
-            if known == key:
-                answer = value
+    answer = response_to(key or "shop", answers)
     assert answer is not None
     assert answer.error
     kind = _METRIC_KINDS[metric.type]

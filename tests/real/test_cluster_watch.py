@@ -49,7 +49,6 @@ class Run:
 
     def __init__(self, watcher: Watcher, inbox: Inbox) -> None:
         self.watcher = watcher
-        self.told: list[str] = []
         self.changes: list[Change] = []
         self.uids: dict[Key, str] = {}
         self.versions: dict[Key, object] = {}
@@ -72,7 +71,7 @@ class Run:
             self.take()
             if holds():
                 return
-            assert time.monotonic() < until, (self.told, self.watcher.states)
+            assert time.monotonic() < until, self.watcher.states
             time.sleep(0.02)
 
 
@@ -81,12 +80,8 @@ def watching(
     client: ApiClient, namespaces: tuple[str, ...] = (), limits: WatchLimits | None = None
 ) -> Iterator[Run]:
     inbox = Inbox()
-    told: list[str] = []
-    watcher = Watcher(
-        client, inbox, PODS, NameDecoder(), namespaces=namespaces, tell=told.append, limits=limits
-    )
+    watcher = Watcher(client, inbox, PODS, NameDecoder(), namespaces, limits)
     run = Run(watcher, inbox)
-    run.told = told
     watcher.start()
     try:
         yield run
@@ -102,7 +97,7 @@ def uids(client: ApiClient) -> dict[Key, str]:
 
 def expired(client: ApiClient) -> Expired:
     """Return the error of a watch from the very first version."""
-    memory = Memory(NameDecoder.kind, NameDecoder(), Inbox(), print)
+    memory = Memory(NameDecoder(), Inbox())
     try:
         with client.watch(PATH, "1", timeout_s=5) as stream:
             for line in stream:
@@ -130,7 +125,7 @@ def test_a_chunked_list_and_changes(server: Writer) -> None:
         assert told[:2] == [("made", False), ("p0003", False)]
         assert told[-2:] == [("p0004", True), ("p0004", False)]
         assert not any(change.listed for change in run.changes[listed:])
-        assert run.told == []
+        assert run.watcher.state.failed == 0
 
 
 def test_versions_that_were_compacted(server: Writer) -> None:
@@ -164,7 +159,6 @@ def test_a_server_that_is_killed_and_started_again(server: Writer) -> None:
         # What did not change is not told again, though the list may have been needed.
         keys = {change.key[1] for change in run.changes[count:]}
         assert keys == {"p0007", "fresh"}
-        run.wait(lambda: run.told[-1] == "pods: goes on")
         assert expired(client).text.startswith("too old resource version: 1 (")
 
 
@@ -174,12 +168,9 @@ def test_where_a_user_may_look(server: Writer) -> None:
     with client_of(server, "scaler.kubeconfig") as client:
         quick = WatchLimits(first_wait_s=0.1, longest_wait_s=0.5)
         with watching(client, ("blog", "secret"), quick) as run:
-            run.wait(lambda: len(run.watcher.states) == 2)
+            run.wait(lambda: run.watcher.state.refused)
             text = 'pods is forbidden: User "scaler" cannot list resource "pods" in API group ""'
-            assert run.told[0] == f"pods: {text} at the cluster scope"
-            run.wait(lambda: len(run.told) >= 3)
-            refused = f'pods in blog: {text} in the namespace "blog"'
-            assert refused in run.told
+            assert run.watcher.state.last_error == f'{text} in the namespace "blog"'
             rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]
             server.send("POST", f"{rbac}/roles", {"metadata": {"name": "look"}, "rules": rules})
             subject = {"kind": "User", "name": "scaler", "apiGroup": "rbac.authorization.k8s.io"}

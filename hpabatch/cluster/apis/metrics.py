@@ -7,7 +7,7 @@ is the error of the responses that it affects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import quote
@@ -24,20 +24,18 @@ from hpabatch.cluster.connection.errors import ApiError, Refused
 from hpabatch.cluster.connection.pool import RequestPool, Turns
 from hpabatch.cluster.objects.inbox import clock_ms
 from hpabatch.cluster.objects.types import (
+    WHOLE_CLUSTER,
     ExternalMetricKey,
     MetricKey,
     ObjectMetricKey,
     PodMetricKey,
     Response,
     Responses,
-    Wanted,
-    api_field,
 )
 
 USAGE_PATH: Final = "/apis/metrics.k8s.io/v1beta1"
 CUSTOM_PATH: Final = "/apis/custom.metrics.k8s.io"
 EXTERNAL_PATH: Final = "/apis/external.metrics.k8s.io/v1beta1"
-WHOLE_CLUSTER: Final = ""
 
 _LIST_BYTES: Final = 256 * 2**20  # of samples of many pods
 _VALUE_BYTES: Final = 16 * 2**20
@@ -74,7 +72,6 @@ class Fetcher:
         *,
         workers: int = 8,
         deadline_s: float = 10.0,
-        request_s: float = 5.0,
         cluster_wide: bool = True,
         clock: Callable[[], int] = clock_ms,
         pool: RequestPool[_Reply] | None = None,
@@ -86,8 +83,6 @@ class Fetcher:
             apis: the custom metrics API's version, and the resources of kinds.
             workers: number of concurrent requests.
             deadline_s: time limit of a fetch.
-            request_s: time limit of one request; that of the whole cluster's usage may take all
-                the time of the fetch.
             cluster_wide: False: only some namespaces are watched, so usage is requested in each.
             clock: UTC ms, for the timestamp of a response.
             pool: the threads, None: `workers` new ones.
@@ -96,31 +91,31 @@ class Fetcher:
         self._client = client
         self._apis = apis
         self._deadline_s = deadline_s
-        self._request_s = request_s
         self._cluster_wide = cluster_wide
         self._clock = clock
         self._pool: RequestPool[_Reply] = pool or RequestPool(workers)
         self._forbidden_until: float | None = None
         self._turns: Turns[MetricKey] = Turns()
 
-    def fetch(self, wanted: Wanted) -> Responses:
+    def fetch(self, wanted: Set[MetricKey]) -> Responses:
         """Return a response to every request, by the deadline; never raises.
 
         A late request has the error `context deadline exceeded`.
         """
         deadline = self._pool.now() + self._deadline_s
-        found = Responses({}, {}, {}, {})
+        found: dict[MetricKey, Response] = {}
         self._notes: list[str] = []
-        whole = self._asks_whole(wanted.usage)
+        namespaces = sorted(key for key in wanted if isinstance(key, str))
+        whole = self._asks_whole(len(namespaces))
         first = [WHOLE_CLUSTER] if whole else []
-        spaces = [] if whole else sorted(wanted.usage)
-        keys: list[MetricKey] = [*spaces, *wanted.pods, *wanted.objects, *wanted.external]
+        keys: list[MetricKey] = [] if whole else [*namespaces]
+        keys += [key for key in wanted if not isinstance(key, str)]
         self._turns.keep(set(keys))
         forbidden = self._run([*first, *self._turns.order(keys)], deadline, found)
         if forbidden and whole:
             self._forbidden_until = self._pool.now() + _FORBIDDEN_S
-            del _of(found, WHOLE_CLUSTER)[WHOLE_CLUSTER]
-            self._run(sorted(wanted.usage), deadline, found)
+            del found[WHOLE_CLUSTER]
+            self._run(namespaces, deadline, found)
         self.notes = tuple(self._notes)
         return found
 
@@ -132,9 +127,9 @@ class Fetcher:
         """Release the threads."""
         self._pool.close()
 
-    def _asks_whole(self, namespaces: frozenset[str]) -> bool:
+    def _asks_whole(self, namespaces: int) -> bool:
         """Whether usage is requested once for the whole cluster."""
-        if not self._cluster_wide or len(namespaces) <= _FEW_NAMESPACES:
+        if not self._cluster_wide or namespaces <= _FEW_NAMESPACES:
             return False
         if self._forbidden_until is None:
             return True
@@ -152,7 +147,9 @@ class Fetcher:
             return partial(self._external, key)
         return partial(self._usage, key)
 
-    def _run(self, keys: Sequence[MetricKey], deadline: float, found: Responses) -> bool:
+    def _run(
+        self, keys: Sequence[MetricKey], deadline: float, found: dict[MetricKey, Response]
+    ) -> bool:
         """Send requests and store their responses; True: the cluster's usage was forbidden."""
         forbidden = False
         replies = self._pool.run([self._call(key) for key in keys], deadline)
@@ -161,9 +158,9 @@ class Fetcher:
             if isinstance(reply, BaseException):
                 # A TimeoutError of the pool, or a bug, which must not end the loop.
                 text = str(reply) or type(reply).__name__
-                _of(found, key)[key] = Response(self._clock(), error=text)
+                found[key] = Response(self._clock(), error=text)
                 continue
-            _of(found, key)[key] = reply.response
+            found[key] = reply.response
             self._notes += reply.notes
             if key == WHOLE_CLUSTER and reply.forbidden:
                 forbidden = True
@@ -171,9 +168,8 @@ class Fetcher:
 
     def _usage(self, namespace: str, left_s: float) -> _Reply:
         place = f"/namespaces/{quote(namespace, _SAFE)}" if namespace else ""
-        timeout = min(left_s, self._request_s) if namespace else left_s
         read = partial(read_usage, namespace=namespace)
-        return self._ask(f"{USAGE_PATH}{place}/pods", {}, read, timeout, _LIST_BYTES)
+        return self._ask(f"{USAGE_PATH}{place}/pods", {}, read, left_s, _LIST_BYTES)
 
     def _pod_values(self, key: PodMetricKey, left_s: float) -> _Reply:
         place = f"namespaces/{quote(key.namespace, _SAFE)}/pods/*/{quote(key.metric, _SAFE)}"
@@ -200,12 +196,11 @@ class Fetcher:
     def _external(self, key: ExternalMetricKey, left_s: float) -> _Reply:
         place = f"namespaces/{quote(key.namespace, _SAFE)}/{quote(key.metric, _SAFE)}"
         selector = {"labelSelector": key.selector} if key.selector else {}
-        timeout = min(left_s, self._request_s)
         return self._ask(
             f"{EXTERNAL_PATH}/{place}",
             selector,
             lambda body, _: read_external_values(body),
-            timeout,
+            left_s,
             _VALUE_BYTES,
         )
 
@@ -217,7 +212,7 @@ class Fetcher:
         except ApiError as error:
             return _Reply(Response(self._clock(), error=error.text))
         path = f"{CUSTOM_PATH}/{version}/{place}"
-        return self._ask(path, params, read, min(left_s, self._request_s), limit_bytes)
+        return self._ask(path, params, read, left_s, limit_bytes)
 
     def _ask(
         self, path: str, params: Mapping[str, str], read: Read, timeout: float, limit_bytes: int
@@ -241,9 +236,3 @@ class Fetcher:
         hide = self._client.hide
         named = tuple(f"{path.removeprefix('/apis/')}: {hide(note)}" for note in notes)
         return _Reply(Response(fetched_ms, samples), named)  # type: ignore[arg-type]
-
-
-def _of(found: Responses, key: MetricKey) -> dict[MetricKey, Response]:
-    """Return the responses that a key's stands among, to add to them."""
-    group: dict[MetricKey, Response] = getattr(found, api_field(key))
-    return group

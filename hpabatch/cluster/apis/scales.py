@@ -104,7 +104,6 @@ class ScaleBook:
         watched: Callable[[ScaleKey], bool] | None = None,
         workers: int = 8,
         deadline_s: float = REFRESH_S,
-        request_s: float = REFRESH_S,
     ) -> None:
         """Begin with no scale.
 
@@ -115,13 +114,11 @@ class ScaleBook:
                 always. False where it may not be watched: then each scale is requested.
             workers: number of concurrent requests.
             deadline_s: time limit of a refresh.
-            request_s: time limit of one request.
         """
         self._client = client
         self._apis = apis
         self._is_watched = watched or (lambda key: True)
         self._deadline_s = deadline_s
-        self._request_s = request_s
         self._pool: RequestPool[ScaleObject] = RequestPool(workers)
         self._seen: dict[ScaleKey, ScaleObject] = {}  # from watches
         self._made: dict[ScaleKey, ScaleObject] = {}  # requested, or not there
@@ -200,5 +197,4 @@ class ScaleBook:
         return self._fresh.get(key) or self._made.get(key) or bad_version(key)
 
     def _read(self, key: ScaleKey, left_s: float) -> ScaleObject:
-        timeout = min(left_s, self._request_s)
-        return read_scale_from(self._client, self._apis, key, timeout)
+        return read_scale_from(self._client, self._apis, key, left_s)

@@ -32,6 +32,7 @@ T = TypeVar("T")
 GET_BYTES: Final = 64 * 2**20
 PAGE_BYTES: Final = 256 * 2**20
 PAGE_OBJECTS: Final = 500
+_PAGE_S: Final = 60.0  # for each page, all attempts together
 _MOST_LISTS: Final = 3
 _MOST_PAGES: Final = 2000  # of 500 objects: a million
 _MOST_EMPTY: Final = 16
@@ -159,15 +160,7 @@ class ApiClient:
             read_body(response, GET_BYTES, time.monotonic() + timeout)
             return Dated(response.headers.get("date", ""), asked_s, came_s)
 
-    def list_pages(
-        self,
-        path: str,
-        params: Mapping[str, str] | None = None,
-        *,
-        chunk: int = PAGE_OBJECTS,
-        limit_bytes: int = PAGE_BYTES,
-        timeout: float = 60.0,
-    ) -> Iterator[Page]:
+    def list_pages(self, path: str, *, chunk: int = PAGE_OBJECTS) -> Iterator[Page]:
         """Yield a list page by page, all of one resource version.
 
         A list whose continue token expired begins again, see `Page.first`. A page that is too
@@ -175,10 +168,7 @@ class ApiClient:
 
         Args:
             path: of the collection.
-            params: of the query; `limit` and `continue` are set here.
             chunk: objects a page.
-            limit_bytes: of a page.
-            timeout: seconds for each page, all attempts together.
 
         Raises:
             ApiError: see `errors`; Expired if it expired again and again, InvalidResponse if it
@@ -187,11 +177,11 @@ class ApiClient:
         lists, token = 1, ""
         walk = _Walk(path)
         while True:
-            query = {**(params or {}), "limit": str(chunk)}
+            query = {"limit": str(chunk)}
             if token:
                 query["continue"] = token
             try:
-                found = self._page(path, query, limit_bytes, timeout)
+                found = self._page(path, query)
             except TooLarge:
                 if chunk <= 1:
                     raise
@@ -215,7 +205,6 @@ class ApiClient:
         path: str,
         resource_version: str,
         *,
-        params: Mapping[str, str] | None = None,
         timeout_s: int = 300,
         longest_line: int = LINE_BYTES,
     ) -> WatchStream:
@@ -224,23 +213,20 @@ class ApiClient:
         Args:
             path: of the collection.
             resource_version: from which it resumes.
-            params: of the query, beside those of a watch.
             timeout_s: the server ends it after this.
             longest_line: bytes; a longer line ends it with TooLarge.
         """
         query = {
-            **(params or {}), "watch": "true", "allowWatchBookmarks": "true",
+            "watch": "true", "allowWatchBookmarks": "true",
             "resourceVersion": resource_version, "timeoutSeconds": str(timeout_s),
         }  # fmt: skip
         return WatchStream(self._wire, path, query, timeout_s, longest_line)
 
-    def _page(
-        self, path: str, params: Mapping[str, str], limit_bytes: int, timeout: float
-    ) -> _List:
-        until = time.monotonic() + timeout
+    def _page(self, path: str, params: Mapping[str, str]) -> _List:
+        until = time.monotonic() + _PAGE_S
 
         def attempt() -> _List:
-            body = self._read("list", path, params, limit_bytes, until)
+            body = self._read("list", path, params, PAGE_BYTES, until)
             try:
                 return _LIST.decode(body)
             except UNREADABLE as error:

@@ -178,11 +178,15 @@ class Response:
 
 
 class PodMetricKey(NamedTuple):
-    """A Pods metric of a namespace's pods; `selector` in the history's string form."""
+    """A Pods metric of a namespace's pods; `selector` in the history's string form.
+
+    `api` tells keys of several kinds apart.
+    """
 
     namespace: str
     metric: str
     selector: str
+    api: str = "pods"
 
 
 class ObjectMetricKey(NamedTuple):
@@ -202,58 +206,20 @@ class ExternalMetricKey(NamedTuple):
     namespace: str
     metric: str
     selector: str
+    api: str = "external"
 
 
 MetricKey: TypeAlias = str | PodMetricKey | ObjectMetricKey | ExternalMetricKey
 """One request to a metrics API; a string is a namespace whose usage is requested."""
 
-_FIELDS: Final = {
-    PodMetricKey: "pods", ObjectMetricKey: "objects", ExternalMetricKey: "external", str: "usage"
-}  # fmt: skip
+WHOLE_CLUSTER: Final = ""
+"""The key of the usage of all namespaces."""
+
+Responses: TypeAlias = Mapping[MetricKey, Response]
+"""Fetched responses by request."""
 
 
-def api_field(key: MetricKey) -> str:
-    """Return the field of `Wanted` and `Responses` that a key belongs to."""
-    return _FIELDS[type(key)]
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """The requests that some HPAs need: namespaces with Resource metrics, and the others."""
-
-    usage: frozenset[str] = frozenset()
-    pods: frozenset[PodMetricKey] = frozenset()
-    objects: frozenset[ObjectMetricKey] = frozenset()
-    external: frozenset[ExternalMetricKey] = frozenset()
-
-    def without(self, answers: Responses) -> Wanted:
-        """Return the requests that have no response among `answers`."""
-        return Wanted(
-            frozenset(n for n in self.usage if answers.usage_of(n) is None),
-            self.pods - answers.pods.keys(),
-            self.objects - answers.objects.keys(),
-            self.external - answers.external.keys(),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Responses:
-    """Fetched responses; `usage` by namespace, "" for one response of the whole cluster."""
-
-    usage: Mapping[str, Response] = field(default_factory=dict)
-    pods: Mapping[PodMetricKey, Response] = field(default_factory=dict)
-    objects: Mapping[ObjectMetricKey, Response] = field(default_factory=dict)
-    external: Mapping[ExternalMetricKey, Response] = field(default_factory=dict)
-
-    def usage_of(self, namespace: str) -> Response | None:
-        """Return the response with a namespace's usage, None if none was requested."""
-        return self.usage.get(namespace) or self.usage.get("")
-
-    def joined(self, other: Responses) -> Responses:
-        """Return these responses and those of another fetch."""
-        return Responses(
-            {**self.usage, **other.usage},
-            {**self.pods, **other.pods},
-            {**self.objects, **other.objects},
-            {**self.external, **other.external},
-        )
+def response_to(key: MetricKey, responses: Responses) -> Response | None:
+    """Return the response to a request, None if there is none."""
+    found = responses.get(key)
+    return responses.get(WHOLE_CLUSTER) if found is None and isinstance(key, str) else found

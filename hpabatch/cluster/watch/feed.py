@@ -7,18 +7,13 @@ passed on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from hpabatch.cluster.apis.scales import ScaleBook, target_key
 from hpabatch.cluster.objects.inbox import Inbox
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, PodKey, ScaleKey
 from hpabatch.cluster.objects.workloads import BUILT_IN
-from hpabatch.cluster.watch.watch import Watcher, WatchState
-
-HPAS: Final = "horizontalpodautoscalers"
-PODS: Final = "pods"
-FAILED_OFTEN: Final = 3
-"""Failed lists after which a watch of workloads is no longer waited for."""
+from hpabatch.cluster.watch.watch import HPAS, PODS, Watcher, WatchState
 
 
 class Cut(NamedTuple):
@@ -67,11 +62,6 @@ class Feed:
         for watch in self.watches.values():
             watch.stop()
         self._scales.close()
-
-    @property
-    def targets(self) -> frozenset[ScaleKey]:
-        """The targets of all HPAs."""
-        return frozenset(self._owners)
 
     def read_scales(self) -> int:
         """Request the scales that no watch covers; return how many."""
@@ -141,10 +131,7 @@ class Feed:
         """Whether a started watch will cover the scale once it has listed."""
         watch = self.watches.get(_name_of(key))
         return watch is not None and any(
-            not one.synced
-            and not one.refused
-            and one.failed < FAILED_OFTEN
-            and one.namespace in ("", key.namespace)
+            not one.synced and not one.is_hopeless and one.namespace in ("", key.namespace)
             for one in watch.states
         )
 

@@ -15,7 +15,7 @@ import msgspec
 from hpabatch.cluster.connection.errors import InvalidResponse, error_of_event
 from hpabatch.cluster.objects.inbox import Inbox
 from hpabatch.cluster.objects.objects import UNREADABLE, Decoder, WireBytes
-from hpabatch.cluster.objects.types import Kind, PodKey, ScaleKey
+from hpabatch.cluster.objects.types import PodKey, ScaleKey
 
 _MOST_NAMED: Final = 1000
 """The most broken objects that are kept by name."""
@@ -62,30 +62,24 @@ class Memory:
 
     def __init__(
         self,
-        kind: Kind,
         decoder: Decoder,
         inbox: Inbox,
-        tell: Callable[[str], None],
         lock: threading.Lock | None = None,
         hide: Callable[[str], str] = str,
     ) -> None:
         """Begin with no objects.
 
         Args:
-            kind: of the changes.
             decoder: makes the values.
-            inbox: takes the changes.
-            tell: is called with a message about a broken object, once while it stays broken.
+            inbox: takes the changes, of the decoder's kind.
             lock: held while the decoder works, where several memories share it.
             hide: removes secrets from the server's error messages.
         """
         self.version = ""
         self.events = 0
         self.broken = 0
-        self._kind = kind
         self._decoder = decoder
         self._put = inbox.put
-        self._tell = tell
         self._lock = lock or threading.Lock()
         self._hide = hide
         self._seen: dict[PodKey, _Seen] = {}
@@ -195,7 +189,7 @@ class Memory:
             self._seen[name] = _Seen(uid, version, old.key if old is not None else None)
             return
         self._mend(name)
-        self._put(self._kind, found.key, found.thing, listed)
+        self._put(self._decoder.kind, found.key, found.thing, listed)
         # Last, so that an object counts as unknown until its change was put.
         self._seen[found.key if found.key == name else name] = _Seen(uid, version, found.key)
 
@@ -204,20 +198,16 @@ class Memory:
         if old is None:
             return
         if old.key is not None:
-            self._put(self._kind, old.key, None, listed)
+            self._put(self._decoder.kind, old.key, None, listed)
         del self._seen[name]
         self._mend(name)
 
     def _break(self, name: str, text: str) -> None:
-        """Count and report an object once; `name` has a "/" if the object has a name."""
+        """Count an object, and keep its error; `name` has a "/" if the object has a name."""
         self.broken += 1
-        text = self._hide(text)
         known = self._wrong if "/" in name else self._nameless
-        if name not in known and len(known) < _MOST_NAMED:
-            self._tell(text)
-            known[name] = text
-        elif name in known:
-            known[name] = text
+        if name in known or len(known) < _MOST_NAMED:
+            known[name] = self._hide(text)
 
     def _mend(self, name: PodKey) -> None:
         """Note that an object can be decoded, or is gone."""

@@ -16,9 +16,8 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final, NamedTuple
 
 from hpabatch.cluster.connection.client import PAGE_OBJECTS, ApiClient
@@ -31,9 +30,8 @@ from hpabatch.cluster.connection.errors import (
     Unreachable,
 )
 from hpabatch.cluster.connection.stream import LINE_BYTES, WatchStream
-from hpabatch.cluster.objects.inbox import Inbox, clock_ms
+from hpabatch.cluster.objects.inbox import Inbox
 from hpabatch.cluster.objects.objects import Decoder
-from hpabatch.cluster.objects.types import Kind
 from hpabatch.cluster.watch.memory import Memory
 
 _SHORT_S: Final = 1.0
@@ -43,6 +41,11 @@ _MOST_SHORT: Final = 3
 """More watches in a row that end at once are a failure, even if each had an event."""
 _MOST_BUSY: Final = 3
 """After this many refusals to resume from a resource version, the collection is listed."""
+_FAILED_OFTEN: Final = 3
+"""Failed lists and watches after which workloads are no longer waited for."""
+HPAS: Final = "horizontalpodautoscalers"
+PODS: Final = "pods"
+NEEDED: Final = (f"{HPAS}.autoscaling", PODS)
 _QUERY: Final = re.compile(r'\?[^"\s]*(?=")')
 """The query of an address in an error: it differs at every attempt."""
 
@@ -69,35 +72,43 @@ class WatchLimits:
 
 @dataclass(frozen=True, slots=True)
 class WatchState:
-    """State of a watch.
+    """State of a watch, or of several of one collection.
 
     Attributes:
-        kind: of its changes.
-        resource: e.g. pods or deployments.apps.
+        name: of the collection, e.g. pods or deployments.apps.
         namespace: "" for all.
         synced: everything was listed once.
         refused: it was never allowed to list.
         last_error: the current error, "" for none.
-        since_ms: time of the last change of `synced` and `last_error` (UTC ms).
         objects: number of known objects.
         relists: lists after the first.
-        events: of watches.
         failed: failed lists and watches.
         broken: objects and events that could not be decoded.
     """
 
-    kind: Kind
-    resource: str
+    name: str
     namespace: str = ""
     synced: bool = False
     refused: bool = False
     last_error: str = ""
-    since_ms: int = 0
     objects: int = 0
     relists: int = 0
-    events: int = 0
     failed: int = 0
     broken: int = 0
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether it is no longer waited for, where there is another way."""
+        return self.refused or self.failed >= _FAILED_OFTEN
+
+    @property
+    def has_listed(self) -> bool:
+        """Whether it need not be waited for.
+
+        A watch of workloads that is forbidden, or fails repeatedly, counts as listed: their scales
+        are requested one by one. Those of HPAs and pods are required.
+        """
+        return self.synced or (self.is_hopeless and self.name not in NEEDED)
 
 
 class Collection(NamedTuple):
@@ -122,8 +133,8 @@ class Collection(NamedTuple):
 class Watcher:
     """Lists and watches a collection, and puts changes into an inbox.
 
-    It lists the whole cluster. Where that is forbidden and namespaces are given, it lists each of
-    these in a thread of its own, and continues with those that are allowed.
+    It watches the whole cluster with one thread, or each of some namespaces; those that are
+    forbidden do not hinder the others.
     """
 
     def __init__(
@@ -132,12 +143,8 @@ class Watcher:
         inbox: Inbox,
         collection: Collection,
         decoder: Decoder,
-        *,
         namespaces: Sequence[str] = (),
-        everywhere: bool = True,
-        tell: Callable[[str], None] = lambda text: None,
         limits: WatchLimits | None = None,
-        clock: Callable[[], int] = clock_ms,
     ) -> None:
         """Prepare; `start` begins.
 
@@ -146,39 +153,23 @@ class Watcher:
             inbox: receives the changes, of the decoder's kind.
             collection: the watched collection.
             decoder: decodes objects; several threads use it, one at a time.
-            namespaces: watched where the whole cluster is not.
-            everywhere: the whole cluster is tried first.
-            tell: is called with messages about errors and recoveries, from any thread.
+            namespaces: only these; none: all.
             limits: None: the defaults.
-            clock: UTC ms, for the state.
-
-        Raises:
-            ValueError: neither everywhere nor a namespace.
         """
-        if not everywhere and not namespaces:
-            raise ValueError("a watcher needs a namespace, or to watch everywhere")
-        self._client = client
-        self._inbox = inbox
-        self._collection = collection
-        self._decoder = decoder
-        self._namespaces = tuple(dict.fromkeys(namespaces))
-        self._everywhere = everywhere
-        self._tell = tell
-        self._limits = limits or WatchLimits()
-        self._clock = clock
-        self._decoding = threading.Lock()
-        self._lock = threading.Lock()
-        self._stopped = False
-        self._parts: tuple[_Part, ...] = ()
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of the changes."""
-        return self._decoder.kind
+        decoding = threading.Lock()
+        self._name = collection.label
+        self._parts = [
+            _Part(
+                client, collection.path(namespace), Memory(decoder, inbox, decoding, client.hide),
+                WatchState(collection.label, namespace), limits or WatchLimits(),
+            )
+            for namespace in dict.fromkeys(namespaces or [""])
+        ]  # fmt: skip
 
     def start(self) -> None:
         """Start the threads; to be called once."""
-        self._begin([""] if self._everywhere else self._namespaces)
+        for part in self._parts:
+            part.thread.start()
 
     def stop(self, wait_s: float = 1.0) -> bool:
         """End all watches, and wait for their threads; return whether they all ended.
@@ -186,12 +177,10 @@ class Watcher:
         A thread whose server does not respond may take longer; it puts no more changes.
         """
         until = time.monotonic() + wait_s
-        with self._lock:
-            self._stopped = True
         for part in self._parts:
             part.stop()
         for part in self._parts:
-            if part.thread.ident is not None:
+            if part.thread.is_alive():
                 part.thread.join(max(0.0, until - time.monotonic()))
         return not any(part.thread.is_alive() for part in self._parts)
 
@@ -204,24 +193,19 @@ class Watcher:
     def state(self) -> WatchState:
         """The state as a whole: synced if all that is allowed was listed once.
 
-        The error is that of the first watch that has one, `since_ms` the latest.
+        The error is that of the first watch that has one.
         """
         states = self.states
         if len(states) == 1:
             return states[0]
-        whole = WatchState(self.kind, self._collection.label)
-        if not states:
-            return whole
-        return replace(
-            whole,
+        return WatchState(
+            self._name,
             synced=all(one.synced or one.refused for one in states)
             and any(one.synced for one in states),
             refused=all(one.refused for one in states),
             last_error=next((one.last_error for one in states if one.last_error), ""),
-            since_ms=max(one.since_ms for one in states),
             objects=sum(one.objects for one in states),
             relists=sum(one.relists for one in states),
-            events=sum(one.events for one in states),
             failed=sum(one.failed for one in states),
             broken=sum(one.broken for one in states),
         )
@@ -229,62 +213,28 @@ class Watcher:
     @property
     def wrong(self) -> dict[str, str]:
         """Errors of objects that cannot be decoded now, by `namespace/name`."""
-        return {name: text for part in self._parts for name, text in part.wrong.items()}
+        return {name: text for part in self._parts for name, text in part.memory.wrong.items()}
 
     def hurry(self) -> None:
         """Retry at once where the server was unreachable: it was reached."""
         for part in self._parts:
             part.hurry()
 
-    def _begin(self, namespaces: Sequence[str]) -> None:
-        made = tuple(self._make(namespace) for namespace in namespaces)
-        with self._lock:
-            if not self._stopped:
-                self._parts = made
-                for part in made:
-                    part.thread.start()
-
-    def _make(self, namespace: str) -> _Part:
-        label = self._collection.label
-        name = f"{label} in {namespace}" if namespace else label
-        memory = Memory(
-            self.kind, self._decoder, self._inbox, lambda text: self._tell(f"{name}: {text}"),
-            self._decoding, self._client.hide,
-        )  # fmt: skip
-        give_up = (
-            None if namespace or not self._namespaces else partial(self._begin, self._namespaces)
-        )
-        return _Part(
-            self._client, self._collection.path(namespace), memory,
-            WatchState(self.kind, label, namespace), self._limits, self._tell, self._clock, give_up,
-        )  # fmt: skip
-
 
 class _Part:
     """Watch of one namespace or of all, in a thread of its own; `state`, `stop`: for any thread."""
 
     def __init__(
-        self,
-        client: ApiClient,
-        path: str,
-        memory: Memory,
-        state: WatchState,
-        limits: WatchLimits,
-        tell: Callable[[str], None],
-        clock: Callable[[], int],
-        give_up: Callable[[], None] | None,
+        self, client: ApiClient, path: str, memory: Memory, state: WatchState, limits: WatchLimits
     ) -> None:
-        """Prepare; `give_up` is called, and the watch ends, when the first list is forbidden."""
-        self._name = f"{state.resource} in {state.namespace}" if state.namespace else state.resource
-        self.thread = threading.Thread(target=self._run, name=f"watch {self._name}", daemon=True)
+        """Prepare; `thread` is to be started."""
+        name = f"watch {state.name} {state.namespace}"
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.memory = memory
         self._client = client
         self._path = path
-        self._memory = memory
         self._limits = limits
-        self._tell = tell
-        self._give_up = give_up
-        self._clock = clock
-        self._state = replace(state, since_ms=clock())
+        self._state = state
         self._stopped = threading.Event()
         self._wake = threading.Event()
         self._hurries = False
@@ -298,15 +248,8 @@ class _Part:
     @property
     def state(self) -> WatchState:
         """The current state."""
-        memory = self._memory
-        return replace(
-            self._state, objects=len(memory), relists=max(0, self._lists - 1),
-            events=memory.events, broken=memory.broken,
-        )  # fmt: skip
-
-    @property
-    def wrong(self) -> dict[str, str]:
-        return self._memory.wrong
+        memory, relists = self.memory, max(0, self._lists - 1)
+        return replace(self._state, objects=len(memory), relists=relists, broken=memory.broken)
 
     def hurry(self) -> None:
         if self._hurries:
@@ -324,9 +267,9 @@ class _Part:
         """List and watch until `stop`."""
         while not self._stopped.is_set():
             try:
-                if self._failed and self._memory.version:
+                if self._failed and self.memory.version:
                     self._check_storage()
-                if not self._memory.version:
+                if not self.memory.version:
                     self._list()
                 self._failed = False
                 self._watch()
@@ -334,22 +277,19 @@ class _Part:
                 if self._stopped.is_set():
                     return
                 self._note(error)
-                if self._state.refused and self._give_up is not None:
-                    self._give_up()
-                    return
                 self._wait(error)
             except Exception as error:  # noqa: BLE001 - a bug must not silence a watch
                 if self._stopped.is_set():
                     return
                 self._note(InvalidResponse(f"{type(error).__name__}: {error}"))
-                self._memory.begin_list()
+                self.memory.begin_list()
                 self._wait(None)
 
     def _check_storage(self) -> None:
         """Let a list follow where the API server's storage is another than before a failure."""
         first = next(self._client.list_pages(self._path, chunk=1))
-        if not self._memory.is_of_same_storage(first.items, first.resource_version):
-            self._memory.begin_list()
+        if not self.memory.is_of_same_storage(first.items, first.resource_version):
+            self.memory.begin_list()
 
     def _list(self) -> None:
         version = ""
@@ -357,20 +297,19 @@ class _Part:
             if self._stopped.is_set():
                 return
             if page.first:
-                self._memory.begin_list()
-            self._memory.add_page(page.items)
+                self.memory.begin_list()
+            self.memory.add_page(page.items)
             version = page.resource_version
         if not version:
             raise InvalidResponse(f"{self._path}: the list has no resourceVersion", 200)
-        self._memory.end_list(version)
+        self.memory.end_list(version)
         self._lists += 1
         if not self._state.synced:
-            self._fine()
-            self._state = replace(self._state, synced=True, since_ms=self._clock())
+            self._state = replace(self._state, synced=True, last_error="", refused=False)
 
     def _watch(self) -> None:
         """Watch until the server ends the watch, as it does every few minutes."""
-        limits, memory = self._limits, self._memory
+        limits, memory = self._limits, self.memory
         stream = self._client.watch(
             self._path, memory.version, longest_line=limits.line_bytes,
             timeout_s=random.randint(limits.shortest_s, limits.longest_s),  # noqa: S311
@@ -388,43 +327,35 @@ class _Part:
 
     def _follow(self, stream: WatchStream) -> None:
         """Take the events of a watch that has begun, until its end or a stop."""
-        begun, events = time.monotonic(), self._memory.events
-        self._fine()
+        begun, events = time.monotonic(), self.memory.events
+        self._state = replace(self._state, last_error="", refused=False)
         try:
             for line in stream:
                 if self._stopped.is_set():
                     return
-                self._memory.event(line)
+                self.memory.event(line)
                 self._failures = 0
         finally:
             lasted_s = time.monotonic() - begun
             if lasted_s > _SETTLED_S:
                 self._failures = 0
             self._short = self._short + 1 if lasted_s < _SHORT_S else 0
-        if self._memory.events == events and self._short:
+        if self.memory.events == events and self._short:
             raise Unreachable(f"{self._path}: the watch ended at once, without an event")
         if self._short > _MOST_SHORT:
             raise Unreachable(f"{self._path}: the watch ended at once, again and again")
         self._failures = 0
 
-    def _fine(self) -> None:
-        state = self._state
-        if state.last_error:
-            self._state = replace(state, last_error="", refused=False, since_ms=self._clock())
-            self._tell(f"{self._name}: goes on")
-
     def _note(self, error: ApiError) -> None:
         self._failures += 1
         self._failed = True
-        state, text = self._state, _QUERY.sub("", error.text)
-        refused = isinstance(error, Refused) and error.status == 403 and not state.synced
-        changed = state.last_error != text or state.refused != refused
-        since_ms = self._clock() if changed else state.since_ms
+        state = self._state
         self._state = replace(
-            state, refused=refused, last_error=text, since_ms=since_ms, failed=state.failed + 1
+            state,
+            refused=isinstance(error, Refused) and error.status == 403 and not state.synced,
+            last_error=_QUERY.sub("", error.text),
+            failed=state.failed + 1,
         )
-        if changed:
-            self._tell(f"{self._name}: {text}")
 
     def _wait(self, error: ApiError | None) -> None:
         """Decide whether to list or to resume, and wait before that."""
@@ -432,7 +363,7 @@ class _Part:
         # A collection that may be listed, but not watched, is listed repeatedly, as in client-go.
         unwatched = isinstance(error, Refused) and error.status == 403 and self._state.synced
         if hopeless or unwatched or not isinstance(error, Unreachable | Busy | Refused):
-            self._memory.begin_list()
+            self.memory.begin_list()
         if isinstance(error, Expired) and self._failures == 1 and self._short <= _MOST_SHORT:
             return  # a list suffices, without a wait
         limits = self._limits

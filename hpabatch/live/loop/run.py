@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpabatch.cluster.apis.scales import REFRESH_S
-from hpabatch.cluster.objects.types import Change, Kind, Responses, Wanted
+from hpabatch.cluster.objects.types import Change, Kind, MetricKey, Response, Responses, response_to
 from hpabatch.errors import HpabatchError
 from hpabatch.live.apply.applier import Applier
 from hpabatch.live.passes.decide import Decider
@@ -196,12 +196,14 @@ class Loop:
         self._take_in()
         if self._options.applier:
             self._options.applier.read_ahead()
-        responses, now_ms = Responses(), 0
+        responses: dict[MetricKey, Response] = {}
+        now_ms = 0
         for _ in range(_MOST_FETCHES):
-            missing = self._decider.wanted().without(responses)
-            if now_ms and missing == Wanted():
+            wanted = self._decider.lanes.wanted()
+            missing = {key for key in wanted if response_to(key, responses) is None}
+            if now_ms and not missing:
                 break
-            responses = responses.joined(self._cluster.fetch(missing))
+            responses |= self._cluster.fetch(missing)
             if self._stop.is_set():
                 return None
             watch.phase("fetch")

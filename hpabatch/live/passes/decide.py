@@ -17,12 +17,9 @@ import numpy as np
 from hpabatch.cluster.objects.rows import Outcome
 from hpabatch.cluster.objects.types import (
     Change,
-    HpaObject,
     Kind,
     Responses,
-    Wanted,
 )
-from hpabatch.cluster.objects.wanted import WantedBook
 from hpabatch.engine.shards.ambiguity import least_of, metrics_reached
 from hpabatch.engine.shards.initial import take_zero, takes_zero, zero_of
 from hpabatch.kernels.replay import replay_newest
@@ -102,7 +99,6 @@ class Decider:
         self._replicas: list[int] = []
         self._zeros: list[str] = []
         self._registry = Registry(profile)
-        self._book = WantedBook()
         self._structure = Structure([], flags, profile)
         self._memory: Memory = new_memory(0)
         self._columns: ResponseColumns | None = None
@@ -120,21 +116,11 @@ class Decider:
         for change in changes:
             self._unapplied.pop((change.kind, change.key), None)
             try:
-                self._apply(change)
+                self.lanes.apply(change)
             except Exception as error:  # noqa: BLE001 - of this object, while all others are fine
                 self._unapplied[change.kind, change.key] = change
                 for key in self.lanes.affected_by(change):
                     self.lanes.leave_out(key, error)
-
-    def _apply(self, change: Change) -> None:
-        self.lanes.apply(change)
-        if change.kind is Kind.hpa:
-            item = change.thing if isinstance(change.thing, HpaObject) else None
-            self._book.put((change.key[0], change.key[1]), item)
-
-    def wanted(self) -> Wanted:
-        """Return the requests for the next pass."""
-        return self._book.wanted()
 
     def decide(self, now_ms: int, responses: Responses) -> PassResult:
         """Decide every HPA at an instant, from all applied changes and these responses.

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from hpabatch.cluster.objects.types import ExternalMetricKey, ObjectMetricKey, PodMetricKey
 from hpabatch.cluster.objects.wanted import metric_key
 from hpabatch.layout.records import (
     ANSWER,
@@ -38,9 +40,16 @@ from hpabatch.packing.texts import Texts
 
 TICKS = 2  # per lane: the last pass's, of which only the spec matters, and this one's
 
-Source = tuple[str, ...]
-"""Source of samples: ("usage", resource, container) or ("pods", namespace, metric, selector);
-(kind, …) for Object and External metrics."""
+
+class Usage(NamedTuple):
+    """Usage of a resource, of one container or ("") of all of a pod."""
+
+    resource: str
+    container: str = ""
+
+
+Source = Usage | PodMetricKey | ObjectMetricKey | ExternalMetricKey | None
+"""Source of a metric's samples; None: nothing is requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +64,7 @@ class Stream:
     @property
     def of_pods(self) -> bool:
         """Whether it has a sample for each pod."""
-        return self.source[0] in ("usage", "pods")
+        return isinstance(self.source, Usage | PodMetricKey)
 
 
 class Structure:
@@ -125,17 +134,14 @@ def source_of(namespace: str, metric: MetricSpec) -> Source:
     """Return the source of a metric of an HPA in a namespace."""
     member = metric.resource or metric.container_resource
     if metric.type == "Resource" and metric.resource:
-        return ("usage", metric.resource.name, "")
+        return Usage(metric.resource.name)
     if metric.type == "ContainerResource" and member is not None:
         own = metric.container_resource
-        return ("usage", member.name, own.container if own else "")
+        return Usage(member.name, own.container if own else "")
     try:
-        key = metric_key(namespace, metric)
+        return metric_key(namespace, metric)
     except ValueError:
-        key = None  # its selector does not convert: nothing is requested
-    if key is None:
-        return ("none",)
-    return (metric.type.lower(), *key)
+        return None  # its selector does not convert
 
 
 class Layout:

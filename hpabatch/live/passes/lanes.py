@@ -15,11 +15,13 @@ from hpabatch.cluster.objects.types import (
     Change,
     HpaObject,
     Kind,
+    MetricKey,
     PodKey,
     PodObject,
     ScaleKey,
     ScaleObject,
 )
+from hpabatch.cluster.objects.wanted import requests_of
 from hpabatch.layout import codes
 from hpabatch.live.passes.left_out import LeftOut
 from hpabatch.live.passes.result import Problem
@@ -62,6 +64,7 @@ class Lane:
         key: namespace and name.
         item: as last seen.
         spec: in the form that the controller of its version reads.
+        requests: to the metrics APIs that its spec needs.
         before: the spec of the last pass where it was another; None: the same, or there was none.
         scale: the target's, None where it was never seen.
         replicas, status_replicas: the sizes as last read; None: never read.
@@ -80,6 +83,7 @@ class Lane:
     key: LaneKey
     item: HpaObject
     spec: HPASpec
+    requests: frozenset[MetricKey] = frozenset()
     before: HPASpec | None = None
     scale: ScaleObject | None = None
     replicas: int | None = None
@@ -158,6 +162,12 @@ class Lanes:
     def get(self, key: LaneKey) -> Lane | None:
         """Return the lane of an HPA, None if there is none."""
         return self._lanes.get(key)
+
+    def wanted(self) -> frozenset[MetricKey]:
+        """Return the requests that all HPAs need, those that are left out now too."""
+        return frozenset[MetricKey]().union(
+            *(lane.requests for lane in self._lanes.values() if not lane.gone)
+        )
 
     @property
     def problems(self) -> Sequence[Problem]:
@@ -278,7 +288,8 @@ class Lanes:
         self._refused.pop(key, None)
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = Lane(key, item, self._stored(item))
+            requests = requests_of(key[0], item.hpa.spec)
+            lane = self._lanes[key] = Lane(key, item, self._stored(item), requests)
             self._join_scale(lane)
             return
         known = lane.item.hpa
@@ -286,6 +297,7 @@ class Lanes:
             lane.recreated = not lane.fresh
         lane.gone = False
         if known.spec is not item.hpa.spec and known.spec != item.hpa.spec:
+            lane.requests = requests_of(key[0], item.hpa.spec)
             if lane.before is None and not lane.fresh:
                 lane.before = lane.spec
             self._leave_scale(lane)

@@ -6,17 +6,16 @@ import numpy as np
 
 from hpabatch.cluster.objects.rows import Outcome
 from hpabatch.cluster.objects.types import (
-    ExternalMetricKey,
-    ObjectMetricKey,
     PodKey,
     PodMetricKey,
     Response,
     Responses,
     UsageSample,
+    response_to,
 )
 from hpabatch.layout import codes
 from hpabatch.layout.records import I64
-from hpabatch.live.passes.fleet import Layout, Source, Stream, Structure
+from hpabatch.live.passes.fleet import Layout, Stream, Structure, Usage
 from hpabatch.live.passes.lanes import LaneKey
 from hpabatch.live.passes.pods import Samples, custom_samples, usage_samples
 from hpabatch.model.messages import lacking_container
@@ -48,8 +47,8 @@ class ResponseColumns:
         self._fetched_ms: list[int | None] = [None] * len(structure.streams)
         self._items = [
             item
-            for response in {id(one): one for one in responses.usage.values()}.values()
-            if not response.error
+            for key, response in responses.items()
+            if isinstance(key, str) and not response.error
             for item in response.samples
             if isinstance(item, UsageSample)
         ]
@@ -81,13 +80,13 @@ class ResponseColumns:
 
     def _fill_samples(self, responses: Responses) -> I64:
         """Write the samples of pods; return (G,) the number of each stream's pods that have one."""
-        found: dict[Source, Samples] = {}
+        found: dict[Usage | PodMetricKey, Samples] = {}
         listed = np.zeros(len(self._structure.streams), np.int64)
         keys = self._layout.pods.keys
         for g, stream in enumerate(self._structure.streams):
-            if not stream.of_pods:
-                continue
             source = stream.source
+            if not isinstance(source, Usage | PodMetricKey):
+                continue
             if source not in found:
                 found[source] = self._samples_of(source, responses)
             samples = found[source]
@@ -97,13 +96,13 @@ class ResponseColumns:
                 self.samples.append((0, 0, 0, 0) if sample is None else (1, *sample))
         return listed
 
-    def _samples_of(self, source: Source, responses: Responses) -> Samples:
-        if source[0] == "usage":
-            return usage_samples(self._items, source[1], source[2])
-        response = responses.pods.get(PodMetricKey(*source[1:]))
+    def _samples_of(self, source: Usage | PodMetricKey, responses: Responses) -> Samples:
+        if isinstance(source, Usage):
+            return usage_samples(self._items, *source)
+        response = responses.get(source)
         if response is None or response.error:
             return {}
-        return custom_samples(response.samples, source[1])  # type: ignore[arg-type]
+        return custom_samples(response.samples, source.namespace)  # type: ignore[arg-type]
 
     def _fill_streams(self, responses: Responses) -> I64:
         """Write the code of every stream's response; return the values of totals, end to end."""
@@ -154,13 +153,6 @@ class ResponseColumns:
 
 def _response_of(stream: Stream, structure: Structure, responses: Responses) -> Response | None:
     """Return the response that a stream's samples come from, None if nothing was requested."""
-    kind, key = stream.source[0], stream.source[1:]
-    if kind == "usage":
-        return responses.usage_of(structure.lanes[stream.lane].key[0])
-    if kind == "pods":
-        return responses.pods.get(PodMetricKey(*key))
-    if kind == "object":
-        return responses.objects.get(ObjectMetricKey(*key))
-    if kind == "external":
-        return responses.external.get(ExternalMetricKey(*key))
-    return None
+    source = stream.source
+    key = structure.lanes[stream.lane].key[0] if isinstance(source, Usage) else source
+    return None if key is None else response_to(key, responses)

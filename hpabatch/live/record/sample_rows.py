@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from hpabatch.cluster.objects.types import (
+    ExternalMetricKey,
     ObjectMetricKey,
+    PodMetricKey,
     PodSample,
     Response,
     Responses,
@@ -81,14 +83,11 @@ class SampleRows:
     ) -> None:
         """Write the new samples of a pass's responses."""
         self._mark += 1
-        self._usage(responses.usage, lives, within, into)
-        for pods, response in responses.pods.items():
-            self._add(("pod_custom_metrics", *pods), response, lives, within, into)
-        for thing, response in responses.objects.items():
-            request = (thing.namespace, thing.kind, _name_of(thing), thing.metric, thing.selector)
-            self._add(("object_metrics", *request), response, lives, within, into)
-        for series, response in responses.external.items():
-            self._add(("external_metrics", *series), response, lives, within, into)
+        usage = {key: one for key, one in responses.items() if isinstance(key, str)}
+        self._usage(usage, lives, within, into)
+        for key, response in responses.items():
+            if not isinstance(key, str):
+                self._add(_request(key), response, lives, within, into)
         if self._mark % _FORGET_EVERY == 0:
             self._forget(lives, within, into)
 
@@ -292,6 +291,10 @@ def _fetched(response: Response, within: Window) -> int:
     return min(max(response.fetched_ms, within[0]), within[1])
 
 
-def _name_of(key: ObjectMetricKey) -> str:
-    """Return the object's name in the table; a Namespace metric has the HPA's own namespace."""
-    return key.namespace if key.kind == "Namespace" and not key.group else key.name
+def _request(key: PodMetricKey | ObjectMetricKey | ExternalMetricKey) -> Request:
+    """Return a request as the table has it; a Namespace metric has the HPA's own namespace."""
+    if isinstance(key, ObjectMetricKey):
+        name = key.namespace if key.kind == "Namespace" and not key.group else key.name
+        return ("object_metrics", key.namespace, key.kind, name, key.metric, key.selector)
+    table = "pod_custom_metrics" if isinstance(key, PodMetricKey) else "external_metrics"
+    return (table, key.namespace, key.metric, key.selector)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from prometheus_client.registry import Collector
 
 import hpabatch
 from hpabatch.cluster.connection.wire import Request
+from hpabatch.cluster.watch.watch import WatchState
 from hpabatch.layout import codes
 from hpabatch.live.apply.applier import Figures as Applied
 from hpabatch.live.passes.result import ACTIONS, ERRORS, PassResult, metric_actions, metric_errors
@@ -34,26 +34,6 @@ _PASS_BUCKETS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 
 _TYPES: Final = {number: name for name, number in codes.SOURCE_TYPES.items()} | {
     codes.SOURCE_UNKNOWN: "Unknown"
 }
-
-
-@dataclass(frozen=True, slots=True)
-class WatchState:
-    """State of a watch; `synced`: its objects are up to date, as far as known.
-
-    `listed`: it has listed once, or is not needed; None: as `synced`.
-    """
-
-    name: str
-    synced: bool
-    objects: int = 0
-    relists: int = 0
-    errors: int = 0
-    listed: bool | None = None
-
-    @property
-    def has_listed(self) -> bool:
-        """Whether it need not be waited for."""
-        return self.synced if self.listed is None else self.listed
 
 
 class Exporter(Collector):
@@ -146,10 +126,12 @@ class Exporter(Collector):
         sent = [((r.verb, r.resource, str(r.status)), count) for r, count in requests]
         yield names.REQUESTS.family(sent)
         watches = list(self._watches())
-        yield names.WATCH_SYNCED.family([((w.name,), int(w.synced)) for w in watches])
+        yield names.WATCH_SYNCED.family(
+            [((w.name,), int(w.synced and not w.last_error)) for w in watches]
+        )
         yield names.WATCH_OBJECTS.family([((w.name,), w.objects) for w in watches])
         yield names.WATCH_RELISTS.family([((w.name,), w.relists) for w in watches])
-        yield names.WATCH_ERRORS.family([((w.name,), w.errors) for w in watches])
+        yield names.WATCH_ERRORS.family([((w.name,), w.failed + w.broken) for w in watches])
         skew_s = self._clock_skew_s()
         if skew_s is not None:
             yield names.CLOCK_SKEW.family([((), skew_s)])

@@ -19,8 +19,8 @@ from wsgiref.simple_server import WSGIRequestHandler
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.exposition import ThreadingWSGIServer
 
+from hpabatch.cluster.watch.watch import WatchState
 from hpabatch.errors import UsageError
-from hpabatch.live.serve.exporter import WatchState
 
 _SILENT_S: Final = 5.0  # time limit of a client between two packets
 _GRACE_PERIODS: Final = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Final
 
 from hpabatch.cluster.apis.discovery import Discovery
@@ -17,24 +17,24 @@ from hpabatch.cluster.objects.inbox import Inbox
 from hpabatch.cluster.objects.objects import Decoder
 from hpabatch.cluster.objects.pods import PodDecoder
 from hpabatch.cluster.objects.types import (
+    ExternalMetricKey,
     HpaObject,
     Kind,
+    MetricKey,
+    ObjectMetricKey,
     PodKey,
-    Response,
+    PodMetricKey,
     Responses,
     ScaleKey,
-    Wanted,
 )
 from hpabatch.cluster.objects.workloads import BUILT_IN, WorkloadDecoder
-from hpabatch.cluster.watch.feed import FAILED_OFTEN, HPAS, PODS, Cut, Feed
-from hpabatch.cluster.watch.watch import Collection, Watcher
-from hpabatch.live.serve.exporter import WatchState
+from hpabatch.cluster.watch.feed import Cut, Feed
+from hpabatch.cluster.watch.watch import HPAS, NEEDED, PODS, Collection, Watcher, WatchState
 from hpabatch.model.versions import Profile
 
 _KINDS = {(group, resource): kind for (group, kind), resource in BUILT_IN.items()}
 
-_HPA_WATCH: Final = f"{HPAS}.autoscaling"
-_NEEDED = (_HPA_WATCH, PODS)
+_HPA_WATCH: Final = NEEDED[0]
 _MOST_NAMED: Final = 10
 """Failures of one kind up to this number are listed one by one, more as a summary."""
 _SKEW_PASSES: Final = 8
@@ -81,7 +81,7 @@ class Site:
         self._others = Inbox()  # HPAs of the cluster where own documents are decided
         self._named: dict[PodKey, ScaleKey] = {}
         self._fetcher = Fetcher(
-            client, discovery, workers=at_once, deadline_s=budget_s, request_s=budget_s,
+            client, discovery, workers=at_once, deadline_s=budget_s,
             cluster_wide=not namespaces,
         )  # fmt: skip
         self._discovery = discovery
@@ -160,7 +160,7 @@ class Site:
         self._failing, self._notes = {}, ()
         self.feed.read_scales()
 
-    def fetch(self, wanted: Wanted) -> Responses:
+    def fetch(self, wanted: Set[MetricKey]) -> Responses:
         """Fetch from the metrics APIs; failures are in the responses."""
         responses = self._fetcher.fetch(wanted)
         failing, any_good = _failing(responses)
@@ -172,23 +172,8 @@ class Site:
         return responses
 
     def states(self) -> list[WatchState]:
-        """Return the states of the watches.
-
-        A watch of workloads that is forbidden, or fails repeatedly, counts as listed: their scales
-        are requested one by one. Those of HPAs and pods are required.
-        """
-        found = []
-        for name, watch in sorted(self.feed.watches.items()):
-            state = watch.state
-            hopeless = state.refused or state.failed >= FAILED_OFTEN
-            listed = state.synced or (hopeless and name not in _NEEDED)
-            errors, fine = state.failed + state.broken, not state.last_error
-            found.append(
-                WatchState(
-                    name, state.synced and fine, state.objects, state.relists, errors, listed
-                )
-            )
-        return found
+        """Return the states of the watches, by name."""
+        return [watch.state for _, watch in sorted(self.feed.watches.items())]
 
     def clock_skew_s(self) -> float | None:
         """Return the API server's clock less the local clock, to a second; None: unknown."""
@@ -197,7 +182,7 @@ class Site:
     def is_refused(self) -> bool:
         """Return whether HPAs or pods may not be read in any watched namespace."""
         watches = self.feed.watches
-        return any(name in watches and watches[name].state.refused for name in _NEEDED)
+        return any(name in watches and watches[name].state.refused for name in NEEDED)
 
     def problems(self) -> dict[str, str]:
         """Return problems of the cluster's APIs, by subject."""
@@ -227,8 +212,7 @@ class Site:
         is_others = resource == HPAS and self._own is not None
         inbox = self._others if is_others else self._inbox
         return Watcher(
-            self._client, inbox, Collection(group, version, resource), decoder,
-            namespaces=self._namespaces, everywhere=not self._namespaces,
+            self._client, inbox, Collection(group, version, resource), decoder, self._namespaces
         )  # fmt: skip
 
     def _decoder(self, group: str, resource: str) -> Decoder:
@@ -249,7 +233,8 @@ def _failing(responses: Responses) -> tuple[dict[str, str], bool]:
     """Return the errors of the metrics APIs by subject, and whether any request succeeded."""
     found: dict[str, dict[str, str]] = {}
     good = False
-    for api, about, response in _asked(responses):
+    for key in sorted(responses, key=_rank):
+        (api, about), response = _about(key), responses[key]
         if response.error:
             found.setdefault(api, {}).setdefault(f"{api}{about}", response.error)
         else:
@@ -258,17 +243,22 @@ def _failing(responses: Responses) -> tuple[dict[str, str], bool]:
     return {about: text for wrong in few for about, text in wrong.items()}, good
 
 
-def _asked(responses: Responses) -> Iterator[tuple[str, str, Response]]:
-    """Yield API, subject and response of each request."""
-    for namespace, response in sorted(responses.usage.items()):
-        yield "metrics.k8s.io", f" in {namespace}" if namespace else "", response
-    for pods, response in sorted(responses.pods.items()):
-        yield "custom.metrics.k8s.io", f" {pods.metric} in {pods.namespace}", response
-    for key, response in sorted(responses.objects.items()):
+def _rank(key: MetricKey) -> tuple[int, tuple[str, ...]]:
+    """Return the place of a request among those of all APIs."""
+    if isinstance(key, str):
+        return 0, (key,)
+    return (PodMetricKey, ObjectMetricKey, ExternalMetricKey).index(type(key)) + 1, key[:6]
+
+
+def _about(key: MetricKey) -> tuple[str, str]:
+    """Return API and subject of a request."""
+    if isinstance(key, str):
+        return "metrics.k8s.io", f" in {key}" if key else ""
+    if isinstance(key, ObjectMetricKey):
         about = f" {key.metric} of {key.kind} {key.namespace}/{key.name}"
-        yield "custom.metrics.k8s.io", about, response
-    for series, response in sorted(responses.external.items()):
-        yield "external.metrics.k8s.io", f" {series.metric} in {series.namespace}", response
+        return "custom.metrics.k8s.io", about
+    api = "external" if isinstance(key, ExternalMetricKey) else "custom"
+    return f"{api}.metrics.k8s.io", f" {key.metric} in {key.namespace}"
 
 
 def _few(kind: str, wrong: dict[str, str]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Set
 
 import pytest
 
@@ -12,11 +13,12 @@ from hpabatch.cluster.connection.errors import ApiError, Refused
 from hpabatch.cluster.connection.pool import DEADLINE_ERROR
 from hpabatch.cluster.objects.types import (
     ExternalMetricKey,
+    MetricKey,
     ObjectMetricKey,
     PodMetricKey,
     Responses,
     SeriesSample,
-    Wanted,
+    response_to,
 )
 from tests.cluster.asked import Asked, Kinds, Reply
 from tests.cluster.wires import packed, wire, wire_bytes
@@ -45,7 +47,7 @@ class _Time:
 
 
 def _fetch(
-    replies: dict[str, Reply], wanted: Wanted, kinds: Kinds = _KINDS
+    replies: dict[str, Reply], wanted: Set[MetricKey], kinds: Kinds = _KINDS
 ) -> tuple[Responses, Asked]:
     client = Asked(replies)
     fetcher = Fetcher(client, kinds, clock=lambda: 77)
@@ -55,13 +57,13 @@ def _fetch(
 
 
 def test_usage_of_many_namespaces_is_one_request() -> None:
-    answers, client = _fetch({f"{_USAGE}/pods": _LIST}, Wanted(usage=_SPACES))
+    answers, client = _fetch({f"{_USAGE}/pods": _LIST}, _SPACES)
     assert client.paths == [f"{_USAGE}/pods"]
     fetcher = Fetcher(client, _KINDS, cluster_wide=False)
-    assert set(fetcher.fetch(Wanted(usage=_SPACES)).usage) == _SPACES
+    assert set(fetcher.fetch(_SPACES)) == _SPACES
     assert client.paths.count(f"{_USAGE}/pods") == 1
     fetcher.close()
-    found = answers.usage_of("pay")
+    found = response_to("pay", answers)
     assert found is not None
     assert (found.fetched_ms, found.error, len(found.samples)) == (77, "", 3)
 
@@ -77,10 +79,10 @@ def test_forbidden_cluster_wide_usage_is_asked_for_by_namespace() -> None:
     fetcher = Fetcher(client, _KINDS)
     fetcher._pool._clock = now
     for passes, whole in ((1, 1), (2, 1), (3, 2)):
-        answers = fetcher.fetch(Wanted(usage=_SPACES))
-        assert set(answers.usage) == _SPACES
-        assert answers.usage["pay"].error == _FORBIDDEN.text
-        assert answers.usage["shop"].error == answers.usage["it"].error == ""
+        answers = fetcher.fetch(_SPACES)
+        assert set(answers) == _SPACES
+        assert answers["pay"].error == _FORBIDDEN.text
+        assert answers["shop"].error == answers["it"].error == ""
         assert client.paths.count(f"{_USAGE}/pods") == whole
         assert client.paths.count(f"{_USAGE}/namespaces/shop/pods") == passes
         now.seconds += 500
@@ -89,8 +91,8 @@ def test_forbidden_cluster_wide_usage_is_asked_for_by_namespace() -> None:
 
 def test_unknown_credentials_are_not_tried_everywhere() -> None:
     error = Refused("the server has asked for the client to provide credentials", 401)
-    answers, client = _fetch({f"{_USAGE}/pods": error}, Wanted(usage=_SPACES))
-    assert answers.usage[""].error == error.text
+    answers, client = _fetch({f"{_USAGE}/pods": error}, _SPACES)
+    assert answers[""].error == error.text
     assert len(client.paths) == 1
 
 
@@ -101,18 +103,18 @@ def test_pods_metrics_are_one_request_a_namespace() -> None:
         f"{_CUSTOM}/pods/*/rps": wire_bytes("custom_v1beta1"),
         f"{_CUSTOM}/pods/*/rps?metricLabelSelector=code in (200,204),verb=GET": _ONE,
     }
-    answers, client = _fetch(replies, Wanted(pods=frozenset({plain, narrow})))
+    answers, client = _fetch(replies, {plain, narrow})
     assert sorted(client.paths) == sorted(replies)
-    assert [len(answers.pods[key].samples) for key in (plain, narrow)] == [2, 1]
+    assert [len(answers[key].samples) for key in (plain, narrow)] == [2, 1]
 
 
 def test_no_custom_metrics_at_all() -> None:
     pods = PodMetricKey("shop", "rps", "")
     of = ObjectMetricKey("shop", "", "Service", "main", "hits", "")
-    wanted = Wanted(pods=frozenset({pods}), objects=frozenset({of}))
+    wanted: set[MetricKey] = {pods, of}
     answers, client = _fetch({}, wanted, Kinds("", _KINDS.resources))
     text = "no custom metrics API (custom.metrics.k8s.io) registered"
-    assert answers.pods[pods].error == answers.objects[of].error == text
+    assert answers[pods].error == answers[of].error == text
     assert client.paths == []
 
 
@@ -126,16 +128,16 @@ def test_object_metrics() -> None:
         f"{_CUSTOM}/services/main/hits": wire_bytes("custom_v1beta1"),
         f"{_CUSTOM}/metrics/hits": _ONE,
     }
-    answers, client = _fetch(replies, Wanted(objects=frozenset({ingress, service, space, unknown})))
+    answers, client = _fetch(replies, {ingress, service, space, unknown})
     assert sorted(client.paths) == sorted(replies)
-    assert answers.objects[ingress].samples == answers.objects[space].samples
-    sample = answers.objects[space].samples[0]
+    assert answers[ingress].samples == answers[space].samples
+    sample = answers[space].samples[0]
     assert isinstance(sample, SeriesSample)
     assert (sample.series, sample.value_milli) == ("", 1234)
-    assert answers.objects[service].error == (
+    assert answers[service].error == (
         "the custom metrics API server returned 3 results when we asked for exactly one"
     )
-    assert answers.objects[unknown].error == (
+    assert answers[unknown].error == (
         'unable to map kind Sundial.x.io to resource: no matches for kind "Sundial" in group "x.io"'
     )
 
@@ -147,9 +149,9 @@ def test_external_metrics() -> None:
         f"{_EXTERNAL}/queue?labelSelector=queue=orders": wire_bytes("external"),
         f"{_EXTERNAL}/broken": b"{",
     }
-    answers, _ = _fetch(replies, Wanted(external=frozenset({queue, broken})))
-    assert len(answers.external[queue].samples) == 3
-    assert answers.external[broken].error.startswith("the response cannot be decoded: ")
+    answers, _ = _fetch(replies, {queue, broken})
+    assert len(answers[queue].samples) == 3
+    assert answers[broken].error.startswith("the response cannot be decoded: ")
 
 
 def test_broken_items_are_noted() -> None:
@@ -157,12 +159,12 @@ def test_broken_items_are_noted() -> None:
     document["items"][0]["window"] = "long"
     client = Asked({f"{_USAGE}/pods": packed(document)})
     fetcher = Fetcher(client, _KINDS)
-    assert len(fetcher.fetch(Wanted(usage=_SPACES)).usage[""].samples) == 2
+    assert len(fetcher.fetch(_SPACES)[""].samples) == 2
     (note,) = fetcher.notes
     assert note.startswith(
         "metrics.k8s.io/v1beta1/pods: items[0] of shop/web-1 is left out: 'long' is not a duration"
     )
-    fetcher.fetch(Wanted())
+    fetcher.fetch(set())
     assert len(fetcher.notes) == 0
     fetcher.close()
 
@@ -180,17 +182,17 @@ def test_what_is_late_is_an_error_of_that_answer_alone() -> None:
     try:
         for _ in range(2):  # once more where the machine itself stood still
             fetcher = Fetcher(client, _KINDS, deadline_s=2)
-            answers = fetcher.fetch(Wanted(usage=_SPACES, external=frozenset({queue})))
+            answers = fetcher.fetch({*_SPACES, queue})
             fetcher.close()
-            if not answers.external[queue].error:
+            if not answers[queue].error:
                 break
-        assert answers.usage[""].error == DEADLINE_ERROR == "context deadline exceeded"
-        assert answers.external[queue].error == ""
+        assert answers[""].error == DEADLINE_ERROR == "context deadline exceeded"
+        assert answers[queue].error == ""
     finally:
         release.set()
 
 
 @pytest.mark.parametrize("error", [ApiError("odd"), KeyError("a slip"), RecursionError()])
 def test_it_never_raises(error: Exception) -> None:
-    answers, _ = _fetch({f"{_USAGE}/pods": error}, Wanted(usage=_SPACES))
-    assert answers.usage[""].error != ""
+    answers, _ = _fetch({f"{_USAGE}/pods": error}, _SPACES)
+    assert answers[""].error != ""

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from hpabatch import __version__
+from hpabatch.cluster.connection import client as client_module
 from hpabatch.cluster.connection import errors
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.errors import ApiError, requested_resource
@@ -281,7 +282,9 @@ def test_connections_are_given_back_where_there_are_no_new_credentials(
             time.sleep(0.01)
 
 
-def test_pages_that_are_too_large_are_asked_for_in_smaller_ones(tmp_path: Path) -> None:
+def test_pages_that_are_too_large_are_asked_for_in_smaller_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     items = [{"n": number, "text": "x" * 100} for number in range(20)]
 
     def script(got: Got, wire: Wire) -> None:
@@ -291,15 +294,16 @@ def test_pages_that_are_too_large_are_asked_for_in_smaller_ones(tmp_path: Path) 
         wire.reply(200, {"metadata": meta, "items": items[start:end]})
 
     with asking(tmp_path, script) as (client, server):
-        pages = list(client.list_pages(PODS, {"fieldSelector": "a=b"}, chunk=16, limit_bytes=700))
+        monkeypatch.setattr(client_module, "PAGE_BYTES", 700)
+        pages = list(client.list_pages(PODS, chunk=16))
         found = [json.loads(bytes(item))["n"] for page in pages for item in page.items]
         assert found == list(range(20))
         assert [page.first for page in pages] == [True, *[False] * 4]
         assert {page.resource_version for page in pages} == {"7"}
         assert [got.params["limit"] for got in server.got] == ["16", *["4"] * 5]
-        assert all(got.params["fieldSelector"] == "a=b" for got in server.got)
+        monkeypatch.setattr(client_module, "PAGE_BYTES", 50)
         with pytest.raises(errors.TooLarge):
-            list(client.list_pages(PODS, chunk=16, limit_bytes=50))
+            list(client.list_pages(PODS, chunk=16))
 
 
 def test_a_list_that_expires_for_ever_ends(tmp_path: Path) -> None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hpabatch.cluster.objects.hpas import HpaDecoder
 from hpabatch.cluster.objects.types import (
+    Change,
     ExternalMetricKey,
     HpaObject,
+    Kind,
     ObjectMetricKey,
     PodMetricKey,
-    Wanted,
 )
-from hpabatch.cluster.objects.wanted import WantedBook, metric_key, selector_form
+from hpabatch.cluster.objects.wanted import metric_key, selector_form
+from hpabatch.live.passes.lanes import Lanes
 from hpabatch.model.objects.hpa import LabelSelector, LabelSelectorRequirement
+from hpabatch.model.versions import profile_for
 from tests.cluster.wires import merged, packed, wanted, wire
 
 
@@ -34,23 +38,22 @@ def _pods(name: str, selector: object = None, **target: str) -> dict[str, Any]:
     }
 
 
-_EVERYTHING = Wanted(
-    usage=frozenset({"shop"}),
-    pods=frozenset({PodMetricKey("shop", "rps", "code in (200,204),verb=GET")}),
-    objects=frozenset(
-        {ObjectMetricKey("shop", "networking.k8s.io", "Ingress", "main", "requests", "")}
-    ),
-    external=frozenset({ExternalMetricKey("shop", "queue", "queue=orders")}),
+_CUSTOM = frozenset(
+    {
+        PodMetricKey("shop", "rps", "code in (200,204),verb=GET"),
+        ObjectMetricKey("shop", "networking.k8s.io", "Ingress", "main", "requests", ""),
+        ExternalMetricKey("shop", "queue", "queue=orders"),
+    }
 )
 
 
 def test_every_type_of_metric() -> None:
     found = HpaDecoder().decode(packed(wire("hpa_v2"))).thing
     assert isinstance(found, HpaObject)
-    assert wanted([found]) == _EVERYTHING
+    assert wanted([found]) == _CUSTOM | {"shop"}
     keys = [metric_key("shop", metric) for metric in found.hpa.spec.metrics]
     assert keys[:2] == [None, None]
-    assert set(keys[2:]) == {*_EVERYTHING.pods, *_EVERYTHING.objects, *_EVERYTHING.external}
+    assert set(keys[2:]) == _CUSTOM
 
 
 def test_what_is_refused_before_it_is_asked_for_wants_nothing() -> None:
@@ -61,7 +64,7 @@ def test_what_is_refused_before_it_is_asked_for_wants_nothing() -> None:
         {"type": "Sundial"},
         {"type": "External", "external": {"metric": {"name": "q"}, "target": {"type": "Value"}}},
     ]
-    assert wanted([_hpa(metrics)]) == Wanted()
+    assert wanted([_hpa(metrics)]) == set()
 
 
 def test_selectors_form() -> None:
@@ -71,14 +74,9 @@ def test_selectors_form() -> None:
     assert selector_form(LabelSelector((("c", "1"), ("a", "2")), (requirement,))) == "a=2,b,c=1"
 
 
-def test_the_book_gives_the_same_object_while_nothing_changes() -> None:
-    book = WantedBook()
-    thing = _hpa(None)
-    book.put(("shop", "web"), thing)
-    first = book.wanted()
-    book.put(("shop", "web"), thing)
-    book.put(("shop", "never"), None)
-    assert book.wanted() is first
+def test_equal_names_of_two_kinds_are_two_requests() -> None:
+    keys = PodMetricKey("shop", "lag", ""), ExternalMetricKey("shop", "lag", "")
+    assert len(set(keys)) == 2
 
 
 _METRICS = st.lists(
@@ -97,17 +95,27 @@ _METRICS = st.lists(
         st.tuples(st.sampled_from("xyz"), st.sampled_from(["shop", "pay"]), st.none() | _METRICS)
     )
 )
-def test_the_book_is_what_is_there(
+def test_lanes_want_what_is_there(
     steps: list[tuple[str, str, list[dict[str, Any]] | None]],
 ) -> None:
-    book = WantedBook()
+    lanes = Lanes(profile_for("1.37"))
     there: dict[tuple[str, str], HpaObject] = {}
     for name, space, metrics in steps:
         key = (space, name)
         if metrics is None:
             there.pop(key, None)
-            book.put(key, None)
         else:
             there[key] = _hpa(metrics, name, space)
-            book.put(key, there[key])
-        assert book.wanted() == wanted(there.values())
+        lanes.apply(Change(Kind.hpa, key, there.get(key), 1))
+        assert lanes.wanted() == wanted(there.values())
+
+
+def test_an_hpa_that_is_left_out_is_asked_for() -> None:
+    """It is decided again within minutes, in a pass that needs its samples."""
+    lanes, item = Lanes(profile_for("1.37")), _hpa([_pods("a", averageValue="1")])
+    lanes.apply(Change(Kind.hpa, ("shop", "web"), item, 1))
+    with pytest.raises(ValueError, match="odd") as caught:
+        raise ValueError("odd")
+    lanes.leave_out(("shop", "web"), caught.value)
+    assert not list(lanes)
+    assert lanes.wanted() == {PodMetricKey("shop", "a", "")}

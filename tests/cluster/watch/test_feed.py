@@ -30,7 +30,7 @@ class Watch(Watcher):
 
     @property
     def states(self) -> tuple[WatchState, ...]:
-        return (WatchState(Kind.scale, "", synced=self.synced),)
+        return (WatchState("", synced=self.synced),)
 
     def start(self) -> None:
         pass
@@ -166,6 +166,5 @@ def test_an_hpa_that_goes_takes_its_target_with_it(case: Case) -> None:
     case.inbox.put(Kind.hpa, ("shop", "web"), None)
     gone = [c for c in case.feed.cut().changes if c.kind is Kind.scale]
     assert [(c.key, c.thing) for c in gone] == [(WEB, None)]
-    assert case.feed.targets == frozenset()
     case.scale(replicas=9)
     assert case.scales() == []

@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.objects.inbox import Inbox
 from hpabatch.cluster.objects.types import Change, Kind, PodKey, PodObject
-from hpabatch.cluster.watch.watch import Collection, Watcher, WatchLimits
+from hpabatch.cluster.watch.watch import Collection, Watcher, WatchLimits, WatchState
 from tests.cluster.asked import by_resource, shows
 from tests.cluster.fake_api import FakeApi, Got, Script, Wire, connected, serving, status
 from tests.cluster.fake_store import NameDecoder, Store
@@ -51,23 +52,19 @@ class Seen:
 
 
 class Watched:
-    """A watcher under way, what it told, and what came."""
+    """A watcher under way, and what came."""
 
     def __init__(self, server: FakeApi, client: ApiClient, watcher: Watcher, inbox: Inbox) -> None:
         self.server = server
         self.client = client
         self.watcher = watcher
         self.seen = Seen(inbox)
-        self.told: list[str] = []
 
     def wait(self, holds: Callable[[], bool]) -> None:
         until = time.monotonic() + 60
         while not holds():
-            assert time.monotonic() < until, (self.told, self.watcher.states, self.seen.uids())
+            assert time.monotonic() < until, (self.watcher.states, self.seen.uids())
             time.sleep(0.005)
-
-    def wait_told(self, text: str) -> None:
-        self.wait(lambda: any(text in one for one in list(self.told)))
 
 
 @contextmanager
@@ -76,19 +73,13 @@ def watched(
     script: Script,
     namespaces: tuple[str, ...] = (),
     limits: WatchLimits = QUICK,
-    everywhere: bool = True,
 ) -> Iterator[Watched]:
     before = set(threading.enumerate())
     with serving(script) as server:
         inbox = Inbox()
         with ApiClient(connected(folder, server.url), attempts=1) as client:
-            told: list[str] = []
-            watcher = Watcher(
-                client, inbox, PODS, NameDecoder(), namespaces=namespaces, everywhere=everywhere,
-                tell=told.append, limits=limits,
-            )  # fmt: skip
+            watcher = Watcher(client, inbox, PODS, NameDecoder(), namespaces, limits)
             found = Watched(server, client, watcher, inbox)
-            found.told = told
             watcher.start()
             try:
                 yield found
@@ -120,8 +111,7 @@ def test_lists_in_pages_then_watches(tmp_path: Path) -> None:
         assert watch["resourceVersion"] == "108"
         run.wait(lambda: run.watcher.state.objects == 8)  # what came is counted a little later
         state = run.watcher.state
-        assert (state.relists, state.last_error) == (0, "")
-        assert run.told == []
+        assert (state.relists, state.failed, state.last_error) == (0, 0, "")
         assert by_resource(run.client.requests) == {("list", "pods"): 3, ("watch", "pods"): 1}
 
 
@@ -207,8 +197,7 @@ def test_faults_of_a_watch_lose_nothing(tmp_path: Path, how: str) -> None:
         run.wait(lambda: run.seen.uids() == store.uids())
         run.wait(lambda: not run.watcher.state.last_error)
         assert faults == 0
-        run.wait(lambda: run.told[-1] == "pods: goes on")
-        assert any("pods: " in one for one in run.told[:-1])
+        assert run.watcher.state.failed >= 3
         # What a server says of itself is no reason to list again, unless it goes on saying so.
         assert run.watcher.state.relists == {"status 500": 1, "status 429": 1, "html": 3}.get(
             how, 0
@@ -231,7 +220,7 @@ def test_a_storage_that_is_another_is_listed(tmp_path: Path, how: str) -> None:
         run.wait(lambda: run.seen.uids() == store.uids())
         away.set()
         run.server.cut_all()
-        run.wait_told("Server disconnected")
+        run.wait(lambda: "Server disconnected" in run.watcher.state.last_error)
         store.begin_anew(50 if how == "lower" else 200)
         if how != "emptied":
             store.put("a", uid="u101" if how == "lower" else "other", at="once")
@@ -252,7 +241,6 @@ def test_broken_objects_are_named_once_and_the_rest_goes_on(tmp_path: Path) -> N
         store.put("bad", broken="still")
         store.put("other")
         run.wait(lambda: ("shop", "other") in run.seen.uids())
-        assert run.told == ["pods: pod bad is broken"]
         assert run.watcher.state.broken == 2
         assert run.watcher.wrong == {"shop/bad": "pod bad is broken"}
         store.put("bad")
@@ -262,7 +250,7 @@ def test_broken_objects_are_named_once_and_the_rest_goes_on(tmp_path: Path) -> N
         store.put("end")
         run.wait(lambda: ("shop", "end") in run.seen.uids())
         assert run.seen.pods[("shop", "bad")].labels == {}
-        assert run.told == ["pods: pod bad is broken"] * 2
+        assert run.watcher.wrong == {"shop/bad": "pod bad is broken"}
         store.delete("bad")
         run.wait(lambda: run.seen.uids() == store.uids())
 
@@ -300,10 +288,16 @@ def test_lines_that_cannot_be_read(tmp_path: Path, line: bytes, told: str, relis
     store = Store()
     store.put("a")
     begun = 0
+    runs: list[Watched] = []
+    errors: list[str] = []
 
     def script(got: Got, wire: Wire) -> None:
         nonlocal begun
         begun += got.is_watch
+        if begun:
+            while not runs:
+                time.sleep(0.001)
+            errors.append(runs[0].watcher.state.last_error)
         if not got.is_watch or begun > 1:
             return store(got, wire)
         store.put("b")  # lost with the broken line
@@ -320,14 +314,15 @@ def test_lines_that_cannot_be_read(tmp_path: Path, line: bytes, told: str, relis
         wire.stopped.wait(20)
 
     with watched(tmp_path, script) as run:
+        runs.append(run)
         run.wait(lambda: run.seen.uids() == store.uids() and begun > 1)
-        assert any(told in one for one in run.told), run.told
+        assert any(told in one for one in [*errors, *run.watcher.wrong.values()])
         assert run.watcher.state.relists == relists
 
 
-def test_forbidden_everywhere_is_watched_where_it_is_allowed(tmp_path: Path) -> None:
+def test_namespaces_are_watched_where_it_is_allowed(tmp_path: Path) -> None:
     store = Store()
-    store.forbidden |= {"", "secret"}
+    store.forbidden |= {"secret"}
     for namespace in ("shop", "blog", "secret", "elsewhere"):
         store.put("a", namespace)
     names = ("shop", "blog", "secret", "shop")
@@ -344,8 +339,6 @@ def test_forbidden_everywhere_is_watched_where_it_is_allowed(tmp_path: Path) -> 
         run.wait(lambda: run.watcher.state.objects == 3)
         assert shows(run.watcher, "shop")
         assert not shows(run.watcher, "secret")
-        run.wait_told("secret")
-        assert sum("secret" in one for one in run.told) == 1
         store.forbidden.clear()
         run.wait(lambda: ("secret", "a") in run.seen.uids())
         run.wait(lambda: run.watcher.state.last_error == "")
@@ -365,7 +358,8 @@ def test_what_may_be_listed_but_not_watched_is_listed_again_and_again(tmp_path: 
         run.wait(lambda: run.watcher.state.synced)
         store.put("b")
         run.wait(lambda: run.seen.uids() == store.uids())
-        assert run.told == ["pods: pods is forbidden: cannot watch"]
+        text = "pods is forbidden: cannot watch"
+        run.wait(lambda: run.watcher.state.last_error == text)
 
 
 def test_a_watch_whose_server_never_replies_stops_soon(tmp_path: Path) -> None:
@@ -452,14 +446,14 @@ def test_a_bug_is_told_and_does_not_end_the_watch(tmp_path: Path) -> None:
     store = Store()
     store.put("a")
     store.put("b")
-    inbox, told = _Failing(), list[str]()
+    inbox = _Failing()
     with serving(store) as server, ApiClient(connected(tmp_path, server.url)) as client:
-        watcher = Watcher(client, inbox, PODS, NameDecoder(), tell=told.append, limits=QUICK)
+        watcher = Watcher(client, inbox, PODS, NameDecoder(), limits=QUICK)
         watcher.start()
         run = Watched(server, client, watcher, inbox)
         run.wait(lambda: watcher.state.synced)
         assert watcher.stop(30)
-        assert told == ["pods: RuntimeError: a bug", "pods: goes on"]
+        assert (watcher.state.failed, watcher.state.last_error) == (1, "")
         assert run.seen.uids() == store.uids()
 
 
@@ -478,12 +472,17 @@ def test_an_error_is_the_same_at_every_attempt(tmp_path: Path) -> None:
         run.wait(lambda: store.begun >= 1)
         away.set()
         run.server.cut_all()
-        run.wait(lambda: run.watcher.state.failed >= 8)
+        errors: set[str] = set()
+
+        def has_failed_often() -> bool:
+            errors.add(run.watcher.state.last_error)
+            return run.watcher.state.failed >= 8
+
+        run.wait(has_failed_often)
         away.clear()
-        run.wait(lambda: run.told[-1] == "pods: goes on")
-        assert not run.watcher.state.last_error
-        assert all("?" not in text for text in run.told)
-        assert len(run.told) == len(set(run.told))
+        run.wait(lambda: not run.watcher.state.last_error)
+        assert any('"http' in text for text in errors)
+        assert all("?" not in text for text in errors)
 
 
 def test_what_waits_for_an_unreachable_server_can_be_hurried(tmp_path: Path) -> None:
@@ -509,3 +508,20 @@ def test_what_waits_for_an_unreachable_server_can_be_hurried(tmp_path: Path) -> 
                 run.watcher.hurry()
                 time.sleep(0.01)
             assert store.begun == (0 if busy else 1)  # who is busy is left alone
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "listed"),
+    [
+        ("deployments.apps", {}, False),
+        ("deployments.apps", {"synced": True}, True),
+        ("deployments.apps", {"refused": True}, True),
+        ("deployments.apps", {"failed": 3}, True),
+        ("pods", {"refused": True}, False),
+        ("pods", {"failed": 3}, False),
+        ("pods", {"synced": True, "failed": 3}, True),
+    ],
+)
+def test_watches_that_need_not_be_waited_for(name: str, state: Any, listed: bool) -> None:
+    """Scales of workloads can be requested one by one; HPAs and pods cannot."""
+    assert WatchState(name, **state).has_listed == listed

@@ -16,7 +16,6 @@ from hpabatch.cluster.objects.types import (
     ContainerUsage,
     Kind,
     Response,
-    Responses,
     UsageSample,
 )
 from hpabatch.cluster.objects.workloads import WorkloadDecoder
@@ -111,9 +110,7 @@ class Cluster:
                 self.rows.append((ts, name, one.name, one.cpu_milli, 1 << 20, size))
         self.recorder.apply(self.changes)
         self.changes = []
-        self.recorder.observe(
-            self.now_ms, Responses({"": Response(self.now_ms, tuple(samples))}), {}
-        )
+        self.recorder.observe(self.now_ms, {"": Response(self.now_ms, tuple(samples))}, {})
         self.recorder.pass_done(self.now_ms, number == 0, 2, 1, "1.36")
 
 

@@ -172,9 +172,7 @@ class Bench:
         if leads:
             self.election.turn()
         self.applier.begin()
-        responses = two_pods.responses(self.now)
-        if not works:
-            responses = replace(responses, usage={})
+        responses = two_pods.responses(self.now) if works else {}
         self.result = self.applier.carry_out(self.decider.decide(self.now, responses))
         return self.result
 

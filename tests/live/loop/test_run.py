@@ -7,21 +7,29 @@ import json
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hpabatch.cluster.objects.types import Change, HpaObject, Kind, Response, Responses, Wanted
+from hpabatch.cluster.objects.types import (
+    Change,
+    HpaObject,
+    Kind,
+    MetricKey,
+    Response,
+    Responses,
+    response_to,
+)
 from hpabatch.cluster.watch.feed import Cut
+from hpabatch.cluster.watch.watch import WatchState
 from hpabatch.live.loop.run import Loop, LoopOptions
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.memory import load
 from hpabatch.live.passes.result import PassResult
 from hpabatch.live.passes.shadow import Comparison, Shadow
 from hpabatch.live.passes.words import PassWords
-from hpabatch.live.serve.exporter import WatchState
 from hpabatch.live.serve.log import LineLog
 from hpabatch.live.serve.site import Site
 from hpabatch.model.versions import ControllerFlags, profile_for
@@ -37,7 +45,7 @@ class Clustered(Site):
     def __init__(self, world: World) -> None:
         self.world = world
         self.now_ms = START_MS
-        self.asked: list[Wanted] = []
+        self.asked: list[Set[MetricKey]] = []
         self.cuts = 0
         self.before_cut: dict[int, Sequence[Change]] = {}
         self.listed = True
@@ -53,7 +61,7 @@ class Clustered(Site):
         pass
 
     def states(self) -> list[WatchState]:
-        return [WatchState("pods", self.listed)]
+        return [WatchState("pods", synced=self.listed)]
 
     def problems(self) -> dict[str, str]:
         return {} if self.listed else {"pods": "pods is forbidden"}
@@ -64,15 +72,10 @@ class Clustered(Site):
     def read_scales(self) -> None:
         pass
 
-    def fetch(self, wanted: Wanted) -> Responses:
+    def fetch(self, wanted: Set[MetricKey]) -> Responses:
         self.asked.append(wanted)
         known, none = self.world.answers(), Response(self.now_ms, error="no such metric")
-        return Responses(
-            {n: known.usage_of(n) or none for n in wanted.usage},
-            {key: known.pods.get(key, none) for key in wanted.pods},
-            {key: known.objects.get(key, none) for key in wanted.objects},
-            {key: known.external.get(key, none) for key in wanted.external},
-        )
+        return {key: response_to(key, known) or none for key in wanted}
 
     def request_count(self) -> int:
         return len(self.asked)
@@ -102,7 +105,7 @@ def test_the_switch_and_the_probe_are_read_beside_the_metrics(own: bool, tmp_pat
     last = SWITCH if own else PROBE
 
     class Beside(Clustered):
-        def fetch(self, wanted: Wanted) -> Responses:
+        def fetch(self, wanted: Set[MetricKey]) -> Responses:
             assert read.wait(5), "the metrics do not wait for it, nor it for them"
             return super().fetch(wanted)
 
@@ -132,7 +135,7 @@ def test_an_hpa_that_appears_while_others_are_asked_for_is_asked_for_too(seed: i
     hpas = {key: c.thing for key, c in last.items() if isinstance(c.thing, HpaObject)}
     everything = wanted(hpas.values())
 
-    def without(key: tuple[str, ...]) -> Wanted:
+    def without(key: tuple[str, ...]) -> frozenset[MetricKey]:
         return wanted(item for at, item in hpas.items() if at != key)
 
     key = next(key for key in hpas if without(key) != everything)
@@ -143,12 +146,7 @@ def test_an_hpa_that_appears_while_others_are_asked_for_is_asked_for_too(seed: i
     assert key in [*zip(result.namespaces, result.names, strict=True)]
     first, second = cluster.asked
     assert first == without(key)
-    assert second == Wanted(
-        everything.usage - first.usage,
-        everything.pods - first.pods,
-        everything.objects - first.objects,
-        everything.external - first.external,
-    )
+    assert second == everything - first
 
 
 def test_an_hpa_whose_explanation_raises_an_error_costs_one_pass(
@@ -250,7 +248,7 @@ def test_a_pass_whose_requests_are_broken_off_decides_nothing(where: str) -> Non
             if where == "scales" and told:
                 stop.set()
 
-        def fetch(self, wanted: Wanted) -> Responses:
+        def fetch(self, wanted: Set[MetricKey]) -> Responses:
             if where == "metrics" and told:
                 stop.set()
             return super().fetch(wanted)

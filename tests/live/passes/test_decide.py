@@ -54,7 +54,7 @@ class Twins:
         self.naive = Naive(self.world, k8s)
         self.decider = Decider(self.naive.rules, to_flags(FLAGS))
         self.wish = ""
-        self.last_answers = Responses()
+        self.last_answers: Responses = {}
 
     def feed(self) -> None:
         """Tell both what happened."""
@@ -414,10 +414,10 @@ def churned(decider: Decider, recorder: Recorder, k: int) -> None:
     )
     series = tuple(SeriesSample(f"pod={k}-{j}", now_ms, j) for j in range(5))
     error = "" if k % 2 else f"error number {k}"
-    answers = Responses(
-        usage={"": Response(now_ms, () if error else usage, error)},
-        external={ExternalMetricKey("shop", f"lag-{k // 50}", ""): Response(now_ms, series)},
-    )
+    answers: Responses = {
+        "": Response(now_ms, () if error else usage, error),
+        ExternalMetricKey("shop", f"lag-{k // 50}", ""): Response(now_ms, series),
+    }
     result = decider.decide(now_ms + 1, answers)
     recorder.observe(now_ms + 1, answers, decider.outcomes())
     recorder.pass_done(now_ms + 1, result.start)

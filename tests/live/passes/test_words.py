@@ -68,7 +68,7 @@ class Case:
             UsageSample("shop", name, at, 30_000, (ContainerUsage("app", cpu, 1),))
             for name in ("a", "b")
         )
-        return self.decider.decide(at, Responses(usage={"": Response(at, items, error)}))
+        return self.decider.decide(at, {"": Response(at, items, error)})
 
 
 def policies(select: str, window: int = 0) -> Json:
@@ -202,9 +202,7 @@ def some_pass(rng: random.Random, case: Case) -> tuple[Responses, int]:
         )
         for name in ("a", "b")
     )
-    return Responses(
-        usage={"": Response(case.now_ms, items, rng.choice(["", "", "down"]))}
-    ), case.now_ms
+    return {"": Response(case.now_ms, items, rng.choice(["", "", "down"]))}, case.now_ms
 
 
 def test_where_the_cluster_says_something_else_ours_stands() -> None:

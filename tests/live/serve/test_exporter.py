@@ -12,12 +12,13 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hpabatch.cluster.connection.wire import Request
+from hpabatch.cluster.watch.watch import WatchState
 from hpabatch.layout import codes
 from hpabatch.live.apply.applier import Figures as Applied
 from hpabatch.live.passes.result import ERROR_INTERNAL, PassResult, Problem
 from hpabatch.live.passes.shadow import Shadow
 from hpabatch.live.record.recorder import Figures
-from hpabatch.live.serve.exporter import Exporter, WatchState
+from hpabatch.live.serve.exporter import Exporter
 from hpabatch.live.serve.metric_names import UPSTREAM_PREFIX as UPSTREAM
 from hpabatch.model.versions import profile_for
 from tests.live.made_passes import metrics_of, pass_of
@@ -57,7 +58,10 @@ class Loop:
 
 
 FULL: dict[str, Any] = {
-    "watches": lambda: [WatchState("pods", True, 10, 2, 1), WatchState("hpas", False)],
+    "watches": lambda: [
+        WatchState("pods", synced=True, objects=10, relists=2, failed=1),
+        WatchState("hpas"),
+    ],
     "requests": lambda: {Request("get", "deployments.apps/scale", 404): 1},
     "clock_skew_s": lambda: -1.5,
 }

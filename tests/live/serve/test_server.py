@@ -10,9 +10,9 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
+from hpabatch.cluster.watch.watch import WatchState
 from hpabatch.errors import UsageError
 from hpabatch.live.serve import server as server_module
-from hpabatch.live.serve.exporter import WatchState
 from hpabatch.live.serve.server import Health, MetricsServer, parse_address
 
 
@@ -21,7 +21,7 @@ class Loop:
 
     def __init__(self, period_s: float = 15) -> None:
         self.now_s = 1000.0
-        self.watches = [WatchState("pods", True), WatchState("hpas", True)]
+        self.watches = [WatchState("pods", synced=True), WatchState("hpas", synced=True)]
         self.health = Health(period_s, lambda: self.watches, lambda: self.now_s)
         self.registry = CollectorRegistry()
         Gauge("answer", "What it is.", registry=self.registry).set(42)
@@ -61,14 +61,14 @@ def test_the_loop_is_alive_until_it_is_late() -> None:
 
 def test_it_is_ready_once_all_was_listed_and_a_pass_done() -> None:
     loop = Loop()
-    loop.watches = [WatchState("pods", False), WatchState("hpas", True)]
+    loop.watches = [WatchState("pods"), WatchState("hpas", synced=True)]
     with serving(loop) as server:
         assert ask(server, "/readyz") == (503, b"not yet listed: pods\n")
-        loop.watches = [WatchState("pods", True), WatchState("hpas", False)]
+        loop.watches = [WatchState("pods", synced=True), WatchState("hpas")]
         assert ask(server, "/readyz") == (503, b"no pass was done yet\n")
         loop.health.done()
         assert ask(server, "/readyz") == (200, b"ok\n")
-        loop.watches.append(WatchState("scales", False))
+        loop.watches.append(WatchState("scales"))
         assert ask(server, "/readyz") == (503, b"not yet listed: scales\n")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,10 @@ from hpabatch.cluster.apis.discovery import Discovery
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.objects.types import (
     ExternalMetricKey,
-    Kind,
+    MetricKey,
     PodMetricKey,
     Response,
     Responses,
-    Wanted,
 )
 from hpabatch.cluster.watch.watch import Watcher, WatchState
 from hpabatch.live.serve.site import Site, _failing
@@ -26,13 +26,14 @@ GET = 'Get "https://10.0.0.1:6443/apis/custom.metrics.k8s.io/v1beta1/namespaces/
 
 def _custom(count: int, text: str) -> Responses:
     keys = [PodMetricKey(f"n{number:03}", "rps", "") for number in range(count)]
-    return Responses(pods={key: Response(0, error=text.format(key.namespace)) for key in keys})
+    return {key: Response(0, error=text.format(key.namespace)) for key in keys}
 
 
 def test_a_few_are_named_one_by_one() -> None:
-    usage = {"shop": Response(0, error="no"), "blog": Response(0, ())}
-    external = {ExternalMetricKey("shop", "queue", ""): Response(0, error="late")}
-    found, any_good = _failing(Responses(usage=usage, external=external))
+    queue = ExternalMetricKey("shop", "queue", "")
+    late = Response(0, error="late")
+    responses: Responses = {queue: late, "shop": Response(0, error="no"), "blog": Response(0, ())}
+    found, any_good = _failing(responses)
     assert found == {
         "metrics.k8s.io in shop": "no", "external.metrics.k8s.io queue in shop": "late",
     }  # fmt: skip
@@ -63,20 +64,20 @@ class _Discovery(Discovery):
 def test_what_failed_in_a_pass_is_said_whatever_was_asked_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = [_custom(1, "no"), Responses(usage={"blog": Response(0, ())})]
+    answers: list[Responses] = [_custom(1, "no"), {"blog": Response(0, ())}]
     with (
         serving(lambda got, wire: wire.reply(404)) as server,
         ApiClient(connected(tmp_path, server.url), attempts=1) as client,
     ):
         site = Site(client, _Discovery(client), profile_for("1.37"))
 
-        def fetch(wanted: Wanted) -> Responses:
+        def fetch(wanted: Set[MetricKey]) -> Responses:
             site._fetcher.notes = ("odd",) if len(answers) == 2 else ()
             return answers.pop(0)
 
         monkeypatch.setattr(site._fetcher, "fetch", fetch)
         for _ in range(2):
-            site.fetch(Wanted())
+            site.fetch(set())
         assert site.problems() == {"custom.metrics.k8s.io rps in n000": "no", "items": "odd"}
         site.read_scales()
         assert site.problems() == {}
@@ -109,7 +110,7 @@ class _Watch(Watcher):
 
     @property
     def state(self) -> WatchState:
-        return WatchState(Kind.hpa, "horizontalpodautoscalers.autoscaling", synced=True)
+        return WatchState("horizontalpodautoscalers.autoscaling", synced=True)
 
     @property
     def states(self) -> tuple[WatchState, ...]:
