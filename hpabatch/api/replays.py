@@ -9,7 +9,7 @@ import polars as pl
 from hpabatch.api.manifests import read_hpas
 from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.replay.request import ReplayRequest, ReplayToRequest
-from hpabatch.engine.replay.run import join_results, replay_shards
+from hpabatch.engine.replay.run import replay_plan
 from hpabatch.engine.shards.observe import observe
 from hpabatch.errors import UsageError
 from hpabatch.history.base import History
@@ -36,7 +36,7 @@ def replay(history: History, request: ReplayRequest) -> Replay:
         RefusedError: a manifest is not valid.
     """
     plan, _ = planned(history, request)
-    return Replay(join_results(plan, list(replay_shards(plan, range(len(plan.shards))))), plan)
+    return Replay(replay_plan(plan), plan)
 
 
 def replay_to(history: History, request: ReplayToRequest, out: Path | str) -> ReplayDone:

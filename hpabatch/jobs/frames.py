@@ -76,7 +76,7 @@ class FramesWork:
             else:
                 write_frame(frame, place / f"{name}.arrow")
         record = json.loads(json.dumps(values, default=lambda number: number.item()))
-        return {**record, "frames": list(frames), "warnings": list(warnings)}
+        return {**record, "warnings": list(warnings)}
 
 
 FramesJob = PlannedJob[FramesWork]
@@ -87,24 +87,17 @@ def read_part(folder: JobFolder, task: Task, name: str) -> pl.DataFrame:
     return read_frame(folder.place(task.key) / f"{name}.arrow")
 
 
-@dataclass(frozen=True, slots=True)
-class Frames(Mapping[str, pl.DataFrame]):
-    """Frames of a part by name, each read when it is asked for."""
+class Frames(dict[str, pl.DataFrame]):
+    """Frames of a finished task's part by name, each read when it is asked for."""
 
-    place: Path
-    names: Sequence[str]
+    def __init__(self, folder: JobFolder, task: Task) -> None:
+        """Read nothing yet."""
+        super().__init__()
+        self._read = partial(read_part, folder, task)
 
-    def __getitem__(self, name: str) -> pl.DataFrame:
-        """Return a frame."""
-        return read_frame(self.place / f"{name}.arrow")
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the names."""
-        return iter(self.names)
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self.names)
+    def __missing__(self, name: str) -> pl.DataFrame:
+        """Return a frame; it is not kept."""
+        return self._read(name)
 
 
 def plan_from(values: Values, request: FitRequest | FidelityRequest) -> ReplayPlan:
@@ -184,6 +177,5 @@ def computed(job: FramesJob, spread: Spread, progress: Progress) -> Iterator[Seq
         met = [warning for record in records for warning in record["warnings"]]
         job.history.warnings[:] = dict.fromkeys([*met, *job.history.warnings])
         yield [
-            (Frames(folder.place(task.key), record["frames"]), record)
-            for task, record in zip(job.tasks, records, strict=True)
+            (Frames(folder, task), record) for task, record in zip(job.tasks, records, strict=True)
         ]

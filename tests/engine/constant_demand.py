@@ -6,10 +6,10 @@ Held against the naive twin and against simulations.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hpabatch.engine.analyze.loop import moves_of, settle
-from hpabatch.engine.analyze.meter import Meter, Ruled, meter_of, read_spec
+from hpabatch.engine.analyze.meter import Meter, Ruled, read_spec
 from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.plant import signal_name
 from hpabatch.model.versions import DEFAULT_K8S, PROFILES, ControllerFlags, Profile
@@ -95,6 +95,11 @@ def _demands(
     meters: list[Meter | None] = []
     signals = [signal_name(metric.metric) for metric in ruled.metrics]
     for metric, signal in zip(ruled.metrics, signals, strict=True):
-        amounts = of(request, signal), of(base, signal, 0), of(unit, signal)
-        meters.append(None if metric.error else meter_of(ruled, metric, *amounts))
+        meter = replace(
+            metric,
+            request_milli=of(request, signal),
+            base_milli=of(base, signal, 0),
+            unit_milli=of(unit, signal),
+        )
+        meters.append(None if metric.error else meter)
     return _Demands(meters, [of(demand, signal) for signal in signals])

@@ -9,11 +9,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.fleet.plan import Select, plan_replay
 from hpabatch.engine.replay import summary
 from hpabatch.engine.replay.decisions import SCHEMA as WORDS
 from hpabatch.engine.replay.decisions import Sizes, Ticks
+from hpabatch.engine.replay.run import ReplayResult, replay_plan
 from hpabatch.engine.replay.summary import KEY, SIZES, join_summaries
+from hpabatch.history.reader import History
 from hpabatch.layout import codes
+from hpabatch.model.objects.hpa import HPA
 
 START = datetime(2026, 10, 7, tzinfo=UTC)
 PERIOD = timedelta(seconds=15)
@@ -137,3 +142,14 @@ def _ticks(decisions: pl.DataFrame, hpas: pl.DataFrame) -> Ticks:
         .fill_null(value=False)
         .to_numpy(),
     )
+
+
+def replay_history(
+    history: History,
+    parameters: ReplayParameters,
+    manifests: Sequence[HPA] | None = None,
+    select: Select | None = None,
+    why: bool = False,
+) -> ReplayResult:
+    """Replay the HPAs of a history, or of manifests."""
+    return replay_plan(plan_replay(history, parameters, manifests, select, whole=why))

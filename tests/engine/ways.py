@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from hpabatch import _jit
 from hpabatch.engine.fleet import plan
 from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.replay.run import ReplayResult, replay_history
+from hpabatch.engine.replay.run import ReplayResult
 from hpabatch.engine.shards import pack
 from hpabatch.history.reader import History, open_history
 from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.datafiles import Limits
 from tests.effort import MOST_THREADS
 from tests.engine import naive_align as naive
+from tests.engine.made import replay_history
 from tests.engine.small_history import to_frame, write_pieces
 
 

@@ -16,7 +16,6 @@ from hpabatch.engine.fleet import plan as planning
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.replay.request import ReplayToRequest
-from hpabatch.engine.replay.run import replay_history
 from hpabatch.engine.replay.score import score
 from hpabatch.history.reader import open_history
 from hpabatch.jobs.loop import Status
@@ -24,7 +23,7 @@ from hpabatch.jobs.parquet import EVIDENCE_KEY
 from hpabatch.jobs.publish import Destination, is_result_folder
 from hpabatch.jobs.replay import NothingReplayedError, ReplayDone, ReplayJob, replay_to_disk
 from tests.cli.histories import drop_rows, edit, small, table
-from tests.engine.made import summarize
+from tests.engine.made import replay_history, summarize
 from tests.jobs.test_resume import Killed, stop_at
 
 SHARDS = 5

@@ -15,10 +15,10 @@ from pathlib import Path
 import polars as pl
 
 from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.replay.run import ReplayResult, replay_history
+from hpabatch.engine.replay.run import ReplayResult
 from hpabatch.history.reader import open_history
 from hpabatch.importers.table.run import ImportResult
-from tests.engine.made import summarize
+from tests.engine.made import replay_history, summarize
 from tests.importers.tables import import_table
 from tests.real.settings import traces_folder
 

@@ -33,95 +33,23 @@ VALUES: Final = (codes.OBJECT_VALUE, codes.EXTERNAL_VALUE)
 
 
 @dataclass(frozen=True, slots=True)
-class RuledMetric:
-    """A metric as the calculator sees it: `kind` of layout.codes, the target in that kind's unit.
-
-    `error` says why it can never be computed; "" if it can.
-    """
-
-    metric: MetricSpec
-    kind: int
-    target_pct: int
-    target_milli: int
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Ruled:
-    """A spec with everything resolved that flags and version decide; periods and windows in ms.
-
-    `window_ms` is the longest stabilization window, `period_ms` the longest policy period.
-    """
-
-    spec: HPASpec
-    flags: ControllerFlags
-    profile: Profile
-    lowest: int
-    highest: int
-    tolerance: Tolerance
-    up_disabled: bool
-    down_disabled: bool
-    window_ms: int
-    period_ms: int
-    metrics: tuple[RuledMetric, ...]
-
-
-def read_spec(spec: HPASpec, flags: ControllerFlags, profile: Profile) -> Ruled:
-    """Return a spec (defaults filled in) as the rules read it."""
-    rows = SpecRows(flags, profile)
-    rows.add(spec, 0, stream_keys(spec))
-    specs, policies, metrics = rows.tables()
-    row = specs[0]
-    windows = (row.up_window_ms, row.down_window_ms)
-    if not row.has_behavior:
-        windows = (0, flags.downscale_stabilization_ms)
-    return Ruled(
-        spec=spec,
-        flags=flags,
-        profile=profile,
-        lowest=int(row.min_replicas),
-        highest=int(row.max_replicas),
-        tolerance=Tolerance(
-            float(row.down_tolerance), float(row.up_tolerance), profile.tolerance_by_bounds
-        ),
-        up_disabled=bool(row.up_select == codes.SELECT_DISABLED),
-        down_disabled=bool(row.down_select == codes.SELECT_DISABLED),
-        window_ms=int(max(windows)),
-        period_ms=int(policies["period_ms"].max(initial=0)),
-        metrics=tuple(
-            _ruled_metric(metric, *(int(packed[name]) for name in _PACKED))
-            for metric, packed in zip(spec.metrics, metrics, strict=True)
-        ),
-    )
-
-
-_PACKED: Final = ("kind", "error", "target_pct", "target_milli")
-
-
-def _ruled_metric(
-    metric: MetricSpec, kind: int, error: int, target_pct: int, target_milli: int
-) -> RuledMetric:
-    why = codes.METRIC_ERRORS[error]
-    if not why and kind != codes.RESOURCE_UTILIZATION and target_milli <= 0:
-        why = TARGET_OVERFLOWS
-    return RuledMetric(metric, kind, target_pct, target_milli, why)
-
-
-@dataclass(frozen=True, slots=True)
 class Meter:
     """One metric as a function of size and demand; all pods are ready and alike.
 
     Of pod metrics (`per_pod`) the demand is the total work, which divides evenly: each pod uses
     `base_milli + demand // size`, as the plant's divisible signal does. Of Object and External
     metrics it is the value itself. Samples are rounded down to `unit_milli`. All amounts are milli,
-    none is negative; `request_milli` (of one pod) matters to utilization only.
+    none is negative; `request_milli` (of one pod) matters to utilization only. `kind` is one of
+    layout.codes, with the target in its unit; `error` says why it can never be computed.
     """
 
+    metric: MetricSpec
     kind: int
     target_pct: int
     target_milli: int
     tolerance: Tolerance
     switches: int
+    error: str = ""
     request_milli: int = 1000
     base_milli: int = 0
     unit_milli: int = 1
@@ -210,20 +138,70 @@ class Meter:
         return max(whole - self.base_milli, 0) * size if self.per_pod else whole
 
 
-def meter_of(
-    ruled: Ruled, metric: RuledMetric, request_milli: int, base_milli: int = 0, unit_milli: int = 1
-) -> Meter:
-    """Return the meter of a spec's metric; amounts as in `Meter`."""
-    return Meter(
-        kind=metric.kind,
-        target_pct=metric.target_pct,
-        target_milli=metric.target_milli,
-        tolerance=ruled.tolerance,
-        switches=ruled.profile.switches(),
-        request_milli=request_milli,
-        base_milli=base_milli,
-        unit_milli=unit_milli,
+@dataclass(frozen=True, slots=True)
+class Ruled:
+    """A spec with everything resolved that flags and version decide; periods and windows in ms.
+
+    `window_ms` is the longest stabilization window, `period_ms` the longest policy period.
+    """
+
+    spec: HPASpec
+    flags: ControllerFlags
+    profile: Profile
+    lowest: int
+    highest: int
+    tolerance: Tolerance
+    up_disabled: bool
+    down_disabled: bool
+    window_ms: int
+    period_ms: int
+    metrics: tuple[Meter, ...]
+
+
+def read_spec(spec: HPASpec, flags: ControllerFlags, profile: Profile) -> Ruled:
+    """Return a spec (defaults filled in) as the rules read it."""
+    rows = SpecRows(flags, profile)
+    rows.add(spec, 0, stream_keys(spec))
+    specs, policies, metrics = rows.tables()
+    row = specs[0]
+    windows = (row.up_window_ms, row.down_window_ms)
+    if not row.has_behavior:
+        windows = (0, flags.downscale_stabilization_ms)
+    tolerance = Tolerance(
+        float(row.down_tolerance), float(row.up_tolerance), profile.tolerance_by_bounds
     )
+    return Ruled(
+        spec=spec,
+        flags=flags,
+        profile=profile,
+        lowest=int(row.min_replicas),
+        highest=int(row.max_replicas),
+        tolerance=tolerance,
+        up_disabled=bool(row.up_select == codes.SELECT_DISABLED),
+        down_disabled=bool(row.down_select == codes.SELECT_DISABLED),
+        window_ms=int(max(windows)),
+        period_ms=int(policies["period_ms"].max(initial=0)),
+        metrics=tuple(
+            Meter(
+                metric=metric,
+                kind=int(packed.kind),
+                target_pct=int(packed.target_pct),
+                target_milli=int(packed.target_milli),
+                tolerance=tolerance,
+                switches=profile.switches(),
+                error=_error(int(packed.kind), int(packed.error), int(packed.target_milli)),
+            )
+            for metric, packed in zip(spec.metrics, metrics, strict=True)
+        ),
+    )
+
+
+def _error(kind: int, error: int, target_milli: int) -> str:
+    """Return why a metric can never be computed; "" if it can."""
+    why = codes.METRIC_ERRORS[error]
+    if not why and kind != codes.RESOURCE_UTILIZATION and target_milli <= 0:
+        why = TARGET_OVERFLOWS
+    return why
 
 
 def _alike(size: int, usage_milli: int, request_milli: int) -> PodStatistics:

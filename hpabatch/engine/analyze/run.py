@@ -16,7 +16,7 @@ from typing import Final
 
 from hpabatch.engine.analyze.loop import STUCK, Ramp, Settled, follow_ramp, moves_of, settle
 from hpabatch.engine.analyze.map import Band, Cycle, Piece, cycles, dead_band, pieces
-from hpabatch.engine.analyze.meter import Meter, Moves, Ruled, RuledMetric, meter_of, read_spec
+from hpabatch.engine.analyze.meter import Meter, Moves, Ruled, read_spec
 from hpabatch.engine.analyze.request import ONLY_METRIC
 from hpabatch.engine.analyze.smallest import Asked, Smallest, smallest_changes
 from hpabatch.layout import codes
@@ -159,9 +159,10 @@ def _ramp(ruled: Ruled, first_size: int, last_size: int, *, blocked: bool) -> Ra
 
 
 def _analyze_metric(
-    ruled: Ruled, moves: Moves, metric: RuledMetric, assumed: Assumed, asked: Asked
+    ruled: Ruled, moves: Moves, metric: Meter, assumed: Assumed, asked: Asked
 ) -> MetricAnalysis:
-    meter = meter_of(ruled, metric, *_assumed_amounts(metric, assumed))
+    request_milli, base_milli = _assumed_amounts(metric, assumed)
+    meter = replace(metric, request_milli=request_milli, base_milli=base_milli)
     utilization = metric.kind == codes.RESOURCE_UTILIZATION
     sizes = [] if metric.error else list(_sizes(meter, ruled))
     complete = len(sizes) == ruled.highest - ruled.lowest + 1
@@ -217,7 +218,7 @@ def _sizes(meter: Meter, ruled: Ruled) -> Iterator[int]:
         yield highest
 
 
-def _assumed_amounts(metric: RuledMetric, assumed: Assumed) -> tuple[int, int]:
+def _assumed_amounts(metric: Meter, assumed: Assumed) -> tuple[int, int]:
     """Return (request, base) in milli that a metric's pods are taken to have."""
     resource = _resource(metric.metric)
     default = DEFAULT_REQUESTS.get(resource, 1000)

@@ -96,7 +96,7 @@ class CapacityPlan:
     evidence: dict[str, str]
 
 
-def growths_of(text: str, option: str = "--growth") -> tuple[int, ...]:
+def growths_of(text: str) -> tuple[int, ...]:
     """Return the factors of a list such as `1.0,1.5,2`, in thousandths.
 
     Raises:
@@ -104,12 +104,12 @@ def growths_of(text: str, option: str = "--growth") -> tuple[int, ...]:
     """
     found: list[int] = []
     for part in text.split(","):
-        action = parse_growth(part, option).steps[0].action
+        action = parse_growth(part, "--growth").steps[0].action
         assert isinstance(action, Growth)
         if action.factor_milli in found:
-            raise UsageError(f"{option} {text}: {part.strip()} stands twice; keep one")
+            raise UsageError(f"--growth {text}: {part.strip()} stands twice; keep one")
         if action.factor_milli == 0:
-            raise UsageError(f"{option} {text}: without any work there is nothing to plan")
+            raise UsageError(f"--growth {text}: without any work there is nothing to plan")
         found.append(action.factor_milli)
     return tuple(found)
 

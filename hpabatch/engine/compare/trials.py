@@ -208,7 +208,6 @@ class SpecTrials:
 
     def __init__(self, sides: Sides, differences: pl.DataFrame) -> None:
         """Take rows of differences; every HPA has its own specs."""
-        self.sides = sides
         self.at = first_ms(differences)
         self.before = {c.key: c for c in sides.before.chosen}
         self.after = {c.key: c for c in sides.after.chosen}

@@ -22,7 +22,7 @@ from hpabatch.engine.fleet.parameters import ReplayParameters, Settled
 from hpabatch.engine.fleet.plan import ReplayPlan, guesses_of, plan_replay
 from hpabatch.engine.fleet.request import ChosenHpas
 from hpabatch.engine.fleet.selection import Selection
-from hpabatch.engine.replay.run import replay_history
+from hpabatch.engine.replay.run import replay_plan
 from hpabatch.engine.replay.summary import foreign_changes
 from hpabatch.engine.shards.shard import scale_columns
 from hpabatch.errors import RefusedError, UsageError
@@ -96,7 +96,8 @@ def explain_history(
     scale = _scale(history, candidate, sync.now_ms)
     if scale.next_ms is not None and scale.next_ms < sync.now_ms + plan.clocks.grid.period_ms:
         # What follows tells who made it.
-        whole = replay_history(history, replace(parameters, until=None), manifests, _chosen(name))
+        parameters = replace(parameters, until=None)
+        whole = replay_plan(plan_replay(history, parameters, manifests, _chosen(name)))
         ticks = foreign_changes(whole.decisions)["ts"].to_physical()
         scale = replace(scale, next_foreign=sync.now_ms in ticks)
     explanation = explain_sync(sync, scale)

@@ -198,21 +198,17 @@ def _phase(signal: SignalUsage, interval: int, facts: _Facts) -> int:
     return phase
 
 
-def sync_facts(usage: Usage, recording: Recording) -> tuple[int, int, list[Fact]]:
-    """Return the effective sync period and its phase, ms, and both as facts."""
+def sync_facts(usage: Usage, recording: Recording) -> list[Fact]:
+    """Return the effective sync period and its phase as facts."""
     now_ms = usage.now_ms
     period = int_median(np.diff(now_ms)) if now_ms.size > 1 else 15_000
     phase = int(now_ms[0]) % max(period, 1)
     exact = float(now_ms[-1] - now_ms[0]) / max(now_ms.size - 1, 1)
     length = exact if abs(exact - period) < 0.1 * period else float(period)
-    return (
-        period,
-        phase,
-        [
-            Fact("sync.period", length / 1000, "s", None, None, recording.period_source),
-            Fact("sync.phase", phase / 1000, "s", None, None, recording.phase_source),
-        ],
-    )
+    return [
+        Fact("sync.period", length / 1000, "s", None, None, recording.period_source),
+        Fact("sync.phase", phase / 1000, "s", None, None, recording.phase_source),
+    ]
 
 
 def gap_facts(gaps: Mapping[str, Sequence[tuple[int, int]]]) -> list[Fact]:

@@ -144,8 +144,7 @@ class Fit:
     `gaps` are (from, to) in ms without samples, over which the work goes in straight lines, and
     `censored` is True for the pieces of work that are lower bounds, because usage was at its
     ceiling. `noise` are equally likely factors (thousandths) of samples finer than a piece of work
-    to its mean, None if none were recorded. `recorded` are measures of the recording itself. Times
-    of sync in ms.
+    to its mean, None if none were recorded. `recorded` are measures of the recording itself.
     """
 
     candidate: Candidate
@@ -156,8 +155,6 @@ class Fit:
     censored: Mapping[str, Mask] = field(default_factory=dict)
     noise: I64 | None = None
     recorded: Recorded | None = None
-    sync_period_ms: int = 15_000
-    sync_phase_ms: int = 0
     questions: tuple[Question, ...] = ()
 
     def fact(self, name: str) -> Fact | None:
@@ -202,7 +199,7 @@ def fit(usage: Usage, recording: Recording, entries: Sequence[PlantOverride] = (
         entries: what is stated of this HPA: of its signals kind, base, ceiling, rate and so on
             are taken as given here, and the work follows from them.
     """
-    period, phase, facts = sync_facts(usage, recording)
+    facts = sync_facts(usage, recording)
     cells = cells_of(usage)
     if cells is None:
         reason = (
@@ -250,8 +247,6 @@ def fit(usage: Usage, recording: Recording, entries: Sequence[PlantOverride] = (
         },
         noise=noise,
         recorded=recorded_of(usage, *known_of),
-        sync_period_ms=period,
-        sync_phase_ms=phase,
         questions=tuple(questions),
     )
 

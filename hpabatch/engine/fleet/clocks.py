@@ -47,15 +47,10 @@ class Grid:
         return np.arange(first, to_ms + 1, self.period_ms, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Passes:
-    """The passes of a cluster's live loop: at each of them all of its HPAs are decided."""
-
-    cluster: str
-
-
-Clock: TypeAlias = Grid | Passes | HpaKey
-"""Key of a sequence of instants: equal for HPAs that share it."""
+Clock: TypeAlias = Grid | str | HpaKey
+"""Key of a sequence of instants: equal for HPAs that share it. A cluster's name stands for the
+passes of its live loop: at each of them all of its HPAs are decided.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,30 +75,29 @@ class Clocks:
         if key in self.recorded:
             return key
         if key[0] in self.passes:
-            return Passes(key[0])
+            return key[0]
         return key if key in self.estimated else self.grid
 
     def instants(self, clock: Clock) -> I64:
         """Return the instants of what `of` returned, in ms, ascending."""
+        own = self._own(clock)
+        if own is not None:
+            return own[(own >= self.from_ms) & (own <= self.to_ms)]
         if isinstance(clock, Grid):
             return clock.instants(self.from_ms, self.to_ms)
-        if isinstance(clock, Passes) or clock in self.recorded:
-            own = self._own(clock)
-            return own[(own >= self.from_ms) & (own <= self.to_ms)]
+        assert not isinstance(clock, str)
         return sync_ticks(self.estimated[clock], self.from_ms, self.to_ms)
 
     def known(self, key: HpaKey) -> int | None:
         """Return how many instants of an HPA were recorded, None where none were."""
-        clock = self.of(key)
-        if isinstance(clock, Passes) or clock in self.recorded:
-            return int(self._own(clock).size)
-        return None
+        own = self._own(self.of(key))
+        return None if own is None else int(own.size)
 
-    def _own(self, clock: Clock) -> I64:
-        if isinstance(clock, Passes):
-            return self.passes[clock.cluster]
-        assert not isinstance(clock, Grid)
-        return self.recorded[clock]
+    def _own(self, clock: Clock) -> I64 | None:
+        """Return the instants of a clock that were recorded, None of one that goes on evenly."""
+        if isinstance(clock, Grid):
+            return None
+        return self.passes[clock] if isinstance(clock, str) else self.recorded.get(clock)
 
 
 # ---- choice --------------------------------------------------------------------------------------

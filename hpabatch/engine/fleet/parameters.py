@@ -92,14 +92,12 @@ class Settled:
         """Return how long a sample of a cluster counts without a newer one, in ms."""
         return STANDING_MS if cluster in self.standing else self.max_age_ms
 
-    def max_age_text(self, cluster: str | None = None) -> str:
-        """Return the max age in words, of one cluster or of all: where it came from beside it."""
-        if cluster in self.standing or (cluster is None and self.all_stand):
+    def max_age_text(self) -> str:
+        """Return the max age in words, where it came from beside it."""
+        if self.all_stand:
             return NO_MAX_AGE
         text = f"{self.max_age_ms} ms ({self.sources['max_age']})"
-        if cluster is not None or not self.standing:
-            return text
-        return f"{text}; {NO_MAX_AGE} in {', '.join(self.standing)}"
+        return f"{text}; {NO_MAX_AGE} in {', '.join(self.standing)}" if self.standing else text
 
     @property
     def all_stand(self) -> bool:

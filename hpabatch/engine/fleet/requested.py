@@ -8,8 +8,10 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from hpabatch.engine.fleet.candidates import Candidate
+from hpabatch.engine.fleet.clocks import HpaKey
+from hpabatch.engine.fleet.membership import ScaleKey
 from hpabatch.engine.fleet.plan import ReplayPlan
-from hpabatch.engine.fleet.pod_columns import Row, request_of_rows
+from hpabatch.engine.fleet.pod_columns import request_of_rows
 from hpabatch.model.plant import signal_name
 from hpabatch.model.requests import RequestRules
 
@@ -18,6 +20,7 @@ _RUNNING = ("app", "sidecar", "pod", "overhead")
 
 
 _PLACE: Final = ("namespace", "target")
+_ROW: Final = ("container", "kind", "index", "cpu_milli", "memory_milli")
 
 
 class Requested(NamedTuple):
@@ -32,29 +35,21 @@ NOT_REQUESTED: Final = Requested()
 
 def requested_of(
     plan: ReplayPlan, candidates: Sequence[Candidate], *, limits: bool = False
-) -> dict[tuple[str, str, str, str], Requested]:
+) -> dict[ScaleKey, Requested]:
     """Return by target the requests of its newest pod, or its limits added up in the same way.
+
+    Pod-level requests (kind `pod`) stand for those of the containers, overhead comes on top.
 
     Raises:
         HistoryError: the table of requests is broken.
     """
-    found = {}
-    for cluster in dict.fromkeys(candidate.cluster for candidate in candidates):
-        theirs = [c for c in candidates if c.cluster == cluster]
-        places = list(dict.fromkeys((c.target[1], c.target[3]) for c in theirs))
-        rows = plan.requests_of(cluster, places)
-        if limits:
-            rows = rows.drop("cpu_milli", "memory_milli").rename(
-                {"cpu_limit_milli": "cpu_milli", "memory_limit_milli": "memory_milli"}
-            )
-        newest = _newest(rows)
-        for candidate in theirs:
-            place = candidate.target[1], candidate.target[3]
-            found[candidate.target] = newest.get(place, Requested())
-    return found
+    pods = _newest_pods(plan, candidates, limits=limits)
+    amounts = ("cpu_milli", "memory_milli")
+    known = {place: Requested(*(_total(pod, n) for n in amounts)) for place, pod in pods.items()}
+    return {c.target: known.get(_place(c), NOT_REQUESTED) for c in candidates}
 
 
-def limits_of_signals(plan: ReplayPlan) -> dict[tuple[str, str, str], dict[str, int]]:
+def limits_of_signals(plan: ReplayPlan) -> dict[HpaKey, dict[str, int]]:
     """Return by HPA and signal what the newest pod of its target may use, in milli.
 
     Of Resource metrics the limits of all containers together, of ContainerResource metrics that of
@@ -63,56 +58,53 @@ def limits_of_signals(plan: ReplayPlan) -> dict[tuple[str, str, str], dict[str, 
     Raises:
         HistoryError: the table of requests is broken.
     """
-    found: dict[tuple[str, str, str], dict[str, int]] = {}
+    found: dict[HpaKey, dict[str, int]] = {}
     rules = RequestRules(container_must_exist=True)
-    for cluster in dict.fromkeys(candidate.cluster for candidate in plan.chosen):
-        theirs = [c for c in plan.chosen if c.cluster == cluster]
-        places = list(dict.fromkeys((c.target[1], c.target[3]) for c in theirs))
-        pods = _newest_rows(plan.requests_of(cluster, places))
-        for c in theirs:
-            rows = tuple(pods.get((c.target[1], c.target[3]), ()))
-            limits = {}
-            for metric in c.spec.metrics:
-                source = metric.resource or metric.container_resource
-                if source is None or not rows:
-                    continue
-                container = getattr(source, "container", "")
-                known, milli = request_of_rows(rows, source.name, container, rules)
-                if known and milli > 0:
-                    limits[signal_name(metric)] = milli
-            found[c.key] = limits
+    pods = _newest_pods(plan, plan.chosen, limits=True)
+    for c in plan.chosen:
+        limits, pod = {}, pods.get(_place(c))
+        rows = () if pod is None else tuple(pod.select(_ROW).iter_rows())
+        for metric in c.spec.metrics:
+            source = metric.resource or metric.container_resource
+            if source is None or not rows:
+                continue
+            container = getattr(source, "container", "")
+            known, milli = request_of_rows(rows, source.name, container, rules)
+            if known and milli > 0:
+                limits[signal_name(metric)] = milli
+        found[c.key] = limits
     return found
 
 
-def _newest_rows(rows: pl.DataFrame) -> dict[tuple[str, str], list[Row]]:
-    """Return by (namespace, target) the limits of the pod with the newest rows, as requests."""
-    names = ["container", "kind", "index", "cpu_limit_milli", "memory_limit_milli"]
-    found: dict[tuple[str, str], list[Row]] = {}
-    for namespace, target, *row in (
-        _newest_pods(rows).select("namespace", "target", *names).iter_rows()
-    ):
-        found.setdefault((namespace, target), []).append(tuple(row))
-    return found
+def _place(candidate: Candidate) -> tuple[str, ...]:
+    """Return cluster, namespace and name of the target, whose kind rows of requests do not say."""
+    cluster, namespace, _, name = candidate.target
+    return cluster, namespace, name
 
 
-def _newest(rows: pl.DataFrame) -> dict[tuple[str, str], Requested]:
-    """Return by (namespace, target) what the pod with the newest rows requests in all.
+def _newest_pods(
+    plan: ReplayPlan, candidates: Sequence[Candidate], *, limits: bool
+) -> dict[tuple[str, ...], pl.DataFrame]:
+    """Return by `_place` the last rows of the containers of the pod with the newest ones.
 
-    Pod-level requests (kind `pod`) stand for those of the containers, overhead comes on top.
+    With `limits` these are in place of the requests. A target without a row is not in it.
     """
-    found = {}
-    for key, pod in _newest_pods(rows).partition_by(_PLACE, as_dict=True).items():
-        amounts = [_total(pod, column) for column in ("cpu_milli", "memory_milli")]
-        found[str(key[0]), str(key[1])] = Requested(*amounts)
+    found: dict[tuple[str, ...], pl.DataFrame] = {}
+    for cluster in dict.fromkeys(candidate.cluster for candidate in candidates):
+        theirs = dict.fromkeys(_place(c) for c in candidates if c.cluster == cluster)
+        rows = plan.requests_of(cluster, [(namespace, name) for _, namespace, name in theirs])
+        if limits:
+            rows = rows.drop("cpu_milli", "memory_milli").rename(
+                {"cpu_limit_milli": "cpu_milli", "memory_limit_milli": "memory_milli"}
+            )
+        running = rows.filter(pl.col("kind").is_in(_RUNNING)).sort("valid_from", "uid")
+        last = running.group_by(_PLACE, maintain_order=True).agg(pl.col("uid").last())
+        newest = running.join(last, on=[*_PLACE, "uid"], how="inner", maintain_order="left")
+        key = [*_PLACE, "kind", "index", "container"]
+        newest = newest.unique(key, keep="last", maintain_order=True)
+        for place, pod in newest.partition_by(_PLACE, as_dict=True).items():
+            found[cluster, *map(str, place)] = pod
     return found
-
-
-def _newest_pods(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the last rows of the containers of the pod with the newest ones, of each target."""
-    running = rows.filter(pl.col("kind").is_in(_RUNNING)).sort("valid_from", "uid")
-    last = running.group_by(_PLACE, maintain_order=True).agg(pl.col("uid").last())
-    newest = running.join(last, on=[*_PLACE, "uid"], how="inner", maintain_order="left")
-    return newest.unique([*_PLACE, "kind", "index", "container"], keep="last", maintain_order=True)
 
 
 def _total(pod: pl.DataFrame, column: str) -> int | None:

@@ -68,9 +68,7 @@ class SyncEstimate(NamedTuple):
     estimated: bool
 
 
-def estimate_sync(
-    times_ms: I64, period_hint_ms: int, search: float = SEARCH
-) -> SyncEstimate | None:
+def estimate_sync(times_ms: I64, period_hint_ms: int) -> SyncEstimate | None:
     """Return the period and phase that instants of one HPA show, None for fewer than MIN_INSTANTS.
 
     Without a clear rhythm over the whole time (the phase walks with every sync, and a restarted
@@ -81,7 +79,6 @@ def estimate_sync(
     Args:
         times_ms: when something was seen, in ms since 1970, any order and number.
         period_hint_ms: the configured period, at least 1.
-        search: how far from it to look, as a part of it, below 1/8.
     """
     instants = _distinct_syncs(times_ms, period_hint_ms)
     if instants.size < MIN_INSTANTS:
@@ -91,7 +88,7 @@ def estimate_sync(
     enough = GOOD_CONCENTRATION
     while part.size >= MIN_PERIOD_INSTANTS:
         t = (part - part[0]).astype(np.float64)
-        period, concentration = _rhythm(t, float(period_hint_ms), search)
+        period, concentration = _rhythm(t, float(period_hint_ms))
         if concentration >= enough:
             return _estimate(part, period, estimated=True)
         if faint is None and concentration >= MIN_CONCENTRATION:
@@ -118,19 +115,19 @@ def _distinct_syncs(times_ms: I64, period_ms: int) -> I64:
     return np.asarray(ordered[apart])
 
 
-def _rhythm(t: F64, hint: float, search: float) -> tuple[float, float]:
+def _rhythm(t: F64, hint: float) -> tuple[float, float]:
     """Return the period of instants that begin at 0 and its concentration, 0 for none at all."""
-    period, candidates = _peak(t, hint, search)
+    period, candidates = _peak(t, hint)
     period = _refine(t, period)
     # Rayleigh: without a rhythm, n R² exceeds z with a chance of exp(-z) per candidate.
     concentration = float(np.abs(_mean_vector(t, period)))
     by_chance = t.size * concentration**2 < math.log(candidates / CHANCE)
-    if by_chance or abs(period / hint - 1) > search:
+    if by_chance or abs(period / hint - 1) > SEARCH:
         return hint, 0.0
     return period, concentration
 
 
-def _peak(t: F64, hint: float, search: float) -> tuple[float, float]:
+def _peak(t: F64, hint: float) -> tuple[float, float]:
     """Return the candidate with the longest mean vector, and how many independent ones there are.
 
     Turned by the hint's frequency the interesting band is narrow, so that bins of several periods
@@ -143,7 +140,7 @@ def _peak(t: F64, hint: float, search: float) -> tuple[float, float]:
     size = 1 << max(OVERSAMPLE * summed.size - 1, 255).bit_length()
     offset = np.fft.fftfreq(size, width) * hint
     near = np.flatnonzero((offset > -1 / 8) & (offset < 1 / 8))
-    distance = np.abs(1 / (1 + offset[near]) - 1) / search
+    distance = np.abs(1 / (1 + offset[near]) - 1) / SEARCH
     near, distance = near[distance <= 1], distance[distance <= 1]
     height = np.abs(np.fft.fft(summed, size)[near]) * (1 - NEARER_IS_LIKELIER * distance)
     candidates = max(1.0, near.size * summed.size / size)

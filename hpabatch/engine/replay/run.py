@@ -13,8 +13,7 @@ import polars as pl
 
 from hpabatch.engine.fleet.candidates import NEVER_IN_FORCE, Skipped, candidate_frame
 from hpabatch.engine.fleet.membership import foreign_pods
-from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.fleet.plan import ReplayPlan, Select, plan_replay
+from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.replay.decisions import SCHEMA, WHY_SCHEMA, decisions_frame, ticks_of
 from hpabatch.engine.replay.summary import join_summaries, summarize
 from hpabatch.engine.shards.ambiguity import Pair
@@ -22,12 +21,9 @@ from hpabatch.engine.shards.read import ShardFacts
 from hpabatch.engine.shards.run import ahead, run_step, shard_steps
 from hpabatch.engine.shards.shard import Shard
 from hpabatch.history.base import USAGE
-from hpabatch.history.reader import History
 from hpabatch.layout import codes
 from hpabatch.model.objects.describe import metric_subject
-from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.printable import counted
-from hpabatch.model.progress import Progress, silent
 
 MOST_TOLD = 20  # warnings of one kind
 _OF_USAGE = ("Resource", "ContainerResource")
@@ -61,32 +57,25 @@ class ReplayResult(ReplayNotes):
     summary: pl.DataFrame
 
 
-def replay_history(
-    history: History,
-    parameters: ReplayParameters,
-    manifests: Sequence[HPA] | None = None,
-    select: Select | None = None,
-    progress: Progress = silent,
-    why: bool = False,
-) -> ReplayResult:
-    """Replay every HPA of a history (or `manifests` instead) through the exact rules, in memory.
+def replay_plan(plan: ReplayPlan) -> ReplayResult:
+    """Replay all HPAs of a plan through the exact rules, in memory.
 
-    `select` gets the frame of candidates and returns the rows to replay. `why` adds the columns of
-    `decisions.WHY_SCHEMA`. HPAs that cannot be replayed are `skipped`, the others go on. For
-    results larger than memory see `jobs`.
+    HPAs that cannot be replayed are `skipped`, the others go on. For results larger than memory see
+    `jobs`.
 
     Raises:
-        HistoryError: a table cannot be read, or there is nothing to replay.
-        UsageError: there is no profile for that Kubernetes version.
+        HistoryError: a table cannot be read.
     """
-    progress("planning", 0.0)
-    plan = plan_replay(history, parameters, manifests, select, whole=why)
-    results = []
-    for result in replay_shards(plan, range(len(plan.shards))):
-        results.append(result)
-        progress("deciding", len(results) / len(plan.shards))
-    progress("done", 1.0)
-    return join_results(plan, results)
+    results = list(replay_shards(plan, range(len(plan.shards))))
+    notes = join_notes(plan, [result.facts for result in results])
+    return ReplayResult(
+        notes.skipped,
+        notes.warnings,
+        notes.evidence,
+        pl.concat([pl.DataFrame(schema=_schema(plan)), *(r.decisions for r in results)]),
+        pl.concat([candidate_frame([]).drop("labels"), *(r.hpas for r in results)]),
+        join_summaries([r.summary for r in results]),
+    )
 
 
 def replay_shards(
@@ -131,19 +120,6 @@ def note_outcome(plan: ReplayPlan, shard: Shard, facts: ShardFacts) -> None:
     kept = {id(candidate) for candidate in shard.candidates}
     facts.skipped = [Skipped(*c.key, NEVER_IN_FORCE) for c in shard.asked if id(c) not in kept]
     facts.silent = _silence(shard, _has_usage(plan))
-
-
-def join_results(plan: ReplayPlan, results: Sequence[ShardResult]) -> ReplayResult:
-    """Return the results of all shards as one, in memory."""
-    notes = join_notes(plan, [result.facts for result in results])
-    return ReplayResult(
-        notes.skipped,
-        notes.warnings,
-        notes.evidence,
-        pl.concat([pl.DataFrame(schema=_schema(plan)), *(r.decisions for r in results)]),
-        pl.concat([candidate_frame([]).drop("labels"), *(r.hpas for r in results)]),
-        join_summaries([r.summary for r in results]),
-    )
 
 
 @dataclass(slots=True)

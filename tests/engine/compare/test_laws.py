@@ -27,7 +27,6 @@ from hpabatch.engine.compare.run import compare_sides as compare_planned
 from hpabatch.engine.compare.sides import Side, plan_sides, under_versions
 from hpabatch.engine.compare.trials import SWITCHES, with_switch
 from hpabatch.engine.fleet import plan as planning
-from hpabatch.engine.replay.run import replay_history
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.errors import HistoryError
 from hpabatch.history.reader import History
@@ -38,6 +37,7 @@ from tests.engine.compared import (
     eventful,
     side,
 )
+from tests.engine.made import replay_history
 from tests.engine.naive_align import Tables
 from tests.engine.small_history import (
     histories,

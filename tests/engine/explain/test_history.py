@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from hpabatch.engine.explain.facts import Explanation
 from hpabatch.engine.explain.run import explain_history
 from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.replay.run import replay_history
 from hpabatch.errors import HistoryError, RefusedError, UsageError
 from hpabatch.history.reader import open_history
 from tests.effort import effort
+from tests.engine.made import replay_history
 from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (
     METRICS,

@@ -18,11 +18,11 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.fleet.request import ChosenHpas
 from hpabatch.engine.fleet.selection import Selection
-from hpabatch.engine.replay.run import replay_history
 from hpabatch.errors import HistoryError
 from hpabatch.history.reader import open_history
 from hpabatch.model.versions import PROFILES
 from tests.cli.histories import last_day
+from tests.engine.made import replay_history
 from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (
     METRICS,

@@ -10,10 +10,10 @@ import pytest
 
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.versions import Versions, history_profile, versions_of
-from hpabatch.engine.replay.run import replay_history
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import History, open_history
 from hpabatch.model.versions import DEFAULT_K8S, PROFILES
+from tests.engine.made import replay_history
 from tests.engine.naive_align import Row
 from tests.engine.small_history import STEP, T0, start_row, to_frame, write_history
 from tests.engine.told import moments, web

@@ -11,12 +11,12 @@ import polars as pl
 import pytest
 
 from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.replay.run import ReplayResult, replay_history
+from hpabatch.engine.replay.run import ReplayResult
 from hpabatch.errors import HistoryError
 from hpabatch.history.reader import open_history
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.defaults import default_hpa
-from tests.engine.made import summarize
+from tests.engine.made import replay_history, summarize
 from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (
     METRICS,

@@ -15,10 +15,10 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.replay import decisions
 from hpabatch.engine.replay.decisions import METRIC_FIELDS
 from hpabatch.engine.replay.decisions import WHY_SCHEMA as SCHEMA
-from hpabatch.engine.replay.run import replay_history
 from hpabatch.history.reader import open_history
 from tests.effort import effort
 from tests.engine import naive_align as naive
+from tests.engine.made import replay_history
 from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (
     METRICS,

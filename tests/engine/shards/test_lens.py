@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay, with_lenses
-from hpabatch.engine.replay.run import join_results, replay_shards
+from hpabatch.engine.replay.run import replay_plan
 from hpabatch.history.reader import History
 from hpabatch.inputs.lenses import Lens
 from tests.effort import effort
@@ -96,7 +96,7 @@ def test_lenses_show_what_would_have_been_recorded(
     assume(tables["hpas"])
     with written(tables, way) as history, cut(way):
         plan = with_lenses(plan_replay(history, PARAMETERS), given_lenses)
-        found = join_results(plan, list(replay_shards(plan, range(len(plan.shards)))))
+        found = replay_plan(plan)
     with written(through(tables, given_lenses), other) as history:
         wanted = replayed(history, PARAMETERS, other)
     assert_frame_equal(found.decisions, wanted.decisions, check_exact=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
 
-from hpabatch.engine.fleet.requested import _newest
+from hpabatch.engine.fleet.requested import requested_of
 from hpabatch.engine.simulate.work import with_noise
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, Plant, Signal
 from hpabatch.packing.workloads import Workload
@@ -61,5 +64,8 @@ def test_requests_are_those_of_the_newest_pod() -> None:
     new = [("b", "app", 0, "main", 5, 200, 64_000), ("b", "sidecar", 0, "proxy", 5, 50, None)]
     init = ("b", "init", 0, "setup", 5, 4000, 1)
     overhead = ("b", "overhead", 0, "", 5, 10, None)
-    found = _newest(rows(old, *new, init, overhead))["n", "web"]
-    assert found == (260, 64_000)
+    table = rows(old, *new, init, overhead)
+    plan: Any = SimpleNamespace(requests_of=lambda cluster, places: table)
+    target = ("c", "n", "Deployment", "web")
+    candidate: Any = SimpleNamespace(cluster="c", target=target)
+    assert requested_of(plan, [candidate]) == {target: (260, 64_000)}

@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 
 from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.replay.run import replay_history
 from hpabatch.history.reader import open_history
 from hpabatch.importers.table.decode import _map
 from hpabatch.importers.table.map import Level
 from hpabatch.importers.table.propose.run import propose_map
 from hpabatch.importers.table.run import ImportResult
 from hpabatch.inputs.document_keys import Record
+from tests.engine.made import replay_history
 from tests.importers.cluster_made import (
     HASH,
     START_MS,
