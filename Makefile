@@ -19,7 +19,7 @@ help:
 	@echo "make test-cluster  live beside a real cluster's own controller (KUBECONFIG names another one)"
 	@echo "make lint   ruff, mypy --strict, import layers"
 	@echo "make wheel  a wheel with compiled kernels for this machine, in build/"
-	@echo "make bench  benchmarks (writes build/bench.json, docs/speed.md and the README's extract)"
+	@echo "make bench  benchmarks (writes build/bench.json, docs/proof.md and the README's extract)"
 	@echo "make fuzz   the long comparison with the naive reference (N=1000000 SEED=7)"
 	@echo "make long   every golden row instead of a tenth and the committed part (needs HPABATCH_GOLDEN),"
 	@echo "            ten minutes of random levels on a real cluster"
@@ -146,7 +146,7 @@ bench: $(VENV)/.dev
 	@mkdir -p build
 	NUMBA_NUM_THREADS=2 $(BIN)/python -m pytest benchmarks --benchmark-enable -q \
 	  --benchmark-json=build/bench.json
-	$(BIN)/python -m benchmarks.readme README.md docs/speed.md build/bench.json
+	$(BIN)/python -m benchmarks.readme README.md docs/proof.md build/bench.json
 
 # N calculator cases and a timeline for every 40 of them against the naive reference, under all
 # versions; `make test` runs a seeded hundredth of the usual number. SEED=... draws others.

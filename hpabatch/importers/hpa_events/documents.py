@@ -109,7 +109,7 @@ class DocumentReader:
         if not self._found:
             raise UnreadableError(
                 f"{self.path}:{number}: expected a JSON object on a line, got {shown!r}; see "
-                "docs/hpa-events.md for how to record an audit log or a watch"
+                "docs/prometheus.md for how to record an audit log or a watch"
             )
         self.remarks.add("lines that are not JSON", f"{self.path}:{number}: not JSON, ignored")
 

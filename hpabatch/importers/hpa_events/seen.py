@@ -26,7 +26,7 @@ _WRITES = ("create", "update", "patch")
 _AUDIT = "audit.k8s.io/"
 _DONE = "ResponseComplete"
 _WATCHED = ("ADDED", "MODIFIED", "DELETED")
-_RECORD: Final = "see docs/hpa-events.md for how to record them"
+_RECORD: Final = "see docs/prometheus.md for how to record them"
 _SCALED: Final = ("deployments", "statefulsets", "replicasets", "replicationcontrollers")
 
 Json = dict[str, Any]
