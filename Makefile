@@ -47,8 +47,9 @@ demo: $(VENV)/.core
 # Four parts run side by side, on two cores: two that compute, which keep a core each busy (so one
 # thread is enough for polars), and two that mostly wait for real servers: those of scaling and all
 # others. What computes is `nice`, so that a server answers when it is asked. More parts at once make
-# tests that race with servers fail. A part begins when another one has ended; PARTS=test-cluster
-# adds one, which waits too. The kernels come first: a part that needs none would take the place of one
+# tests that race with servers fail. A part begins when another one has ended, so those that wait
+# longest stand first: at the end they would leave the cores idle. PARTS=test-cluster adds one, which
+# waits for five minutes. The kernels come first: a part that needs none would take the place of one
 # that is listed before it. Nothing of the model and of packing is compiled, and no rule that Python
 # calls: their tests run once, where coverage is measured. The naive reference uses nothing of the
 # package, so no change of that makes its own tests fail: these run with `make long`.
@@ -68,8 +69,8 @@ TESTED   = $(PYTEST) $(1) || \
   { [ $$? = 1 ] && $(PYTEST) $(1) --last-failed --last-failed-no-failures none; }
 
 test: $(VENV)/.dev kernels
-	@$(MAKE) --no-print-directory -j4 -o kernels test-apply test-real test-compiled test-commands \
-	  test-apart test-interpreted test-imports $(PARTS)
+	@$(MAKE) --no-print-directory -j4 -o kernels $(PARTS) test-real test-apart test-compiled \
+	  test-apply test-commands test-interpreted test-imports
 
 test-compiled test-commands test-interpreted test-imports test-apart: BUSY := nice env $(BUSY)
 
@@ -133,8 +134,8 @@ test-cluster: $(VENV)/.dev
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/mypy $(patsubst %.pyi,%.py,$(wildcard hpabatch/api/*.pyi))  # hidden by their stubs
+	nice $(BIN)/mypy
+	nice $(BIN)/mypy $(patsubst %.pyi,%.py,$(wildcard hpabatch/api/*.pyi))  # hidden by their stubs
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.lines
 
