@@ -19,7 +19,7 @@ help:
 	@echo "make test-cluster  live beside a real cluster's own controller (KUBECONFIG names another one)"
 	@echo "make lint   ruff, mypy --strict, import layers"
 	@echo "make wheel  a wheel with compiled kernels for this machine, in build/"
-	@echo "make bench  benchmarks (writes build/bench.json, docs/speed.md and the README's extract)"
+	@echo "make bench  benchmarks (writes build/bench.json, docs/proof.md and the README's extract)"
 	@echo "make fuzz   the long comparison with the naive reference (N=1000000 SEED=7)"
 	@echo "make long   every golden row instead of a tenth and the committed part (needs HPABATCH_GOLDEN),"
 	@echo "            ten minutes of random levels on a real cluster"
@@ -47,8 +47,9 @@ demo: $(VENV)/.core
 # Four parts run side by side, on two cores: two that compute, which keep a core each busy (so one
 # thread is enough for polars), and two that mostly wait for real servers: those of scaling and all
 # others. What computes is `nice`, so that a server answers when it is asked. More parts at once make
-# tests that race with servers fail. A part begins when another one has ended; PARTS=test-cluster
-# adds one, which waits too. The kernels come first: a part that needs none would take the place of one
+# tests that race with servers fail. A part begins when another one has ended, so those that wait
+# longest stand first: at the end they would leave the cores idle. PARTS=test-cluster adds one, which
+# waits for five minutes. The kernels come first: a part that needs none would take the place of one
 # that is listed before it. Nothing of the model and of packing is compiled, and no rule that Python
 # calls: their tests run once, where coverage is measured. The naive reference uses nothing of the
 # package, so no change of that makes its own tests fail: these run with `make long`.
@@ -68,8 +69,8 @@ TESTED   = $(PYTEST) $(1) || \
   { [ $$? = 1 ] && $(PYTEST) $(1) --last-failed --last-failed-no-failures none; }
 
 test: $(VENV)/.dev kernels
-	@$(MAKE) --no-print-directory -j4 -o kernels test-apply test-real test-compiled test-commands \
-	  test-apart test-interpreted test-imports $(PARTS)
+	@$(MAKE) --no-print-directory -j4 -o kernels $(PARTS) test-real test-apart test-compiled \
+	  test-apply test-commands test-interpreted test-imports
 
 test-compiled test-commands test-interpreted test-imports test-apart: BUSY := nice env $(BUSY)
 
@@ -133,8 +134,8 @@ test-cluster: $(VENV)/.dev
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/mypy $(patsubst %.pyi,%.py,$(wildcard hpabatch/api/*.pyi))  # hidden by their stubs
+	nice $(BIN)/mypy
+	nice $(BIN)/mypy $(patsubst %.pyi,%.py,$(wildcard hpabatch/api/*.pyi))  # hidden by their stubs
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.lines
 
@@ -146,7 +147,7 @@ bench: $(VENV)/.dev
 	@mkdir -p build
 	NUMBA_NUM_THREADS=2 $(BIN)/python -m pytest benchmarks --benchmark-enable -q \
 	  --benchmark-json=build/bench.json
-	$(BIN)/python -m benchmarks.readme README.md docs/speed.md build/bench.json
+	$(BIN)/python -m benchmarks.readme README.md docs/proof.md build/bench.json
 
 # N calculator cases and a timeline for every 40 of them against the naive reference, under all
 # versions; `make test` runs a seeded hundredth of the usual number. SEED=... draws others.

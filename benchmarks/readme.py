@@ -1,8 +1,8 @@
-"""Measured parts of the pages: the README's screen, the tables of docs/speed.md and their extract.
+"""Measured parts of the pages: the README's screen, the tables of docs/proof.md and their extract.
 
-    python -m benchmarks.readme README.md docs/speed.md build/bench.json
+    python -m benchmarks.readme README.md docs/proof.md build/bench.json
 
-Without the JSON file of pytest-benchmark the tables of docs/speed.md stay; the README's screen and
+Without the JSON file of pytest-benchmark the tables of docs/proof.md stay; the README's screen and
 its extract of these tables are renewed.
 """
 
@@ -150,7 +150,7 @@ def start_rows(report: dict[str, Any]) -> list[str]:
 
 
 def extract(page: str) -> list[str]:
-    """Return the README's table: rows of the tables of docs/speed.md.
+    """Return the README's table: rows of the tables of docs/proof.md.
 
     Raises:
         SystemExit: a row is missing there.
@@ -170,7 +170,7 @@ def extract(page: str) -> list[str]:
         for name in ("first run (compiles everything)", "later runs")
     ]
     return [
-        "| speed (machine and all tables: [docs/speed.md](docs/speed.md)) | measured |",
+        "| speed (machine and all tables: [docs/proof.md](docs/proof.md#speed)) | measured |",
         "|---|---:|",
         *(
             f"| replay of HPAs with {pods} pods and one metric, decisions/s and core | {rate} |"
@@ -181,7 +181,7 @@ def extract(page: str) -> list[str]:
 
 
 def main(readme_path: str, speed_path: str, report_path: str | None = None) -> None:
-    """Renew the parts of the README and of docs/speed.md in place."""
+    """Renew the parts of the README and of docs/proof.md in place."""
     readme, speed = Path(readme_path), Path(speed_path)
     if report_path is not None:
         report = json.loads(Path(report_path).read_text())

@@ -1,9 +1,7 @@
-"""Measured parts of docs/scale.md: kills, speed with the scale model, memory by tasks.
+"""Measured parts of docs/scale.md: speed with the scale model, and cores for a job.
 
     python -m benchmarks.scale_speed     # build/scale/speed.json
-    python -m benchmarks.scale_chaos     # build/scale/chaos.json
-    python -m benchmarks.scale_tasks     # build/scale/tasks.json
-    python -m benchmarks.scale_model     # writes a part of the page for each that is there
+    python -m benchmarks.scale_model     # writes both parts of the page
 
 The model: work grows with rows and decisions; what the command alone does (planning, putting
 together) and what every worker does once (planning) does not get faster with more workers.
@@ -12,12 +10,11 @@ together) and what every worker does once (planning) does not get faster with mo
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks.readme import replace_part
-from benchmarks.scale_speed import KEPT, median_ratio, ratios
+from benchmarks.scale_speed import RESULT, median_ratio, ratios
 
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
 HPAS, DAYS = 100_000, 365
@@ -63,35 +60,6 @@ def halved(found: dict[str, Any], kind: str) -> str:
     """Return which share of one worker's time two take: median and range."""
     low, *_, high = ratios(found, f"{kind}_2", f"{kind}_1")
     return f"{median_ratio(found, f'{kind}_2', f'{kind}_1'):.2f} ({low:.2f} to {high:.2f})"
-
-
-def task_lines(found: dict[str, Any]) -> list[str]:
-    """Return the table of what a command takes that gives out tasks of nothing."""
-    text = [
-        "| tasks | `--workers 2`: command | time a task "
-        "| Dask: command | scheduler | time a task |",
-        "|---:|---:|---:|---:|---:|---:|",
-    ]
-    for count, used in found.items():
-        here, dask = used["workers"], used["dask"]
-        each = [one["seconds"] / int(count) * 1000 for one in (here, dask)]
-        text.append(
-            f"| {int(count):,} | {here['peak_mb']:.0f} MB | {each[0]:.1f} ms | "
-            f"{dask['peak_mb']:.0f} MB | {dask['scheduler_mb']:.0f} MB | {each[1]:.1f} ms |"
-        )
-    return text
-
-
-def chaos_lines(found: dict[str, Any]) -> list[str]:
-    """Return the table of kills."""
-    return [
-        "| killed | kills | runs until all ended well | results with other bytes |",
-        "|---|---:|---:|---:|",
-        *(
-            f"| {kind} | {counts['kills']} | {counts['runs']} | {counts['differing']} |"
-            for kind, counts in found["killed"].items()
-        ),
-    ]
 
 
 def speed_lines(found: dict[str, Any]) -> list[str]:
@@ -167,22 +135,11 @@ def sizing_lines(found: dict[str, Any]) -> list[str]:
     ]
 
 
-PARTS: dict[str, tuple[str, Callable[[dict[str, Any]], list[str]]]] = {
-    "speed": ("speed", speed_lines),
-    "sizing": ("speed", sizing_lines),
-    "chaos": ("chaos", chaos_lines),
-    "tasks": ("tasks", task_lines),
-}
-"""By part of the page the file of its figures, and what makes lines of them."""
-
-
 def main() -> None:
-    """Write the parts of the page whose figures are there."""
-    for name, (file, lines) in PARTS.items():
-        if (kept := KEPT / f"{file}.json").exists():
-            found = lines(json.loads(kept.read_text()))
-            PAGE.write_text(replace_part(PAGE.read_text(), name, found))
-            print(f"{PAGE}: {name}")
+    """Write both parts of the page."""
+    found = json.loads(RESULT.read_text())
+    for name, lines in (("speed", speed_lines), ("sizing", sizing_lines)):
+        PAGE.write_text(replace_part(PAGE.read_text(), name, lines(found)))
 
 
 if __name__ == "__main__":

@@ -26,8 +26,7 @@ from typing import Any
 
 from tests.jobs.dask_cluster import Cluster
 
-KEPT = Path(__file__).parents[1] / "build" / "scale"
-RESULT = KEPT / "speed.json"
+RESULT = Path(__file__).parents[1] / "build" / "scale" / "speed.json"
 HPABATCH = str(Path(sys.executable).with_name("hpabatch"))
 STEP = ("--step", "1m", "--seed", "7")
 GRID = ("--grid", "target=40:89:1", "--grid", "scaleDown.window=60,300,900,1800")
@@ -45,12 +44,6 @@ def environment(place: Path) -> dict[str, str]:
     """Return the variables of a process that finds its bytecode, as an installed package has it."""
     own = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(place / "bytecode")}
     return {**os.environ, **own}
-
-
-def keep(path: Path, found: dict[str, Any]) -> None:
-    """Keep figures for the page."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -220,7 +213,8 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=4, help="rounds, in which all take turns")
     asked = parser.parse_args()
     found = measure(asked.hpas, asked.times)
-    keep(RESULT, found)
+    RESULT.parent.mkdir(parents=True, exist_ok=True)
+    RESULT.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
     for kind in ("workers", "dask"):
         overhead = median_ratio(found, f"{kind}_1", "local") - 1

@@ -1,6 +1,6 @@
 """The replay kernel on samples in memory: grouping, readiness, windows, policies, all outputs.
 
-One thread, so that figures are per core. `make bench` writes the figures to docs/speed.md.
+One thread, so that figures are per core. `make bench` writes the figures to docs/proof.md.
 """
 
 from __future__ import annotations

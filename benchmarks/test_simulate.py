@@ -1,7 +1,7 @@
 """The closed loop in memory: rules, pods, metric pipeline and all standard measures.
 
 One thread, so that figures are per core. In the same run the naive simulator of the tests does the
-same work, and must come to the same trajectory. `make bench` writes the figures to docs/speed.md.
+same work, and must come to the same trajectory. `make bench` writes the figures to docs/proof.md.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.reference.simulator import simulate as simulate_naively
 
 HPAS, DAYS = 32, 2
 NAIVE_TICKS = 400  # the naive simulator keeps every pod and computes everything anew
-LEAST_FACTOR = 50  # over the naive simulator; the figures are in docs/speed.md
+LEAST_FACTOR = 50  # over the naive simulator; the figures are in docs/proof.md
 
 
 @pytest.fixture(autouse=True)

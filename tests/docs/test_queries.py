@@ -1,4 +1,4 @@
-"""docs/queries.md: the Polars and the DuckDB queries return the same rows."""
+"""docs/explain.md: the Polars and the DuckDB queries return the same rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 def block(language: str) -> list[str]:
     """Return the lines of the page's block of a language."""
     found = re.findall(
-        rf"```{language}\n(.*?)```", (ROOT / "docs" / "queries.md").read_text(), re.S
+        rf"```{language}\n(.*?)```", (ROOT / "docs" / "explain.md").read_text(), re.S
     )
     assert len(found) == 1
     return str(found[0]).strip().splitlines()

@@ -1,4 +1,4 @@
-"""README.md: its length, commands, extract of docs/speed.md, columns and tree."""
+"""README.md: its length, commands, extract of docs/proof.md, columns and tree."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_commands_for_a_csv_work_when_they_are_pasted(tmp_path: Path) -> Non
 
 
 def test_its_speed_is_an_extract_of_the_page() -> None:
-    lines = extract((ROOT / "docs" / "speed.md").read_text())
+    lines = extract((ROOT / "docs" / "proof.md").read_text())
     assert replace_part(README, "speed", lines) == README
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from hpabatch.model.objects.decode import KIND, decode_hpa
 from hpabatch.model.objects.decode_fields import Problem
 from hpabatch.model.objects.hpa import HPA
+from tests.real.api_writes import Writer
 from tests.real.cluster import Cluster, running_cluster
 from tests.real.kubectl_objects import Json
 
@@ -40,19 +41,18 @@ def document(name: str, spec: Json, metadata: Json | None = None, version: str =
 def write_status(cluster: Cluster, written: Json, status: Json) -> None:
     """Write the status of an HPA that is there; the rest of its document is only looked at."""
     path = f"{collection('v2beta2')}/{written['metadata']['name']}/status"
-    body = json.dumps({**written, "status": status})
-    cluster.kubectl("replace", "--raw", path, "-f", "-", stdin=body)
+    Writer(cluster).send("PUT", path, {**written, "status": status})
 
 
 def stored(cluster: Cluster, version: str = "v2beta2") -> list[Json]:
     """Return the HPAs that are there, in a version."""
-    items: list[Json] = json.loads(cluster.kubectl("get", "--raw", collection(version)))["items"]
+    items: list[Json] = Writer(cluster).send("GET", collection(version))["items"]
     return items
 
 
 def delete_all(cluster: Cluster) -> None:
     """Delete all HPAs by one request; `kubectl delete --all` makes one for each, five a second."""
-    cluster.kubectl("delete", "--raw", collection("v2beta2"))
+    Writer(cluster).send("DELETE", collection("v2beta2"))
 
 
 def collection(version: str) -> str:

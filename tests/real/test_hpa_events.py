@@ -95,7 +95,7 @@ def until(what: Callable[[], bool]) -> None:
 
 
 def watch(cluster: Cluster, file: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Record as docs/hpa-events.md says; kubectl writes an event on a line."""
+    """Record as docs/prometheus.md says; kubectl writes an event on a line."""
     stamp = (
         "import json, sys, time\nfor line in sys.stdin:\n"
         "    print(json.dumps({'received': time.time(), **json.loads(line)}), flush=True)\n"

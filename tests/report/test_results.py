@@ -120,7 +120,7 @@ def test_a_notebook_shows_the_verdict_and_the_frame(result: Result) -> None:
 @pytest.mark.parametrize(
     ("page", "columns"),
     [
-        ("compare", DIFFERENCES | LOOP_COLUMNS),
+        ("versions", DIFFERENCES | LOOP_COLUMNS),
         *(("recommend", columns) for columns in (MEASURES, NUMBERS, CHOICES, WHAT_IFS)),
     ],
 )

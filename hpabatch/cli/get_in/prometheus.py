@@ -37,7 +37,7 @@ Only pods of what HPAs scale are read, unless --all-workloads.
 kube-state-metrics does not export behavior blocks, nor which metrics of an HPA are custom: give
 manifests (--hpas), the cluster's objects (--objects) or recorded events (--hpa-events) beside;
 `history info` says which HPAs lack them. Custom metrics need --mapping: the adapter's own
-configuration, ScaledObjects, or a mapping file (docs/prometheus-mapping.md). Passwords and tokens
+configuration, ScaledObjects, or a mapping file (docs/prometheus.md). Passwords and tokens
 come from files or from HPABATCH_PROMETHEUS_TOKEN and HPABATCH_PROMETHEUS_PASSWORD, and are never
 stored.
 

@@ -40,7 +40,7 @@ another reason (rule, metric, condition) is counted apart; --strict takes it as 
 are the recorded ones on both sides, so differences do not compound: an upscale that only one side
 wants shows in the ticks in which it wants it. With --simulate either side has the pods that its own
 decisions ask for (see `hpabatch simulate`): differences compound, and the model's limits apply.
---where is as in `hpabatch replay`, asked of the first side's HPAs. docs/compare.md explains every
+--where is as in `hpabatch replay`, asked of the first side's HPAs. docs/versions.md explains every
 column.
 
 \b

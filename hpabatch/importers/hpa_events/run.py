@@ -1,6 +1,6 @@
 """Import of audit logs and recorded watches: specs and statuses of HPAs.
 
-Sightings of HPAs are collected from several files, in any order. docs/hpa-events.md says how to
+Sightings of HPAs are collected from several files, in any order. docs/prometheus.md says how to
 record them and which timestamps are exact.
 """
 

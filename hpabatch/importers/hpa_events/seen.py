@@ -100,7 +100,7 @@ def documents(path: Path, remarks: Remarks) -> Iterator[Document]:
             shown = text[:60].decode("utf-8", "replace")
             raise UnreadableError(
                 f"{place}: expected a JSON object on a line, got {shown!r}; see "
-                "docs/hpa-events.md for how to record an audit log or a watch"
+                "docs/prometheus.md for how to record an audit log or a watch"
             )
         elif text:
             remarks.add("lines that are not JSON", f"{place}: not JSON, ignored")
@@ -143,7 +143,7 @@ _WRITES = ("create", "update", "patch")
 _AUDIT = "audit.k8s.io/"
 _DONE = "ResponseComplete"
 _WATCHED = ("ADDED", "MODIFIED", "DELETED")
-_RECORD: Final = "see docs/hpa-events.md for how to record them"
+_RECORD: Final = "see docs/prometheus.md for how to record them"
 _SCALED: Final = ("deployments", "statefulsets", "replicasets", "replicationcontrollers")
 
 Json = dict[str, Any]

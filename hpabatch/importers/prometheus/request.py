@@ -119,7 +119,7 @@ class PrometheusRequest(Gentleness, LoginOptions, Destination):
     )
     hpa_events: tuple[str, ...] = option(
         "paths",
-        "Audit log or recorded watch of HPAs (docs/hpa-events.md); may be repeated.",
+        "Audit log or recorded watch of HPAs (docs/prometheus.md); may be repeated.",
         (),
         metavar="FILE",
     )

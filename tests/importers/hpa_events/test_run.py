@@ -366,7 +366,7 @@ def test_what_is_neither_is_refused_with_its_place(tmp_path: Path, text: str, wo
     with pytest.raises(UnreadableError) as refused:
         read(tmp_path, text)
     assert words in str(refused.value)
-    assert "see docs/hpa-events.md for how to record" in str(refused.value)
+    assert "see docs/prometheus.md for how to record" in str(refused.value)
 
 
 def test_strange_lines_after_a_good_beginning_are_told(tmp_path: Path) -> None:

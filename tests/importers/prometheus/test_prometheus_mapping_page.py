@@ -1,4 +1,4 @@
-"""The examples of docs/prometheus-mapping.md are what the reader reads, and bring queries."""
+"""The examples of docs/prometheus.md are what the reader reads, and bring queries."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from tests.importers.prometheus.mapping_help import (
     write,
 )
 
-PAGE = Path(__file__).parents[3] / "docs/prometheus-mapping.md"
-EXAMPLES = dict(re.findall(r"```yaml (\S+)\n(.*?)```", PAGE.read_text(), re.DOTALL))
+PAGE = Path(__file__).parents[3] / "docs/prometheus.md"
+_PART = PAGE.read_text().partition("--mapping`\n")[2].partition("\n## ")[0]
+EXAMPLES = dict(re.findall(r"```yaml (\S+)\n(.*?)```", _PART, re.DOTALL))
 FOUND = {
     'http_requests_total{namespace!="",pod!=""}': {
         "http_requests_total": {"namespace", "pod", "method"}

@@ -23,7 +23,7 @@ TOP_KEYS: Final = ("rules", "externalRules", "resourceRules")
 _HOLE = re.compile(r"<<\s*(?:\.(\w+)|index\s+\.LabelValuesByName\s+\"(\w+)\")\s*>>", re.ASCII)
 _QUERY_FIELDS: Final = ("Series", "LabelMatchers", "GroupBy")
 _LABEL_FIELDS: Final = ("Group", "Resource")
-_WRITE: Final = "write a mapping file (docs/prometheus-mapping.md)"
+_WRITE: Final = "write a mapping file (docs/prometheus.md)"
 _NOTHING = re.compile("(?!)")
 _PLACEHOLDER = re.compile(r"\$(?:\$|\{(\w+)\}|(\w+))")
 

@@ -51,7 +51,7 @@ from hpabatch.model.selectors import selector_from_object
 
 _NO_MAPPING: Final = (
     "its values in Prometheus are not known: give the configuration of "
-    "prometheus-adapter, the ScaledObject, or a mapping file (docs/prometheus-mapping.md)"
+    "prometheus-adapter, the ScaledObject, or a mapping file (docs/prometheus.md)"
 )
 _NOTHING: Final = AdapterConfig("")
 
