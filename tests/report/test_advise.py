@@ -82,6 +82,20 @@ def test_the_most_urgent_change_and_the_worst_without_one_stand_first(
     assert "# everything: ../patches/shop.pinned.json" in text
 
 
+def test_what_was_worse_before_the_judged_days_and_many_rescales_are_told() -> None:
+    """Four weeks are training, two are judged."""
+    maker = SweepMaker([{"max": "20"}])
+    before = {"at_max_minutes": [6000.0] * 6}
+    came_to = {0: weeks([168] * 6, **before), 1: weeks([336] * 6)}
+    told = {"saturated_minutes": [900.0] * 4 + [30.0] * 2, "rescales": [700.0] * 6}
+    text = table_text(shown(maker.add("pinned", came_to, recorded=told)))
+    assert "saturated minutes 30 -> 0 in the judged days (610 in all days), +168 pod-hours" in text
+    assert "many rescales: shop/pinned changed its size 100 times a day, as recorded" in text
+    told["rescales"] = [500.0] * 6
+    calm = SweepMaker([{"max": "20"}]).add("pinned", came_to, recorded=told)
+    assert "many rescales" not in table_text(shown(calm))
+
+
 def test_only_the_hpas_longest_at_their_maximum_are_named() -> None:
     maker = SweepMaker([{"target": "70"}])
     for number in range(SHOWN_OTHERS + 2):
