@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -202,8 +203,8 @@ def _panel(
     names = (columns.names, rows.names)
     axes = [
         alt.Axis(
-            title=_side_title(side), labelAngle=0, ticks=False, domain=False, grid=False,
-            labelExpr=f"{list(map(printable, own))}[datum.value]", labelLimit=limit,
+            title=printable(_side_title(side)), labelAngle=0, ticks=False, domain=False, grid=False,
+            labelExpr=f"{json.dumps([*map(printable, own)])}[datum.value]", labelLimit=limit,
         )
         for side, own, limit in zip((columns, rows), names, (0, _LABELS), strict=True)
     ]  # fmt: skip
