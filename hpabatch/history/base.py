@@ -106,12 +106,7 @@ class History(ABC):
         return table in self.files and not self._sizes(table_named(table)).is_empty()
 
     def read(
-        self,
-        table: str,
-        columns: Sequence[str] | None = None,
-        *,
-        namespaces: Collection[str] | None = None,
-        optional: bool = False,
+        self, table: str, columns: Sequence[str] | None = None, *, optional: bool = False
     ) -> pl.DataFrame:
         """Return a table with exactly the registered columns and types, sorted by its key.
 
@@ -121,8 +116,6 @@ class History(ABC):
         Args:
             table: a registered table.
             columns: only these, in the registry's order; None: all.
-            namespaces: only rows of these; of a flat history the whole table is checked
-                nevertheless.
             optional: an absent or empty table is an empty frame even if a command needs it.
 
         Raises:
@@ -135,14 +128,9 @@ class History(ABC):
             if self.lacks(spec) and not optional:
                 raise HistoryError(self._missing([spec], spec.needed_by[0]))
             return schema.empty_frame(table).select(wanted)
+        frame = self._table(spec, spec.names if spec.name == "hpas" else wanted)
         if spec.name == "hpas":
-            # Validities are checked against each other, which needs all rows.
-            frame = self._table(spec, spec.names, None)
             check_validity(frame, self._place(spec))
-            if namespaces is not None:
-                frame = frame.filter(pl.col("namespace").is_in(sorted(namespaces)))
-        else:
-            frame = self._table(spec, wanted, namespaces if spec.place else None)
         empty = frame.is_empty() and self._sizes(spec).is_empty()
         is_needed = spec.required and not optional and empty
         if is_needed and not self._may_lack(spec) and not self._is_simulated():
@@ -261,9 +249,7 @@ class History(ABC):
         """
 
     @abstractmethod
-    def _table(
-        self, spec: Table, wanted: Sequence[str], namespaces: Collection[str] | None
-    ) -> pl.DataFrame:
+    def _table(self, spec: Table, wanted: Sequence[str]) -> pl.DataFrame:
         """Return a table that is present; all wanted columns at least."""
 
     @abstractmethod

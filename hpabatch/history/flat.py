@@ -130,9 +130,7 @@ class FlatHistory(History):
             for start in range(0, row_count(file), _PIECE_ROWS):
                 yield number, self._file(spec, file, needed, None, (start, _PIECE_ROWS))
 
-    def _table(
-        self, spec: Table, wanted: Sequence[str], namespaces: Collection[str] | None
-    ) -> pl.DataFrame:
+    def _table(self, spec: Table, wanted: Sequence[str]) -> pl.DataFrame:
         # The key is always read: order and duplicates depend on it.
         needed = [name for name in spec.names if name in wanted or name in spec.key]
         files = self.files[spec.name]
@@ -146,8 +144,6 @@ class FlatHistory(History):
         ]
         frame, dropped = order_rows(pl.concat(parts), spec)
         self._warn_of_dropped(spec, dropped)
-        if namespaces is not None:
-            frame = frame.filter(pl.col("namespace").is_in(sorted(namespaces)))
         return frame
 
     def _select(
@@ -173,7 +169,7 @@ class FlatHistory(History):
     def _kept_table(self, spec: Table) -> tuple[pl.DataFrame, dict[str, dict[Place, Span]]]:
         """Return a small table, and first row and length of every cluster's places, in order."""
         if spec.name not in self._kept:
-            frame = self._table(spec, spec.names, None)
+            frame = self._table(spec, spec.names)
             spans: dict[str, dict[Place, Span]] = {}
             row = 0
             for (cluster,), rows in frame.group_by(["cluster"], maintain_order=True):

@@ -223,15 +223,6 @@ def test_optional_columns_are_filled(folder: Path) -> None:
 # -- types
 
 
-def test_rows_of_some_namespaces(folder: Path) -> None:
-    other = frame("pods").with_columns(namespace=pl.lit("other"))
-    replace(folder, "pods", pl.concat([frame("pods"), other]))
-    history = open_history(folder)
-    assert history.read("pods", ["uid"], namespaces={"other"}).height == 2
-    assert history.read("pods", namespaces=[]).is_empty()
-    assert history.read("controller", namespaces=["other"]).height == 1
-
-
 @pytest.mark.parametrize(
     ("table", "cast"),
     [

@@ -85,23 +85,9 @@ class StoreHistory(History):
             partition.spec, {partition.day: days[partition.day]}, chosen, partition.spec.names
         )
 
-    def _table(
-        self, spec: Table, wanted: Sequence[str], namespaces: Collection[str] | None
-    ) -> pl.DataFrame:
-        parts = []
-        for cluster, days in sorted(self.snapshot.partitions[spec.name].items()):
-            places: set[Wanted] | None = None
-            if namespaces is not None:
-                chosen = frozenset(namespaces)
-                places = {
-                    (str(namespace), place)
-                    for files in days.values()
-                    for file in files
-                    for namespace, place in file.spans
-                    if namespace in chosen
-                }
-            parts.append(self._select(spec, cluster, places, None, wanted))
-        return pl.concat(parts)
+    def _table(self, spec: Table, wanted: Sequence[str]) -> pl.DataFrame:
+        clusters = sorted(self.snapshot.partitions[spec.name])
+        return pl.concat(self._select(spec, one, None, None, wanted) for one in clusters)
 
     def _select(
         self,

@@ -54,6 +54,7 @@ def test_every_type_of_metric() -> None:
     keys = [metric_key("shop", metric) for metric in found.hpa.spec.metrics]
     assert keys[:2] == [None, None]
     assert set(keys[2:]) == _CUSTOM
+    assert len({PodMetricKey("shop", "lag", ""), ExternalMetricKey("shop", "lag", "")}) == 2
 
 
 def test_what_is_refused_before_it_is_asked_for_wants_nothing() -> None:
@@ -72,11 +73,6 @@ def test_selectors_form() -> None:
     assert selector_form(LabelSelector()) == ""
     requirement = LabelSelectorRequirement("b", "Exists")
     assert selector_form(LabelSelector((("c", "1"), ("a", "2")), (requirement,))) == "a=2,b,c=1"
-
-
-def test_equal_names_of_two_kinds_are_two_requests() -> None:
-    keys = PodMetricKey("shop", "lag", ""), ExternalMetricKey("shop", "lag", "")
-    assert len(set(keys)) == 2
 
 
 _METRICS = st.lists(
@@ -98,7 +94,10 @@ _METRICS = st.lists(
 def test_lanes_want_what_is_there(
     steps: list[tuple[str, str, list[dict[str, Any]] | None]],
 ) -> None:
+    """Those that are left out too: they are decided again within minutes."""
     lanes = Lanes(profile_for("1.37"))
+    with pytest.raises(ValueError, match="odd") as caught:
+        raise ValueError("odd")
     there: dict[tuple[str, str], HpaObject] = {}
     for name, space, metrics in steps:
         key = (space, name)
@@ -107,15 +106,5 @@ def test_lanes_want_what_is_there(
         else:
             there[key] = _hpa(metrics, name, space)
         lanes.apply(Change(Kind.hpa, key, there.get(key), 1))
+        lanes.leave_out(key, caught.value)
         assert lanes.wanted() == wanted(there.values())
-
-
-def test_an_hpa_that_is_left_out_is_asked_for() -> None:
-    """It is decided again within minutes, in a pass that needs its samples."""
-    lanes, item = Lanes(profile_for("1.37")), _hpa([_pods("a", averageValue="1")])
-    lanes.apply(Change(Kind.hpa, ("shop", "web"), item, 1))
-    with pytest.raises(ValueError, match="odd") as caught:
-        raise ValueError("odd")
-    lanes.leave_out(("shop", "web"), caught.value)
-    assert not list(lanes)
-    assert lanes.wanted() == {PodMetricKey("shop", "a", "")}

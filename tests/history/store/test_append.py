@@ -379,13 +379,9 @@ def test_absent_tables_are_empty_or_asked_for(tmp_path: Path) -> None:
         open_history(tmp_path, "replay")
 
 
-def test_namespaces_and_columns_that_are_not_there(tmp_path: Path) -> None:
+def test_clusters_and_columns_that_are_not_there(tmp_path: Path) -> None:
     history = open_history(fill(tmp_path))
     assert history.select("scales", "x", [("shop", "cart")]).schema == TABLES["scales"].schema
-    for table in ("scales", "hpas"):
-        assert history.read(table, namespaces=["x"]).is_empty()
-        assert history.read(table, namespaces=["shop"]).height == 1
-    assert history.read("controller", namespaces=["x"]).height == 1
     with pytest.raises(HistoryError, match="scales has no column colour"):
         history.select("scales", "demo", [("shop", "cart")], columns=["colour"])
 
