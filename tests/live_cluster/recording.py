@@ -61,6 +61,28 @@ class Span(NamedTuple):
 
 
 @dataclass
+class _Kept:
+    """A history whose frames are read once: an HPA is decided anew some hundred times."""
+
+    history: History
+    frames: dict[str, pl.DataFrame] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.history, name)
+
+    def select(self, table: str, cluster: str, places: Any, **options: Any) -> pl.DataFrame:
+        key = repr((table, cluster, sorted(map(repr, places)), sorted(options.items())))
+        if key not in self.frames:
+            self.frames[key] = self.history.select(table, cluster, places, **options)
+        return self.frames[key]
+
+    def read(self, table: str) -> pl.DataFrame:
+        if table not in self.frames:
+            self.frames[table] = self.history.read(table)
+        return self.frames[table]
+
+
+@dataclass
 class _Early:
     """A history whose answers of some spans came at the spans' beginnings.
 
@@ -179,6 +201,7 @@ def open_recording(folder: Path, k8s: str | None, gates: str) -> Recording:
     """Open what a loop recorded, to be decided under the rules of a version."""
     history = open_history(folder)
     plan = plan_replay(history, ReplayParameters(k8s, gates, instants="passes"))
+    plan = replace(plan, history=cast(History, _Kept(history)))
     where = {Hpa(c.namespace, c.name): k for k, c in enumerate(plan.chosen)}
     passes = history.read("passes")["ts"].to_physical().sort().to_list()
     return Recording(plan, where, passes)

@@ -16,8 +16,7 @@ from tests.importers.prometheus.mapping_help import (
 )
 
 PAGE = Path(__file__).parents[3] / "docs/prometheus.md"
-_PART = PAGE.read_text().partition("--mapping`\n")[2].partition("\n## ")[0]
-EXAMPLES = dict(re.findall(r"```yaml (\S+)\n(.*?)```", _PART, re.DOTALL))
+EXAMPLES = dict(re.findall(r"```yaml (?!queries)(\S+)\n(.*?)```", PAGE.read_text(), re.DOTALL))
 FOUND = {
     'http_requests_total{namespace!="",pod!=""}': {
         "http_requests_total": {"namespace", "pod", "method"}
