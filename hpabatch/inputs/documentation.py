@@ -39,7 +39,7 @@ def page(text: str, examples: dict[str, str]) -> str:
     """Return the page with its tables and examples as they are now.
 
     Args:
-        text: of the page before, whose other sentences stay.
+        text: of the page before; what stands outside of the generated sections stays.
         examples: the texts of the files of `EXAMPLES`, by name.
 
     Raises:

@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE
-from hpabatch.engine.advise.objective import MINUTES_AN_HOUR, SATURATED, short_number
+from hpabatch.engine.advise.answer import CHANGE, EDGE, KEEP, NONE
+from hpabatch.engine.advise.objective import (
+    MINUTES_AN_HOUR,
+    NO_SLO,
+    SATURATED,
+    short_number,
+)
 from hpabatch.engine.advise.request import CONFIDENCES, MEDIUM, AdviseRequest, RecommendRequest
 from hpabatch.engine.advise.run import Recommendation
 from hpabatch.engine.advise.unit import KEY, MOST_AT_MAX, TODAY_ID, Key, key_of
@@ -94,10 +99,9 @@ class DataAdvice(Advice):
         yield from self.written
         none = {item.key for item in self._of(NONE)}
         known = self._today()
-        names = (SATURATED, recorded_name(SATURATED))
         worst, key = max(
             (
-                (max(row[name] or 0.0 for name in names) / row["hours"], key_of(row))
+                (_saturated(row) / row["hours"], key_of(row))
                 for row in known.iter_rows(named=True)
                 if key_of(row) in none
             ),
@@ -162,10 +166,13 @@ class DataAdvice(Advice):
         if changes:
             for item in changes[:SHOWN_CHANGES]:
                 row = rows[item.key]
-                if _is_broken(row) and row["hours"]:
+                if _is_broken(row) and row["hours"] and _saturated(whole[item.key]):
                     name = printable(label(*item.key, with_cluster=many))
                     urgent = _urgent(row, whole[item.key])
                     yield f"first: {name}: {self.found.changes(item)}: {urgent}"
+            for item in changes[:SHOWN_OTHERS]:
+                name = printable(label(*item.key, with_cluster=many))
+                yield from (f"note: {name}: {note}" for note in item.notes if EDGE in note)
             yield from self._doubted(changes, rows, many, verbose=bool(view.legend))
         yield from self._others(KEEP, "keep", rows, many)
         yield from self._others(NONE, "no advice", rows, many)
@@ -315,9 +322,10 @@ class DataAdvice(Advice):
             if left[confidence] and not (confidence == MEDIUM and self.folder)
         ]
         place = shlex.quote(f"{self.folder}/sweep")
+        slos = "".join(f" --slo {shlex.quote(slo)}" for slo in self.asked.slo if slo != NO_SLO)
         return [
             *unwritten,
-            f"next: hpabatch recommend {place}{self._asked()}; hpabatch plot {place}",
+            f"next: hpabatch recommend {place}{self._asked()}; hpabatch plot {place}{slos}",
         ]
 
     def _asked(self) -> str:
@@ -366,6 +374,12 @@ def _is_broken(row: Mapping[str, Any]) -> bool:
     return row["slo_today_judged"] is False or row["slo_today_training"] is False
 
 
+def _saturated(row: Mapping[str, Any], modelled: str = SATURATED) -> float:
+    """Return today's saturated minutes as recorded; where that is not known, by the model."""
+    recorded = row[recorded_name(SATURATED)]
+    return float(row[modelled] or 0.0) if recorded is None else float(recorded)
+
+
 def _restless(whole: Mapping[Key, Mapping[str, Any]], many: bool) -> Iterator[str]:
     """Yield the HPAs that were recorded to change their size often, the most restless first."""
     rates = [((row[_MOVES] or 0.0) / row["hours"] * 24.0, key) for key, row in whole.items()]
@@ -380,18 +394,19 @@ def _restless(whole: Mapping[Key, Mapping[str, Any]], many: bool) -> Iterator[st
 def _urgent(row: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
     """Return what a change comes to that ends a broken SLO, a week; `whole` is all of today's."""
     week, parts = WEEK_HOURS / row["hours"], []
-    before, after = row[f"{SATURATED}_today"], row[f"{SATURATED}_choice"]
-    if before is not None and after is not None:
-        before = max(before, row[recorded_name(SATURATED)] or 0.0)
+    after = row[f"{SATURATED}_choice"]
+    if after is not None and row[f"{SATURATED}_today"] is not None:
+        before = _saturated(row, f"{SATURATED}_today")
         numbers = f"{short_number(before * week)} -> {short_number(after * week)}"
         parts.append(f"saturated minutes {numbers}")
-        names = (SATURATED, recorded_name(SATURATED))
-        all_along = max(whole[name] or 0.0 for name in names) / whole["hours"]
+        all_along = _saturated(whole) / whole["hours"]
         if all_along * row["hours"] > MORE * before:
             parts[0] += f" in the judged days ({short_number(all_along * WEEK_HOURS)} in all days)"
     before, after = row["pod_hours_today"], row["pod_hours_choice"]
     if before is not None and after is not None:
-        parts.append(f"{(after - before) * week:+,.0f} pod-hours a week")
+        # What pods at their ceiling could not do is not in the work that was recorded.
+        least = "at least " if after > before and _is_bound(row) else ""
+        parts.append(f"{least}{(after - before) * week:+,.0f} pod-hours a week")
     return ", ".join(parts)
 
 

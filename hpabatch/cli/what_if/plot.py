@@ -8,6 +8,7 @@ import typer
 
 from hpabatch.cli.app import app
 from hpabatch.cli.command import command
+from hpabatch.cli.progress import progress_on_stderr
 from hpabatch.cli.stdout import check_stdout, send_text
 from hpabatch.cli.talk import tell
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, UsageError
@@ -63,7 +64,9 @@ def plot(
 ) -> int:
     """Draw pictures of a history or of a sweep."""
     check_stdout("")
-    from hpabatch.cli.what_if.plot_pictures import draw_pictures
+    with progress_on_stderr() as progress:
+        progress("loading", 0.0)
+        from hpabatch.cli.what_if.plot_pictures import draw_pictures
 
     if request.setting is not None and request.setting.strip() == "":
         raise UsageError("--setting: give a setting's number or name, such as 12 or 'target=70'")

@@ -91,7 +91,7 @@ class _Subject:
 
 
 def draw_pictures(request: PlotRequest, place: str, out: str) -> Drawn:
-    """Draw what is asked for and write it; all options are checked before anything is drawn.
+    """Draw what is asked for and write it; options are checked before anything is drawn.
 
     Raises:
         UsageError: an option that cannot be, or altair is not installed.
@@ -127,11 +127,16 @@ def _draw_history(request: PlotRequest, place: str, drawn: Drawn) -> None:
             f"which HPAs? Name them after {place}; `hpabatch replay {shlex.quote(place)}` tells "
             "those most worth a look"
         )
+    _begin_ms(request.begin, 0)  # (what is wrong is told before anything is decided)
     with progress_on_stderr("replay_observations") as progress:
         progress("deciding", 0.0)
-        history = open_history(place, "replay")
+        try:
+            history = open_history(place, "replay")
+        except HistoryError as error:
+            raise HistoryError(f"{error}; nor is it the folder of a sweep") from None
         replayed = replay(history, ReplayRequest(names=request.names))
-        many, count = many_clusters(replayed.summary), replayed.summary.height
+        count, keys = replayed.summary.height, [replayed.summary, replayed.skipped]
+        many = many_clusters(pl.concat(frame.select(KEY) for frame in keys))
         drawn.notes += replayed.warnings
         for k, hpa in enumerate(replayed.summary.iter_rows(named=True)):
             progress("drawing", k / count)
@@ -150,7 +155,8 @@ def _draw_history(request: PlotRequest, place: str, drawn: Drawn) -> None:
             )
             drawn.add("timeline", [label(*key, with_cluster=many)], draw)
         for hpa in replayed.skipped.iter_rows(named=True):
-            drawn.refused.append(f"{hpa['namespace']}/{hpa['hpa']}: {hpa['reason']}")
+            name = label(*(hpa[part] for part in KEY), with_cluster=many)
+            drawn.refused.append(f"{name}: {hpa['reason']}")
 
 
 def _draw_sweep(request: PlotRequest, sweep: str, drawn: Drawn) -> None:
@@ -169,6 +175,10 @@ def _check_folder(out: str) -> None:
         raise UsageError(f"--out {out!r}: pictures go to a local folder; name one")
     if os.path.exists(out) and not os.path.isdir(out):
         raise UsageError(f"--out {out} is a file; name a folder")
+    if out.lower().endswith((".svg", ".png")):
+        raise UsageError(
+            f"--out {out}: expected a folder, got a file's name (--format names a form)"
+        )
 
 
 class _Plot:

@@ -30,6 +30,7 @@ from hpabatch.model.settings.fields import FIELDS, SPEC
 CHANGE: Final = "change"
 KEEP: Final = "keep"
 NONE: Final = "no advice"
+EDGE: Final = "at the edge of the grid"
 _PARTS: Final = tuple(dict.fromkeys(f.name.split(".")[0] for f in FIELDS if f.where == SPEC))
 """The parts of a spec that a setting may change."""
 
@@ -192,7 +193,7 @@ def notes(found: Judged, why_not: Sequence[str], raised: Mask, inputs: Inputs) -
     setting = TODAY if found.choice is None else int(found.unit.settings[found.choice])
     if edges := inputs.edges[inputs.specs.names[setting]]:
         fields = " and ".join(edge.partition("=")[0] for edge in edges)
-        yield f"{fields} at the edge of the grid: a wider one may have a better setting"
+        yield f"{fields} {EDGE}: a wider one may have a better setting"
     best = choose(found.unit, found.trained, rules, ~raised, slice(0, found.split))
     if best is None or best == found.choice or not why_not[best]:
         return

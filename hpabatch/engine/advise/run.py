@@ -231,7 +231,8 @@ def simplest(found: Judged, specs: Specs, rules: JudgeRules) -> int:
         moves = np.nan_to_num(unit.total("rescales", slice(0, found.split)))
         near &= moves <= moves[place]
         if today_holds:
-            worth[moves * RESTLESS <= moves[place]] = RESTLESS_WORTH_PCT
+            calmer = (moves < moves[place]) & (moves * RESTLESS <= moves[place])
+            worth[calmer] = RESTLESS_WORTH_PCT
     near &= dearer <= worth * percent
     near[TODAY] = False
     near[place] = True

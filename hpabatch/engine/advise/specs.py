@@ -318,7 +318,7 @@ class Inputs:
         known = {key: row["problems"] for key, row in rows_of.items()}
         self.base_shares = {key: row.get("base_share") or 0.0 for key, row in rows_of.items()}
         told = (
-            ((c, n, h), setting_id, _unlike(why, known.get((c, n, h)) or ""))
+            ((c, n, h), setting_id, beyond_doubts(why, known.get((c, n, h)) or ""))
             for c, n, h, setting_id, why in rows
         )
         self.unusable = {(key, setting_id): why for key, setting_id, why in told if why}
@@ -330,8 +330,8 @@ def base_taken(problems: str) -> bool:
     return all(part.startswith(BASE_TAKEN) for part in problems.split("; "))
 
 
-def _unlike(why: str, problems: str) -> str:
-    """Return why a run cannot be relied on, without what is a doubt of the HPA's own."""
+def beyond_doubts(why: str, problems: str) -> str:
+    """Return why a run cannot be relied on, "" where that is but a doubt of the HPA's own."""
     left = why.removeprefix(problems).split("; ")
     return "; ".join(part for part in left if part and not any(o in part for o in _OWN_DOUBTS))
 

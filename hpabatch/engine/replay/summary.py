@@ -298,12 +298,12 @@ def foreign_changes(decisions: pl.DataFrame) -> pl.DataFrame:
 
 
 def foreign_rows(s: Sizes) -> I64:
-    """Return the ticks after which a change follows that no rule made.
+    """Return the ticks after which something other than the rules changed the size.
 
-    But a deploy, kubectl scale, an operator or KEDA. That the rules did not decide a change does
-    not show it: samples that lie far apart tell a rescale's cause too late. It shows if the rules
-    want the size back at the next tick and the recording goes back within BACK_MS, or if the size
-    is 0 and the rules do not act there.
+    That is a deploy, kubectl scale, an operator or KEDA. A change that the rules did not decide is
+    no proof of it: samples that lie far apart tell a rescale's cause too late. It counts where the
+    rules want the size back at the next tick and the recording goes back within BACK_MS, and where
+    the size is 0 and the rules do not act.
     """
     wish = np.sign(np.where(s.rescaled, s.desired, s.replicas) - s.replicas)
     decided = s.known & ~is_undecided(s)

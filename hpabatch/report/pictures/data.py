@@ -12,7 +12,8 @@ import polars as pl
 
 from hpabatch.engine.advise.judge import front_of, standing
 from hpabatch.engine.advise.objective import MEASURES, UNIT_HOURS, Goal, Slo, parse_goal
-from hpabatch.engine.advise.unit import KEY, Array, Key, Mask, UnitBlocks, unit_blocks
+from hpabatch.engine.advise.specs import beyond_doubts
+from hpabatch.engine.advise.unit import KEY, Array, Key, Mask, UnitBlocks, key_of, unit_blocks
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import RefusedError, UsageError
@@ -337,7 +338,13 @@ def _axis(own: SweepResult, unit: UnitBlocks, measure: str, goal: Goal) -> Axis:
 
 
 def _usable(own: SweepResult, unit: UnitBlocks) -> Mask:
-    refused = set(own.results.filter(~pl.col("usable"))["setting_id"].to_list())
+    """Return which settings have runs that count; an HPA's own doubts are told by its advice."""
+    problems = {key_of(row): row["problems"] or "" for row in own.hpas.iter_rows(named=True)}
+    refused = {
+        row["setting_id"]
+        for row in own.results.filter(~pl.col("usable")).iter_rows(named=True)
+        if beyond_doubts(row["why_not"], problems[key_of(row)])
+    }
     return np.array([k not in refused for k in unit.settings.tolist()], dtype=bool)
 
 

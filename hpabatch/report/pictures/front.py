@@ -301,7 +301,7 @@ def _key(compared: Compared, named: Sequence[_Named]) -> alt.LayerChart:
     for k, end in enumerate(_COLUMNS):
         grey = {"color": look.GREY} if k % 2 else {}
         layers.append(
-            base.mark_text(align="right", **text, **grey).encode(
+            base.mark_text(align="right", limit=165, **text, **grey).encode(
                 x=alt.value(end), text=f"c{k}:N", **({} if grey else {"color": color})
             )
         )

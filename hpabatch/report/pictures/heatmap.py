@@ -172,7 +172,7 @@ def _frames(
     if place is not None and marked is not None:
         r, c = int(rows.cells[place]), int(columns.cells[place])
         if r >= 0 and c >= 0:
-            yield {"row": r, "column": c, "kind": f"{marked.word} setting"}
+            yield {"row": r, "column": c, "kind": printable(f"{marked.word} setting")}
 
 
 def _panel(

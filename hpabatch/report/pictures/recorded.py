@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from hpabatch.errors import RefusedError
 from hpabatch.report.numbers import percent
 from hpabatch.report.pictures import style as look
+from hpabatch.report.pictures.data import NothingToDrawError
 from hpabatch.report.pictures.timeline import NEAR_MAX, stretch_of
 
 if TYPE_CHECKING:
@@ -55,14 +55,14 @@ def recorded_chart(
         length_ms: how long; None: a day.
 
     Raises:
-        UsageError: there is nothing of that time; altair is not installed.
-        RefusedError: there are no decisions.
+        UsageError: altair is not installed.
+        NothingToDrawError: there are no decisions, or none of that time.
     """
     look.require_altair()
     import altair as alt
 
     if decisions.is_empty():
-        raise RefusedError(f"{name}: there is nothing to draw: it could not be replayed")
+        raise NothingToDrawError(f"{name}: there is nothing to draw: it could not be replayed")
     stretch = stretch_of(decisions, "proposal", name, from_ms, length_ms)
     ts = pl.col("ts").dt.timestamp("ms")
     inside = ts.is_between(stretch.from_ms, stretch.to_ms, closed="left")
@@ -76,6 +76,8 @@ def recorded_chart(
         if highest[column] is not None
         and (column != "max_replicas" or lowest <= NEAR_MAX * reached)
     }
+    if not shown:
+        raise NothingToDrawError(f"{name}: no size is known of that time")
     names, colors, _ = zip(*shown.values(), strict=True)
     color = alt.Color("line:N", scale=alt.Scale(domain=list(names), range=list(colors)))
     most = max(reached, highest["min_replicas"] or 0, lowest if "max_replicas" in shown else 0)
@@ -86,7 +88,7 @@ def recorded_chart(
     )
     layers = [
         alt.Chart(look.rows(_steps(ticks, column, stretch.to_ms, label)))
-        .mark_line(interpolate="step-after", clip=True, **style)
+        .mark_line(interpolate="step-after", invalid="break-paths-show-domains", clip=True, **style)
         .encode(x=stretch.axis(title=None, labels=False), y=y, color=color)
         for column, (label, _, style) in shown.items()
     ]
@@ -114,14 +116,28 @@ def _columns(ticks: pl.DataFrame, to_ms: int) -> pl.Expr:
 
 
 def _steps(ticks: pl.DataFrame, column: str, to_ms: int, label: str) -> list[dict[str, Any]]:
-    """Return the changes of a size; of more than the pixels show the highest of each column."""
-    moved = pl.col(column).ne_missing(pl.col(column).shift())
-    steps = ticks.filter(moved | (pl.int_range(pl.len()) == 0)).select("ts", size=column)
-    if steps.height > 2 * look.WIDTH:
-        by_column = steps.group_by(at=_columns(ticks, to_ms), maintain_order=True)
-        steps = by_column.agg(pl.col("ts").first(), pl.col("size").max()).drop("at")
-    last = pl.DataFrame({"ts": [to_ms], "size": [ticks[column][-1]]}, schema=steps.schema)
-    return pl.concat([steps, last]).with_columns(line=pl.lit(label)).to_dicts()
+    """Return the changes of a size, and where it ends; null: not known.
+
+    Of more changes than the pixels show it is the highest size of each column.
+    """
+    sizes = ticks.select("ts", size=column)
+    moved = pl.col("size").ne_missing(pl.col("size").shift()) | (pl.int_range(pl.len()) == 0)
+    if int(sizes.select(moved.sum()).item()) > 2 * look.WIDTH:
+        by_column = sizes.group_by(at=_columns(ticks, to_ms), maintain_order=True)
+        sizes = by_column.agg(pl.col("ts").first(), pl.col("size").max()).drop("at")
+    last = pl.DataFrame({"ts": [to_ms], "size": [sizes["size"][-1]]}, schema=sizes.schema)
+    sizes = pl.concat([sizes, last])
+    # A line ends with the last known point before a gap: the size stands at the gap's start, too.
+    ends = pl.col("size").is_null() & pl.col("size").shift().is_not_null()
+    kept = sizes.with_columns(before=pl.col("size").shift(), ends=ends).filter(
+        moved | (pl.int_range(pl.len()) == pl.len() - 1)
+    )
+    found: list[dict[str, Any]] = []
+    for row in kept.iter_rows(named=True):
+        if row["ends"]:
+            found.append({"ts": row["ts"], "size": row["before"], "line": label})
+        found.append({"ts": row["ts"], "size": row["size"], "line": label})
+    return found
 
 
 def _strip(ticks: pl.DataFrame, to_ms: int, time: Any) -> alt.Chart:
@@ -135,7 +151,8 @@ def _strip(ticks: pl.DataFrame, to_ms: int, time: Any) -> alt.Chart:
     rules = counts.group_by("at").agg(pl.col("ts").min(), most).sort("ts")
     rules = rules.filter(pl.col("binding").ne_missing(pl.col("binding").shift()))
     rules = rules.select("ts", until=pl.col("ts").shift(-1, fill_value=to_ms), rule="binding")
-    found = sorted(set(rules["rule"].drop_nulls()), key=[*_RULES, *sorted(rules["rule"])].index)
+    there = set(rules["rule"].drop_nulls())
+    found = [*(rule for rule in _RULES if rule in there), *sorted(there - set(_RULES))]
     scale = alt.Scale(domain=found, range=[_RULES.get(rule, _OTHER) for rule in found])
     legend = alt.Legend(orient="bottom", title="rule that made the decision")
     return (

@@ -8,6 +8,7 @@ bytes at every run of one version of vl-convert.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 WIDTH: Final = 800
 """Pixels of the plot itself; with its axes a picture is what a README shows without scaling."""
 
-_LINE: Final = 150  # characters of a line of facts
+_LINE: Final = 138  # characters of a line of facts
 _LONGEST_STEM: Final = 150  # characters of a file's name; file systems allow 255 bytes
 
 # Okabe and Ito's palette, which color-blind people can tell apart; shapes differ, too.
@@ -65,12 +66,9 @@ def titled(chart: Any, title: str, facts: Sequence[str]) -> Any:
     """Return a chart with the title, the facts below it, and the style of all charts."""
     import altair as alt
 
-    lines: list[str] = []
-    for part in map(printable, facts):
-        joined = f"{lines[-1]} · {part}" if lines else part
-        lines[len(lines) - (bool(lines) and len(joined) <= _LINE) :] = [
-            joined if lines and len(joined) <= _LINE else part
-        ]
+    parts = [p for fact in facts for p in textwrap.wrap(printable(fact), _LINE)]
+    lines = textwrap.wrap(" · ".join(part.replace(" ", "\0") for part in parts), _LINE)
+    lines = [line.replace("\0", " ").removesuffix(" ·") for line in lines]
     text = alt.TitleParams(
         printable(title), subtitle=lines, anchor="start", fontSize=16, subtitleFontSize=11,
         subtitleColor=GREY, color=INK, limit=WIDTH, offset=10,
@@ -100,10 +98,13 @@ def save_chart(chart: Any, path: Path | str) -> None:
     if form not in FORMATS:
         raise UsageError(f"{final}: a picture's name ends with .svg or .png")
     known = chart.to_dict()
-    version = str(known["$schema"]).rpartition("/v")[2].rpartition(".")[0].rpartition(".")[0]
+    asked = ".".join(str(known["$schema"]).rpartition("/v")[2].split(".")[:2])
+    versions = vl_convert.get_vegalite_versions()
+    version = asked if asked in versions else versions[-1]
     with atomic_path(final) as temporary:
         if form == "svg":
-            temporary.write_text(_numbered(vl_convert.vegalite_to_svg(known, vl_version=version)))
+            svg = vl_convert.vegalite_to_svg(known, vl_version=version)
+            temporary.write_bytes(_numbered(svg).encode())
         else:
             temporary.write_bytes(vl_convert.vegalite_to_png(known, vl_version=version, scale=1))
 
@@ -111,7 +112,11 @@ def save_chart(chart: Any, path: Path | str) -> None:
 def _numbered(svg: str) -> str:
     """Return an SVG whose ids count from 0; the renderer counts on over a process."""
     ids: dict[str, str] = {}
-    return re.sub(r"\bclip\d+\b", lambda m: ids.setdefault(m[0], f"clip{len(ids)}"), svg)
+
+    def number(found: re.Match[str]) -> str:
+        return found[1] + ids.setdefault(found[2], f"clip{len(ids)}")
+
+    return re.sub(r'(<[^<>]*?(?:id="|url\(#))(clip\d+)', number, svg)
 
 
 # ---- texts --------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from hpabatch.errors import RefusedError, UsageError
 from hpabatch.model.printable import printable
 from hpabatch.model.settings.values import AS_TODAY
 from hpabatch.report.pictures import style as look
-from hpabatch.report.pictures.data import day_text, length_text
+from hpabatch.report.pictures.data import NothingToDrawError, day_text, length_text
 
 if TYPE_CHECKING:
     import altair as alt
@@ -74,18 +74,18 @@ def stretch_of(
     first.
 
     Raises:
-        UsageError: there is nothing of that time.
+        NothingToDrawError: there is nothing of that time.
     """
     ts = pl.col("ts").dt.timestamp("ms")
     known = ticks.select(ts, pl.col(measure).fill_null(0)).sort("ts")
-    step = int(known["ts"][-1] - known["ts"][-2]) if known.height > 1 else 0
+    step = int(known["ts"][-1] - known["ts"][-2]) if known.height > 1 else 1000
     low, high = int(known["ts"][0]), int(known["ts"][-1]) + step
     days = known.group_by(pl.col("ts") // DAY_MS * DAY_MS).agg(pl.col(measure).sum())
     busiest = int(days.sort([measure, "ts"], descending=[True, False])["ts"][0])
     begin = busiest if from_ms is None else from_ms
     begin, end = max(begin, low), min(begin + (length_ms or DAY_MS), high)
     if known.filter(pl.col("ts").is_between(begin, end, closed="left")).is_empty():
-        raise UsageError(
+        raise NothingToDrawError(
             f"{name}: there is nothing of that time; it is from {_instant(low)} to "
             f"{_instant(high)} (--from, --for)"
         )
@@ -114,7 +114,8 @@ def timeline_chart(
         length_ms: how long; None: a day.
 
     Raises:
-        UsageError: there is nothing of that time, or of a setting; altair is not installed.
+        UsageError: there is nothing of a setting; altair is not installed.
+        NothingToDrawError: there is nothing of that time.
     """
     look.require_altair()
     if points.is_empty():
@@ -198,7 +199,7 @@ class _Line:
     @property
     def title(self) -> str:
         """What the replicas of it are called."""
-        return f"replicas, {self.shown.word}"
+        return printable(f"replicas, {self.shown.word}")
 
 
 def _chart(name: str, lines: Sequence[_Line], profile: str, stretch: Stretch) -> alt.VConcatChart:

@@ -260,6 +260,8 @@ def test_hpas_of_a_history_are_drawn_over_time(run: Run, tmp_path: Path) -> None
     done = run(DEMO, "payments/api", "--from", "2026-10-07", "--for", "6h", "--out", "p")
     assert (done.code, done.stderr) == (0, "")
     assert named(done) == ["timeline-payments.api.svg"]
+    done = run(DEMO, "payments/api", "--from", "2020-01-01", "--for", "1h")
+    assert (done.code, "there is nothing of that time" in done.stderr) == (3, True)
     chart = hpabatch.open(DEMO).replay("payments/api").plot()
     assert "payments/api" in chart.to_json()
 
@@ -271,7 +273,8 @@ def test_hpas_of_a_history_are_drawn_over_time(run: Run, tmp_path: Path) -> None
         (("payments/api", "--front"), "--front is for sweeps"),
         (("payments/api", "--slo", "rescales<9/day"), "--slo is for sweeps"),
         (("payments/apy",), "payments/apy: there is no such HPA"),
-        (("payments/api", "--from", "2020-01-01", "--for", "1h"), "there is nothing of that time"),
+        (("payments/api", "--from", "soon"), "--from: expected a time"),
+        (("payments/api", "--out", "a.png"), "expected a folder"),
     ],
 )
 def test_a_history_takes_no_options_of_sweeps(run: Run, words: tuple[str, ...], told: str) -> None:

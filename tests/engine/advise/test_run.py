@@ -367,16 +367,17 @@ def test_a_dearer_setting_that_was_not_needed_later_is_no_advice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("saved", "moves", "chosen"), [(20.5, 10, 1), (22, 15, 1), (22, 14, 4), (24, 30, 4)]
+    ("saved", "before", "moves", "chosen"),
+    [(20.5, 10, 10, 1), (22, 10, 15, 1), (22, 10, 14, 4), (24, 10, 30, 4), (22, 0, 0, 4)],
 )
 def test_a_field_must_save_more_where_it_rescales_more(
-    saved: float, moves: int, chosen: int
+    saved: float, before: int, moves: int, chosen: int
 ) -> None:
     """Setting 4 changes minReplicas, too: that must save 1 %, with half more rescales 3 %."""
     grid = [*GRID[:3], {"target": "70", "min": "3"}]
     came_to = {
-        0: weeks([100] * 6, rescales=[10] * 6),
-        1: weeks([80] * 6, rescales=[10] * 6),
+        0: weeks([100] * 6, rescales=[before] * 6),
+        1: weeks([80] * 6, rescales=[before] * 6),
         4: weeks([100 - saved] * 6, rescales=[moves] * 6),
     }
     (item,) = advise(SweepMaker(grid).add("api", came_to)).items

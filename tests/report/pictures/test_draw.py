@@ -1,4 +1,4 @@
-"""The pictures themselves: what is in them, that nothing is cut off, and the same bytes again."""
+"""The pictures themselves: what is in them, and the same bytes again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
@@ -40,8 +41,9 @@ def texts(chart: Any) -> list[str]:
 
 
 def svg_of(chart: Any) -> Element:
-    known = chart.to_dict()
-    return ElementTree.fromstring(vl_convert.vegalite_to_svg(known))
+    with TemporaryDirectory() as folder:
+        save_chart(chart, Path(folder) / "a.svg")
+        return ElementTree.parse(Path(folder) / "a.svg").getroot()
 
 
 def data_of(chart: Any, *names: str) -> list[list[dict[str, Any]]]:
@@ -248,7 +250,7 @@ def test_what_cannot_be_drawn() -> None:
         front_chart(half, "shop/api")
     with pytest.raises(UsageError, match="the sweep's fields are target"):
         heatmap_chart(swept(), "shop/api", ("target", "max"))
-    with pytest.raises(UsageError, match="it is from 2026-09-07 to 2026-09-10"):
+    with pytest.raises(NothingToDrawError, match="it is from 2026-09-07 to 2026-09-10"):
         timeline(TODAY, from_ms=ms(START) - 10**9, length_ms=60_000)
     with pytest.raises(UsageError, match="no trajectory of setting target=80"):
         timeline(Shown("target=80", "chosen"))
@@ -276,6 +278,9 @@ def test_replicas_and_saturated_stretches_are_where_they_were() -> None:
     assert sizes == [today, today, chosen]
     spans = [[(row["ts"], row["until"]) for row in rows] for rows in data_of(chart, "until")]
     assert spans == [[(day, day + 86_400_000)]]
+
+
+SIZES = ("min_replicas", "max_replicas", "applied", "desired", "proposal")
 
 
 def decisions(days: int = 2, period_s: int = 60) -> pl.DataFrame:
@@ -313,6 +318,29 @@ def test_sizes_and_rules_of_a_recording_are_where_they_were() -> None:
         {"ts": ms(START), "until": day, "rule": "tolerance"},
         {"ts": day, "until": end, "rule": "max"},
     ]
+
+
+def test_a_size_that_is_not_known_for_a_while_is_a_gap() -> None:
+    gaps = decisions().with_columns(
+        proposal=pl.when(pl.int_range(pl.len()) % 600 < 590).then("proposal")
+    )
+    chart = recorded_chart(gaps, "shop/api", profile="1.37", from_ms=ms(START))
+    (asked,) = [rows for rows in data_of(chart, "line") if rows[0]["line"] == "metrics ask for"]
+    sizes = [(row["ts"] - ms(START)) / 60_000 if row["size"] else None for row in asked]
+    assert sizes == [0, 590, None, 600, 1190, None, 1200, 1440]
+    empty = decisions().with_columns(pl.lit(None, pl.Int64).alias(n) for n in SIZES)
+    with pytest.raises(NothingToDrawError, match="no size is known"):
+        recorded_chart(empty, "shop/api", profile="1.37")
+    one = recorded_chart(decisions().head(1), "shop/api", profile="1.37")
+    assert "1.0 seconds" not in texts(one)
+
+
+def test_names_are_drawn_as_they_are() -> None:
+    assert "shop/clip77: what the metrics ask for" in " ".join(
+        texts(recorded_chart(decisions(), "shop/clip77", profile="1.37"))
+    )
+    words = texts(timeline(Shown("today", "a\x01b", 9)))
+    assert "replicas, a\\x01b" in words
 
 
 def test_a_restless_recording_is_drawn_by_its_highest_sizes() -> None:
