@@ -39,23 +39,6 @@ def plant_file(folder: Path, text: str) -> str:
     return str(path)
 
 
-def test_the_table_has_a_row_per_hpa(batch: tuple[int, bytes, str]) -> None:
-    code, stdout, stderr = batch
-    lines = stdout.decode().splitlines()
-    assert code == 0
-    assert lines[0] == "5 HPAs: 5 with a plant, 3 of them without a known base"
-    assert lines[2].split() == [
-        "HPA", "SIGNAL", "WORK", "BASE", "CEILING", "START-UP", "NOISE", "PODS", "PIECES", "PLANT",
-    ]  # fmt: skip
-    rows = {line.split()[0]: line for line in lines[3:8]}
-    assert rows["batch/etl"].endswith("60s     weak")
-    assert "divisible" in rows["batch/etl"]
-    assert " open " in rows["batch/etl"]
-    assert rows["batch/thumbnails"].endswith("yes")
-    assert "backlog" in rows["batch/thumbnails"]  # a guess
-    assert stderr.count("no plant") == 0
-
-
 def test_every_fact_is_explained() -> None:
     text = (ROOT / "docs" / "fit.md").read_text()
     _, stdout, _ = run(str(last_day()), "-o", "csv")

@@ -106,6 +106,9 @@ def test_what_is_recommended_is_marked_and_why_not_is_told(run: Run, tmp_path: P
     ("arguments", "told"),
     [
         (("--heatmap", "target,max"), "max is no field of this sweep"),
+        (("--heatmap", "target"), "give two fields"),
+        (("--heatmap", "target,scaledown.windo"), "did you mean scaleDown.window"),
+        (("--measure", "pod_hours,saturated_minute"), "did you mean saturated_minutes"),
         (("--heatmap", "target,max"), "fields are target, scaleDown.window, scaleUp.policies"),
         (("--unit", "nobody"), "no such unit (it has shop/api, shop/web)"),
         (("shop/nobody",), "no such HPA (it has shop/api, shop/web)"),

@@ -57,26 +57,6 @@ def refused(done: Done) -> str:
 # ---- what is shown
 
 
-@compiled
-def test_the_table_tells_what_was_swept_and_how_to_go_on(run: Run, history: Path) -> None:
-    done = run(history, "--grid", "target=60,80", *ONE, "--for", "30m", "--out", "sweep")
-    assert done.code == 0, done.stderr
-    assert done.lines[0].startswith("1 HPA under 3 settings; ")
-    assert "rules of Kubernetes 1.38 (proved against upstream's code)" in done.lines
-    assert "swept: 1 unit, setting 0 is today's, judged by the day" in done.stdout
-    assert "docs/simulation.md" in done.stdout
-    head = next(line for line in done.lines if line.startswith("HPA "))
-    assert head.split() == ["HPA", "SETTINGS", "DAYS", "POD-HOURS", "SATURATED", "UNSERVED",
-                            "RESCALES", "MISSING", "SAVES", "CHEAPEST"]  # fmt: skip
-    assert "hpabatch recommend sweep --slo 'saturated_minutes<10/week'" in done.stdout
-    found = read_sweep("sweep")
-    assert sorted(p.name for p in Path("sweep").iterdir()) == [
-        "blocks.parquet", "hpas.parquet", "results.parquet", "settings.parquet", "sweep.json",
-    ]  # fmt: skip
-    assert found.hpas["advice"].null_count() == 0
-    assert found.hpas["controller_answer"].null_count() == 0
-
-
 def test_help_names_every_field_and_set_and_gives_examples(run: Run) -> None:
     done = run("--help")
     assert done.code == 0

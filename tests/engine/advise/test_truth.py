@@ -2,52 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.recommend_truth import Options, run
-from benchmarks.truth_judge import (
-    ADVICE,
-    Verdict,
-)
+from benchmarks.truth_judge import ADVICE
 from benchmarks.truth_report import case_from
-
-SYNC_MS = 300_000
-
-
-# ---- judging
-
-
-def verdict(*weeks: float, cost: float) -> Verdict:
-    return Verdict(weeks, cost)
-
-
-# ---- a small proof
-
-
-SMALL = Options(
-    seed=4,
-    hpas=5,
-    batch=3,
-    recorded_weeks=1,
-    judged_weeks=1,
-    sync_ms=SYNC_MS,
-    sample_ms=SYNC_MS,
-    grids=("target=x0.8,x0.9,x1.2",),
-)
 
 
 @pytest.mark.compiled
 def test_advice_of_sweep_and_recommend_is_judged_by_the_truth(tmp_path: Path) -> None:
     """What is recommended is a candidate; unless confidence is low it saves and holds."""
-    options = replace(
-        SMALL,
+    options = Options(
         seed=14,
         hpas=3,
         batch=3,
         recorded_weeks=2,
+        judged_weeks=1,
         sync_ms=60_000,
         sample_ms=60_000,
         grids=("target=x0.9,today,x1.15", "min=x0.5,today", "scaleDown.window=120,300"),

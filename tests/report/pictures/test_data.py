@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import polars as pl
 import pytest
 
 from hpabatch.engine.advise.objective import parse_goal
@@ -13,7 +16,6 @@ from hpabatch.report.pictures.data import (
     compare_settings,
     hpa_key,
     only,
-    parse_measures,
     place_of,
     unit_name,
 )
@@ -69,6 +71,10 @@ def test_runs_that_cannot_be_relied_on_are_not_on_the_front_unless_all_are() -> 
     made = SweepMaker([{"target": "70"}, {"target": "80"}])
     none = made.add("api", lots, unusable=dict.fromkeys(range(3), "plant")).result()
     assert compare_settings(none, "shop/api").front().tolist() == [False, False, True]
+    made = SweepMaker([{"target": "70"}, {"target": "80"}])
+    own = made.add("api", lots, unusable={2: "no base; outside"}, problems="no base").result()
+    own = replace(own, results=own.results.with_columns(why_not=pl.lit("no base")))
+    assert compare_settings(own, "shop/api").usable.all()
 
 
 def test_todays_setting_counts_for_the_front_even_if_it_cannot_be_relied_on() -> None:
@@ -113,16 +119,6 @@ def test_one_setting_only_is_refused() -> None:
         compare_settings(result, "shop/api")
 
 
-def test_units_and_hpas_by_name() -> None:
-    result = swept(("api", "web"))
-    assert unit_name(result, "shop/api") == unit_name(result, "east/shop/api") == "east/shop/api"
-    assert hpa_key(result, "shop/web") == ("east", "shop", "web")
-    with pytest.raises(UsageError, match=r"no such unit \(it has shop/api, shop/web\); did you"):
-        unit_name(result, "shop/apy")
-    with pytest.raises(UsageError, match=r"--timeline shop/x: the sweep has no such HPA"):
-        hpa_key(result, "shop/x", "--timeline")
-
-
 def test_an_hpa_of_two_clusters_must_be_told_apart() -> None:
     made = maker()
     for cluster in ("east", "west"):
@@ -142,22 +138,6 @@ def test_an_hpa_can_be_taken_out_of_its_group() -> None:
     found = compare_settings(alone, "shop/web")
     assert found.unit.members == (("east", "shop", "web"),)
     assert found.x.values[0] == pytest.approx(110)
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("pod_hours", "give two"),
-        ("pod_hours,pod_hours", "give two"),
-        ("pod_hours,rescales,cost", "give two"),
-        ("pod_hours,saturated_minute", "did you mean saturated_minutes"),
-        ("pod_hours,", "nothing is no measure"),
-    ],
-)
-def test_measures_that_cannot_be(text: str, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
-        parse_measures(text)
-    assert parse_measures("pod_hours, rescales") == ("pod_hours", "rescales")
 
 
 def test_a_marked_setting_must_have_been_simulated() -> None:

@@ -132,22 +132,6 @@ def test_too_many_words_are_refused() -> None:
         side([f"set{k}" for k in range(17)], "policies")
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("target", "give two fields"),
-        ("target,target", "give two fields"),
-        ("target,scaleDown.window,scaleUp.policies", "give two fields"),
-        ("target,max", "max is no field of this sweep.*target, scaleDown.window, scaleUp.policies"),
-        ("target,scaledown.windo", "did you mean scaleDown.window"),
-        ("target,", "nothing is no field"),
-    ],
-)
-def test_fields_that_cannot_be(text: str, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
-        parse_fields(swept(), text)
-
-
 def test_fields_may_be_spelled_in_other_ways() -> None:
     found = parse_fields(swept(), "averageUtilization, scale-down.window")
     assert found == ("target", "scaleDown.window")
