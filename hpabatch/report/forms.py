@@ -109,8 +109,8 @@ def _drawable(parts: Iterable[Any], view: View) -> Iterator[RenderableType]:
         if shown.more:
             yield shown.more
         if shown.dropped:
-            names = ", ".join(shown.dropped)
-            yield f"no room for {names}: a wider terminal or --output wide shows more"
+            names = ", ".join(filter(None, shown.dropped))
+            yield f"hidden for lack of room: {names}; a wider terminal or --output wide shows them"
         if view.legend:
             yield from legend_lines(shown.heads)
         elif not offered and shown.with_heads and any(head.meaning for head in shown.heads):

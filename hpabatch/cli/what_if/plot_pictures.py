@@ -199,6 +199,7 @@ class _Plot:
         end = (pl.col("start") + pl.duration(hours="hours")).max().dt.timestamp("ms")
         self.from_ms = _begin_ms(request.begin, int(result.blocks.select(end).item() or 0))
         self._check_timelines()
+        self.specs = Specs(result, settings_of(result))
         wanted = request.front or bool(request.heatmap)
         self.front = request.front or not (request.heatmap or request.timeline)
         self.subjects = list(self._subjects()) if wanted or self.front else []
@@ -345,7 +346,12 @@ class _Plot:
                 f"{name}: {names[chosen]} cannot be simulated for it: the setting does not fit"
             )
         shown = [
-            Shown(names[k], AS_TODAY if k == TODAY_ID else word, self._max_replicas(key, k))
+            Shown(
+                names[k],
+                AS_TODAY if k == TODAY_ID else word,
+                self._max_replicas(key, k),
+                self.specs.told([key], k) if k else "",
+            )
             for k in ids
         ]
         return timeline_chart(
@@ -377,8 +383,7 @@ class _Plot:
 
     def _max_replicas(self, key: Key, chosen: int) -> int | None:
         try:
-            specs = Specs(self.result, settings_of(self.result))
-            return specs.under(key, chosen).max_replicas
+            return self.specs.under(key, chosen).max_replicas
         except HpabatchError:  # the limit is only one more line
             return None
 

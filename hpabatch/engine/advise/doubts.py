@@ -289,7 +289,7 @@ UNIT_RULES: Final = (
 CHANGE_RULES: Final = (
     Rule(
         lambda f: f["more_without_base"] and LOW,
-        "its base is not known, and with one the pods that it adds do less than modelled",
+        "its base is not known; if pods have one, those that it adds do less than modelled",
         STATED_BASE,
     ),
     Rule(  # (up to a known ceiling the model says what pods do: it was right where it was checked)
@@ -315,7 +315,7 @@ CHANGE_RULES: Final = (
     ),
     Rule(
         lambda f: f["missed"] and (LOW if 2 * f["missed"] > f["changed"] else MEDIUM),
-        "in {missed} of {changed} blocks a choice made before was no better there",
+        "in {missed} of {changed} blocks a choice made on earlier ones was no better than today's",
         _MORE_WEEKS,
     ),
     Rule(

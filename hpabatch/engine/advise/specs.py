@@ -131,6 +131,15 @@ class Specs:
         """Return in words what a setting changes of an HPA: `target 60 -> 78`."""
         return changes_told(self.today(key), self.under(key, setting_id), self.flags[0])
 
+    def told(self, keys: Sequence[Key], setting_id: int) -> str:
+        """Return what a setting changes of HPAs, its name where they differ in that."""
+        try:
+            changes = {", ".join(self.changes(key, setting_id)) for key in keys}
+        except HpabatchError:  # (a setting that does not fit is named where that is told)
+            changes = set()
+        only = changes.pop() if len(changes) == 1 else ""
+        return only or self.names[setting_id]
+
     def unpatchable(self, setting_id: int) -> str:
         """Return why a setting cannot be written into an HPA; "": it can."""
         found = [
@@ -341,13 +350,7 @@ def name_of(found: Judged, place: int | None, inputs: Inputs) -> str:
     assert place is not None
     if place == TODAY:
         return "today's setting"
-    setting_id = int(found.unit.settings[place])
-    try:
-        changes = {", ".join(inputs.specs.changes(key, setting_id)) for key in found.unit.members}
-    except HpabatchError:  # (a setting that does not fit is named where that is told)
-        changes = set()
-    only = changes.pop() if len(changes) == 1 else ""
-    return only or inputs.specs.names[setting_id]
+    return inputs.specs.told(found.unit.members, int(found.unit.settings[place]))
 
 
 def labels_of(unit: UnitBlocks) -> list[str]:

@@ -202,9 +202,9 @@ RULES: Final[tuple[Rule, ...]] = (
         _lasts("at_max_share", AT_MAX_SHARE),
         _C("at_max_share"),
         (
-            "at maxReplicas ",
+            "maxReplicas ",
             _C("bound_max"),
-            " for ",
+            " held it for ",
             _time("at_max_share"),
             "; the metrics asked for up to ",
             _C("asked_at_max"),

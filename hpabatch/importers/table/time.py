@@ -124,7 +124,7 @@ def _of_texts(raw: pl.Series, source: TimeSource, at: str) -> pl.Series:
     local_ms = found["local"].to_physical()
     if not found["naive"].any():
         return local_ms + found["fraction"] - found["shift"] * 60_000
-    in_zone = _in_zone(found["local"], source, at)
+    in_zone = _in_zone(found["local"].set(~found["naive"], None), source, at)
     both = pl.DataFrame(
         {"a": local_ms - found["shift"] * 60_000, "b": in_zone, "n": found["naive"]}
     )

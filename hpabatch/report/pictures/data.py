@@ -12,7 +12,7 @@ import polars as pl
 
 from hpabatch.engine.advise.judge import front_of, standing
 from hpabatch.engine.advise.objective import MEASURES, UNIT_HOURS, Goal, Slo, parse_goal
-from hpabatch.engine.advise.specs import beyond_doubts
+from hpabatch.engine.advise.specs import Specs, beyond_doubts, settings_of
 from hpabatch.engine.advise.unit import KEY, Array, Key, Mask, UnitBlocks, key_of, unit_blocks
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.engine.sweep.result import SweepResult
@@ -96,6 +96,13 @@ class Compared:
     pressure: Array | None
     profile: str
     per: str
+    specs: Specs
+
+    def changes(self, place: int) -> str:
+        """Return what a setting changes in the spec: `target 60 -> 70`; "today" for today's."""
+        if not place:
+            return self.names[place]
+        return self.specs.told(self.unit.members, int(self.unit.settings[place]))
 
     @property
     def known(self) -> Mask:
@@ -241,6 +248,7 @@ def compare_settings(
         pressure=None if stands is None else stands.pressure(ROBUST),
         profile=profile_name(result),
         per=per,
+        specs=Specs(own, settings_of(own)),
     )
 
 

@@ -256,7 +256,7 @@ def _signs(compared: Compared, named: Sequence[_Named], pixels: Array) -> Iterat
             yield base.mark_text(fontWeight="bold", **place, **halo).encode(text="label:N")
 
 
-_COLUMNS: Final = (560, 620, 740, 800)
+_COLUMNS: Final = (545, 605, 745, 800)
 """Right ends of a measure and its change, for both measures, in pixels."""
 
 
@@ -269,7 +269,7 @@ def _key(compared: Compared, named: Sequence[_Named]) -> alt.LayerChart:
         | {"c0": compared.x.title, "c1": "", "c2": compared.y.title, "c3": ""}
     ]
     for row, each in enumerate(named, 1):
-        name = compared.names[each.place]
+        name = compared.changes(each.place)
         others = _alike(compared, each.place)
         word = f"{each.word}: " if each.word else ""
         cells = {
@@ -301,7 +301,7 @@ def _key(compared: Compared, named: Sequence[_Named]) -> alt.LayerChart:
     for k, end in enumerate(_COLUMNS):
         grey = {"color": look.GREY} if k % 2 else {}
         layers.append(
-            base.mark_text(align="right", limit=165, **text, **grey).encode(
+            base.mark_text(align="right", limit=195, **text, **grey).encode(
                 x=alt.value(end), text=f"c{k}:N", **({} if grey else {"color": color})
             )
         )

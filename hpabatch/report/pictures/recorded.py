@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     import altair as alt
 
 _HEIGHT: Final = 230
-_LINES: Final[dict[str, tuple[str, str, dict[str, Any]]]] = {
-    "applied": ("recorded", look.SKY, {"strokeWidth": 6}),
-    "proposal": ("metrics ask for", look.VERMILION, {"strokeWidth": 1}),
-    "max_replicas": ("maxReplicas", look.INK, {"strokeDash": [5, 3], "strokeWidth": 1}),
-    "min_replicas": ("minReplicas", look.GREY, {"strokeDash": [1, 3], "strokeWidth": 1.5}),
-    "desired": ("the rules decide", look.BLUE, {"strokeWidth": 2}),
+_LINES: Final[dict[str, tuple[str, str, float, list[int]]]] = {
+    "applied": ("recorded", look.SKY, 6, [1, 0]),
+    "proposal": ("metrics ask for", look.VERMILION, 1, [1, 0]),
+    "max_replicas": ("maxReplicas", look.INK, 1, [5, 3]),
+    "min_replicas": ("minReplicas", look.GREY, 1.5, [1, 3]),
+    "desired": ("the rules decide", look.BLUE, 2, [1, 0]),
 }
 _RULES: Final = {
     "metric": look.PALE,
@@ -78,8 +78,11 @@ def recorded_chart(
     }
     if not shown:
         raise NothingToDrawError(f"{name}: no size is known of that time")
-    names, colors, _ = zip(*shown.values(), strict=True)
-    color = alt.Color("line:N", scale=alt.Scale(domain=list(names), range=list(colors)))
+    names, colors, _, dashes = (list(column) for column in zip(*shown.values(), strict=True))
+    style = {
+        "color": alt.Color("line:N", scale=alt.Scale(domain=names, range=colors)),
+        "strokeDash": alt.StrokeDash("line:N", scale=alt.Scale(domain=names, range=dashes)),
+    }
     most = max(reached, highest["min_replicas"] or 0, lowest if "max_replicas" in shown else 0)
     y = alt.Y(
         "size:Q",
@@ -88,13 +91,17 @@ def recorded_chart(
     )
     layers = [
         alt.Chart(look.rows(_steps(ticks, column, stretch.to_ms, label)))
-        .mark_line(interpolate="step-after", invalid="break-paths-show-domains", clip=True, **style)
-        .encode(x=stretch.axis(title=None, labels=False), y=y, color=color)
-        for column, (label, _, style) in shown.items()
+        .mark_line(
+            interpolate="step-after",
+            invalid="break-paths-show-domains",
+            clip=True,
+            strokeWidth=wide,
+        )
+        .encode(x=stretch.axis(title=None, labels=False), y=y, **style)
+        for column, (label, _, wide, _) in shown.items()
     ]
     plot = alt.layer(*layers).properties(width=look.WIDTH, height=_HEIGHT)
     chart = alt.vconcat(plot, _strip(ticks, stretch.to_ms, stretch.axis()), spacing=8)
-    chart = chart.resolve_scale(color="independent")
     facts = [stretch.words, f"rules of Kubernetes {profile}", *_facts(ticks)]
     return look.titled(chart, f"{name}: what the metrics ask for, the rules decide", facts)
 
@@ -160,7 +167,7 @@ def _strip(ticks: pl.DataFrame, to_ms: int, time: Any) -> alt.Chart:
         .mark_rect()
         .encode(
             x=time, x2="until:T",
-            color=alt.Color("rule:N", scale=scale, legend=legend),
+            fill=alt.Fill("rule:N", scale=scale, legend=legend),
             tooltip=["rule:N"],
         )
         .properties(width=look.WIDTH, height=14)

@@ -35,12 +35,13 @@ _TICK: Final = (
 class Shown:
     """A setting of a timeline: its name, what it is ("today", "recommended"), and its maximum.
 
-    `max_replicas` None: not known, or not to be drawn.
+    `max_replicas` None: not known, or not to be drawn; `changes`: what it changes, in words.
     """
 
     setting: str
     word: str
     max_replicas: int | None = None
+    changes: str = ""
 
 
 class Stretch(NamedTuple):
@@ -285,9 +286,10 @@ def _panel(
             .encode(y=alt.Y("replicas:Q", **pods))
         )
     word = printable(line.shown.word)
-    setting = "" if line.shown.setting == line.shown.word else printable(line.shown.setting)
+    told = printable(line.shown.changes or line.shown.setting)
+    is_named = line.shown.setting != line.shown.word
     title = alt.TitleParams(
-        f"{word} {setting}".strip(), subtitle=line.facts, color=line.color, fontSize=12,
+        f"{word}: {told}" if is_named else word, subtitle=line.facts, color=line.color, fontSize=12,
         anchor="start", subtitleColor=look.GREY, limit=look.WIDTH,
     )  # fmt: skip
     return alt.layer(*layers).properties(title=title, width=look.WIDTH, height=_PANEL_HEIGHT)

@@ -65,7 +65,7 @@ def test_a_change_that_only_takes_pods_away_needs_no_base() -> None:
     maker = SweepMaker([{"target": "50"}]).add("api", broken, problems=NO_BASE)
     (more,) = advise(maker).items
     assert (more.answer, more.confidence) == ("change", "low")
-    assert "the pods that it adds do less than modelled" in more.doubts[0].why
+    assert "those that it adds do less than modelled" in more.doubts[0].why
     keep = one({0: weeks([100] * 6), 1: weeks([99.5] * 6)}, problems=NO_BASE)
     assert (keep.answer, keep.confidence) == ("keep", "low")
     assert "settings with fewer pods may save more" in keep.doubts[0].why

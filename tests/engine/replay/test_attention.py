@@ -62,7 +62,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     (
         "at_max",
         {"at_max_share": 9.2 / 24, "bound_max": 8, "asked_at_max": 14},
-        "at maxReplicas 8 for 9 h 12 m; the metrics asked for up to 14",
+        "maxReplicas 8 held it for 9 h 12 m; the metrics asked for up to 14",
     ),
     (
         "flapping",
@@ -186,7 +186,7 @@ def test_a_failed_metric_is_the_first_of_several_reasons() -> None:
     assert found.select("rule", "score").rows() == [("failing_metric", 85.0)]
     assert found["why"][0].split(". Also: ")[:2] == [
         "a metric failed for 1 h 12 m (gone), which kept it from scaling in for 14 m",
-        "at maxReplicas 8 for 24 h; the metrics asked for up to 9",
+        "maxReplicas 8 held it for 24 h; the metrics asked for up to 9",
     ]
     assert found["why"][0].endswith(". Also: minReplicas = maxReplicas = 8: it can never act")
 

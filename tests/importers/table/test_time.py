@@ -94,7 +94,11 @@ def test_a_format_reads_other_texts() -> None:
     ("series", "said", "told"),
     [
         (pl.Series([1, 2]), {}, r"holds numbers such as \[1\]: say columns.time.unit"),
-        (pl.Series(["2024-07-01T12:00:00"]), {}, "expected times with a zone"),
+        (
+            pl.Series(["2024-07-01T12:00:00Z", "2024-07-02T13:00:00"]),
+            {},
+            "expected times with a zone, got 2024-07-02 13:00:00",
+        ),
         (pl.Series([datetime(2024, 7, 1)]), {}, "expected times with a zone"),
         (pl.Series([datetime(2024, 7, 1, tzinfo=UTC)]), {"unit": "s"}, "holds times already"),
         (pl.Series([datetime(2024, 7, 1).date()]), {}, "without a time of day"),
