@@ -49,10 +49,12 @@ demo: $(VENV)/.core
 # others. What computes is `nice`, so that a server answers when it is asked. More parts at once make
 # tests that race with servers fail. A part begins when another one has ended, so those that wait
 # longest stand first: at the end they would leave the cores idle. PARTS=test-cluster adds one, which
-# waits for five minutes. The kernels come first: a part that needs none would take the place of one
-# that is listed before it. Nothing of the model and of packing is compiled, and no rule that Python
-# calls: their tests run once, where coverage is measured. The naive reference uses nothing of the
-# package, so no change of that makes its own tests fail: these run with `make long`.
+# waits for five minutes; it begins when one of the first four has ended, as beside the lint and the
+# start of all servers it differed from the controller in its timing. The kernels come first: a part
+# that needs none would take the place of one that is listed before it. Nothing of the model and of
+# packing is compiled, and no rule that Python calls: their tests run once, where coverage is
+# measured. The naive reference uses nothing of the package, so no change of that makes its own tests
+# fail: these run with `make long`.
 IMPORTS  := importers inputs
 APART    := cluster docs history jobs report
 PLAIN    := layout model packing rules
@@ -69,8 +71,8 @@ TESTED   = $(PYTEST) $(1) || \
   { [ $$? = 1 ] && $(PYTEST) $(1) --last-failed --last-failed-no-failures none; }
 
 test: $(VENV)/.dev kernels
-	@$(MAKE) --no-print-directory -j4 -o kernels $(PARTS) test-real test-apart test-compiled \
-	  test-apply test-commands test-interpreted test-imports
+	@$(MAKE) --no-print-directory -j4 -o kernels test-real test-apart test-compiled \
+	  test-apply $(PARTS) test-commands test-interpreted test-imports
 
 test-compiled test-commands test-interpreted test-imports test-apart: BUSY := nice env $(BUSY)
 
