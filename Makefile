@@ -49,12 +49,11 @@ demo: $(VENV)/.core
 # others. What computes is `nice`, so that a server answers when it is asked. More parts at once make
 # tests that race with servers fail. A part begins when another one has ended, so those that wait
 # longest stand first: at the end they would leave the cores idle. PARTS=test-cluster adds one, which
-# waits for five minutes; it begins when one of the first four has ended, as beside the lint and the
-# start of all servers it differed from the controller in its timing. The kernels come first: a part
-# that needs none would take the place of one that is listed before it. Nothing of the model and of
-# packing is compiled, and no rule that Python calls: their tests run once, where coverage is
-# measured. The naive reference uses nothing of the package, so no change of that makes its own tests
-# fail: these run with `make long`.
+# waits for five minutes; it begins last, as beside four busy parts it differs from the controller in
+# its timing and has to be run twice. The kernels come first: a part that needs none would take the
+# place of one that is listed before it. Nothing of the model and of packing is compiled, and no rule
+# that Python calls: their tests run once, where coverage is measured. The naive reference uses
+# nothing of the package, so no change of that makes its own tests fail: these run with `make long`.
 IMPORTS  := importers inputs
 APART    := cluster docs history jobs report
 PLAIN    := layout model packing rules
@@ -72,7 +71,7 @@ TESTED   = $(PYTEST) $(1) || \
 
 test: $(VENV)/.dev kernels
 	@$(MAKE) --no-print-directory -j4 -o kernels test-real test-apart test-compiled \
-	  test-apply $(PARTS) test-commands test-interpreted test-imports
+	  test-apply test-commands test-interpreted test-imports $(PARTS)
 
 test-compiled test-commands test-interpreted test-imports test-apart: BUSY := nice env $(BUSY)
 
