@@ -50,7 +50,7 @@ TOTAL_HEADS: Final = (
     Head.of(PLAN_TOTALS["p50"], "P50"),
     Head.of(PLAN_TOTALS["p95"], "P95"),
     Head.of(PLAN_TOTALS["p99"], "P99"),
-    Head("MAX", "the highest sum without maxReplicas"),
+    Head("MAX", "the highest sum without maxReplicas; `>`: at least so much"),
     Head.of(PLAN_TOTALS["sum_of_peaks"], "PEAKS"),
     Head.of(PLAN_TOTALS["quota"], "QUOTA"),
     Head("ABOVE", "share of the time above the tightest quota"),
@@ -116,7 +116,7 @@ class Plan(CapacityPlan, Result):
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate sums, HPAs, and what is not to be relied on."""
-        yield _totals_grid(self.totals)
+        yield _totals_grid(self.totals, self.hpas)
         yield ""
         yield _hpas_grid(self.hpas)
         yield ""
@@ -165,9 +165,16 @@ def _unusable(plan: CapacityPlan) -> Iterator[str]:
 # ---- sums
 
 
-def _totals_grid(totals: pl.DataFrame) -> Grid:
+def _totals_grid(totals: pl.DataFrame, hpas: pl.DataFrame) -> Grid:
     many = totals.filter(pl.col("scope") == "cluster")["cluster"].n_unique() > 1
-    rows = [row | {"today": old, "where": _scope(row, many)} for row, old in _ranked(totals, many)]
+    censored = hpas.filter(pl.col("censored_pct") > CENSORED_PCT)
+    places = censored.select("growth", "cluster", "namespace").unique().rows()
+    least = {place[:depth] for place in places for depth in (1, 2, 3)}
+    rows = [
+        row
+        | {"today": old, "where": _scope(row, many), "least": ">" if _place(row) in least else ""}
+        for row, old in _ranked(totals, many)
+    ]
     where, columns = "--totals FILE has all", PLAN_TOTALS.columns
     grid = Grid.of(
         TOTAL_HEADS, rows, _total_cells, SHOWN_ROWS, where, frame=totals, columns=columns
@@ -184,14 +191,25 @@ def _total_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         f"{row['growth']:g}",
         f"{row['hpas']}/{row['of']}",
         amount(row["today"]["month_total" if money else "max"]),
-        *("" if money else amount(row[name]) for name in ("p50", "p95", "p99")),
-        amount(row["month_total" if money else "max"]),
-        amount(row["sum_of_peaks"]),
+        *("" if money else _at_least(row, name) for name in ("p50", "p95", "p99")),
+        _at_least(row, "month_total" if money else "max"),
+        _at_least(row, "sum_of_peaks"),
         amount(row["quota"]),
         percent(row["exceeded_pct"]),
         minute(row["first_exceeded"]),
         amount(row["lowest_headroom"]),
     )
+
+
+def _at_least(row: Mapping[str, Any], name: str) -> str:
+    text = amount(row[name])
+    return f"{row['least']}{text}" if text else text
+
+
+def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return a sum's growth, cluster and namespace, as far as it has them."""
+    place = (row["growth"], row["cluster"], row["namespace"])
+    return place[: ("fleet", "cluster", "namespace").index(row["scope"]) + 1]
 
 
 def _ranked(totals: pl.DataFrame, many: bool) -> list[tuple[dict[str, Any], dict[str, Any]]]:
