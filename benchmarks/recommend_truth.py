@@ -54,9 +54,10 @@ from benchmarks.truth_ways import CSV, FULL, WAYS, WRONG, Recording, as_it_is, w
 from hpabatch.engine.advise.answer import CHANGE
 from hpabatch.engine.advise.answer import KEEP as KEPT
 from hpabatch.engine.advise.bounds import Bounds, below, floor_of, parse_bounds
+from hpabatch.engine.advise.judge import saving_pct
 from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.request import DEFAULT_GRID, JudgeRules
-from hpabatch.engine.advise.run import recommend
+from hpabatch.engine.advise.run import Recommendation, recommend
 from hpabatch.engine.fleet.request import AUTO_LENS
 from hpabatch.engine.sweep.context import Context
 from hpabatch.engine.sweep.request import SweepRequest
@@ -182,6 +183,7 @@ def answer_row(way: str, truth: Truth, answer: Answer) -> Row:
         "confidence": answer.confidence,
         "why": answer.why,
         "doubts": list(answer.doubts),
+        "saved_pct": answer.saved_pct,
     }
 
 
@@ -220,6 +222,7 @@ def judged_rows(
             row["full"] = {
                 "verdict": full.verdict,
                 "confidence": full.confidence,
+                "saved_pct": full.saved_pct,
                 "setting": _setting(full),
                 **asdict(known[_setting(full)]),
             }
@@ -268,12 +271,22 @@ def swept(options: Options, folder: Path, fleet: Sequence[Truth]) -> dict[Key, A
         if item.answer == CHANGE:
             assert item.setting_id is not None
             name = str(result.settings["setting"][item.setting_id])
-            answers[item.key] = Answer(ADVICE, name, reasons, item.confidence, told)
+            saved = _saved_pct(item)
+            answers[item.key] = Answer(ADVICE, name, reasons, item.confidence, told, saved)
         elif item.answer == KEPT:
             answers[item.key] = Answer(KEEP, TODAY, reasons, item.confidence, told)
         else:
             answers[item.key] = Answer(NO_ADVICE, why=reasons)
     return answers
+
+
+def _saved_pct(item: Recommendation) -> float | None:
+    """Return what a change saves on the weeks that it was judged on."""
+    assert item.advice is not None
+    judged = item.advice.judged
+    assert judged is not None
+    objective = judged.judged.objective
+    return saving_pct(float(objective[judged.considered]), float(objective[0]))
 
 
 def candidates_of(options: Options, fleet: Sequence[Truth]) -> dict[Key, Candidates]:

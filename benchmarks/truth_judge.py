@@ -54,7 +54,7 @@ class Goal:
 class Answer:
     """What a recommender says of one HPA: ADVICE with a setting, KEEP or NO_ADVICE, and why.
 
-    `doubts` are what lowers its confidence.
+    `doubts` are what lowers its confidence, `saved_pct` what the change is said to save.
     """
 
     verdict: str
@@ -62,6 +62,7 @@ class Answer:
     why: str = ""
     confidence: str | None = None
     doubts: tuple[str, ...] = ()
+    saved_pct: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

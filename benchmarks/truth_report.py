@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import inf
 from statistics import median
 from typing import Any, Final
 
@@ -24,6 +25,8 @@ from hpabatch.engine.advise.request import CONFIDENCES
 Row = dict[str, Any]
 
 _NEAR_POINTS: Final = 2.0
+_OFF_POINTS: Final = 5.0
+_MAX: Final = "max="
 _PARTS: Final = (("change", (ADVICE,)), ("keep", (KEEP,)))
 
 
@@ -48,6 +51,8 @@ def summary_of(about: Mapping[str, Any], goal: Goal, asked: Sequence[Row]) -> di
         "no_advice_because": dict(reasons.most_common()),
         "by_confidence": _by_confidence(rows),
         "high_or_medium": _sure(rows),
+        "saved_as_said": _as_said(advised),
+        "raises_max": _share(_right([row for row in advised if _MAX in row["advised"]["setting"]])),
         "stated_wrong": _stated_wrong([row for row in asked if "today" not in row]),
         "round_trip": _round_trip([row for row in rows if "full" in row]),
         "by_truth": {role: _words(found) for role, found in tallies.items()},
@@ -73,8 +78,32 @@ def _by_confidence(rows: Sequence[Row]) -> dict[str, Any]:
         for name, verdicts in ((confidence, (ADVICE, KEEP)), *_PARTS):
             of = [row for row in theirs if row["verdict"] in verdicts]
             key = name if name == confidence else f"  {confidence}, {name}"
-            found[key] = _share(Share(sum(row["right"] for row in of), len(of)))
+            found[key] = _share(_right(of))
     return found
+
+
+def _right(rows: Sequence[Row]) -> Share:
+    return Share(sum(row["right"] for row in rows), len(rows))
+
+
+def _as_said(advised: Sequence[Row]) -> dict[str, Any]:
+    """Return by confidence how many changes save about what is said of them."""
+    of = {name: [row for row in advised if row["confidence"] == name] for name in CONFIDENCES}
+    return {
+        name: _share(
+            Share(
+                sum(_off(row, "advised", row["saved_pct"]) <= _OFF_POINTS for row in theirs),
+                len(theirs),
+            )
+        )
+        for name, theirs in of.items()
+    }
+
+
+def _off(row: Row, role: str, said: float | None) -> float:
+    """Return by how many points a role's setting saves something else than is said of it."""
+    true = 100 * (1 - row[role]["cost"] / row["today"]["cost"])
+    return inf if said is None else abs(true - said)
 
 
 def _sure(rows: Sequence[Row]) -> dict[str, Any]:
@@ -109,9 +138,32 @@ def _round_trip(rows: Sequence[Row]) -> dict[str, Any]:
         "changes": _share(Share(same, len(full))),
         "near": _share(Share(near, len(full))),
         "apart_median_pct": round(median(apart), 1) if apart else None,
+        "misjudged": _share(Share(len(_misjudged(rows)), len(rows))),
         "saving_full_pct": _saving([{**row, "advised": row["full"]} for row in full], "advised"),
         "saving_pct": _saving(full, "advised"),
     }
+
+
+def _misjudged(rows: Sequence[Row]) -> list[Row]:
+    """Return those graded high by one export whose saving the other states wrong."""
+
+    def sides(row: Row) -> tuple[tuple[str | None, float], ...]:
+        full = row["full"]
+        return (
+            (
+                row["confidence"],
+                _off(row, "full", full["saved_pct"]) if full["verdict"] == ADVICE else 0.0,
+            ),
+            (
+                full["confidence"],
+                _off(row, "advised", row["saved_pct"]) if row["verdict"] == ADVICE else 0.0,
+            ),
+        )
+
+    high = CONFIDENCES[0]
+    return [
+        row for row in rows if any(name == high and off > _OFF_POINTS for name, off in sides(row))
+    ]
 
 
 def _saving(rows: Sequence[Row], role: str) -> float | None:
@@ -199,6 +251,9 @@ def table(summary: Mapping[str, Any]) -> str:
     lines += ["", "right, by confidence"]
     lines += [f"{name:20s} {_told(share)}" for name, share in summary["by_confidence"].items()]
     lines += [f"high or medium: {_told(summary['high_or_medium'])}"]
+    lines += [f"changes that raise maxReplicas: {_told(summary['raises_max'])}"]
+    lines += ["", f"the saving is within {_OFF_POINTS:g} points of what is said"]
+    lines += [f"{name:20s} {_told(share)}" for name, share in summary["saved_as_said"].items()]
     wrong = summary["stated_wrong"]
     lines += ["", "settings that are stated wrong"]
     lines += [f"{name:20s} {_told(share)}" for name, share in wrong.items()]
@@ -234,6 +289,8 @@ def _told_trip(trip: Mapping[str, Any]) -> list[str]:
         f"high or medium {_told(trip['sure'])}; a change {_told(trip['changes'])}",
         f"saving within {_NEAR_POINTS:g} points {_told(trip['near'])}; apart by "
         f"{trip['apart_median_pct']} points (median)",
+        f"high by one export, and the other is wrong by more than {_OFF_POINTS:g} points: "
+        f"{_told(trip['misjudged'])}",
         f"saving of all {trip['saving_pct']} %, by the full export {trip['saving_full_pct']} %",
     ]
 
