@@ -345,6 +345,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         flag = f"--{name.replace('_', '-')}"
         parser.add_argument(flag, type=int, default=getattr(defaults, name))
     parser.add_argument("--grid", action="append", default=[])
+    parser.add_argument("--kind", action="append", choices=KINDS, help="beside plain HPAs")
     parser.add_argument("--most", type=float, default=defaults.goal.most)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--work", type=Path, default=Path("build/recommend_truth"))
@@ -359,6 +360,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         recorded_weeks=given.recorded_weeks,
         judged_weeks=given.judged_weeks,
         grids=tuple(given.grid) or defaults.grids,
+        kinds=tuple(given.kind or defaults.kinds),
         goal=Goal(most=given.most),
     )
     rows = run(options, given.work, given.workers)

@@ -7,7 +7,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hpabatch.engine.advise.doubts import Doubt, doubts_of_change, doubts_of_keep, passed_over
+from hpabatch.engine.advise.doubts import (
+    HELD_OPEN,
+    WHAT_PODS_CAN,
+    Doubt,
+    doubts_of_change,
+    doubts_of_keep,
+    held_open,
+    passed_over,
+)
 from hpabatch.engine.advise.judge import (
     TODAY,
     Judged,
@@ -52,6 +60,8 @@ def answer(found: Judged, inputs: Inputs) -> Answer:
         return Answer(NONE, (_none_holds(found, inputs),))
     if found.choice == TODAY:
         return _kept(found, inputs, _why_keep(found, inputs))
+    if held_open(found, found.choice, inputs):
+        return Answer(NONE, (f"{HELD_OPEN}: a judgement needs {WHAT_PODS_CAN}",))
     against, rules = _against(found, inputs), inputs.options.rules
     if against:
         return _kept(found, inputs, against)

@@ -14,7 +14,14 @@ import numpy as np
 import polars as pl
 
 from hpabatch.engine.advise.bounds import has_no_more_pods
-from hpabatch.engine.advise.judge import TODAY, Judged, Standing, choose, saving_pct
+from hpabatch.engine.advise.judge import (
+    TODAY,
+    Judged,
+    Standing,
+    assumed_use,
+    choose,
+    saving_pct,
+)
 from hpabatch.engine.advise.objective import SATURATED, Goal, RecommendOptions, short_number
 from hpabatch.engine.advise.request import CONFIDENCES, HIGH, LOW, MEDIUM, JudgeRules
 from hpabatch.engine.advise.specs import Inputs, base_taken, name_of
@@ -105,6 +112,8 @@ _MOST_USED_BY_CHANGE: Final = 0.2
 """Share of an SLO's limit above which a setting's use of it in the worst stretch is a doubt."""
 _STEADY: Final = 1.2
 """Times the mean that a worst stretch may be, for a measure that is much the same in all."""
+_MOST_USED_STEADILY: Final = 0.5
+"""Share of an SLO's limit that even such a measure of a change may use."""
 _NEARLY: Final = 0.5
 """Share of the least saving that makes a setting worth a doubt in "keep"."""
 
@@ -116,6 +125,14 @@ _CEILINGS: Final = "limits of its pods recorded, or a ceiling stated in a plant 
 _UNKNOWN: Final = "whether these are the controller's settings is not known"
 _NO_BASE: Final = "base: what a pod uses without work cannot be told, and is taken as 0"
 _RARE: Final = "usage beyond 99 % of the recorded minutes"
+HELD_OPEN: Final = (
+    "at maxReplicas its metrics asked for more, and how much its pods can do is not known"
+)
+WHAT_PODS_CAN: Final = "limits of its pods recorded, or a larger maxReplicas"
+_ASSUMED: Final = (
+    "ceiling assumed: no limit of its pods is known, so saturation is judged over a range of "
+    "ceilings"
+)
 
 Facts = Mapping[str, Any]
 """What a rule reads, by name."""
@@ -231,12 +248,6 @@ HPA_RULES: Final = (
         "{asked:g} days of history",
     ),
     Rule(
-        lambda f: f["ceiling"] == OPEN and SATURATED in f["slos"] and MEDIUM,
-        "ceiling assumed: no limit of its pods is known, so saturation is judged over a range "
-        "of ceilings",
-        _CEILINGS,
-    ),
-    Rule(
         lambda f: (
             _above(f["censored_pct"], CENSORED_PCT)
             and (LOW if f["censored_pct"] > MOST_CENSORED_PCT and not f["lifts"] else MEDIUM)
@@ -267,11 +278,6 @@ UNIT_RULES: Final = (
         "{name}",
     ),
     Rule(
-        lambda f: f.get("held_open") and LOW,
-        "at maxReplicas its metrics asked for more, and how much its pods can do is not known",
-        "limits of its pods recorded, or a larger maxReplicas",
-    ),
-    Rule(
         lambda f: f.get("lenses") and MEDIUM,
         "the controller saw samples through a lens (lag, scale), not as recorded",
         "a recording of what the metrics API answers (`hpabatch record`)",
@@ -292,13 +298,25 @@ CHANGE_RULES: Final = (
         "its base is not known; if pods have one, those that it adds do less than modelled",
         STATED_BASE,
     ),
-    Rule(  # (up to a known ceiling the model says what pods do: it was right where it was checked)
-        lambda f: f["outside"] > (OUTSIDE_SHARE if f["is_open"] else MOST_OUTSIDE) and MEDIUM,
+    Rule(lambda f: f["nears_assumed"] and MEDIUM, _ASSUMED, _CEILINGS),
+    Rule(  # (no limit is below a request, and a node keeps that free)
+        lambda f: f["is_assumed"] and not f["nears_assumed"] and HIGH,
+        "no limit of its pods is known, but it stays below the lowest assumed ceiling",
+        _CEILINGS,
+    ),
+    Rule(  # (up to a ceiling the model says what pods do: it was right where it was checked)
+        lambda f: (
+            f["outside"] > (OUTSIDE_SHARE if f["is_open"] else MOST_OUTSIDE)
+            and (MEDIUM if f["is_open"] and (f["nears_assumed"] or not f["is_assumed"]) else HIGH)
+        ),
         f"for {{outside:.0%}} of the time it asks pods for {_RARE}",
         _SMALL_STEPS,
     ),
     Rule(  # (a few weeks do not show the worst one)
-        lambda f: f["worst"] > max(_MOST_USED_BY_CHANGE, _STEADY * f["mean"]) and MEDIUM,
+        lambda f: (
+            f["worst"] > max(_MOST_USED_BY_CHANGE, min(_STEADY * f["mean"], _MOST_USED_STEADILY))
+            and MEDIUM
+        ),
         "it uses {worst:.0%} of the SLO in the worst {block} and {mean:.0%} on average: a worse "
         "one may break it",
         "a wider SLO, or a larger --margin",
@@ -333,8 +351,10 @@ KEEP_RULES: Final = (
         "average: a worse one may break it",
         "a wider SLO",
     ),
-    Rule(
-        lambda f: f["baseless"] and LOW,
+    Rule(lambda f: f["is_assumed"] and MEDIUM, _ASSUMED, _CEILINGS),
+    Rule(lambda f: f["held_open"] and LOW, HELD_OPEN, WHAT_PODS_CAN),
+    Rule(  # (on fleets whose plant is known nine of ten such answers were right)
+        lambda f: f["baseless"] and MEDIUM,
         "its base is not known, and with one settings with fewer pods may save more",
         STATED_BASE,
     ),
@@ -465,8 +485,7 @@ def unit_doubts(
         today: the specs of its HPAs, defaults filled in.
         told: parameters of the sweep.
         options: what is asked for.
-        lifts: the answer lifts maxReplicas, so more work than is known speaks for it, too, and
-            time at maxReplicas.
+        lifts: the answer lifts maxReplicas, so more work than is known speaks for it, too.
     """
     asked = {
         "slos": {slo.measure for slo in options.goal.slos},
@@ -478,7 +497,7 @@ def unit_doubts(
     found: list[Doubt] = []
     for key in unit.members:
         found += doubts_by(HPA_RULES, _score_facts(rows[key], scored=scored) | asked)
-    for facts in _unit_facts(unit, options.goal, today, told, lifts=lifts):
+    for facts in _unit_facts(unit, options.goal, today, told):
         found += doubts_by(UNIT_RULES, facts)
     return found
 
@@ -495,8 +514,24 @@ def doubts_of_keep(found: Judged, inputs: Inputs) -> Iterator[Doubt]:
     known = _pressure_facts(found, TODAY, inputs) | {
         "baseless": inputs.baseless & set(found.unit.members),
         "rejected": found.choice != TODAY,
+        "is_assumed": _assumed_use(found, TODAY, inputs) is not None,
+        "held_open": held_open(found, TODAY, inputs),
     }
     yield from doubts_by(KEEP_RULES, known)
+
+
+def held_open(found: Judged, place: int, inputs: Inputs) -> bool:
+    """Say whether a maxReplicas that a setting leaves may hold pods at a ceiling that is not known.
+
+    Not where even the lowest assumed ceiling is hardly reached, today and under the setting.
+    """
+    unit, used = found.unit, [_assumed_use(found, each, inputs) for each in (TODAY, place)]
+    may = any(_above(share, _MOST_USED_BY_CHANGE) for share in used)
+    return may and AT_MAX in unit.values and unit.stood_at_max and not found.lifts(place)
+
+
+def _assumed_use(found: Judged, place: int, inputs: Inputs) -> float | None:
+    return assumed_use(found.unit, inputs.options.goal, place, inputs.block_unit)
 
 
 def passed_over(found: Judged, inputs: Inputs) -> Iterator[Doubt]:
@@ -558,7 +593,7 @@ def _score_facts(row: Facts, *, scored: bool) -> dict[str, Any]:
 
 
 def _unit_facts(
-    unit: UnitBlocks, goal: Goal, today: Mapping[Key, HPASpec], told: Facts, *, lifts: bool
+    unit: UnitBlocks, goal: Goal, today: Mapping[Key, HPASpec], told: Facts
 ) -> Iterator[dict[str, Any]]:
     """Yield where recording and model differ under today's setting, and through which lenses."""
     whole, names = slice(None), [f"{namespace}/{name}" for _, namespace, name in unit.members]
@@ -589,8 +624,6 @@ def _unit_facts(
                 "modelled": modelled,
                 "disagree": not np.isnan(both).any() and kept[0] != kept[1],
             }
-    open_at_max = AT_MAX in unit.values and unit.stood_at_max and unit.is_open.any()
-    yield {"held_open": not lifts and open_at_max}
     known = {
         "lenses": [Lens(**found) for found in told.get("lenses", ())],
         "ratios": [Lens(**found) for found in told.get("lens_ratios", ())],
@@ -617,7 +650,10 @@ def _change_facts(found: Judged, inputs: Inputs) -> dict[str, Any]:
     setting_id = int(unit.settings[place])
     changed = [fold for fold in found.folds if fold.choice not in (None, TODAY)]
     objective = found.judged.objective
+    used = _assumed_use(found, place, inputs)
     return _pressure_facts(found, place, inputs) | {
+        "is_assumed": used is not None,
+        "nears_assumed": _above(used, _MOST_USED_BY_CHANGE),
         # More pods may do less than is modelled: what each uses by itself is taken as 0.
         "more_without_base": any(
             not all(

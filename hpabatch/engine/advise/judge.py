@@ -156,21 +156,44 @@ def slo_rates(
         rates_of: gives the rates (M, S, W) of a measure (M, S, B), stretch by stretch its sum.
     """
 
-    def judged(measure: str) -> Array:
-        lacking = np.maximum(rates_of(unit.beyond_model(measure, settings, blocks)), 0.0)
-        return rates_of(unit.modelled_of(measure, settings, blocks)) + lacking
-
-    rates = judged(slo.measure)
+    rates = _with_lacking(unit, slo.measure, settings, blocks, rates_of)
     if slo.measure != SATURATED or not unit.is_open.any():
         return rates
     most = np.zeros(rates.shape)
     for name, more in zip(ABOVE_MINUTES, MORE_THAN_TODAY, strict=True):
-        above = judged(name)
+        above = _with_lacking(unit, name, settings, blocks, rates_of)
         good_enough = above <= above[:, :1] * (1.0 + more)
         most = np.maximum(most, np.where(good_enough, 0.0, above))
     # (a member may have a ceiling of another signal, too)
     known = np.nan_to_num(rates)
     return np.where(unit.is_open[:, None, None], np.maximum(most, known), rates)
+
+
+def _with_lacking(
+    unit: UnitBlocks, measure: str, settings: slice | list[int], blocks: slice, rates_of: RatesOf
+) -> Array:
+    lacking = np.maximum(rates_of(unit.beyond_model(measure, settings, blocks)), 0.0)
+    return rates_of(unit.modelled_of(measure, settings, blocks)) + lacking
+
+
+def assumed_use(unit: UnitBlocks, goal: Goal, place: int, block_unit: str) -> float | None:
+    """Return how much of a limit a setting's time above the lowest assumed ceiling uses at worst.
+
+    None where no ceiling is assumed, or nothing limits saturation.
+    """
+    slos = [slo for slo in goal.slos if slo.measure == SATURATED]
+    if not slos or not unit.is_open.any():
+        return None
+    most = 0.0
+    for slo in slos:
+
+        def at_worst(values: Array, slo: Slo = slo) -> Array:
+            return stretch_rates(values, unit.hours, slo, block_unit)
+
+        rates = _with_lacking(unit, ABOVE_MINUTES[0], [TODAY, place], slice(None), at_worst)
+        above = float(np.nan_to_num(rates[unit.is_open, 1]).max())
+        most = max(most, above / slo.limit if slo.limit else math.inf if above else 0.0)
+    return most
 
 
 def only_modelled(
@@ -310,6 +333,10 @@ class Judged:
     def considered(self) -> int:
         """Return the choice, or what came closest to one."""
         return self.closest if self.choice is None else self.choice
+
+    def lifts(self, place: int) -> bool:
+        """Return whether a setting lifts somebody's maxReplicas and leaves no pod less."""
+        return self.unit.lifts is not None and bool(self.unit.lifts[:, place].any())
 
 
 def split_of(blocks: int, rules: JudgeRules) -> int | None:

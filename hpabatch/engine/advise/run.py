@@ -171,19 +171,14 @@ def recommend(result: SweepResult, options: RecommendOptions, apply: Apply) -> R
         unit = replace(unit, lifts=specs.lifts(unit))
         advice = _advise(unit, inputs)
         today = {k: specs.today(k) for k in unit.members}
-        lifts = advice.answer == CHANGE and _lifts(advice)
+        judged = advice.judged
+        lifts = advice.answer == CHANGE and judged is not None and judged.lifts(judged.considered)
         own = unit_doubts(unit, rows, today, result.parameters, options, lifts=lifts)
         units[name] = replace(advice, doubts=weighed([*advice.doubts, *own]))
     items = tuple(_items(result, specs, units, wrong, options))
     ordered = tuple(units[name] for name in sorted(units))
     found = Recommendations(items, ordered, options, result, specs, rows)
     return withhold_owned(found)
-
-
-def _lifts(advice: UnitAdvice) -> bool:
-    """Say whether the considered setting lifts maxReplicas and leaves no pod less."""
-    lifts, judged = advice.unit.lifts, advice.judged
-    return lifts is not None and judged is not None and bool(lifts[:, judged.considered].any())
 
 
 def _advise(unit: UnitBlocks, inputs: Inputs) -> UnitAdvice:

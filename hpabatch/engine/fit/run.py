@@ -115,7 +115,7 @@ def recorded_of(usage: Usage, m: Measured | None, signal: Signal | None) -> Reco
         return whole
     highest = np.nan_to_num(m.series.most, nan=-1.0)
     ceiling, levels = signal.ceiling_milli, np.array(signal.levels_milli, np.float64)
-    above = np.searchsorted(levels, highest, side="left").astype(np.int8)
+    above = np.searchsorted(SATURATED_AT * levels, highest, side="right").astype(np.int8)
     return replace(
         whole,
         starts_ms=m.cells.starts_ms,

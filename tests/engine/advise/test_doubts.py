@@ -12,7 +12,6 @@ from hpabatch.engine.advise.doubts import Doubt, ceiling_doubts, prospects, unit
 from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
 from hpabatch.engine.advise.run import recommend
 from hpabatch.engine.advise.unit import key_of, unit_blocks
-from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.model.objects.decode import hpa_from_json
 from tests.sweeps import SPEC, SweepMaker, Values, put, weeks
@@ -56,12 +55,6 @@ def two_weeks(ceiling: str = "recorded", recorded: Values | None = None, **measu
     return maker.result()
 
 
-@pytest.mark.parametrize(("ceiling", "most"), [("open", ["medium"]), ("given", [])])
-def test_a_ceiling_that_is_assumed_lowers_the_confidence(ceiling: str, most: list[str]) -> None:
-    told = doubts_of(two_weeks(ceiling))
-    assert [doubt.most for doubt in told if doubt.why.startswith("ceiling")] == most
-
-
 @pytest.mark.parametrize(
     ("slo", "recorded", "modelled", "disagree"),
     [
@@ -85,23 +78,6 @@ def test_recording_and_model_on_two_sides(
     words = f"model: {slo} today: recorded {recorded}, modelled {modelled}; the worse counts"
     assert (words in told) == disagree
     assert any("the worse counts" in why for why in told) == disagree
-
-
-@pytest.mark.parametrize(
-    ("ceiling", "minutes", "lifts", "most"),
-    [
-        ("open", 300, False, ["low"]),
-        ("open", 300, True, []),
-        ("open", 90, False, []),  # less than 1 % of a week
-        ("recorded", 300, False, []),
-    ],
-)
-def test_who_stood_at_max_without_a_known_ceiling_may_need_more(
-    ceiling: str, minutes: float, lifts: bool, most: list[str]
-) -> None:
-    above: dict[str, Any] = dict.fromkeys(ABOVE_MINUTES, 0.0) if ceiling == "open" else {}
-    told = doubts_of(two_weeks(ceiling, at_max_minutes=minutes, **above), lifts=lifts)
-    assert [doubt.most for doubt in told if "asked for more" in doubt.why] == most
 
 
 LAG = {"signal": "resource/cpu", "cluster": "east", "lag_ms": 30_000}

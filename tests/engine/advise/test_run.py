@@ -67,8 +67,8 @@ def test_a_change_that_only_takes_pods_away_needs_no_base() -> None:
     assert (more.answer, more.confidence) == ("change", "low")
     assert "those that it adds do less than modelled" in more.doubts[0].why
     keep = one({0: weeks([100] * 6), 1: weeks([99.5] * 6)}, problems=NO_BASE)
-    assert (keep.answer, keep.confidence) == ("keep", "low")
-    assert "settings with fewer pods may save more" in keep.doubts[0].why
+    assert (keep.answer, keep.confidence) == ("keep", "medium")
+    assert any("settings with fewer pods may save more" in doubt.why for doubt in keep.doubts)
     both = one(CALM, problems=f"{NO_BASE}; plant not identified: usage did not change")
     assert both.confidence == "low"
 
@@ -438,12 +438,12 @@ def test_keep_by_the_margin_alone_is_of_medium_confidence() -> None:
 
 
 def test_keep_by_assumed_ceilings_alone_is_of_low_confidence() -> None:
-    above: dict[str, list[float | None]] = {name: [500.0] * 6 for name in ABOVE_MINUTES}
+    often: dict[str, list[float | None]] = {name: [500.0] * 6 for name in ABOVE_MINUTES}
     unknown: dict[str, list[float | None]] = {"saturated_minutes": [None] * 6}
     none: dict[str, list[float | None]] = {name: [0.0] * 6 for name in ABOVE_MINUTES}
     came_to = {
         0: weeks([100] * 6, **unknown, **none),
-        1: weeks([80] * 6, **unknown, **above),
+        1: weeks([80] * 6, **unknown, **often),
     }
     item = one(came_to, ceiling="open")
     assert (item.answer, item.confidence) == ("keep", "low")
@@ -453,21 +453,70 @@ def test_keep_by_assumed_ceilings_alone_is_of_low_confidence() -> None:
     )
 
 
+def above(lowest: float, **more: Any) -> Values:
+    """Return minutes a week above assumed ceilings, and nothing above the second lowest."""
+    none = dict.fromkeys(ABOVE_MINUTES, [0.0] * 6)
+    return {**none, ABOVE_MINUTES[0]: [lowest] * 6, **more}
+
+
 @pytest.mark.parametrize(
-    ("share", "is_open", "confidence"),
-    [(0.5, False, "high"), (0.51, False, "medium"), (0.1, True, "high"), (0.11, True, "medium")],
-)
+    ("share", "lowest", "confidence"),
+    [(0.5, None, ""), (0.51, None, "high"), (0.1, 3.0, ""), (0.11, 3.0, "medium"),
+     (0.11, 2.0, "high")],
+)  # fmt: skip
 def test_usage_that_was_never_recorded_is_a_doubt(
-    share: float, is_open: bool, confidence: str
+    share: float, lowest: float | None, confidence: str
 ) -> None:
-    """Where a ceiling is known the model says more about it than where one is assumed."""
-    none: Values = {name: [0.0] * 6 for name in ABOVE_MINUTES} if is_open else {}
+    """Up to a ceiling that is known, or cannot be lower, the model says what pods do."""
+    known: Values = {} if lowest is None else above(lowest)
     outside = [168 * 60 * share] * 6
-    came_to = {0: weeks([100] * 6, **none), 1: weeks([80] * 6, **none, outside_minutes=outside)}
-    item = one(came_to)
-    assert (item.answer, item.confidence) == ("change", confidence)
+    item = one({0: weeks([100] * 6, **known), 1: weeks([80] * 6, **known, outside_minutes=outside)})
     told = f"for {share:.0%} of the time it asks pods for usage beyond 99 % of the recorded minutes"
-    assert [doubt.why for doubt in item.doubts] == ([] if confidence == "high" else [told])
+    assert [d.most for d in item.doubts if d.why == told] == ([confidence] if confidence else [])
+
+
+@pytest.mark.parametrize(
+    ("lowest", "recorded", "confidence"),
+    [(2.0, 0.0, "high"), (2.1, 0.0, "medium"), (0.0, 2.1, "medium")],
+)
+def test_assumed_ceilings_matter_where_the_lowest_is_reached(
+    lowest: float, recorded: float, confidence: str
+) -> None:
+    """What the recording has more under today's setting counts for any other."""
+    seen: Values = dict.fromkeys(ABOVE_MINUTES, [recorded] * 6)
+    maker = SweepMaker(GRID).add(
+        "api", {0: weeks([100] * 6, **above(0)), 1: weeks([80] * 6, **above(lowest))},
+        ceiling="open", recorded=seen,
+    )  # fmt: skip
+    (item,) = advise(maker).items
+    assert (item.answer, item.confidence) == ("change", confidence)
+    assert [d.most for d in item.doubts if "of its pods is known" in d.why] == [confidence]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "lowest", "setting", "answer", "confidence"),
+    [
+        (300, 3.0, 1, "no advice", None),
+        (300, 3.0, 2, "change", "medium"),  # lifts maxReplicas
+        (300, 2.0, 1, "change", "high"),
+        (90, 3.0, 1, "change", "medium"),  # less than 1 % of a week
+        (300, 3.0, 0, "keep", "low"),
+    ],
+)
+def test_who_is_held_at_max_below_an_unknown_ceiling_may_need_more(
+    minutes: float, lowest: float, setting: int, answer: str, confidence: str | None
+) -> None:
+    seen = above(lowest, at_max_minutes=[minutes] * 6)
+    came_to = {0: weeks([100] * 6, **seen)}
+    if setting:
+        came_to[setting] = weeks([80] * 6, **seen)
+    grid = [{"target": "70"}, {"max": "20"}]
+    (item,) = advise(SweepMaker(grid).add("api", came_to, ceiling="open")).items
+    assert (item.answer, item.confidence) == (answer, confidence)
+    told = [*item.reasons, *(doubt.why for doubt in item.doubts)]
+    assert any("asked for more, and how much" in text for text in told) == (
+        confidence in (None, "low")
+    )
 
 
 @pytest.mark.parametrize(
@@ -486,6 +535,12 @@ def test_a_worst_week_near_the_slo_is_a_doubt(minutes: float, answer: str, confi
         doubt.why for doubt in item.doubts if f"uses {10 * minutes:.0f}% of the SLO" in doubt.why
     ]
     assert len(told) == (minutes in (2.1, 5.1))
+
+
+@pytest.mark.parametrize(("minutes", "confidence"), [(5.0, "high"), (5.1, "medium")])
+def test_every_week_may_use_half_of_the_slo(minutes: float, confidence: str) -> None:
+    item = one({0: weeks([120] * 6), 1: weeks([100] * 6, saturated_minutes=[minutes] * 6)})
+    assert (item.answer, item.confidence) == ("change", confidence)
 
 
 @pytest.mark.parametrize(("hours", "confidence"), [(97.6, "medium"), (97.4, "low")])

@@ -566,8 +566,8 @@ def test_a_fit_tells_what_was_recorded() -> None:
     assert found is not None
     told = found.between(START, START + usage.size * STEP_MS + HOUR_MS)
     assert told["saturated_minutes"] is None
-    below = [2000 * pct / 100 < 2000 for pct in CEILINGS_PCT]
-    assert [told[name] for name in ABOVE_MINUTES] == [20 if is_below else 0 for is_below in below]
+    at = [pct <= 100 for pct in CEILINGS_PCT]
+    assert [told[name] for name in ABOVE_MINUTES] == [20 if is_at else 0 for is_at in at]
     changes = np.flatnonzero(np.diff(loop.size)).size
     assert told["rescales"] == changes
     limited = fit(replace(observed, limits=limits_of(observed, 2000)), RECORDING).recorded
