@@ -123,9 +123,14 @@ def _is_table(data: str, request: AdviseRequest, folder: AdviceFolder) -> bool:
     from hpabatch.cli.arguments import check_inputs
     from hpabatch.history.reader import open_history
 
+    is_local = "://" not in data and not set(data) & set("*?[")
+    if is_local and not Path(data).exists():
+        raise UsageError(
+            f"{data}: there is no such file or folder; name a history, or a table with its --map"
+        )
     if request.map is not None:
         return True
-    if "://" not in data and Path(data).is_file():
+    if is_local and Path(data).is_file():
         raise UsageError(
             f"{data}: what the columns of a table mean has to be said: `hpabatch import "
             f"table {data} --init --map map.yaml` proposes it; then name it with --map"

@@ -294,18 +294,19 @@ def test_a_folder_of_another_version_or_a_damaged_one_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("option", "told"),
+    ("given", "told"),
     [
-        (("--slo", "saturated<1/week"), "saturated is no measure of a block"),
-        (("--bound", "size=3"), "no such field"),
-        (("--objects", "missing.yaml"), "missing.yaml"),
-        (("--minimize", "joy"), "joy"),
+        (("history", "--slo", "saturated<1/week"), "saturated is no measure of a block"),
+        (("history", "--bound", "size=3"), "no such field"),
+        (("history", "--objects", "missing.yaml"), "missing.yaml"),
+        (("history", "--minimize", "joy"), "joy"),
+        (("missing.csv", "--map", "missing.yaml"), "missing.csv: there is no such file"),
     ],
 )
 def test_what_is_wrong_is_told_before_anything_is_done(
-    run: Run, tmp_path: Path, option: tuple[str, str], told: str
+    run: Run, tmp_path: Path, given: tuple[str, ...], told: str
 ) -> None:
-    done = run("history", *option, "--out", "advice")
+    done = run(*given, "--out", "advice")
     assert (done.code, done.data) == (2, b"")
     assert told in done.stderr
     assert not (tmp_path / "advice").exists()
