@@ -490,7 +490,8 @@ def resample(asked: Judging, blocks: slice, choice: int) -> Resampled:
     """
     unit, rules = asked.unit, asked.rules
     count = unit.hours[:, blocks].shape[1]
-    rng = np.random.default_rng([rules.seed, _number(unit.name)])
+    name = hashlib.sha256(unit.name.encode()).digest()  # (the same number in every process)
+    rng = np.random.default_rng([rules.seed, int.from_bytes(name[:8], "big")])
     drawn = rng.multinomial(count, np.full(count, 1.0 / count), size=rules.resamples).astype(float)
     objective = unit.values[asked.goal.minimize][:, [choice, TODAY], blocks].sum(axis=0)
     sums = drawn @ objective.T
@@ -537,8 +538,3 @@ def _drawn_holds(asked: Judging, blocks: slice, setting: int, drawn: Array) -> M
             broken = ~slo.keeps(rates).all(axis=0)
             good &= ~((drawn[:, : broken.size] > 0) & broken).any(axis=1)
     return good
-
-
-def _number(name: str) -> int:
-    """Return a number of a name that is the same in every process."""
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")

@@ -169,7 +169,11 @@ def parse_goal(
     for name in sorted({name for name in measures if measures.count(name) > 1}):
         mistakes.append(f"--slo: {name} has two limits: give the tighter one")
     known = set(MEASURES) if blocks is None else _measured(blocks)
-    mistakes += _unmeasured(parsed, known)
+    mistakes += [
+        f"--slo {slo.text}: {slo.measure} is not known of any HPA of this sweep"
+        for slo in parsed
+        if slo.measure not in known
+    ]
     goal_text, source = _objective(minimize, known)
     mistakes += [] if minimize is None else _objective_mistakes(minimize, known)
     if mistakes:
@@ -225,12 +229,6 @@ def _measured(blocks: pl.DataFrame) -> set[str]:
     found = {name for name in names if blocks[name].null_count() < blocks.height}
     # Without a known ceiling it is judged over the range of assumed ones.
     return found | {SATURATED} if ABOVE_MINUTES[0] in found else found
-
-
-def _unmeasured(slos: Sequence[Slo], known: set[str]) -> Iterator[str]:
-    for slo in slos:
-        if slo.measure not in known:
-            yield f"--slo {slo.text}: {slo.measure} is not known of any HPA of this sweep"
 
 
 def _objective(minimize: str | None, known: set[str]) -> tuple[str, str]:

@@ -7,7 +7,8 @@ reason against it is told; docs/recommend.md lists them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -255,32 +256,23 @@ def _items(
     wrong: Mapping[Key, tuple[str, ...]],
     options: RecommendOptions,
 ) -> Iterator[Recommendation]:
-    left = _left_out(result, wrong)
-    for row in result.hpas.sort(*KEY).iter_rows(named=True):
-        key = key_of(row)
-        name = row["unit"]
+    ordered = list(result.hpas.sort(*KEY).iter_rows(named=True))
+    left = Counter(row["unit"] for row in ordered if key_of(row) in wrong)
+    for row in ordered:
+        key, name = key_of(row), row["unit"]
         if key in wrong:
             today = specs.written(key)
             yield Recommendation(key, name, NONE, wrong[key], (), today)
             continue
-        item = _item(key, units[name], specs, left.get(name, 0))
+        item = _item(key, units[name], specs, left[name])
         if item.answer != NONE:
             more = relative_notes(key, specs.today(key), result)
             item = replace(item, notes=(*item.notes, *more))
-        yield replace(item, source=_source(item, specs, options)) if item.patch else item
-
-
-def _source(item: Recommendation, specs: Specs, options: RecommendOptions) -> Source | None:
-    context, label = specs.contexts[item.key], options.instance_label
-    return source_of_change(item.key, context, item.today, item.patch, label)
-
-
-def _left_out(result: SweepResult, wrong: Collection[Key]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for c, n, h, unit in result.hpas.select(*KEY, "unit").iter_rows():
-        if (c, n, h) in wrong:
-            counts[unit] = counts.get(unit, 0) + 1
-    return counts
+        if item.patch:
+            context, label = specs.contexts[key], options.instance_label
+            source = source_of_change(key, context, item.today, item.patch, label)
+            item = replace(item, source=source)
+        yield item
 
 
 def _short_at_max(found: Judged, member: int) -> Iterator[str]:

@@ -278,7 +278,10 @@ def settings_of(result: SweepResult) -> Apply:
 def sets_of(result: SweepResult) -> Mapping[str, PolicySet]:
     """Return a sweep's policy sets, as it holds them itself."""
     told = result.parameters.get("policy_sets") or {}
-    return {**SHIPPED, **{name: _set(name, value) for name, value in told.items()}}
+    return {**SHIPPED} | {
+        name: PolicySet(name, *(_rules(value.get(way)) for way in _DIRECTIONS))
+        for name, value in told.items()
+    }
 
 
 def sets_to_json(sets: Mapping[str, PolicySet]) -> dict[str, Any]:
@@ -295,11 +298,6 @@ def sets_to_json(sets: Mapping[str, PolicySet]) -> dict[str, Any]:
             if rules is not None
         }
     return found
-
-
-def _set(name: str, value: Mapping[str, Any]) -> PolicySet:
-    up, down = (_rules(value.get(way)) for way in _DIRECTIONS)
-    return PolicySet(name, up, down)
 
 
 def _rules(value: Mapping[str, Any] | None) -> ScalingRules | None:

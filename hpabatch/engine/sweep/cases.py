@@ -159,11 +159,10 @@ def siblings_of(cases: Sequence[SimulationCase]) -> list[list[SimulationCase]]:
         least = tuple((p.from_ms, p.to_ms, replace(p.spec, max_replicas=1)) for p in case.periods)
         same = (case.key[:3], least, case.period_ms, case.combine, bool(case.requests))
         groups.setdefault(same, []).append(case)
-    return [sorted(group, key=_maxima) for group in groups.values()]
-
-
-def _maxima(case: SimulationCase) -> list[int]:
-    return [period.spec.max_replicas for period in case.periods]
+    return [
+        sorted(group, key=lambda case: [period.spec.max_replicas for period in case.periods])
+        for group in groups.values()
+    ]
 
 
 def as_run(copies: pl.DataFrame, groups: Sequence[Sequence[SimulationCase]]) -> pl.DataFrame:
@@ -178,16 +177,11 @@ def as_run(copies: pl.DataFrame, groups: Sequence[Sequence[SimulationCase]]) -> 
 # ---- what was recorded of today's setting --------------------------------------------------------
 
 
-def _was_in_force(hpa: SettingCases) -> bool:
-    """Say whether today's spec was the one in force during the whole run."""
-    periods = hpa.case.periods
-    return len(periods) == 1 or periods[-1].from_ms <= hpa.case.start_ms
-
-
 def spans_of(hpas: Sequence[SettingCases]) -> Iterator[Span]:
-    """Yield from and until when today's setting of HPAs was recorded."""
-    for hpa in filter(_was_in_force, hpas):
-        case = hpa.case
+    """Yield from and until when today's setting was recorded of HPAs that had it all along."""
+    for case in (hpa.case for hpa in hpas):
+        if len(case.periods) > 1 and case.periods[-1].from_ms > case.start_ms:
+            continue
         to_ms = case.start_ms + case.steps * case.period_ms
         yield (*case.key[:3], 0), case.key[:3], case.start_ms, to_ms
 
