@@ -117,6 +117,7 @@ def _locked(folder: Path, place: Path) -> Iterator[None]:
             with suppress(OSError):
                 if os.listdir(folder) == [_LOCK]:
                     place.unlink()
+                    folder.rmdir()
 
 
 def make_private(folder: Path) -> None:

@@ -8,7 +8,6 @@ cut.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -82,11 +81,6 @@ class SeriesRequest:
             return Expected(self.from_ms, self.until_ms, must, "matrix")
         return Expected(self.until_ms, self.until_ms, must, "vector")
 
-    def key(self) -> str:
-        """Return a name for the response's file."""
-        said = f"{self.promql()}@{self.until_ms}"
-        return hashlib.sha256(said.encode()).hexdigest()[:24]
-
     def halves(self) -> tuple[SeriesRequest, SeriesRequest] | None:
         """Return two requests for the same samples, None where there is nothing to divide."""
         length = self.until_ms - self.from_ms
@@ -156,11 +150,6 @@ class RangeRequest:
     def size(self) -> int:
         """Return the size, to compare with others of its kind."""
         return self.until_ms - self.from_ms
-
-    def key(self) -> str:
-        """Return a name for the response's file."""
-        said = f"{self.expression}@{self.from_ms}-{self.until_ms}/{self.step_ms}"
-        return hashlib.sha256(said.encode()).hexdigest()[:24]
 
     def form_fields(self) -> tuple[str, list[tuple[str, str]]]:
         """Return the path after /api/v1/, and the names and values of the form."""
