@@ -29,7 +29,7 @@ from hpabatch.history.store.replace import (
     without_rows,
 )
 from hpabatch.history.store.shards import StoreHistory
-from hpabatch.importers.common.sink import Sink
+from hpabatch.importers.common.work import Sink
 
 Look = Callable[[StoreHistory], tuple[pl.DataFrame, pl.DataFrame]]
 """Returns the spans that an import claims, and what is in its way (see `rows_in_the_way`)."""

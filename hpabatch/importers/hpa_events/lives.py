@@ -21,7 +21,7 @@ import polars as pl
 
 from hpabatch.cluster.objects.rows import ShownStatus, compact_json
 from hpabatch.history.store.storage import temporary_root
-from hpabatch.importers.common.continued import ms_schema
+from hpabatch.importers.common.rows import ms_schema
 from hpabatch.importers.common.work import disk_errors
 from hpabatch.model.objects.decode import V1, V2BETA1, hpa_from_json
 from hpabatch.model.objects.defaults import default_spec

@@ -16,7 +16,7 @@ import polars as pl
 
 from hpabatch.cluster.objects.rows import shown_status
 from hpabatch.errors import UnreadableError
-from hpabatch.importers.common.continued import ms_schema
+from hpabatch.importers.common.rows import ms_schema
 from hpabatch.importers.hpa_events.lives import (
     Deletion,
     Life,

@@ -26,13 +26,12 @@ from hpabatch.importers.common.claims import (
     unfinished_windows,
     windows_at_work,
 )
-from hpabatch.importers.common.sink import Sink
-from hpabatch.importers.common.work import check_work, locked, work_folder
+from hpabatch.importers.common.work import Sink, check_work, locked, work_folder
 from hpabatch.importers.prometheus.client.fetch import Fetcher
 from hpabatch.importers.prometheus.client.http import Limits, Server
 from hpabatch.importers.prometheus.client.login import Login, server_url
 from hpabatch.importers.prometheus.reading.window import Place, import_window
-from hpabatch.importers.prometheus.reading.window_metrics import AdapterSeries
+from hpabatch.importers.prometheus.reading.window_samples import AdapterSeries
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.prometheus.result import ImportResult
 from hpabatch.importers.prometheus.site import Beside, look_at, read_beside

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from hpabatch.history.provenance import HPAS as HPAS_SUBJECT
 from hpabatch.history.provenance import REQUESTS
-from hpabatch.importers.common.units import (
+from hpabatch.importers.common.rows import (
     CPU_COUNTER,
     CPU_MILLI,
     DURATION_MS,

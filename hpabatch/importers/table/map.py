@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from hpabatch.history.expressions.parser import columns
-from hpabatch.importers.common.units import CPU_COUNTER, Rounding
+from hpabatch.importers.common.rows import CPU_COUNTER, Rounding
 from hpabatch.importers.table.hpas import HpaMap
 from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.unpivot import Pivot, Unpivot

@@ -29,8 +29,7 @@ from hpabatch.history.store.replace import has_replaced
 from hpabatch.history.store.storage import temporary_root
 from hpabatch.importers.common.claims import claim_rows, import_name, while_unreplaced
 from hpabatch.importers.common.objects import Disagreements, context_rows, load_hpas
-from hpabatch.importers.common.sink import Sink
-from hpabatch.importers.common.work import check_work, disk_errors, locked, work_folder
+from hpabatch.importers.common.work import Sink, check_work, disk_errors, locked, work_folder
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.files import TableFile, digest_file, find_files, open_parts
 from hpabatch.importers.table.hpas import hpa_rows, in_store

@@ -13,8 +13,7 @@ import numpy as np
 import polars as pl
 
 from hpabatch.history.columns import AFTER_MS
-from hpabatch.importers.common.continued import changed_rows
-from hpabatch.importers.common.units import whole
+from hpabatch.importers.common.rows import changed_rows, whole
 from hpabatch.importers.table.lives import (
     LIFE,
     PLACE,
@@ -29,11 +28,12 @@ from hpabatch.importers.table.pods import (
     Figures,
     GroupResult,
     metric_conflicts,
+    requested_names,
+    requests_table,
     sample_tables,
     shared_tables,
     without_duplicates,
 )
-from hpabatch.importers.table.requests import requested_names, requests_table
 from hpabatch.importers.table.rows import METRIC, WORKLOAD_KEY, amounts, usage_names
 from hpabatch.importers.table.spill import Keyed
 

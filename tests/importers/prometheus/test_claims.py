@@ -21,7 +21,7 @@ from hpabatch.importers.common.claims import (
     while_unreplaced,
     windows_at_work,
 )
-from hpabatch.importers.common.sink import Sink
+from hpabatch.importers.common.work import Sink
 from hpabatch.importers.prometheus.reading.window import Place
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.prometheus.run import claim_windows

@@ -15,7 +15,7 @@ from hpabatch.history.columns import TIME
 from hpabatch.history.provenance import BEHAVIOR
 from hpabatch.importers.common.objects import Disagreements, PodRequests
 from hpabatch.importers.prometheus.client.samples import Findings
-from hpabatch.importers.prometheus.pods.requests import REQUESTS, beside_objects, note_lacking
+from hpabatch.importers.prometheus.pods.states import REQUESTS, beside_objects, note_lacking
 from hpabatch.importers.prometheus.reading.window import _context
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.prometheus.site import Beside, read_beside

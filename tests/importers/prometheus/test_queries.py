@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpabatch.errors import UsageError
-from hpabatch.importers.prometheus.client.promql import with_matchers
 from hpabatch.importers.prometheus.client.queries import BUILT_IN, Query, need, read_queries
 from hpabatch.importers.prometheus.client.series_requests import (
     SHORTEST_MS,
     RangeRequest,
     SeriesRequest,
 )
+from hpabatch.importers.prometheus.metrics.queries import with_matchers
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.prometheus.windows import DAY_MS
 from tests.importers.mutations import says

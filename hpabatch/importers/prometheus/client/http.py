@@ -28,8 +28,14 @@ from hpabatch.importers.prometheus.client.errors import (
     check_reply,
 )
 from hpabatch.importers.prometheus.client.login import Login
-from hpabatch.importers.prometheus.client.responses import decode, decode_facts, decode_values
-from hpabatch.importers.prometheus.client.samples import Findings, Samples, empty_samples
+from hpabatch.importers.prometheus.client.samples import (
+    Findings,
+    Samples,
+    decode,
+    decode_facts,
+    decode_values,
+    empty_samples,
+)
 from hpabatch.importers.prometheus.client.series_requests import RangeRequest, Request, seconds
 from hpabatch.importers.prometheus.client.wire import Fields, Figures, Limits, Wire
 

@@ -14,8 +14,7 @@ from itertools import pairwise
 from typing import Literal
 
 from hpabatch.importers.prometheus.client.queries import Query
-from hpabatch.importers.prometheus.client.responses import Expected
-from hpabatch.importers.prometheus.client.samples import Samples
+from hpabatch.importers.prometheus.client.samples import Expected, Samples
 
 Form = Literal["raw", "min", "max", "last", "now"]
 """raw: all samples; min, max, last: one sample a series, over the time; now: at its end."""

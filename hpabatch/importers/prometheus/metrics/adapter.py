@@ -14,13 +14,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hpabatch.importers.prometheus.client.promql import with_matchers
 from hpabatch.importers.prometheus.metrics.adapter_file import (
     AdapterConfig,
     ResourceMapping,
     Rule,
     Template,
 )
+from hpabatch.importers.prometheus.metrics.queries import with_matchers
 from hpabatch.inputs.documents import show
 from hpabatch.model.objects.autoscale import TYPES
 from hpabatch.model.objects.field_errors import go_quote

@@ -18,8 +18,7 @@ import numpy as np
 import polars as pl
 
 from hpabatch.importers.prometheus.client.samples import LAST_S, Findings, Samples, Span
-from hpabatch.importers.prometheus.reading.gauges import Gauge
-from hpabatch.importers.prometheus.reading.sources_seen import SILENT_MS
+from hpabatch.importers.prometheus.reading.gauges import SILENT_MS, Gauge
 from hpabatch.inputs.cluster_objects import GENERATED_LETTERS
 
 TABLE_COLUMNS: Final = (

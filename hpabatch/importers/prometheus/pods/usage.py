@@ -22,7 +22,7 @@ import polars as pl
 
 from hpabatch.history.columns import CPU_MILLI_MAX, MEMORY_BYTES_MAX
 from hpabatch.importers.prometheus.client.samples import Findings, Samples, Span
-from hpabatch.importers.prometheus.reading.sources_seen import (
+from hpabatch.importers.prometheus.reading.gauges import (
     SILENT_MS,
     nearby_minimum,
     one_source,

@@ -18,9 +18,9 @@ from hpabatch.history.columns import TIME
 from hpabatch.history.provenance import continued
 from hpabatch.history.schema import table_named
 from hpabatch.importers.common.claims import DONE, while_unreplaced
-from hpabatch.importers.common.continued import in_ms, without_repeats
 from hpabatch.importers.common.objects import CONTEXT, context_rows
-from hpabatch.importers.common.sink import Sink
+from hpabatch.importers.common.rows import in_ms, without_repeats
+from hpabatch.importers.common.work import Sink
 from hpabatch.importers.prometheus.client.fetch import Fetcher
 from hpabatch.importers.prometheus.client.samples import Findings
 from hpabatch.importers.prometheus.pods.lives import assign_pods
@@ -30,9 +30,12 @@ from hpabatch.importers.prometheus.reading.window_fleet import (
     read_fleet,
     read_scales,
 )
-from hpabatch.importers.prometheus.reading.window_metrics import AdapterSeries, read_metrics
 from hpabatch.importers.prometheus.reading.window_pods import WindowPods, read_pods
-from hpabatch.importers.prometheus.reading.window_usage import read_usage
+from hpabatch.importers.prometheus.reading.window_samples import (
+    AdapterSeries,
+    read_metrics,
+    read_usage,
+)
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.prometheus.result import ImportResult, Source, provenance_rows
 from hpabatch.importers.prometheus.site import Beside, Site, version_of

@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from hpabatch.history.columns import INT32_MAX
-from hpabatch.importers.common.continued import is_new, ms_schema
+from hpabatch.importers.common.rows import is_new, ms_schema
 from hpabatch.importers.prometheus.client.queries import Queries, Scalable
 from hpabatch.importers.prometheus.client.samples import Findings, Samples, Span
 from hpabatch.importers.prometheus.reading.gauges import Gauge

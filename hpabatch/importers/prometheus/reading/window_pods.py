@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from hpabatch.importers.common.continued import continued_requests, in_ms, without_repeats
+from hpabatch.importers.common.rows import continued_requests, in_ms, without_repeats
 from hpabatch.importers.prometheus.client.samples import Samples, joined_samples
 from hpabatch.importers.prometheus.pods.lives import continued_pods, owned_pods, pod_rows
-from hpabatch.importers.prometheus.pods.requests import (
+from hpabatch.importers.prometheus.pods.states import (
     Requested,
     beside_objects,
     note_lacking,
     request_rows,
+    state_rows,
 )
-from hpabatch.importers.prometheus.pods.states import state_rows
 from hpabatch.importers.prometheus.reading.gauges import Gauge
 from hpabatch.importers.prometheus.reading.reader import Reader, Things, only
 from hpabatch.importers.prometheus.reading.window_fleet import Target

@@ -15,7 +15,7 @@ from typing import Final
 import polars as pl
 
 from hpabatch.history.provenance import ABSENT, BEHAVIOR, EVENTS, MANIFEST, METRICS
-from hpabatch.importers.common.continued import in_ms
+from hpabatch.importers.common.rows import in_ms
 from hpabatch.importers.hpa_events.run import SPECS, Events
 from hpabatch.importers.prometheus.client.samples import Findings, Span
 from hpabatch.importers.prometheus.reading.gauges import Gauge

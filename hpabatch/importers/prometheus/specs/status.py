@@ -16,7 +16,7 @@ from typing import Final
 import polars as pl
 
 from hpabatch.cluster.objects.rows import compact_json
-from hpabatch.importers.common.continued import is_new, ms_schema
+from hpabatch.importers.common.rows import is_new, ms_schema
 from hpabatch.importers.prometheus.client.samples import Span
 from hpabatch.importers.prometheus.reading.gauges import Gauge
 

@@ -10,45 +10,41 @@ from typing import Final
 import polars as pl
 
 from hpabatch.errors import UsageError
-from hpabatch.importers.common.units import CPU_COUNTER
-from hpabatch.importers.table.propose.columns import (
-    NUMBERS,
-    Column,
-    Kind,
-    has_decimal_commas,
-    profiles,
-    words_of,
-)
-from hpabatch.importers.table.propose.names import (
-    Names,
-    find_names,
-    name_entries,
-    quoted_column,
-)
-from hpabatch.importers.table.propose.sample import Sample
-from hpabatch.importers.table.propose.text import Draft, Entry, flow, scalar
-from hpabatch.importers.table.propose.times import (
+from hpabatch.importers.common.rows import CPU_COUNTER
+from hpabatch.importers.table.propose.amounts import (
+    Amount,
     TimeGuess,
+    best,
     find_dates,
     find_relative,
     find_time,
     find_unread,
-)
-from hpabatch.importers.table.propose.usage import (
-    Amount,
-    best,
     percent_of,
     read_amount,
     read_amounts,
     stated_settings,
 )
-from hpabatch.importers.table.propose.wide import (
+from hpabatch.importers.table.propose.names import (
     VALUE,
+    Names,
+    find_names,
     find_wide,
     long_metrics,
+    name_entries,
+    quoted_column,
     series_ids,
     with_labels,
 )
+from hpabatch.importers.table.propose.sample import (
+    NUMBERS,
+    Column,
+    Kind,
+    Sample,
+    has_decimal_commas,
+    profiles,
+    words_of,
+)
+from hpabatch.importers.table.propose.text import Draft, Entry, flow, scalar
 from hpabatch.importers.table.unpivot import Unpivot
 from hpabatch.inputs.cluster_objects import ClusterObjects
 from hpabatch.inputs.documents import show
