@@ -16,8 +16,7 @@ from hpabatch.errors import HistoryError
 from hpabatch.history import schema
 from hpabatch.history.checks import check_validity
 from hpabatch.history.columns import TEXT, TIME, Table
-from hpabatch.history.schema import TABLES, table_named
-from hpabatch.history.schema_hpas import SIMULATED
+from hpabatch.history.schema import SIMULATED, TABLES, table_named
 
 USAGE = "pod_metrics"
 CUSTOM, OBJECT, EXTERNAL = "pod_custom_metrics", "object_metrics", "external_metrics"

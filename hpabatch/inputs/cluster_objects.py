@@ -29,7 +29,7 @@ from hpabatch.cluster.objects.availability import (
     read_node_labels,
     read_spreads,
 )
-from hpabatch.cluster.objects.hpas import HpaDecoder
+from hpabatch.cluster.objects.decoders import HpaDecoder, PodDecoder, owner_text, read_template
 from hpabatch.cluster.objects.objects import (
     NOTHING,
     UNREADABLE,
@@ -38,10 +38,15 @@ from hpabatch.cluster.objects.objects import (
     key_of,
     string_map,
 )
-from hpabatch.cluster.objects.pods import PodDecoder, owner_text, read_template
 from hpabatch.cluster.objects.rows import workload_of
-from hpabatch.cluster.objects.types import HpaObject, PodKey, PodObject, PodTemplate, ScaleObject
-from hpabatch.cluster.objects.wanted import group_of
+from hpabatch.cluster.objects.types import (
+    HpaObject,
+    PodKey,
+    PodObject,
+    PodTemplate,
+    ScaleObject,
+    group_of,
+)
 from hpabatch.cluster.objects.workloads import BUILT_IN, REPLICATION_CONTROLLER, WorkloadDecoder
 from hpabatch.inputs.documents import Mistakes, MistakesError, place_of, read_text, show
 from hpabatch.inputs.manifest_documents import (

@@ -16,7 +16,7 @@ import pytest
 from hpabatch.cli import main
 from hpabatch.cli.app import app
 from hpabatch.errors import UsageError
-from hpabatch.history.store.migrate import migrate
+from hpabatch.history.store.compact import migrate
 from hpabatch.history.store.objects import ObjectStorage
 from hpabatch.importers.common.work import work_folder
 from tests.cli.histories import MANIFESTS, small

@@ -27,8 +27,8 @@ from hpabatch.history.reader import open_history
 from hpabatch.history.store.verify import check_history
 from hpabatch.layout import codes
 from hpabatch.layout.results import DECISION, DETAIL, METRIC_DECISION, Results
+from hpabatch.live.passes.columns import TICKS
 from hpabatch.live.passes.decide import Decider
-from hpabatch.live.passes.fleet import TICKS
 from hpabatch.live.passes.memory import load
 from hpabatch.live.passes.words import PassWords
 from hpabatch.live.record.recorder import Recorder

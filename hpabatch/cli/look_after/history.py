@@ -226,7 +226,7 @@ def migrate(
     new: Annotated[str, typer.Argument(metavar="NEW", help="Folder or URL of the new store.")],
 ) -> None:
     """Copy a history into a new store."""
-    from hpabatch.history.store.migrate import migrate as run
+    from hpabatch.history.store.compact import migrate as run
 
     with progress_on_stderr() as report:
         done = run(old, new, progress=report)

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hpabatch.cluster.apis.scales import ScaleBook, target_key
-from hpabatch.cluster.objects.inbox import Inbox
-from hpabatch.cluster.objects.types import Change, HpaObject, Kind, PodKey, ScaleKey
+from hpabatch.cluster.objects.types import Change, HpaObject, Inbox, Kind, PodKey, ScaleKey
 from hpabatch.cluster.objects.workloads import BUILT_IN
 from hpabatch.cluster.watch.watch import HPAS, PODS, Watcher, WatchState
 

@@ -16,8 +16,7 @@ from hpabatch.errors import HistoryError
 from hpabatch.history.base import SIZES, Days, History, Wanted
 from hpabatch.history.checks import OWNED, order_rows, run_starts, without_replaced
 from hpabatch.history.columns import Table
-from hpabatch.history.schema import TABLES
-from hpabatch.history.schema_hpas import PASSES
+from hpabatch.history.schema import PASSES, TABLES
 from hpabatch.history.store.catalog import FileEntry, Place, Snapshot, load_snapshot
 from hpabatch.history.store.datafiles import Partition
 from hpabatch.history.store.rows import DataFiles

@@ -21,8 +21,7 @@ from hpabatch.cluster.objects.types import PodTemplate
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.columns import TIME
 from hpabatch.inputs.cluster_objects import ClusterObjects, WorkloadKey
-from hpabatch.inputs.manifest_checks import UNREADABLE, VALID, check_manifests
-from hpabatch.inputs.manifests import load_manifests
+from hpabatch.inputs.manifests import UNREADABLE, VALID, check_manifests, load_manifests
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.objects.hpa import HPA

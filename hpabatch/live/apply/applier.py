@@ -37,8 +37,7 @@ from hpabatch.live.apply.guards import (
 )
 from hpabatch.live.apply.journal import Journal, outcomes
 from hpabatch.live.apply.lease import Election
-from hpabatch.live.apply.ledger import Entry, Ledger, kept_ms
-from hpabatch.live.apply.origins import Origins
+from hpabatch.live.apply.ledger import Entry, Ledger, Origins, kept_ms
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.live.apply.rivals import PROBE, Rivals

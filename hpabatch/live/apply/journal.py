@@ -37,7 +37,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from hpabatch.cluster.objects.inbox import clock_ms
+from hpabatch.cluster.objects.types import clock_ms
 from hpabatch.errors import UsageError
 from hpabatch.history.atomic import flush
 from hpabatch.live.apply.scales import Written

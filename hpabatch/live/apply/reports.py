@@ -14,7 +14,7 @@ from hpabatch._json import decode_json
 from hpabatch.cluster.connection.errors import ApiError, NotFound, Unreachable
 from hpabatch.cluster.connection.pool import RequestPool
 from hpabatch.cluster.connection.writes import Budget, Json, WriteClient
-from hpabatch.cluster.objects.inbox import clock_ms
+from hpabatch.cluster.objects.types import clock_ms
 from hpabatch.live.apply.journal import Fields
 from hpabatch.live.apply.lease import show_identity
 from hpabatch.live.apply.scales import TIMEOUT_S, Fence

@@ -17,8 +17,7 @@ from hpabatch.errors import HpabatchError
 from hpabatch.live.apply.applier import Applier
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import LaneKey
-from hpabatch.live.passes.left_out import error_text
-from hpabatch.live.passes.result import PassResult
+from hpabatch.live.passes.result import PassResult, error_text
 from hpabatch.live.passes.shadow import Comparison, Shadow
 from hpabatch.live.record.recorder import Recorder
 from hpabatch.live.serve.exporter import Exporter

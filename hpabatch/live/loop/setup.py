@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpabatch.cluster.connection.controller import ControllerSeen
+from hpabatch.cluster.apis.discovery import ControllerSeen
 from hpabatch.engine.fleet.flags import FEATURE_GATES, FLAGS, PREFIX, parse_flags
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.store.catalog import quote

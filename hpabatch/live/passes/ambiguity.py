@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hpabatch.layout.records import I64
+from hpabatch.live.passes.columns import PodColumns
 from hpabatch.live.passes.lanes import Lane, LaneKey
-from hpabatch.live.passes.pods import PodColumns
 from hpabatch.model.messages import ambiguous_selector
 from hpabatch.model.selectors import parse_selector, selector_words
 from hpabatch.model.versions import Profile

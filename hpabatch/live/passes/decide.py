@@ -26,15 +26,16 @@ from hpabatch.kernels.replay import replay_newest
 from hpabatch.layout import codes
 from hpabatch.layout.records import HEAD_STATUS_DESIRED, I64, Fleet, Memory, Records
 from hpabatch.live.passes.ambiguity import Registry
-from hpabatch.live.passes.fleet import (
+from hpabatch.live.passes.columns import (
     Layout,
+    PodColumns,
+    ResponseColumns,
     Structure,
     join_fleet,
     metric_columns,
     size_changes,
 )
 from hpabatch.live.passes.lanes import Lane, LaneKey, Lanes
-from hpabatch.live.passes.left_out import culprits
 from hpabatch.live.passes.memory import (
     Saved,
     SavedLane,
@@ -46,9 +47,7 @@ from hpabatch.live.passes.memory import (
     remembered,
     save,
 )
-from hpabatch.live.passes.pods import PodColumns
-from hpabatch.live.passes.responses import ResponseColumns
-from hpabatch.live.passes.result import ERRORS, NO_STATUS, PassResult, reconcile_actions
+from hpabatch.live.passes.result import ERRORS, NO_STATUS, PassResult, culprits, reconcile_actions
 from hpabatch.live.passes.words import PassWords
 from hpabatch.model.objects.hpa import HPAStatus
 from hpabatch.model.versions import ControllerFlags, Profile

@@ -20,11 +20,10 @@ from hpabatch.cluster.objects.types import (
     PodObject,
     ScaleKey,
     ScaleObject,
+    requests_of,
 )
-from hpabatch.cluster.objects.wanted import requests_of
 from hpabatch.layout import codes
-from hpabatch.live.passes.left_out import LeftOut
-from hpabatch.live.passes.result import Problem
+from hpabatch.live.passes.result import LeftOut, Problem
 from hpabatch.model.objects.hpa import HPASpec, HPAStatus
 from hpabatch.model.objects.stored import as_stored
 from hpabatch.model.objects.validate import drop_disabled_fields

@@ -13,7 +13,7 @@ from hpabatch.kernels.status import status_fleet
 from hpabatch.layout import codes
 from hpabatch.layout.records import HEAD_STATUS_CURRENT, I64, Fleet, Records
 from hpabatch.layout.results import STATUS_NEXT
-from hpabatch.live.passes.fleet import TICKS, Structure
+from hpabatch.live.passes.columns import TICKS, Structure
 from hpabatch.live.passes.lanes import Lane
 from hpabatch.model.messages import Event, condition_message
 from hpabatch.model.objects.describe import metric_name

@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
-from hpabatch.cluster.objects.inbox import clock_ms
+from hpabatch.cluster.objects.types import clock_ms
 from hpabatch.live.passes.result import (
     ACTIONS,
     ERRORS,

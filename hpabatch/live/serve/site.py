@@ -7,18 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Sequence, Set
 from typing import Final
 
-from hpabatch.cluster.apis.discovery import Discovery
+from hpabatch.cluster.apis.discovery import ClockSkew, Discovery
 from hpabatch.cluster.apis.metrics import Fetcher
 from hpabatch.cluster.apis.scales import ScaleBook, target_key
 from hpabatch.cluster.connection.client import ApiClient
-from hpabatch.cluster.connection.skew import ClockSkew
-from hpabatch.cluster.objects.hpas import HpaDecoder
-from hpabatch.cluster.objects.inbox import Inbox
+from hpabatch.cluster.objects.decoders import HpaDecoder, PodDecoder
 from hpabatch.cluster.objects.objects import Decoder
-from hpabatch.cluster.objects.pods import PodDecoder
 from hpabatch.cluster.objects.types import (
     ExternalMetricKey,
     HpaObject,
+    Inbox,
     Kind,
     MetricKey,
     ObjectMetricKey,

@@ -14,8 +14,7 @@ from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store import objects
 from hpabatch.history.store.append import open_writer
-from hpabatch.history.store.compact import compact
-from hpabatch.history.store.migrate import migrate
+from hpabatch.history.store.compact import compact, migrate
 from hpabatch.history.store.shards import StoreHistory
 from hpabatch.history.store.storage import open_storage
 from hpabatch.history.store.verify import check_history

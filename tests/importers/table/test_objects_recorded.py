@@ -9,8 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.cluster.objects.hpas import HpaDecoder
-from hpabatch.cluster.objects.pods import PodDecoder
+from hpabatch.cluster.objects.decoders import HpaDecoder, PodDecoder
 from hpabatch.cluster.objects.types import (
     Change,
     ContainerUsage,

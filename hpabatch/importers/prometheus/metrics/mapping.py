@@ -36,8 +36,7 @@ from hpabatch.importers.prometheus.metrics.mapping_file import (
 from hpabatch.importers.prometheus.metrics.queries import PODS_HOLE, MetricQuery, ValueRule
 from hpabatch.inputs import keda
 from hpabatch.inputs.documents import Mistakes, Place, duplicate_keys, place_of, read_text
-from hpabatch.inputs.keda import ScaledObject, owner_of
-from hpabatch.inputs.keda_file import read_scaled_object
+from hpabatch.inputs.keda import ScaledObject, owner_of, read_scaled_object
 from hpabatch.inputs.manifest_documents import (
     Document,
     DocumentError,
