@@ -117,7 +117,13 @@ class ScaledObject:
             "maxReplicas": _DEFAULT_MAX if self.max_replicas is None else self.max_replicas,
             "metrics": metrics,
         }
-        behavior = self._behavior()
+        behavior = None if self.behavior is None else dict(self.behavior)
+        for name, direction in (("paused-scale-in", "scaleDown"), ("paused-scale-out", "scaleUp")):
+            if self._annotated(name):
+                behavior = behavior or {}
+                rules = behavior.get(direction)
+                before = rules if isinstance(rules, Mapping) else {}
+                behavior[direction] = {**before, "selectPolicy": "Disabled"}
         if behavior is not None:
             spec["behavior"] = behavior
         metadata: dict[str, object] = {"name": self.hpa_name, "labels": self._labels()}
@@ -208,17 +214,6 @@ class ScaledObject:
         metric = {"name": name, "selector": selector}
         return {"type": "External", "external": {"metric": metric, "target": target}}
 
-    def _behavior(self) -> dict[str, object] | None:
-        """Return the behavior with the direction disabled that an annotation pauses."""
-        behavior = None if self.behavior is None else dict(self.behavior)
-        for name, direction in (("paused-scale-in", "scaleDown"), ("paused-scale-out", "scaleUp")):
-            if self._annotated(name):
-                behavior = behavior or {}
-                rules = behavior.get(direction)
-                before = rules if isinstance(rules, Mapping) else {}
-                behavior[direction] = {**before, "selectPolicy": "Disabled"}
-        return behavior
-
     def _annotated(self, name: str) -> bool:
         """Whether an annotation is there and not false (as Go's ParseBool knows it)."""
         value = self.annotations.get(_PAUSE + name)
@@ -259,7 +254,6 @@ def _resource_metric(trigger: Trigger) -> dict[str, object]:
 
 
 def _target(metric_type: str, milli: int) -> dict[str, object]:
-    """Return a target; AverageValue by default."""
     kind = metric_type or "AverageValue"
     text = f"{milli}m" if milli % 1000 else str(milli // 1000)
     return {"type": kind, "value" if kind == "Value" else "averageValue": text}

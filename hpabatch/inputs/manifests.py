@@ -113,7 +113,6 @@ def _fail(found: Manifests, source: str, tree: str, error: str, line: int = 1) -
 
 
 def _read_path(path: Path, tree: str, found: Manifests) -> None:
-    """Read a file or all manifests below a folder."""
     try:
         is_folder = path.is_dir()
     except OSError as error:
@@ -350,7 +349,6 @@ def _check(
 def _beyond_the_server(
     entry: ManifestEntry, hpa: HPA, first: dict[tuple[str, str, str], str]
 ) -> list[str]:
-    """Return warnings beyond the server's rules."""
     warnings: list[str] = []
     if hpa.name:
         key = (entry.tree, hpa.namespace, hpa.name)

@@ -27,6 +27,7 @@ from hpabatch.model.plant import (
     REMOVAL_ORDERS,
     TOTAL,
 )
+from hpabatch.model.printable import listed
 
 WHAT: Final = "plant file"
 _MAX_CLASSES = 100
@@ -55,7 +56,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def _kinds_with(name: str) -> str:
-    return kinds.names_of([kind for kind in KINDS if name in USED_BY[kind]])
+    return listed([kind for kind in KINDS if name in USED_BY[kind]])
 
 
 def _or_none(kind: Scalar) -> Scalar:
@@ -75,7 +76,7 @@ class SignalOverride:
     kind: str | None = key(
         "kind", kinds.word(*KINDS),
         "what the work is, as docs/simulation.md says; of resource, container and pods "
-        f"{kinds.names_of(_OF_PODS)}, of object and external {kinds.names_of((TOTAL, BACKLOG))}",
+        f"{listed(_OF_PODS)}, of object and external {listed((TOTAL, BACKLOG))}",
         None, "fitted",
     )  # fmt: skip
     base_milli: int | None = key(

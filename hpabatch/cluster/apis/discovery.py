@@ -103,7 +103,6 @@ class Discovery:
         """Prepare; nothing is sent yet.
 
         Args:
-            client: sends the requests.
             fresh_s: how long a response is valid.
             absent_s: how long the absence of something is valid.
             clock: monotonic seconds.
@@ -329,7 +328,6 @@ class ClockSkew:
         """Prepare; nothing is sent yet.
 
         Args:
-            client: sends the requests.
             ahead_s: by how much the times of decisions are ahead of this machine's clock.
         """
         self._client = client

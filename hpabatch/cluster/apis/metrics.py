@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias, TypeVar
@@ -33,7 +33,6 @@ from hpabatch.cluster.objects.types import (
     ExternalMetricKey,
     MetricKey,
     ObjectMetricKey,
-    PodMetricKey,
     PodSample,
     Response,
     Responses,
@@ -116,7 +115,6 @@ def read_usage(body: bytes, notes: list[str], namespace: str = "") -> tuple[Usag
     """Return the samples of a PodMetricsList.
 
     Args:
-        body: the response.
         notes: problems of single items are added here.
         namespace: of items that name none.
 
@@ -161,7 +159,6 @@ def read_pod_values(body: bytes, notes: list[str]) -> tuple[PodSample, ...]:
     """Return the samples of pods in a MetricValueList, the last of each pod's.
 
     Args:
-        body: the response.
         notes: problems of single items are added here.
 
     Raises:
@@ -381,8 +378,6 @@ class Fetcher:
         Args:
             client: sends requests; several threads use it.
             apis: the custom metrics API's version, and the resources of kinds.
-            workers: number of concurrent requests.
-            deadline_s: time limit of a fetch.
             cluster_wide: False: only some namespaces are watched, so usage is requested in each.
             clock: UTC ms, for the timestamp of a response.
             pool: the threads, None: `workers` new ones.
@@ -438,21 +433,12 @@ class Fetcher:
         self._forbidden_until = None
         return True
 
-    def _call(self, key: MetricKey) -> Callable[[float], _Reply]:
-        if isinstance(key, PodMetricKey):
-            return partial(self._pod_values, key)
-        if isinstance(key, ObjectMetricKey):
-            return partial(self._object_value, key)
-        if isinstance(key, ExternalMetricKey):
-            return partial(self._external, key)
-        return partial(self._usage, key)
-
     def _run(
         self, keys: Sequence[MetricKey], deadline: float, found: dict[MetricKey, Response]
     ) -> bool:
         """Send requests and store their responses; True: the cluster's usage was forbidden."""
         forbidden = False
-        replies = self._pool.run([self._call(key) for key in keys], deadline)
+        replies = self._pool.run([partial(self._ask, key) for key in keys], deadline)
         for key, reply in zip(keys, replies, strict=True):
             self._turns.note(key, reply, isinstance(reply, _Reply) and reply.slow)
             if isinstance(reply, BaseException):
@@ -466,58 +452,34 @@ class Fetcher:
                 forbidden = True
         return forbidden
 
-    def _usage(self, namespace: str, left_s: float) -> _Reply:
-        place = f"/namespaces/{quote(namespace, _SAFE)}" if namespace else ""
-        read = partial(read_usage, namespace=namespace)
-        return self._ask(f"{USAGE_PATH}{place}/pods", {}, read, left_s, _LIST_BYTES)
-
-    def _pod_values(self, key: PodMetricKey, left_s: float) -> _Reply:
-        place = f"namespaces/{quote(key.namespace, _SAFE)}/pods/*/{quote(key.metric, _SAFE)}"
-        selector = {"metricLabelSelector": key.selector} if key.selector else {}
-        return self._ask_custom(place, selector, read_pod_values, left_s, _LIST_BYTES)
-
-    def _object_value(self, key: ObjectMetricKey, left_s: float) -> _Reply:
-        """Request an object's metric; for a Namespace the HPA's own is used, whatever its name."""
-        place = f"namespaces/{quote(key.namespace, _SAFE)}"
-        if (key.group, key.kind) == ("", "Namespace"):
-            place += "/metrics"
-        else:
-            try:
+    def _request(self, key: MetricKey) -> tuple[str, dict[str, str], Read, int]:
+        """Return path, parameters, reader and largest size of a request (ApiError: no API)."""
+        if isinstance(key, str):
+            place = f"/namespaces/{quote(key, _SAFE)}" if key else ""
+            return f"{USAGE_PATH}{place}/pods", {}, partial(read_usage, namespace=key), _LIST_BYTES
+        namespace, metric = quote(key.namespace, _SAFE), quote(key.metric, _SAFE)
+        if isinstance(key, ExternalMetricKey):
+            params = {"labelSelector": key.selector} if key.selector else {}
+            path = f"{EXTERNAL_PATH}/namespaces/{namespace}/{metric}"
+            return path, params, lambda body, _: read_external_values(body), _VALUE_BYTES
+        params = {"metricLabelSelector": key.selector} if key.selector else {}
+        read: Read = read_pod_values
+        about, most = "pods/*", _LIST_BYTES
+        if isinstance(key, ObjectMetricKey):
+            # For a Namespace the HPA's own is used, whatever its name.
+            about, read, most = "metrics", lambda body, _: read_object_value(body), _VALUE_BYTES
+            if (key.group, key.kind) != ("", "Namespace"):
                 resource = self._apis.metric_resource(key.group, key.kind)
-            except ApiError as error:
-                return _Reply(Response(self._clock(), error=error.text))
-            place += f"/{quote(resource, _SAFE)}/{quote(key.name, _SAFE)}"
-        selector = {"metricLabelSelector": key.selector} if key.selector else {}
-        place += f"/{quote(key.metric, _SAFE)}"
-        return self._ask_custom(
-            place, selector, lambda body, _: read_object_value(body), left_s, _VALUE_BYTES
-        )
+                about = f"{quote(resource, _SAFE)}/{quote(key.name, _SAFE)}"
+        root = f"{CUSTOM_PATH}/{self._apis.custom_metrics_version()}"
+        return f"{root}/namespaces/{namespace}/{about}/{metric}", params, read, most
 
-    def _external(self, key: ExternalMetricKey, left_s: float) -> _Reply:
-        place = f"namespaces/{quote(key.namespace, _SAFE)}/{quote(key.metric, _SAFE)}"
-        selector = {"labelSelector": key.selector} if key.selector else {}
-        return self._ask(
-            f"{EXTERNAL_PATH}/{place}",
-            selector,
-            lambda body, _: read_external_values(body),
-            left_s,
-            _VALUE_BYTES,
-        )
-
-    def _ask_custom(
-        self, place: str, params: Mapping[str, str], read: Read, left_s: float, limit_bytes: int
-    ) -> _Reply:
+    def _ask(self, key: MetricKey, timeout: float) -> _Reply:
+        """Send one request and read its response; any failure becomes the response's error."""
         try:
-            version = self._apis.custom_metrics_version()
+            path, params, read, limit_bytes = self._request(key)
         except ApiError as error:
             return _Reply(Response(self._clock(), error=error.text))
-        path = f"{CUSTOM_PATH}/{version}/{place}"
-        return self._ask(path, params, read, left_s, limit_bytes)
-
-    def _ask(
-        self, path: str, params: Mapping[str, str], read: Read, timeout: float, limit_bytes: int
-    ) -> _Reply:
-        """Send one request and read its response; any failure becomes the response's error."""
         notes: list[str] = []
         begun = self._pool.now()
         try:

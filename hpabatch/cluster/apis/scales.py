@@ -15,9 +15,9 @@ from hpabatch.cluster.apis.discovery import Discovery
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.errors import ApiError
 from hpabatch.cluster.connection.pool import NeverBegunError, RequestPool, Turns
+from hpabatch.cluster.objects.decoders import BUILT_IN, REPLICATION_CONTROLLER, read_scale
 from hpabatch.cluster.objects.objects import BrokenObjectError
 from hpabatch.cluster.objects.types import Change, Kind, ScaleKey, ScaleObject
-from hpabatch.cluster.objects.workloads import BUILT_IN, REPLICATION_CONTROLLER, read_scale
 from hpabatch.layout import codes
 from hpabatch.model.objects.hpa import CrossVersionObjectReference
 
@@ -45,10 +45,6 @@ def target_key(namespace: str, target: CrossVersionObjectReference) -> ScaleKey:
     slashes = version.count("/")
     group = version if slashes > 1 else version.partition("/")[0] if slashes else ""
     return ScaleKey(group, target.kind, namespace, target.name)
-
-
-def _said(error: BaseException) -> str:
-    return str(error) or type(error).__name__
 
 
 def bad_version(key: ScaleKey) -> ScaleObject | None:
@@ -109,10 +105,8 @@ class ScaleBook:
 
         Args:
             client: sends requests; several threads use it.
-            apis: the resources of kinds.
             watched: whether a watch covers the built-in kind of a key (in its namespace); None:
                 always. False where it may not be watched: then each scale is requested.
-            workers: number of concurrent requests.
             deadline_s: time limit of a refresh.
         """
         self._client = client
@@ -142,7 +136,9 @@ class ScaleBook:
                 self._fresh[key] = result
             elif not isinstance(result, NeverBegunError):
                 code = codes.SCALE_GET_FAILED
-                self._fresh[key] = ScaleObject(key, error=_said(result), code=code)
+                self._fresh[key] = ScaleObject(
+                    key, error=(str(result) or type(result).__name__), code=code
+                )
         return len(ordered)
 
     def settle(
@@ -151,7 +147,6 @@ class ScaleBook:
         """Return the cut changes, then those of targets that no watch covers.
 
         Args:
-            changes: as cut.
             targets: of all HPAs, those of the cut among them.
             now_ms: time of the cut; added changes were known 1 ms before.
         """

@@ -72,7 +72,6 @@ class WatchStream:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
-        """End it, and close its connection."""
         return self._stack.__exit__(type(error) if error else None, error, None)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -157,7 +156,6 @@ class Page(NamedTuple):
 
     Attributes:
         items: its objects, undecoded; each holds the whole page in memory.
-        resource_version: of the whole list.
         first: the list begins here; earlier pages are of a list that could not be finished.
     """
 
@@ -201,11 +199,9 @@ class ApiClient:
         self._attempts = attempts
 
     def __enter__(self) -> Self:
-        """Begin."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close."""
         self.close()
 
     @property
@@ -278,7 +274,6 @@ class ApiClient:
         large is requested with fewer objects.
 
         Args:
-            path: of the collection.
             chunk: objects a page.
 
         Raises:
@@ -322,7 +317,6 @@ class ApiClient:
         """Return a watch, which begins when it is entered, on a connection of its own.
 
         Args:
-            path: of the collection.
             resource_version: from which it resumes.
             timeout_s: the server ends it after this.
             longest_line: bytes; a longer line ends it with TooLarge.
@@ -347,7 +341,6 @@ class ApiClient:
         return self._tried(attempt, until, None)
 
     def _tried(self, attempt: Callable[[], T], until: float, attempts: int | None) -> T:
-        """Return the result of the first attempt that succeeds."""
         left = self._attempts if attempts is None else attempts
         backoff_s = _FIRST_WAIT_S
         while True:
@@ -410,6 +403,5 @@ class _Walk:
 
 
 def _is_transient(error: ApiError) -> bool:
-    """Whether another attempt may succeed."""
     cut_off = isinstance(error, InvalidResponse) and error.status == 200
     return isinstance(error, Unreachable | Busy) or (cut_off and not isinstance(error, TooLarge))

@@ -1,17 +1,21 @@
-"""Decoding of HPAs of any API version, defaulted and checked, and of pods to what an HPA uses.
+"""Decoders: HPAs of any API version, pods, sizes of workloads, and what keeps pods available.
 
-Requests are read from the spec, as the controller reads them: what a resize in place has granted
-so far (status.resources) does not count. The cluster's own controller rewrites each HPA's status at
-every sync. The rest is kept, and reused while its bytes are the same: it takes most of the time.
+HPAs are defaulted and checked. Requests of pods are read from the spec, as the controller reads
+them: what a resize in place has granted so far (status.resources) does not count. The cluster's own
+controller rewrites each HPA's status at every sync. The rest is kept, and reused while its bytes
+are the same: it takes most of the time.
+
+The scale subresource of a built-in kind follows from its object (pkg/registry/apps and core,
+scaleFrom…), so one watch replaces as many requests as there are targets.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -27,6 +31,7 @@ from hpabatch.cluster.objects.objects import (
     broken,
     key_of,
     optional_ms,
+    read_label_selector,
     string_map,
 )
 from hpabatch.cluster.objects.types import (
@@ -36,14 +41,19 @@ from hpabatch.cluster.objects.types import (
     PodKey,
     PodObject,
     PodTemplate,
+    ScaleKey,
+    ScaleObject,
 )
+from hpabatch.layout import codes
+from hpabatch.model.availability import Availability, Budget, Spread
 from hpabatch.model.objects.decode import KIND, V2, V2BETA2, VERSIONS, decode_hpa
 from hpabatch.model.objects.decode_fields import Severity
 from hpabatch.model.objects.defaults import default_hpa
-from hpabatch.model.objects.hpa import HPA, HPAStatus
+from hpabatch.model.objects.hpa import HPA, HPAStatus, LabelSelector
 from hpabatch.model.objects.validate import undecidable
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.requests import ContainerRequests
+from hpabatch.model.selectors import Selector, selector_from_object
 from hpabatch.model.versions import NEWEST_K8S, Profile, profile_for
 
 _Amounts: TypeAlias = dict[str, str | int | float | None]
@@ -101,7 +111,6 @@ class PodDecoder:
     kind = Kind.pod
 
     def __init__(self) -> None:
-        """Begin without shared values."""
         self._templates = lru_cache(SHARED)(_template)
         self._labels = lru_cache(SHARED)(string_map)
 
@@ -296,7 +305,6 @@ def _learn(profile: Profile, written: bytes) -> tuple[HPA, str]:
 
 
 def _read(document: dict[str, object]) -> tuple[HPA, str]:
-    """Return a document's HPA, and the errors of decoding."""
     hpa, problems = decode_hpa(document)
     errors = [str(problem) for problem in problems if problem.severity is Severity.error]
     return hpa, "; ".join(errors)
@@ -304,3 +312,263 @@ def _read(document: dict[str, object]) -> tuple[HPA, str]:
 
 def _given(raw: msgspec.Raw) -> msgspec.Raw:
     return msgspec.Raw(b"null") if bytes(raw) in NOTHING else raw
+
+
+REPLICATION_CONTROLLER: Final = ("", "ReplicationController")
+BUILT_IN: Final[dict[tuple[str, str], str]] = {
+    ("apps", "Deployment"): "deployments",
+    ("apps", "StatefulSet"): "statefulsets",
+    ("apps", "ReplicaSet"): "replicasets",
+    REPLICATION_CONTROLLER: "replicationcontrollers",
+}
+"""Resources by group and kind whose scale is read from the object; all are v1."""
+ANNOTATION: Final = "hpabatch/apply"
+"""With the value "off" on an HPA (with --manifests: on the target), its target is not scaled."""
+_ANNOTATION_JSON: Final = b'"hpabatch/apply"'
+
+
+class _WorkloadSpec(msgspec.Struct, gc=False):
+    replicas: int | None = None
+    selector: msgspec.Raw = msgspec.Raw()
+
+
+class _WorkloadStatus(msgspec.Struct, gc=False):
+    replicas: int | None = None
+    selector: msgspec.Raw = msgspec.Raw()
+    targetSelector: Text = None  # noqa: N815
+
+
+class _Object(msgspec.Struct, gc=False):
+    metadata: Meta | None = None
+    spec: _WorkloadSpec | None = None
+    status: _WorkloadStatus | None = None
+
+
+_OBJECT = msgspec.json.Decoder(_Object)
+_TEXT = msgspec.json.Decoder(str)
+
+
+class WorkloadDecoder:
+    """Decoder of Deployments, StatefulSets, ReplicaSets or ReplicationControllers to scales."""
+
+    kind = Kind.scale
+
+    def __init__(self, group: str, kind: str) -> None:
+        """Take one of `BUILT_IN`, or a custom kind with the same fields."""
+        self._group = group
+        self._object_kind = kind
+        simple = (group, kind) == REPLICATION_CONTROLLER
+        self._selectors = lru_cache(SHARED)(set_text if simple else selector_text)
+
+    def decode(self, raw: WireBytes) -> Decoded:
+        """Return a workload's scale; a selector that does not convert is the scale's error.
+
+        Raises:
+            BrokenObjectError: it cannot be decoded.
+        """
+        try:
+            found = _OBJECT.decode(raw)
+            meta = found.metadata or Meta()
+            key = ScaleKey(self._group, self._object_kind, *key_of(meta))
+        except UNREADABLE as error:
+            raise broken(self._object_kind, raw, error) from None
+        try:
+            spec, status = found.spec or _WorkloadSpec(), found.status or _WorkloadStatus()
+            selector = self._selectors(bytes(spec.selector))
+            thing = ScaleObject(
+                key, _size(spec.replicas, 1), _size(status.replicas), selector,
+                uid=meta.uid or "", version=meta.resourceVersion or "",
+                apply=_annotation(bytes(meta.annotations)),
+            )  # fmt: skip
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise broken(self._object_kind, raw, error) from None
+        except ValueError as error:
+            thing = ScaleObject(key, error=str(error), code=codes.SCALE_GET_FAILED)
+        return Decoded(key, meta.uid or "", meta.resourceVersion or "", thing)
+
+
+def _annotation(raw: bytes) -> str | None:
+    return string_map(raw).get(ANNOTATION) if _ANNOTATION_JSON in raw else None
+
+
+def selector_text(raw: bytes) -> str:
+    """Return a LabelSelector object as a scale's string (metav1.LabelSelectorAsSelector).
+
+    Raises:
+        msgspec.DecodeError: it is no selector object.
+        ValueError: it does not convert; the words are upstream's.
+    """
+    return str(selector_from_object(read_label_selector(raw)))
+
+
+def set_text(raw: bytes) -> str:
+    """Return a map of labels as a scale's string (labels.SelectorFromSet: nothing is checked)."""
+    if raw in NOTHING:
+        return ""
+    return ",".join(f"{key}={value}" for key, value in sorted(string_map(raw).items()))
+
+
+def read_scale(key: ScaleKey, raw: bytes) -> ScaleObject:
+    """Return the scale in a subresource's response, of any API version.
+
+    In extensions/v1beta1 and apps/v1beta1 and v1beta2 the selector's string is `targetSelector`,
+    and a map of labels stands beside it (client-go scale/scheme, Convert_…_ScaleStatus).
+
+    Raises:
+        BrokenObjectError: it is no Scale.
+    """
+    try:
+        found = _OBJECT.decode(raw)
+        spec, status = found.spec or _WorkloadSpec(), found.status or _WorkloadStatus()
+        written = bytes(status.selector)
+        if status.targetSelector:
+            selector = status.targetSelector
+        elif written[:1] == b"{":
+            selector = set_text(written)
+        else:
+            selector = "" if written in NOTHING else _TEXT.decode(written)
+        return ScaleObject(key, _size(spec.replicas), _size(status.replicas), selector)
+    except UNREADABLE as error:
+        raise broken(f"scale of {key.kind} {key.namespace}/{key.name}", raw, error) from None
+
+
+def _size(written: int | None, default: int = 0) -> int:
+    """Return a number of replicas; an absent one has the API's default."""
+    if written is None:
+        return default
+    if not -(2**31) <= written < 2**31:
+        raise ValueError(f"{written} is not an int32")
+    return written
+
+
+OLD_BUDGETS = "policy/v1beta1"
+"""The version in which an empty selector matches no pod; in v1 it matches all."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetObject:
+    """A disruption budget and the pods of its namespace that it is of."""
+
+    namespace: str
+    selector: Selector
+    budget: Budget
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.budget.name
+
+    def is_of(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether it is of pods with these labels."""
+        return namespace == self.namespace and self.selector.matches(labels)
+
+
+@dataclass(slots=True)
+class Domains:
+    """The values of the labels of all nodes, by key."""
+
+    values: dict[str, set[str]] = field(default_factory=dict)
+
+    def add(self, labels: Mapping[str, str]) -> None:
+        """Take a node's labels."""
+        for key, value in labels.items():
+            self.values.setdefault(key, set()).add(value)
+
+    def counted(self, spread: Spread) -> Spread:
+        """Return a constraint with the number of its key's domains, if a node has that label."""
+        found = self.values.get(spread.key)
+        return spread if found is None else replace(spread, domains=len(found))
+
+
+class _BudgetSpec(msgspec.Struct, gc=False):
+    minAvailable: str | int | None = None  # noqa: N815
+    maxUnavailable: str | int | None = None  # noqa: N815
+    selector: msgspec.Raw = msgspec.Raw()
+
+
+class _Budget(msgspec.Struct, gc=False):
+    apiVersion: Text = None  # noqa: N815
+    metadata: Meta | None = None
+    spec: _BudgetSpec | None = None
+
+
+class _Node(msgspec.Struct, gc=False):
+    metadata: Meta | None = None
+
+
+class _Constraint(msgspec.Struct, gc=False):
+    topologyKey: Text = None  # noqa: N815
+    whenUnsatisfiable: Text = None  # noqa: N815
+    minDomains: int | None = None  # noqa: N815
+
+
+class _PodSpec(msgspec.Struct, gc=False):
+    topologySpreadConstraints: list[_Constraint | None] | None = None  # noqa: N815
+
+
+_BUDGET = msgspec.json.Decoder(_Budget)
+_NODE = msgspec.json.Decoder(_Node)
+_POD_SPEC = msgspec.json.Decoder(_PodSpec)
+
+
+def read_budget(raw: bytes) -> BudgetObject:
+    """Return a disruption budget; one whose selector does not convert is of no pod.
+
+    Raises:
+        msgspec.DecodeError, ValueError: it cannot be decoded.
+    """
+    wire = _BUDGET.decode(raw)
+    namespace, name = key_of(wire.metadata or Meta())
+    spec = wire.spec or _BudgetSpec()
+    selector = read_label_selector(bytes(spec.selector))
+    if wire.apiVersion == OLD_BUDGETS and selector == LabelSelector():
+        selector = None
+    try:
+        matched = selector_from_object(selector)
+    except ValueError:
+        matched = Selector(nothing=True)
+    budget = Budget(name, _text(spec.minAvailable), _text(spec.maxUnavailable))
+    return BudgetObject(namespace, matched, budget)
+
+
+def read_node_labels(raw: bytes) -> dict[str, str]:
+    """Return the labels of a node.
+
+    Raises:
+        msgspec.DecodeError: it is none.
+    """
+    return string_map((_NODE.decode(raw).metadata or Meta()).labels)
+
+
+def read_spreads(raw: bytes) -> tuple[Spread, ...]:
+    """Return the topology spread constraints of a pod's spec.
+
+    Raises:
+        msgspec.DecodeError: it is no spec of a pod.
+    """
+    if raw in NOTHING:
+        return ()
+    found = _POD_SPEC.decode(raw).topologySpreadConstraints or ()
+    return tuple(
+        Spread(one.topologyKey or "", one.whenUnsatisfiable != "ScheduleAnyway", one.minDomains)
+        for one in found
+        if one is not None
+    )
+
+
+def availability_of_pods(
+    namespace: str,
+    labels: Mapping[str, str],
+    spreads: Iterable[Spread],
+    budgets: Iterable[BudgetObject],
+    domains: Domains,
+) -> Availability:
+    """Return what keeps pods of a namespace with these labels available."""
+    return Availability(
+        tuple(one.budget for one in budgets if one.is_of(namespace, labels)),
+        tuple(domains.counted(spread) for spread in spreads),
+    )
+
+
+def _text(value: str | int | None) -> str:
+    return "" if value is None else str(value)

@@ -270,7 +270,6 @@ class Inbox:
         self._last_ms = self._cut_ms = -(2**63)
 
     def __len__(self) -> int:
-        """Return the number of waiting changes."""
         return len(self._changes)
 
     def put(

@@ -75,7 +75,6 @@ class Memory:
 
     Attributes:
         version: the resource version that a watch resumes from, "": a list is needed.
-        events: number of events, including bookmarks.
         broken: number of objects and events that could not be decoded.
     """
 
@@ -89,7 +88,6 @@ class Memory:
         """Begin with no objects.
 
         Args:
-            decoder: makes the values.
             inbox: takes the changes, of the decoder's kind.
             lock: held while the decoder works, where several memories share it.
             hide: removes secrets from the server's error messages.
@@ -107,7 +105,6 @@ class Memory:
         self._nameless: dict[str, str] = {}
 
     def __len__(self) -> int:
-        """Return the number of objects."""
         return len(self._seen)
 
     @property
@@ -280,9 +277,7 @@ class WatchState:
         synced: everything was listed once.
         refused: it was never allowed to list.
         last_error: the current error, "" for none.
-        objects: number of known objects.
         relists: lists after the first.
-        failed: failed lists and watches.
         broken: objects and events that could not be decoded.
     """
 
@@ -351,7 +346,6 @@ class Watcher:
         Args:
             client: sends the requests; several watchers may share it.
             inbox: receives the changes, of the decoder's kind.
-            collection: the watched collection.
             decoder: decodes objects; several threads use it, one at a time.
             namespaces: only these; none: all.
             limits: None: the defaults.
@@ -464,7 +458,6 @@ class _Part:
                 self._stream.end()
 
     def _run(self) -> None:
-        """List and watch until `stop`."""
         while not self._stopped.is_set():
             try:
                 if self._failed and self.memory.version:

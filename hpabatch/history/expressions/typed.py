@@ -117,7 +117,6 @@ class Typed:
     """What operands are, of rows with some columns; None: with any columns."""
 
     def __init__(self, schema: Schema | None) -> None:
-        """Know nothing of any operand yet."""
         self.schema = schema
         self.frame = pl.LazyFrame(schema=schema)
 

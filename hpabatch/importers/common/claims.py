@@ -49,8 +49,6 @@ def claim_rows(sink: Sink, name: str, spans: pl.DataFrame, replace: bool) -> Non
     """Commit which rows a table's import will write, unless it has done so.
 
     Args:
-        sink: where its rows go.
-        name: of the import.
         spans: cluster, namespace, target, first and last ts (ms).
         replace: what is in the way is taken away in that commit.
 

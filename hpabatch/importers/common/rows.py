@@ -131,7 +131,6 @@ def without_repeats(
         rows: of a window, times in ms.
         stored: of the store, of the same cluster; None: it has none.
         key: columns that tell things apart.
-        values: what is said.
         since: the column with the time.
     """
     if rows.is_empty():

@@ -17,8 +17,7 @@ import polars as pl
 
 from hpabatch._trust import make_folder, why_not_private, why_replaceable
 from hpabatch.errors import RefusedError, UnfinishedError, UsageError
-from hpabatch.history.atomic import empty_folder, remove_new_folders
-from hpabatch.history.files import lock_file
+from hpabatch.history.files import empty_folder, lock_file, remove_new_folders
 from hpabatch.history.polars_errors import first_line
 from hpabatch.history.schema import empty_frame, table_named
 from hpabatch.history.store.append import StoreWriter
@@ -41,7 +40,6 @@ class Sink:
     """
 
     def __init__(self, store: StoreWriter | None) -> None:
-        """Write to a store, or nowhere."""
         self.store = store
         self.first: dict[str, pl.DataFrame] = {}
         self._written: Counter[str] = Counter()

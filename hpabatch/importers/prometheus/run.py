@@ -8,7 +8,7 @@ on how often a run was interrupted.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 
 import polars as pl
@@ -27,21 +27,20 @@ from hpabatch.importers.common.claims import (
     windows_at_work,
 )
 from hpabatch.importers.common.work import Sink, check_work, locked, work_folder
-from hpabatch.importers.prometheus.client.fetch import Fetcher
-from hpabatch.importers.prometheus.client.http import Limits, Server
+from hpabatch.importers.prometheus.client.http import Fetcher, Limits, Server
 from hpabatch.importers.prometheus.client.login import Login, server_url
-from hpabatch.importers.prometheus.reading.window import Place, import_window
-from hpabatch.importers.prometheus.reading.window_samples import AdapterSeries
-from hpabatch.importers.prometheus.request import PrometheusRequest
-from hpabatch.importers.prometheus.result import ImportResult
-from hpabatch.importers.prometheus.site import Beside, look_at, read_beside
-from hpabatch.importers.prometheus.windows import (
+from hpabatch.importers.prometheus.reading.window import (
     Window,
+    WindowImport,
     check_order,
     first_start,
     has_begun,
     windows,
 )
+from hpabatch.importers.prometheus.reading.window_samples import AdapterSeries
+from hpabatch.importers.prometheus.request import PrometheusRequest
+from hpabatch.importers.prometheus.result import ImportResult
+from hpabatch.importers.prometheus.site import Beside, look_at, read_beside
 from hpabatch.model.progress import Progress
 from hpabatch.model.times import show_instant
 
@@ -168,7 +167,6 @@ def _import(
     concurrency: int,
     progress: Progress,
 ) -> ImportResult:
-    """Import window after window of each cluster."""
     began, sink = time.monotonic(), Sink(store)
     site = look_at(server, request, beside.queries, start_ms, end_ms)
     result = ImportResult(start_ms, end_ms, site)
@@ -193,8 +191,9 @@ def _import(
                 message = f"{day}: {fetcher.samples:,} samples, {rate:,.0f} samples/s"
                 progress(message, (done + share) / len(work))
 
-            place = Place(request, beside, site, series, cluster, fetcher, sink)
-            import_window(place, window, result, tell)
+            WindowImport(request, beside, site, series, cluster, fetcher, sink, window).run(
+                result, tell
+            )
             result.windows += 1
             fetcher.retry_sizes()
         result.samples, result.halved = fetcher.samples, fetcher.halved
@@ -226,7 +225,13 @@ def claim_windows(
 
     def looking(span: tuple[int, int]) -> Look:
         def look(history: StoreHistory) -> tuple[pl.DataFrame, pl.DataFrame]:
-            spans = _stored(history, cluster, request.namespaces, span)
+            sizes = pl.concat([history.sizes(table) for table in SAMPLES])
+            own = sizes.filter(pl.col("cluster") == cluster, pl.col("place").is_not_null())
+            if request.namespaces:
+                own = own.filter(pl.col("namespace").is_in(sorted(request.namespaces)))
+            names = own.select("cluster", "namespace", pl.col("place").alias("target")).unique()
+            first, last = (pl.lit(ms, pl.Int64()) for ms in span)
+            spans = names.with_columns(first=first, last=last).sort("namespace", "target")
             others = windows_at_work(history.snapshot.parts, cluster, span, source)
             return spans, pl.concat([rows_in_the_way(history, spans), others])
 
@@ -239,16 +244,3 @@ def claim_windows(
         look = looking((window.span.after_ms + 1, until_ms))
         name = window.name(source, cluster)
         claim(sink, name, look, request.replace, every_table=True)
-
-
-def _stored(
-    history: StoreHistory, cluster: str, namespaces: Collection[str], time_ms: tuple[int, int]
-) -> pl.DataFrame:
-    """Return a cluster's workloads in the store, with the time of the import as their span."""
-    sizes = pl.concat([history.sizes(table) for table in SAMPLES])
-    own = sizes.filter(pl.col("cluster") == cluster, pl.col("place").is_not_null())
-    if namespaces:
-        own = own.filter(pl.col("namespace").is_in(sorted(namespaces)))
-    names = own.select("cluster", "namespace", pl.col("place").alias("target")).unique()
-    first, last = (pl.lit(ms, pl.Int64()) for ms in time_ms)
-    return names.with_columns(first=first, last=last).sort("namespace", "target")

@@ -25,11 +25,12 @@ from hpabatch.importers.table.map import (
     Format,
     Level,
     Lives,
+    Pivot,
     Scales,
     TableMap,
+    Unpivot,
 )
 from hpabatch.importers.table.objects import Beside
-from hpabatch.importers.table.unpivot import Pivot, Unpivot
 from hpabatch.importers.table.values import EXPRESSION, Amount, Amounts, Source, Sources, Times
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import Kind, ListOf, MapOf, Record, keys_of, never, record_of
@@ -90,7 +91,6 @@ def read_map(
 
 
 def _level(place: Place) -> Level:
-    """Return the level, which decides what the other keys may be."""
     if not isinstance(place.value, Mapping):
         place.expected("a mapping")
     there, mistakes = place.at("level"), Mistakes()

@@ -109,7 +109,9 @@ def import_pods(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Add) ->
         maintain_order="left",
     )
     add("pods", pods_table(lives, table))
-    containers = _containers(rows, group.keys)
+    found = rows.unique([KEY, "life"]).select(KEY, "uid", "created")
+    names = group.keys.select("cluster", "namespace", "target", "container")
+    containers = Keyed(found, names).named().drop(KEY)
     rows = Keyed(rows, group.keys.drop("uid")).named()
     add("pod_requests", _requests(rows, containers, table))
     add("pod_states", states_table(lives) if table.ready is None else _states(rows, lives))
@@ -234,15 +236,7 @@ def _lives(
     return found if table.beside is None else table.beside.with_pods(found)
 
 
-def _containers(rows: pl.DataFrame, keys: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows' containers with the uid and the creation of their pod, each once."""
-    found = rows.unique([KEY, "life"]).select(KEY, "uid", "created")
-    names = keys.select("cluster", "namespace", "target", "container")
-    return Keyed(found, names).named().drop(KEY)
-
-
 def _requests(rows: pl.DataFrame, containers: pl.DataFrame, table: TableMap) -> pl.DataFrame:
-    """Return pod_requests of the rows' containers."""
     names = requested_names(table)
     changes = None
     if names:
@@ -444,7 +438,6 @@ def requests_table(
         containers: cluster, namespace, target, uid, container and created (ms), once each.
         changes: cluster, uid, container, ts (ms) and the amounts that the table's rows hold, only
             where one of them changed; None where no amount is in the rows.
-        table: the map.
     """
     said = {
         REQUESTED[f"{kind}.{resource}"]: amount

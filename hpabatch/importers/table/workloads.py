@@ -14,14 +14,7 @@ import polars as pl
 
 from hpabatch.history.columns import AFTER_MS
 from hpabatch.importers.common.rows import changed_rows, whole
-from hpabatch.importers.table.lives import (
-    LIFE,
-    PLACE,
-    SIZE,
-    pod_uid,
-    pods_table,
-    states_table,
-)
+from hpabatch.importers.table.lives import LIFE, PLACE, SIZE, pod_uid, pods_table, states_table
 from hpabatch.importers.table.map import TableMap
 from hpabatch.importers.table.pods import (
     Add,
@@ -133,7 +126,6 @@ def _lives(
 
 
 def _life_frame(found: list[_Life], names: dict[str, str]) -> pl.DataFrame:
-    """Return lives as LIFE."""
     rows = [
         (
             *names.values(),

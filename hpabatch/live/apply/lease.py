@@ -75,7 +75,6 @@ class Candidate:
     """A candidate of an election.
 
     Attributes:
-        namespace: of the Lease.
         identity: of this process, unlike any other's.
         duration_s: after which others may take a Lease that is not renewed.
         name: of the Lease.
@@ -97,7 +96,6 @@ class _Sight(NamedTuple):
 
     Attributes:
         holder: "": nobody.
-        is_given_up: its holder has released it.
         uid, version: of the object.
         since: when this process first saw it so, on its clock.
         lasts_s: for so long since then a holder may write.
@@ -141,7 +139,6 @@ class Election:
 
         Args:
             client: sends the requests; it must store them (no dry run).
-            candidate: this process.
             say: gets a sentence at every change, from the thread.
             clock: monotonic seconds, those of a suspended system included.
         """
@@ -255,7 +252,10 @@ class Election:
         try:
             lease = self._client.read(self._path, self._timeout_s())
         except NotFound:
-            self._make(sent)
+            # The request has to end before the fence: after it others may hold one of their own.
+            is_mine = self._clock() + self._timeout_s() <= self._until and not self.hindrance()
+            document = self._held({}) if is_mine else self._unheld({}, self.candidate.duration_s)
+            self._put("POST", self.candidate.collection, document, sent)
             return ""
         seen = self._see(lease)
         if seen.holder not in ("", self.candidate.identity):
@@ -263,10 +263,6 @@ class Election:
         # What is held is not released at once: a request may be on its way.
         if self._may_take(seen) and not self.hindrance():
             self._put("PUT", self._path, self._held(lease), self._clock())
-        return self._complaint(lease)
-
-    def _complaint(self, lease: Json) -> str:
-        """Return what is wrong with a Lease, "": nothing, or its holder has released it."""
         spec = lease.get("spec") or {}
         duration, own_s = spec.get("leaseDurationSeconds"), self.candidate.duration_s
         if duration == own_s or is_given_up(spec):
@@ -276,13 +272,6 @@ class Election:
             f"{show_value(duration)} with holder {self.holder or 'nobody'}; give all instances of "
             "one --own-namespace the same --lease, or delete the lease if none of them made it"
         )
-
-    def _make(self, sent: float) -> None:
-        """Make the missing Lease: held if the own fence still holds, otherwise without a holder."""
-        # The request has to end before the fence, after which others may hold one that they made.
-        is_mine = self._clock() + self._timeout_s() <= self._until and not self.hindrance()
-        document = self._held({}) if is_mine else self._unheld({}, self.candidate.duration_s)
-        self._put("POST", self.candidate.collection, document, sent)
 
     def _see(self, lease: Json) -> _Sight:
         """Take a Lease as it was read or written just now."""
@@ -325,7 +314,6 @@ class Election:
         self._until = sent + self.candidate.duration_s
 
     def _held(self, lease: Json) -> Json:
-        """Return the Lease as held by this process."""
         spec = dict(lease.get("spec") or {})
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         if spec.get("holderIdentity") != self.candidate.identity:
@@ -335,7 +323,6 @@ class Election:
         return self._document(lease, {**spec, "leaseDurationSeconds": self.candidate.duration_s})
 
     def _unheld(self, lease: Json, duration_s: int) -> Json:
-        """Return the Lease without a holder."""
         spec = {**(lease.get("spec") or {}), "holderIdentity": ""}
         return self._document(lease, {**spec, "leaseDurationSeconds": duration_s})
 

@@ -44,9 +44,6 @@ class Entry(NamedTuple):
     """A change of a target's size; times are UTC ms of the server's clock.
 
     Attributes:
-        ms: time of the decision.
-        namespace, name: of the HPA.
-        before, after: sizes.
         made_ms: time of the response, 0: none is known. The change is not made yet, its outcome is
             uncertain, or its leader has ended before it noted the response.
     """
@@ -164,7 +161,6 @@ class Ledger:
         """Write entries, before their changes are made: "", or why that is not possible.
 
         Args:
-            entries: of one pass.
             kept_ms: how long those of an HPA are of use.
         """
         if self._fence.refusal(TIMEOUT_S):
@@ -230,7 +226,6 @@ def _encoded(entries: Sequence[Entry]) -> tuple[list[Entry], str]:
 
 
 def _decoded(text: str) -> list[Entry]:
-    """Return the entries in a ledger; invalid ones are left out."""
     try:
         rows = decode_json(text, list) if text else []
     except ValueError:
@@ -261,7 +256,6 @@ class Origins:
         """Prepare.
 
         Args:
-            ledger: names the changes of leaders.
             decider: of the loop; its lanes note the changes.
             say: gets changes of others while this process alone may write.
             reads_status: a controller of HPAs that writes statuses may have led before.

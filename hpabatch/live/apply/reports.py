@@ -51,10 +51,7 @@ class Reports:
         """Prepare; `start` begins.
 
         Args:
-            client: sends the requests.
             namespace: hpabatch's own.
-            identity: of this process.
-            budget: of these requests.
             fence: is checked before each write; between two of its terms others may have written.
             clock: monotonic seconds.
             log: gets a line for what was written.

@@ -60,7 +60,6 @@ class Silence:
         Args:
             wait_s: of silence before anything is written; `silence_s` in production, tests may
                 shorten it.
-            period_s: between two readings of the probe.
             clock: monotonic seconds.
         """
         self._wait_s, self._clock = wait_s, clock
@@ -123,7 +122,6 @@ class Probe:
 
         Args:
             client: sends the requests; it must store them (no dry run).
-            version: of autoscaling, v2 or v2beta2.
             namespace: hpabatch's own.
             silence: is interrupted or goes on, as the probe shows.
             log: gets a line when it is made or removed.
@@ -280,8 +278,6 @@ class Rivals:
         """Look for signs; return why nothing may be written, "" if it may.
 
         Args:
-            lanes: all HPAs.
-            leads: this process has the lease.
             probe: why it could not be read in this pass, "" if it could be.
         """
         blind = self.hpas.blindness()

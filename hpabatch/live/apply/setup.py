@@ -45,12 +45,8 @@ class Place(NamedTuple):
 
     Attributes:
         connect: makes a connection; each client needs its own.
-        discovery: of the API server.
-        cluster: its name.
         namespace: hpabatch's own.
         log: file of the journal.
-        period_s: of the passes.
-        hpas: of the cluster.
         skew_s: the API server's clock less the local clock; None: unknown.
     """
 
@@ -72,9 +68,7 @@ def read_documents(
     KEDA scales to and from zero itself, and has its HPAs in the cluster.
 
     Args:
-        paths: files and folders.
         profile: the rules that they are checked with.
-        namespace: of documents that name none.
         watched: the only namespaces whose HPAs are watched; none: all are. Elsewhere an HPA of the
             cluster on the same target would not be seen.
 
@@ -128,12 +122,8 @@ def make_applier(
     """Return the applier of a loop; it is stopped when `stack` is closed.
 
     Args:
-        options: of the request.
-        place: where it acts.
-        decider: of the loop.
         documents: the site, with own documents; None: the cluster's HPAs are taken over.
         say: gets event and text of notes.
-        stack: closes what is opened.
         silence: None: of production; tests may give a shorter one.
 
     Raises:

@@ -20,8 +20,6 @@ class Settings:
     """The rules and flags of a loop.
 
     Attributes:
-        k8s: the version, as named.
-        profile: its rules.
         flags: the controller's.
         flags_named: those that were given or seen, by their names, for the record.
         flags_source: given, recorded (in the controller's pod) or assumed.

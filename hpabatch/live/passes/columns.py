@@ -20,7 +20,6 @@ from hpabatch.cluster.objects.types import (
     PodMetricKey,
     PodObject,
     PodSample,
-    Response,
     Responses,
     UsageSample,
     metric_key,
@@ -65,12 +64,10 @@ class PodColumns:
     """All pods at a pass; a pod's slot is its place in the order of namespaces and names.
 
     Attributes:
-        pods, keys: by slot.
         states: POD_STATE (P,), as kernels take them.
     """
 
     def __init__(self, pods: Mapping[PodKey, PodObject]) -> None:
-        """Lay out these pods."""
         keys = sorted(pods)
         self.pods = [pods[key] for key in keys]
         self.keys = keys
@@ -220,15 +217,12 @@ class Structure:
     """The columns that depend on the HPAs and their specs alone.
 
     Attributes:
-        lanes: in the order of all columns.
         specs: by row of the spec table.
-        streams: by number.
         spec_now: (H,) the row of each lane's spec, and `spec_before` of the last pass's.
         texts: error messages of the pass by number.
     """
 
     def __init__(self, lanes: Sequence[Lane], flags: ControllerFlags, profile: Profile) -> None:
-        """Pack the lanes' specs."""
         self.lanes = lanes
         self.texts = Texts()
         self.streams: list[Stream] = []
@@ -297,20 +291,20 @@ class Layout:
     """The columns that depend on the pods of each lane.
 
     Attributes:
-        pods: all pods.
         members: by lane the slots of its pods, in the order of their names.
         row_state: (R,) the slot of each row; lane h has the rows first_row[h]:first_row[h + 1].
         streams: STREAM (G,); those of pods have a sample for each pod of their lane.
     """
 
     def __init__(self, structure: Structure, pods: PodColumns, profile: Profile) -> None:
-        """Lay out the pods of all lanes; errors of their requests go to the structure's texts."""
         streams = structure.streams
         self.pods = pods
         self.members = [pods.matching(lane.key[0], lane.selects) for lane in structure.lanes]
         counts = np.array([part.size for part in self.members], np.int64)
         self.first_row = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        self.row_state: I32 = _joined(self.members).astype(np.int32)
+        self.row_state: I32 = np.concatenate([np.zeros(0, np.int64), *self.members]).astype(
+            np.int32
+        )
         sizes = [self.members[s.lane].size if s.of_pods else 0 for s in streams]
         first_sample = np.cumsum([0, *sizes], dtype=np.int64)[:-1]
         keys = [_request_key(stream) for stream in streams]
@@ -333,10 +327,6 @@ def _request_key(stream: Stream) -> tuple[str, str]:
     """Return resource and container of the requests that a stream uses."""
     resource = stream.key.resource if stream.of_pods else ""
     return resource, stream.key.container if resource else ""
-
-
-def _joined(parts: Sequence[I64]) -> I64:
-    return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
 def join_fleet(
@@ -417,13 +407,11 @@ class ResponseColumns:
 
     Attributes:
         samples: (present, milli-units, UTC ms, window in ms) of each stream's pods, end to end.
-        values: of totals, end to end.
     """
 
     def __init__(
         self, structure: Structure, layout: Layout, responses: Responses, profile: Profile
     ) -> None:
-        """Write the responses."""
         self._structure, self._layout, self._profile = structure, layout, profile
         self.samples: list[tuple[int, int, int, int]] = []
         self._fetched_ms: list[int | None] = [None] * len(structure.streams)
@@ -497,7 +485,9 @@ class ResponseColumns:
         first, last = np.zeros(rows.size, np.int64), np.zeros(rows.size, np.int64)
         text = np.zeros(rows.size, np.int64)
         for g, stream in enumerate(structure.streams):
-            response = _response_of(stream, structure, responses)
+            source = stream.source
+            key = structure.lanes[stream.lane].key[0] if isinstance(source, Usage) else source
+            response = None if key is None else response_to(key, responses)
             self._fetched_ms[g] = response.fetched_ms if response else None
             if response is None or response.error:
                 code[g] = codes.METRIC_FETCH_FAILED
@@ -531,10 +521,3 @@ class ResponseColumns:
             if pod is not None:
                 code[g] = codes.METRIC_CONTAINER_LACKS
                 text[g] = self._structure.texts.number(lacking_container(container, *pod))
-
-
-def _response_of(stream: Stream, structure: Structure, responses: Responses) -> Response | None:
-    """Return the response that a stream's samples come from, None if nothing was requested."""
-    source = stream.source
-    key = structure.lanes[stream.lane].key[0] if isinstance(source, Usage) else source
-    return None if key is None else response_to(key, responses)

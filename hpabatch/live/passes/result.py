@@ -42,7 +42,6 @@ class LeftOut:
     """HPAs that are left out; each further error of an HPA doubles its pause."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._pass = 0
         self._pauses: dict[Key, _Pause] = {}
 
@@ -89,7 +88,6 @@ def culprits(
     """Return the HPAs that fail by themselves, with their errors; found by halves.
 
     Args:
-        suspects: among them.
         failure: of a pass over some HPAs alone; None: it does not fail.
     """
     found: dict[Key, Exception] = {}
@@ -132,7 +130,6 @@ class Size(NamedTuple):
     """A decided size, and its outcome.
 
     Attributes:
-        before, after: the sizes.
         outcome: SIZE_WRITTEN. SIZE_ACCEPTED: by a server that stores nothing (dry run). SIZE_HELD:
             this process may not write it. SIZE_WAITS: a limit or rule of the pass forbids it.
             SIZE_FAILED: the server refused it. SIZE_VOID: the target has changed meanwhile.
@@ -191,7 +188,6 @@ class PassResult:
 
     Attributes:
         now_ms: the instant of the pass (UTC).
-        namespaces, names, uids: of the lanes.
         targets: `Kind/name` of the lanes' targets.
         decisions: (H,) DECISION.
         spec_replicas: (H,) the target's size as its scale said; 0 where that was not readable.
@@ -200,7 +196,6 @@ class PassResult:
         current_before: (H,) status.currentReplicas as it was before this pass, which upstream
             compares a metric's proposal with for its own metrics.
         action: (H,) ACTION_*.  error: (H,) ERROR_*.
-        metrics: the results of the metrics.
         why: returns the reason of a lane's decision in one sentence.
         document: returns a lane's HPA with hpabatch's status, as kubectl would get it.
         events: returns the events of a lane, in the controller's words.
@@ -234,7 +229,6 @@ class PassResult:
     sizes: Mapping[int, Size] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Return the number of lanes."""
         return len(self.names)
 
     @property

@@ -39,10 +39,9 @@ from hpabatch.history.store.rows import DataFiles
 from hpabatch.history.store.shards import StoreHistory
 from hpabatch.history.store.storage import Storage
 from hpabatch.live.record.hpa_rows import HpaRows, Period, ScaleRow, ScaleRows, Target, add_period
-from hpabatch.live.record.lease import take_lease
 from hpabatch.live.record.lives import Life, PodRows, Row, add_life
 from hpabatch.live.record.sample_rows import Request, SampleRows
-from hpabatch.live.record.segments import Segment, SegmentWriter, Upkeep
+from hpabatch.live.record.segments import Segment, SegmentWriter, Upkeep, take_lease
 from hpabatch.model.printable import counted
 from hpabatch.model.times import show_instant
 
@@ -209,7 +208,6 @@ class Figures:
 
     Attributes:
         rows_waiting, bytes_waiting: in memory, not yet in the store.
-        rows_written, parts_written: in the store.
         rows_lost: never written, for lack of memory; each gap has a row in `provenance`.
         rows_refused: refused by the registry, which is a bug.
         trouble: why nothing can be written now; "": no problem.
@@ -250,10 +248,8 @@ class Recorder:
 
         Args:
             location: a folder, or a URL such as s3://bucket/history.
-            cluster: the name to record.
             segment_s: time until rows become a part of the store.
             limit_bytes: memory for rows that cannot be written.
-            upkeep: when to compact.
             say: is called with a message when a problem begins, changes or ends.
             clock: UTC ms, the clock of the passes.
             monotonic_s: for segments, seconds.
@@ -323,8 +319,6 @@ class Recorder:
         """Record the responses of a pass.
 
         Args:
-            now_ms: its instant.
-            responses: all responses of its fetches.
             outcomes: the outcome of every metric of each decided HPA, in the order of the spec.
         """
         self._begin(now_ms)
@@ -344,21 +338,28 @@ class Recorder:
         """Record a finished pass; later changes belong to later passes.
 
         Args:
-            now_ms: its instant.
             started: it began with empty controller memory.
-            hpas: number of decided HPAs.
-            duration_ms: its duration.
-            k8s: the version whose rules were used.
         """
         self._begin(now_ms)
         if not self._complete:
-            self._close_stored(now_ms)
+            self._pods.close_stored(now_ms, self._segment)
+            self._hpas.close_stored(now_ms, self._segment)
+            self._complete = True
         if now_ms > self._now_ms:
             self._segment.table("passes").add(
                 ts=now_ms, start=started, k8s=k8s, hpas=hpas, duration_ms=duration_ms
             )
         self._now_ms = max(self._now_ms, now_ms)
-        self._keep_bounds()
+        if self._kept is not None:
+            self._lost_here += self._segment.rows
+            self._segment = Segment(self.cluster)
+            if self._writer.pending_bytes <= self._limit // 2:
+                self._end_gap(self._now_ms + 1)
+        elif self._writer.pending_bytes + self._segment.bytes > self._limit:
+            self._hand_over()
+            self._kept, self._gap_ms, self._lost_here = Segment(self.cluster), self._now_ms + 1, 0
+            self._gap_why = self._writer.trouble or "they come faster than they are written"
+            self._say(f"recording: rows are dropped from now on: {self._gap_why}")
         self.tick()
 
     def controller(
@@ -380,13 +381,6 @@ class Recorder:
         if full or self._clock_s() - self._opened_s >= self._segment_s:
             self._hand_over()
         self._say_changes()
-
-    def flush(self, timeout_s: float = _CLOSE_S) -> bool:
-        """Write everything now and wait for it; False: not finished in that time."""
-        self._hand_over()
-        done = self._writer.drain(timeout_s)
-        self._say_changes()
-        return done
 
     def close(self, timeout_s: float = _CLOSE_S) -> bool:
         """Write everything and end; False: something was not written in that time."""
@@ -466,30 +460,11 @@ class Recorder:
                 method=method, detail=why,
             )  # fmt: skip
 
-    def _close_stored(self, now_ms: int) -> None:
-        """End objects that vanished before the recording; once, at the first pass."""
-        self._pods.close_stored(now_ms, self._segment)
-        self._hpas.close_stored(now_ms, self._segment)
-        self._complete = True
-
     def _hand_over(self) -> None:
         self._opened_s = self._clock_s()
         if self._segment.rows and self._kept is None:
             self._writer.submit(self._segment)
             self._segment = Segment(self.cluster)
-
-    def _keep_bounds(self) -> None:
-        """Begin to drop rows where they cannot be written, and stop once they can be again."""
-        if self._kept is not None:
-            self._lost_here += self._segment.rows
-            self._segment = Segment(self.cluster)
-            if self._writer.pending_bytes <= self._limit // 2:
-                self._end_gap(self._now_ms + 1)
-        elif self._writer.pending_bytes + self._segment.bytes > self._limit:
-            self._hand_over()
-            self._kept, self._gap_ms, self._lost_here = Segment(self.cluster), self._now_ms + 1, 0
-            self._gap_why = self._writer.trouble or "they come faster than they are written"
-            self._say(f"recording: rows are dropped from now on: {self._gap_why}")
 
     def _end_gap(self, at_ms: int) -> None:
         """Write the state of everything, and the gap before it."""

@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 
 from hpabatch.errors import UsageError
-from hpabatch.importers.prometheus.client.fetch import Fetcher
-from hpabatch.importers.prometheus.client.queries import Query
-from hpabatch.importers.prometheus.client.series_requests import SeriesRequest
+from hpabatch.importers.prometheus.client.http import Fetcher
+from hpabatch.importers.prometheus.client.queries import Query, SeriesRequest
 from tests.importers.prometheus.made import Series
 from tests.importers.prometheus.responses import Memory
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from hpabatch.importers.prometheus.client.fetch import Fetcher
-from hpabatch.importers.prometheus.client.queries import Query
+from hpabatch.importers.prometheus.client.http import Fetcher
+from hpabatch.importers.prometheus.client.queries import Query, SeriesRequest
 from hpabatch.importers.prometheus.client.samples import Findings, Span
-from hpabatch.importers.prometheus.client.series_requests import SeriesRequest
 from hpabatch.importers.prometheus.reading.reader import Reader, Things
 from tests.importers.prometheus.made import Series
 from tests.importers.prometheus.responses import Memory

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.cluster.objects.decoders import HpaDecoder, PodDecoder
+from hpabatch.cluster.objects.decoders import HpaDecoder, PodDecoder, WorkloadDecoder
 from hpabatch.cluster.objects.types import (
     Change,
     ContainerUsage,
@@ -17,7 +17,6 @@ from hpabatch.cluster.objects.types import (
     Response,
     UsageSample,
 )
-from hpabatch.cluster.objects.workloads import WorkloadDecoder
 from hpabatch.live.record.recorder import Recorder
 from tests.importers.cluster_made import (
     HASH,

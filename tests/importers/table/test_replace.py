@@ -18,7 +18,7 @@ from hpabatch.errors import HistoryError, RefusedError, UsageError
 from hpabatch.history.columns import AFTER_MS
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.append import open_writer
-from hpabatch.history.store.compact import compact
+from hpabatch.history.store.upkeep import compact
 from hpabatch.importers.common.work import Sink
 from hpabatch.importers.table.run import ImportResult
 from tests.importers.tables import (

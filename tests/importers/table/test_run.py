@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpabatch.errors import HistoryError, UsageError
-from hpabatch.history.store.compact import compact
+from hpabatch.history.store.upkeep import compact
 from hpabatch.importers.common.work import Sink, work_folder
 from hpabatch.importers.table import files as table_files
 from hpabatch.importers.table import rows as table_rows
@@ -151,7 +151,7 @@ STOPS: list[tuple[object, str, int, bool, bool]] = [
     (Sink, "add", 1, False, False),
     (Sink, "add", 14, True, False),
     (Sink, "add", 14, True, True),
-    (table, "keep_result", 2, True, False),
+    (table, "import_group", 2, True, False),
     (table, "scales_table", 1, True, True),
 ]
 

@@ -221,7 +221,6 @@ def decode(body: bytes | bytearray, asked: Expected, findings: Findings | None =
 
     Args:
         body: JSON; NaN and infinite values come through.
-        asked: what the response must be.
         findings: where "annotation" (PromQL's remarks) and "histogram" (series of native
             histograms, whose histograms are left out) are counted.
 
@@ -230,7 +229,15 @@ def decode(body: bytes | bytearray, asked: Expected, findings: Findings | None =
         PartialResponseError: the server warns of absent data.
     """
     noted = Findings()
-    result = _result(_data(body, noted), asked)
+    data = _data(body, noted)
+    try:
+        result = _RESULT.decode(data)
+    except _BROKEN as error:
+        _check_kind(_kind(data), asked.kind)  # a scalar is no list of series either
+        raise InvalidResponseError(
+            f"expected a query result, got another response: {error}"
+        ) from None
+    _check_kind(result.resultType, asked.kind)
     series = [one for one in result.result or [] if not _is_histogram(one, noted)]
     for one in series:
         if _SERIES in one.metric:  # the column of their numbers, and a rare label
@@ -304,18 +311,6 @@ def _data(body: bytes | bytearray, noted: Findings) -> msgspec.Raw:
     if not memoryview(head.data).nbytes:
         raise InvalidResponseError("the response holds no data")
     return head.data
-
-
-def _result(data: msgspec.Raw, asked: Expected) -> _Result:
-    try:
-        result = _RESULT.decode(data)
-    except _BROKEN as error:
-        _check_kind(_kind(data), asked.kind)  # a scalar is no list of series either
-        raise InvalidResponseError(
-            f"expected a query result, got another response: {error}"
-        ) from None
-    _check_kind(result.resultType, asked.kind)
-    return result
 
 
 def _kind(data: msgspec.Raw) -> str:

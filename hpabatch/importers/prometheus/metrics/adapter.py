@@ -88,7 +88,6 @@ class AdapterQuery:
     """A query of the adapter.
 
     Attributes:
-        promql: the query.
         label: whose value is the object's name; "" for External metrics, of which every series
             counts.
         place: the rule, for messages.
@@ -155,7 +154,6 @@ def custom_query(
     Args:
         namespace: of the HPA; of a Namespace metric the one object, and `names` is not read.
         names: the objects; several, and those of a name with `$`, are asked as a pattern.
-        selector: of the metric, as in a history.
 
     Raises:
         ValueError: why the adapter has no such metric, or responds with an error; a sentence.

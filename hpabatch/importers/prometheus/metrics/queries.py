@@ -65,11 +65,8 @@ class MetricQuery:
         kind: which table its rows are for.
         metric, selector: as in the history; the selector in Kubernetes' string form.
         promql: of a Pods metric with `$pods` where their names stand.
-        rule: how values become thousandths.
         label: whose value is the pod's or object's name; "" (objects, external): not looked at.
         object_kind, object_name: of an Object metric, as in the history.
-        hpas: names of the HPAs that have the metric.
-        place: where the query is from, for messages.
     """
 
     kind: Literal["pods", "object", "external"]
@@ -122,7 +119,6 @@ def metric_rows(
             several groups of pods may come one by one.
         instants: when it was evaluated (`ts`), needed only for KEDA, to which no response is a 0;
             some of these times (`instants_near`) where the server may have been away at others.
-        findings: gets counts of what is not as one would think.
     """
     noted = findings if findings is not None else Findings()
     if query.kind == "external":
@@ -208,7 +204,6 @@ def _keda_rows(
 
 
 def _with_milli(query: MetricQuery, rows: pl.DataFrame, findings: Findings) -> pl.DataFrame:
-    """Return the rows with `value_milli` for `value`."""
     values = rows["value"].to_numpy()
     if query.rule == ValueRule.adapter:
         values = np.where(np.isnan(values), 0.0, values)

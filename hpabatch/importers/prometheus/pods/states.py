@@ -63,7 +63,6 @@ def state_rows(
         ready: kube_pod_status_ready by namespace, pod, uid and condition.
         ready_time: kube_pod_status_ready_time (unix seconds) by namespace, pod and uid.
         pods: POD_ROWS; states of other pods are left out ("no pod").
-        span: the window.
         findings: gets ("assumed", …), the number of states whose phase is not recorded: it is
             Running with a pod that is Ready, else empty.
         initial: whether the states at span.after_ms are written, too.
@@ -184,7 +183,6 @@ class Requested:
     Attributes:
         requests, limits: kube_pod_container_resource_requests and _limits, by container and
             resource.
-        init_requests, init_limits: kube_pod_init_container_resource_…, alike.
         containers: kube_pod_container_info, by container: those that exist. (Usage is no
             substitute: it has init and debug containers, too, and an app container without any
             request stops an HPA.)
@@ -211,9 +209,7 @@ def request_rows(
     saw the container first; a container without any request or limit has one with nulls only.
 
     Args:
-        said: what is exported.
         pods: POD_ROWS; containers of other pods are left out ("no pod").
-        span: the window.
         findings: gets ("value", …) for amounts that cannot be, and ("no request", …), the number
             of containers without a request for cpu.
         initial: whether what holds at span.after_ms is written, too.
@@ -257,8 +253,6 @@ def beside_objects(
 
     Args:
         rows: of the window (REQUESTS): the containers that were there.
-        pods: POD_ROWS.
-        requests: of the objects.
         told: gets containers of which the server's last amount is not that of the objects.
         exported: whether the server exports requests; then the rows stay as they are.
     """
@@ -349,7 +343,6 @@ def _indexed(there: pl.DataFrame, sidecars: pl.DataFrame) -> pl.DataFrame:
 def _over_time(
     values: pl.DataFrame, there: pl.DataFrame, pods: pl.DataFrame, span: Span, *, initial: bool
 ) -> pl.DataFrame:
-    """Return a row per container and change of any of its amounts."""
     amounts = [name for name in AMOUNTS if name not in values.columns]
     values = values.with_columns(pl.lit(None, dtype=pl.Int64).alias(name) for name in amounts)
     rows = values.group_by(*_PLACE, "ts").agg(pl.col(AMOUNTS).max())

@@ -65,7 +65,6 @@ def one_source(
     is enough, as the one after may not have been asked for.
 
     Args:
-        samples: of one name.
         identity: labels of a thing; a null is a value of its own.
         findings: gets ("duplicate", which source counts), once per thing.
         silent_ms: see above; at most what the samples reach back before the wanted time.
@@ -157,7 +156,6 @@ def downsampled(samples: Samples, expected_ms: int | None) -> str | None:
     their interval; those of a scrape that is merely slow stand anywhere.
 
     Args:
-        samples: of one name.
         expected_ms: how far apart samples usually are here; None: not known.
     """
     usual = spacing_ms(samples)
@@ -174,7 +172,6 @@ def downsampled(samples: Samples, expected_ms: int | None) -> str | None:
 
 
 def _several(known: pl.DataFrame) -> pl.DataFrame:
-    """Return the series of objects that several sources export."""
     return known.filter(pl.col("source").n_unique().over("thing") > 1)
 
 
@@ -249,11 +246,8 @@ def reduce_gauge(
         constant: a sample per series of what was, and was there at both ends, with the value that
             it had; its time is not looked at. It is seen from span.after_ms to span.until_ms,
             or as `there` says.
-        labels: those that tell things apart.
-        span: the window.
         findings: gets "duplicate", "value" (not finite) and "conflict" (two series that were
             the same all the time say different values; the preferred source counts).
-        silent_ms: see `one_source`.
         there: some labels, `first` and `last` (ms): when things were there that were not there at
             both ends, but were the same while they were.
     """
@@ -315,7 +309,6 @@ def _by_thing(samples: Samples, names: list[str]) -> tuple[pl.DataFrame, pl.Data
 
 
 def _named(rows: pl.DataFrame, things: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
-    """Return rows with the labels of their object."""
     named = rows.join(things, on="thing", how="left", maintain_order="left")
     return named.select(*things.drop("thing").columns, *columns)
 

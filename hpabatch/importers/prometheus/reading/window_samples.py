@@ -12,13 +12,13 @@ import polars as pl
 from hpabatch.errors import RefusedError
 from hpabatch.history.columns import CPU_MILLI_MAX, MEMORY_BYTES_MAX
 from hpabatch.importers.prometheus.client.http import Server
+from hpabatch.importers.prometheus.client.queries import RangeRequest, chunks
 from hpabatch.importers.prometheus.client.samples import (
     Findings,
     Samples,
     empty_samples,
     joined_samples,
 )
-from hpabatch.importers.prometheus.client.series_requests import RangeRequest, chunks
 from hpabatch.importers.prometheus.metrics.adapter import ResourceQuery
 from hpabatch.importers.prometheus.metrics.mapping import Mappings, MetricPlan
 from hpabatch.importers.prometheus.metrics.queries import (
@@ -239,13 +239,10 @@ def read_metrics(
     """Yield table names with rows (times in ms) for each query of a plan.
 
     Args:
-        reader: of the window.
         plan: see `Mappings.plan`.
-        pods: rows of lives.POD_ROWS.
         targets: by namespace and HPA the kind and name of what it scaled in the window.
         heartbeats: instants (ms) at which the server scraped: at others an empty response, which is
             a 0 to KEDA, may be the server's own.
-        step_ms: between two values.
     """
     for query in plan.queries:
         asked = query.within(reader.matchers())
@@ -268,7 +265,6 @@ def _pods_of(
     pods: pl.DataFrame,
     targets: Mapping[tuple[str, str], frozenset[tuple[str, str]]],
 ) -> list[str]:
-    """Return the names of all pods that HPAs with this metric scale."""
     wanted = {one for hpa in query.hpas for one in targets.get((query.namespace, hpa), ())}
     mine = pods.filter(pl.col("namespace") == query.namespace)
     rows = mine.select("target_kind", "target", "pod").rows()

@@ -73,7 +73,6 @@ def build_spec(recorded: Recorded, document: HPA | None) -> Built:
     """Return the spec of an instant.
 
     Args:
-        recorded: what was exported then.
         document: a spec of another time, or from a manifest; None: there is none.
     """
     if document is None:
@@ -196,7 +195,6 @@ def _is_exported(metric: MetricSpec) -> bool:
 
 
 def _retargeted(metric: MetricSpec, values: Targets) -> MetricSpec:
-    """Return a metric with the exported targets."""
     kept = {kind: values[kind] for kind in _ALLOWED.get(metric.type, ()) if kind in values}
     if not kept:
         return metric
@@ -258,9 +256,7 @@ class Known:
     """Everything that is known of an HPA in a window.
 
     Attributes:
-        place: its namespace and name.
         cluster: for the uid that an HPA gets of which none is told.
-        lives: what was exported.
         document: of a manifest; None: there is none.
         exact: from events; None: there are none.
         edits: instants (ms, sorted) of writes of which nothing else is recorded.
@@ -315,7 +311,6 @@ def timeline(known: Known, span: Span, heartbeats: Sequence[int]) -> Timeline:
 
     Args:
         known: everything that is known of it.
-        span: the window.
         heartbeats: when the exporter was read (ms, sorted).
     """
     return _Walk(known, span, heartbeats).run()
@@ -377,7 +372,6 @@ class _Walk:
         return False
 
     def _ended(self, since: int) -> int:
-        """Return when what was there before the window ended."""
         first = next(iter(self._known.lives), None)
         if first is not None and not first.states and first.end_ms is not None:
             return first.end_ms
@@ -406,7 +400,13 @@ class _Walk:
             return _Point(ts, None)
         base, row = self._base(ts)
         built = build_spec(state, base)
-        self._count(built, base, row)
+        if base is not None:
+            self._found.built += 1
+            self._found.edited += built.edited
+            self._found.contradicted += built.contradicted
+        if built.spec is not None:
+            used = "gauges" if base is None else "document" if row is None else "around"
+            self._found.used.add(used)
         if built.spec is None:
             return _Point(ts, None, reason=built.reason)
         assert life is not None
@@ -425,15 +425,6 @@ class _Walk:
             if row is not None:
                 return HPA(spec=hpa_from_json(row["spec"])[0].spec), row
         return self._known.document, None
-
-    def _count(self, built: Built, base: HPA | None, row: Row | None) -> None:
-        if base is not None:
-            self._found.built += 1
-            self._found.edited += built.edited
-            self._found.contradicted += built.contradicted
-        if built.spec is not None:
-            used = "gauges" if base is None else "document" if row is None else "around"
-            self._found.used.add(used)
 
     def _row(
         self, built: Built, base: HPA | None, row: Row | None, state: Recorded, life: RecordedLife

@@ -122,7 +122,11 @@ def _read(column: Column) -> TimeGuess | None:
     if column.kind is Kind.time:
         return _of_type(column)
     if column.kind is Kind.number and is_likely:
-        return _of_numbers(column)
+        known = column.numbers.drop_nulls()
+        for unit, per_ms in TIME_PER_MS.items():
+            if mean((known / per_ms).is_between(YEAR_2000_MS, YEAR_2100_MS)) >= MOSTLY:
+                return TimeGuess(column, unit, told=f"{_UNITS[unit]} since 1970")
+        return None
     return _of_text(column) if column.kind in (Kind.text, Kind.number) else None
 
 
@@ -133,14 +137,6 @@ def _of_type(column: Column) -> TimeGuess | None:
     if dtype.time_zone is not None:
         return TimeGuess(column, told="timestamps with a time zone")
     return TimeGuess(column, zone="UTC", told="timestamps without a time zone", assumed=_ZONE)
-
-
-def _of_numbers(column: Column) -> TimeGuess | None:
-    known = column.numbers.drop_nulls()
-    for unit, per_ms in TIME_PER_MS.items():
-        if mean((known / per_ms).is_between(YEAR_2000_MS, YEAR_2100_MS)) >= MOSTLY:
-            return TimeGuess(column, unit, told=f"{_UNITS[unit]} since 1970")
-    return None
 
 
 def _of_text(column: Column) -> TimeGuess | None:
@@ -230,7 +226,6 @@ class Amount:
     """A column of cpu or memory.
 
     Attributes:
-        role: usage, request or limit.
         unit: as in a map; "" of a percentage.
         percent_of: request, limit or "unknown" of a percentage, else "".
         per_second: a counter's units of time in a second, 0 for other amounts.

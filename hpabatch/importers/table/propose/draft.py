@@ -11,6 +11,7 @@ import polars as pl
 
 from hpabatch.errors import UsageError
 from hpabatch.importers.common.rows import CPU_COUNTER
+from hpabatch.importers.table.map import Unpivot
 from hpabatch.importers.table.propose.amounts import (
     Amount,
     TimeGuess,
@@ -45,7 +46,6 @@ from hpabatch.importers.table.propose.sample import (
     words_of,
 )
 from hpabatch.importers.table.propose.text import Draft, Entry, flow, scalar
-from hpabatch.importers.table.unpivot import Unpivot
 from hpabatch.inputs.cluster_objects import ClusterObjects
 from hpabatch.inputs.documents import show
 
@@ -356,7 +356,6 @@ def _of_pods(column: Column) -> str:
 
 
 def _limits(draft: Draft, amounts: Sequence[Amount]) -> None:
-    """Add limits and requests that the table has."""
     for resource in ("cpu", "memory"):
         for role, entries in (("limit", draft.limits), ("request", draft.requests)):
             if (amount := best(amounts, resource, role)) is not None:

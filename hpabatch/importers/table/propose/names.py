@@ -9,6 +9,7 @@ from typing import Final
 
 import polars as pl
 
+from hpabatch.importers.table.map import Pivot, Unpivot
 from hpabatch.importers.table.propose.sample import (
     NUMBERS,
     Column,
@@ -19,7 +20,6 @@ from hpabatch.importers.table.propose.sample import (
     words_of,
 )
 from hpabatch.importers.table.propose.text import Entry, flow, scalar
-from hpabatch.importers.table.unpivot import Pivot, Unpivot
 from hpabatch.inputs.cluster_objects import ClusterObjects
 
 SERIES: Final = "series"
@@ -403,7 +403,6 @@ def name_entries(names: Names, fallback: str) -> dict[str, Entry]:
 
 
 def _source(item: Column) -> str:
-    """Return a source of a map as YAML."""
     if not item.label:
         return scalar(item.origin)
     return flow(column=scalar(item.origin), pattern=scalar(label_pattern(item.label)))

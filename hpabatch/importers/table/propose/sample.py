@@ -130,7 +130,17 @@ def _read_parquet(path: Path) -> tuple[TableFile, pl.DataFrame]:
 
 def _read_text(path: Path, *, rest: bool) -> tuple[TableFile, pl.DataFrame]:
     head = look_at_text(path)
-    _check_header(path, head.names)
+    values = [name for name in head.names if _VALUE.fullmatch(name.strip())]
+    if values:
+        raise HistoryError(
+            f"{path}: expected column names in the first line, got the value {show(values[0])}; "
+            "put a line such as time,namespace,pod,cpu,memory above it"
+        )
+    if len(head.names) > _MOST_COLUMNS:
+        raise HistoryError(_many_columns(path, len(head.names)))
+    refuse_twice(path, head.names)
+    if "" in (name.strip() for name in head.names[1:]):
+        raise HistoryError(f"{path} has a column without a name: give it one in the first line")
     packed = path.name.lower().endswith(".gz")
     most = _PIECE_BYTES if rest else LINE_BYTES
     with open_raw(path) as stream:
@@ -153,20 +163,6 @@ def _read_text(path: Path, *, rest: bool) -> tuple[TableFile, pl.DataFrame]:
     names = tuple(frame.columns)
     file = TableFile(path, 0, False, rows, names, head.separator, head.skip, comment=head.comment)
     return file, frame
-
-
-def _check_header(path: Path, names: Sequence[str]) -> None:
-    values = [name for name in names if _VALUE.fullmatch(name.strip())]
-    if values:
-        raise HistoryError(
-            f"{path}: expected column names in the first line, got the value {show(values[0])}; "
-            "put a line such as time,namespace,pod,cpu,memory above it"
-        )
-    if len(names) > _MOST_COLUMNS:
-        raise HistoryError(_many_columns(path, len(names)))
-    refuse_twice(path, names)
-    if "" in (name.strip() for name in names[1:]):
-        raise HistoryError(f"{path} has a column without a name: give it one in the first line")
 
 
 def _many_columns(path: Path, columns: int) -> str:

@@ -1,4 +1,4 @@
-"""Rewrites of a store: compaction of its partitions, migration of another history into it."""
+"""Upkeep of a store: check of every file, compaction of partitions, migration into it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from datetime import date
 from itertools import count
 from pathlib import Path
 
+import polars as pl
 from msgspec.structs import replace
 
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.base import History
+from hpabatch.history.checks import check_validity, conform, order_rows
+from hpabatch.history.columns import TEXT, Table
+from hpabatch.history.flat import FlatHistory
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store.append import StoreWriter, open_writer
@@ -27,10 +31,125 @@ from hpabatch.history.store.catalog import (
     log_numbers,
     newest_first,
 )
-from hpabatch.history.store.datafiles import Limits, Partition, Piece, split_places, write_run
 from hpabatch.history.store.shards import StoreHistory, order_of_place
 from hpabatch.history.store.storage import WORK, Storage, as_url, open_storage
+from hpabatch.history.store.writer import Limits, Partition, Piece, split_places, write_run
 from hpabatch.model.progress import Progress
+
+FINDINGS = pl.Schema({"table": TEXT, "file": TEXT, "problem": TEXT})
+
+
+def check_history(
+    history: History, progress: Progress = lambda message, share: None
+) -> pl.DataFrame:
+    """Return the findings of a history: table, file and a sentence each.
+
+    Reads every byte. For a file with several faults at least one is found. An absent table that
+    some command needs is a finding, except in recordings (`History.lacks`).
+
+    Args:
+        history: of either layout.
+    """
+    if isinstance(history, StoreHistory):
+        found = list(_check_store(history, progress))
+    else:
+        assert isinstance(history, FlatHistory)
+        found = list(_check_flat(history, progress))
+    found += [
+        (name, "", f"the table is missing; {' and '.join(spec.needed_by)} needs {spec.doc} per row")
+        for name, spec in TABLES.items()
+        if history.lacks(spec)
+    ]
+    return pl.DataFrame(found, schema=FINDINGS, orient="row").unique(maintain_order=True)
+
+
+Finding = tuple[str, str, str]
+
+
+def _check_store(history: StoreHistory, progress: Progress) -> Iterator[Finding]:
+    total = sum(file.bytes for file in history.snapshot.files) or 1
+    done = 0
+    for file in history.snapshot.files:
+        progress(f"checking {file.table}", done / total)
+        done += file.bytes
+        try:
+            _check_digest(history, file)
+            _check_rows(history, file)
+        except HistoryError as error:
+            yield file.table, file.path, str(error)
+    if "hpas" in history.files:
+        try:
+            history.read("hpas", optional=True)
+        except HistoryError as error:
+            yield "hpas", "", str(error)
+
+
+def _check_digest(history: StoreHistory, file: FileEntry) -> None:
+    history.data_files.verify(file)
+    if hashlib.sha256(history.storage.read(file.path) or b"").hexdigest() != file.sha256:
+        raise HistoryError(
+            f"{history.storage.url(file.path)} was changed after it was written: its sha256 is not "
+            "the one that the log names; restore it from a copy"
+        )
+
+
+def _check_rows(history: StoreHistory, file: FileEntry) -> None:
+    """Check every row group: values, order, and the index."""
+    spec, where = TABLES[file.table], history.storage.url(file.path)
+    places = iter((place, stop - start) for place, (start, stop) in file.spans.items())
+    expected, left = None, 0
+    before: pl.DataFrame | None = None
+    for start, stop in zip(file.group_starts, file.group_starts[1:], strict=False):
+        rows = history.rows_of(file, start, stop)
+        conform(rows, spec, where)
+        _check_partition(rows, file, spec, where)
+        glued = rows if before is None else pl.concat([before, rows])
+        ordered, dropped = order_rows(glued, spec)
+        if dropped or ordered is not glued:
+            raise HistoryError(
+                f"{where} is not sorted by ({', '.join(spec.key)}) or has equal keys"
+            )
+        before = rows.tail(1)
+        for place, part in split_places(rows, spec):
+            if left == 0:
+                expected, left = next(places, (None, 0))
+            if place != expected or part.height > left:
+                raise HistoryError(f"{where} has rows of {place} where the index names {expected}")
+            left -= part.height
+
+
+def _check_partition(rows: pl.DataFrame, file: FileEntry, spec: Table, where: str) -> None:
+    strange = rows.filter(pl.col("cluster") != file.cluster)
+    if spec.day:
+        strange = rows.filter(
+            (pl.col("cluster") != file.cluster) | (pl.col(spec.day).dt.date() != file.date)
+        )
+    if strange.height:
+        raise HistoryError(f"{where} has rows of another cluster or day than its folder names")
+
+
+def _check_flat(history: FlatHistory, progress: Progress) -> Iterator[Finding]:
+    for number, (table, files) in enumerate(history.files.items()):
+        progress(f"checking {table}", number / len(history.files))
+        known = len(history.warnings)
+        bad = False
+        for file in files:
+            try:
+                history.check_file(table, file)
+            except HistoryError as error:
+                bad = True
+                yield table, str(file), str(error)
+        if bad:
+            continue
+        try:
+            rows = history.read(table)
+            if table == "hpas":
+                check_validity(rows, str(files[0]))
+        except HistoryError as error:
+            yield table, str(files[0] if len(files) == 1 else files[0].parent), str(error)
+        for warning in history.warnings[known:]:
+            yield table, str(files[0] if len(files) == 1 else files[0].parent), warning
+
 
 # Places are merged in batches of about this many rows: that bounds memory, with the largest place.
 BATCH_ROWS = 1 << 18
@@ -48,10 +167,7 @@ class Compacted:
     """Result of a compaction.
 
     Attributes:
-        partitions: number of rewritten ones.
         files_before, files_after: data files that count.
-        bytes_before, bytes_after: their sizes.
-        deleted: removed objects, including log entries.
     """
 
     partitions: int
@@ -77,11 +193,8 @@ def compact(
     compaction that comes `grace_s` later.
 
     Args:
-        path: a store.
-        limits: sizes of files and row groups, for tests.
         grace_s: files that no commit names are removed when they are older than this, and commits
             when a checkpoint after them is.
-        progress: called with the progress.
 
     Raises:
         HistoryError: there is no store, or it is damaged.
@@ -214,8 +327,6 @@ class Migrated:
 
     Attributes:
         parts: written now; `skipped`: complete already from an earlier, interrupted run.
-        rows: written now.
-        warnings: of the old history.
     """
 
     parts: int
@@ -238,7 +349,6 @@ def migrate(
     Args:
         old: a history; it is not changed.
         new: an absent or empty folder or URL, or a store that was begun by a migration of `old`.
-        progress: called with the progress.
 
     Raises:
         HistoryError: the old history cannot be read, or is of a newer schema.
