@@ -19,7 +19,6 @@ from hpabatch.errors import UsageError
 from hpabatch.history.files import open_regular, read_regular
 from hpabatch.inputs.kubernetes_yaml import end_line, start_line
 from hpabatch.inputs.manifest_documents import Document, DocumentError, parse_documents
-from hpabatch.model.printable import shortened
 from hpabatch.model.suggestions import nearest
 
 MAX_BYTES = 16 * 2**20
@@ -28,6 +27,11 @@ _MOST: Final = 100
 _LONGEST: Final = 1000
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text of at most so many characters, its end replaced by `…`."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 class MistakesError(UsageError):

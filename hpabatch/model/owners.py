@@ -65,7 +65,6 @@ class Source:
     as_manifest: bool = False
 
     def __str__(self) -> str:
-        """Return both in a sentence."""
         return f"owned by {self.name}: {self.instead}"
 
 

@@ -45,11 +45,6 @@ def listed(words: Collection[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def shortened(text: str, most: int) -> str:
-    """Return a text of at most so many characters, its end replaced by `…`."""
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
 def printable_lines(text: str) -> str:
     """Return several lines, each as `printable_line` returns it."""
     return "\n".join(printable_line(line) for line in text.split("\n"))

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from hpabatch.importers.table.run import ImportResult
-from hpabatch.model.printable import shortened
+from hpabatch.inputs.documents import shortened
 from hpabatch.report.base import Grid, Head
 from hpabatch.report.forms import frame_grid
 

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
-from hpabatch.cluster.objects.types import (
-    Change,
-    ContainerUsage,
-    Kind,
-    Response,
-    UsageSample,
-)
+from hpabatch.cluster.objects.types import Change, ContainerUsage, Kind, Response, UsageSample
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.upkeep import check_history, compact
 from hpabatch.live.record import segments
@@ -65,12 +58,8 @@ def test_a_loop_that_was_started_again(seed: int, how: str, k8s: str, tmp_path: 
 
 
 def test_compaction_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compactions = []
-
-    def counted(*given: Any, **named: Any) -> Any:
-        compactions.append(compact(*given, **named))
-
-    monkeypatch.setattr(segments, "compact", counted)
+    compactions: list[object] = []
+    monkeypatch.setattr(segments, "compact", lambda *a, **k: compactions.append(compact(*a, **k)))
     upkeep = Upkeep(every_s=1e-9, parts=1)
     recorded = Recorded(7, "1.37", tmp_path / "history", upkeep=upkeep)
     for _ in range(8):

@@ -7,11 +7,7 @@ from collections.abc import Sequence
 
 from hpabatch.importers.prometheus.client.errors import TooMuchError
 from hpabatch.importers.prometheus.client.http import Server
-from hpabatch.importers.prometheus.client.queries import (
-    RangeRequest,
-    Request,
-    SeriesRequest,
-)
+from hpabatch.importers.prometheus.client.queries import RangeRequest, Request, SeriesRequest
 from hpabatch.importers.prometheus.client.samples import Samples
 from tests.importers.prometheus.made import Series, made
 

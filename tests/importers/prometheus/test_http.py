@@ -26,11 +26,7 @@ from hpabatch.importers.prometheus.client.http import (
     TooMuchError,
 )
 from hpabatch.importers.prometheus.client.login import Login, read_login
-from hpabatch.importers.prometheus.client.queries import (
-    Query,
-    RangeRequest,
-    SeriesRequest,
-)
+from hpabatch.importers.prometheus.client.queries import Query, RangeRequest, SeriesRequest
 from hpabatch.importers.prometheus.client.wire import GOOD_ANSWERS, Gate
 from hpabatch.importers.prometheus.request import LoginOptions
 from tests.importers.prometheus.mock_server import (

@@ -10,13 +10,7 @@ import polars as pl
 import pytest
 
 from hpabatch.cluster.objects.decoders import HpaDecoder, PodDecoder, WorkloadDecoder
-from hpabatch.cluster.objects.types import (
-    Change,
-    ContainerUsage,
-    Kind,
-    Response,
-    UsageSample,
-)
+from hpabatch.cluster.objects.types import Change, ContainerUsage, Kind, Response, UsageSample
 from hpabatch.live.record.recorder import Recorder
 from tests.importers.cluster_made import (
     HASH,
