@@ -55,10 +55,6 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def _kinds_with(name: str) -> str:
-    return listed([kind for kind in KINDS if name in USED_BY[kind]])
-
-
 def _or_none(kind: Scalar) -> Scalar:
     """Return a kind that the word none is of, too; it reads as _NONE."""
     return Scalar(
@@ -110,9 +106,10 @@ class SignalOverride:
         members = place.members()
         for name in members if self.kind is not None else ():
             if name != "kind" and name not in USED_BY[str(self.kind)]:
+                others = listed([kind for kind in KINDS if name in USED_BY[kind]])
                 members[name].refuse(
-                    f"expected no {name} of a signal of kind {self.kind}; only {_kinds_with(name)} "
-                    "signals have it"
+                    f"expected no {name} of a signal of kind {self.kind}; only {others} signals "
+                    "have it"
                 )
         ceiling, base = self.ceiling_milli, self.base_milli
         if ceiling is None:

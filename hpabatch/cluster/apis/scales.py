@@ -128,7 +128,7 @@ class ScaleBook:
         keys = {key for key in targets if "/" not in key.group and not self._by_watch(key)}
         self._turns.keep(keys)
         ordered = self._turns.order(sorted(keys))
-        calls = [partial(self._read, key) for key in ordered]
+        calls = [partial(read_scale_from, self._client, self._apis, key) for key in ordered]
         results = self._pool.run(calls, self._pool.now() + self._deadline_s)
         for key, result in zip(ordered, results, strict=True):
             self._turns.note(key, result)
@@ -190,6 +190,3 @@ class ScaleBook:
         if self._by_watch(key):
             return None if key in self._seen else missing_scale(key)
         return self._fresh.get(key) or self._made.get(key) or bad_version(key)
-
-    def _read(self, key: ScaleKey, left_s: float) -> ScaleObject:
-        return read_scale_from(self._client, self._apis, key, left_s)

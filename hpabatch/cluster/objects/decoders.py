@@ -375,20 +375,17 @@ class WorkloadDecoder:
         try:
             spec, status = found.spec or _WorkloadSpec(), found.status or _WorkloadStatus()
             selector = self._selectors(bytes(spec.selector))
+            raw_map = bytes(meta.annotations)
             thing = ScaleObject(
                 key, _size(spec.replicas, 1), _size(status.replicas), selector,
                 uid=meta.uid or "", version=meta.resourceVersion or "",
-                apply=_annotation(bytes(meta.annotations)),
+                apply=string_map(raw_map).get(ANNOTATION) if _ANNOTATION_JSON in raw_map else None,
             )  # fmt: skip
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise broken(self._object_kind, raw, error) from None
         except ValueError as error:
             thing = ScaleObject(key, error=str(error), code=codes.SCALE_GET_FAILED)
         return Decoded(key, meta.uid or "", meta.resourceVersion or "", thing)
-
-
-def _annotation(raw: bytes) -> str | None:
-    return string_map(raw).get(ANNOTATION) if _ANNOTATION_JSON in raw else None
 
 
 def selector_text(raw: bytes) -> str:

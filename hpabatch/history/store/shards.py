@@ -109,7 +109,8 @@ class StoreHistory(History):
         places: Collection[Place] | None,
         wanted: Sequence[str],
     ) -> pl.DataFrame:
-        chosen = [list(_slices(files, places)) for _, files in sorted(days.items(), key=_day)]
+        by_day = sorted(days.items(), key=lambda item: item[0] or "")
+        chosen = [list(_slices(files, places)) for _, files in by_day]
         parts = [
             sorted(slices, key=lambda s: order_of_place(s.place)) for slices in chosen if slices
         ]
@@ -274,10 +275,6 @@ def order_of_place(place: Place) -> tuple[bool, str, bool, str]:
     """Return a sort key of places in polars' order of their columns: nulls first, then bytes."""
     namespace, name = place
     return (namespace is not None, namespace or "", name is not None, name or "")
-
-
-def _day(item: tuple[str | None, object]) -> str:
-    return item[0] or ""
 
 
 def _names(spec: Table) -> list[str]:

@@ -361,7 +361,9 @@ def migrate(
     writer = open_writer(new)
     # Other tables get a pod's target from `pods`.
     tables = sorted(history.tables, key=lambda name: name != "pods")
-    prefix = f"migrate/{_digest(history)}/"
+    state = [f"{table} {digest}" for table, digest in sorted(history.digests().items())]
+    digest = hashlib.sha256("\n".join(state).encode()).hexdigest()
+    prefix = f"migrate/{digest[:12]}/"
     _refuse_other(writer, prefix)
     total = sum(int(history.sizes(table)["rows"].sum()) for table in tables) or 1
     parts = skipped = rows = seen = 0
@@ -383,12 +385,6 @@ def migrate(
             rows += frame.height
             parts += 1
     return Migrated(parts, skipped, rows, tuple(history.warnings))
-
-
-def _digest(history: History) -> str:
-    """Return a digest that identifies a history in its present state."""
-    lines = [f"{table} {digest}" for table, digest in sorted(history.digests().items())]
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
 
 def _refuse_other(writer: StoreWriter, prefix: str) -> None:

@@ -462,7 +462,9 @@ class Applier:
         sink = self._parts.statuses
         if sink is None:
             return
-        keys, failing = set(), _with_failed_metrics(result)
+        fine = np.isin(result.metrics.code, (codes.METRIC_OK, codes.METRIC_NOT_COMPUTED))
+        # A lane of which a metric failed has an event.
+        keys, failing = set(), set(result.metrics.lanes()[~fine].tolist())
         for h in ours:
             key, document = _key(result, h), as_stored_status(result.document(h))
             keys.add(key)
@@ -478,12 +480,6 @@ class Applier:
             if result.decisions.rescaled[h] or result.error[h] or h in failing:
                 sink.tell(document, result.events(h))
         self._parts.rivals.own.keep(keys)
-
-
-def _with_failed_metrics(result: PassResult) -> set[int]:
-    """Return the lanes of which a metric failed: each has an event."""
-    fine = np.isin(result.metrics.code, (codes.METRIC_OK, codes.METRIC_NOT_COMPUTED))
-    return set(result.metrics.lanes()[~fine].tolist())
 
 
 def _key(result: PassResult, h: int) -> LaneKey:

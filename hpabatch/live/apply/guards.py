@@ -315,7 +315,9 @@ class Queue:
             count = abs(change.after - change.before)
             if left < count:
                 held_back += said.startswith("--most-removed")
-                change = _cut(change, left, said)
+                part = f"a part of {change.before} -> {change.after}: {said}"
+                after = change.before + (left if change.after > change.before else -left)
+                change = change._replace(after=after, part=part)
             if not left:
                 waits[change.h] = f"hpabatch: waits: {said}"
                 continue
@@ -354,12 +356,6 @@ class Queue:
         """Take note that admitted changes were not begun: they have waited, too."""
         for change in changes:
             self._waited[change.key] = self._before.get(change.key, 0) + 1
-
-
-def _cut(change: Change, left: int, said: str) -> Change:
-    """Return the part of a change that adds or removes so many replicas."""
-    after = change.before + (left if change.after > change.before else -left)
-    return change._replace(after=after, part=f"a part of {change.before} -> {change.after}: {said}")
 
 
 def first_of_each(

@@ -260,8 +260,10 @@ class Election:
         seen = self._see(lease)
         if seen.holder not in ("", self.candidate.identity):
             self._until = -1.0
+        now = self._clock()
+        is_mine = seen.holder in ("", self.candidate.identity) and now < self._until
         # What is held is not released at once: a request may be on its way.
-        if self._may_take(seen) and not self.hindrance():
+        if (is_mine or self._released or seen.is_over(now)) and not self.hindrance():
             self._put("PUT", self._path, self._held(lease), self._clock())
         spec = lease.get("spec") or {}
         duration, own_s = spec.get("leaseDurationSeconds"), self.candidate.duration_s
@@ -293,11 +295,6 @@ class Election:
         self._released = before is not None and found.releases(before)
         self._seen = found
         return found
-
-    def _may_take(self, seen: _Sight) -> bool:
-        now = self._clock()
-        is_mine = seen.holder in ("", self.candidate.identity) and now < self._until
-        return is_mine or self._released or seen.is_over(now)
 
     def _put(self, method: str, path: str, document: Json, sent: float) -> None:
         try:

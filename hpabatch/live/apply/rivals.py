@@ -32,6 +32,7 @@ _LEAST_PERIOD_S: Final = 15.0  # Kubernetes' default: of a rival whose period is
 _COUNTED_PERIODS: Final = 2  # longest time between two readings of the probe that counts
 _OUTAGE_PERIODS: Final = 4  # after a longer outage the waiting time begins anew
 _TIMEOUT_S: Final = 4.0
+_WRITTEN: Final = ("conditions", "currentReplicas", "desiredReplicas", "lastScaleTime")
 _STATUSES: Final = 8  # own ones of an HPA that a slow watch may still show
 
 
@@ -154,7 +155,8 @@ class Probe:
                 self._client.write("POST", self._collection, self._document(), _TIMEOUT_S)
                 self._tell("made")
             return ""
-        if _is_written(found.get("status") or {}):
+        status = found.get("status") or {}
+        if any(status.get(name) for name in _WRITTEN):
             self._silence.hear(f"the probe HPA {'/'.join(self.key)} has got a status")
             if leads:
                 self._client.write("DELETE", path, None, _TIMEOUT_S)
@@ -246,11 +248,6 @@ def _trait(uid: str, status: HPAStatus) -> Trait:
     )
     sizes = status.current_replicas, status.desired_replicas
     return uid, *sizes, status.last_scale_time, conditions
-
-
-def _is_written(status: Json) -> bool:
-    names = ("conditions", "currentReplicas", "desiredReplicas", "lastScaleTime")
-    return any(status.get(name) for name in names)
 
 
 @dataclass(slots=True)

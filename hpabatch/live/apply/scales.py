@@ -153,7 +153,11 @@ class ScaleWriter:
             if scale is None:
                 scale = self._read(key, path)
                 if _size(scale) != before:
-                    raise _NotSentError(Outcome.MOVED, _moved(before, _size(scale)))
+                    raise _NotSentError(
+                        Outcome.MOVED,
+                        f"the size is {_size(scale)}, and {before} was decided on; the next pass "
+                        "decides again",
+                    )
             self._sleep(self._budget.take())
             refusal = self._fence.refusal(TIMEOUT_S)
             if refusal:
@@ -235,10 +239,6 @@ def is_off(value: object) -> bool:
 def off_text(whose: str, value: object) -> str:
     """Return the sentence about an annotation that forbids writes."""
     return f"{whose} annotation {ANNOTATION} is {show_value(value)}"
-
-
-def _moved(before: int, size: int) -> str:
-    return f"the size is {size}, and {before} was decided on; the next pass decides again"
 
 
 def _known(seen: ScaleObject | None, before: int) -> Json | None:

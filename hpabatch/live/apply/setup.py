@@ -136,7 +136,8 @@ def make_applier(
             f"{place.log.absolute().parent}; make that folder, or correct the path"
         )
     version = _status_version(place.discovery)
-    journal = Journal(place.log, {"identity": (identity := _identity()), "cluster": place.cluster})
+    identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
+    journal = Journal(place.log, {"identity": identity, "cluster": place.cluster})
     stack.callback(journal.close)
     own_lease = stack.enter_context(WriteClient(place.connect()))
     name = DRY_NAME if options.dry_run else NAME
@@ -184,10 +185,6 @@ def make_applier(
 
 def _budget(rate: int) -> Budget:
     return Budget(rate, _BURSTS * rate)
-
-
-def _identity() -> str:
-    return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
 
 
 def _status_version(discovery: Discovery) -> str:

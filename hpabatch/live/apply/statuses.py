@@ -175,7 +175,8 @@ class HpaStatuses:
         self._problem, self._wait_s = "", 0.0
 
     def _put_status(self, hpa: HPA) -> None:
-        path = _hpa_path(self._version, hpa)
+        root = f"/apis/autoscaling/{self._version}/namespaces/{quote(hpa.namespace)}"
+        path = f"{root}/horizontalpodautoscalers/{quote(hpa.name)}"
         found = self._client.read(path, TIMEOUT_S)
         if str((found.get("metadata") or {}).get("uid")) != hpa.uid:
             return  # another object by now
@@ -241,12 +242,6 @@ def ended(thread: threading.Thread) -> bool:
 
 def _line(event: str, document: HPA, **fields: object) -> Fields:
     return {"event": event, "namespace": document.namespace, "hpa": document.name, **fields}
-
-
-def _hpa_path(version: str, hpa: HPA) -> str:
-    namespace, name = quote(hpa.namespace), quote(hpa.name)
-    root = f"/apis/autoscaling/{version}/namespaces/{namespace}"
-    return f"{root}/horizontalpodautoscalers/{name}"
 
 
 def _event(hpa: HPA, event: Event, name: str, stamp: str, version: str) -> Json:

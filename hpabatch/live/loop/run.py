@@ -130,7 +130,8 @@ class Loop:
                 failed += 1
                 if failed == _MOST_FAILED:
                     raise
-                self._say_failed(error)
+                if self._said:
+                    self._said.say("pass", f"it was not completed: {error_text(error)}")
                 self._decider.leave_out_unexplained()
             else:
                 failed = 0
@@ -138,10 +139,6 @@ class Loop:
                     self._said.fine("pass")
             due = max(due + period_s, time.monotonic())
             stop.wait(max(due - time.monotonic(), 0.0))
-
-    def _say_failed(self, error: Exception) -> None:
-        if self._said:
-            self._said.say("pass", f"it was not completed: {error_text(error)}")
 
     def one_pass(self) -> Comparison:
         """Make a pass and publish it."""

@@ -134,10 +134,11 @@ def usage_samples(items: Iterable[UsageSample], resource: str, container: str) -
     found: Samples = {}
     for item in items:
         key = item.namespace, item.pod
-        value = (
-            _value_in(item.containers, resource, container)
-            if container else _sum_of(item.containers, resource)
-        )  # fmt: skip
+        if container:
+            named = (one for one in item.containers if one.name == container)
+            value = next((_value_of(one, resource) for one in named), None)
+        else:
+            value = _sum_of(item.containers, resource)
         if value is None:
             found.setdefault(key)
         else:
@@ -149,13 +150,6 @@ def _value_of(container: ContainerUsage, resource: str) -> int | None:
     if resource == "cpu":
         return container.cpu_milli
     return container.memory_milli if resource == "memory" else None
-
-
-def _value_in(containers: tuple[ContainerUsage, ...], resource: str, name: str) -> int | None:
-    for container in containers:
-        if container.name == name:
-            return _value_of(container, resource)
-    return None
 
 
 def _sum_of(containers: tuple[ContainerUsage, ...], resource: str) -> int | None:

@@ -450,9 +450,10 @@ class Decider:
             waiting, lane.rescales = lane.rescales, []
             if lane.fresh or not self.follows:
                 continue
-            named = []
+            named, status = [], lane.status
+            is_known = self.lanes.attributed or status.is_unwritten
             for rescale in waiting:
-                if self._is_rescale(lane, rescale[2]):
+                if is_known or status.desired_replicas == rescale[2]:
                     named.append(rescale)
                 elif now_ms - rescale[0] < _NAMED_MS:
                     lane.rescales.append(rescale)
@@ -461,11 +462,6 @@ class Decider:
                 if rescale not in ups[:-1]:  # there is room for one addition
                     since_ms = rescale[0] - _NEAR_PERIODS * self.flags.sync_period_ms
                     follow_rescale(self._memory, h, *rescale, since_ms)
-
-    def _is_rescale(self, lane: Lane, after: int) -> bool:
-        """Return whether a controller of HPAs is known to have made a change to that size."""
-        status = lane.status
-        return self.lanes.attributed or status.is_unwritten or status.desired_replicas == after
 
     # ---- the result
 

@@ -116,7 +116,10 @@ def resume(storage: Storage, snapshot: Snapshot, cluster: str) -> Resumed:
         pass_ms=_last(files, ("passes",)),
         pods=_open_rows(history, cluster, "pods", _POD_COLUMNS, "gone"),
         usage=samples.pop(("pod_metrics",), {}),
-        periods=[_period(row) for row in periods],
+        periods=[
+            Period(**{**row, **{name: row[name] or "{}" for name in ("labels", "annotations")}})
+            for row in periods
+        ],
         owners=_owners(history, cluster),
         samples=samples,
         floor_ms=floor_ms,
@@ -164,11 +167,6 @@ def _open_rows(
     rows = history.read(table, names, optional=True)
     rows = rows.filter((pl.col("cluster") == cluster) & pl.col(end).is_null()).select(columns)
     return rows.with_columns(cs.temporal().to_physical()).to_dicts()
-
-
-def _period(row: Row) -> Period:
-    texts = {name: row[name] or "{}" for name in ("labels", "annotations")}
-    return Period(**{**row, **texts})
 
 
 def _owners(history: StoreHistory, cluster: str) -> dict[PodKey, str]:

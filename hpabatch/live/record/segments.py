@@ -393,7 +393,10 @@ class SegmentWriter:
             if head is not None:
                 self._write(head[0])
             elif self._must_compact():
-                self._compact()
+                # A failure is not retried before the next interval.
+                self._compacted_s = self._clock_s()
+                compact(self._store.storage.location, progress=self._go_on)
+                self._store.refresh()
         except InterruptedError:
             return
         except Exception as error:  # noqa: BLE001 - any error is reported, and the rows wait
@@ -464,9 +467,3 @@ class SegmentWriter:
         self._lease.renew()
         if self._ending:
             raise InterruptedError
-
-    def _compact(self) -> None:
-        self._compacted_s = self._clock_s()  # a failure is not retried before the next interval
-        place = self._store.storage.location
-        compact(place, progress=self._go_on)
-        self._store.refresh()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from typing import Final
 
 from hpabatch.cluster.apis.discovery import ClockSkew, Discovery
@@ -77,7 +77,9 @@ class Site:
             cluster_wide=not namespaces,
         )  # fmt: skip
         self._discovery = discovery
-        self.feed = Feed(self._inbox, self._book, self._watch)
+        self.feed = Feed(
+            self._inbox, lambda watched: ScaleBook(client, discovery, watched=watched), self._watch
+        )
         self._failing: dict[str, str] = {}  # of this pass, and notes on items left out
         self._notes: tuple[str, ...] = ()
         self._skew = ClockSkew(client, lambda: self._inbox.behind_ms / 1000)
@@ -193,9 +195,6 @@ class Site:
     def request_count(self) -> int:
         """Return the number of requests so far."""
         return self._client.requests.total
-
-    def _book(self, watched: Callable[[ScaleKey], bool]) -> ScaleBook:
-        return ScaleBook(self._client, self._discovery, watched=watched)
 
     def _watch(self, group: str, resource: str) -> Watcher:
         version, decoder = "v1", self._decoder(group, resource)

@@ -255,7 +255,10 @@ def reduce_gauge(
     silent = min(silent_ms, span.lookback_ms)
     raw, constant = _finite(raw, findings), _finite(constant, findings)
     raw, constant = _spelled_out(raw, constant, names, span, silent)
-    ranks = _text_order([raw, constant], names)
+    known = [sources(part, names).select("profile", "source") for part in (raw, constant)]
+    # An order of sources that does not depend on how many samples they gave.
+    pairs = sorted(pl.concat(known).unique().rows())
+    ranks = {source: rank for rank, (_, source) in enumerate(pairs)}
     held = _held(constant, names, ranks, findings)
     held = _with_times(held, there, span)
     begin = pl.max_horizontal("first", pl.lit(span.after_ms, dtype=pl.Int64))
@@ -289,13 +292,6 @@ def _finite(samples: Samples, findings: Findings) -> Samples:
     good = samples.points.filter(pl.col("value").is_finite())
     findings.note("value", "not a finite number", samples.count - good.height)
     return samples if good.height == samples.count else Samples(samples.series, good)
-
-
-def _text_order(parts: Sequence[Samples], names: list[str]) -> dict[str, int]:
-    """Return an order of sources that does not depend on how many samples they gave."""
-    known = pl.concat([sources(part, names).select("profile", "source") for part in parts])
-    pairs = sorted(known.unique().rows())
-    return {source: rank for rank, (_, source) in enumerate(pairs)}
 
 
 def _by_thing(samples: Samples, names: list[str]) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -323,7 +323,10 @@ class _Walk:
         exact = known.exact
         self._exact_from = exact.rows[0]["valid_from"] if exact is not None else _NEVER
         # Values that were exported right after the last event may be older than it.
-        self._exact_to = -1 if exact is None else self._next_scrape(exact.last_ms)
+        self._exact_to = -1
+        if exact is not None:
+            at = bisect_right(heartbeats, exact.last_ms)
+            self._exact_to = heartbeats[at] if at < len(heartbeats) else exact.last_ms + 1
 
     def run(self) -> Timeline:
         found, current = self._found, None
@@ -342,7 +345,9 @@ class _Walk:
                 since = max(since, current["valid_from"] + 1)
                 current["valid_to"] = since
             elif row is None and not found.rows and found.ended_ms is None:
-                found.ended_ms = self._ended(since)
+                found.ended_ms, first = since, next(iter(self._known.lives), None)
+                if first is not None and not first.states and first.end_ms is not None:
+                    found.ended_ms = first.end_ms
             current = None
             if row is not None:
                 current = {**row, "valid_from": since, "valid_to": None}
@@ -370,12 +375,6 @@ class _Walk:
             if life.end_ms is None:
                 return True
         return False
-
-    def _ended(self, since: int) -> int:
-        first = next(iter(self._known.lives), None)
-        if first is not None and not first.states and first.end_ms is not None:
-            return first.end_ms
-        return since
 
     def _instants(self) -> list[int]:
         after, until = self._span.after_ms, self._span.until_ms
@@ -442,7 +441,11 @@ class _Walk:
         if row is not None:
             same = hpa_from_json(row["spec"])[0].spec == built.spec
             changed = {"spec": row["spec"] if same else text, "generation": state.generation}
-            return row | changed | ({"uid": uid, "created": None} if self._is_later(life) else {})
+            exact = self._known.exact
+            if exact is not None and life.fresh and life.states[0][0] > exact.last_ms:
+                # It began after the last event, so it is not that of the events.
+                changed |= {"uid": uid, "created": None}
+            return row | changed
         return {
             "namespace": namespace,
             "name": name,
@@ -455,11 +458,6 @@ class _Walk:
             "created": created,
             "generation": state.generation,
         }
-
-    def _is_later(self, life: RecordedLife) -> bool:
-        """Whether a life began after the last event, so that it is not that of the events."""
-        exact = self._known.exact
-        return exact is not None and life.fresh and life.states[0][0] > exact.last_ms
 
     def _state(self, ts: int) -> tuple[RecordedLife | None, Recorded | None]:
         """Return what was exported at an instant, None where the HPA was not there."""
@@ -479,10 +477,6 @@ class _Walk:
         if point.at_ms > self._span.after_ms and at >= 0 and self._known.edits[at] > low:
             return self._known.edits[at]
         return point.at_ms
-
-    def _next_scrape(self, ts: int) -> int:
-        at = bisect_right(self._heartbeats, ts)
-        return self._heartbeats[at] if at < len(self._heartbeats) else ts + 1
 
 
 def _end(row: Mapping[str, Any]) -> int:

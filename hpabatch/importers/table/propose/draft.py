@@ -108,7 +108,11 @@ def draft_map(
     draft.columns["time"] = _time_entry(time)
     object_name = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:50].strip("-")
     draft.columns |= name_entries(names, object_name or "workload")
-    _skip_pauses(draft, names)
+    container = names.get("container")
+    if container is not None and not container.label and "POD" in container.distinct().to_list():
+        # cAdvisor's rows of whole pods and of pause containers are left out.
+        condition = f"{quoted_column(container.origin)} <> 'POD'"
+        draft.top["where"] = Entry(scalar(condition), ("without the pods' pause containers",))
     stated = stated_settings(rest)
     amounts = _amounts(rest, names, words_of(stem))
     amounts += _utilization(rest, amounts, names, stated)
@@ -217,14 +221,6 @@ def _time_entry(time: TimeGuess) -> Entry:
     name = scalar(time.column.name)
     value = flow(column=name, **more) if more else name
     return Entry(value, (time.told,) if time.told else (), time.assumed)
-
-
-def _skip_pauses(draft: Draft, names: Names) -> None:
-    """Leave out cadvisor's rows of whole pods and of pause containers."""
-    container = names.get("container")
-    if container is not None and not container.label and "POD" in container.distinct().to_list():
-        condition = f"{quoted_column(container.origin)} <> 'POD'"
-        draft.top["where"] = Entry(scalar(condition), ("without the pods' pause containers",))
 
 
 def _amounts(columns: Sequence[Column], names: Names, hints: Sequence[str]) -> list[Amount]:
