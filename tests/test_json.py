@@ -21,7 +21,7 @@ from hpabatch.jobs.parts_place import PartsPlace, job_name
 from hpabatch.jobs.publish import EVIDENCE_FILE, is_result_folder
 from hpabatch.jobs.sweep_files import ABOUT, read_sweep, sweep_origin
 from hpabatch.live.apply import ledger, reports
-from hpabatch.live.record.lease import ObjectLease
+from hpabatch.live.record.segments import ObjectLease
 from hpabatch.report.recommend_files import INDEX as PATCHES_INDEX
 
 DEEP = "[" * 100_000 + "]" * 100_000

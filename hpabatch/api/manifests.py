@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from hpabatch.engine.fleet.versions import history_profile
 from hpabatch.errors import RefusedError
 from hpabatch.history.base import History
-from hpabatch.inputs.manifest_checks import check_manifests
-from hpabatch.inputs.manifests import load_manifests
+from hpabatch.inputs.manifests import check_manifests, load_manifests
 from hpabatch.model.objects.hpa import HPA
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hpabatch.api.keywords import options_of
-from hpabatch.inputs.manifest_checks import check_manifests
-from hpabatch.inputs.manifests import load_manifests
+from hpabatch.inputs.manifests import check_manifests, load_manifests
 from hpabatch.inputs.request import ValidateRequest
 from hpabatch.model.versions import profile_for
 from hpabatch.report.validation import Validation

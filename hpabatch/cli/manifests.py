@@ -48,8 +48,7 @@ def load_hpas(paths: Sequence[str], profile: Profile) -> tuple[list[HPA] | None,
     """
     if not paths:
         return None, EXIT_OK
-    from hpabatch.inputs.manifest_checks import check_manifests, exit_code
-    from hpabatch.inputs.manifests import load_manifests
+    from hpabatch.inputs.manifests import check_manifests, exit_code, load_manifests
     from hpabatch.report.validation import talk_lines
 
     checked = check_manifests(load_manifests(paths).entries, profile)

@@ -16,8 +16,7 @@ from hpabatch.errors import HistoryError
 from hpabatch.history import schema
 from hpabatch.history.checks import check_validity
 from hpabatch.history.columns import TEXT, TIME, Table
-from hpabatch.history.schema import TABLES, table_named
-from hpabatch.history.schema_hpas import SIMULATED
+from hpabatch.history.schema import SIMULATED, TABLES, table_named
 
 USAGE = "pod_metrics"
 CUSTOM, OBJECT, EXTERNAL = "pod_custom_metrics", "object_metrics", "external_metrics"
@@ -92,7 +91,10 @@ class History(ABC):
     @cached_property
     def _is_without_usage(self) -> bool:
         try:
-            if not any(self._has_rows(name) for name in (CUSTOM, OBJECT, EXTERNAL)):
+            if not any(
+                (name in self.files and not self._sizes(table_named(name)).is_empty())
+                for name in (CUSTOM, OBJECT, EXTERNAL)
+            ):
                 return False
             specs = self.read("hpas", ["spec"], optional=True)["spec"]
         except HistoryError:  # (told where that table is read)
@@ -101,9 +103,6 @@ class History(ABC):
             return False
         self._warn(f"{USAGE}: no usage was recorded, and no HPA of the history reads any")
         return True
-
-    def _has_rows(self, table: str) -> bool:
-        return table in self.files and not self._sizes(table_named(table)).is_empty()
 
     def read(
         self, table: str, columns: Sequence[str] | None = None, *, optional: bool = False
@@ -133,16 +132,16 @@ class History(ABC):
             check_validity(frame, self._place(spec))
         empty = frame.is_empty() and self._sizes(spec).is_empty()
         is_needed = spec.required and not optional and empty
-        if is_needed and not self._may_lack(spec) and not self._is_simulated():
+        if (
+            is_needed
+            and not self._may_lack(spec)
+            and SIMULATED not in self.read("provenance", ["method"])["method"]
+        ):
             raise HistoryError(
                 f"{self._place(spec)} has no rows; {' and '.join(spec.needed_by)} needs {spec.doc} "
                 "per row: record or export it again"
             )
         return frame.select(wanted)
-
-    def _is_simulated(self) -> bool:
-        """Say whether a simulated run is in it: one may never have had a pod or a sample."""
-        return SIMULATED in self.read("provenance", ["method"])["method"]
 
     def select(
         self,

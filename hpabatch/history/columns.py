@@ -30,7 +30,6 @@ class Column:
     Attributes:
         name: the name; its last word is the unit.
         dtype: the polars type that `History.read` returns.
-        doc: what the value means.
         unit: "ms", "milli", "bytes", "pods", "time" or "".
         nullable: the column may hold nulls, with the meaning given in `doc`.
         optional: the column may be missing from a file; it is then all null (or all `fill`).

@@ -18,7 +18,7 @@ from hpabatch.history.files import open_regular
 from hpabatch.history.parquet import check_pages, load, open_file, row_count, unreadable
 from hpabatch.history.schema import SCHEMA_KEY, TABLES, empty_frame
 from hpabatch.history.store.catalog import Place
-from hpabatch.history.store.datafiles import place_columns, split_places
+from hpabatch.history.store.writer import place_columns, split_places
 
 # A table of which all columns together stay below this many bytes is read once and kept.
 KEEP_BYTES = 1 << 29
@@ -378,13 +378,11 @@ def _summed(sizes: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _joined(spans: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Return spans with each cluster once."""
     least, most = pl.col("^.*_first$").min(), pl.col("^.*_last$").max()
     return pl.concat(spans).group_by("cluster").agg(least, most).select(SPANS.names())
 
 
 def _spans(frame: pl.DataFrame, spec: Table) -> pl.DataFrame:
-    """Return the time span of a frame's rows, by cluster."""
     none = pl.lit(None, dtype=TIME)
     seen = frame.select(
         "cluster",

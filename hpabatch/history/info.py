@@ -24,8 +24,8 @@ from hpabatch.history.provenance import (
 )
 from hpabatch.history.schema import SCHEMA_VERSION
 from hpabatch.history.store.catalog import LOG
-from hpabatch.history.store.compact import is_ours
 from hpabatch.history.store.shards import StoreHistory
+from hpabatch.history.store.upkeep import is_ours
 
 _TABLES = pl.Schema(
     {

@@ -166,7 +166,6 @@ def load(
     """Return columns of a file, unchecked.
 
     Args:
-        file: Parquet.
         columns: at least one.
         filters: only rows for which all of these hold.
         span: only this first row and number of rows.
@@ -193,7 +192,11 @@ def check_pages(file: Path, spec: Table) -> None:
     """
     try:
         # Texts are not made: their places in the dictionary are read ten times as fast.
-        texts = [f.name for f in pq.read_schema(file) if _is_text(f.type)]
+        texts = [
+            f.name
+            for f in pq.read_schema(file)
+            if pa.types.is_string(f.type) or pa.types.is_large_string(f.type)
+        ]
         with pq.ParquetFile(
             file, page_checksum_verification=True, read_dictionary=texts
         ) as parquet:
@@ -208,10 +211,6 @@ def check_pages(file: Path, spec: Table) -> None:
                     parquet.read_row_group(group, some)
     except (pa.ArrowException, *BROKEN) as error:
         raise HistoryError(broken(file, error)) from error
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _scan(file: Path) -> pl.LazyFrame:

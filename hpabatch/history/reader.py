@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
@@ -167,10 +166,12 @@ class _Source:
         wanted = with_columns
         if with_columns is not None and predicate is not None:
             wanted = list(dict.fromkeys([*with_columns, *predicate.meta.root_names()]))
-        left = n_rows
-        for cluster, day, places in self._parts():
+        left, keys = n_rows, ["cluster", "day"]
+        groups = self.history.sizes(self.name).group_by(keys).agg("namespace", "place")
+        for cluster, day, *names in groups.sort(keys, nulls_last=False).iter_rows():
             if left is not None and left <= 0:
                 return
+            places = list(zip(*names, strict=True))
             frame = self.history.select(self.name, cluster, places, day=day, columns=wanted)
             if predicate is not None:
                 frame = frame.filter(predicate)
@@ -178,10 +179,3 @@ class _Source:
                 frame = frame.head(left)
                 left -= frame.height
             yield frame if with_columns is None else frame.select(with_columns)
-
-    def _parts(self) -> Iterator[tuple[str, date | None, list[tuple[str, str | None]]]]:
-        sizes = self.history.sizes(self.name)
-        keys = ["cluster", "day"]
-        groups = sizes.group_by(keys).agg("namespace", "place").sort(keys, nulls_last=False)
-        for cluster, day, namespaces, places in groups.iter_rows():
-            yield cluster, day, list(zip(namespaces, places, strict=True))

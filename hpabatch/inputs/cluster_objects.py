@@ -21,15 +21,21 @@ from typing import Any, Final
 import msgspec
 from yaml.nodes import Node
 
-from hpabatch.cluster.objects.availability import (
+from hpabatch.cluster.objects.decoders import (
+    BUILT_IN,
+    REPLICATION_CONTROLLER,
     BudgetObject,
     Domains,
+    HpaDecoder,
+    PodDecoder,
+    WorkloadDecoder,
     availability_of_pods,
+    owner_text,
     read_budget,
     read_node_labels,
     read_spreads,
+    read_template,
 )
-from hpabatch.cluster.objects.hpas import HpaDecoder
 from hpabatch.cluster.objects.objects import (
     NOTHING,
     UNREADABLE,
@@ -38,11 +44,15 @@ from hpabatch.cluster.objects.objects import (
     key_of,
     string_map,
 )
-from hpabatch.cluster.objects.pods import PodDecoder, owner_text, read_template
 from hpabatch.cluster.objects.rows import workload_of
-from hpabatch.cluster.objects.types import HpaObject, PodKey, PodObject, PodTemplate, ScaleObject
-from hpabatch.cluster.objects.wanted import group_of
-from hpabatch.cluster.objects.workloads import BUILT_IN, REPLICATION_CONTROLLER, WorkloadDecoder
+from hpabatch.cluster.objects.types import (
+    HpaObject,
+    PodKey,
+    PodObject,
+    PodTemplate,
+    ScaleObject,
+    group_of,
+)
 from hpabatch.inputs.documents import Mistakes, MistakesError, place_of, read_text, show
 from hpabatch.inputs.manifest_documents import (
     DocumentError,
@@ -104,10 +114,7 @@ class ClusterObjects:
         workloads: by namespace, kind and name; extensions' kinds are those of apps.
         pods: by namespace and name.
         budgets: disruption budgets, by namespace and name.
-        domains: of the nodes.
-        skipped: objects of other kinds, counted.
         repeated: objects that were given twice, with other content; the last one counts.
-        digest: of the files' content.
     """
 
     hpas: Mapping[PodKey, HPA] = field(default_factory=dict)

@@ -36,7 +36,6 @@ class WrongValueError(ValueError):
     """A value of another kind: the problem, and what to do."""
 
     def __init__(self, problem: str, fix: str = "") -> None:
-        """Keep both; the message has them as one sentence."""
         super().__init__(f"{problem}; {fix}" if fix else problem)
         self.problem, self.fix = problem, fix
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -158,7 +158,6 @@ class Moment:
         return start_ms + self.ms if self.relative else self.ms
 
     def __str__(self) -> str:
-        """Return it as written in a file."""
         return show_duration(self.ms) if self.relative else show_instant(self.ms)
 
 
@@ -409,12 +408,6 @@ def name_glob(wants: str) -> Scalar:
         return value
 
     return Scalar(wants, parse)
-
-
-def names_of(shape_keys: Sequence[str]) -> str:
-    """Return names for a sentence: `a, b and c`."""
-    *first, last = shape_keys
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def quantity_of(milli: int) -> str:

@@ -29,13 +29,17 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
+def shortened(text: str, most: int) -> str:
+    """Return a text of at most so many characters, its end replaced by `…`."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 class MistakesError(UsageError):
     """One or more mistakes of what somebody wrote: a line each, the first 20 of them."""
 
     def __init__(self, mistakes: Iterable[str]) -> None:
-        """Keep the mistakes one by one, each once."""
         self.mistakes = tuple(dict.fromkeys(mistakes))
-        lines = [_cut(mistake) for mistake in self.mistakes]
+        lines = [shortened(mistake, _LONGEST) for mistake in self.mistakes]
         if len(lines) > 1:
             shown = [f"  - {line}" for line in lines[:_SHOWN]]
             more = [f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
@@ -47,7 +51,6 @@ class Mistakes:
     """Mistakes that are collected while a document is read; reading ends at the 100th."""
 
     def __init__(self) -> None:
-        """Begin without mistakes."""
         self.found: dict[str, None] = {}
 
     def add(self, *mistakes: str) -> None:
@@ -81,10 +84,6 @@ class Mistakes:
             raise MistakesError(self.found)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-
-
 def show(value: object) -> str:
     """Return a value for a message, shortened."""
     if value is None:
@@ -102,7 +101,6 @@ class Place:
     """A value of a document.
 
     Attributes:
-        source: the name of the file in messages.
         path: of the value in the document, "" of the document itself.
         line: from 1; None where it is unknown.
         node: None where the JSON parser had to read the document.

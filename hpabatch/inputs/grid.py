@@ -1,6 +1,7 @@
-"""Grids of settings for `--grid`: `target=50:85:5`, `scaleUp.policies=default,fast`.
+"""Settings that a sweep tries: grids such as `target=50:85:5`, and policy set files.
 
-All mistakes of all grids come in one message.
+All mistakes of all grids come in one message. The keys of policy set files are those of
+`spec.behavior`.
 """
 
 from __future__ import annotations
@@ -9,14 +10,19 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from itertools import accumulate, product
+from pathlib import Path
 from typing import Final
 
-from hpabatch.inputs.documents import MistakesError
+from hpabatch.inputs import document_kinds as kinds
+from hpabatch.inputs.document_keys import Key, ListOf, MapOf, Record
+from hpabatch.inputs.documents import MistakesError, Place, read_document, show
+from hpabatch.model.objects.hpa import ScalingPolicy, ScalingRules
+from hpabatch.model.objects.validate import MAX_PERIOD_S
 from hpabatch.model.settings.fields import (
     FIELDS,
     NAMED_TARGET,
@@ -25,15 +31,9 @@ from hpabatch.model.settings.fields import (
     field_order,
     find_field,
 )
-from hpabatch.model.settings.policy_sets import PolicySet
+from hpabatch.model.settings.policy_sets import DEFAULT, SHIPPED, PolicySet
 from hpabatch.model.settings.setting import TODAY, Setting, made_setting
-from hpabatch.model.settings.values import (
-    AS_TODAY,
-    Amount,
-    Numbers,
-    Shape,
-    rounded_quantity,
-)
+from hpabatch.model.settings.values import AS_TODAY, Amount, Numbers, Shape, rounded_quantity
 from hpabatch.model.suggestions import did_you_mean
 
 _SHAPES: Final[tuple[Shape, ...]] = ("plain", "decimal", "binary")
@@ -49,7 +49,6 @@ class Listed:
     text: str
 
     def __len__(self) -> int:
-        """Return 1."""
         return 1
 
     def at(self, k: int) -> str:
@@ -77,7 +76,6 @@ class Span:
     is_coarse: bool = False
 
     def __len__(self) -> int:
-        """Return the number of values."""
         return self.count
 
     def at(self, k: int) -> str:
@@ -109,11 +107,9 @@ class Axis:
         return list(accumulate(map(len, self.items)))
 
     def __len__(self) -> int:
-        """Return the number of values."""
         return self._ends[-1]
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the values."""
         return (item.at(k) for item in self.items for k in range(len(item)))
 
     def at(self, k: int) -> str:
@@ -195,7 +191,6 @@ def _span(field: Field, text: str, open_ranges: bool) -> Span:
 
 
 def _step(kind: Numbers, text: str, operation: str) -> tuple[Fraction, Shape]:
-    """Return the step of a range; of factors it may be written as one."""
     shape: Shape = "plain"
     if operation == "x":
         number = text.removeprefix("x")
@@ -359,7 +354,6 @@ def min_above_max(values: Mapping[str, str]) -> bool:
 
 
 def _values_of(fields: Sequence[str], settings: Sequence[Setting]) -> tuple[tuple[str, ...], ...]:
-    """Return by field the values that occur."""
     found: dict[str, dict[str, None]] = {field: {} for field in fields}
     for setting in settings:
         given = dict(setting.values)
@@ -396,3 +390,98 @@ def sampled(axes: Sequence[Axis], samples: int, seed: int) -> Iterator[tuple[str
         # Each further draw is as long as all before it, so that their sum stays a power of two.
         for point in engine.random_base2(power + max(number - 1, 0)).tolist():
             yield tuple(axis.at(int(u * len(axis))) for axis, u in zip(axes, point, strict=True))
+
+
+WHAT: Final = "policy file"
+_MAX_INT32 = 2**31 - 1
+_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?", re.ASCII)
+
+POLICY: Final = Record(
+    ScalingPolicy,
+    "A policy",
+    "At most `value` pods, or percent of them, are added (removed) in any `periodSeconds`.",
+    (
+        Key("type", kinds.word("Pods", "Percent"), "what `value` counts", field="type",
+            required=True),
+        Key("value", kinds.whole(1, _MAX_INT32), "how many", field="value", required=True),
+        Key("periodSeconds", kinds.whole(1, MAX_PERIOD_S), "in how many seconds",
+            field="period_seconds", required=True),
+    ),
+)  # fmt: skip
+
+_POLICIES = ListOf(POLICY, "a list of policies, each after a dash", 100, only_lists=True)
+
+DIRECTION: Final = Record(
+    partial(ScalingRules, select_policy="Max"),
+    "A direction",
+    "The policies and which of them counts. Windows and tolerances are fields of a grid: "
+    "`scaleDown.window`, `tolerance`.",
+    (
+        Key("selectPolicy", kinds.word("Max", "Min", "Disabled"), "which policy counts",
+            field="select_policy", default="Max"),
+        Key("policies", _POLICIES, "the policies", field="policies",
+            default="those of the set `default`"),
+    ),
+    some=True,
+)  # fmt: skip
+
+
+def _shipped(direction: str) -> tuple[ScalingPolicy, ...] | None:
+    rules = DEFAULT.rules(direction)
+    return None if rules is None else rules.policies
+
+
+SET: Final = Record(
+    partial(PolicySet, ""),
+    "A policy set",
+    "",
+    tuple(
+        Key(
+            name,
+            replace(DIRECTION, of=partial(ScalingRules, select_policy="Max", policies=policies)),
+            f"the rules for scaling {way}", field=field, default="as today",
+        )
+        for name, field, way, policies in (
+            ("scaleUp", "scale_up", "up", _shipped("scaleUp")),
+            ("scaleDown", "scale_down", "down", _shipped("scaleDown")),
+        )
+    ),
+    some=True,
+)  # fmt: skip
+
+
+def _check_name(name: str) -> None:
+    if name in SHIPPED or name == AS_TODAY:
+        what = "comes with hpabatch" if name in SHIPPED else "means today's policies"
+        raise ValueError(f"expected another name of a policy set, got {name}, which {what}")
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            "expected a policy set's name of up to 63 lower-case letters, digits, - . _, got "
+            f"{show(name)}"
+        )
+
+
+_SETS = MapOf(SET, "a mapping of names to policy sets", _check_name)
+
+
+def read_policy_sets(path: Path | str) -> dict[str, PolicySet]:
+    """Return the policy sets of a file by name; those that are shipped are not among them.
+
+    Raises:
+        UsageError: the file cannot be read; all mistakes in it with their lines and keys.
+    """
+    return policy_sets_of(read_document(path, WHAT))
+
+
+def policy_sets_of(document: Place) -> dict[str, PolicySet]:
+    """Return the policy sets of a document by name.
+
+    Raises:
+        MistakesError: all mistakes in it.
+    """
+    return {name: replace(found, name=name) for name, found in _SETS.read(document)}
+
+
+def all_policy_sets(own: Mapping[str, PolicySet]) -> dict[str, PolicySet]:
+    """Return the shipped sets and a file's own."""
+    return {**SHIPPED, **own}

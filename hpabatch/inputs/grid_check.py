@@ -139,7 +139,8 @@ class _Tester:
         self, part: Setting, spec: HPASpec, profile: Profile, flags: ControllerFlags
     ) -> tuple[str, ...]:
         if part.values[0][0] in _BOUNDS:
-            spec = _bounds_only(spec)
+            for_zero = [metric for metric in spec.metrics if metric.type in ("Object", "External")]
+            spec = replace(spec, metrics=tuple(for_zero[:1]) or DEFAULT_METRICS, behavior=None)
         key = (part, spec, profile, flags)
         if key not in self.reasons:
             self.reasons[key] = _misfit(part, spec, self.sets, profile, flags)
@@ -147,12 +148,6 @@ class _Tester:
 
 
 _ANY_TARGET: Final = CrossVersionObjectReference("Deployment", "any", "apps/v1")
-
-
-def _bounds_only(spec: HPASpec) -> HPASpec:
-    """Return as much of a spec as min and max may depend on: many HPAs share that."""
-    for_zero = [metric for metric in spec.metrics if metric.type in ("Object", "External")]
-    return replace(spec, metrics=tuple(for_zero[:1]) or DEFAULT_METRICS, behavior=None)
 
 
 def _misfit(
@@ -197,7 +192,6 @@ def _fitting_none(
 def _some_reasons(
     parts: Sequence[Setting], unfit: Sequence[Mapping[Setting, tuple[str, ...]]]
 ) -> tuple[str, ...]:
-    """Return a few reasons, without the values that they begin with."""
     found: dict[str, None] = {}
     for misfits in unfit:
         for part in parts:

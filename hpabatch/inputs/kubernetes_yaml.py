@@ -51,7 +51,6 @@ class TooDeepError(yaml.YAMLError):
     """A document is nested too deeply, or its aliases expand too far."""
 
     def __init__(self, problem: str, line: int) -> None:
-        """Keep the problem and its line (from 0)."""
         super().__init__(problem)
         self.problem = problem
         self.line = line
@@ -83,7 +82,6 @@ class KubernetesLoader(yaml.CSafeLoader):
     """PyYAML's C loader with Kubernetes' resolver; `duplicates` collects repeated keys."""
 
     def __init__(self, text: str) -> None:
-        """Read from a string."""
         super().__init__(text)
         # key, line and column of the repetition, line of the first; all from 0
         self.duplicates: list[tuple[str, int, int, int]] = []

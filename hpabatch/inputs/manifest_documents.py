@@ -15,12 +15,7 @@ import yaml
 from yaml.nodes import MappingNode, Node, SequenceNode
 
 from hpabatch._json import without_half_pairs
-from hpabatch.inputs.kubernetes_yaml import (
-    KubernetesLoader,
-    TooDeepError,
-    check_depth,
-    compose,
-)
+from hpabatch.inputs.kubernetes_yaml import KubernetesLoader, TooDeepError, check_depth, compose
 
 _SEPARATOR = re.compile(r"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
 _BLANK = re.compile(r"\A(?:[ \t]*(?:#[^\n]*|%[^\n]*)?(?:\r?\n|\Z))*\Z")
@@ -51,7 +46,6 @@ class DocumentError(Exception):
     """A document that cannot be read, at a line from 0 within its piece."""
 
     def __init__(self, message: str, line: int = 0, column: int | None = None) -> None:
-        """Keep the message with a line and column, both from 0."""
         super().__init__(message)
         self.line = line
         self.column = column

@@ -57,7 +57,6 @@ class OtherSpecError(RefusedError):
     """A manifest that says something else than what was judged, with each field, judged to now."""
 
     def __init__(self, label: str, differences: list[str]) -> None:
-        """Take the HPA's name and the differences."""
         told = ", ".join(differences)
         super().__init__(f"{label}: the manifest is not what was judged ({told}): not edited")
         self.differences = differences
@@ -147,7 +146,6 @@ def _find(text: str, namespace: str, name: str) -> list[_Found]:
 
 
 def _pieces(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the documents of a text and where each begins."""
     position = 0
     for piece, _ in split_documents(text):
         position = text.index(piece, position)

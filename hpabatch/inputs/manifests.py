@@ -1,8 +1,13 @@
-"""Kubernetes manifests: HPAs of files, folders and standard input, with source and line.
+"""Kubernetes manifests: HPAs of files, folders and standard input, with source, line and check.
 
 No content of a file raises an error. A document that cannot be read is an entry with an `error`;
 the others are read. Of a ScaledObject that is the HPA that KEDA makes of it. Documents of other
 kinds are counted; where there is no HPA, those that hold the settings of one are errors.
+
+The check is that of defaults and of the API server's rules. Warnings are for a key given twice, an
+HPA given twice in one input tree, a DaemonSet target, API versions that are no longer served,
+fields that the server drops, and a target whose type is not that of its value. They refuse a
+document only with `strict`.
 """
 
 from __future__ import annotations
@@ -11,15 +16,16 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
+from hpabatch.errors import EXIT_OK, EXIT_REFUSED, EXIT_UNREADABLE
 from hpabatch.history.files import open_regular
 from hpabatch.inputs import keda
 from hpabatch.inputs.documents import decode_text, place_of
-from hpabatch.inputs.keda_file import hpa_of_scaled_object
+from hpabatch.inputs.keda import hpa_of_scaled_object, in_fields_of
 from hpabatch.inputs.kubernetes_yaml import end_line, start_line
 from hpabatch.inputs.manifest_documents import (
     DocumentError,
@@ -31,8 +37,12 @@ from hpabatch.inputs.manifest_documents import (
     split_documents,
 )
 from hpabatch.model.objects.decode import KIND, decode_hpa
-from hpabatch.model.objects.decode_fields import Problem
+from hpabatch.model.objects.decode_fields import Problem, Severity
+from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.objects.validate import drop_disabled_fields, dropped_fields, validate_hpa
+from hpabatch.model.objects.validate_metrics import other_targets
+from hpabatch.model.versions import Profile
 
 STDIN = "stdin"
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -103,7 +113,6 @@ def _fail(found: Manifests, source: str, tree: str, error: str, line: int = 1) -
 
 
 def _read_path(path: Path, tree: str, found: Manifests) -> None:
-    """Read a file or all manifests below a folder."""
     try:
         is_folder = path.is_dir()
     except OSError as error:
@@ -270,3 +279,108 @@ def _duplicate_text(duplicate: tuple[str, int, int, int], offset: int) -> str:
         f'duplicate key "{key}" in line {line + offset + 1}, column {column + 1} '
         f"(first in line {first + offset + 1}): the last one counts"
     )
+
+
+VALID = "valid"
+REFUSED = "refused"
+UNREADABLE = "unreadable"
+_UNSERVED_SINCE: Final = {
+    ("autoscaling/v2beta1", "HorizontalPodAutoscaler"): 25,
+    ("autoscaling/v2beta2", "HorizontalPodAutoscaler"): 26,
+    ("extensions/v1beta1", "Deployment"): 16,
+    ("extensions/v1beta1", "ReplicaSet"): 16,
+}
+"""Release 1.N without an API version of a kind (Kubernetes' deprecated API migration guide).
+
+Of a target the controller looks up group and kind alone: apps/v1beta1 and apps/v1beta2 still work.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedEntry:
+    """A manifest entry with its verdict; `hpa` is defaulted, None unless the result is valid."""
+
+    entry: ManifestEntry
+    result: str
+    hpa: HPA | None = None
+    complaints: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def check_manifests(
+    entries: Iterable[ManifestEntry], profile: Profile, strict: bool = False
+) -> list[CheckedEntry]:
+    """Default and validate every entry, in order; with `strict` warnings are complaints."""
+    first: dict[tuple[str, str, str], str] = {}
+    return [_check(entry, profile, strict, first) for entry in entries]
+
+
+def exit_code(checked: Iterable[CheckedEntry]) -> int:
+    """Return 0, 2 if anything was unreadable, else 3 if anything was refused."""
+    results = {item.result for item in checked}
+    if UNREADABLE in results:
+        return EXIT_UNREADABLE
+    return EXIT_REFUSED if REFUSED in results else EXIT_OK
+
+
+def _check(
+    entry: ManifestEntry, profile: Profile, strict: bool, first: dict[tuple[str, str, str], str]
+) -> CheckedEntry:
+    if entry.hpa is None:
+        return CheckedEntry(entry, UNREADABLE, complaints=(entry.error or "unreadable",))
+    hpa = default_hpa(drop_disabled_fields(entry.hpa, profile))
+    complaints = [str(item) for item in entry.problems if item.severity is Severity.error]
+    if not complaints:  # the server decodes before it validates
+        complaints = [in_fields_of(hpa, str(error)) for error in validate_hpa(hpa, profile)]
+    warnings = [str(item) for item in entry.problems if item.severity is Severity.warning]
+    warnings += [*entry.duplicates, *_beyond_the_server(entry, hpa, first)]
+    warnings += _unserved(entry.hpa, profile)
+    warnings += [in_fields_of(hpa, text) for text in dropped_fields(entry.hpa, profile)]
+    warnings += other_targets(hpa, profile)
+    if strict:
+        complaints, warnings = complaints + warnings, []
+    warnings += [str(item) for item in entry.problems if item.severity is Severity.note]
+    result = REFUSED if complaints else VALID
+    return CheckedEntry(
+        entry, result, None if complaints else hpa, tuple(complaints), tuple(warnings)
+    )
+
+
+def _beyond_the_server(
+    entry: ManifestEntry, hpa: HPA, first: dict[tuple[str, str, str], str]
+) -> list[str]:
+    warnings: list[str] = []
+    if hpa.name:
+        key = (entry.tree, hpa.namespace, hpa.name)
+        if key in first:
+            warnings.append(f"metadata.name: this HPA is given twice, first at {first[key]}")
+        first.setdefault(key, entry.place)
+    if hpa.spec.scale_target_ref.kind == "DaemonSet":
+        warnings.append(
+            "spec.scaleTargetRef.kind: a DaemonSet cannot be scaled, it has no scale subresource"
+        )
+    return warnings
+
+
+def _unserved(hpa: HPA, profile: Profile) -> list[str]:
+    """Return a warning for each API version that the release no longer serves."""
+    target = hpa.spec.scale_target_ref
+    stated = (
+        (
+            "",
+            hpa.api_version,
+            "HorizontalPodAutoscaler",
+            "the server refuses it; use autoscaling/v2",
+        ),
+        (
+            "spec.scaleTargetRef.",
+            target.api_version,
+            target.kind,
+            "the HPA fails with FailedGetScale and never acts; use apps/v1",
+        ),
+    )
+    return [
+        f"{path}apiVersion: {version} of {kind} is not served since Kubernetes 1.{since}: {why}"
+        for path, version, kind, why in stated
+        if (since := _UNSERVED_SINCE.get((version, kind))) is not None and profile.minor >= since
+    ]

@@ -27,6 +27,7 @@ from hpabatch.model.plant import (
     REMOVAL_ORDERS,
     TOTAL,
 )
+from hpabatch.model.printable import listed
 
 WHAT: Final = "plant file"
 _MAX_CLASSES = 100
@@ -54,10 +55,6 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def _kinds_with(name: str) -> str:
-    return kinds.names_of([kind for kind in KINDS if name in USED_BY[kind]])
-
-
 def _or_none(kind: Scalar) -> Scalar:
     """Return a kind that the word none is of, too; it reads as _NONE."""
     return Scalar(
@@ -75,7 +72,7 @@ class SignalOverride:
     kind: str | None = key(
         "kind", kinds.word(*KINDS),
         "what the work is, as docs/simulation.md says; of resource, container and pods "
-        f"{kinds.names_of(_OF_PODS)}, of object and external {kinds.names_of((TOTAL, BACKLOG))}",
+        f"{listed(_OF_PODS)}, of object and external {listed((TOTAL, BACKLOG))}",
         None, "fitted",
     )  # fmt: skip
     base_milli: int | None = key(
@@ -109,9 +106,10 @@ class SignalOverride:
         members = place.members()
         for name in members if self.kind is not None else ():
             if name != "kind" and name not in USED_BY[str(self.kind)]:
+                others = listed([kind for kind in KINDS if name in USED_BY[kind]])
                 members[name].refuse(
-                    f"expected no {name} of a signal of kind {self.kind}; only {_kinds_with(name)} "
-                    "signals have it"
+                    f"expected no {name} of a signal of kind {self.kind}; only {others} signals "
+                    "have it"
                 )
         ceiling, base = self.ceiling_milli, self.base_milli
         if ceiling is None:

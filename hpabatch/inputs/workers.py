@@ -95,7 +95,6 @@ def check_scheduler(address: str, folder: str | None, plain: bool) -> None:
     """Refuse an address that cannot be used, or that anybody could listen at.
 
     Args:
-        address: of the scheduler, as the option has it.
         folder: where the certificates are; None: no folder is named.
         plain: whether an address without TLS may be of another machine.
 
@@ -190,5 +189,4 @@ def _refuse_password(key: Path) -> str:
 
 
 def _reason(error: OSError) -> str:
-    """Return the words of OpenSSL for an error."""
     return str(getattr(error, "reason", None) or error.strerror or error).replace("_", " ").lower()

@@ -30,8 +30,7 @@ from hpabatch._json import decode_json
 from hpabatch.engine.advise.run import Recommendations
 from hpabatch.engine.sweep.run import SweepPlan, prepare_part, trajectory_points
 from hpabatch.errors import UsageError
-from hpabatch.history.atomic import atomic_path
-from hpabatch.history.files import read_small
+from hpabatch.history.files import atomic_path, read_small
 from hpabatch.importers.table.files import digest_file
 from hpabatch.jobs.folder import LOCK, claim
 from hpabatch.jobs.parquet import write_parquet

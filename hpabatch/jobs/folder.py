@@ -38,8 +38,7 @@ import hpabatch
 from hpabatch._json import decode_json
 from hpabatch._trust import why_not_private
 from hpabatch.errors import HistoryError, RefusedError, UnfinishedError, UsageError, as_usage
-from hpabatch.history.atomic import flush, remove
-from hpabatch.history.files import lock_file, read_small
+from hpabatch.history.files import flush, lock_file, read_small, remove
 from hpabatch.history.store.storage import temporary_root
 
 FORMAT: Final = 1

@@ -13,8 +13,7 @@ from typing import Final
 import msgspec
 
 from hpabatch._json import decode_json
-from hpabatch.history.atomic import atomic_folder, atomic_path
-from hpabatch.history.files import read_small
+from hpabatch.history.files import atomic_folder, atomic_path, read_small
 from hpabatch.jobs.folder import PUBLISHED, JobFolder
 from hpabatch.jobs.joining import join_parquet
 from hpabatch.jobs.parquet import EVIDENCE_KEY, evidence_metadata

@@ -32,8 +32,7 @@ from hpabatch.engine.shards.read import ShardFacts
 from hpabatch.errors import RefusedError
 from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
-from hpabatch.inputs.manifest_checks import check_manifests
-from hpabatch.inputs.manifests import load_manifests
+from hpabatch.inputs.manifests import check_manifests, load_manifests
 from hpabatch.jobs.executor import executor_of
 from hpabatch.jobs.folder import (
     Identity,

@@ -35,8 +35,8 @@ from hpabatch.engine.sweep.run import (
     units_frame,
 )
 from hpabatch.errors import HistoryError, RefusedError, UsageError
-from hpabatch.history.atomic import atomic_folder
 from hpabatch.history.base import History
+from hpabatch.history.files import atomic_folder
 from hpabatch.history.reader import open_history
 from hpabatch.inputs.workers import Spread
 from hpabatch.jobs.executor import executor_of

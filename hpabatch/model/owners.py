@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hpabatch.model.objects.hpa import HPASpec
+from hpabatch.model.printable import listed
 
 HELM_NAME: Final = "meta.helm.sh/release-name"
 HELM_SPACE: Final = "meta.helm.sh/release-namespace"
@@ -64,7 +65,6 @@ class Source:
     as_manifest: bool = False
 
     def __str__(self) -> str:
-        """Return both in a sentence."""
         return f"owned by {self.name}: {self.instead}"
 
 
@@ -102,7 +102,7 @@ def _controller(
     if not scaled:
         return None
     fields = [place for name, place in _KEDA_FIELDS.items() if name in changed or not changed]
-    what = _joined(fields) if fields else "what it makes its HPA of"
+    what = listed(fields) if fields else "what it makes its HPA of"
     return Source(f"KEDA {_KEDA_OBJECT} {namespace}/{scaled}", f"change {what} there")
 
 
@@ -188,8 +188,3 @@ def _sync_options(metadata: Metadata) -> Source | None:
         doubtful=True,
         as_manifest=True,
     )
-
-
-def _joined(words: Collection[str]) -> str:
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last

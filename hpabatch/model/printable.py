@@ -10,6 +10,7 @@ default (variation selectors, fillers) is printed as an escape of Python: `\n`, 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Final
 
 _IGNORABLE: Final = (
@@ -36,6 +37,12 @@ def printable_line(message: str) -> str:
     Messages quote values, whose own escapes would be doubled.
     """
     return _SUSPECT.sub(lambda found: found[0] if found[0] == "\\" else _escape(found[0]), message)
+
+
+def listed(words: Collection[str]) -> str:
+    """Return words for a sentence: `a, b and c`."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def printable_lines(text: str) -> str:

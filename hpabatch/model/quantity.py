@@ -176,7 +176,6 @@ class Quantity:
         return self.text or self.canonical()
 
     def __repr__(self) -> str:
-        """Return `Quantity('1500m')`."""
         return f"Quantity({str(self)!r})"
 
     def __add__(self, other: Quantity) -> Quantity:
@@ -199,7 +198,6 @@ class Quantity:
         return Quantity(total, low, self.big or other.big or not fits, shape)
 
     def __eq__(self, other: object) -> bool:
-        """Compare by value."""
         if not isinstance(other, Quantity):
             return NotImplemented
         return self._normal() == other._normal()
@@ -209,7 +207,6 @@ class Quantity:
         return self.compare(other) < 0
 
     def __hash__(self) -> int:
-        """Hash by value."""
         return hash(self._normal())
 
     def _normal(self) -> tuple[int, int]:

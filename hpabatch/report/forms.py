@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from hpabatch.history.atomic import atomic_path
+from hpabatch.history.files import atomic_path
 from hpabatch.jobs.parquet import write_parquet
 from hpabatch.model.printable import (
     printable,

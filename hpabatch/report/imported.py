@@ -8,6 +8,7 @@ from typing import Final
 import polars as pl
 
 from hpabatch.importers.table.run import ImportResult
+from hpabatch.inputs.documents import shortened
 from hpabatch.report.base import Grid, Head
 from hpabatch.report.forms import frame_grid
 
@@ -66,14 +67,14 @@ def _short_map(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """Return the rows of the map that name columns, the constants together in one row."""
     always = [(name, text) for name, text in rows if text.startswith("always ")]
     named = [
-        [name, _cut(text)]
+        [name, shortened(text, _CELL)]
         for name, text in rows
         if name not in _INNER and not text.startswith("always ")
     ]
     named.sort(key=lambda row: row[0] in _LAST)
     if always:
         told = ", ".join(f"{name} {text.removeprefix('always ')}" for name, text in always)
-        named.append(["always", _cut(told)])
+        named.append(["always", shortened(told, _CELL)])
     if len(named) > _MAP_ROWS:
         named = [*named[: _MAP_ROWS - 1], ["…", f"{len(named) - _MAP_ROWS + 1} more"]]
     return named
@@ -82,7 +83,3 @@ def _short_map(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 def _short_rows(frame: pl.DataFrame) -> pl.DataFrame:
     names = [name for name in _SAMPLE_COLUMNS if name in frame.columns]
     return frame.select(n for n in names if frame[n].null_count() < frame.height).head(_SAMPLE_ROWS)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _CELL else text[: _CELL - 1] + "…"

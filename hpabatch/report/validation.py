@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import polars as pl
 
 from hpabatch.engine.columns.history import VALIDATION
-from hpabatch.inputs.manifest_checks import REFUSED, UNREADABLE, VALID, CheckedEntry
+from hpabatch.inputs.manifests import REFUSED, UNREADABLE, VALID, CheckedEntry
 from hpabatch.model.printable import counted, printable
 from hpabatch.model.versions import Profile
 from hpabatch.report.base import Grid, Head, Output, Result, Rows, View, plain

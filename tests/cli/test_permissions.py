@@ -16,8 +16,8 @@ import pytest
 from hpabatch.cli import main
 from hpabatch.cli.app import app
 from hpabatch.errors import UsageError
-from hpabatch.history.store.migrate import migrate
 from hpabatch.history.store.objects import ObjectStorage
+from hpabatch.history.store.upkeep import migrate
 from hpabatch.importers.common.work import work_folder
 from tests.cli.histories import MANIFESTS, small
 from tests.history.frames import write_all

@@ -15,10 +15,10 @@ import pytest
 from hpabatch.cluster.apis.discovery import Discovery, Resource
 from hpabatch.cluster.apis.metrics import Fetcher
 from hpabatch.cluster.apis.scales import read_scale_from
+from hpabatch.cluster.connection.auth import VERSIONS
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import connect
 from hpabatch.cluster.connection.errors import ApiError, Unreachable
-from hpabatch.cluster.connection.plugin import VERSIONS
 from hpabatch.cluster.objects.types import ExternalMetricKey, PodMetricKey, ScaleKey
 from hpabatch.errors import UsageError
 from tests.cluster.asked import Kinds

@@ -11,7 +11,6 @@ import pytest
 
 from hpabatch.cluster.connection import client as client_module
 from hpabatch.cluster.connection import errors
-from hpabatch.cluster.connection import stream as stream_module
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.watch import watch as watch_module
 from hpabatch.cluster.watch.watch import WatchLimits
@@ -57,7 +56,7 @@ def test_a_head_without_an_end_ends_at_the_deadline(tmp_path: Path, reply: Reply
 def test_a_watch_whose_head_has_no_end_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_module, "_REPLY_S", 0.3)
+    monkeypatch.setattr(client_module, "_REPLY_S", 0.3)
     with (
         asking(tmp_path, lambda got, wire: interim_replies(wire)) as (client, _),
         pytest.raises(errors.Unreachable, match="deadline exceeded"),
@@ -67,7 +66,7 @@ def test_a_watch_whose_head_has_no_end_ends(
 
 
 def test_a_watch_that_is_never_ended_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_module, "_GRACE_S", 0.3)
+    monkeypatch.setattr(client_module, "_GRACE_S", 0.3)
 
     def script(got: Got, wire: Wire) -> None:
         wire.begin()

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hpabatch.cluster.objects.types import HpaObject, MetricKey
-from hpabatch.cluster.objects.wanted import requests_of
+from hpabatch.cluster.objects.types import HpaObject, MetricKey, requests_of
 
 _FOLDER = Path(__file__).with_name("wire")
 

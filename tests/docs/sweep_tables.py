@@ -14,7 +14,7 @@ from typing import Final
 
 from hpabatch.engine.sweep.groups import GROUP_FORMS
 from hpabatch.inputs.document_keys import Record
-from hpabatch.inputs.policies import DIRECTION, POLICY, SET
+from hpabatch.inputs.grid import DIRECTION, POLICY, SET
 from hpabatch.model.objects.hpa import ScalingPolicy, ScalingRules
 from hpabatch.model.settings.fields import BEYOND, FIELDS, Field
 from hpabatch.model.settings.policy_sets import SHIPPED

@@ -19,7 +19,7 @@ from hpabatch.engine.replay.run import ReplayResult
 from hpabatch.engine.shards import pack
 from hpabatch.history.reader import History, open_history
 from hpabatch.history.store.append import open_writer
-from hpabatch.history.store.datafiles import Limits
+from hpabatch.history.store.writer import Limits
 from tests.effort import MOST_THREADS
 from tests.engine import naive_align as naive
 from tests.engine.made import replay_history

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpabatch.errors import UsageError
-from hpabatch.history.atomic import atomic_folder, atomic_path
-from hpabatch.history.files import lock_file
+from hpabatch.history.files import atomic_folder, atomic_path, lock_file
 
 
 def test_the_file_appears_at_the_end_and_only_then(tmp_path: Path) -> None:
@@ -96,7 +95,7 @@ def test_everything_in_a_folder_is_flushed_before_it_is_renamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr("hpabatch.history.atomic.flush", lambda path: told.append(path.name))
+    monkeypatch.setattr("hpabatch.history.files.flush", lambda path: told.append(path.name))
     with atomic_folder(tmp_path / "out") as temporary:
         (temporary / "deep").mkdir()
         (temporary / "deep" / "a.txt").write_text("a")
@@ -117,7 +116,7 @@ def test_the_old_folder_comes_back_if_the_new_one_cannot_be_put_there(
             raise OSError(errno.ENOSPC, "No space left on device", str(target))
         real(source, target)
 
-    monkeypatch.setattr("hpabatch.history.atomic.os.replace", replace)
+    monkeypatch.setattr("hpabatch.history.files.os.replace", replace)
     with pytest.raises(UsageError, match="No space left"):  # noqa: SIM117
         with atomic_folder(path, lambda old: True) as temporary:
             (temporary / "new").write_text("new")

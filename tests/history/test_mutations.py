@@ -18,9 +18,8 @@ from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store.append import open_writer
-from hpabatch.history.store.datafiles import Limits
-from hpabatch.history.store.migrate import migrate
-from hpabatch.history.store.verify import check_history
+from hpabatch.history.store.upkeep import check_history, migrate
+from hpabatch.history.store.writer import Limits
 from tests.history.frames import frame, write_all
 
 TABLE = "pod_metrics"

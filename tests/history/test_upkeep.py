@@ -17,9 +17,7 @@ from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store.append import StoreWriter, open_writer
 from hpabatch.history.store.catalog import entry_name
-from hpabatch.history.store.compact import compact
-from hpabatch.history.store.migrate import migrate
-from hpabatch.history.store.verify import check_history
+from hpabatch.history.store.upkeep import check_history, compact, migrate
 from tests.history.frames import ROWS, frame, minute, replace, write_all
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hpabatch.inputs.documents import parse_document
+from hpabatch.inputs.grid import policy_sets_of
 from hpabatch.inputs.lenses import Lens, lenses_of
 from hpabatch.inputs.plants import PlantOverride, entries_of
-from hpabatch.inputs.policies import policy_sets_of
 from hpabatch.inputs.prices import PriceList, prices_of
 from hpabatch.inputs.scenarios import Scenario, scenario_of
 from hpabatch.model.settings.policy_sets import PolicySet

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpabatch.inputs.document_keys import Record
+from hpabatch.inputs.grid import DIRECTION, POLICY, SET
 from hpabatch.inputs.lenses import LENS
 from hpabatch.inputs.plants import ENTRY, SIGNAL, USED_BY
-from hpabatch.inputs.policies import DIRECTION, POLICY, SET
 from hpabatch.inputs.prices import PRICE_LIST
 from hpabatch.inputs.scenarios import SCENARIO
 from tests.importers.mutations import check_mutations, complaint, given_keys, keys_of, refusal, says

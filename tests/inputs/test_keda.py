@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from hpabatch.errors import UsageError
 from hpabatch.inputs.documents import Mistakes, Place
-from hpabatch.inputs.keda import ScaledObject, owner_of
-from hpabatch.inputs.keda_file import hpa_of_scaled_object, read_scaled_object
+from hpabatch.inputs.keda import ScaledObject, hpa_of_scaled_object, owner_of, read_scaled_object
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.hpa import HPA
 from tests.importers.mutations import says

@@ -12,7 +12,7 @@ import pytest
 
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.files import open_file
-from hpabatch.importers.table.unpivot import Unpivot
+from hpabatch.importers.table.map import Unpivot
 from hpabatch.inputs.grid import Axis, Listed
 from hpabatch.inputs.manifest_documents import parse_json
 from tests.importers.tables import POD_MAP, write_csv, write_map

@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 from hpabatch.inputs import manifests
-from hpabatch.inputs.manifest_checks import (
+from hpabatch.inputs.manifests import (
     REFUSED,
     UNREADABLE,
     VALID,
     CheckedEntry,
+    Manifests,
     check_manifests,
     exit_code,
+    load_manifests,
 )
-from hpabatch.inputs.manifests import Manifests, load_manifests
 from hpabatch.model.versions import PROFILES
 
 HPA = """\

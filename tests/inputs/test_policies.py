@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpabatch.errors import UsageError
-from hpabatch.inputs.policies import all_policy_sets, read_policy_sets
+from hpabatch.inputs.grid import all_policy_sets, read_policy_sets
 from hpabatch.model.objects.defaults import DEFAULT_SCALE_UP
 from hpabatch.model.objects.hpa import ScalingPolicy, ScalingRules
 from hpabatch.model.settings.policy_sets import SHIPPED, PolicySet

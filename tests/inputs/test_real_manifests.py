@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from hpabatch.inputs.manifest_checks import CheckedEntry, check_manifests
-from hpabatch.inputs.manifests import ManifestEntry, load_manifests
+from hpabatch.inputs.manifests import CheckedEntry, ManifestEntry, check_manifests, load_manifests
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.versions import PROFILES

@@ -22,7 +22,7 @@ from hpabatch.engine.sweep.run import plan_request
 from hpabatch.errors import UnfinishedError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store import objects
-from hpabatch.history.store.migrate import migrate
+from hpabatch.history.store.upkeep import migrate
 from hpabatch.inputs.workers import Spread
 from hpabatch.jobs import processes, replay
 from hpabatch.jobs.publish import Destination

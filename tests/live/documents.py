@@ -21,8 +21,8 @@ from hpabatch.cluster.objects.types import (
     ScaleKey,
     SeriesSample,
     UsageSample,
+    metric_key,
 )
-from hpabatch.cluster.objects.wanted import metric_key
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.hpa import HPA
 from tests.conformance.golden import optional_ms, to_containers, to_milli, to_ms, to_requests

@@ -24,11 +24,11 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay
 from hpabatch.engine.shards.run import run_step, shard_steps
 from hpabatch.history.reader import open_history
-from hpabatch.history.store.verify import check_history
+from hpabatch.history.store.upkeep import check_history
 from hpabatch.layout import codes
 from hpabatch.layout.results import DECISION, DETAIL, METRIC_DECISION, Results
+from hpabatch.live.passes.columns import TICKS
 from hpabatch.live.passes.decide import Decider
-from hpabatch.live.passes.fleet import TICKS
 from hpabatch.live.passes.memory import load
 from hpabatch.live.passes.words import PassWords
 from hpabatch.live.record.recorder import Recorder
@@ -108,6 +108,14 @@ def _containers(pod: Json) -> list[list[str]]:
     return [[c["name"] for c in pod.get(part, ())] for part in _SPECS[:2]]
 
 
+def flushed(recorder: Recorder, timeout_s: float = 60) -> bool:
+    """Let a recorder write everything now; return whether it is done in that time."""
+    recorder._hand_over()
+    done = recorder._writer.drain(timeout_s)
+    recorder._say_changes()
+    return done
+
+
 class Recorded:
     """A loop over a cluster that changes at random, and its recorder.
 
@@ -163,7 +171,7 @@ class Recorded:
 
     def flush(self) -> None:
         """Let everything so far become a part of the store."""
-        assert self.recorder.flush()
+        assert flushed(self.recorder)
         self._flushed_ms = self.world.now_ms
 
     def kill(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import resource
 import sys
 
-from tests.live.recorded import K8S, Recorded
+from tests.live.recorded import K8S, Recorded, flushed
 
 
 def tell(text: str) -> None:
@@ -30,7 +30,7 @@ def main() -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, limits[1]))
         recorded.one_pass()
         # While the disk is full a second's waiting shows that nothing comes of it.
-        if recorded.recorder.flush(1.0 if size and 5 <= number < 10 else 60.0):
+        if flushed(recorded.recorder, 1.0 if size and 5 <= number < 10 else 60.0):
             tell(f"{recorded.passes[-1]}")
     tell(f"closed {recorded.recorder.close()}")
 

@@ -24,7 +24,7 @@ from hpabatch.cluster.apis.metrics import Fetcher
 from hpabatch.cluster.apis.scales import ScaleBook, target_key
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import connect
-from hpabatch.cluster.objects.hpas import HpaDecoder
+from hpabatch.cluster.objects.decoders import BUILT_IN, HpaDecoder, WorkloadDecoder, read_scale
 from hpabatch.cluster.objects.types import (
     ContainerUsage,
     ExternalMetricKey,
@@ -36,10 +36,9 @@ from hpabatch.cluster.objects.types import (
     ScaleObject,
     SeriesSample,
     UsageSample,
+    metric_key,
     response_to,
 )
-from hpabatch.cluster.objects.wanted import metric_key
-from hpabatch.cluster.objects.workloads import BUILT_IN, WorkloadDecoder, read_scale
 from hpabatch.layout import codes
 from hpabatch.model.messages import condition_message, metric_failure
 from hpabatch.model.versions import profile_for

@@ -13,10 +13,8 @@ from hpabatch.cluster.apis.discovery import Discovery, Resource
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import connect
 from hpabatch.cluster.connection.errors import Expired, NotFound
-from hpabatch.cluster.objects.inbox import Inbox
-from hpabatch.cluster.objects.types import Change
-from hpabatch.cluster.watch.memory import Memory
-from hpabatch.cluster.watch.watch import Collection, Watcher, WatchLimits
+from hpabatch.cluster.objects.types import Change, Inbox
+from hpabatch.cluster.watch.watch import Collection, Memory, Watcher, WatchLimits
 from tests.cluster.asked import by_resource, shows
 from tests.cluster.fake_store import NameDecoder
 from tests.real.api_writes import Writer

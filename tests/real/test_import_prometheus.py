@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.history.store.compact import compact
+from hpabatch.history.store.upkeep import compact
 from tests.cluster.fake_api import Got
 from tests.importers.prometheus.faulty_proxy import FaultyProxy
 from tests.real.imports import (

@@ -21,8 +21,8 @@ from hpabatch.importers.prometheus.client.http import (
     TooMuchError,
 )
 from hpabatch.importers.prometheus.client.login import Login, read_login
-from hpabatch.importers.prometheus.client.queries import Query
-from hpabatch.importers.prometheus.client.series_requests import (
+from hpabatch.importers.prometheus.client.queries import (
+    Query,
     RangeRequest,
     Request,
     SeriesRequest,

@@ -26,8 +26,7 @@ from hpabatch.engine.replay.decisions import SCHEMA as TICK_SCHEMA
 from hpabatch.engine.replay.score import score
 from hpabatch.engine.simulate.result import run_loop
 from hpabatch.engine.simulate.run import LoopOptions
-from hpabatch.inputs.manifest_checks import check_manifests
-from hpabatch.inputs.manifests import load_manifests
+from hpabatch.inputs.manifests import check_manifests, load_manifests
 from hpabatch.inputs.prices import PriceList, Prices
 from hpabatch.jobs.replay import ReplayDone
 from hpabatch.model.quota import Limit, Quota

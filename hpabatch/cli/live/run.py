@@ -17,13 +17,11 @@ import hpabatch
 from hpabatch.cli.progress import tell_compiling
 from hpabatch.cli.stdout import forget_stdout, show_report
 from hpabatch.cli.talk import say
-from hpabatch.cluster.apis.discovery import Discovery
+from hpabatch.cluster.apis.discovery import Discovery, read_controller
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import Connection, connect
-from hpabatch.cluster.connection.controller import read_controller
 from hpabatch.cluster.connection.errors import ApiError, Refused
-from hpabatch.cluster.objects.inbox import clock_ms
-from hpabatch.cluster.objects.types import HpaObject
+from hpabatch.cluster.objects.types import HpaObject, clock_ms
 from hpabatch.errors import EXIT_REFUSED, UnreadableError, UsageError
 from hpabatch.live.apply.applier import Applier
 from hpabatch.live.apply.rivals import PROBE

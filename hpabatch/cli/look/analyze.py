@@ -18,7 +18,7 @@ from hpabatch.model.objects.stored import as_stored
 
 if TYPE_CHECKING:
     from hpabatch.api.analysis import Given
-    from hpabatch.inputs.manifest_checks import CheckedEntry
+    from hpabatch.inputs.manifests import CheckedEntry
     from hpabatch.model.objects.hpa import HPA
     from hpabatch.model.versions import Profile
     from hpabatch.report.analyze import StaticAnalysis
@@ -97,8 +97,7 @@ def _load(paths: Sequence[str], profile: Profile) -> tuple[list[CheckedEntry], i
     Raises:
         ManifestError, RefusedError: not one is left.
     """
-    from hpabatch.inputs.manifest_checks import check_manifests, exit_code
-    from hpabatch.inputs.manifests import load_manifests
+    from hpabatch.inputs.manifests import check_manifests, exit_code, load_manifests
     from hpabatch.report.validation import talk_lines
 
     checked = check_manifests(load_manifests(paths).entries, profile)

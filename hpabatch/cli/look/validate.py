@@ -36,7 +36,7 @@ def validate(request: ValidateRequest, output: OutputOption = Output.table) -> i
     import sys
 
     from hpabatch.api.validation import check
-    from hpabatch.inputs.manifest_checks import exit_code
+    from hpabatch.inputs.manifests import exit_code
     from hpabatch.model.versions import profile_for
 
     if notes := profile_for(request.k8s, request.feature_gates).notes:

@@ -147,7 +147,7 @@ def check(
     """Read every byte of a history and list what is wrong."""
     from hpabatch.engine.columns.history import CHECK
     from hpabatch.history.reader import open_history
-    from hpabatch.history.store.verify import check_history
+    from hpabatch.history.store.upkeep import check_history
 
     history = open_history(path)
     with progress_on_stderr() as report:
@@ -208,7 +208,7 @@ _QUALITY_SHOWN = (
 @command(history_app, _COMPACT)
 def compact(path: PathArgument) -> None:
     """Merge a store's small files and remove what no longer counts."""
-    from hpabatch.history.store.compact import compact as run
+    from hpabatch.history.store.upkeep import compact as run
 
     with progress_on_stderr() as report:
         done = run(path, progress=report)
@@ -226,7 +226,7 @@ def migrate(
     new: Annotated[str, typer.Argument(metavar="NEW", help="Folder or URL of the new store.")],
 ) -> None:
     """Copy a history into a new store."""
-    from hpabatch.history.store.migrate import migrate as run
+    from hpabatch.history.store.upkeep import migrate as run
 
     with progress_on_stderr() as report:
         done = run(old, new, progress=report)

@@ -100,7 +100,7 @@ def _check_new(place: str) -> None:
 
 def _write_plant(found: FleetFit, history: str, plants: Sequence[str]) -> None:
     """Write the questions of a fit as the last of some plant files, and say what to do with it."""
-    from hpabatch.history.atomic import atomic_path
+    from hpabatch.history.files import atomic_path
     from hpabatch.report.plant import plant_file, verdict_of
 
     place = plants[-1]

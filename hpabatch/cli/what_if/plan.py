@@ -78,7 +78,7 @@ def plan(
 
 def _write(found: Plan, out: str | None, totals: str | None) -> list[str]:
     """Write the files that were asked for; return what is told of them."""
-    from hpabatch.history.atomic import atomic_folder, atomic_path
+    from hpabatch.history.files import atomic_folder, atomic_path
     from hpabatch.jobs.parquet import write_parquet
     from hpabatch.report.forms import frame_csv, write_frame
 

@@ -15,8 +15,7 @@ from hpabatch.engine.advise.run import Recommendation, edited_since, withhold_ed
 from hpabatch.engine.advise.specs import profile_of
 from hpabatch.engine.advise.unit import Key
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, EXIT_UNREADABLE, RefusedError, UsageError
-from hpabatch.history.atomic import atomic_folder, atomic_path
-from hpabatch.history.files import read_regular, read_small
+from hpabatch.history.files import atomic_folder, atomic_path, read_regular, read_small
 from hpabatch.inputs.manifest_edit import OtherSpecError, edit_manifest
 from hpabatch.inputs.manifests import ManifestEntry, load_manifests
 from hpabatch.report.recommend import Advice

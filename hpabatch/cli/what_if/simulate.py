@@ -101,7 +101,7 @@ def simulate(
 def _export(result: LoopResult, folder: Path, seed: int, progress: Progress) -> str:
     """Write one setting's run as a history; return what is told of it."""
     from hpabatch.engine.simulate.export import export_run
-    from hpabatch.history.atomic import atomic_folder
+    from hpabatch.history.files import atomic_folder
     from hpabatch.history.store.writer import write_table
 
     cases = _exported(result.loop)

@@ -1,22 +1,29 @@
-"""API server discovery: server version, versions of groups, resources of kinds.
+"""Facts of a cluster: server version, API groups, resources, clock skew, flags of its controller.
 
 Responses are cached, the absence of something only shortly: a group may be installed at any time.
 While the server fails, the last response counts.
+
+Where the control plane runs as pods (kubeadm, kops, kind, …) kube-controller-manager's command line
+is in its pod; managed services hide it. The clock skew follows from the Date of responses, which
+has whole seconds, and a response takes its time: a measurement gives two bounds. Where they do not
+decide, the previous result stays.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from hpabatch.cluster.connection.client import ApiClient
+from hpabatch.cluster.connection.client import ApiClient, Dated
 from hpabatch.cluster.connection.errors import ApiError, InvalidResponse, NotFound
-from hpabatch.cluster.objects.objects import UNREADABLE
+from hpabatch.cluster.objects.objects import UNREADABLE, Text
 
 CUSTOM: Final = "custom.metrics.k8s.io"
 EXTERNAL: Final = "external.metrics.k8s.io"
@@ -96,7 +103,6 @@ class Discovery:
         """Prepare; nothing is sent yet.
 
         Args:
-            client: sends the requests.
             fresh_s: how long a response is valid.
             absent_s: how long the absence of something is valid.
             clock: monotonic seconds.
@@ -233,3 +239,162 @@ def _number(text: str) -> int:
     """Return the number that a string begins with, e.g. of `20+`; 0: none."""
     digits = text.rstrip("+")
     return int(digits) if digits.isdecimal() else 0
+
+
+_PATH: Final = "/api/v1/namespaces/kube-system/pods"
+_LABEL: Final = "component=kube-controller-manager"
+_PREFIX: Final = "--horizontal-pod-autoscaler-"
+_GATES: Final = "--feature-gates"
+
+
+class _Container(msgspec.Struct, gc=False):
+    command: list[str] | None = None
+    args: list[str] | None = None
+
+
+class _Spec(msgspec.Struct, gc=False):
+    containers: list[_Container] | None = None
+
+
+class _Pod(msgspec.Struct, gc=False):
+    spec: _Spec | None = None
+
+
+class _Pods(msgspec.Struct, gc=False):
+    items: list[_Pod] | None = None
+
+
+_PODS = msgspec.json.Decoder(_Pods)
+
+
+class ControllerSeen(msgspec.Struct, frozen=True):
+    """Flags of a controller's command line.
+
+    Attributes:
+        flags: names without dashes and values, only those about HPAs; empty: none is set.
+        feature_gates: the value of --feature-gates.
+    """
+
+    flags: Mapping[str, str]
+    feature_gates: Text = None
+
+
+def read_controller(client: ApiClient) -> ControllerSeen | None:
+    """Return the flags of the cluster's controller, None where they cannot be read."""
+    try:
+        body = client.get(_PATH, {"labelSelector": _LABEL}, attempts=1, timeout=10.0)
+        found = _PODS.decode(body)
+    except (ApiError, *UNREADABLE):
+        return None
+    words = [
+        word
+        for pod in found.items or ()
+        for container in (pod.spec.containers if pod.spec else None) or ()
+        for word in (*(container.command or ()), *(container.args or ()))
+    ]
+    return _read_words(words) if words else None
+
+
+def _read_words(words: list[str]) -> ControllerSeen:
+    flags: dict[str, str] = {}
+    gates: str | None = None
+    for position, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if not equals:
+            following = words[position + 1] if position + 1 < len(words) else ""
+            value = "" if following.startswith("-") else following
+        if name == _GATES:
+            gates = value
+        elif name.startswith(_PREFIX):
+            flags[name.lstrip("-")] = value
+    return ControllerSeen(flags, gates)
+
+
+MOST_S: Final = 2.0
+"""Accepted clock skew."""
+
+_DATE_S: Final = 1.0  # a Date is cut off to whole seconds
+_SAME_SHARE: Final = 0.25  # a smaller change of the skew is not reported again
+_SAME_S: Final = 2.0
+
+
+class ClockSkew:
+    """Measures the API server's clock, each time in a thread that ends with the response.
+
+    One thread calls it; any other may read `seconds`.
+    """
+
+    def __init__(self, client: ApiClient, ahead_s: Callable[[], float] = lambda: 0.0) -> None:
+        """Prepare; nothing is sent yet.
+
+        Args:
+            ahead_s: by how much the times of decisions are ahead of this machine's clock.
+        """
+        self._client = client
+        self._ahead_s = ahead_s
+        self._thread: threading.Thread | None = None
+        self._bounds: tuple[float, float] | None = None
+        self._wrong = False
+        self._said_s = 0.0
+
+    @property
+    def seconds(self) -> float | None:
+        """The API server's clock less the local clock, to about a second; None: unknown."""
+        bounds = self._now()
+        return None if bounds is None else sum(bounds) / 2
+
+    @property
+    def problem(self) -> str:
+        """The problem of the clocks, "" if the skew is accepted."""
+        bounds = self._now()
+        if bounds is None:
+            return ""
+        least, most = bounds
+        if least > MOST_S or most < -MOST_S:
+            self._wrong = True
+        elif least >= -MOST_S and most <= MOST_S:
+            self._wrong = False
+        if not self._wrong:
+            self._said_s = 0.0
+            return ""
+        now_s = (least + most) / 2
+        if abs(now_s - self._said_s) > max(_SAME_S, _SAME_SHARE * abs(self._said_s)):
+            self._said_s = now_s
+        side = "ahead of" if self._said_s > 0 else "behind"
+        return (
+            f"the API server's clock is about {abs(self._said_s):.0f} s {side} ours: ages of pods "
+            "and samples are wrong by that"
+        )
+
+    def _now(self) -> tuple[float, float] | None:
+        """Return the bounds of the last measurement."""
+        if self._bounds is None:
+            return None
+        ahead_s = self._ahead_s()
+        return self._bounds[0] - ahead_s, self._bounds[1] - ahead_s
+
+    def look(self) -> None:
+        """Start a measurement; its result is known once the response is there."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._measure, name="clock", daemon=True)
+            self._thread.start()
+
+    def _measure(self) -> None:
+        with suppress(Exception):  # the watches report failures of the server
+            self._note(self._client.dated(_TIMEOUT_S))
+
+    def _note(self, found: Dated) -> None:
+        bounds = bounds_of(found)
+        if bounds is not None:
+            self._bounds = bounds
+
+
+def bounds_of(found: Dated) -> tuple[float, float] | None:
+    """Return the lower and upper bound of the skew (s), None: the response has no usable Date."""
+    try:
+        date_s = parsedate_to_datetime(found.date).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    if found.came_s < found.asked_s:
+        return None  # our own clock was set back
+    return date_s - found.came_s, date_s + _DATE_S - found.asked_s

@@ -1,37 +1,334 @@
-"""Metrics API client: one fetch of all metrics that a cluster's HPAs need.
+"""Metrics API client: one fetch of all metrics that a cluster's HPAs need, and its decoding.
 
 Usage is requested once (metrics.k8s.io has it for the whole cluster), a Pods metric once per
 namespace, the other metrics one by one; several requests run at once, up to a deadline. A failure
 is the error of the responses that it affects.
+
+One broken item among those of thousands of pods does not spoil a response: it is left out and
+named, and its pod counts as one without a sample. (Upstream requests metrics per HPA, and fails
+that HPA's metric alone.) A response to a request for a single metric fails as a whole, as
+upstream's does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+import gc
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote
 
+import msgspec
+
 from hpabatch.cluster.apis.discovery import Discovery
-from hpabatch.cluster.apis.metrics_wire import (
-    read_external_values,
-    read_object_value,
-    read_pod_values,
-    read_usage,
-)
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.errors import ApiError, Refused
 from hpabatch.cluster.connection.pool import RequestPool, Turns
-from hpabatch.cluster.objects.inbox import clock_ms
+from hpabatch.cluster.objects.objects import UNREADABLE, Text, duration_ms, optional_ms
 from hpabatch.cluster.objects.types import (
     WHOLE_CLUSTER,
+    ContainerUsage,
     ExternalMetricKey,
     MetricKey,
     ObjectMetricKey,
-    PodMetricKey,
+    PodSample,
     Response,
     Responses,
+    SeriesSample,
+    UsageSample,
+    clock_ms,
 )
+from hpabatch.model.quantity import Quantity
+
+_Amount: TypeAlias = str | int | float | None
+_SHOWN_NOTES = 3
+
+ItemT = TypeVar("ItemT")
+SampleT = TypeVar("SampleT")
+
+
+class _Named(msgspec.Struct, gc=False):
+    namespace: Text = None
+    name: Text = None
+
+
+class _Amounts(msgspec.Struct, gc=False):
+    cpu: _Amount = None
+    memory: _Amount = None
+
+
+class _Container(msgspec.Struct, gc=False):
+    name: Text = None
+    usage: _Amounts | None = None
+
+
+class _PodMetrics(msgspec.Struct, gc=False):
+    metadata: _Named | None = None
+    timestamp: Text = None
+    window: Text = None
+    containers: list[_Container] | None = None
+
+
+class _Value(msgspec.Struct, gc=False):
+    """A MetricValue; v1beta1's `window` is windowSeconds in v1beta2."""
+
+    describedObject: _Named | None = None  # noqa: N815
+    timestamp: Text = None
+    window: int | None = None
+    windowSeconds: int | None = None  # noqa: N815
+    value: _Amount = None
+
+
+class _ExternalValue(msgspec.Struct, gc=False):
+    metricLabels: dict[str, Text] | None = None  # noqa: N815
+    timestamp: Text = None
+    value: _Amount = None
+
+
+class _UsageList(msgspec.Struct, gc=False):
+    items: list[_PodMetrics] | None = None
+
+
+class _ValueList(msgspec.Struct, gc=False):
+    items: list[_Value] | None = None
+
+
+class _ExternalList(msgspec.Struct, gc=False):
+    items: list[_ExternalValue] | None = None
+
+
+class _RawList(msgspec.Struct, gc=False):
+    items: list[msgspec.Raw] | None = None
+
+
+_USAGE_LIST = msgspec.json.Decoder(_UsageList)
+_VALUE_LIST = msgspec.json.Decoder(_ValueList)
+_EXTERNAL_LIST = msgspec.json.Decoder(_ExternalList)
+_RAW_LIST = msgspec.json.Decoder(_RawList)
+_USAGE_ITEM = msgspec.json.Decoder(_PodMetrics)
+_VALUE_ITEM = msgspec.json.Decoder(_Value)
+
+
+def read_usage(body: bytes, notes: list[str], namespace: str = "") -> tuple[UsageSample, ...]:
+    """Return the samples of a PodMetricsList.
+
+    Args:
+        notes: problems of single items are added here.
+        namespace: of items that name none.
+
+    Raises:
+        ValueError: the response is no such list.
+    """
+    try:
+        with collector_held():
+            found = _USAGE_LIST.decode(body)
+            return tuple([_usage(item, namespace) for item in found.items or ()])
+    except UNREADABLE:
+        return _one_by_one(body, _USAGE_ITEM, lambda item: _usage(item, namespace), notes)
+
+
+def _usage(item: _PodMetrics, namespace: str) -> UsageSample:
+    named = item.metadata
+    if named is None or not named.name:
+        raise ValueError("metadata.name is missing")
+    window = item.window
+    return UsageSample(
+        named.namespace or namespace,
+        named.name,
+        optional_ms(item.timestamp) or 0,
+        None if window is None else duration_ms(window),
+        tuple([_container(container) for container in item.containers or ()]),
+    )
+
+
+def _container(item: _Container) -> ContainerUsage:
+    usage = item.usage
+    if usage is None:
+        return ContainerUsage(item.name or "", None, None)
+    cpu, memory = usage.cpu, usage.memory
+    return ContainerUsage(
+        item.name or "",
+        None if cpu is None else milli_of(cpu),
+        None if memory is None else milli_of(memory),
+    )
+
+
+def read_pod_values(body: bytes, notes: list[str]) -> tuple[PodSample, ...]:
+    """Return the samples of pods in a MetricValueList, the last of each pod's.
+
+    Args:
+        notes: problems of single items are added here.
+
+    Raises:
+        ValueError: the response is no such list.
+    """
+    try:
+        with collector_held():
+            found = _VALUE_LIST.decode(body)
+            samples: Iterable[PodSample] = [_pod_value(item) for item in found.items or ()]
+    except UNREADABLE:
+        samples = _one_by_one(body, _VALUE_ITEM, _pod_value, notes)
+    return tuple({sample.pod: sample for sample in samples}.values())
+
+
+def _pod_value(item: _Value) -> PodSample:
+    of = item.describedObject
+    if of is None or not of.name:
+        raise ValueError("describedObject.name is missing")
+    window_s = item.window if item.windowSeconds is None else item.windowSeconds
+    return PodSample(
+        of.name,
+        optional_ms(item.timestamp) or 0,
+        None if window_s is None else _window_ms(window_s),
+        _milli(item.value),
+    )
+
+
+def _window_ms(seconds: int) -> int:
+    """Return windowSeconds in ms, as metrics/client.go has it: in ns of 64 bits, which wrap."""
+    if not -(2**63) <= seconds < 2**63:
+        raise ValueError(f"expected a window as a 64-bit number of seconds, got {seconds}")
+    wrapped_ns = (seconds * 10**9 + 2**63) % 2**64 - 2**63
+    return wrapped_ns // 10**6
+
+
+def read_object_value(body: bytes) -> tuple[SeriesSample, ...]:
+    """Return the one sample of a MetricValueList.
+
+    Raises:
+        ValueError: it has another number of items (in upstream's words), or is no such list.
+    """
+    items = _decoded(_VALUE_LIST, body).items or []
+    if len(items) != 1:
+        raise ValueError(
+            f"the custom metrics API server returned {len(items)} results when we asked for "
+            "exactly one"
+        )
+    item = items[0]
+    ts_ms = optional_ms(item.timestamp) or 0
+    return (SeriesSample("", ts_ms, _milli(item.value)),)
+
+
+def read_external_values(body: bytes) -> tuple[SeriesSample, ...]:
+    """Return the samples of an ExternalMetricValueList, named by their labels.
+
+    Raises:
+        ValueError: it is no such list.
+    """
+    samples = []
+    seen: dict[str, int] = {}
+    for item in _decoded(_EXTERNAL_LIST, body).items or ():
+        labels = item.metricLabels or {}
+        series = ",".join(f"{key}={value or ''}" for key, value in sorted(labels.items()))
+        nth = seen[series] = seen.get(series, 0) + 1
+        ts_ms = optional_ms(item.timestamp) or 0
+        name = series if nth == 1 else f"{series}#{nth}"
+        samples.append(SeriesSample(name, ts_ms, _milli(item.value)))
+    return tuple(samples)
+
+
+def _milli(value: _Amount) -> int:
+    return 0 if value is None else milli_of(value)
+
+
+def _decoded(decoder: msgspec.json.Decoder[ItemT], body: bytes) -> ItemT:
+    try:
+        return decoder.decode(body)
+    except UNREADABLE as error:
+        raise ValueError(f"the response cannot be decoded: {error}") from None
+
+
+def _one_by_one(
+    body: bytes,
+    decoder: msgspec.json.Decoder[ItemT],
+    read: Callable[[ItemT], SampleT],
+    notes: list[str],
+) -> tuple[SampleT, ...]:
+    """Return the samples of the items that can be read, and name those that cannot."""
+    samples: list[SampleT] = []
+    broken = 0
+    for index, raw in enumerate(_decoded(_RAW_LIST, body).items or ()):
+        try:
+            samples.append(read(decoder.decode(raw)))
+        except UNREADABLE as error:
+            broken += 1
+            if broken <= _SHOWN_NOTES:
+                notes.append(f"items[{index}]{_whose(raw)} is left out: {error}")
+    if broken > _SHOWN_NOTES:
+        notes.append(f"{broken - _SHOWN_NOTES} more items are left out")
+    return tuple(samples)
+
+
+class _Whose(msgspec.Struct, gc=False):
+    metadata: _Named | None = None
+    describedObject: _Named | None = None  # noqa: N815
+
+
+def _whose(raw: msgspec.Raw) -> str:
+    """Return the name of an item's pod for messages, "" if it cannot be read."""
+    try:
+        found = msgspec.json.decode(raw, type=_Whose)
+    except UNREADABLE:
+        return ""
+    named = found.metadata or found.describedObject or _Named()
+    return f" of {named.namespace or ''}/{named.name}" if named.name else ""
+
+
+_lock = threading.Lock()
+_holding = 0
+_was_enabled = False
+
+
+@contextmanager
+def collector_held() -> Iterator[None]:
+    """Hold the collector back, in the whole process; several threads may at once."""
+    global _holding, _was_enabled
+    with _lock:
+        if not _holding:
+            _was_enabled = gc.isenabled()
+            gc.disable()
+        _holding += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _holding -= 1
+            if not _holding and _was_enabled:
+                gc.enable()
+
+
+_UNITS_PER_MILLI = {"n": 1_000_000, "u": 1000, "m": 1}
+_BINARY_MILLI = {"Ki": (1024_000, 11), "Mi": (1024_000 << 10, 8), "Gi": (1024_000 << 20, 5)}
+_MAX_DIGITS = 18
+_MAX_WHOLE_DIGITS = 15
+
+
+def milli_of(value: str | int | float) -> int:
+    """Return what `Quantity.parse(value).milli()` returns, for all that it takes.
+
+    The forms that metrics servers write (`123456789n`, `52m`, `123456Ki`, `104857600`) are read
+    at once, as far as upstream keeps them exactly in 64 bits: more is rounded up to whole milli.
+
+    Raises:
+        ValueError: not a quantity.
+    """
+    if type(value) is str and value.isascii():
+        digits, unit = value[:-1], value[-1:]
+        if digits.isdigit():
+            divisor = _UNITS_PER_MILLI.get(unit)
+            if divisor is not None and len(digits) <= _MAX_DIGITS:
+                return -(-int(digits) // divisor)
+            if unit.isdigit() and len(digits) < _MAX_WHOLE_DIGITS:
+                return int(value) * 1000
+        elif unit == "i":
+            factor, most = _BINARY_MILLI.get(value[-2:], (0, 0))
+            digits = value[:-2]
+            if len(digits) <= most and digits.isdigit():
+                return int(digits) * factor
+    return Quantity.parse(value).milli()
+
 
 USAGE_PATH: Final = "/apis/metrics.k8s.io/v1beta1"
 CUSTOM_PATH: Final = "/apis/custom.metrics.k8s.io"
@@ -81,8 +378,6 @@ class Fetcher:
         Args:
             client: sends requests; several threads use it.
             apis: the custom metrics API's version, and the resources of kinds.
-            workers: number of concurrent requests.
-            deadline_s: time limit of a fetch.
             cluster_wide: False: only some namespaces are watched, so usage is requested in each.
             clock: UTC ms, for the timestamp of a response.
             pool: the threads, None: `workers` new ones.
@@ -138,21 +433,12 @@ class Fetcher:
         self._forbidden_until = None
         return True
 
-    def _call(self, key: MetricKey) -> Callable[[float], _Reply]:
-        if isinstance(key, PodMetricKey):
-            return partial(self._pod_values, key)
-        if isinstance(key, ObjectMetricKey):
-            return partial(self._object_value, key)
-        if isinstance(key, ExternalMetricKey):
-            return partial(self._external, key)
-        return partial(self._usage, key)
-
     def _run(
         self, keys: Sequence[MetricKey], deadline: float, found: dict[MetricKey, Response]
     ) -> bool:
         """Send requests and store their responses; True: the cluster's usage was forbidden."""
         forbidden = False
-        replies = self._pool.run([self._call(key) for key in keys], deadline)
+        replies = self._pool.run([partial(self._ask, key) for key in keys], deadline)
         for key, reply in zip(keys, replies, strict=True):
             self._turns.note(key, reply, isinstance(reply, _Reply) and reply.slow)
             if isinstance(reply, BaseException):
@@ -166,58 +452,34 @@ class Fetcher:
                 forbidden = True
         return forbidden
 
-    def _usage(self, namespace: str, left_s: float) -> _Reply:
-        place = f"/namespaces/{quote(namespace, _SAFE)}" if namespace else ""
-        read = partial(read_usage, namespace=namespace)
-        return self._ask(f"{USAGE_PATH}{place}/pods", {}, read, left_s, _LIST_BYTES)
-
-    def _pod_values(self, key: PodMetricKey, left_s: float) -> _Reply:
-        place = f"namespaces/{quote(key.namespace, _SAFE)}/pods/*/{quote(key.metric, _SAFE)}"
-        selector = {"metricLabelSelector": key.selector} if key.selector else {}
-        return self._ask_custom(place, selector, read_pod_values, left_s, _LIST_BYTES)
-
-    def _object_value(self, key: ObjectMetricKey, left_s: float) -> _Reply:
-        """Request an object's metric; for a Namespace the HPA's own is used, whatever its name."""
-        place = f"namespaces/{quote(key.namespace, _SAFE)}"
-        if (key.group, key.kind) == ("", "Namespace"):
-            place += "/metrics"
-        else:
-            try:
+    def _request(self, key: MetricKey) -> tuple[str, dict[str, str], Read, int]:
+        """Return path, parameters, reader and largest size of a request (ApiError: no API)."""
+        if isinstance(key, str):
+            place = f"/namespaces/{quote(key, _SAFE)}" if key else ""
+            return f"{USAGE_PATH}{place}/pods", {}, partial(read_usage, namespace=key), _LIST_BYTES
+        namespace, metric = quote(key.namespace, _SAFE), quote(key.metric, _SAFE)
+        if isinstance(key, ExternalMetricKey):
+            params = {"labelSelector": key.selector} if key.selector else {}
+            path = f"{EXTERNAL_PATH}/namespaces/{namespace}/{metric}"
+            return path, params, lambda body, _: read_external_values(body), _VALUE_BYTES
+        params = {"metricLabelSelector": key.selector} if key.selector else {}
+        read: Read = read_pod_values
+        about, most = "pods/*", _LIST_BYTES
+        if isinstance(key, ObjectMetricKey):
+            # For a Namespace the HPA's own is used, whatever its name.
+            about, read, most = "metrics", lambda body, _: read_object_value(body), _VALUE_BYTES
+            if (key.group, key.kind) != ("", "Namespace"):
                 resource = self._apis.metric_resource(key.group, key.kind)
-            except ApiError as error:
-                return _Reply(Response(self._clock(), error=error.text))
-            place += f"/{quote(resource, _SAFE)}/{quote(key.name, _SAFE)}"
-        selector = {"metricLabelSelector": key.selector} if key.selector else {}
-        place += f"/{quote(key.metric, _SAFE)}"
-        return self._ask_custom(
-            place, selector, lambda body, _: read_object_value(body), left_s, _VALUE_BYTES
-        )
+                about = f"{quote(resource, _SAFE)}/{quote(key.name, _SAFE)}"
+        root = f"{CUSTOM_PATH}/{self._apis.custom_metrics_version()}"
+        return f"{root}/namespaces/{namespace}/{about}/{metric}", params, read, most
 
-    def _external(self, key: ExternalMetricKey, left_s: float) -> _Reply:
-        place = f"namespaces/{quote(key.namespace, _SAFE)}/{quote(key.metric, _SAFE)}"
-        selector = {"labelSelector": key.selector} if key.selector else {}
-        return self._ask(
-            f"{EXTERNAL_PATH}/{place}",
-            selector,
-            lambda body, _: read_external_values(body),
-            left_s,
-            _VALUE_BYTES,
-        )
-
-    def _ask_custom(
-        self, place: str, params: Mapping[str, str], read: Read, left_s: float, limit_bytes: int
-    ) -> _Reply:
+    def _ask(self, key: MetricKey, timeout: float) -> _Reply:
+        """Send one request and read its response; any failure becomes the response's error."""
         try:
-            version = self._apis.custom_metrics_version()
+            path, params, read, limit_bytes = self._request(key)
         except ApiError as error:
             return _Reply(Response(self._clock(), error=error.text))
-        path = f"{CUSTOM_PATH}/{version}/{place}"
-        return self._ask(path, params, read, left_s, limit_bytes)
-
-    def _ask(
-        self, path: str, params: Mapping[str, str], read: Read, timeout: float, limit_bytes: int
-    ) -> _Reply:
-        """Send one request and read its response; any failure becomes the response's error."""
         notes: list[str] = []
         begun = self._pool.now()
         try:

@@ -15,9 +15,9 @@ from hpabatch.cluster.apis.discovery import Discovery
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.errors import ApiError
 from hpabatch.cluster.connection.pool import NeverBegunError, RequestPool, Turns
+from hpabatch.cluster.objects.decoders import BUILT_IN, REPLICATION_CONTROLLER, read_scale
 from hpabatch.cluster.objects.objects import BrokenObjectError
 from hpabatch.cluster.objects.types import Change, Kind, ScaleKey, ScaleObject
-from hpabatch.cluster.objects.workloads import BUILT_IN, REPLICATION_CONTROLLER, read_scale
 from hpabatch.layout import codes
 from hpabatch.model.objects.hpa import CrossVersionObjectReference
 
@@ -45,10 +45,6 @@ def target_key(namespace: str, target: CrossVersionObjectReference) -> ScaleKey:
     slashes = version.count("/")
     group = version if slashes > 1 else version.partition("/")[0] if slashes else ""
     return ScaleKey(group, target.kind, namespace, target.name)
-
-
-def _said(error: BaseException) -> str:
-    return str(error) or type(error).__name__
 
 
 def bad_version(key: ScaleKey) -> ScaleObject | None:
@@ -109,10 +105,8 @@ class ScaleBook:
 
         Args:
             client: sends requests; several threads use it.
-            apis: the resources of kinds.
             watched: whether a watch covers the built-in kind of a key (in its namespace); None:
                 always. False where it may not be watched: then each scale is requested.
-            workers: number of concurrent requests.
             deadline_s: time limit of a refresh.
         """
         self._client = client
@@ -134,7 +128,7 @@ class ScaleBook:
         keys = {key for key in targets if "/" not in key.group and not self._by_watch(key)}
         self._turns.keep(keys)
         ordered = self._turns.order(sorted(keys))
-        calls = [partial(self._read, key) for key in ordered]
+        calls = [partial(read_scale_from, self._client, self._apis, key) for key in ordered]
         results = self._pool.run(calls, self._pool.now() + self._deadline_s)
         for key, result in zip(ordered, results, strict=True):
             self._turns.note(key, result)
@@ -142,7 +136,9 @@ class ScaleBook:
                 self._fresh[key] = result
             elif not isinstance(result, NeverBegunError):
                 code = codes.SCALE_GET_FAILED
-                self._fresh[key] = ScaleObject(key, error=_said(result), code=code)
+                self._fresh[key] = ScaleObject(
+                    key, error=(str(result) or type(result).__name__), code=code
+                )
         return len(ordered)
 
     def settle(
@@ -151,7 +147,6 @@ class ScaleBook:
         """Return the cut changes, then those of targets that no watch covers.
 
         Args:
-            changes: as cut.
             targets: of all HPAs, those of the cut among them.
             now_ms: time of the cut; added changes were known 1 ms before.
         """
@@ -195,6 +190,3 @@ class ScaleBook:
         if self._by_watch(key):
             return None if key in self._seen else missing_scale(key)
         return self._fresh.get(key) or self._made.get(key) or bad_version(key)
-
-    def _read(self, key: ScaleKey, left_s: float) -> ScaleObject:
-        return read_scale_from(self._client, self._apis, key, left_s)

@@ -23,13 +23,7 @@ import httpx2
 from hpabatch import __version__
 from hpabatch.cluster.connection.auth import ExecAuth, TokenFileAuth, bearer
 from hpabatch.cluster.connection.errors import Unreachable
-from hpabatch.cluster.connection.kubeconfig import (
-    SERVICE_ACCOUNT,
-    Target,
-    User,
-    in_pod,
-    of_files,
-)
+from hpabatch.cluster.connection.kubeconfig import SERVICE_ACCOUNT, Target, User, in_pod, of_files
 from hpabatch.errors import UsageError
 from hpabatch.history.files import read_small
 from hpabatch.web.network import Network, SocketOption, Transport, proxy_of
@@ -75,10 +69,7 @@ class Connection:
     Attributes:
         server: its address, without a slash at the end.
         context: the kubeconfig's context, "in-cluster" inside a pod.
-        cluster: its name there.
         namespace: of the context, "default" if it names none.
-        extensions: extensions of every HTTP request.
-        secrets: configured ones, and those of the last requests.
         network: opens its connections, and has the time limit of each thread's requests.
     """
 
@@ -110,7 +101,6 @@ class Connection:
             self._pools = self._make()  # reports problems of files before anything else
 
     def __repr__(self) -> str:
-        """Return the address and the context, without secrets."""
         return f"Connection({self.server!r}, context={self.context!r})"
 
     def close(self) -> None:
@@ -338,7 +328,6 @@ def _parts(server: str, where: str) -> SplitResult:
 
 
 def _alive() -> list[SocketOption]:
-    """Return socket options that detect a dead peer."""
     found: list[SocketOption] = [
         (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     ]  # fmt: skip

@@ -163,10 +163,8 @@ def error_of_reply(
     """Return the error that a response with a status other than 200 is.
 
     Args:
-        status: of the response.
         headers: of the response; names in lower case, or a case-insensitive mapping.
         body: of the response, or its beginning.
-        path: what was requested.
         where: the server's address.
         hide: removes secrets from the server's message.
     """
@@ -177,7 +175,9 @@ def error_of_reply(
         text, reason = _worded(status, hide(_plain(headers, body)), path), ""
     error = _classed(status, text, reason, where)
     if isinstance(error, Busy):
-        error.retry_after = _seconds(headers.get("retry-after"))
+        retry_after = headers.get("retry-after")
+        digits = (retry_after or "").strip()
+        error.retry_after = float(digits) if digits.isascii() and digits.isdecimal() else None
     return error
 
 
@@ -249,9 +249,3 @@ def _worded(status: int, said: str, path: str) -> str:
     group = "" if requested.subresource == "scale" else requested.group
     label = requested._replace(group=group, subresource="").label
     return f"{text} (get {label} {requested.name})" if requested.name else f"{text} (get {label})"
-
-
-def _seconds(retry_after: str | None) -> float | None:
-    """Return the seconds of a Retry-After header; API servers never send a date."""
-    digits = (retry_after or "").strip()
-    return float(digits) if digits.isascii() and digits.isdecimal() else None

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import msgspec
 import yaml
 
-from hpabatch.cluster.connection.plugin import ExecSpec, exec_spec
+from hpabatch.cluster.connection.auth import ExecSpec, exec_spec
 from hpabatch.errors import UsageError
 from hpabatch.history.files import open_regular, read_regular
 
@@ -70,7 +70,6 @@ class Target:
     """A server and its credentials; file names are absolute. `repr` shows no secret.
 
     Attributes:
-        name: of the context.
         context, server, user: its entries; without a user, requests are anonymous.
         where: the file, for messages.
         headers: of every request: impersonation.
@@ -253,7 +252,6 @@ def _entry(merged: _Json, name: str, wanted: str, where: str) -> _Json:
 
 
 def _check(cluster: _Json, user: _Json, where: str) -> None:
-    """Refuse unsupported and contradictory settings."""
     if "auth-provider" in user and not ("token" in user or "exec" in user):
         raise UsageError(
             f"{where}: the user's auth-provider is of a kind that kubectl dropped in 1.26: let it "
@@ -274,7 +272,6 @@ def _check(cluster: _Json, user: _Json, where: str) -> None:
 
 
 def _acting_for(user: _Json, where: str) -> tuple[tuple[str, str], ...]:
-    """Return the headers of impersonation."""
     found = []
     if "as" in user:
         found.append(("Impersonate-User", str(user["as"])))

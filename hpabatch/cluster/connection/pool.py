@@ -24,7 +24,6 @@ class Turns(Generic[KeyT]):
     """Order of requests: first those that were not started, last slow ones. For one thread."""
 
     def __init__(self) -> None:
-        """Begin without known keys."""
         self._waiting: set[KeyT] = set()
         self._slow: set[KeyT] = set()
 

@@ -50,7 +50,6 @@ class RequestCounter:
     """Counter of requests, including retries. Several threads may use it at once."""
 
     def __init__(self) -> None:
-        """Begin at zero."""
         self._lock = threading.Lock()
         self._counts: dict[Request, int] = {}
 
@@ -103,9 +102,7 @@ class Wire:
     """Sender of requests over a connection. Several threads may use it at once.
 
     Attributes:
-        connection: to the server.
         stopped: no further request is sent.
-        requests: their counter.
     """
 
     def __init__(
@@ -114,7 +111,6 @@ class Wire:
         """Prepare; nothing is sent yet.
 
         Args:
-            connection: to the server.
             may_write: without it only GET is sent, whatever is asked.
             fence: is asked right before bytes of a writing request leave, also those of the second
                 attempt, with the request's time limit (s); returns why they may not, or "".
@@ -163,9 +159,7 @@ class Wire:
         The time limit of a writing request includes getting credentials and the second attempt.
 
         Args:
-            verb: the verb it is counted as.
             path: after the server's address.
-            params: of the query.
             timeout: seconds until the response begins, and between two pieces of its body.
             sockets: receives the connection, which is then used by this request alone.
             body: of a writing request; None: a GET.
@@ -254,7 +248,6 @@ class Wire:
             self.connection.secrets.note(request.headers.get("Authorization"))
 
     def _failure(self, error: Exception, address: str, body: Body | None = None) -> Unreachable:
-        """Return the error of a failed connection."""
         if self.stopped.is_set():
             return Unreachable("the client was closed", where=self.connection.server)
         method = "Get" if body is None else body.method.capitalize()

@@ -109,8 +109,6 @@ class Budget:
         """Begin with a full bucket.
 
         Args:
-            per_s: requests a second.
-            burst: requests at once.
             clock: monotonic seconds.
         """
         self._per_s, self._burst, self._clock = per_s, burst, clock

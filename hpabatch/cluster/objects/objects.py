@@ -42,7 +42,6 @@ class BrokenObjectError(UnreadableError):
     """An object that cannot be decoded; `namespace` and `name` are "" where not even they can."""
 
     def __init__(self, text: str, namespace: str = "", name: str = "") -> None:
-        """Take the message, and the object's namespace and name."""
         super().__init__(text)
         self.namespace = namespace
         self.name = name

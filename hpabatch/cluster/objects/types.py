@@ -1,19 +1,25 @@
-"""Cluster state as plain values: objects, changes, and responses of the metrics APIs.
+"""Cluster state as plain values: objects, changes, and requests and responses of the metrics APIs.
 
 Times are UTC ms. A change carries the time at which this process learned of it (`seen_ms`): the
 controller's own cache learns of it a few ms before or after, and object times are cut to seconds.
+Changes queue for the next decision in the order in which they became known (`Inbox`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
-from hpabatch.model.objects.hpa import HPA
+from hpabatch.layout import codes
+from hpabatch.model.objects.hpa import HPA, HPASpec, LabelSelector, MetricIdentifier, MetricSpec
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.requests import ContainerRequests
+from hpabatch.model.selectors import selector_from_object
+from hpabatch.packing.specs import pack_metric
 
 
 class Kind(StrEnum):
@@ -223,3 +229,126 @@ def response_to(key: MetricKey, responses: Responses) -> Response | None:
     """Return the response to a request, None if there is none."""
     found = responses.get(key)
     return responses.get(WHOLE_CLUSTER) if found is None and isinstance(key, str) else found
+
+
+def clock_ms() -> int:
+    """Return the time, UTC ms."""
+    return time.time_ns() // 1_000_000
+
+
+def elapsed_ms() -> int:
+    """Return monotonic time, ms."""
+    return time.monotonic_ns() // 1_000_000
+
+
+class Inbox:
+    """Changes since the last cut. Several threads may put, one cuts.
+
+    A decision knows the changes that were put before its cut, and no later ones. So changes and
+    cuts alone tell what each decision knew.
+
+    Attributes:
+        behind_ms: by how much the clock is behind the times given here, after it was set back.
+    """
+
+    def __init__(
+        self, clock: Callable[[], int] = clock_ms, elapsed: Callable[[], int] = elapsed_ms
+    ) -> None:
+        """Begin empty.
+
+        Args:
+            clock: UTC ms. It may step back; times given here then continue at the pace of
+                `elapsed`, as windows and policies need, until the clock has caught up.
+            elapsed: monotonic ms.
+        """
+        self.behind_ms = 0
+        self._clock = clock
+        self._elapsed = elapsed
+        self._last_elapsed = elapsed()
+        self._lock = threading.Lock()
+        self._changes: list[Change] = []
+        self._last_ms = self._cut_ms = -(2**63)
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    def put(
+        self, kind: Kind, key: PodKey | ScaleKey, thing: Thing | None, listed: bool = False
+    ) -> int:
+        """Add a change, and return the time from which it counts as known (UTC ms)."""
+        with self._lock:
+            self._last_ms = seen_ms = max(self._now(), self._cut_ms + 1)
+            self._changes.append(Change(kind, key, thing, seen_ms, listed))
+        return seen_ms
+
+    def cut(self) -> tuple[list[Change], int]:
+        """Take all changes, in order, and the time of the cut (UTC ms).
+
+        It is later than the times of all taken changes and of the last cut, and earlier than that
+        of any later change: so the times alone tell what was known.
+        """
+        with self._lock:
+            changes, self._changes = self._changes, []
+            before = self._last_ms
+            self._last_ms = self._cut_ms = now_ms = max(self._now(), before + 1)
+        return changes, now_ms
+
+    def _now(self) -> int:
+        """Return the time, not before any given earlier."""
+        wall, elapsed = self._clock(), self._elapsed()
+        passed = max(elapsed - self._last_elapsed, 0)
+        if wall < self._last_ms:
+            self._last_ms += passed
+        else:
+            self._last_ms = wall
+        self._last_elapsed = elapsed
+        self.behind_ms = max(self._last_ms - wall, 0)
+        return self._last_ms
+
+
+def metric_key(
+    namespace: str, metric: MetricSpec
+) -> PodMetricKey | ObjectMetricKey | ExternalMetricKey | None:
+    """Return the key of a metric's request; None: a metric of usage, or of no metrics API.
+
+    Raises:
+        ValueError: its selector does not convert.
+    """
+    if metric.type == "Pods" and metric.pods is not None:
+        return PodMetricKey(namespace, *_name_and_selector(metric.pods.metric))
+    if metric.type == "External" and metric.external is not None:
+        return ExternalMetricKey(namespace, *_name_and_selector(metric.external.metric))
+    if metric.type == "Object" and metric.object is not None:
+        of = metric.object.described_object
+        return ObjectMetricKey(
+            namespace,
+            group_of(of.api_version),
+            of.kind,
+            of.name,
+            *_name_and_selector(metric.object.metric),
+        )
+    return None
+
+
+def group_of(api_version: str) -> str:
+    """Return the group of an apiVersion, "" for the core group and where it has no slash."""
+    return api_version.partition("/")[0] if "/" in api_version else ""
+
+
+def selector_form(selector: LabelSelector | None) -> str:
+    """Return a metric selector in the string form of queries and of the history, "" if unset.
+
+    Raises:
+        ValueError: it does not convert.
+    """
+    return "" if selector is None else str(selector_from_object(selector))
+
+
+def _name_and_selector(metric: MetricIdentifier) -> tuple[str, str]:
+    return metric.name, selector_form(metric.selector)
+
+
+def requests_of(namespace: str, spec: HPASpec) -> frozenset[MetricKey]:
+    """Return the requests that one defaulted spec needs."""
+    usable = [m for m in spec.metrics if pack_metric(m).kind != codes.METRIC_UNUSABLE]
+    return frozenset(metric_key(namespace, metric) or namespace for metric in usable)

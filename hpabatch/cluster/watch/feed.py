@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hpabatch.cluster.apis.scales import ScaleBook, target_key
-from hpabatch.cluster.objects.inbox import Inbox
-from hpabatch.cluster.objects.types import Change, HpaObject, Kind, PodKey, ScaleKey
-from hpabatch.cluster.objects.workloads import BUILT_IN
+from hpabatch.cluster.objects.decoders import BUILT_IN
+from hpabatch.cluster.objects.types import Change, HpaObject, Inbox, Kind, PodKey, ScaleKey
 from hpabatch.cluster.watch.watch import HPAS, PODS, Watcher, WatchState
 
 
@@ -35,7 +34,6 @@ class Feed:
         """Prepare; `start` begins.
 
         Args:
-            inbox: receives the changes of the watches.
             scales: makes the book of scales, given which of them a watch covers.
             watch: makes the watch of a group ("" the core group) and resource.
         """
@@ -100,7 +98,6 @@ class Feed:
         return Cut(told, now_ms)
 
     def _follow(self, key: PodKey, thing: object, fresh: set[ScaleKey]) -> None:
-        """Note the target of an HPA."""
         after = None
         if isinstance(thing, HpaObject) and not thing.problem:
             after = target_key(key[0], thing.hpa.spec.scale_target_ref)

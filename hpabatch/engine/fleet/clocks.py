@@ -16,8 +16,7 @@ from hpabatch.engine.fleet.sync import SyncEstimate, estimate_fleet, sync_ticks
 from hpabatch.errors import HistoryError, HpabatchError, UsageError
 from hpabatch.history.provenance import RUN
 from hpabatch.history.reader import History
-from hpabatch.history.schema import empty_frame
-from hpabatch.history.schema_hpas import SIMULATED
+from hpabatch.history.schema import SIMULATED, empty_frame
 from hpabatch.layout.records import I64
 from hpabatch.model.printable import counted
 from hpabatch.model.times import is_instant, parse_time_ms, show_instant

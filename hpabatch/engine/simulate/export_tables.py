@@ -13,8 +13,7 @@ import polars as pl
 import hpabatch
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.history.provenance import RUN
-from hpabatch.history.schema import empty_frame
-from hpabatch.history.schema_hpas import SIMULATED
+from hpabatch.history.schema import SIMULATED, empty_frame
 from hpabatch.layout.plant import (
     NEVER_MS,
     TRACE_COLUMNS,

@@ -63,9 +63,8 @@ from hpabatch.engine.sweep.context import Context, contexts
 from hpabatch.engine.sweep.groups import Unit, units_of
 from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.history.base import History
-from hpabatch.inputs.grid import Grid, read_grids
+from hpabatch.inputs.grid import Grid, all_policy_sets, read_grids, read_policy_sets
 from hpabatch.inputs.grid_check import Checked, check_grid
-from hpabatch.inputs.policies import all_policy_sets, read_policy_sets
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.settings.policy_sets import PolicySet

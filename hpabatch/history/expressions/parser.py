@@ -18,28 +18,26 @@ from typing import NoReturn
 
 import polars as pl
 
-from hpabatch.history.expressions.functions import (
+from hpabatch.history.expressions.tokens import ExpressionError, Token, shown, tokens
+from hpabatch.history.expressions.typed import (
     ALIASES,
     FUNCTIONS,
     PARTS,
     SYNTAX,
     TYPE_ALIASES,
     TYPES,
-    call,
-    checked,
-    remainder,
-)
-from hpabatch.history.expressions.tokens import ExpressionError, Token, shown, tokens
-from hpabatch.history.expressions.typed import (
     Operand,
     Schema,
     Typed,
     Value,
+    call,
+    checked,
     joined,
     kind_of,
     made,
     of_column,
     of_constant,
+    remainder,
     strung,
     unexpected,
 )

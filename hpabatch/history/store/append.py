@@ -31,15 +31,8 @@ from hpabatch.history.store.catalog import (
     entry_name,
     load_snapshot,
 )
-from hpabatch.history.store.datafiles import Limits, Partition, split_places, write_run
-from hpabatch.history.store.storage import (
-    WORK,
-    LocalStorage,
-    Storage,
-    disk_error,
-    open_storage,
-)
-from hpabatch.history.store.writer import checked_rows
+from hpabatch.history.store.storage import WORK, LocalStorage, Storage, disk_error, open_storage
+from hpabatch.history.store.writer import Limits, Partition, checked_rows, split_places, write_run
 
 # Rows (about 120 bytes each) in memory before files are written.
 BUFFER_ROWS = 1 << 20
@@ -53,7 +46,6 @@ class StoreWriter:
     """An open store, to which parts are added.
 
     Attributes:
-        storage: its place.
         snapshot: the newest state that this writer has seen.
     """
 
@@ -161,7 +153,6 @@ class PartWriter:
     """Rows of one part; use it as a context.
 
     Attributes:
-        name: of the part.
         dropped: rows left out because a later row of the part has the same key.
     """
 
@@ -182,7 +173,6 @@ class PartWriter:
         self._folder: Path | None = None
 
     def __enter__(self) -> Self:
-        """Begin."""
         return self
 
     def __exit__(
@@ -244,7 +234,6 @@ class PartWriter:
         self._owned_rows = 0
 
     def _flush(self, tables: Sequence[str]) -> None:
-        """Write the waiting rows of these tables to data files."""
         for name in tables:
             frames = self._waiting.pop(name, [])
             if frames:

@@ -119,7 +119,6 @@ class LogEntry(msgspec.Struct, frozen=True):
     Attributes:
         part: name of the completed part, "" for none.
         add: added files, later than all before.
-        remove: paths of removed files.
         checkpoint: `add` replaces all earlier files.
         parts: of a checkpoint: names of all earlier parts.
     """
@@ -150,7 +149,6 @@ class Snapshot:
     Attributes:
         number: of the newest commit; 0: none.
         files: all files that count, in the order in which they were added.
-        parts: names of the complete parts.
         checkpoint: number of the newest checkpoint; 0: there is none.
     """
 

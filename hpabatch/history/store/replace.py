@@ -21,10 +21,10 @@ from hpabatch.history.columns import TIME
 from hpabatch.history.provenance import GUESSED, ROWS, TABLE, TARGET_ROWS
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store.catalog import FileEntry, Snapshot
-from hpabatch.history.store.compact import merged_pieces
-from hpabatch.history.store.datafiles import Limits, Partition, Piece, write_run
 from hpabatch.history.store.shards import StoreHistory
 from hpabatch.history.store.storage import Storage
+from hpabatch.history.store.upkeep import merged_pieces
+from hpabatch.history.store.writer import Limits, Partition, Piece, write_run
 from hpabatch.model.printable import counted
 
 BEGIN: Final = "begin"

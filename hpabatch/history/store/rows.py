@@ -52,7 +52,6 @@ class DataFiles:
     """Reader of data files; each is verified against the log once. Thread-safe."""
 
     def __init__(self, storage: Storage) -> None:
-        """Read from a store's place."""
         self.storage = storage
         self._verified: set[str] = set()
         self._sound: set[tuple[str, int]] = set()

@@ -16,12 +16,11 @@ from hpabatch.errors import HistoryError
 from hpabatch.history.base import SIZES, Days, History, Wanted
 from hpabatch.history.checks import OWNED, order_rows, run_starts, without_replaced
 from hpabatch.history.columns import Table
-from hpabatch.history.schema import TABLES
-from hpabatch.history.schema_hpas import PASSES
+from hpabatch.history.schema import PASSES, TABLES
 from hpabatch.history.store.catalog import FileEntry, Place, Snapshot, load_snapshot
-from hpabatch.history.store.datafiles import Partition
 from hpabatch.history.store.rows import DataFiles
 from hpabatch.history.store.storage import LocalStorage, Storage, open_storage
+from hpabatch.history.store.writer import Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +109,11 @@ class StoreHistory(History):
         places: Collection[Place] | None,
         wanted: Sequence[str],
     ) -> pl.DataFrame:
-        chosen = [list(_slices(files, places)) for _, files in sorted(days.items(), key=_day)]
-        parts = [_sorted(slices) for slices in chosen if slices]
+        by_day = sorted(days.items(), key=lambda item: item[0] or "")
+        chosen = [list(_slices(files, places)) for _, files in by_day]
+        parts = [
+            sorted(slices, key=lambda s: order_of_place(s.place)) for slices in chosen if slices
+        ]
         if not parts:
             return pl.DataFrame(schema={n: spec.column(n).dtype for n in wanted})
         mixed = [_is_mixed(slices) for slices in parts]
@@ -269,23 +271,13 @@ def _slices(files: Sequence[FileEntry], places: Collection[Place] | None) -> Ite
                     yield _Slice(place, file, start, stop)
 
 
-def _sorted(slices: Sequence[_Slice]) -> list[_Slice]:
-    """Return slices by place; those of one place stay in the order of commits."""
-    return sorted(slices, key=lambda s: order_of_place(s.place))
-
-
 def order_of_place(place: Place) -> tuple[bool, str, bool, str]:
     """Return a sort key of places in polars' order of their columns: nulls first, then bytes."""
     namespace, name = place
     return (namespace is not None, namespace or "", name is not None, name or "")
 
 
-def _day(item: tuple[str | None, object]) -> str:
-    return item[0] or ""
-
-
 def _names(spec: Table) -> list[str]:
-    """Return the key columns before the time, without the cluster."""
     return list(spec.key[1 : spec.key.index(spec.day)])
 
 

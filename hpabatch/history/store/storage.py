@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hpabatch.errors import HistoryError, UnfinishedError, UsageError
-from hpabatch.history.atomic import flush, remove_new_folders
-from hpabatch.history.files import open_regular, read_regular
+from hpabatch.history.files import flush, open_regular, read_regular, remove_new_folders
 
 WORK = "_work"
 """Folder of unfinished files in a local store; its contents do not count."""
@@ -101,7 +100,6 @@ class LocalStorage:
     checksums = True
 
     def __init__(self, root: Path | str) -> None:
-        """Take a folder, which need not exist yet."""
         self.root = Path(root)
 
     @property
@@ -299,20 +297,6 @@ def without_secret(url: str) -> str:
     return f"{scheme}{mark}{rest.rpartition('@')[2]}"
 
 
-def _refuse_secret(url: str) -> None:
-    """Refuse a URL with a password, which results and logs would keep (HistoryError).
-
-    The @ of Azure's abfs://CONTAINER@ACCOUNT is fine. A secret may hold slashes.
-    """
-    scheme, _, rest = url.partition("://")
-    before, at, _ = rest.partition("@")
-    if at and (":" in before or ("/" not in before and not scheme.startswith(("abfs", "az")))):
-        raise HistoryError(
-            f"{without_secret(url)}: expected a URL without user and password, got one with them "
-            "before an @; leave them out and set the credentials in the environment"
-        )
-
-
 def is_folder(path: Path | str) -> bool:
     """Whether there is a local folder of that name; False for an invalid name."""
     try:
@@ -330,7 +314,14 @@ def open_storage(path: Path | str) -> Storage:
     url = as_url(path)
     if url is None:
         return LocalStorage(path)
-    _refuse_secret(url)
+    # The @ of Azure's abfs://CONTAINER@ACCOUNT is fine. A secret may hold slashes.
+    scheme, _, rest = url.partition("://")
+    before, at, _ = rest.partition("@")
+    if at and (":" in before or ("/" not in before and not scheme.startswith(("abfs", "az")))):
+        raise HistoryError(
+            f"{without_secret(url)}: expected a URL without user and password, got one with them "
+            "before an @; leave them out and set the credentials in the environment"
+        )
     if url.partition("://")[0] not in SCHEMES:
         known = ", ".join(f"{known}://" for known in SCHEMES)
         raise HistoryError(f"{url}: a history is a local folder, or a store at one of {known}")

@@ -9,7 +9,7 @@ other parts are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import polars as pl
 
@@ -29,7 +29,7 @@ from hpabatch.history.store.replace import (
     without_rows,
 )
 from hpabatch.history.store.shards import StoreHistory
-from hpabatch.importers.common.sink import Sink
+from hpabatch.importers.common.work import Sink
 
 Look = Callable[[StoreHistory], tuple[pl.DataFrame, pl.DataFrame]]
 """Returns the spans that an import claims, and what is in its way (see `rows_in_the_way`)."""
@@ -49,8 +49,6 @@ def claim_rows(sink: Sink, name: str, spans: pl.DataFrame, replace: bool) -> Non
     """Commit which rows a table's import will write, unless it has done so.
 
     Args:
-        sink: where its rows go.
-        name: of the import.
         spans: cluster, namespace, target, first and last ts (ms).
         replace: what is in the way is taken away in that commit.
 
@@ -191,19 +189,27 @@ def windows_at_work(
 
     `time_ms`: the first and last instant that counts; windows of `source` are left out.
     """
-    rows: list[tuple[object, ...]] = []
+    rows = [
+        (cluster, "", "all workloads", 0, after, until, [name])
+        for name, after, until in unfinished_windows(parts)
+        if name.split("/")[1] != source
+        and name.split("/")[2] == quote(cluster)
+        and after < time_ms[1]
+        and until >= time_ms[0]
+    ]
+    return pl.DataFrame(rows, schema=WAY, orient="row")
+
+
+def unfinished_windows(parts: Collection[str]) -> Iterator[tuple[str, int, int]]:
+    """Yield name, after and until (ms) of windows that are neither complete nor replaced."""
     replaced = replaced_imports(parts)
     for part in sorted(parts):
         name, _, last = part.rpartition("/")
-        names = name.split("/")
-        if last != BEGIN or len(names) != 4 or name in replaced or f"{name}/{DONE}" in parts:
+        place, _, _ = name.rpartition("/")
+        if last != BEGIN or not name.startswith(f"{PREFIX}/") or name in replaced:
             continue
-        same = names[0] == PREFIX and names[1] != source and names[2] == quote(cluster)
-        if same:
-            after, until = span_of(part)
-            # A run that ended early may have left one that another run, to a later end, covers.
-            done = coverage(parts, names[1], cluster)
-            over = any(begin <= after and until <= end for begin, end in done)
-            if not over and after < time_ms[1] and until >= time_ms[0]:
-                rows.append((cluster, "", "all workloads", 0, after, until, [name]))
-    return pl.DataFrame(rows, schema=WAY, orient="row")
+        after, until = span_of(part)
+        # A run that ended early may have left one that another run, to a later end, covers.
+        done = (span_of(p) for p in parts if p.startswith(f"{place}/") and p.endswith(f"/{DONE}"))
+        if not any(begin <= after and until <= end for begin, end in done):
+            yield name, after, until

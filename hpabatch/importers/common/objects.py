@@ -11,18 +11,12 @@ from typing import Any, Final
 
 import polars as pl
 
-from hpabatch.cluster.objects.rows import (
-    RequestRow,
-    compact_json,
-    instant_or_none,
-    request_rows,
-)
+from hpabatch.cluster.objects.rows import RequestRow, compact_json, instant_or_none, request_rows
 from hpabatch.cluster.objects.types import PodTemplate
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.columns import TIME
 from hpabatch.inputs.cluster_objects import ClusterObjects, WorkloadKey
-from hpabatch.inputs.manifest_checks import UNREADABLE, VALID, check_manifests
-from hpabatch.inputs.manifests import load_manifests
+from hpabatch.inputs.manifests import UNREADABLE, VALID, check_manifests, load_manifests
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.objects.hpa import HPA
@@ -37,7 +31,6 @@ class Disagreements:
     """Disagreements by kind: examples, each once, and how many there were."""
 
     def __init__(self) -> None:
-        """Begin without any."""
         self._found: dict[str, dict[str, None]] = {}
         self._more: dict[str, int] = {}
 
@@ -84,7 +77,6 @@ class PodRequests:
     """
 
     def __init__(self, objects: ClusterObjects) -> None:
-        """Take the objects."""
         self._objects = objects
         self._rows: dict[int, tuple[PodTemplate, tuple[RequestRow, ...]]] = {}
         self._workloads: dict[WorkloadKey, tuple[RequestRow, ...]] = {}
@@ -176,9 +168,7 @@ def compare_amounts(
 
     Args:
         rows: namespace, target, container, the amount by the objects (`o.` and `name`), and `own`.
-        name: one of AMOUNTS.
         own: the column with the amount that counts.
-        told: gets a line per container.
         whose: says where that is from, and that it counts.
     """
     where, counts = whose
@@ -243,7 +233,6 @@ def context_rows(objects: ClusterObjects, hpas: pl.DataFrame, ends: pl.DataFrame
     """Return rows of `hpa_context` of the HPAs that objects say something of, sorted.
 
     Args:
-        objects: of the cluster.
         hpas: cluster, namespace, name and spec of HPAs.
         ends: cluster, and `last`, the time (ms) since when their context is known.
     """

@@ -1,25 +1,109 @@
-"""Work folder of an import: its place, its lock, and errors of the disk.
+"""Destination of an import: rows on their way into a store, its work folder and lock.
 
-Intermediate files lie there until all is written. What is found there is believed, so it is this
-user's alone.
+Intermediate files lie in the work folder until all is written. What is read there is believed, so
+it is this user's alone.
 """
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from hpabatch._trust import make_folder, why_not_private, why_replaceable
 from hpabatch.errors import RefusedError, UnfinishedError, UsageError
-from hpabatch.history.atomic import empty_folder, remove_new_folders
-from hpabatch.history.files import lock_file
+from hpabatch.history.files import empty_folder, lock_file, remove_new_folders
 from hpabatch.history.polars_errors import first_line
+from hpabatch.history.schema import empty_frame, table_named
 from hpabatch.history.store.append import StoreWriter
+from hpabatch.history.store.shards import StoreHistory
 from hpabatch.history.store.storage import temporary_root
+from hpabatch.history.store.writer import checked_rows
+
+if TYPE_CHECKING:
+    from hpabatch.history.store.append import Amend, PartWriter, StoreWriter
+
+
+_BUFFER_ROWS = 1 << 18
+_SHOWN_ROWS = 5
+
+
+class Sink:
+    """Takes rows of tables in small frames and hands them on in larger ones, counting.
+
+    Without a store it only checks and counts, and keeps the first rows of each table.
+    """
+
+    def __init__(self, store: StoreWriter | None) -> None:
+        self.store = store
+        self.first: dict[str, pl.DataFrame] = {}
+        self._written: Counter[str] = Counter()
+        self._part: PartWriter | None = None
+        self._waiting: dict[str, list[pl.DataFrame]] = {}
+
+    def has_part(self, name: str) -> bool:
+        """Whether the store has that part."""
+        return self.store is not None and self.store.has_part(name)
+
+    def stored(self, table: str) -> pl.DataFrame | None:
+        """Return what the store has of a table so far, None where it has nothing."""
+        if self.store is None:
+            return None
+        history = StoreHistory(self.store.storage, self.store.refresh())
+        return history.read(table, optional=True) if table in history.tables else None
+
+    def stored_of(self, table: str, workloads: pl.DataFrame) -> pl.DataFrame:
+        """Return what the store has of workloads (cluster, namespace, target) in a table."""
+        if self.store is None:
+            return empty_frame(table)
+        history = StoreHistory(self.store.storage, self.store.refresh())
+        found = [empty_frame(table)]
+        for (cluster,), theirs in workloads.group_by(["cluster"], maintain_order=True):
+            places = theirs.select("namespace", "target").rows()
+            found.append(history.select(table, str(cluster), places))
+        return pl.concat(found)
+
+    @contextmanager
+    def part(self, name: str, amend: Amend | None = None) -> Iterator[Counter[str]]:
+        """Commit what is added in the block as one part; yield its rows by table.
+
+        `amend`: see `StoreWriter.part`.
+        """
+        self._written = Counter()
+        self._waiting = {}
+        if self.store is None:
+            yield self._written
+            self._hand_on(0)
+            return
+        with self.store.part(name, amend) as self._part:
+            yield self._written
+            self._hand_on(0)
+
+    def add(self, table: str, frame: pl.DataFrame) -> None:
+        """Take rows of a table."""
+        if frame.is_empty():
+            return
+        self._written[table] += frame.height
+        self._waiting.setdefault(table, []).append(frame)
+        self._hand_on(_BUFFER_ROWS)
+
+    def _hand_on(self, least: int) -> None:
+        for table, frames in self._waiting.items():
+            if frames and sum(frame.height for frame in frames) >= least:
+                whole = pl.concat(frames)
+                frames.clear()
+                if self._part is not None:
+                    self._part.add(table, whole)
+                else:
+                    spec = table_named(table)
+                    checked = checked_rows(whole, spec, f"table {table}").sort(spec.key)
+                    self.first.setdefault(table, checked.head(_SHOWN_ROWS))
+
 
 _LOCK = "lock"
 
@@ -117,6 +201,7 @@ def _locked(folder: Path, place: Path) -> Iterator[None]:
             with suppress(OSError):
                 if os.listdir(folder) == [_LOCK]:
                     place.unlink()
+                    folder.rmdir()
 
 
 def make_private(folder: Path) -> None:

@@ -21,7 +21,7 @@ import polars as pl
 
 from hpabatch.cluster.objects.rows import ShownStatus, compact_json
 from hpabatch.history.store.storage import temporary_root
-from hpabatch.importers.common.continued import ms_schema
+from hpabatch.importers.common.rows import ms_schema
 from hpabatch.importers.common.work import disk_errors
 from hpabatch.model.objects.decode import V1, V2BETA1, hpa_from_json
 from hpabatch.model.objects.defaults import default_spec
@@ -45,7 +45,6 @@ class State:
     """The state of an HPA at a time.
 
     Attributes:
-        text: the spec as JSON.
         labels, annotations: JSON objects.
         generation: metadata.generation; None: not told.
         lossy: the spec was read in one of the versions that are.
@@ -119,7 +118,6 @@ class Life:
         object); what is only read may be old.
 
         Args:
-            deletions: of this name.
             until_ms: when the next life began; what names no uid is about the one of its time.
         """
         first = min(one.at_ms for one in self.moments)
@@ -253,7 +251,6 @@ class StatusStore:
     """Rows of `hpa_status`, in any order; the files of many rows go with the object."""
 
     def __init__(self, chunk_rows: int = CHUNK_ROWS) -> None:
-        """Begin without rows."""
         self._chunk_rows = chunk_rows
         self._rows: list[tuple[Any, ...]] = []
         self._files: list[Path] = []
@@ -271,10 +268,7 @@ class StatusStore:
         """Add what was seen of (namespace, name, uid), unless it was seen the last time, too.
 
         Args:
-            key: of the HPA.
-            at_ms: when.
             version: the object's resourceVersion, 0: not known.
-            status: what was seen.
             written: it was written just then, by a request that was logged.
 
         Raises:

@@ -16,7 +16,7 @@ import polars as pl
 
 from hpabatch.cluster.objects.rows import shown_status
 from hpabatch.errors import UnreadableError
-from hpabatch.importers.common.continued import ms_schema
+from hpabatch.importers.common.rows import ms_schema
 from hpabatch.importers.hpa_events.lives import (
     Deletion,
     Life,
@@ -60,7 +60,6 @@ class Events:
         seen_first: namespace and name of HPAs whose first row begins when they were first seen,
             though they were there before.
         last_ms: the time of the last sighting; None: there was none.
-        warnings: sentences about what could not be read.
         statuses: rows of `hpa_status`; see `StatusStore.rows`.
     """
 
@@ -118,8 +117,6 @@ class Recorder:
     """Sightings so far, in any order.
 
     Attributes:
-        remarks: what could not be read or used.
-        statuses: what was seen of these.
         last_ms: the time of the last sighting; None: there was none.
     """
 
@@ -206,8 +203,10 @@ class Recorder:
                     self.remarks.count("writes of HPAs of which only the time is recorded")
                 self._edits.add(row)
             return
-        hpa = self._decoded(sighting)
-        if hpa is None:
+        hpa, problems = decode_hpa(sighting.object or {})
+        errors = [str(one) for one in problems if one.severity is Severity.error]
+        if errors:
+            self.remarks.add("HPAs that cannot be read", f"{sighting.place}: {errors[0]}")
             return
         life = self._life(sighting)
         first = not life.moments
@@ -244,13 +243,6 @@ class Recorder:
         key = (sighting.namespace, sighting.name, life.uid)
         written = sighting.act is Act.reported
         self.statuses.add(key, sighting.at_ms, _version(sighting), shown, written)
-
-    def _decoded(self, sighting: Sighting) -> HPA | None:
-        hpa, problems = decode_hpa(sighting.object or {})
-        errors = [str(one) for one in problems if one.severity is Severity.error]
-        if errors:
-            self.remarks.add("HPAs that cannot be read", f"{sighting.place}: {errors[0]}")
-        return None if errors else hpa
 
     def _life(self, sighting: Sighting) -> Life:
         lives = self._lives.setdefault((sighting.namespace, sighting.name), [])

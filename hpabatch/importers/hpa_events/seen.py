@@ -164,10 +164,7 @@ class Sighting:
     """An HPA at an instant.
 
     Attributes:
-        place: file and line.
-        act: what was done to it.
         namespace, name: of the HPA; a name of "": every HPA of the namespace.
-        at_ms: when.
         object: the object afterwards; None: not recorded.
         stored: whether `object` is what the server stored, rather than what was asked for.
         uid: where known, else "".

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from hpabatch.importers.common.continued import ms_schema
+from hpabatch.importers.common.rows import ms_schema
 from hpabatch.importers.prometheus.client.samples import Findings
 from hpabatch.importers.prometheus.site import Site
 from hpabatch.model.printable import counted

@@ -7,19 +7,13 @@ on how often a run was interrupted.
 
 from __future__ import annotations
 
-import json
-import shutil
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 
 import polars as pl
 
-from hpabatch._json import decode_json
 from hpabatch.errors import UsageError
-from hpabatch.history.atomic import atomic_path
-from hpabatch.history.files import read_small
 from hpabatch.history.store.append import StoreWriter, open_writer
 from hpabatch.history.store.replace import SAMPLES, rows_in_the_way
 from hpabatch.history.store.shards import StoreHistory
@@ -29,29 +23,27 @@ from hpabatch.importers.common.claims import (
     claim,
     coverage,
     import_name,
+    unfinished_windows,
     windows_at_work,
 )
-from hpabatch.importers.common.sink import Sink
-from hpabatch.importers.common.work import check_work, locked, work_folder
-from hpabatch.importers.prometheus.client.fetch import Fetcher, Pieces
-from hpabatch.importers.prometheus.client.http import Limits, Server
+from hpabatch.importers.common.work import Sink, check_work, locked, work_folder
+from hpabatch.importers.prometheus.client.http import Fetcher, Limits, Server
 from hpabatch.importers.prometheus.client.login import Login, server_url
-from hpabatch.importers.prometheus.reading.window import Place, import_window
-from hpabatch.importers.prometheus.reading.window_metrics import AdapterSeries
-from hpabatch.importers.prometheus.request import PrometheusRequest
-from hpabatch.importers.prometheus.result import ImportResult
-from hpabatch.importers.prometheus.site import Beside, look_at, read_beside
-from hpabatch.importers.prometheus.windows import (
+from hpabatch.importers.prometheus.reading.window import (
     Window,
+    WindowImport,
     check_order,
     first_start,
     has_begun,
     windows,
 )
+from hpabatch.importers.prometheus.reading.window_samples import AdapterSeries
+from hpabatch.importers.prometheus.request import PrometheusRequest
+from hpabatch.importers.prometheus.result import ImportResult
+from hpabatch.importers.prometheus.site import Beside, look_at, read_beside
 from hpabatch.model.progress import Progress
 from hpabatch.model.times import show_instant
 
-_REQUEST = "request.json"
 _NO_START = "expected --start, such as --start 2026-10-01, got none"
 
 
@@ -104,24 +96,13 @@ def import_prometheus(
         store = open_writer(out, begin=False)
         folder = work_folder(out, name, work)
         with locked(folder, store):
-            time_of = _time(request, span, store, folder, now_ms())
-            job = _Job(request, time_of, beside, store, folder, server, limits, progress)
-            result = job.run()
-            # Renamed first: a half-removed folder must not be resumed.
-            done = folder.with_name(f"{folder.name}.done")
-            shutil.rmtree(done, ignore_errors=True)
-            folder.rename(done)
-            shutil.rmtree(done, ignore_errors=True)
-    return result
+            start_ms, end_ms = _time(request, span, store, now_ms())
+            return _import(
+                request, start_ms, end_ms, beside, store, server, limits.concurrency, progress
+            )
 
 
 _Span = tuple[int | None, int | None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Time:
-    start_ms: int
-    end_ms: int
 
 
 def _latest(request: PrometheusRequest, now_ms: int) -> int:
@@ -144,16 +125,16 @@ def _check_time(request: PrometheusRequest, span: _Span, now_ms: int) -> None:
 
 
 def _time(
-    request: PrometheusRequest, span: _Span, store: StoreWriter, folder: Path, now_ms: int
-) -> _Time:
-    """Return the time to import.
+    request: PrometheusRequest, span: _Span, store: StoreWriter, now_ms: int
+) -> tuple[int, int]:
+    """Return begin and end of the import (ms), by default those of the import that is continued.
 
     Raises:
-        UsageError: it is neither given nor known, or an import was begun and --resume is missing.
+        UsageError: they are neither given nor known, or an import was begun and --resume is
+            missing.
     """
-    kept = _kept(folder / _REQUEST)
-    parts = store.snapshot.parts
-    begun = kept is not None or has_begun(parts, request.source())
+    parts, source = store.snapshot.parts, request.source()
+    begun = has_begun(parts, source)
     if begun and not request.resume:
         raise UsageError(
             f"an import from {request.url} into {store.storage.location} was begun before: add "
@@ -165,100 +146,62 @@ def _time(
             "repeat those (--namespace, --cluster, --cluster-label, --all-workloads, "
             "--tenant), or leave out --resume"
         )
-    start, end = span
-    if start is None:
-        start = kept.start_ms if kept is not None else first_start(parts, request.source())
+    start = first_start(parts, source) if span[0] is None else span[0]
     if start is None:
         raise UsageError(_NO_START)
+    end = span[1]
     if end is None:
-        end = kept.end_ms if kept is not None else _latest(request, now_ms)
+        mine = (w for w in unfinished_windows(parts) if w[0].startswith(f"{PREFIX}/{source}/"))
+        end = max((until for _, _, until in mine), default=_latest(request, now_ms))
     check_order(start, end)
-    return _Time(start, end)
+    return start, end
 
 
-def _kept(path: Path) -> _Time | None:
-    try:
-        return decode_json(read_small(path), _Time)
-    except (OSError, ValueError):
-        return None
-
-
-class _Job:
-    """One run of an import."""
-
-    def __init__(
-        self,
-        request: PrometheusRequest,
-        time_of: _Time,
-        beside: Beside,
-        store: StoreWriter,
-        folder: Path,
-        server: Server,
-        limits: Limits,
-        progress: Progress,
-    ) -> None:
-        self.request = request
-        self.time = time_of
-        self.beside = beside
-        self.sink = Sink(store)
-        self.store = store
-        self.folder = folder
-        self.server = server
-        self.limits = limits
-        self.progress = progress
-        self.began = time.monotonic()
-
-    def run(self) -> ImportResult:
-        """Import window after window of each cluster."""
-        site = look_at(
-            self.server, self.request, self.beside.queries, self.time.start_ms, self.time.end_ms
-        )
-        result = ImportResult(self.time.start_ms, self.time.end_ms, site)
-        todo = {c: self._windows(c, result) for c in site.clusters}
-        for cluster, theirs in todo.items():
-            claim_windows(self.sink, self.request, cluster, theirs)
-        with atomic_path(self.folder / _REQUEST) as temporary:
-            temporary.write_text(json.dumps(asdict(self.time)))
-        work = [(c, w) for c, theirs in todo.items() for w in theirs]
-        pieces = Pieces(self.folder / "pieces")
-        most = self.request.max_samples
-        with Fetcher(self.server, pieces, self.limits.concurrency, most) as fetcher:
-            series = AdapterSeries(self.server, self.time.start_ms, self.time.end_ms)
-            for number, (cluster, window) in enumerate(work):
-                tell = self._teller(fetcher, window, number, len(work))
-                place = Place(self.request, self.beside, site, series, cluster, fetcher, self.sink)
-                import_window(place, window, result, tell)
-                result.windows += 1
-                fetcher.forget()
-            result.samples, result.halved = fetcher.samples, fetcher.halved
-        result.notes.update(dict.fromkeys(self.beside.notes))
-        result.notes.update(dict.fromkeys(self.beside.told.summary()))
-        result.details = tuple(self.beside.told.details())
-        result.findings.add(self.server.findings)
-        result.figures = asdict(self.server.figures)
-        return result
-
-    def _windows(self, cluster: str, result: ImportResult) -> list[Window]:
-        covered = coverage(self.store.snapshot.parts, self.request.source(), cluster)
+def _import(
+    request: PrometheusRequest,
+    start_ms: int,
+    end_ms: int,
+    beside: Beside,
+    store: StoreWriter,
+    server: Server,
+    concurrency: int,
+    progress: Progress,
+) -> ImportResult:
+    began, sink = time.monotonic(), Sink(store)
+    site = look_at(server, request, beside.queries, start_ms, end_ms)
+    result = ImportResult(start_ms, end_ms, site)
+    work: list[tuple[str, Window]] = []
+    for cluster in site.clusters:
+        covered = coverage(store.snapshot.parts, request.source(), cluster)
         result.earlier += len(covered)
-        found = windows(self.time.start_ms, self.time.end_ms, self.request.max_gap_ms, covered)
-        named = [(window, window.name(self.request.source(), cluster)) for window in found]
-        # A window has another name if another import took its place unfinished.
-        return [
-            replace(window, again=import_name(base, self.store).removeprefix(base))
-            for window, base in named
-        ]
+        for window in windows(start_ms, end_ms, request.max_gap_ms, covered):
+            base = window.name(request.source(), cluster)
+            # A window has another name if another import took its place unfinished.
+            again = import_name(base, store).removeprefix(base)
+            work.append((cluster, replace(window, again=again)))
+    for cluster in site.clusters:
+        claim_windows(sink, request, cluster, [window for c, window in work if c == cluster])
+    with Fetcher(server, concurrency, request.max_samples) as fetcher:
+        series = AdapterSeries(server, start_ms, end_ms)
+        for number, (cluster, window) in enumerate(work):
 
-    def _teller(
-        self, fetcher: Fetcher, window: Window, number: int, total: int
-    ) -> Callable[[float], None]:
-        def tell(share: float) -> None:
-            rate = fetcher.samples / max(time.monotonic() - self.began, 1e-3)
-            day = show_instant(window.span.after_ms)[:10]
-            message = f"{day}: {fetcher.samples:,} samples, {rate:,.0f} samples/s"
-            self.progress(message, (number + share) / total)
+            def tell(share: float, done: int = number, window: Window = window) -> None:
+                rate = fetcher.samples / max(time.monotonic() - began, 1e-3)
+                day = show_instant(window.span.after_ms)[:10]
+                message = f"{day}: {fetcher.samples:,} samples, {rate:,.0f} samples/s"
+                progress(message, (done + share) / len(work))
 
-        return tell
+            WindowImport(request, beside, site, series, cluster, fetcher, sink, window).run(
+                result, tell
+            )
+            result.windows += 1
+            fetcher.retry_sizes()
+        result.samples, result.halved = fetcher.samples, fetcher.halved
+    result.notes.update(dict.fromkeys((*beside.notes, *beside.told.summary())))
+    result.details = tuple(beside.told.details())
+    result.findings.add(server.findings)
+    result.figures = asdict(server.figures)
+    return result
 
 
 def claim_windows(
@@ -282,7 +225,13 @@ def claim_windows(
 
     def looking(span: tuple[int, int]) -> Look:
         def look(history: StoreHistory) -> tuple[pl.DataFrame, pl.DataFrame]:
-            spans = _stored(history, cluster, request.namespaces, span)
+            sizes = pl.concat([history.sizes(table) for table in SAMPLES])
+            own = sizes.filter(pl.col("cluster") == cluster, pl.col("place").is_not_null())
+            if request.namespaces:
+                own = own.filter(pl.col("namespace").is_in(sorted(request.namespaces)))
+            names = own.select("cluster", "namespace", pl.col("place").alias("target")).unique()
+            first, last = (pl.lit(ms, pl.Int64()) for ms in span)
+            spans = names.with_columns(first=first, last=last).sort("namespace", "target")
             others = windows_at_work(history.snapshot.parts, cluster, span, source)
             return spans, pl.concat([rows_in_the_way(history, spans), others])
 
@@ -295,16 +244,3 @@ def claim_windows(
         look = looking((window.span.after_ms + 1, until_ms))
         name = window.name(source, cluster)
         claim(sink, name, look, request.replace, every_table=True)
-
-
-def _stored(
-    history: StoreHistory, cluster: str, namespaces: Collection[str], time_ms: tuple[int, int]
-) -> pl.DataFrame:
-    """Return a cluster's workloads in the store, with the time of the import as their span."""
-    sizes = pl.concat([history.sizes(table) for table in SAMPLES])
-    own = sizes.filter(pl.col("cluster") == cluster, pl.col("place").is_not_null())
-    if namespaces:
-        own = own.filter(pl.col("namespace").is_in(sorted(namespaces)))
-    names = own.select("cluster", "namespace", pl.col("place").alias("target")).unique()
-    first, last = (pl.lit(ms, pl.Int64()) for ms in time_ms)
-    return names.with_columns(first=first, last=last).sort("namespace", "target")

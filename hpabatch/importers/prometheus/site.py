@@ -26,7 +26,6 @@ class Beside:
     Attributes:
         queries: names of series, with the scale targets that mapping files add.
         mappings: where custom metrics are.
-        hpas: of manifests.
         objects: of the cluster; None: no file was given.
         requests: of pods, by the objects.
         told: where the objects say something else.

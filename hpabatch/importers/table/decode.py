@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from hpabatch.history.provenance import HPAS as HPAS_SUBJECT
 from hpabatch.history.provenance import REQUESTS
-from hpabatch.importers.common.units import (
+from hpabatch.importers.common.rows import (
     CPU_COUNTER,
     CPU_MILLI,
     DURATION_MS,
@@ -25,11 +25,12 @@ from hpabatch.importers.table.map import (
     Format,
     Level,
     Lives,
+    Pivot,
     Scales,
     TableMap,
+    Unpivot,
 )
 from hpabatch.importers.table.objects import Beside
-from hpabatch.importers.table.unpivot import Pivot, Unpivot
 from hpabatch.importers.table.values import EXPRESSION, Amount, Amounts, Source, Sources, Times
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import Kind, ListOf, MapOf, Record, keys_of, never, record_of
@@ -90,7 +91,6 @@ def read_map(
 
 
 def _level(place: Place) -> Level:
-    """Return the level, which decides what the other keys may be."""
     if not isinstance(place.value, Mapping):
         place.expected("a mapping")
     there, mistakes = place.at("level"), Mistakes()

@@ -96,7 +96,6 @@ def find_files(inputs: Sequence[str]) -> list[Path]:
 
 
 def _named(text: str) -> list[Path]:
-    """Return the files that one name stands for."""
     path = Path(text)
     if path.is_dir():
         return sorted(_below(path))

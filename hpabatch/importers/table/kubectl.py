@@ -72,7 +72,6 @@ def kubectl_csv(path: Path) -> bytes | None:
 
 
 def _valued(path: Path, rows: Iterable[dict[str, object]]) -> list[dict[str, object]]:
-    """Return rows of HPAs (UsageError: every percentage is unknown, or every size)."""
     listed = list(rows)
     if listed and not any(row["replicas"] for row in listed):
         raise UsageError(

@@ -23,8 +23,8 @@ import polars as pl
 from hpabatch.history.columns import AFTER_MS, TIME
 from hpabatch.history.provenance import GUESSED, ROWS, TABLE, TARGET_ROWS
 from hpabatch.importers.common.claims import rows_provenance
-from hpabatch.importers.common.continued import changed_rows
-from hpabatch.importers.common.sink import Sink
+from hpabatch.importers.common.rows import changed_rows
+from hpabatch.importers.common.work import Sink
 from hpabatch.importers.table.hpas import Workload
 from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.objects import Beside

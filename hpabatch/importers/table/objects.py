@@ -32,13 +32,10 @@ class Beside:
     """Objects beside a table, and where they say something else.
 
     Attributes:
-        objects: what they are.
-        requests: of pods and workloads.
         told: disagreements since they were last taken.
     """
 
     def __init__(self, objects: ClusterObjects) -> None:
-        """Take the objects."""
         self.objects = objects
         self.requests = PodRequests(objects)
         self.told = Disagreements()
@@ -202,7 +199,6 @@ class Beside:
             workloads: of the table, by cluster, namespace, kind and name: since when they are
                 there, in ms.
             stated: those whose HPA the map states, or that it says have none.
-            rows: of the map.
         """
         specs = {(row["namespace"], row["name"]): row["spec"] for row in rows}
         found, differing = [], []
@@ -226,7 +222,6 @@ class Beside:
         """Return sentences on objects that the table does not use.
 
         Args:
-            hpas: rows of the import.
             workloads: of the table: cluster, namespace, kind and name.
             spans: cluster, first and last ts (ms) of the table.
         """

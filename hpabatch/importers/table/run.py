@@ -2,7 +2,8 @@
 
 The input is read once, in parts, into sorted runs in a work folder. Groups of neighbouring
 workloads are then written, each as one part of the store. An interrupted import is started again
-with the same arguments: what was read and written is kept.
+with the same arguments: what was read and written is kept, and what was written is computed again
+for what is told of the whole.
 """
 
 from __future__ import annotations
@@ -12,25 +13,21 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 import polars as pl
 
-from hpabatch._json import decode_json
 from hpabatch.errors import RefusedError
-from hpabatch.history.atomic import atomic_path
 from hpabatch.history.files import read_regular
 from hpabatch.history.store.replace import has_replaced
 from hpabatch.history.store.storage import temporary_root
 from hpabatch.importers.common.claims import claim_rows, import_name, while_unreplaced
 from hpabatch.importers.common.objects import Disagreements, context_rows, load_hpas
-from hpabatch.importers.common.sink import Sink
-from hpabatch.importers.common.work import check_work, disk_errors, locked, work_folder
+from hpabatch.importers.common.work import Sink, check_work, locked, work_folder
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.files import TableFile, digest_file, find_files, open_parts
 from hpabatch.importers.table.hpas import hpa_rows, in_store
@@ -201,8 +198,6 @@ def import_table(
 
 
 class _Job:
-    """One run of an import."""
-
     def __init__(self, found: TableInput, folder: Path, sink: Sink, progress: Progress) -> None:
         self.found = found
         self.table = found.table
@@ -229,8 +224,9 @@ class _Job:
         self.workloads = with_next(self.sink, self.name, spill.workloads)
         self.spans = wider_spans(self.sink, self.name, spill.spans)
         lives, sizes = [], []
-        for number, rows in self._groups(spill):
-            result = self._group(number, rows, spill)
+        # The next group is read while one is written.
+        for number, rows in enumerate(ahead(spill.read_group, range(spill.groups), 1)):
+            result = self._group(number, rows)
             self.figures.add(result.figures)
             self.told.merge(result.figures.told)
             lives.append(result.lives)
@@ -302,7 +298,6 @@ class _Job:
         return spill, unmatched
 
     def _refuse_faults(self, spill: Spill, strict: bool) -> None:
-        """Refuse faulty rows before anything is written, if the options say so."""
         if not strict:
             return
         faults = Counter(spill.tally.dropped)
@@ -321,33 +316,15 @@ class _Job:
                 f"--strict is on: {', '.join(reasons)}; nothing is written"
             )
 
-    def _groups(self, spill: Spill) -> Iterator[tuple[int, Keyed | None]]:
-        """Yield the number and the rows of each group, None where an earlier run wrote it."""
-        written = [self.sink.has_part(self._part(number)) for number in range(spill.groups)]
-        missing = [number for number, done in enumerate(written) if not done]
-        # The next group is read while one is written.
-        found = ahead(spill.read_group, missing, 1)
-        for number, done in enumerate(written):
-            yield number, None if done else next(found)
-
-    def _part(self, number: int) -> str:
-        return f"{self.name}/{number:05d}"
-
-    def _group(self, number: int, rows: Keyed | None, spill: Spill) -> GroupResult:
-        """Write a group, or take what an earlier run kept of it."""
-        part = self._part(number)
-        if rows is None:
+    def _group(self, number: int, rows: Keyed) -> GroupResult:
+        """Write a group; one that an earlier run wrote is computed again, to nowhere."""
+        part = f"{self.name}/{number:05d}"
+        if self.sink.has_part(part):
             self.resumed += 1
-            kept = kept_result(self.folder, number)
-            if kept is not None:
-                return kept
-            # Its intermediate files are lost: compute it again, to nowhere.
-            return import_group(spill.read_group(number), self.spans, self.table, Sink(None), part)
+            return import_group(rows, self.spans, self.table, Sink(None), part)
         held = while_unreplaced(self.name)
         joined = partial(joined_pods, self.sink, workloads=self.workloads)
-        result = import_group(rows, self.spans, self.table, self.sink, part, held, joined)
-        keep_result(self.folder, number, result)
-        return result
+        return import_group(rows, self.spans, self.table, self.sink, part, held, joined)
 
     def _finish(
         self, lives: pl.DataFrame, sizes: pl.DataFrame, spill: Spill
@@ -417,27 +394,3 @@ def import_group(
         result.figures.told = {} if table.beside is None else table.beside.told.take()
     result.figures.written = dict(written)
     return result
-
-
-def keep_result(folder: Path, number: int, result: GroupResult) -> None:
-    """Keep the result of a group; the file written last makes it valid."""
-    place = folder / f"group-{number:05d}.json"
-    with disk_errors(folder):
-        for name, frame in (("lives", result.lives), ("sizes", result.sizes)):
-            with atomic_path(place.with_suffix(f".{name}.parquet")) as temporary:
-                frame.write_parquet(temporary)
-        with atomic_path(place) as temporary:
-            temporary.write_bytes(msgspec.json.encode(result.figures, order="deterministic"))
-
-
-def kept_result(folder: Path, number: int) -> GroupResult | None:
-    """Return the result of a group from an earlier run; None: unknown, or damaged files."""
-    place = folder / f"group-{number:05d}.json"
-    try:
-        figures = decode_json(place.read_bytes(), Figures)
-        lives, sizes = (
-            pl.read_parquet(place.with_suffix(f".{name}.parquet")) for name in ("lives", "sizes")
-        )
-    except (OSError, ValueError, pl.exceptions.PolarsError):
-        return None
-    return GroupResult(lives, sizes, figures)

@@ -24,19 +24,11 @@ import polars as pl
 import hpabatch
 from hpabatch._json import decode_json
 from hpabatch.errors import RefusedError
-from hpabatch.history.atomic import atomic_folder, remove
-from hpabatch.history.files import read_small
+from hpabatch.history.files import atomic_folder, read_small, remove
 from hpabatch.importers.common.work import disk_errors
 from hpabatch.importers.table.files import TableFile, read_chunks
 from hpabatch.importers.table.map import Level, TableMap
-from hpabatch.importers.table.rows import (
-    KEY,
-    POD_KEY,
-    WORKLOAD_KEY,
-    Tally,
-    clean_rows,
-    key_rank,
-)
+from hpabatch.importers.table.rows import KEY, POD_KEY, WORKLOAD_KEY, Tally, clean_rows, key_rank
 from hpabatch.model.printable import counted
 
 _TS = "ts"

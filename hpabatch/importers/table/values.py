@@ -11,12 +11,11 @@ from typing import Final
 import polars as pl
 
 from hpabatch.history.expressions.conditions import quoted
-from hpabatch.history.expressions.functions import pattern_fault
 from hpabatch.history.expressions.parser import columns, compile_expression
 from hpabatch.history.expressions.tokens import ExpressionError
-from hpabatch.history.expressions.typed import Schema
+from hpabatch.history.expressions.typed import Schema, pattern_fault
 from hpabatch.history.polars_errors import BROKEN
-from hpabatch.importers.common.units import DURATION_MS, QUANTITY, TIME_PER_MS
+from hpabatch.importers.common.rows import DURATION_MS, QUANTITY, TIME_PER_MS
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import Key, MapOf, Record, Scalar, WrongValueError
 from hpabatch.inputs.documents import Mistakes, Place, read_document, show

@@ -13,27 +13,20 @@ import numpy as np
 import polars as pl
 
 from hpabatch.history.columns import AFTER_MS
-from hpabatch.importers.common.continued import changed_rows
-from hpabatch.importers.common.units import whole
-from hpabatch.importers.table.lives import (
-    LIFE,
-    PLACE,
-    SIZE,
-    pod_uid,
-    pods_table,
-    states_table,
-)
+from hpabatch.importers.common.rows import changed_rows, whole
+from hpabatch.importers.table.lives import LIFE, PLACE, SIZE, pod_uid, pods_table, states_table
 from hpabatch.importers.table.map import TableMap
 from hpabatch.importers.table.pods import (
     Add,
     Figures,
     GroupResult,
     metric_conflicts,
+    requested_names,
+    requests_table,
     sample_tables,
     shared_tables,
     without_duplicates,
 )
-from hpabatch.importers.table.requests import requested_names, requests_table
 from hpabatch.importers.table.rows import METRIC, WORKLOAD_KEY, amounts, usage_names
 from hpabatch.importers.table.spill import Keyed
 
@@ -62,10 +55,14 @@ def import_workloads(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Ad
         samples += made.height
         add(name, made)
     for key, part in rows.group_by(list(WORKLOAD_KEY[:3]), maintain_order=True):
+        # The map's container has the usage, else the objects'.
+        if table.beside is None or "container" in table.texts:
+            container = str(table.texts["container"].value)
+        else:
+            workload = str(part["kind"][-1]), str(key[2])
+            container = table.beside.container_of(str(key[1]), workload)
         part = part.with_columns(
-            pl.col("replicas").forward_fill(),
-            pl.col("kind").last(),
-            container=pl.lit(_container(key, part, table)),
+            pl.col("replicas").forward_fill(), pl.col("kind").last(), container=pl.lit(container)
         )
         unsized += part["replicas"].null_count()
         part = part.filter(pl.col("replicas").is_not_null())
@@ -92,13 +89,6 @@ def import_workloads(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Ad
     all_sizes = pl.concat(sizes) if sizes else pl.DataFrame(schema=SIZE)
     conflicts = metric_conflicts(rows, table)
     return GroupResult(all_lives, all_sizes, Figures(samples, duplicates, unsized, conflicts))
-
-
-def _container(key: tuple[object, ...], part: pl.DataFrame, table: TableMap) -> str:
-    """Return the container that has a workload's usage: the map's, else the objects'."""
-    if table.beside is None or "container" in table.texts:
-        return str(table.texts["container"].value)
-    return table.beside.container_of(str(key[1]), (str(part["kind"][-1]), str(key[2])))
 
 
 def unsized_rows(rows: pl.DataFrame) -> int:
@@ -133,7 +123,6 @@ def _lives(
 
 
 def _life_frame(found: list[_Life], names: dict[str, str]) -> pl.DataFrame:
-    """Return lives as LIFE."""
     rows = [
         (
             *names.values(),

@@ -37,8 +37,7 @@ from hpabatch.live.apply.guards import (
 )
 from hpabatch.live.apply.journal import Journal, outcomes
 from hpabatch.live.apply.lease import Election
-from hpabatch.live.apply.ledger import Entry, Ledger, kept_ms
-from hpabatch.live.apply.origins import Origins
+from hpabatch.live.apply.ledger import Entry, Ledger, Origins, kept_ms
 from hpabatch.live.apply.reports import Reports
 from hpabatch.live.apply.request import ApplyOptions
 from hpabatch.live.apply.rivals import PROBE, Rivals
@@ -72,15 +71,9 @@ class Parts:
     """The parts of an applier.
 
     Attributes:
-        client: reads the kill switch.
         namespace: hpabatch's own.
-        scales: writes sizes.
-        gate: of the writes of a pass.
         statuses: writes statuses and events; None in a dry run.
-        election: the lease.
-        journal: the log of writes.
         ledger: the changes, for instances that start later.
-        rivals: other controllers.
         selection: the HPAs that are acted on.
         options: limits; with `dry_run` the server stores no size.
     """
@@ -119,8 +112,6 @@ class Applier:
         """Prepare; nothing is sent before `start`.
 
         Args:
-            parts: of the applier.
-            decider: of the loop.
             say: gets subject and text of notes.
         """
         self.figures = Figures()
@@ -261,7 +252,6 @@ class Applier:
         return refusal
 
     def _tell_who(self) -> None:
-        """Log the leader, and what forbids writes, where they have changed."""
         election, why = self._parts.election, "; ".join(self._refusals.values())
         if why != self._why:
             event = "follows" if why else "leads"
@@ -319,8 +309,6 @@ class Applier:
         """Write the sizes of a pass.
 
         Args:
-            result: of the pass.
-            changes: of its sizes.
             vanished: why all have to wait, "" if they do not.
             present: the sum of the sizes of all targets that are acted on.
 
@@ -351,7 +339,11 @@ class Applier:
         parts = self._parts
         lines = [self._line(result, change, "will") for change in taken]
         entries = [Entry(now_ms, *c.key, c.before, c.after) for c in taken]
-        unsaid = self._announce(entries, lines)
+        about, unsaid = "log", self._parts.journal.add(lines)
+        if not unsaid and not self._parts.options.dry_run:
+            about, unsaid = "ledger", self._parts.ledger.add(entries, self._kept_ms)
+        if unsaid:
+            self._refusals[about] = f"no size is written: {unsaid}"
         if unsaid:
             told = [Written(Outcome.FAILED, unsaid)] * len(lines)
             parts.journal.record(outcomes(lines, told), is_durable=True)
@@ -373,15 +365,6 @@ class Applier:
             self._origins.wrote(list(zip(entries, times, written, strict=True)))
             parts.ledger.store(self._kept_ms)
         return {change.h: one for change, one in pairs}
-
-    def _announce(self, entries: Sequence[Entry], lines: Sequence[Mapping[str, object]]) -> str:
-        """Name in log and ledger what will be written; return why one of them cannot, or ""."""
-        about, unsaid = "log", self._parts.journal.add(lines)
-        if not unsaid and not self._parts.options.dry_run:
-            about, unsaid = "ledger", self._parts.ledger.add(entries, self._kept_ms)
-        if unsaid:
-            self._refusals[about] = f"no size is written: {unsaid}"
-        return unsaid
 
     def _write(self, change: Change) -> Written:
         scale = self._lane(change).scale
@@ -466,7 +449,6 @@ class Applier:
         return self._parts.selection.is_acted_on(key)
 
     def _tell_pass(self, hpas: int, changes: int, counts: Counter[Outcome]) -> None:
-        """Count the outcomes of a pass; log them and the leader."""
         figures = self.figures
         figures.written += counts[Outcome.DONE]
         figures.failed += counts[Outcome.FAILED]
@@ -480,7 +462,9 @@ class Applier:
         sink = self._parts.statuses
         if sink is None:
             return
-        keys, failing = set(), _with_failed_metrics(result)
+        fine = np.isin(result.metrics.code, (codes.METRIC_OK, codes.METRIC_NOT_COMPUTED))
+        # A lane of which a metric failed has an event.
+        keys, failing = set(), set(result.metrics.lanes()[~fine].tolist())
         for h in ours:
             key, document = _key(result, h), as_stored_status(result.document(h))
             keys.add(key)
@@ -496,12 +480,6 @@ class Applier:
             if result.decisions.rescaled[h] or result.error[h] or h in failing:
                 sink.tell(document, result.events(h))
         self._parts.rivals.own.keep(keys)
-
-
-def _with_failed_metrics(result: PassResult) -> set[int]:
-    """Return the lanes of which a metric failed: each has an event."""
-    fine = np.isin(result.metrics.code, (codes.METRIC_OK, codes.METRIC_NOT_COMPUTED))
-    return set(result.metrics.lanes()[~fine].tolist())
 
 
 def _key(result: PassResult, h: int) -> LaneKey:

@@ -19,8 +19,8 @@ import numpy as np
 from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.connection.errors import ApiError, NotFound
 from hpabatch.cluster.connection.writes import WriteClient
+from hpabatch.cluster.objects.decoders import ANNOTATION
 from hpabatch.cluster.objects.types import ScaleKey
-from hpabatch.cluster.objects.workloads import ANNOTATION
 from hpabatch.layout import codes
 from hpabatch.live.apply.journal import Fields, Journal
 from hpabatch.live.apply.lease import Election, elapsed_s
@@ -95,7 +95,6 @@ class Change(NamedTuple):
 
     Attributes:
         h: the lane, `key` its HPA.
-        before, after: the sizes.
         part: why it is only a part of what was decided, "" if it is all of it.
     """
 
@@ -126,10 +125,8 @@ class Gate:
 
         Args:
             period_s: of the passes: no write of one begins later, nor after 20 s.
-            fence: of the lease.
             switch: returns why the kill switch forbids writes, "" if it does not.
             log: returns why the log of writes cannot be written, "" if it can be.
-            look_s: between two readings of the switch.
             clock: monotonic seconds.
         """
         self.period_s = period_s
@@ -203,8 +200,6 @@ class Hindrance:
         """Begin without a pass.
 
         Args:
-            journal: the log of writes.
-            period_s: of the passes.
             clock: monotonic seconds.
         """
         self._journal, self._clock = journal, clock
@@ -255,7 +250,6 @@ class Removals:
         """Prepare a pass.
 
         Args:
-            limits: has the shares.
             removed: replicas that were removed within ten minutes, by HPA.
             present: the sum of the sizes of all targets that are acted on.
         """
@@ -288,7 +282,6 @@ class Removals:
 
 
 def _share(pct: int, whole: int) -> int:
-    """Return a share, rounded up."""
     return -(-pct * whole // 100)
 
 
@@ -300,7 +293,6 @@ class Queue:
     """
 
     def __init__(self, limits: ApplyOptions) -> None:
-        """Begin with no change."""
         self._limits = limits
         self._waited: dict[LaneKey, int] = {}
         self._before: dict[LaneKey, int] = {}
@@ -323,7 +315,9 @@ class Queue:
             count = abs(change.after - change.before)
             if left < count:
                 held_back += said.startswith("--most-removed")
-                change = _cut(change, left, said)
+                part = f"a part of {change.before} -> {change.after}: {said}"
+                after = change.before + (left if change.after > change.before else -left)
+                change = change._replace(after=after, part=part)
             if not left:
                 waits[change.h] = f"hpabatch: waits: {said}"
                 continue
@@ -362,12 +356,6 @@ class Queue:
         """Take note that admitted changes were not begun: they have waited, too."""
         for change in changes:
             self._waited[change.key] = self._before.get(change.key, 0) + 1
-
-
-def _cut(change: Change, left: int, said: str) -> Change:
-    """Return the part of a change that adds or removes so many replicas."""
-    after = change.before + (left if change.after > change.before else -left)
-    return change._replace(after=after, part=f"a part of {change.before} -> {change.after}: {said}")
 
 
 def first_of_each(
@@ -461,7 +449,6 @@ class Selection:
             canary_pct: share of the HPAs that are acted on.
             reads_target: the target's own annotation counts, too.
             annotation: reads that of a target (ApiError: it cannot).
-            log: gets the lines of the log of writes.
             say: gets event and text of notes.
             clock: monotonic seconds.
         """

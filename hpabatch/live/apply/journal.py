@@ -37,9 +37,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from hpabatch.cluster.objects.inbox import clock_ms
+from hpabatch.cluster.objects.types import clock_ms
 from hpabatch.errors import UsageError
-from hpabatch.history.atomic import flush
+from hpabatch.history.files import flush
 from hpabatch.live.apply.scales import Written
 from hpabatch.model.printable import printable_json
 
@@ -59,7 +59,6 @@ class Journal:
 
         Args:
             path: its file, made with its folder where there is none.
-            common: fields of every line.
             clock: UTC ms.
         """
         self.problem = ""

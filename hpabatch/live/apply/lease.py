@@ -75,7 +75,6 @@ class Candidate:
     """A candidate of an election.
 
     Attributes:
-        namespace: of the Lease.
         identity: of this process, unlike any other's.
         duration_s: after which others may take a Lease that is not renewed.
         name: of the Lease.
@@ -97,7 +96,6 @@ class _Sight(NamedTuple):
 
     Attributes:
         holder: "": nobody.
-        is_given_up: its holder has released it.
         uid, version: of the object.
         since: when this process first saw it so, on its clock.
         lasts_s: for so long since then a holder may write.
@@ -141,7 +139,6 @@ class Election:
 
         Args:
             client: sends the requests; it must store them (no dry run).
-            candidate: this process.
             say: gets a sentence at every change, from the thread.
             clock: monotonic seconds, those of a suspended system included.
         """
@@ -255,18 +252,19 @@ class Election:
         try:
             lease = self._client.read(self._path, self._timeout_s())
         except NotFound:
-            self._make(sent)
+            # The request has to end before the fence: after it others may hold one of their own.
+            is_mine = self._clock() + self._timeout_s() <= self._until and not self.hindrance()
+            document = self._held({}) if is_mine else self._unheld({}, self.candidate.duration_s)
+            self._put("POST", self.candidate.collection, document, sent)
             return ""
         seen = self._see(lease)
         if seen.holder not in ("", self.candidate.identity):
             self._until = -1.0
+        now = self._clock()
+        is_mine = seen.holder in ("", self.candidate.identity) and now < self._until
         # What is held is not released at once: a request may be on its way.
-        if self._may_take(seen) and not self.hindrance():
+        if (is_mine or self._released or seen.is_over(now)) and not self.hindrance():
             self._put("PUT", self._path, self._held(lease), self._clock())
-        return self._complaint(lease)
-
-    def _complaint(self, lease: Json) -> str:
-        """Return what is wrong with a Lease, "": nothing, or its holder has released it."""
         spec = lease.get("spec") or {}
         duration, own_s = spec.get("leaseDurationSeconds"), self.candidate.duration_s
         if duration == own_s or is_given_up(spec):
@@ -276,13 +274,6 @@ class Election:
             f"{show_value(duration)} with holder {self.holder or 'nobody'}; give all instances of "
             "one --own-namespace the same --lease, or delete the lease if none of them made it"
         )
-
-    def _make(self, sent: float) -> None:
-        """Make the missing Lease: held if the own fence still holds, otherwise without a holder."""
-        # The request has to end before the fence, after which others may hold one that they made.
-        is_mine = self._clock() + self._timeout_s() <= self._until and not self.hindrance()
-        document = self._held({}) if is_mine else self._unheld({}, self.candidate.duration_s)
-        self._put("POST", self.candidate.collection, document, sent)
 
     def _see(self, lease: Json) -> _Sight:
         """Take a Lease as it was read or written just now."""
@@ -305,11 +296,6 @@ class Election:
         self._seen = found
         return found
 
-    def _may_take(self, seen: _Sight) -> bool:
-        now = self._clock()
-        is_mine = seen.holder in ("", self.candidate.identity) and now < self._until
-        return is_mine or self._released or seen.is_over(now)
-
     def _put(self, method: str, path: str, document: Json, sent: float) -> None:
         try:
             found = self._client.write(method, path, document, self._timeout_s())
@@ -325,7 +311,6 @@ class Election:
         self._until = sent + self.candidate.duration_s
 
     def _held(self, lease: Json) -> Json:
-        """Return the Lease as held by this process."""
         spec = dict(lease.get("spec") or {})
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         if spec.get("holderIdentity") != self.candidate.identity:
@@ -335,7 +320,6 @@ class Election:
         return self._document(lease, {**spec, "leaseDurationSeconds": self.candidate.duration_s})
 
     def _unheld(self, lease: Json, duration_s: int) -> Json:
-        """Return the Lease without a holder."""
         spec = {**(lease.get("spec") or {}), "holderIdentity": ""}
         return self._document(lease, {**spec, "leaseDurationSeconds": duration_s})
 

@@ -14,7 +14,7 @@ from hpabatch._json import decode_json
 from hpabatch.cluster.connection.errors import ApiError, NotFound, Unreachable
 from hpabatch.cluster.connection.pool import RequestPool
 from hpabatch.cluster.connection.writes import Budget, Json, WriteClient
-from hpabatch.cluster.objects.inbox import clock_ms
+from hpabatch.cluster.objects.types import clock_ms
 from hpabatch.live.apply.journal import Fields
 from hpabatch.live.apply.lease import show_identity
 from hpabatch.live.apply.scales import TIMEOUT_S, Fence
@@ -51,10 +51,7 @@ class Reports:
         """Prepare; `start` begins.
 
         Args:
-            client: sends the requests.
             namespace: hpabatch's own.
-            identity: of this process.
-            budget: of these requests.
             fence: is checked before each write; between two of its terms others may have written.
             clock: monotonic seconds.
             log: gets a line for what was written.

@@ -32,6 +32,7 @@ _LEAST_PERIOD_S: Final = 15.0  # Kubernetes' default: of a rival whose period is
 _COUNTED_PERIODS: Final = 2  # longest time between two readings of the probe that counts
 _OUTAGE_PERIODS: Final = 4  # after a longer outage the waiting time begins anew
 _TIMEOUT_S: Final = 4.0
+_WRITTEN: Final = ("conditions", "currentReplicas", "desiredReplicas", "lastScaleTime")
 _STATUSES: Final = 8  # own ones of an HPA that a slow watch may still show
 
 
@@ -60,7 +61,6 @@ class Silence:
         Args:
             wait_s: of silence before anything is written; `silence_s` in production, tests may
                 shorten it.
-            period_s: between two readings of the probe.
             clock: monotonic seconds.
         """
         self._wait_s, self._clock = wait_s, clock
@@ -123,7 +123,6 @@ class Probe:
 
         Args:
             client: sends the requests; it must store them (no dry run).
-            version: of autoscaling, v2 or v2beta2.
             namespace: hpabatch's own.
             silence: is interrupted or goes on, as the probe shows.
             log: gets a line when it is made or removed.
@@ -156,7 +155,8 @@ class Probe:
                 self._client.write("POST", self._collection, self._document(), _TIMEOUT_S)
                 self._tell("made")
             return ""
-        if _is_written(found.get("status") or {}):
+        status = found.get("status") or {}
+        if any(status.get(name) for name in _WRITTEN):
             self._silence.hear(f"the probe HPA {'/'.join(self.key)} has got a status")
             if leads:
                 self._client.write("DELETE", path, None, _TIMEOUT_S)
@@ -250,11 +250,6 @@ def _trait(uid: str, status: HPAStatus) -> Trait:
     return uid, *sizes, status.last_scale_time, conditions
 
 
-def _is_written(status: Json) -> bool:
-    names = ("conditions", "currentReplicas", "desiredReplicas", "lastScaleTime")
-    return any(status.get(name) for name in names)
-
-
 @dataclass(slots=True)
 class Rivals:
     """Signs of other controllers in a pass. For one thread.
@@ -280,8 +275,6 @@ class Rivals:
         """Look for signs; return why nothing may be written, "" if it may.
 
         Args:
-            lanes: all HPAs.
-            leads: this process has the lease.
             probe: why it could not be read in this pass, "" if it could be.
         """
         blind = self.hpas.blindness()

@@ -20,8 +20,8 @@ from hpabatch.cluster.apis.discovery import Discovery
 from hpabatch.cluster.apis.scales import scale_path
 from hpabatch.cluster.connection.errors import ApiError, Busy, Withheld
 from hpabatch.cluster.connection.writes import Budget, Json, WriteClient, is_uncertain
+from hpabatch.cluster.objects.decoders import ANNOTATION, BUILT_IN
 from hpabatch.cluster.objects.types import ScaleKey, ScaleObject
-from hpabatch.cluster.objects.workloads import ANNOTATION, BUILT_IN
 from hpabatch.model.objects.decode_fields import show_value
 
 TIMEOUT_S: Final = 3.0
@@ -104,9 +104,6 @@ class ScaleWriter:
         """Prepare; nothing is sent yet.
 
         Args:
-            client: sends the requests.
-            apis: the resources of kinds.
-            budget: of these requests.
             fence: is checked before each writing request.
             reads_target: the target's own annotation can forbid the write.
             sleep: of a thread, seconds.
@@ -119,10 +116,8 @@ class ScaleWriter:
         """Write a target's size, once.
 
         Args:
-            key: the target.
             before: its size that was decided on. If it has another one by now nothing is written:
                 the next pass decides on that.
-            after: its new size.
             seen: the scale that was decided on; without a version it is read first.
         """
         puts: list[Json] = []
@@ -158,12 +153,16 @@ class ScaleWriter:
             if scale is None:
                 scale = self._read(key, path)
                 if _size(scale) != before:
-                    raise _NotSentError(Outcome.MOVED, _moved(before, _size(scale)))
+                    raise _NotSentError(
+                        Outcome.MOVED,
+                        f"the size is {_size(scale)}, and {before} was decided on; the next pass "
+                        "decides again",
+                    )
             self._sleep(self._budget.take())
             refusal = self._fence.refusal(TIMEOUT_S)
             if refusal:
                 raise _NotSentError(Outcome.WAITS, f"waits: {refusal}")
-            puts.append(_resized(scale, after))
+            puts.append({**scale, "spec": {**(scale.get("spec") or {}), "replicas": after}})
             try:
                 self._client.write("PUT", path, puts[-1], TIMEOUT_S)
             except Withheld as error:
@@ -242,10 +241,6 @@ def off_text(whose: str, value: object) -> str:
     return f"{whose} annotation {ANNOTATION} is {show_value(value)}"
 
 
-def _moved(before: int, size: int) -> str:
-    return f"the size is {size}, and {before} was decided on; the next pass decides again"
-
-
 def _known(seen: ScaleObject | None, before: int) -> Json | None:
     """Return a watched scale as the API has it, None where it has to be read."""
     if seen is None or not seen.version or seen.error or seen.replicas != before:
@@ -254,7 +249,6 @@ def _known(seen: ScaleObject | None, before: int) -> Json | None:
 
 
 def _scale_of(found: Json) -> Json:
-    """Return the scale of an object of a built-in kind."""
     metadata = found.get("metadata") or {}
     return _scale(
         str(metadata.get("namespace")), str(metadata.get("name")), str(metadata.get("uid")),
@@ -281,7 +275,3 @@ def _size(scale: Json) -> int:
 
 def _version(scale: Json) -> str:
     return str((scale.get("metadata") or {}).get("resourceVersion"))
-
-
-def _resized(scale: Json, replicas: int) -> Json:
-    return {**scale, "spec": {**(scale.get("spec") or {}), "replicas": replicas}}

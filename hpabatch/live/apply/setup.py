@@ -20,8 +20,7 @@ from hpabatch.cluster.connection.writes import Budget, WriteClient
 from hpabatch.cluster.objects.types import HpaObject, ScaleKey
 from hpabatch.errors import ManifestError, UsageError
 from hpabatch.inputs.keda import GROUP
-from hpabatch.inputs.manifest_checks import check_manifests
-from hpabatch.inputs.manifests import load_manifests
+from hpabatch.inputs.manifests import check_manifests, load_manifests
 from hpabatch.live.apply.applier import Applier, Parts
 from hpabatch.live.apply.guards import Gate, Selection, read_switch
 from hpabatch.live.apply.journal import Journal
@@ -46,12 +45,8 @@ class Place(NamedTuple):
 
     Attributes:
         connect: makes a connection; each client needs its own.
-        discovery: of the API server.
-        cluster: its name.
         namespace: hpabatch's own.
         log: file of the journal.
-        period_s: of the passes.
-        hpas: of the cluster.
         skew_s: the API server's clock less the local clock; None: unknown.
     """
 
@@ -73,9 +68,7 @@ def read_documents(
     KEDA scales to and from zero itself, and has its HPAs in the cluster.
 
     Args:
-        paths: files and folders.
         profile: the rules that they are checked with.
-        namespace: of documents that name none.
         watched: the only namespaces whose HPAs are watched; none: all are. Elsewhere an HPA of the
             cluster on the same target would not be seen.
 
@@ -129,12 +122,8 @@ def make_applier(
     """Return the applier of a loop; it is stopped when `stack` is closed.
 
     Args:
-        options: of the request.
-        place: where it acts.
-        decider: of the loop.
         documents: the site, with own documents; None: the cluster's HPAs are taken over.
         say: gets event and text of notes.
-        stack: closes what is opened.
         silence: None: of production; tests may give a shorter one.
 
     Raises:
@@ -147,7 +136,8 @@ def make_applier(
             f"{place.log.absolute().parent}; make that folder, or correct the path"
         )
     version = _status_version(place.discovery)
-    journal = Journal(place.log, {"identity": (identity := _identity()), "cluster": place.cluster})
+    identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
+    journal = Journal(place.log, {"identity": identity, "cluster": place.cluster})
     stack.callback(journal.close)
     own_lease = stack.enter_context(WriteClient(place.connect()))
     name = DRY_NAME if options.dry_run else NAME
@@ -195,10 +185,6 @@ def make_applier(
 
 def _budget(rate: int) -> Budget:
     return Budget(rate, _BURSTS * rate)
-
-
-def _identity() -> str:
-    return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
 
 
 def _status_version(discovery: Discovery) -> str:

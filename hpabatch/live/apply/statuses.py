@@ -55,17 +55,8 @@ class HpaStatuses:
         *, clock: Callable[[], float] = time.monotonic,
         log: Callable[[Iterable[Fields]], None] = lambda lines: None,
     ) -> None:  # fmt: skip
-        """Prepare; `start` begins.
-
-        Args:
-            client: sends the requests.
-            version: of autoscaling, v2 or v2beta2.
-            budget: of these requests.
-            fence: is checked before each.
-            clock: monotonic seconds.
-            log: gets a line for what was written.
-        """
-        self.failed = self.written = self.dropped = 0
+        """Prepare; `start` begins."""
+        self.dropped = 0
         self._problem, self._wait_s = "", 0.0  # before the next request, after failures
         self._dropped_at = -_SAME_S
         self._client, self._version, self._budget = client, version, budget
@@ -173,7 +164,6 @@ class HpaStatuses:
         except NotFound:
             return  # the HPA or its namespace is gone
         except ApiError as error:
-            self.failed += 1
             if event is None and error.status == _CONFLICT:
                 return  # the next pass writes on what is there then
             self._problem = error.text
@@ -182,11 +172,11 @@ class HpaStatuses:
             if event is None:
                 self.tell(hpa, [Event(WARNING, "FailedUpdateStatus", error.text)])
             return
-        self.written += 1
         self._problem, self._wait_s = "", 0.0
 
     def _put_status(self, hpa: HPA) -> None:
-        path = _hpa_path(self._version, hpa)
+        root = f"/apis/autoscaling/{self._version}/namespaces/{quote(hpa.namespace)}"
+        path = f"{root}/horizontalpodautoscalers/{quote(hpa.name)}"
         found = self._client.read(path, TIMEOUT_S)
         if str((found.get("metadata") or {}).get("uid")) != hpa.uid:
             return  # another object by now
@@ -195,10 +185,6 @@ class HpaStatuses:
             return  # the next leader writes its own
         document = {**found, "status": encode_status(hpa.status)}
         self._client.write("PUT", f"{path}/status", document, TIMEOUT_S)
-        self._log_status(hpa)
-
-    def _log_status(self, hpa: HPA) -> None:
-        """Log a status that was written, unless only values of metrics changed."""
         status, key = hpa.status, (hpa.namespace, hpa.name)
         conditions = ", ".join(f"{c.type}={c.status} {c.reason}" for c in status.conditions)
         sizes = {"from": status.current_replicas, "to": status.desired_replicas}
@@ -256,12 +242,6 @@ def ended(thread: threading.Thread) -> bool:
 
 def _line(event: str, document: HPA, **fields: object) -> Fields:
     return {"event": event, "namespace": document.namespace, "hpa": document.name, **fields}
-
-
-def _hpa_path(version: str, hpa: HPA) -> str:
-    namespace, name = quote(hpa.namespace), quote(hpa.name)
-    root = f"/apis/autoscaling/{version}/namespaces/{namespace}"
-    return f"{root}/horizontalpodautoscalers/{name}"
 
 
 def _event(hpa: HPA, event: Event, name: str, stamp: str, version: str) -> Json:

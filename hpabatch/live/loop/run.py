@@ -17,8 +17,7 @@ from hpabatch.errors import HpabatchError
 from hpabatch.live.apply.applier import Applier
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.lanes import LaneKey
-from hpabatch.live.passes.left_out import error_text
-from hpabatch.live.passes.result import PassResult
+from hpabatch.live.passes.result import error_text
 from hpabatch.live.passes.shadow import Comparison, Shadow
 from hpabatch.live.record.recorder import Recorder
 from hpabatch.live.serve.exporter import Exporter
@@ -75,7 +74,6 @@ class Loop:
         shadow: Shadow,
         options: LoopOptions,
     ) -> None:
-        """Prepare; nothing is sent yet."""
         self._cluster = cluster
         self._decider = decider
         self._shadow = shadow
@@ -88,7 +86,6 @@ class Loop:
         """Wait until every watch has listed once; return what is missing when time is up, or "".
 
         Args:
-            stop: ends the wait when it is set.
             longest_s: seconds to wait; None: no limit, with log lines about what is missing.
         """
         begun = said = time.monotonic()
@@ -133,7 +130,8 @@ class Loop:
                 failed += 1
                 if failed == _MOST_FAILED:
                     raise
-                self._say_failed(error)
+                if self._said:
+                    self._said.say("pass", f"it was not completed: {error_text(error)}")
                 self._decider.leave_out_unexplained()
             else:
                 failed = 0
@@ -141,10 +139,6 @@ class Loop:
                     self._said.fine("pass")
             due = max(due + period_s, time.monotonic())
             stop.wait(max(due - time.monotonic(), 0.0))
-
-    def _say_failed(self, error: Exception) -> None:
-        if self._said:
-            self._said.say("pass", f"it was not completed: {error_text(error)}")
 
     def one_pass(self) -> Comparison:
         """Make a pass and publish it."""
@@ -173,7 +167,14 @@ class Loop:
             watch.phase("write")
         comparison = self._shadow.compare(result)
         watch.phase("compare")
-        self._record(result, responses, watch)
+        recorder = self._options.recorder
+        if recorder is not None:
+            recorder.observe(result.now_ms, responses, self._decider.outcomes())
+            recorder.pass_done(
+                result.now_ms, started=result.start, hpas=len(result),
+                duration_ms=round(1000 * watch.total()), k8s=self._options.k8s,
+            )  # fmt: skip
+        self._save()
         watch.phase("record")
         result = replace(
             result,
@@ -234,16 +235,6 @@ class Loop:
             ]
         return found
 
-    def _record(self, result: PassResult, responses: Responses, watch: _Watch) -> None:
-        recorder = self._options.recorder
-        if recorder is not None:
-            recorder.observe(result.now_ms, responses, self._decider.outcomes())
-            recorder.pass_done(
-                result.now_ms, started=result.start, hpas=len(result),
-                duration_ms=round(1000 * watch.total()), k8s=self._options.k8s,
-            )  # fmt: skip
-        self._save()
-
     def _save(self) -> None:
         path = self._options.state
         if path is None:
@@ -275,8 +266,6 @@ class Loop:
 
 
 class _Watch:
-    """Stopwatch of the phases of a pass."""
-
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._begun = self._last = clock()

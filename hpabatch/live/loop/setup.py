@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpabatch.cluster.connection.controller import ControllerSeen
+from hpabatch.cluster.apis.discovery import ControllerSeen
 from hpabatch.engine.fleet.flags import FEATURE_GATES, FLAGS, PREFIX, parse_flags
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.store.catalog import quote
@@ -20,8 +20,6 @@ class Settings:
     """The rules and flags of a loop.
 
     Attributes:
-        k8s: the version, as named.
-        profile: its rules.
         flags: the controller's.
         flags_named: those that were given or seen, by their names, for the record.
         flags_source: given, recorded (in the controller's pod) or assumed.

@@ -2,6 +2,11 @@
 
 The rules are those of every replay. The scale events that use up the policies' budgets are the
 changes actually made in the cluster.
+
+Ambiguous selectors are symmetric but lazy, as upstream: an HPA matches nothing for the others until
+a pass computes its metrics; then it keeps the selector of its last such pass. Within a pass HPAs
+are taken in the order of their names. Source: horizontal.go, validateAndParseSelector;
+`engine.shards.ambiguity` is the same over a recording.
 """
 
 from __future__ import annotations
@@ -15,26 +20,22 @@ from types import MappingProxyType
 import numpy as np
 
 from hpabatch.cluster.objects.rows import Outcome
-from hpabatch.cluster.objects.types import (
-    Change,
-    Kind,
-    Responses,
-)
+from hpabatch.cluster.objects.types import Change, Kind, Responses
 from hpabatch.engine.shards.ambiguity import least_of, metrics_reached
 from hpabatch.engine.shards.initial import take_zero, takes_zero, zero_of
 from hpabatch.kernels.replay import replay_newest
 from hpabatch.layout import codes
 from hpabatch.layout.records import HEAD_STATUS_DESIRED, I64, Fleet, Memory, Records
-from hpabatch.live.passes.ambiguity import Registry
-from hpabatch.live.passes.fleet import (
+from hpabatch.live.passes.columns import (
     Layout,
+    PodColumns,
+    ResponseColumns,
     Structure,
     join_fleet,
     metric_columns,
     size_changes,
 )
 from hpabatch.live.passes.lanes import Lane, LaneKey, Lanes
-from hpabatch.live.passes.left_out import culprits
 from hpabatch.live.passes.memory import (
     Saved,
     SavedLane,
@@ -46,13 +47,93 @@ from hpabatch.live.passes.memory import (
     remembered,
     save,
 )
-from hpabatch.live.passes.pods import PodColumns
-from hpabatch.live.passes.responses import ResponseColumns
-from hpabatch.live.passes.result import ERRORS, NO_STATUS, PassResult, reconcile_actions
+from hpabatch.live.passes.result import ERRORS, NO_STATUS, PassResult, culprits, reconcile_actions
 from hpabatch.live.passes.words import PassWords
+from hpabatch.model.messages import ambiguous_selector
 from hpabatch.model.objects.hpa import HPAStatus
+from hpabatch.model.selectors import parse_selector, selector_words
 from hpabatch.model.versions import ControllerFlags, Profile
 from hpabatch.packing.memory import seed_status
+
+
+class Registry:
+    """Registered selectors of one cluster's HPAs."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._known: dict[LaneKey, str] = {}
+
+    def known(self, key: LaneKey) -> str | None:
+        """Return the selector that an HPA is registered with, None if it is not."""
+        return self._known.get(key)
+
+    def restore(self, key: LaneKey, selector: str) -> None:
+        """Register an HPA as an earlier loop did."""
+        self._known[key] = selector
+
+    def check(
+        self,
+        lanes: Sequence[Lane],
+        reached: Sequence[bool],
+        pods: PodColumns,
+        members: Sequence[I64],
+    ) -> dict[int, str]:
+        """Return the controller's message for each lane with an ambiguous selector.
+
+        Args:
+            reached: which of them compute their metrics in this pass.
+            pods: as in the cluster's cache.
+            members: by lane the slots of the pods that its selector matches.
+        """
+        if not self._profile.ambiguity_checked:
+            return {}
+        # A recreated HPA is registered again.
+        present = {lane.key for lane in lanes if not lane.recreated}
+        for key in [key for key in self._known if key not in present]:
+            del self._known[key]
+        current = {lane.key: _selector(lane) for lane in lanes}
+        moved, moved_on = self._moved(current, pods)
+        owners: dict[int, set[LaneKey]] = {}
+        for lane, slots in zip(lanes, members, strict=True):
+            for slot in slots.tolist():
+                owners.setdefault(slot, set()).add(lane.key)
+        found: dict[int, str] = {}
+        for h, lane in enumerate(lanes):
+            if not reached[h]:
+                continue
+            self._known[lane.key] = current[lane.key]
+            moved.discard(lane.key)
+            others: set[LaneKey] = set()
+            for slot in members[h].tolist():
+                if len(owners[slot]) > 1:
+                    others |= {o for o in owners[slot] if self._known.get(o) == current[o]}
+                if slot in moved_on:
+                    others |= moved_on[slot] & moved
+            others.discard(lane.key)
+            if others:
+                names = sorted(f"{namespace}/{name}" for namespace, name in (lane.key, *others))
+                found[h] = ambiguous_selector(current[lane.key], names, self._profile)
+        return found
+
+    def _moved(
+        self, current: Mapping[LaneKey, str], pods: PodColumns
+    ) -> tuple[set[LaneKey], dict[int, set[LaneKey]]]:
+        """Return the HPAs whose selector changed since their last sync, and these by matched pod.
+
+        The controller knows the selector of an HPA's last sync.
+        """
+        moved = {key for key, text in self._known.items() if text != current[key]}
+        on: dict[int, set[LaneKey]] = {}
+        for key in moved:
+            selector = parse_selector(self._known[key], selector_words(self._profile))
+            for slot in pods.matching(key[0], selector).tolist():
+                on.setdefault(slot, set()).add(key)
+        return moved, on
+
+
+def _selector(lane: Lane) -> str:
+    return lane.scale.selector if lane.scale is not None and not lane.scale.error else ""
+
 
 _READ = (codes.SCALE_OK, codes.SCALE_UPDATE_FAILED)
 _NAMED_MS = 60_000  # within which a status names the size of its controller's rescale
@@ -63,7 +144,6 @@ class Decider:
     """Decides all HPAs of a cluster, pass by pass.
 
     Attributes:
-        lanes: the HPAs, their scales and pods.
         started: whether the next pass is the first with empty controller memory.
         restored_ms: time of the memory of an earlier loop that it began with; None: it was empty.
         owns: the HPAs are hpabatch's own documents; no other controller writes their statuses.
@@ -80,9 +160,6 @@ class Decider:
         """Begin.
 
         Args:
-            profile: the rules of the cluster's version.
-            flags: of its controller.
-            saved: the controller memory of an earlier loop.
             follows: rescales by the controller that acts count as its recommendations, too, and
                 not as scale events only.
         """
@@ -202,7 +279,11 @@ class Decider:
         self._follow(now_ms)
         self._fill_ticks(now_ms, layout)
         if takes_zero(self.profile) and not self.owns:
-            self._take_zero()
+            for h, lane in enumerate(self._structure.lanes):
+                zero = zero_of(lane.status)
+                if zero != lane.zero and not lane.fresh:
+                    take_zero(self._memory.head[h], zero)
+                lane.zero = zero
         columns = self._columns
         self._fleet = join_fleet(structure, layout, columns.samples, columns.values, changes)
         self._undo = copied(self._memory)
@@ -369,9 +450,10 @@ class Decider:
             waiting, lane.rescales = lane.rescales, []
             if lane.fresh or not self.follows:
                 continue
-            named = []
+            named, status = [], lane.status
+            is_known = self.lanes.attributed or status.is_unwritten
             for rescale in waiting:
-                if self._is_rescale(lane, rescale[2]):
+                if is_known or status.desired_replicas == rescale[2]:
                     named.append(rescale)
                 elif now_ms - rescale[0] < _NAMED_MS:
                     lane.rescales.append(rescale)
@@ -380,19 +462,6 @@ class Decider:
                 if rescale not in ups[:-1]:  # there is room for one addition
                     since_ms = rescale[0] - _NEAR_PERIODS * self.flags.sync_period_ms
                     follow_rescale(self._memory, h, *rescale, since_ms)
-
-    def _is_rescale(self, lane: Lane, after: int) -> bool:
-        """Return whether a controller of HPAs is known to have made a change to that size."""
-        status = lane.status
-        return self.lanes.attributed or status.is_unwritten or status.desired_replicas == after
-
-    def _take_zero(self) -> None:
-        """Take over ScaledToZero from the cluster, whose controller does the writes."""
-        for h, lane in enumerate(self._structure.lanes):
-            zero = zero_of(lane.status)
-            if zero != lane.zero and not lane.fresh:
-                take_zero(self._memory.head[h], zero)
-            lane.zero = zero
 
     # ---- the result
 

@@ -20,11 +20,10 @@ from hpabatch.cluster.objects.types import (
     PodObject,
     ScaleKey,
     ScaleObject,
+    requests_of,
 )
-from hpabatch.cluster.objects.wanted import requests_of
 from hpabatch.layout import codes
-from hpabatch.live.passes.left_out import LeftOut
-from hpabatch.live.passes.result import Problem
+from hpabatch.live.passes.result import LeftOut, Problem
 from hpabatch.model.objects.hpa import HPASpec, HPAStatus
 from hpabatch.model.objects.stored import as_stored
 from hpabatch.model.objects.validate import drop_disabled_fields
@@ -61,8 +60,6 @@ class Lane:
     """One HPA.
 
     Attributes:
-        key: namespace and name.
-        item: as last seen.
         spec: in the form that the controller of its version reads.
         requests: to the metrics APIs that its spec needs.
         before: the spec of the last pass where it was another; None: the same, or there was none.
@@ -121,8 +118,6 @@ class Lanes:
     """All HPAs of a cluster, their scales and the pods.
 
     Attributes:
-        profile: the rules of the cluster's version.
-        pods: all pods, by namespace and name.
         leads: this process writes the sizes in the coming pass.
         attributed: instances of hpabatch write the sizes. As in the controller, only their writes
             use up budgets; otherwise all changes do, since they are those of whoever writes.
@@ -132,7 +127,6 @@ class Lanes:
     """
 
     def __init__(self, profile: Profile) -> None:
-        """Begin empty."""
         self.profile = profile
         self.pods: dict[PodKey, PodObject] = {}
         self.leads = self.attributed = False
@@ -236,10 +230,6 @@ class Lanes:
         """Note a size that hpabatch wrote.
 
         Args:
-            key: of the HPA.
-            ms: of the response.
-            before: the size before.
-            after: the size that was written.
             certain: the server confirmed it; otherwise it counts once a watch shows it.
         """
         lane = self._lanes.get(key)

@@ -14,8 +14,7 @@ import numpy as np
 
 from hpabatch._json import decode_json
 from hpabatch.errors import UsageError
-from hpabatch.history.atomic import atomic_path
-from hpabatch.history.files import read_regular
+from hpabatch.history.files import atomic_path, read_regular
 from hpabatch.layout import codes
 from hpabatch.layout.records import (
     HEAD_CONDITIONS,
@@ -96,13 +95,9 @@ def moved(memory: Memory, source: I64, changes: I64) -> Memory:
         (HEAD_UP_START, HEAD_UP_COUNT, memory.events, found.events),
         (HEAD_DOWN_START, HEAD_DOWN_COUNT, memory.events, found.events),
     ):
-        _copy(before, head[:, start], after, found.head[to, start], head[:, count])
+        places = _stretches(found.head[to, start], head[:, count])
+        after[places] = before[_stretches(head[:, start], head[:, count])]
     return found
-
-
-def _copy(source: Any, first: I64, target: Any, to: I64, counts: I64) -> None:
-    """Copy ranges of records, lane by lane."""
-    target[_stretches(to, counts)] = source[_stretches(first, counts)]
 
 
 def _stretches(first: I64, counts: I64) -> I64:

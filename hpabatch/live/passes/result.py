@@ -1,12 +1,15 @@
-"""Result of one pass: arrays by lane, read by logs, metrics and the recorder.
+"""Result of one pass: arrays by lane, and the HPAs that passes leave out after an error.
 
-A lane is an HPA, in one order for all columns of a pass; another pass may have another order.
+A lane is an HPA, in one order for all columns of a pass; another pass may have another order. An
+HPA is left out so that all others are decided.
 """
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,6 +20,90 @@ from hpabatch.layout.records import I8, I64, Records
 from hpabatch.model.messages import Event
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.versions import Profile
+
+Key = tuple[str, str]
+
+_SHORTEST, _LONGEST = 2, 16
+"""Passes that an HPA is left out at first, and at most (about four minutes)."""
+_MOST_TRIALS: Final = 200
+"""Of one search: where many HPAs fail, the error is not one of their data."""
+
+
+@dataclass(slots=True)
+class _Pause:
+    """Passes that an HPA is left out, until the pass of number `until`."""
+
+    text: str
+    passes: int
+    until: int
+
+
+class LeftOut:
+    """HPAs that are left out; each further error of an HPA doubles its pause."""
+
+    def __init__(self) -> None:
+        self._pass = 0
+        self._pauses: dict[Key, _Pause] = {}
+
+    def __contains__(self, key: object) -> bool:
+        """Return whether an HPA is left out now."""
+        return key in self.texts
+
+    @property
+    def texts(self) -> dict[Key, str]:
+        """The HPAs that are left out now, and why."""
+        return {key: p.text for key, p in self._pauses.items() if self._pass < p.until}
+
+    def begin(self) -> set[Key]:
+        """Begin a pass; return the HPAs that are tried again in it."""
+        self._pass += 1
+        for key, pause in list(self._pauses.items()):
+            if self._pass > pause.until + _LONGEST:
+                del self._pauses[key]
+        return {key for key, pause in self._pauses.items() if self._pass == pause.until}
+
+    def add(self, key: Key, error: Exception) -> None:
+        """Leave an HPA out of this pass and the next ones."""
+        known = self._pauses.get(key)
+        if known is not None and self._pass < known.until:
+            return
+        passes = _SHORTEST if known is None else min(2 * known.passes, _LONGEST)
+        text = f"left out, and tried again within minutes: {error_text(error)}"
+        self._pauses[key] = _Pause(text, passes, self._pass + passes)
+
+    def forget(self, key: Key) -> None:
+        """Forget an HPA that was deleted."""
+        self._pauses.pop(key, None)
+
+
+def error_text(error: Exception) -> str:
+    """Return an unexpected error and its place in one line."""
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(at.filename).name}:{at.lineno})"
+
+
+def culprits(
+    suspects: Sequence[Key], failure: Callable[[Sequence[Key]], Exception | None]
+) -> dict[Key, Exception]:
+    """Return the HPAs that fail by themselves, with their errors; found by halves.
+
+    Args:
+        failure: of a pass over some HPAs alone; None: it does not fail.
+    """
+    found: dict[Key, Exception] = {}
+    waiting, trials = [list(suspects)], 0
+    while waiting and trials < _MOST_TRIALS:
+        part, trials = waiting.pop(), trials + 1
+        error = failure(part) if part else None
+        if error is None:
+            continue
+        if len(part) == 1:
+            found[part[0]] = error
+        else:
+            half = len(part) // 2
+            waiting += [part[half:], part[:half]]
+    return found
+
 
 NO_STATUS: Final = -1
 """In `theirs_desired`: the HPA's status was never written."""
@@ -43,7 +130,6 @@ class Size(NamedTuple):
     """A decided size, and its outcome.
 
     Attributes:
-        before, after: the sizes.
         outcome: SIZE_WRITTEN. SIZE_ACCEPTED: by a server that stores nothing (dry run). SIZE_HELD:
             this process may not write it. SIZE_WAITS: a limit or rule of the pass forbids it.
             SIZE_FAILED: the server refused it. SIZE_VOID: the target has changed meanwhile.
@@ -102,7 +188,6 @@ class PassResult:
 
     Attributes:
         now_ms: the instant of the pass (UTC).
-        namespaces, names, uids: of the lanes.
         targets: `Kind/name` of the lanes' targets.
         decisions: (H,) DECISION.
         spec_replicas: (H,) the target's size as its scale said; 0 where that was not readable.
@@ -111,7 +196,6 @@ class PassResult:
         current_before: (H,) status.currentReplicas as it was before this pass, which upstream
             compares a metric's proposal with for its own metrics.
         action: (H,) ACTION_*.  error: (H,) ERROR_*.
-        metrics: the results of the metrics.
         why: returns the reason of a lane's decision in one sentence.
         document: returns a lane's HPA with hpabatch's status, as kubectl would get it.
         events: returns the events of a lane, in the controller's words.
@@ -145,7 +229,6 @@ class PassResult:
     sizes: Mapping[int, Size] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Return the number of lanes."""
         return len(self.names)
 
     @property

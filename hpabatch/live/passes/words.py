@@ -13,7 +13,7 @@ from hpabatch.kernels.status import status_fleet
 from hpabatch.layout import codes
 from hpabatch.layout.records import HEAD_STATUS_CURRENT, I64, Fleet, Records
 from hpabatch.layout.results import STATUS_NEXT
-from hpabatch.live.passes.fleet import TICKS, Structure
+from hpabatch.live.passes.columns import TICKS, Structure
 from hpabatch.live.passes.lanes import Lane
 from hpabatch.model.messages import Event, condition_message
 from hpabatch.model.objects.describe import metric_name
@@ -41,7 +41,6 @@ class PassWords:
         profile: Profile,
         head_before: I64,
     ) -> None:
-        """Take the columns of a pass that was decided, and HEAD columns from before it."""
         self.current_before: I64 = head_before[:, HEAD_STATUS_CURRENT].copy()
         self._fleet = fleet
         self._structure = structure
@@ -88,7 +87,6 @@ class PassWords:
         return replace(lane.item.hpa, status=status)
 
     def _said(self, h: int, decision: Any) -> str:
-        """Return the result of the metric that decided, in words."""
         structure, number = self._structure, int(self._structure.spec_now[h])
         specs, _, metrics = structure.tables
         m = int(specs.first_metric[number]) + decision.metric
@@ -102,7 +100,6 @@ class PassWords:
 
     @cached_property
     def _reader(self) -> StatusReader:
-        """Return a reader of events and errors; it needs no statuses."""
         return self._reader_with(empty_statuses(0))
 
     def _reader_with(self, statuses: Records) -> StatusReader:
@@ -143,17 +140,15 @@ class PassWords:
         now = show_api_time(int(self._fleet.ticks.now_ms[TICKS * h + 1]))
         theirs: dict[str, Condition] = {}
         for c in lane.status.conditions:
-            theirs.setdefault(c.type, c if c.last_transition_time else _at(c, now))
+            theirs.setdefault(
+                c.type, c if c.last_transition_time else replace(c, last_transition_time=now)
+            )
         shown: list[Condition] = []
         for k in range(4):
             code = getattr(decision, f"condition_{k}")
             if code != codes.NO_CONDITION:
                 shown.append(_condition(code, theirs.pop(_KINDS[code >> 4], None), now))
         return replace(lane.status, conditions=(*shown, *theirs.values()))
-
-
-def _at(condition: Condition, now: str) -> Condition:
-    return replace(condition, last_transition_time=now)
 
 
 def _condition(code: int, theirs: Condition | None, now: str) -> Condition:

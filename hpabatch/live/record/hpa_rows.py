@@ -61,7 +61,6 @@ class HpaRows:
     def __init__(
         self, stored: Iterable[Period] = (), owners: Mapping[PodKey, str] | None = None
     ) -> None:
-        """Begin with the open periods and the last owners of the store."""
         self.periods = {(period.namespace, period.name): period for period in stored}
         self._owners = dict(owners or {})
         self._known: dict[PodKey, _Known] = {}
@@ -251,7 +250,6 @@ class ScaleRows:
     """
 
     def __init__(self, stored: Mapping[Target, ScaleRow] | None = None) -> None:
-        """Begin with the last rows of the store."""
         self._groups: dict[Target, dict[str, ScaleObject]] = {}
         self._written: dict[Target, ScaleRow] = {}
         self._stored = dict(stored or {})

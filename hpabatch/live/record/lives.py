@@ -40,7 +40,6 @@ class Stream:
     __slots__ = ("gone_ms", "last_ms", "life", "mark", "sample", "shown")
 
     def __init__(self, last_ms: int = 0, life: Life | None = None, shown: bool = False) -> None:
-        """Begin without a sample."""
         self.sample: object = None
         self.last_ms = last_ms
         self.life = life
@@ -74,7 +73,6 @@ class PodRows:
     """All present pods, and their last written rows.
 
     Attributes:
-        lives: by namespace and name.
         floor_ms: upper bound of the `ts` of sample rows of unknown pods.
     """
 

@@ -2,6 +2,7 @@
 
 What was known to a pass, and nothing else, has a time after the previous pass and not after its
 own. Rows wait in memory and become a part of the store every few minutes; a kill loses those rows.
+A recorder resumes from the state of the store at its end (`Resumed`).
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
-from hpabatch.cluster.objects.inbox import clock_ms
+import polars as pl
+import polars.selectors as cs
+
 from hpabatch.cluster.objects.rows import Outcome
 from hpabatch.cluster.objects.types import (
     Change,
@@ -24,18 +27,156 @@ from hpabatch.cluster.objects.types import (
     Responses,
     ScaleKey,
     ScaleObject,
+    clock_ms,
 )
 from hpabatch.errors import UsageError
+from hpabatch.history.columns import TIME
 from hpabatch.history.provenance import ABSENT, RECORDER
+from hpabatch.history.schema import TABLES
 from hpabatch.history.store.append import open_writer
-from hpabatch.live.record.hpa_rows import HpaRows, ScaleRows, add_period
-from hpabatch.live.record.lease import take_lease
-from hpabatch.live.record.lives import Life, PodRows, add_life
-from hpabatch.live.record.resume import resume
-from hpabatch.live.record.sample_rows import SampleRows
-from hpabatch.live.record.segments import Segment, SegmentWriter, Upkeep
+from hpabatch.history.store.catalog import FileEntry, Snapshot
+from hpabatch.history.store.rows import DataFiles
+from hpabatch.history.store.shards import StoreHistory
+from hpabatch.history.store.storage import Storage
+from hpabatch.live.record.hpa_rows import HpaRows, Period, ScaleRow, ScaleRows, Target, add_period
+from hpabatch.live.record.lives import Life, PodRows, Row, add_life
+from hpabatch.live.record.sample_rows import Request, SampleRows
+from hpabatch.live.record.segments import Segment, SegmentWriter, Upkeep, take_lease
 from hpabatch.model.printable import counted
 from hpabatch.model.times import show_instant
+
+LOOK_BACK_MS: Final = 7_200_000
+"""Period before the last samples that is read for the last `ts` of each stream."""
+
+SCALES_BACK_MS: Final = 7 * 86_400_000
+"""Period before the end that is read for the last row of each scale."""
+
+_SEEN_TABLES = ("pod_states", "scales", "hpa_status", "metric_fetches", "passes")
+_SAMPLE_KEYS: Final[dict[str, tuple[str, ...]]] = {
+    "pod_metrics": ("uid",),
+    "pod_custom_metrics": ("namespace", "metric", "selector", "uid"),
+    "object_metrics": ("namespace", "kind", "name", "metric", "selector"),
+    "external_metrics": ("namespace", "metric", "selector", "series"),
+}
+_SCALE = ("namespace", "target_kind", "target")
+_SCALE_ROW = ("spec_replicas", "status_replicas", "selector", "error")
+_POD_COLUMNS = (
+    "namespace", "pod", "target", "uid", "labels", "owner",
+    "created", "started", "deletion_requested", "node",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Resumed:
+    """State of a cluster at the end of a store.
+
+    Attributes:
+        last_ms: time of the last record; 0: nothing was recorded.
+        pass_ms: the last pass; 0: there is none.
+        pods: rows of `pods` without an end.
+        usage: by uid the `ts` of the last usage sample.
+        periods: specs without an end.
+        owners: of the HPAs that have one.
+        samples: `ts` of the last sample of other metrics, by request and by uid or series ("" for
+            an object's).
+        floor_ms: upper bound of the `ts` of all other streams.
+        scales: the last row of each target within the last days.
+    """
+
+    last_ms: int
+    pass_ms: int
+    pods: Sequence[Row]
+    usage: dict[str, int]
+    periods: list[Period]
+    owners: dict[PodKey, str]
+    samples: dict[Request, dict[str, int]]
+    floor_ms: int
+    scales: dict[Target, ScaleRow]
+
+
+def resume(storage: Storage, snapshot: Snapshot, cluster: str) -> Resumed:
+    """Read the state of a cluster at the end of a store.
+
+    Raises:
+        HistoryError: the store is damaged.
+    """
+    files = [file for file in snapshot.files if file.cluster == cluster]
+    last_ms, newest = _last(files, _SEEN_TABLES), _last(files, tuple(_SAMPLE_KEYS))
+    floor_ms = min(newest, last_ms or newest) - LOOK_BACK_MS if newest else 0
+    data, history = DataFiles(storage), StoreHistory(storage, snapshot)
+    samples: dict[Request, dict[str, int]] = {}
+    for table, keys in _SAMPLE_KEYS.items():
+        for *key, ts in _newest(data, files, table, keys, (), floor_ms).iter_rows():
+            *request, one = key if table != "object_metrics" else (*key, "")
+            samples.setdefault((table, *request), {})[one] = ts
+    scales = _newest(data, files, "scales", _SCALE, _SCALE_ROW, last_ms - SCALES_BACK_MS)
+    periods = _open_rows(history, cluster, "hpas", [f.name for f in fields(Period)], "valid_to")
+    return Resumed(
+        last_ms=last_ms,
+        pass_ms=_last(files, ("passes",)),
+        pods=_open_rows(history, cluster, "pods", _POD_COLUMNS, "gone"),
+        usage=samples.pop(("pod_metrics",), {}),
+        periods=[
+            Period(**{**row, **{name: row[name] or "{}" for name in ("labels", "annotations")}})
+            for row in periods
+        ],
+        owners=_owners(history, cluster),
+        samples=samples,
+        floor_ms=floor_ms,
+        scales={
+            (row["namespace"], row["target_kind"], row["target"]): (
+                row["spec_replicas"],
+                row["status_replicas"],
+                row["selector"] or "",
+                row["error"],
+            )
+            for row in scales.iter_rows(named=True)
+        },
+    )
+
+
+def _last(files: Sequence[FileEntry], tables: Sequence[str]) -> int:
+    return max((f.last for f in files if f.table in tables and f.last is not None), default=0)
+
+
+def _newest(
+    data: DataFiles, files: Sequence[FileEntry], table: str, keys: Sequence[str],
+    values: Sequence[str], floor_ms: int,
+) -> pl.DataFrame:  # fmt: skip
+    """Return keys, values and `ts` (ms) of each key's newest row from floor_ms on."""
+    spec, floor = TABLES[table], pl.lit(floor_ms, dtype=pl.Int64).cast(TIME)
+    columns = [*keys, *values, "ts"]
+    found = pl.DataFrame(schema={name: spec.column(name).dtype for name in columns})
+    for file in files:
+        if file.table != table or file.last is None or file.last < floor_ms:
+            continue
+        rows = data.read(spec, [(file, [(0, file.rows)])], columns)[0]
+        recent = [part.select(columns).filter(pl.col("ts") >= floor) for part in rows.parts]
+        found = pl.concat([found, *recent]).sort("ts", maintain_order=True)
+        found = found.unique(keys, keep="last", maintain_order=True)
+    return found.with_columns(pl.col("ts").to_physical())
+
+
+def _open_rows(
+    history: StoreHistory, cluster: str, table: str, columns: Sequence[str], end: str
+) -> Sequence[Row]:
+    """Return the rows of a cluster that have no end yet."""
+    if table not in history.files:
+        return []
+    names = ["cluster", *columns, end]
+    rows = history.read(table, names, optional=True)
+    rows = rows.filter((pl.col("cluster") == cluster) & pl.col(end).is_null()).select(columns)
+    return rows.with_columns(cs.temporal().to_physical()).to_dicts()
+
+
+def _owners(history: StoreHistory, cluster: str) -> dict[PodKey, str]:
+    if "hpa_context" not in history.files:
+        return {}
+    rows = history.read("hpa_context", ["cluster", "namespace", "name", "ts", "owner"])
+    rows = rows.filter(pl.col("cluster") == cluster).sort("ts", maintain_order=True)
+    last = {(space, name): owner for _, space, name, _, owner in rows.iter_rows()}
+    return {key: owner for key, owner in last.items() if owner}
+
 
 SUBJECTS: Final = (
     "pod_metrics",
@@ -65,7 +206,6 @@ class Figures:
 
     Attributes:
         rows_waiting, bytes_waiting: in memory, not yet in the store.
-        rows_written, parts_written: in the store.
         rows_lost: never written, for lack of memory; each gap has a row in `provenance`.
         rows_refused: refused by the registry, which is a bug.
         trouble: why nothing can be written now; "": no problem.
@@ -106,10 +246,8 @@ class Recorder:
 
         Args:
             location: a folder, or a URL such as s3://bucket/history.
-            cluster: the name to record.
             segment_s: time until rows become a part of the store.
             limit_bytes: memory for rows that cannot be written.
-            upkeep: when to compact.
             say: is called with a message when a problem begins, changes or ends.
             clock: UTC ms, the clock of the passes.
             monotonic_s: for segments, seconds.
@@ -179,8 +317,6 @@ class Recorder:
         """Record the responses of a pass.
 
         Args:
-            now_ms: its instant.
-            responses: all responses of its fetches.
             outcomes: the outcome of every metric of each decided HPA, in the order of the spec.
         """
         self._begin(now_ms)
@@ -200,21 +336,28 @@ class Recorder:
         """Record a finished pass; later changes belong to later passes.
 
         Args:
-            now_ms: its instant.
             started: it began with empty controller memory.
-            hpas: number of decided HPAs.
-            duration_ms: its duration.
-            k8s: the version whose rules were used.
         """
         self._begin(now_ms)
         if not self._complete:
-            self._close_stored(now_ms)
+            self._pods.close_stored(now_ms, self._segment)
+            self._hpas.close_stored(now_ms, self._segment)
+            self._complete = True
         if now_ms > self._now_ms:
             self._segment.table("passes").add(
                 ts=now_ms, start=started, k8s=k8s, hpas=hpas, duration_ms=duration_ms
             )
         self._now_ms = max(self._now_ms, now_ms)
-        self._keep_bounds()
+        if self._kept is not None:
+            self._lost_here += self._segment.rows
+            self._segment = Segment(self.cluster)
+            if self._writer.pending_bytes <= self._limit // 2:
+                self._end_gap(self._now_ms + 1)
+        elif self._writer.pending_bytes + self._segment.bytes > self._limit:
+            self._hand_over()
+            self._kept, self._gap_ms, self._lost_here = Segment(self.cluster), self._now_ms + 1, 0
+            self._gap_why = self._writer.trouble or "they come faster than they are written"
+            self._say(f"recording: rows are dropped from now on: {self._gap_why}")
         self.tick()
 
     def controller(
@@ -236,13 +379,6 @@ class Recorder:
         if full or self._clock_s() - self._opened_s >= self._segment_s:
             self._hand_over()
         self._say_changes()
-
-    def flush(self, timeout_s: float = _CLOSE_S) -> bool:
-        """Write everything now and wait for it; False: not finished in that time."""
-        self._hand_over()
-        done = self._writer.drain(timeout_s)
-        self._say_changes()
-        return done
 
     def close(self, timeout_s: float = _CLOSE_S) -> bool:
         """Write everything and end; False: something was not written in that time."""
@@ -322,30 +458,11 @@ class Recorder:
                 method=method, detail=why,
             )  # fmt: skip
 
-    def _close_stored(self, now_ms: int) -> None:
-        """End objects that vanished before the recording; once, at the first pass."""
-        self._pods.close_stored(now_ms, self._segment)
-        self._hpas.close_stored(now_ms, self._segment)
-        self._complete = True
-
     def _hand_over(self) -> None:
         self._opened_s = self._clock_s()
         if self._segment.rows and self._kept is None:
             self._writer.submit(self._segment)
             self._segment = Segment(self.cluster)
-
-    def _keep_bounds(self) -> None:
-        """Begin to drop rows where they cannot be written, and stop once they can be again."""
-        if self._kept is not None:
-            self._lost_here += self._segment.rows
-            self._segment = Segment(self.cluster)
-            if self._writer.pending_bytes <= self._limit // 2:
-                self._end_gap(self._now_ms + 1)
-        elif self._writer.pending_bytes + self._segment.bytes > self._limit:
-            self._hand_over()
-            self._kept, self._gap_ms, self._lost_here = Segment(self.cluster), self._now_ms + 1, 0
-            self._gap_why = self._writer.trouble or "they come faster than they are written"
-            self._say(f"recording: rows are dropped from now on: {self._gap_why}")
 
     def _end_gap(self, at_ms: int) -> None:
         """Write the state of everything, and the gap before it."""

@@ -68,7 +68,6 @@ class SampleRows:
     """
 
     def __init__(self, floor_ms: int = 0) -> None:
-        """Begin without streams."""
         self.floor_ms = floor_ms
         self._mark = 0
         self._recorded: dict[Request, _Recorded] = {}
@@ -186,7 +185,6 @@ class SampleRows:
     def _add(
         self, request: Request, response: Response, lives: Lives, within: Window, into: Segment
     ) -> None:
-        """Write the new samples of one request's response."""
         recorded = self._recorded.get(request)
         if recorded is None:
             recorded = self._recorded[request] = _Recorded(self._resumed(request, lives))
@@ -216,7 +214,6 @@ class SampleRows:
         self._withdraw(request, streams, fetched_ms, lives, into)
 
     def _resumed(self, request: Request, lives: Lives) -> dict[str, Stream]:
-        """Return the streams of a request that the store has."""
         known = self.resumed.pop(request, {})
         if request[0] != "pod_custom_metrics":
             return {series: Stream(ms, shown=True) for series, ms in known.items()}

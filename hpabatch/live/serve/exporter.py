@@ -55,10 +55,7 @@ class Exporter(Collector):
         """Begin with nothing published; the functions are called from the scrape's thread.
 
         Args:
-            profile: the rules in use.
-            cluster: its name.
             dry_run: no size is stored, so there is no metric of who may write.
-            watches: the states of the watches.
             requests: a `RequestCounter`'s snapshot.
             clock_skew_s: the API server's clock less the local clock; None: unknown.
         """
@@ -155,14 +152,12 @@ def _count(
 
 
 def _reconciled(result: PassResult) -> collections.Counter[tuple[str, ...]]:
-    """Return the number of decided HPAs by action and error."""
     actions, errors = result.action[result.decided], result.error[result.decided]
     pairs = zip(actions.tolist(), errors.tolist(), strict=True)
     return collections.Counter((ACTIONS[action], ERRORS[error]) for action, error in pairs)
 
 
 def _computed(result: PassResult, profile: Profile) -> collections.Counter[tuple[str, ...]]:
-    """Return the number of computed metrics by action, error and type."""
     metrics = result.metrics
     rows = np.stack([metric_actions(result), metric_errors(result, profile), metrics.source])
     computed = rows[:, metrics.code != codes.METRIC_NOT_COMPUTED].T.tolist()

@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
-from hpabatch.cluster.objects.inbox import clock_ms
+from hpabatch.cluster.objects.types import clock_ms
 from hpabatch.live.passes.result import (
     ACTIONS,
     ERRORS,
@@ -99,12 +99,9 @@ class LineLog:
         """Write to `out`.
 
         Args:
-            out: gets the lines.
-            cluster: its name.
             as_json: one object a line.
             compares: the cluster's own controller decides the same HPAs: texts name its decision,
                 and lines tell where the two differ.
-            clock: UTC ms.
         """
         self._out, self._cluster, self._as_json, self._clock = out, cluster, as_json, clock
         self._compares = compares
@@ -258,7 +255,6 @@ class Said:
     """
 
     def __init__(self, log: LineLog) -> None:
-        """Begin without problems."""
         self._log = log
         self._wrong: dict[str, _Wrong] = {}
 
@@ -280,7 +276,6 @@ class Said:
         """Log all current problems of a kind: other ones of that kind are over.
 
         Args:
-            kind: of subjects.
             wrong: messages by subject; logged as `kind subject`.
             times: consecutive calls without a problem before it is over.
         """

@@ -99,7 +99,6 @@ class MetricsServer:
     """
 
     def __init__(self, address: str, registry: CollectorRegistry, health: Health) -> None:
-        """Listen and serve requests from now on."""
         host, port = parse_address(address)
         try:
             self._server = _Server(host, port)
@@ -164,7 +163,6 @@ class _Handler(WSGIRequestHandler):
 
 
 def _app(registry: CollectorRegistry, health: Health) -> Callable[..., list[bytes]]:
-    """Return the WSGI application of an endpoint."""
     metrics = make_wsgi_app(registry)
     checks = {"/healthz": health.not_alive, "/readyz": health.not_ready}
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from typing import Final
 
-from hpabatch.cluster.apis.discovery import Discovery
+from hpabatch.cluster.apis.discovery import ClockSkew, Discovery
 from hpabatch.cluster.apis.metrics import Fetcher
 from hpabatch.cluster.apis.scales import ScaleBook, target_key
 from hpabatch.cluster.connection.client import ApiClient
-from hpabatch.cluster.connection.skew import ClockSkew
-from hpabatch.cluster.objects.hpas import HpaDecoder
-from hpabatch.cluster.objects.inbox import Inbox
+from hpabatch.cluster.objects.decoders import BUILT_IN, HpaDecoder, PodDecoder, WorkloadDecoder
 from hpabatch.cluster.objects.objects import Decoder
-from hpabatch.cluster.objects.pods import PodDecoder
 from hpabatch.cluster.objects.types import (
     ExternalMetricKey,
     HpaObject,
+    Inbox,
     Kind,
     MetricKey,
     ObjectMetricKey,
@@ -27,7 +25,6 @@ from hpabatch.cluster.objects.types import (
     Responses,
     ScaleKey,
 )
-from hpabatch.cluster.objects.workloads import BUILT_IN, WorkloadDecoder
 from hpabatch.cluster.watch.feed import Cut, Feed
 from hpabatch.cluster.watch.watch import HPAS, NEEDED, PODS, Collection, Watcher, WatchState
 from hpabatch.model.versions import Profile
@@ -60,12 +57,7 @@ class Site:
         """Prepare; `start` begins.
 
         Args:
-            client: of the API server.
-            discovery: of the API server.
-            profile: the rules of its version.
             namespaces: only these; none: all.
-            budget_s: time limit of one fetch of metrics.
-            at_once: number of concurrent requests.
             own: HPAs of documents, which are decided instead of the cluster's; those are watched
                 for their targets only. None: the cluster's are decided.
 
@@ -85,7 +77,9 @@ class Site:
             cluster_wide=not namespaces,
         )  # fmt: skip
         self._discovery = discovery
-        self.feed = Feed(self._inbox, self._book, self._watch)
+        self.feed = Feed(
+            self._inbox, lambda watched: ScaleBook(client, discovery, watched=watched), self._watch
+        )
         self._failing: dict[str, str] = {}  # of this pass, and notes on items left out
         self._notes: tuple[str, ...] = ()
         self._skew = ClockSkew(client, lambda: self._inbox.behind_ms / 1000)
@@ -202,9 +196,6 @@ class Site:
         """Return the number of requests so far."""
         return self._client.requests.total
 
-    def _book(self, watched: Callable[[ScaleKey], bool]) -> ScaleBook:
-        return ScaleBook(self._client, self._discovery, watched=watched)
-
     def _watch(self, group: str, resource: str) -> Watcher:
         version, decoder = "v1", self._decoder(group, resource)
         if resource == HPAS:
@@ -244,14 +235,12 @@ def _failing(responses: Responses) -> tuple[dict[str, str], bool]:
 
 
 def _rank(key: MetricKey) -> tuple[int, tuple[str, ...]]:
-    """Return the place of a request among those of all APIs."""
     if isinstance(key, str):
         return 0, (key,)
     return (PodMetricKey, ObjectMetricKey, ExternalMetricKey).index(type(key)) + 1, key[:6]
 
 
 def _about(key: MetricKey) -> tuple[str, str]:
-    """Return API and subject of a request."""
     if isinstance(key, str):
         return "metrics.k8s.io", f" in {key}" if key else ""
     if isinstance(key, ObjectMetricKey):
@@ -265,11 +254,6 @@ def _few(kind: str, wrong: dict[str, str]) -> dict[str, str]:
     """Return problems of one kind: one by one, or a summary with the most frequent one."""
     if len(wrong) <= _MOST_NAMED:
         return wrong
-    texts = Counter(_general(text) for text in wrong.values())
+    texts = Counter(_ASKED.sub("", _QUOTED.sub(r"\1", text)) for text in wrong.values())
     # Their number is left out: it would differ in every pass.
     return {kind: f"many fail, most of them so: {min(texts, key=lambda t: (-texts[t], t))}"}
-
-
-def _general(text: str) -> str:
-    """Return an error without its subject, to count equal ones."""
-    return _ASKED.sub("", _QUOTED.sub(r"\1", text))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hpabatch.errors import UsageError
-from hpabatch.history.atomic import atomic_path
+from hpabatch.history.files import atomic_path
 from hpabatch.model.printable import printable
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.cluster.apis.metrics_wire import (
+from hpabatch.cluster.apis.metrics import (
     read_external_values,
     read_object_value,
     read_pod_values,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hpabatch.cluster.apis.metrics_wire import collector_held
+from hpabatch.cluster.apis.metrics import collector_held
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hpabatch.cluster.apis.metrics_wire import milli_of
+from hpabatch.cluster.apis.metrics import milli_of
 from hpabatch.model.quantity import Quantity
 from tests.effort import effort
 

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from hpabatch.cluster.connection.auth import ExecAuth
+from hpabatch.cluster.connection.auth import VERSIONS, ExecAuth, ExecSpec
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.errors import Refused, Unreachable
-from hpabatch.cluster.connection.plugin import VERSIONS, ExecSpec
 from hpabatch.errors import UsageError
 from tests.cluster.connection.test_connect import PODS, tls_of
 from tests.cluster.fake_api import Got, Json, Wire, connected, serving

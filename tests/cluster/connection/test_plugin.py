@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from hpabatch.cluster.connection.auth import Credential, ExecAuth
+from hpabatch.cluster.connection.auth import VERSIONS, Credential, ExecAuth, ExecSpec, run_program
 from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.connection.connect import connect
 from hpabatch.cluster.connection.errors import Unreachable
-from hpabatch.cluster.connection.plugin import VERSIONS, ExecSpec, run_program
 from hpabatch.errors import UsageError
 from hpabatch.web.secrets import Secrets
 from tests.cluster.fake_api import connected, kubeconfig
@@ -85,7 +84,7 @@ def test_a_program_that_never_stops_printing(where: str, timeout_s: float, why: 
 def test_a_gigabyte_takes_no_memory(tmp_path: Path) -> None:
     code = (
         "import os, resource, sys\n"
-        "from hpabatch.cluster.connection.plugin import ExecSpec, run_program\n"
+        "from hpabatch.cluster.connection.auth import ExecSpec, run_program\n"
         f"spec = ExecSpec({VERSIONS[0]!r}, ('head', '-c', '1000000000', '/dev/zero'))\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "try:\n    run_program(spec, dict(os.environ))\n"

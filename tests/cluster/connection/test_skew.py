@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from hpabatch.cluster.apis.discovery import ClockSkew, bounds_of
 from hpabatch.cluster.connection.client import ApiClient, Dated
 from hpabatch.cluster.connection.errors import Refused
-from hpabatch.cluster.connection.skew import ClockSkew, bounds_of
 from tests.cluster.fake_api import Got, Wire, connected, serving
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hpabatch.cluster.objects.availability import (
+from hpabatch.cluster.objects.decoders import (
     Domains,
     availability_of_pods,
     read_budget,

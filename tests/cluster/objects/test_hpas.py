@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hpabatch.cluster.objects.hpas import HpaDecoder
+from hpabatch.cluster.objects.decoders import HpaDecoder
 from hpabatch.cluster.objects.objects import BrokenObjectError
 from hpabatch.cluster.objects.types import HpaObject
 from hpabatch.model.objects.decode import decode_hpa

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from hpabatch.cluster.objects.inbox import Inbox
-from hpabatch.cluster.objects.types import Change, Kind
+from hpabatch.cluster.objects.types import Change, Inbox, Kind
 
 
 def test_a_cut_is_later_than_what_it_holds_and_earlier_than_what_follows() -> None:

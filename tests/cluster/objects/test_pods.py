@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpabatch.cluster.objects.decoders import PodDecoder
 from hpabatch.cluster.objects.objects import BrokenObjectError
-from hpabatch.cluster.objects.pods import PodDecoder
 from hpabatch.cluster.objects.rows import workload_of
 from hpabatch.cluster.objects.types import PodObject
 from hpabatch.model.objects.decode_fields import api_time_ms

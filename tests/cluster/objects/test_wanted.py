@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.cluster.objects.hpas import HpaDecoder
+from hpabatch.cluster.objects.decoders import HpaDecoder
 from hpabatch.cluster.objects.types import (
     Change,
     ExternalMetricKey,
@@ -16,8 +16,9 @@ from hpabatch.cluster.objects.types import (
     Kind,
     ObjectMetricKey,
     PodMetricKey,
+    metric_key,
+    selector_form,
 )
-from hpabatch.cluster.objects.wanted import metric_key, selector_form
 from hpabatch.live.passes.lanes import Lanes
 from hpabatch.model.objects.hpa import LabelSelector, LabelSelectorRequirement
 from hpabatch.model.versions import profile_for

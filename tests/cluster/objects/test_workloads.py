@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from hpabatch.cluster.objects.decoders import WorkloadDecoder, read_scale
 from hpabatch.cluster.objects.objects import BrokenObjectError
 from hpabatch.cluster.objects.types import ScaleKey, ScaleObject
-from hpabatch.cluster.objects.workloads import WorkloadDecoder, read_scale
 from hpabatch.layout import codes
 from tests.cluster.wires import packed
 

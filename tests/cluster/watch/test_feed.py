@@ -9,8 +9,7 @@ import pytest
 from hpabatch.cluster.apis.discovery import Resource
 from hpabatch.cluster.apis.scales import ScaleBook
 from hpabatch.cluster.connection.client import ApiClient
-from hpabatch.cluster.objects.inbox import Inbox
-from hpabatch.cluster.objects.types import Change, HpaObject, Kind, ScaleKey, ScaleObject
+from hpabatch.cluster.objects.types import Change, HpaObject, Inbox, Kind, ScaleKey, ScaleObject
 from hpabatch.cluster.watch.feed import Feed
 from hpabatch.cluster.watch.watch import Watcher, WatchState
 from hpabatch.layout import codes

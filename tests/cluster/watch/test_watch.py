@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from hpabatch.cluster.connection.client import ApiClient
-from hpabatch.cluster.objects.inbox import Inbox
-from hpabatch.cluster.objects.types import Change, Kind, PodKey, PodObject
+from hpabatch.cluster.objects.types import Change, Inbox, Kind, PodKey, PodObject
 from hpabatch.cluster.watch.watch import Collection, Watcher, WatchLimits, WatchState
 from tests.cluster.asked import by_resource, shows
 from tests.cluster.fake_api import FakeApi, Got, Script, Wire, connected, serving, status

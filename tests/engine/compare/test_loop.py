@@ -17,8 +17,7 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.simulate.loop import simulate
 from hpabatch.engine.simulate.run import PROPOSED, RECORDED, Loop, LoopOptions, prepare_loop
 from hpabatch.history.reader import History, open_history
-from hpabatch.inputs.manifest_checks import check_manifests
-from hpabatch.inputs.manifests import load_manifests
+from hpabatch.inputs.manifests import check_manifests, load_manifests
 from hpabatch.model.objects.hpa import (
     HPA,
     MetricIdentifier,

@@ -14,7 +14,7 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.append import open_writer
-from hpabatch.history.store.compact import compact
+from hpabatch.history.store.upkeep import compact
 from tests.importers.tables import BEGIN_S, WORKLOAD_MAP, import_table, merged, write_map
 
 MINUTE = 60

@@ -19,7 +19,7 @@ from hpabatch.engine.simulate.export import ExportedRun, export_run
 from hpabatch.engine.simulate.export_tables import source_of, streams_of
 from hpabatch.engine.simulate.loop import SimulationResult, simulate
 from hpabatch.errors import UsageError
-from hpabatch.history.store.verify import check_history
+from hpabatch.history.store.upkeep import check_history
 from hpabatch.history.store.writer import write_table
 from hpabatch.model.plant import (
     AGE,

@@ -19,14 +19,6 @@ from hypothesis import strategies as st
 from hpabatch.errors import UsageError
 from hpabatch.history.expressions import parser
 from hpabatch.history.expressions.conditions import condition_on, evaluate, is_true
-from hpabatch.history.expressions.functions import (
-    ALIASES,
-    FUNCTIONS,
-    PARTS,
-    SYNTAX,
-    TYPE_ALIASES,
-    TYPES,
-)
 from hpabatch.history.expressions.parser import (
     MAX_DEPTH,
     MAX_WORDS,
@@ -36,7 +28,15 @@ from hpabatch.history.expressions.parser import (
     compile_expression,
 )
 from hpabatch.history.expressions.tokens import MAX_CHARACTERS, ExpressionError
-from hpabatch.history.expressions.typed import MAX_LEVELS
+from hpabatch.history.expressions.typed import (
+    ALIASES,
+    FUNCTIONS,
+    MAX_LEVELS,
+    PARTS,
+    SYNTAX,
+    TYPE_ALIASES,
+    TYPES,
+)
 from tests.effort import effort
 
 ROOT = Path(__file__).parents[3]

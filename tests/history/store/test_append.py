@@ -23,10 +23,9 @@ from hpabatch.history.schema import TABLES
 from hpabatch.history.store import append as store
 from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.catalog import LogEntry, entry_name, load_snapshot, quote
-from hpabatch.history.store.compact import compact
-from hpabatch.history.store.datafiles import Limits
 from hpabatch.history.store.storage import LocalStorage, is_folder
-from hpabatch.history.store.verify import check_history
+from hpabatch.history.store.upkeep import check_history, compact
+from hpabatch.history.store.writer import Limits
 from tests.history.frames import ROWS, frame, minute, write_all
 
 

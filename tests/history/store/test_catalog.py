@@ -20,8 +20,8 @@ from hpabatch.history.store.catalog import (
     entry_name,
     load_snapshot,
 )
-from hpabatch.history.store.compact import compact
 from hpabatch.history.store.storage import LocalStorage
+from hpabatch.history.store.upkeep import compact
 from tests.history.frames import frame
 
 

@@ -17,12 +17,12 @@ from polars.testing import assert_frame_equal
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.info import describe_history
 from hpabatch.history.reader import open_history
-from hpabatch.history.store import compact as module
+from hpabatch.history.store import upkeep as module
 from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.catalog import entry_name, load_snapshot
-from hpabatch.history.store.compact import compact
 from hpabatch.history.store.rows import DataFiles
 from hpabatch.history.store.storage import LocalStorage
+from hpabatch.history.store.upkeep import compact
 from tests.history.frames import ROWS, frame
 
 
@@ -158,7 +158,7 @@ def test_a_part_that_is_added_meanwhile_is_not_lost(
 
 KILLED = """
 import os, signal, sys
-from hpabatch.history.store.compact import compact
+from hpabatch.history.store.upkeep import compact
 from hpabatch.history.store.storage import LocalStorage
 
 def die(*_):
@@ -179,7 +179,7 @@ def test_parts_that_come_all_the_time_end_it(
 ) -> None:
     fill(tmp_path)
     racing(tmp_path, monkeypatch)
-    monkeypatch.setattr("hpabatch.history.store.compact._MOST_TRIES", 1)
+    monkeypatch.setattr("hpabatch.history.store.upkeep._MOST_TRIES", 1)
     with pytest.raises(UsageError, match="parts are added faster than it is compacted"):
         compact(tmp_path)
 

@@ -19,7 +19,7 @@ from hpabatch.history.store import objects
 from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.objects import ObjectStorage
 from hpabatch.history.store.storage import as_url, open_storage
-from hpabatch.history.store.verify import check_history
+from hpabatch.history.store.upkeep import check_history
 from tests.buckets import open_bucket
 from tests.cluster.fake_api import serving
 from tests.history.frames import ROWS, frame

@@ -14,13 +14,11 @@ from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store import objects
 from hpabatch.history.store.append import open_writer
-from hpabatch.history.store.compact import compact
-from hpabatch.history.store.migrate import migrate
 from hpabatch.history.store.shards import StoreHistory
 from hpabatch.history.store.storage import open_storage
-from hpabatch.history.store.verify import check_history
+from hpabatch.history.store.upkeep import check_history, compact, migrate
 from hpabatch.history.store.writer import write_table
-from hpabatch.live.record.lease import ObjectLease
+from hpabatch.live.record.segments import ObjectLease
 from tests.history.frames import frame
 from tests.history.store.faulty import CUT, EXPIRED, LOST, Faults, faulty
 from tests.history.store.test_objects import bucket, url

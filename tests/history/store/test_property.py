@@ -18,8 +18,8 @@ from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store import append as store
 from hpabatch.history.store.append import open_writer
-from hpabatch.history.store.compact import compact
-from hpabatch.history.store.datafiles import Limits
+from hpabatch.history.store.upkeep import compact
+from hpabatch.history.store.writer import Limits
 from tests.effort import effort
 from tests.history.frames import frame, minute
 

@@ -13,8 +13,7 @@ import httpx2
 
 from hpabatch.importers.prometheus.client.http import Limits, Server
 from hpabatch.importers.prometheus.client.login import Login
-from hpabatch.importers.prometheus.client.queries import Query
-from hpabatch.importers.prometheus.client.series_requests import SeriesRequest
+from hpabatch.importers.prometheus.client.queries import Query, SeriesRequest
 
 URL = "http://prom.test:9090"
 AT = 1_700_000_000_000

@@ -7,12 +7,8 @@ from collections.abc import Sequence
 
 from hpabatch.importers.prometheus.client.errors import TooMuchError
 from hpabatch.importers.prometheus.client.http import Server
+from hpabatch.importers.prometheus.client.queries import RangeRequest, Request, SeriesRequest
 from hpabatch.importers.prometheus.client.samples import Samples
-from hpabatch.importers.prometheus.client.series_requests import (
-    RangeRequest,
-    Request,
-    SeriesRequest,
-)
 from tests.importers.prometheus.made import Series, made
 
 

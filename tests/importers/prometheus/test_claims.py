@@ -21,12 +21,17 @@ from hpabatch.importers.common.claims import (
     while_unreplaced,
     windows_at_work,
 )
-from hpabatch.importers.common.sink import Sink
-from hpabatch.importers.prometheus.reading.window import Place
+from hpabatch.importers.common.work import Sink
+from hpabatch.importers.prometheus.reading.window import (
+    DAY_MS,
+    Window,
+    WindowImport,
+    has_begun,
+    windows,
+)
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.prometheus.run import claim_windows
 from hpabatch.importers.prometheus.site import Site
-from hpabatch.importers.prometheus.windows import DAY_MS, Window, has_begun, windows
 from tests.history.frames import frame
 from tests.importers.tables import BEGIN_S, POD_MAP, import_table, write_csv, write_map
 
@@ -92,7 +97,7 @@ def test_an_import_of_other_options_at_work_is_seen(store: Path) -> None:
     with pytest.raises(RefusedError, match="an import of all workloads"):
         claim(store, 3, 5)
     first = windows(BEGIN_MS + 2 * HOUR_MS - 1000, BEGIN_MS + 4 * HOUR_MS - 1000, 1, ())[0]
-    with sink.part(first.part(other.source(), CLUSTER, DONE)):
+    with sink.part(f"{first.name(other.source(), CLUSTER)}/{DONE}"):
         pass
     claim(store, 3, 5)
 
@@ -116,13 +121,13 @@ def test_a_table_that_replaces_windows_at_work_stops_them(tmp_path: Path) -> Non
         import_table([source[0]], source[1], out)
     import_table([source[0]], source[1], out, replace=True)
     site = Site({}, frozenset(), {}, (CLUSTER,))
-    place = Place(REQUEST, None, site, None, CLUSTER, None, sink)  # type: ignore[arg-type]
     first = first_window(0, 40)
-    with pytest.raises(RefusedError, match="took the place"), place.write(first, DONE):
+    place = WindowImport(REQUEST, None, site, None, CLUSTER, None, sink, first)  # type: ignore[arg-type]
+    with pytest.raises(RefusedError, match="took the place"), place.write(DONE):
         pass
     # The days after the table's go on; the first one is begun again, and refused like any other.
     second = windows(first.span.until_ms, first.span.until_ms + HOUR_MS, 300_000, ())[0]
-    with place.write(second, DONE):
+    with replace(place, window=second).write(DONE):
         pass
     name = first.name(REQUEST.source(), CLUSTER)
     assert import_name(name, open_writer(out)) == f"{name}-2"
@@ -131,7 +136,7 @@ def test_a_table_that_replaces_windows_at_work_stops_them(tmp_path: Path) -> Non
         claim_windows(Sink(open_writer(out)), REQUEST, CLUSTER, [again])
     fresh = Sink(open_writer(out))
     claim_windows(fresh, replace(REQUEST, replace=True), CLUSTER, [again])
-    with replace(place, sink=fresh).write(again, DONE):
+    with replace(place, sink=fresh, window=again).write(DONE):
         pass
     assert open_history(out).read("pod_metrics", optional=True).is_empty()
     assert coverage(open_writer(out).snapshot.parts, REQUEST.source(), CLUSTER) == [
@@ -199,7 +204,8 @@ def test_parts_tell_what_is_complete() -> None:
     request = PrometheusRequest(url="http://x:9090")
     source = request.source()
     first, second = windows(0, 2 * DAY_MS, LOOKBACK, ())
-    parts = {first.part(source, "a/b", DONE), second.part(source, "a/b", "usage-0")}
+    names = [window.name(source, "a/b") for window in (first, second)]
+    parts = {f"{names[0]}/{DONE}", f"{names[1]}/usage-0"}
     assert coverage(parts, source, "a/b") == [(0, DAY_MS)]
     assert coverage(parts, source, "a") == []
     assert has_begun(parts, source)

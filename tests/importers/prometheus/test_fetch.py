@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from hpabatch.errors import UsageError
-from hpabatch.importers.prometheus.client.fetch import Fetcher, Pieces
-from hpabatch.importers.prometheus.client.queries import Query
-from hpabatch.importers.prometheus.client.samples import joined_samples
-from hpabatch.importers.prometheus.client.series_requests import SeriesRequest
-from tests.importers.prometheus.made import Series, made
+from hpabatch.importers.prometheus.client.http import Fetcher
+from hpabatch.importers.prometheus.client.queries import Query, SeriesRequest
+from tests.importers.prometheus.made import Series
 from tests.importers.prometheus.responses import Memory
 
 MINUTE = 60_000
@@ -28,9 +24,9 @@ def request(pods: int) -> SeriesRequest:
     return SeriesRequest(QUERY, "raw", 0, DAY, {"pod": tuple(f"p{k}" for k in range(pods))})
 
 
-def test_what_was_too_large_once_is_not_asked_for_again(tmp_path: Path) -> None:
+def test_what_was_too_large_once_is_not_asked_for_again() -> None:
     server = Memory(fleet(4), most=900)
-    with Fetcher(server, Pieces(tmp_path), 1) as fetcher:
+    with Fetcher(server, 1) as fetcher:
         fetcher.joined([request(4)])
         first, refused = len(server.asked), fetcher.halved
         fetcher.joined([SeriesRequest(QUERY, "raw", DAY, 2 * DAY, request(4).names)])
@@ -38,9 +34,9 @@ def test_what_was_too_large_once_is_not_asked_for_again(tmp_path: Path) -> None:
         assert len(server.asked) - first == first - refused
 
 
-def test_a_size_is_too_large_only_where_a_half_succeeds(tmp_path: Path) -> None:
+def test_a_size_is_too_large_only_where_a_half_succeeds() -> None:
     server = Memory(fleet(4), most=5)
-    with Fetcher(server, Pieces(tmp_path), 1) as fetcher:
+    with Fetcher(server, 1) as fetcher:
         with pytest.raises(UsageError):
             fetcher.joined([request(4)])
         server.most = 1 << 30
@@ -49,49 +45,29 @@ def test_a_size_is_too_large_only_where_a_half_succeeds(tmp_path: Path) -> None:
     assert len(server.asked) == first + 1
 
 
-def test_a_damaged_piece_is_asked_for_again(tmp_path: Path) -> None:
-    with Fetcher(Memory(fleet(2)), Pieces(tmp_path), 2) as fetcher:
-        before = fetcher.joined([request(2)])
-    (path,) = tmp_path.glob("*.parquet")
-    path.write_bytes(path.read_bytes()[:100])
-    server = Memory(fleet(2))
-    with Fetcher(server, Pieces(tmp_path), 2) as fetcher:
-        assert fetcher.joined([request(2)]).points.equals(before.points)
-    assert len(server.asked) == 1
-
-
-def test_what_cannot_be_cut_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_cut_is_told() -> None:
     server = Memory(fleet(1), most=5)
     with (
-        Fetcher(server, Pieces(tmp_path), 1) as fetcher,
+        Fetcher(server, 1) as fetcher,
         pytest.raises(UsageError, match="cannot be divided further"),
     ):
         fetcher.joined([request(1)])
 
 
-def test_a_series_without_labels_is_kept_too(tmp_path: Path) -> None:
-    response = made([({}, [(MINUTE, 1.5), (2 * MINUTE, 2.5)])])
-    Pieces(tmp_path).keep("x", response)
-    again = Pieces(tmp_path).read("x")
-    assert again is not None
-    assert again.series.equals(response.series)
-    assert joined_samples([again]).points.equals(response.points)
-
-
-def test_a_long_query_is_cut_by_names_first(tmp_path: Path) -> None:
+def test_a_long_query_is_cut_by_names_first() -> None:
     names = tuple(f"{'x' * 600}{k}" for k in range(8))
     series: list[Series] = [({"__name__": "x", "pod": name}, [(MINUTE, 1.0)]) for name in names]
     server = Memory(series, most=1)
-    with Fetcher(server, Pieces(tmp_path), 1) as fetcher:
+    with Fetcher(server, 1) as fetcher:
         found = fetcher.joined([SeriesRequest(QUERY, "raw", 0, 10 * MINUTE, {"pod": names})])
         assert found.count == 8
     asked = [ask for ask in server.asked if isinstance(ask, SeriesRequest)]
     assert [len(ask.names["pod"]) for ask in asked[:2]] == [8, 4]
 
 
-def test_an_answer_larger_than_wanted_makes_the_next_ones_smaller(tmp_path: Path) -> None:
+def test_an_answer_larger_than_wanted_makes_the_next_ones_smaller() -> None:
     server = Memory(fleet(4))
-    with Fetcher(server, Pieces(tmp_path), 1, most=1000) as fetcher:
+    with Fetcher(server, 1, most=1000) as fetcher:
         fetcher.joined([request(4)])
         first = len(server.asked)
         found = fetcher.joined([SeriesRequest(QUERY, "raw", 1, DAY + 1, request(4).names)])

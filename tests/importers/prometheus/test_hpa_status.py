@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hpabatch.importers.prometheus.client.samples import Span
 from hpabatch.importers.prometheus.reading.gauges import Gauge
-from hpabatch.importers.prometheus.specs.status import STATUS, status_rows
+from hpabatch.importers.prometheus.specs.specs import STATUS, status_rows
 from tests.effort import effort
 from tests.importers.prometheus.ksm_hpas import gauges, scrapes, span
 from tests.importers.prometheus.made import Series

@@ -26,11 +26,7 @@ from hpabatch.importers.prometheus.client.http import (
     TooMuchError,
 )
 from hpabatch.importers.prometheus.client.login import Login, read_login
-from hpabatch.importers.prometheus.client.queries import Query
-from hpabatch.importers.prometheus.client.series_requests import (
-    RangeRequest,
-    SeriesRequest,
-)
+from hpabatch.importers.prometheus.client.queries import Query, RangeRequest, SeriesRequest
 from hpabatch.importers.prometheus.client.wire import GOOD_ANSWERS, Gate
 from hpabatch.importers.prometheus.request import LoginOptions
 from tests.importers.prometheus.mock_server import (
@@ -168,7 +164,7 @@ def test_all_threads_wait_for_a_server_that_wants_rest() -> None:
     with gate.request() as begun, gate.request():
         gate.slow_down(30, begun)
         gate.slow_down(10, begun)  # both were told; the longer counts, and one halving
-    assert gate.allowed == 2
+    assert gate._allowed == 2
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: _pass(gate), range(4)))
     assert clock.now >= 30
@@ -187,17 +183,17 @@ def test_fewer_requests_after_a_push_back_and_more_after_good_answers() -> None:
         clock.now += 1
         with gate.request() as begun:
             gate.slow_down(0, begun)
-        assert gate.allowed == allowed
+        assert gate._allowed == allowed
     for allowed in (2, 3, 4, 4):
         for _ in range(GOOD_ANSWERS):
             gate.answered()
-        assert gate.allowed == allowed
+        assert gate._allowed == allowed
     for _ in range(GOOD_ANSWERS - 1):
         gate.answered()
     clock.now += 1
     gate.slow_down(0, clock.now)
     gate.answered()
-    assert gate.allowed == 2, "good responses in a row count"
+    assert gate._allowed == 2, "good responses in a row count"
 
 
 def test_a_stop_ends_waits_and_questions() -> None:

@@ -21,7 +21,7 @@ from hpabatch.importers.prometheus.metrics.queries import (
     instants_near,
     metric_rows,
 )
-from hpabatch.importers.prometheus.reading.window_usage import served_rows
+from hpabatch.importers.prometheus.reading.window_samples import served_rows
 from tests.importers.prometheus.made import made
 from tests.importers.prometheus.mapping_help import (
     external_metric,

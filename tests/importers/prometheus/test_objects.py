@@ -15,8 +15,8 @@ from hpabatch.history.columns import TIME
 from hpabatch.history.provenance import BEHAVIOR
 from hpabatch.importers.common.objects import Disagreements, PodRequests
 from hpabatch.importers.prometheus.client.samples import Findings
-from hpabatch.importers.prometheus.pods.requests import REQUESTS, beside_objects, note_lacking
-from hpabatch.importers.prometheus.reading.window import _context
+from hpabatch.importers.prometheus.pods.states import REQUESTS, beside_objects, note_lacking
+from hpabatch.importers.prometheus.reading.window import WindowImport
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.prometheus.site import Beside, read_beside
 from hpabatch.importers.prometheus.specs.specs import OBJECTS, merge_specs, spec_rows
@@ -156,14 +156,14 @@ def test_what_the_objects_say_beside_a_spec_is_kept_while_it_is_new(tmp_path: Pa
     beside = read_beside(request(objects=(write_objects(tmp_path, items),)))
     spec = spec_to_json(HPA(spec=beside.hpas[0].spec))
     rows = pl.DataFrame({"namespace": "shop", "name": "web", "valid_from": [1], "spec": [spec]})
-    hpas: Any = SimpleNamespace(found=SimpleNamespace(rows=rows))
 
     def found(beside: Beside, until_ms: int, stored: pl.DataFrame | None) -> pl.DataFrame:
+        window = SimpleNamespace(initial=False, span=SimpleNamespace(until_ms=until_ms))
         place: Any = SimpleNamespace(
-            beside=beside, cluster="east", stored=lambda table: {"hpa_context": stored}[table]
-        )
-        window: Any = SimpleNamespace(initial=False, span=SimpleNamespace(until_ms=until_ms))
-        return _context(place, window, hpas)
+            beside=beside, cluster="east", stored=lambda table: {"hpa_context": stored}[table],
+            window=window,
+        )  # fmt: skip
+        return WindowImport.context(place, rows)
 
     first = found(beside, START_MS, None)
     (row,) = first.to_dicts()

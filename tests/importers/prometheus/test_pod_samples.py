@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from hpabatch.history.columns import TIME
-from hpabatch.importers.common.continued import continued_requests, without_repeats
+from hpabatch.importers.common.rows import continued_requests, without_repeats
 from hpabatch.importers.prometheus.client.samples import Findings
 from hpabatch.importers.prometheus.pods.lives import TABLE_COLUMNS, assign_pods
 from hpabatch.importers.prometheus.pods.usage import together

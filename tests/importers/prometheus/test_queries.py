@@ -10,15 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpabatch.errors import UsageError
-from hpabatch.importers.prometheus.client.promql import with_matchers
-from hpabatch.importers.prometheus.client.queries import BUILT_IN, Query, need, read_queries
-from hpabatch.importers.prometheus.client.series_requests import (
+from hpabatch.importers.prometheus.client.queries import (
+    BUILT_IN,
     SHORTEST_MS,
+    Query,
     RangeRequest,
     SeriesRequest,
+    need,
+    read_queries,
 )
+from hpabatch.importers.prometheus.metrics.queries import with_matchers
+from hpabatch.importers.prometheus.reading.window import DAY_MS
 from hpabatch.importers.prometheus.request import PrometheusRequest
-from hpabatch.importers.prometheus.windows import DAY_MS
 from tests.importers.mutations import says
 from tests.importers.prometheus.made import made
 from tests.importers.prometheus.mapping_help import refused_by_promtool
@@ -242,14 +245,3 @@ def test_halves_of_a_range_evaluate_the_same_instants(begin: int, length: int, s
         assert instants(halves[0]) + instants(halves[1]) == instants(whole)
         assert instants(halves[0])
         assert instants(halves[1])
-
-
-def test_keys_tell_questions_apart() -> None:
-    ask = SeriesRequest(CPU, "raw", 0, HOUR, {"pod": ("a",)})
-    others = [
-        SeriesRequest(CPU, "raw", 0, HOUR, {"pod": ("b",)}),
-        SeriesRequest(CPU, "raw", 1, HOUR, {"pod": ("a",)}),
-        SeriesRequest(CPU, "raw", 0, HOUR + 1, {"pod": ("a",)}),
-        SeriesRequest(CPU, "now", 0, HOUR, {"pod": ("a",)}),
-    ]
-    assert len({ask.key(), *(other.key() for other in others)}) == 5

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
 import polars as pl
 import pytest
 
-from hpabatch.importers.prometheus.client.fetch import Fetcher, Pieces
-from hpabatch.importers.prometheus.client.queries import Query
+from hpabatch.importers.prometheus.client.http import Fetcher
+from hpabatch.importers.prometheus.client.queries import Query, SeriesRequest
 from hpabatch.importers.prometheus.client.samples import Findings, Span
-from hpabatch.importers.prometheus.client.series_requests import SeriesRequest
 from hpabatch.importers.prometheus.reading.reader import Reader, Things
 from tests.importers.prometheus.made import Series
 from tests.importers.prometheus.responses import Memory
@@ -39,7 +35,7 @@ def read(
     things = Things(
         "pod", tuple(("ns", pod) for pod in pods), frozenset(("ns", pod) for pod in partial)
     )
-    with TemporaryDirectory() as folder, Fetcher(server, Pieces(Path(folder)), 1) as fetcher:
+    with Fetcher(server, 1) as fetcher:
         reader = Reader(
             fetcher, {"x": Query("x", ("x",))}, SPAN, {}, MINUTE, 10_000, 50, Findings()
         )
@@ -100,10 +96,10 @@ def test_an_object_that_switches_to_another_series_is_asked_raw() -> None:
 
 
 @pytest.mark.parametrize("most", [50, 300])
-def test_answers_stay_small(most: int, tmp_path: Path) -> None:
+def test_answers_stay_small(most: int) -> None:
     server = Memory([one(f"p{k}", steady(1.0)) for k in range(20)])
     things = Things("pod", tuple(("ns", f"p{k}") for k in range(20)))
-    with Fetcher(server, Pieces(tmp_path), 1) as fetcher:
+    with Fetcher(server, 1) as fetcher:
         reader = Reader(fetcher, {}, SPAN, {}, MINUTE, most, 5, Findings())
         whole = reader.raw(Query("x", ("x",)), things, 1)
     assert whole.count == 20 * 105

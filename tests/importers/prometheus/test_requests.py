@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hpabatch.importers.common.objects import AMOUNTS
 from hpabatch.importers.prometheus.client.samples import Findings, Span
-from hpabatch.importers.prometheus.pods.requests import (
+from hpabatch.importers.prometheus.pods.states import (
     REQUESTS,
     Requested,
     note_lacking,

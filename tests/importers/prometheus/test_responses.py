@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpabatch.importers.prometheus.client.errors import InvalidResponseError
-from hpabatch.importers.prometheus.client.responses import (
+from hpabatch.importers.prometheus.client.samples import (
     Expected,
+    Findings,
     PartialResponseError,
+    Samples,
     decode,
     decode_facts,
     decode_values,
 )
-from hpabatch.importers.prometheus.client.samples import Findings, Samples
 
 FOREVER = Expected(0, 2**43)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hpabatch.importers.prometheus.client.samples import Findings, Span, empty_samples
 from hpabatch.importers.prometheus.reading.gauges import Gauge, reduce_gauge
-from hpabatch.importers.prometheus.reading.window_fleet import SCALES, scale_rows
+from hpabatch.importers.prometheus.reading.window_objects import SCALES, scale_rows
 from tests.importers.prometheus.made import made
 
 SPAN = Span(600_000, 1_200_000, 300_000)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpabatch.importers.prometheus.client.samples import Findings, Samples
-from hpabatch.importers.prometheus.reading.sources_seen import (
+from hpabatch.importers.prometheus.reading.gauges import (
     downsampled,
     one_source,
     source_ranks,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hpabatch.importers.prometheus.client.samples import Findings, Span, empty_samples
 from hpabatch.importers.prometheus.pods.usage import USAGE, rated_rows, usage_rows
-from hpabatch.importers.prometheus.reading.sources_seen import SILENT_MS, source_ranks
+from hpabatch.importers.prometheus.reading.gauges import SILENT_MS, source_ranks
 from tests.effort import effort
 from tests.importers.prometheus.made import Series, between, made
 

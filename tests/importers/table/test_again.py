@@ -15,8 +15,6 @@ from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.catalog import LogEntry
 from hpabatch.importers.common.work import locked, work_folder
 from hpabatch.importers.table.hpas import in_store
-from hpabatch.importers.table.pods import Figures, GroupResult
-from hpabatch.importers.table.run import keep_result
 from tests.effort import effort
 from tests.importers.tables import (
     BEGIN_S,
@@ -226,10 +224,6 @@ def test_a_full_or_absent_work_folder_is_a_sentence(
     monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
     with pytest.raises(UsageError, match="No space left on device; make room"):
         import_table([source], path, None)
-    frame = pl.DataFrame()
-    result = GroupResult(frame, frame, Figures())
-    with pytest.raises(UsageError, match="No space left on device"):
-        keep_result(tmp_path, 0, result)
 
 
 def test_a_store_with_overlapping_hpas_is_refused_before_anything_is_written(

@@ -9,16 +9,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.cluster.objects.hpas import HpaDecoder
-from hpabatch.cluster.objects.pods import PodDecoder
-from hpabatch.cluster.objects.types import (
-    Change,
-    ContainerUsage,
-    Kind,
-    Response,
-    UsageSample,
-)
-from hpabatch.cluster.objects.workloads import WorkloadDecoder
+from hpabatch.cluster.objects.decoders import HpaDecoder, PodDecoder, WorkloadDecoder
+from hpabatch.cluster.objects.types import Change, ContainerUsage, Kind, Response, UsageSample
 from hpabatch.live.record.recorder import Recorder
 from tests.importers.cluster_made import (
     HASH,

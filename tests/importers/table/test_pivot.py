@@ -11,7 +11,7 @@ import pytest
 from hpabatch.errors import HistoryError, RefusedError, UsageError
 from hpabatch.importers.table import files
 from hpabatch.importers.table.decode import read_map
-from hpabatch.importers.table.unpivot import Unpivot
+from hpabatch.importers.table.map import Unpivot
 from tests.importers.tables import (
     BEGIN_S,
     POD_MAP,

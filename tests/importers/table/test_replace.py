@@ -18,8 +18,8 @@ from hpabatch.errors import HistoryError, RefusedError, UsageError
 from hpabatch.history.columns import AFTER_MS
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.append import open_writer
-from hpabatch.history.store.compact import compact
-from hpabatch.importers.common import sink
+from hpabatch.history.store.upkeep import compact
+from hpabatch.importers.common.work import Sink
 from hpabatch.importers.table.run import ImportResult
 from tests.importers.tables import (
     BEGIN_S,
@@ -45,7 +45,7 @@ class KilledError(BaseException):
 @contextmanager
 def at_part(number: int, do: Callable[[], object]) -> Iterator[list[int]]:
     """Do something before an import's part of that number; yield a list with an item a part."""
-    real, calls = sink.Sink.part, list[int]()
+    real, calls = Sink.part, list[int]()
 
     def part(*arguments: Any, **more: Any) -> object:
         calls.append(1)
@@ -54,7 +54,7 @@ def at_part(number: int, do: Callable[[], object]) -> Iterator[list[int]]:
         return real(*arguments, **more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sink.Sink, "part", part)
+        patch.setattr(Sink, "part", part)
         yield calls
 
 

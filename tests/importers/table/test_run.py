@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpabatch.errors import HistoryError, UsageError
-from hpabatch.history.store.compact import compact
-from hpabatch.importers.common import sink
-from hpabatch.importers.common.work import work_folder
+from hpabatch.history.store.upkeep import compact
+from hpabatch.importers.common.work import Sink, work_folder
 from hpabatch.importers.table import files as table_files
 from hpabatch.importers.table import rows as table_rows
 from hpabatch.importers.table import run as table
@@ -149,10 +148,10 @@ def bytes_of(out: Path) -> dict[str, bytes]:
 STOPS: list[tuple[object, str, int, bool, bool]] = [
     (table_spill, "_sorted_run", 2, False, False),
     (table_spill, "_read_part", 2, False, True),
-    (sink.Sink, "add", 1, False, False),
-    (sink.Sink, "add", 14, True, False),
-    (sink.Sink, "add", 14, True, True),
-    (table, "keep_result", 2, True, False),
+    (Sink, "add", 1, False, False),
+    (Sink, "add", 14, True, False),
+    (Sink, "add", 14, True, True),
+    (table, "import_group", 2, True, False),
     (table, "scales_table", 1, True, True),
 ]
 

@@ -9,14 +9,7 @@ import pytest
 
 from hpabatch.errors import UsageError
 from tests.importers.cluster_made import spec_of, workload, write_objects
-from tests.importers.tables import (
-    BEGIN_S,
-    POD_MAP,
-    WORKLOAD_MAP,
-    merged,
-    run_import,
-    write_map,
-)
+from tests.importers.tables import BEGIN_S, POD_MAP, WORKLOAD_MAP, merged, run_import, write_map
 
 TEMPLATE = {"hpas": {"template": {"max": 5, "cpu": "50%"}}}
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpabatch.errors import HistoryError
-from hpabatch.importers.table.time import time_ms
+from hpabatch.importers.table.rows import time_ms
 from hpabatch.importers.table.values import Source, TimeSource
 
 COLUMN = Source(column="t")

@@ -157,9 +157,6 @@ def test_a_fault_in_cleaning_is_no_fault_of_the_folder(
         (f"{PART}/run-00000.parquet", Path.unlink),
         (f"{PART}/run-00000.parquet", lambda path: path.write_bytes(b"PAR1")),
         (f"{PART}/run-00000.keys.parquet", lambda path: path.write_bytes(b"")),
-        ("group-00000.json", lambda path: path.write_text('{"written"')),
-        ("group-00000.json", lambda path: path.write_text('{"written": {}, "more": 1}')),
-        ("group-00000.lives.parquet", lambda path: path.write_bytes(b"")),
     ],
 )
 def test_damaged_intermediate_files_are_made_again(

@@ -18,14 +18,7 @@ from hpabatch.cluster.connection.errors import Refused, Unreachable
 from hpabatch.errors import UsageError
 from hpabatch.layout import codes
 from hpabatch.live.apply import journal as journal_module
-from hpabatch.live.apply.guards import (
-    Change,
-    Queue,
-    Removals,
-    Vanished,
-    lease_refusal,
-    read_switch,
-)
+from hpabatch.live.apply.guards import Change, Queue, Removals, Vanished, lease_refusal, read_switch
 from hpabatch.live.apply.journal import Fields, Journal
 from hpabatch.live.apply.lease import Candidate, Election, show_identity
 from hpabatch.live.apply.ledger import Entry, Ledger

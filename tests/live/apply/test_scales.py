@@ -10,8 +10,8 @@ import pytest
 from hpabatch.cluster.apis.discovery import Discovery, Resource
 from hpabatch.cluster.connection.errors import ApiError, Busy, Refused, Unreachable, Withheld
 from hpabatch.cluster.connection.writes import Budget
+from hpabatch.cluster.objects.decoders import ANNOTATION
 from hpabatch.cluster.objects.types import ScaleKey, ScaleObject
-from hpabatch.cluster.objects.workloads import ANNOTATION
 from hpabatch.live.apply.scales import Outcome, ScaleWriter, is_off
 from tests.live.apply.fake_writes import Clock, FakeClient
 

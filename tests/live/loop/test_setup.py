@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpabatch.cluster.connection.controller import ControllerSeen
+from hpabatch.cluster.apis.discovery import ControllerSeen
 from hpabatch.errors import UsageError
 from hpabatch.live.loop.setup import log_file, settle, state_file
 from hpabatch.model.versions import ControllerFlags, profile_for

@@ -9,9 +9,9 @@ import pytest
 
 from hpabatch.cluster.objects.types import Change, HpaObject, Kind, PodKey, ScaleKey, ScaleObject
 from hpabatch.layout import codes
-from hpabatch.live.passes.ambiguity import Registry
+from hpabatch.live.passes.columns import PodColumns
+from hpabatch.live.passes.decide import Registry
 from hpabatch.live.passes.lanes import Lane, Lanes
-from hpabatch.live.passes.pods import PodColumns
 from hpabatch.model.versions import Profile, profile_for
 from tests.conformance.selector_store import SelectorStore
 from tests.effort import effort

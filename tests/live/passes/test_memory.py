@@ -25,13 +25,7 @@ from hpabatch.layout.records import (
     HEAD_UP_START,
     Memory,
 )
-from hpabatch.live.passes.memory import (
-    Saved,
-    SavedLane,
-    load,
-    memory_of,
-    save,
-)
+from hpabatch.live.passes.memory import Saved, SavedLane, load, memory_of, save
 from hpabatch.live.passes.memory import remembered as product_remembered
 from hpabatch.packing.memory import make_sized_memory
 from tests.effort import effort

@@ -6,7 +6,7 @@ import pytest
 
 from hpabatch.cluster.objects.types import ContainerUsage, PodSample, UsageSample
 from hpabatch.engine.fleet.sources import CUSTOM_WINDOW_MS
-from hpabatch.live.passes.pods import custom_samples, usage_samples
+from hpabatch.live.passes.columns import custom_samples, usage_samples
 
 # ---- samples -------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import pytest
 
 from hpabatch.errors import UsageError
 from hpabatch.history.store.storage import LocalStorage
-from hpabatch.live.record.lease import FileLease
+from hpabatch.live.record.segments import FileLease
 
 
 def lease(folder: Path) -> FileLease:

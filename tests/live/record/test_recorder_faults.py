@@ -16,12 +16,11 @@ import pytest
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.storage import LocalStorage
-from hpabatch.live.record.lease import EXPIRES_S, RENEW_S, ObjectLease
 from hpabatch.live.record.recorder import Recorder
-from hpabatch.live.record.segments import Columns, Segment
+from hpabatch.live.record.segments import EXPIRES_S, RENEW_S, Columns, ObjectLease, Segment
 from tests.effort import effort
 from tests.live.documents import START_MS
-from tests.live.recorded import CLUSTER, K8S, Recorded
+from tests.live.recorded import CLUSTER, K8S, Recorded, flushed
 
 
 def played(seed: int, passes: int, folder: Path) -> Recorded:
@@ -112,13 +111,13 @@ def test_a_store_that_fails_for_long_leaves_a_gap_that_is_told(
         if number == 27:
             assert recorder.figures.rows_lost > 0  # told while it goes on
         if not store.broken:
-            assert recorder.flush(30)
+            assert flushed(recorder, 30)
         elif number == 6:
             until = time.monotonic() + 60
-            assert not recorder.flush(0.5)
+            assert not flushed(recorder, 0.5)
             while not recorder.figures.trouble:
                 assert time.monotonic() < until
-                assert not recorder.flush(0.5)
+                assert not flushed(recorder, 0.5)
     recorded.stop()
     assert 20_000 < most < 60_000
     figures = recorder.figures

@@ -12,7 +12,7 @@ from hpabatch.live.record.recorder import Recorder
 from hpabatch.live.record.segments import Upkeep
 from tests.history.store.faulty import LOST, Faults, faulty
 from tests.history.store.test_objects import bucket
-from tests.live.recorded import CLUSTER, K8S, Recorded
+from tests.live.recorded import CLUSTER, K8S, Recorded, flushed
 
 __all__ = ["bucket"]
 
@@ -41,7 +41,7 @@ def test_a_recording_goes_on_after_a_fault(bucket: str, monkeypatch: pytest.Monk
         for number in range(6):
             recorded.one_pass()
             faults.begin(LOST, count=1 if number == 1 else 0)
-            recorded.recorder.flush()
+            flushed(recorded.recorder)
         assert faults.met
         recorded.flush()
         recorded.stop()

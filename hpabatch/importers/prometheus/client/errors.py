@@ -56,7 +56,6 @@ class RetryableError(Exception):
     """One attempt failed; the next one may succeed.
 
     Attributes:
-        failure: its kind.
         wait_s: the wait that the server asks for (Retry-After); 0: none.
         begun_s: when the attempt began, by the client's clock, where the server is busy.
     """
@@ -64,7 +63,6 @@ class RetryableError(Exception):
     def __init__(
         self, message: str, failure: Failure, wait_s: float = 0.0, begun_s: float = 0.0
     ) -> None:
-        """Keep the failure and its kind."""
         super().__init__(message)
         self.failure = failure
         self.wait_s = wait_s
@@ -101,7 +99,6 @@ def check_reply(reply: Reply, where: str, now_s: float, hide: Callable[[str], st
     """Return if a reply may be a valid response.
 
     Args:
-        reply: of status 200 or another.
         where: the address that was asked, for messages.
         now_s: seconds since 1970, for a Retry-After with a date.
         hide: removes secrets from the message.

@@ -1,6 +1,6 @@
-"""Prometheus client: requests with retries, a limit of concurrency, and checked responses.
+"""Prometheus client: requests in parallel, with retries, checked responses, halved where too large.
 
-Statuses and timeouts decide what follows a failure, not the texts of servers (replies.py). A
+Statuses and timeouts decide what follows a failure, not the texts of servers (errors.py). A
 request that is too large has an error of its own, as a smaller one may succeed. No message, log or
 `repr` shows a secret.
 """
@@ -12,10 +12,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, TypeVar
 
 import httpx2
 
+from hpabatch.errors import UsageError
 from hpabatch.importers.prometheus.client.errors import (
     CredentialsError,
     GaveUpError,
@@ -28,9 +30,16 @@ from hpabatch.importers.prometheus.client.errors import (
     check_reply,
 )
 from hpabatch.importers.prometheus.client.login import Login
-from hpabatch.importers.prometheus.client.responses import decode, decode_facts, decode_values
-from hpabatch.importers.prometheus.client.samples import Findings, Samples, empty_samples
-from hpabatch.importers.prometheus.client.series_requests import RangeRequest, Request, seconds
+from hpabatch.importers.prometheus.client.queries import RangeRequest, Request, seconds
+from hpabatch.importers.prometheus.client.samples import (
+    Findings,
+    Samples,
+    decode,
+    decode_facts,
+    decode_values,
+    empty_samples,
+    joined_samples,
+)
 from hpabatch.importers.prometheus.client.wire import Fields, Figures, Limits, Wire
 
 __all__ = [
@@ -61,7 +70,6 @@ class Server:
 
     Attributes:
         url: the address before /api/v1.
-        limits: of concurrency, size, time and retries.
         findings: counted in responses: "annotation" and "histogram", see `response.decode`.
     """
 
@@ -82,7 +90,6 @@ class Server:
             url: an address before /api/v1; that itself at the end is dropped.
             login: None: without one.
             limits: None: the defaults.
-            tell: gets a sentence about every failed attempt.
             clock, sleep, transport: seconds that ascend, a wait, the carrier; for tests.
 
         Raises:
@@ -98,15 +105,12 @@ class Server:
         self._exact = _EXACT
 
     def __repr__(self) -> str:
-        """Return the address and the login, without secrets."""
         return f"Server({self.url!r}, {self._wire.login!r})"
 
     def __enter__(self) -> Server:
-        """Begin."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop, and close the connections."""
         self._wire.close()
 
     def stop(self) -> None:
@@ -144,7 +148,6 @@ class Server:
         """Return the values of a label that series had in a time, in order.
 
         Args:
-            label: its name.
             matchers: series selectors; none: of all series.
             start_ms, end_ms: the time; servers respond for whole blocks of it.
 
@@ -292,3 +295,85 @@ class Server:
     def _checked(self, reply: Reply) -> Reply:
         check_reply(reply, self.url, time.time(), self._wire.hide)
         return reply
+
+
+class Fetcher:
+    """Gets responses from a server.
+
+    Attributes:
+        samples: samples that came back from it.
+        halved: requests that had to be divided.
+    """
+
+    def __init__(self, server: Server, concurrency: int, most: int = 1 << 40) -> None:
+        """Send a server at most `concurrency` requests at once.
+
+        A response of more than `most` samples makes later requests of its kind smaller.
+        """
+        self.server = server
+        self.samples = 0
+        self.halved = 0
+        self._most = most
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="ask")
+        self._too_much: dict[str, int] = {}
+
+    def __enter__(self) -> Fetcher:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Let the requests that are on their way end, and drop the others."""
+        if kind is not None:
+            # No response is needed any more, so the waits of retries end, too.
+            self.server.stop()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def get(self, asks: Sequence[Request]) -> list[Samples]:
+        """Return the responses, in the order of the requests.
+
+        Raises:
+            UsageError: a request has no response; no other one is begun then.
+        """
+        waiting: list[Future[Samples]] = [self._pool.submit(self._one, ask) for ask in asks]
+        try:
+            return [future.result() for future in waiting]
+        except BaseException:
+            for future in waiting:
+                future.cancel()
+            raise
+
+    def joined(self, asks: Sequence[Request]) -> Samples:
+        """Return the responses of several requests as one."""
+        found = self.get(asks)
+        return found[0] if len(found) == 1 else joined_samples(found)
+
+    def retry_sizes(self) -> None:
+        """Ask for twice as much again: what was too large may have been so for a moment only."""
+        with self._lock:
+            self._too_much = {kind: 2 * size for kind, size in self._too_much.items()}
+
+    def _one(self, ask: Request) -> Samples:
+        kind, size = ask.kind(), ask.size()
+        halves = ask.halves()
+        # A request of a size that was too large once is divided at once.
+        if halves is not None and size >= self._too_much.get(kind, size + 1):
+            return joined_samples([self._one(half) for half in halves])
+        try:
+            found = ask.ours(self.server.fetch(ask))
+        except TooMuchError as error:
+            if halves is None:
+                raise UsageError(
+                    f"{error}; it cannot be divided further: {ask.promql()[:200]}"
+                ) from None
+            with self._lock:
+                self.halved += 1
+            first = self._one(halves[0])
+            # Only now the size is known to be the reason.
+            with self._lock:
+                self._too_much[kind] = min(size, self._too_much.get(kind, size))
+            return joined_samples([first, self._one(halves[1])])
+        with self._lock:
+            self.samples += found.count
+            if halves is not None and found.count > self._most:
+                self._too_much[kind] = min(size, self._too_much.get(kind, size))
+        return found

@@ -17,11 +17,7 @@ from urllib.parse import urlsplit
 
 from hpabatch.errors import UsageError
 from hpabatch.history.files import open_regular
-from hpabatch.importers.prometheus.request import (
-    PASSWORD_VARIABLE,
-    TOKEN_VARIABLE,
-    LoginOptions,
-)
+from hpabatch.importers.prometheus.request import PASSWORD_VARIABLE, TOKEN_VARIABLE, LoginOptions
 from hpabatch.web.secrets import basic
 
 _MOST_BYTES: Final = 4 * 2**20  # bundles of certificate authorities have some 200 KiB
@@ -42,7 +38,6 @@ class Login:
     `repr` shows no secret.
 
     Attributes:
-        token: a bearer token.
         token_file: where it is read again.
         user: for basic authentication, with `password`.
         cert: a client certificate (PEM), with its key if `key` is None.
@@ -262,7 +257,6 @@ def _read_secret(path: Path, what: str) -> str:
 
 
 def _read(path: Path, what: str) -> bytes:
-    """Return the content of a small file."""
     try:
         with open_regular(path) as stream:
             found = stream.read(_MOST_BYTES + 1)

@@ -1,12 +1,27 @@
-"""Samples of series, the time span of a window, and findings by kind."""
+"""Samples of series: responses of a server, checked and decoded; spans of time and findings.
+
+A complete response with status "success" may still be wrong: a proxy mixed up two responses, a
+cache served another time, a store was absent. The checks need the response alone; after a failed
+check the request is sent again (http.py). Samples are decoded series by series: as Python objects
+they take five times the memory of their text.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import re
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final, Literal
 
+import msgspec
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
+
+from hpabatch.importers.prometheus.client.errors import InvalidResponseError
 
 LAST_S = 4e9
 """Unix seconds after which no time is recorded (the year 2096)."""
@@ -130,3 +145,283 @@ class Findings:
     def add(self, other: Findings) -> None:
         """Add the counts of another part."""
         self.counts.update(other.counts)
+
+
+Kind = Literal["vector", "matrix"]
+
+_ANNOTATION: Final = re.compile(r"PromQL (info|warning)\b")
+_BROKEN: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_ABSENT: Final = msgspec.Raw()
+_SERIES: Final = POINTS.names()[0]
+_POSITION: Final = re.compile(r"\s*\(\d+:\d+\)$")
+
+
+class PartialResponseError(InvalidResponseError):
+    """A server warns that its response is incomplete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a response must be.
+
+    Attributes:
+        from_ms: no sample is before (ms UTC). Prometheus 2 includes the left end of a range.
+        until_ms: no sample is after.
+        must: a label to the values of which every series has one; None: it has any.
+        kind: the type of the result; None: a vector or a matrix.
+        step_ms: samples stand this far from each other, at `from_ms` or at 0; 0: anywhere.
+    """
+
+    from_ms: int
+    until_ms: int
+    must: Mapping[str, Collection[str] | None] = field(default_factory=dict)
+    kind: Kind | None = None
+    step_ms: int = 0
+
+
+class _Series(msgspec.Struct, gc=False):
+    metric: dict[str, str]
+    values: msgspec.Raw = _ABSENT
+    value: msgspec.Raw = _ABSENT
+    histograms: msgspec.Raw = _ABSENT
+    histogram: msgspec.Raw = _ABSENT
+
+
+class _Result(msgspec.Struct):
+    resultType: str  # noqa: N815 - spelled as in the response
+    result: list[_Series] | None
+
+
+class _Head(msgspec.Struct):
+    status: str
+    data: msgspec.Raw = _ABSENT
+    error: str | None = None
+    warnings: list[str] | None = None
+    infos: list[str] | None = None
+    isPartial: bool = False  # noqa: N815 - VictoriaMetrics, spelled as in the response
+
+
+class _Kind(msgspec.Struct):
+    resultType: str = ""  # noqa: N815 - spelled as in the response
+
+
+_HEAD = msgspec.json.Decoder(_Head)
+_RESULT = msgspec.json.Decoder(_Result)
+_KIND = msgspec.json.Decoder(_Kind)
+_TEXTS = msgspec.json.Decoder(list[str])
+_FACTS = msgspec.json.Decoder(dict[str, object])
+_SAMPLE = msgspec.json.Decoder(tuple[float, str])
+_SAMPLES = msgspec.json.Decoder(list[tuple[float, str]])
+
+
+def decode(body: bytes | bytearray, asked: Expected, findings: Findings | None = None) -> Samples:
+    """Return the samples of a response to an instant or a range query.
+
+    A label `series`, the name of a column, becomes `exported_series`.
+
+    Args:
+        body: JSON; NaN and infinite values come through.
+        findings: where "annotation" (PromQL's remarks) and "histogram" (series of native
+            histograms, whose histograms are left out) are counted.
+
+    Raises:
+        InvalidResponseError: the response is no JSON, or does not match the request.
+        PartialResponseError: the server warns of absent data.
+    """
+    noted = Findings()
+    data = _data(body, noted)
+    try:
+        result = _RESULT.decode(data)
+    except _BROKEN as error:
+        _check_kind(_kind(data), asked.kind)  # a scalar is no list of series either
+        raise InvalidResponseError(
+            f"expected a query result, got another response: {error}"
+        ) from None
+    _check_kind(result.resultType, asked.kind)
+    series = [one for one in result.result or [] if not _is_histogram(one, noted)]
+    for one in series:
+        if _SERIES in one.metric:  # the column of their numbers, and a rare label
+            one.metric[f"exported_{_SERIES}"] = one.metric.pop(_SERIES)
+    # In the order of `make_samples`, so that it need not sort the samples.
+    series.sort(key=lambda one: sorted(one.metric.items()))
+    metrics = [one.metric for one in series]
+    _check_labels(metrics, asked.must)
+    vector = result.resultType == "vector"
+    times, values, counts = _points(series, vector)
+    _check_times(times, counts, metrics, asked)
+    if findings is not None:
+        findings.add(noted)
+    numbers = np.repeat(np.arange(len(series), dtype=np.uint32), counts)
+    columns = {"series": numbers, "ts": times.astype(np.int64), "value": values}
+    samples = make_samples(metrics, pl.DataFrame(columns, schema=POINTS))
+    _check_unique(samples)
+    return samples
+
+
+def decode_values(body: bytes | bytearray, findings: Findings | None = None) -> list[str]:
+    """Return the values of a response that lists a label's values, each once, in order.
+
+    Raises:
+        InvalidResponseError: the response is no JSON, or no list of strings.
+        PartialResponseError: the server warns of absent data.
+    """
+    data = _data(body, Findings() if findings is None else findings)
+    try:
+        return sorted(set(_TEXTS.decode(data)))
+    except _BROKEN as error:
+        raise InvalidResponseError(
+            f"expected a list of label values, got another response: {error}"
+        ) from None
+
+
+def decode_facts(body: bytes | bytearray) -> dict[str, str]:
+    """Return the build information of a response, e.g. the version; other values are left out.
+
+    Raises:
+        InvalidResponseError: the response is no JSON, or no build information.
+    """
+    try:
+        facts = _FACTS.decode(_data(body, Findings()))
+    except _BROKEN as error:
+        raise InvalidResponseError(
+            f"expected build information, got another response: {error}"
+        ) from None
+    return {name: value for name, value in facts.items() if isinstance(value, str)}
+
+
+def _data(body: bytes | bytearray, noted: Findings) -> msgspec.Raw:
+    """Return the data of a successful and complete response."""
+    try:
+        head = _HEAD.decode(body)
+    except _BROKEN as error:
+        raise InvalidResponseError(
+            f"expected the JSON of a Prometheus API, got another response: {error}"
+        ) from None
+    if head.status != "success":
+        told = head.error or "without a reason"
+        raise InvalidResponseError(
+            f"expected status success in the response, got {head.status!r}: {told}"
+        )
+    for remark in [*(head.infos or []), *(head.warnings or [])]:
+        if not _ANNOTATION.match(remark) and remark not in (head.infos or []):
+            raise PartialResponseError(f"the server warns that data may be missing: {remark}")
+        noted.note("annotation", _POSITION.sub("", remark))
+    if head.isPartial:
+        raise PartialResponseError("the server says that the response is partial")
+    if not memoryview(head.data).nbytes:
+        raise InvalidResponseError("the response holds no data")
+    return head.data
+
+
+def _kind(data: msgspec.Raw) -> str:
+    with contextlib.suppress(*_BROKEN):
+        return _KIND.decode(data).resultType
+    return ""
+
+
+def _check_kind(kind: str, wanted: Kind | None) -> None:
+    if kind not in ("vector", "matrix") or (wanted is not None and kind != wanted):
+        said = f"{kind!r}" if kind else "no type"
+        raise InvalidResponseError(f"expected {wanted or 'series'} in the response, got {said}")
+
+
+def _is_histogram(one: _Series, noted: Findings) -> bool:
+    """Count a series with native histograms; say whether it has nothing else."""
+    if not any(memoryview(raw).nbytes for raw in (one.histograms, one.histogram)):
+        return False
+    noted.note("histogram", one.metric.get("__name__", ""))
+    return not any(memoryview(raw).nbytes for raw in (one.values, one.value))
+
+
+def _check_labels(
+    metrics: Sequence[dict[str, str]], must: Mapping[str, Collection[str] | None]
+) -> None:
+    wanted = [(name, None if v is None else frozenset(v)) for name, v in must.items()]
+    for metric in metrics:
+        for name, allowed in wanted:
+            value = metric.get(name, "")  # Prometheus: an absent label is an empty one
+            if not value if allowed is None else value not in allowed:
+                raise InvalidResponseError(
+                    f"{_named(metric)} was not asked for: {name} is {value!r}"
+                )
+
+
+def _check_unique(samples: Samples) -> None:
+    labels, count = samples.series.drop("series"), samples.series.height
+    # Without any label a frame has no rows; no two series may be without.
+    if count > max(labels.n_unique() if labels.width else 0, 1):
+        twice = labels.filter(labels.is_duplicated()).row(0, named=True) if labels.width else {}
+        told = _named({name: value for name, value in twice.items() if value is not None})
+        raise InvalidResponseError(f"{told} comes twice")
+
+
+def _named(metric: Mapping[str, str]) -> str:
+    told = ", ".join(f"{k}={v!r}" for k, v in sorted(metric.items()) if k != "__name__")
+    return f"series {metric.get('__name__', '')}{{{told}}}"[:300]
+
+
+def _points(
+    series: Sequence[_Series], vector: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Return the times (whole ms), the values, and how many of them each series has."""
+    seconds, values, counts = array("d"), array("d"), array("q")
+    for one in series:
+        raw = one.value if vector else one.values
+        if not memoryview(raw).nbytes:
+            raise InvalidResponseError(f"{_named(one.metric)} has no samples of the result's type")
+        try:
+            if vector:  # of many series, one sample each
+                time, value = _SAMPLE.decode(raw)
+                seconds.append(time)
+                values.append(float(value))
+                counts.append(1)
+                continue
+            pairs = _SAMPLES.decode(raw)
+            seconds.extend([time for time, _ in pairs])
+            values.extend([float(value) for _, value in pairs])
+            counts.append(len(pairs))
+        except (*_BROKEN, ValueError) as error:
+            raise InvalidResponseError(
+                f"expected samples of a time and a number in quotes, got others in "
+                f"{_named(one.metric)}: {error}"
+            ) from None
+    times = np.rint(np.frombuffer(seconds, np.float64) * 1000.0)
+    return times, np.frombuffer(values, np.float64), np.frombuffer(counts, np.int64)
+
+
+def _check_times(
+    times: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    metrics: Sequence[dict[str, str]],
+    asked: Expected,
+) -> None:
+    """Check that times (ms) are within the request and ascend in each series."""
+    if not len(times):
+        return
+    # A comparison with NaN is false, so NaN counts as outside.
+    wrong = ~((times >= asked.from_ms) & (times <= asked.until_ms))
+    if not wrong.any() and asked.step_ms:
+        wrong = ~np.isin(times % asked.step_ms, (asked.from_ms % asked.step_ms, 0))
+    if wrong.any():
+        raise InvalidResponseError(
+            f"{_told(times, wrong, counts, metrics)} was not asked for: "
+            f"the times are {asked.from_ms / 1000:.3f} to {asked.until_ms / 1000:.3f}"
+            + (f" in steps of {asked.step_ms / 1000:g} s" if asked.step_ms else "")
+        )
+    back = np.diff(times, prepend=-np.inf) <= 0
+    ends = np.cumsum(counts)
+    back[ends[ends < len(times)]] = False  # where a series begins
+    if back.any():
+        told = _told(times, back, counts, metrics)
+        raise InvalidResponseError(f"{told} does not come after the one before")
+
+
+def _told(
+    times: NDArray[np.float64],
+    wrong: NDArray[np.bool_],
+    counts: NDArray[np.int64],
+    metrics: Sequence[dict[str, str]],
+) -> str:
+    place = int(np.argmax(wrong))
+    number = int(np.searchsorted(np.cumsum(counts), place, side="right"))
+    return f"the sample at {times[place] / 1000:.3f} of {_named(metrics[number])}"

@@ -45,10 +45,8 @@ class Limits:
     """Limits of a client.
 
     Attributes:
-        concurrency: requests at once.
         response_bytes: the largest response, uncompressed.
         timeout_s: time for a request; it is sent to the server.
-        attempts: of a request.
         longest_wait_s: the longest wait between two attempts, even if the server asks for more.
         first_wait_s: the first wait, about; each further one is about twice as long.
         gzip: accept compressed responses (a quarter of the size). Compression costs a Prometheus
@@ -74,7 +72,6 @@ class Figures:
         by_status: replies by status; 0: none came.
         bytes: of all replies, uncompressed.
         received_bytes: of all replies, as they came.
-        samples: of all responses.
         largest_bytes, largest_samples: of one reply, and of one response.
         waited_s: from sending a request to its last byte, of all requests together.
         paused_s: the time that all threads together waited because the server asked for it.
@@ -97,7 +94,6 @@ class Wire:
 
     Attributes:
         url: the address before /api/v1.
-        gate: lets requests through.
         stopped: no further request begins.
         has_replied: the server has sent a reply.
     """
@@ -204,7 +200,6 @@ class Wire:
         Args:
             method: GET, or POST with the fields as a form.
             path: after /api/v1/.
-            fields: names and values.
 
         Raises:
             RetryableError: there was none.
@@ -303,7 +298,6 @@ class Wire:
             figures.waited_s += self._clock() - begun
 
     def _fail(self, error: httpx2.HTTPError) -> NoReturn:
-        """Raise the error for a failure of the connection."""
         text = re.sub(r"\[Errno -?\d+\] ", "", " ".join(str(error).split()))
         said = self.hide(text) or type(error).__name__
         self._fail_of_tls(said)
@@ -340,7 +334,6 @@ class Gate:
     """Lets threads through to a server.
 
     Attributes:
-        width: requests at once when all is well.
         paused_s: the time that all threads together waited because the server asked for it.
     """
 
@@ -358,12 +351,6 @@ class Gate:
         self._good = 0
         self._closed_until = clock()
         self._slowed_at = float("-inf")
-
-    @property
-    def allowed(self) -> int:
-        """How many requests may be under way at once now."""
-        with self._changed:
-            return self._allowed
 
     @contextmanager
     def request(self) -> Iterator[float]:
@@ -389,7 +376,6 @@ class Gate:
         """Let no request through for a time, then half as many at once.
 
         Args:
-            wait_s: how long.
             begun: when the refused request began. Of several that are refused at once, those that
                 began before the limit was lowered do not lower it again.
         """

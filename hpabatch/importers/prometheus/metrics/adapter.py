@@ -14,13 +14,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hpabatch.importers.prometheus.client.promql import with_matchers
 from hpabatch.importers.prometheus.metrics.adapter_file import (
     AdapterConfig,
     ResourceMapping,
     Rule,
     Template,
 )
+from hpabatch.importers.prometheus.metrics.queries import with_matchers
 from hpabatch.inputs.documents import show
 from hpabatch.model.objects.autoscale import TYPES
 from hpabatch.model.objects.field_errors import go_quote
@@ -88,7 +88,6 @@ class AdapterQuery:
     """A query of the adapter.
 
     Attributes:
-        promql: the query.
         label: whose value is the object's name; "" for External metrics, of which every series
             counts.
         place: the rule, for messages.
@@ -155,7 +154,6 @@ def custom_query(
     Args:
         namespace: of the HPA; of a Namespace metric the one object, and `names` is not read.
         names: the objects; several, and those of a name with `$`, are asked as a pattern.
-        selector: of the metric, as in a history.
 
     Raises:
         ValueError: why the adapter has no such metric, or responds with an error; a sentence.

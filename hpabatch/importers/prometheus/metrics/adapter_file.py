@@ -85,8 +85,6 @@ class Rule:
     Attributes:
         place: file and path, for messages.
         series_query: the selector of /api/v1/series by which series are found.
-        filters: what their names must match as well.
-        resources: the labels of Kubernetes objects.
         matches, name_as: how a series' name becomes a metric's.
         query: the template of the PromQL that is asked.
         problem: why this package cannot follow the rule; "": it can.

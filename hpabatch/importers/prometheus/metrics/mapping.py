@@ -20,12 +20,7 @@ from typing import Final
 from hpabatch.errors import RefusedError
 from hpabatch.importers.prometheus.client.queries import Scalable
 from hpabatch.importers.prometheus.metrics import adapter, adapter_file, mapping_file
-from hpabatch.importers.prometheus.metrics.adapter import (
-    PODS,
-    Found,
-    ResourceQuery,
-    resource_of,
-)
+from hpabatch.importers.prometheus.metrics.adapter import PODS, Found, ResourceQuery, resource_of
 from hpabatch.importers.prometheus.metrics.adapter_file import AdapterConfig, read_adapter
 from hpabatch.importers.prometheus.metrics.mapping_file import (
     Kind,
@@ -36,8 +31,7 @@ from hpabatch.importers.prometheus.metrics.mapping_file import (
 from hpabatch.importers.prometheus.metrics.queries import PODS_HOLE, MetricQuery, ValueRule
 from hpabatch.inputs import keda
 from hpabatch.inputs.documents import Mistakes, Place, duplicate_keys, place_of, read_text
-from hpabatch.inputs.keda import ScaledObject, owner_of
-from hpabatch.inputs.keda_file import read_scaled_object
+from hpabatch.inputs.keda import ScaledObject, owner_of, read_scaled_object
 from hpabatch.inputs.manifest_documents import (
     Document,
     DocumentError,
@@ -65,7 +59,6 @@ class Unmapped:
     reason: str
 
     def __str__(self) -> str:
-        """Return a sentence."""
         return f"{self.hpa}: {self.metric}: {self.reason}"
 
 
@@ -75,8 +68,6 @@ class MetricPlan:
 
     Attributes:
         queries: each once, whichever HPAs share it, by namespace, kind and metric.
-        unmapped: the others.
-        notes: what is uncertain about the queries, sentences.
     """
 
     queries: tuple[MetricQuery, ...] = ()
@@ -109,8 +100,6 @@ class Mappings:
 
     Attributes:
         metrics: the entries of mapping files, the first that fits counts.
-        scalables: other kinds of scale targets.
-        scaled_objects: KEDA's.
         custom, external, usage: the adapter's configuration that serves custom metrics, external
             ones, and cpu and memory.
     """
@@ -131,7 +120,9 @@ class Mappings:
                 places.setdefault(note, []).append(one.place)
         found = [*self.told, *(f"{_few(there)}: {note}" for note, there in places.items())]
         triggers = [one for owner in self.scaled_objects for one in owner.triggers]
-        servers = {_without_user(one.metadata.get("serverAddress", "")) for one in triggers} - {""}
+        servers = {
+            re.sub(r"//[^/@]*@", "//", one.metadata.get("serverAddress", "")) for one in triggers
+        } - {""}
         if servers:
             found.append(
                 f"KEDA asked {', '.join(sorted(servers))}: --url must be a server with these series"
@@ -324,7 +315,6 @@ def _check_twice(read: Mapped, mistakes: Mistakes) -> None:
 
 
 def _metrics(hpas: Iterable[HPA]) -> Iterator[tuple[str, str, _Metric]]:
-    """Yield namespace and name of each HPA with each of its metrics that are no resources."""
     for hpa in hpas:
         for spec in hpa.spec.metrics:
             metric = _metric(spec, hpa.namespace)
@@ -358,10 +348,6 @@ def _few(places: Sequence[str]) -> str:
     """Return up to three places, and how many more there are."""
     more = len(places) - 3
     return ", ".join(places[:3]) + (f" and {more} more" if more > 0 else "")
-
-
-def _without_user(url: str) -> str:
-    return re.sub(r"//[^/@]*@", "//", url)
 
 
 def _selector(selector: LabelSelector | None) -> tuple[str, str]:
@@ -471,7 +457,6 @@ def _read_object(
 def _read_config_map(
     value: Mapping[str, object], source: str, into: Mapped, mistakes: Mistakes
 ) -> bool:
-    """Read the adapter's configurations among a ConfigMap's data."""
     data, found = value.get("data"), False
     for key, text in (data if isinstance(data, Mapping) else {}).items():
         if not isinstance(text, str):

@@ -56,7 +56,6 @@ class MappedMetric:
         namespaces: globs; none: every namespace.
         selector: only for metrics with this selector, in Kubernetes' form; None: for any.
         object_kind, object_name: only for such objects; "": for any (the name is a glob).
-        query: PromQL with placeholders.
         label: whose value is the pod's or object's name; "": the one series is the object's.
     """
 

@@ -7,11 +7,16 @@ thousandths as that server makes them: Go's conversion of value × 1000, which t
 Empty responses make no rows of `metric_fetches`: the sync period and phase are estimated from the
 times at which the controller asked, which the times of an import are not. A missing response shows
 as a sample that grows too old.
+
+A server of several clusters has each series once per cluster, and a query that was written for one
+cluster does not name it: its selectors get the cluster's matchers. PromQL is parsed only as far as
+series names can be told from functions, operators, labels and numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Literal
@@ -20,7 +25,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hpabatch.importers.prometheus.client.promql import with_matchers
 from hpabatch.importers.prometheus.client.samples import Findings, Samples
 from hpabatch.model.objects.field_errors import go_quote
 
@@ -61,11 +65,8 @@ class MetricQuery:
         kind: which table its rows are for.
         metric, selector: as in the history; the selector in Kubernetes' string form.
         promql: of a Pods metric with `$pods` where their names stand.
-        rule: how values become thousandths.
         label: whose value is the pod's or object's name; "" (objects, external): not looked at.
         object_kind, object_name: of an Object metric, as in the history.
-        hpas: names of the HPAs that have the metric.
-        place: where the query is from, for messages.
     """
 
     kind: Literal["pods", "object", "external"]
@@ -118,7 +119,6 @@ def metric_rows(
             several groups of pods may come one by one.
         instants: when it was evaluated (`ts`), needed only for KEDA, to which no response is a 0;
             some of these times (`instants_near`) where the server may have been away at others.
-        findings: gets counts of what is not as one would think.
     """
     noted = findings if findings is not None else Findings()
     if query.kind == "external":
@@ -204,7 +204,6 @@ def _keda_rows(
 
 
 def _with_milli(query: MetricQuery, rows: pl.DataFrame, findings: Findings) -> pl.DataFrame:
-    """Return the rows with `value_milli` for `value`."""
     values = rows["value"].to_numpy()
     if query.rule == ValueRule.adapter:
         values = np.where(np.isnan(values), 0.0, values)
@@ -238,3 +237,83 @@ def series_names(response: Samples) -> list[str]:
         )
         for row in response.series.rows()
     ]
+
+
+_TOKEN = re.compile(
+    r"""(?P<blank>\s+|\#[^\n]*)
+    |(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`)
+    |(?P<number>(?:[0-9]|\.[0-9])[0-9A-Za-z_.]*)
+    |(?P<name>[A-Za-z_:][A-Za-z0-9_:]*)
+    |(?P<other>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_GROUPING: Final = ("by", "without", "on", "ignoring", "group_left", "group_right")
+_WORDS: Final = ("offset", "bool", "and", "or", "unless", "atan2", "inf", "nan")
+
+_Token = tuple[str, str]
+
+
+def with_matchers(promql: str, matchers: str) -> str:
+    """Return an expression with these matchers in each of its selectors.
+
+    Args:
+        matchers: as PromQL writes them, e.g. `cluster="a"`; "": nothing changes.
+    """
+    if not matchers:
+        return promql
+    tokens = [(str(found.lastgroup), found[0]) for found in _TOKEN.finditer(promql)]
+    return "".join(_written(tokens, matchers))
+
+
+def _written(tokens: list[_Token], matchers: str) -> Iterator[str]:
+    place = 0
+    while place < len(tokens):
+        kind, text = tokens[place]
+        place += 1
+        yield text
+        if text == "{" and kind == "other":
+            yield matchers
+            place, inner = _until(tokens, place, "{", "}")
+            blank = all(kind == "blank" or text == "}" for kind, text in inner)
+            yield ("" if blank else ",") + "".join(part for _, part in inner)
+        elif text == "[" and kind == "other":
+            place, inner = _until(tokens, place, "[", "]")
+            yield "".join(part for _, part in inner)
+        elif kind == "name":
+            follower = _next(tokens, place)
+            if text.lower() in _GROUPING and follower == "(":
+                place, inner = _until(tokens, place, "(", ")")
+                yield "".join(part for _, part in inner)
+            elif _is_series(text, follower):
+                yield f"{{{matchers}}}"
+
+
+def _is_series(name: str, follower: str) -> bool:
+    """Whether a name that is followed by this is a series without braces of its own."""
+    if name.lower() in (*_GROUPING, *_WORDS):
+        return False
+    # Functions and aggregations have their arguments, or what they group by, behind them.
+    return follower not in ("(", "{") and follower.lower() not in ("by", "without")
+
+
+def _next(tokens: list[_Token], place: int) -> str:
+    return next((text for kind, text in tokens[place:] if kind != "blank"), "")
+
+
+def _until(
+    tokens: list[_Token], place: int, opening: str, closing: str
+) -> tuple[int, list[_Token]]:
+    """Return where the bracket that is open at a place ends, and what is up to there."""
+    start, depth = place, 0
+    if _next(tokens, place) == opening:  # of a list of labels the bracket itself comes first
+        depth = -1
+    while place < len(tokens):
+        kind, text = tokens[place]
+        place += 1
+        if kind == "other" and text == opening:
+            depth += 1
+        elif kind == "other" and text == closing:
+            if depth <= 0:
+                break
+            depth -= 1
+    return place, tokens[start:place]

@@ -18,8 +18,7 @@ import numpy as np
 import polars as pl
 
 from hpabatch.importers.prometheus.client.samples import LAST_S, Findings, Samples, Span
-from hpabatch.importers.prometheus.reading.gauges import Gauge
-from hpabatch.importers.prometheus.reading.sources_seen import SILENT_MS
+from hpabatch.importers.prometheus.reading.gauges import SILENT_MS, Gauge
 from hpabatch.inputs.cluster_objects import GENERATED_LETTERS
 
 TABLE_COLUMNS: Final = (
@@ -80,7 +79,6 @@ def pod_rows(
         created, started: kube_pod_created and kube_pod_start_time (unix seconds), alike.
         deleted: kube_pod_deletion_timestamp (unix seconds) by namespace, pod and uid.
         heartbeats: instants (ms) at which the exporter was read, from span.from_ms on.
-        span: the window.
         findings: gets "assumed" (creation, uid or target not recorded) and "label" (left out).
         quiet_ms: see above; at most span.lookback_ms, so that the next window sees what this one
             could not tell yet.
@@ -123,9 +121,6 @@ def continued_pods(
     Args:
         earlier: rows of the windows before, at least of the pods that were not gone yet; columns
             beside those of the table may be lacking.
-        later: rows of this window.
-        heartbeats: of this window.
-        span: this window.
         quiet_ms: see `pod_rows`.
 
     Returns:
@@ -226,7 +221,6 @@ def _with_owners(
 
 
 def _requested(deleted: Gauge) -> pl.DataFrame:
-    """Return when pods were first seen to be deleted."""
     possible = pl.when(pl.col("value").is_between(1, LAST_S)).then("value")
     end = (possible * 1000).round(0).cast(pl.Int64)
     begun = pl.min_horizontal("ts", end).min().alias("deletion_requested")
@@ -298,7 +292,6 @@ def label_texts(labels: Samples, findings: Findings) -> pl.DataFrame:
     """Return namespace, pod, uid and `labels` as the text of a JSON object, sorted by key.
 
     Args:
-        labels: kube_pod_labels, a sample per series.
         findings: gets ("label", name), for each name of which the key is not known, the number
             of pods.
     """
@@ -345,7 +338,6 @@ def owned_pods(
 
     Args:
         owners: kube_pod_owner, a sample per series; uid may be lacking.
-        replicaset_owners: kube_replicaset_owner, a sample per series.
         findings: gets ("assumed", …), once per ReplicaSet whose Deployment was read off its name.
 
     Returns:
@@ -382,7 +374,10 @@ def owned_pods(
 
 def _controllers(found: pl.DataFrame, key: list[str]) -> pl.DataFrame:
     """Return the controller of each object that has one: owner_kind and owner_name."""
-    kind, name = (_said(column) for column in _OWNER[:2])
+    kind, name = (
+        pl.when(~pl.col(column).is_in(_NOBODY)).then(pl.col(column)).alias(column)
+        for column in _OWNER[:2]
+    )
     real = found.select(*key, kind, name, "owner_is_controller").filter(
         (pl.col("owner_is_controller").str.to_lowercase() == "true")
         & pl.col("owner_kind").is_not_null()
@@ -390,10 +385,6 @@ def _controllers(found: pl.DataFrame, key: list[str]) -> pl.DataFrame:
     )
     ordered = real.sort(*key, "owner_kind", "owner_name")
     return ordered.unique(key, keep="first", maintain_order=True).drop("owner_is_controller")
-
-
-def _said(column: str) -> pl.Expr:
-    return pl.when(~pl.col(column).is_in(_NOBODY)).then(pl.col(column)).alias(column)
 
 
 def _replicasets(samples: Samples) -> pl.DataFrame:

@@ -1,18 +1,34 @@
-"""Phases and readiness of pods, as rows of the table pod_states.
+"""Phases, readiness, requests and limits of pods: rows of pod_states and pod_requests.
 
 kube-state-metrics says which phase and which Ready condition a pod has at each scrape, and, since
 version 2.8, when a pod that is Ready became it (kube_pod_status_ready_time; some builds tell the
 condition's last transition whatever its status). A pod has no Ready condition until the kubelet
 gives it one: then there is no series, and `ready` is null.
+
+It tells cpu in cores and memory in bytes, both rounded up by itself (millicores, bytes). It does
+not tell the order of a pod's containers: `index` is their order by name, among the containers or
+among the init containers. Which init containers are sidecars (restartPolicy Always) it tells since
+version 2.11, by a label of kube_pod_init_container_info; from earlier ones they come as init
+containers. Requests of a pod as a whole (spec.resources) it does not tell.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
-from hpabatch.importers.common.continued import is_new, ms_schema
+from hpabatch.history.columns import CPU_MILLI_MAX, MEMORY_MILLI_MAX
+from hpabatch.importers.common.objects import (
+    AMOUNTS,
+    Disagreements,
+    PodRequests,
+    compare_amounts,
+    known_requests,
+    with_known,
+)
+from hpabatch.importers.common.rows import Rounding, is_new, ms_schema, whole
 from hpabatch.importers.prometheus.client.samples import LAST_S, Findings, Span
 from hpabatch.importers.prometheus.pods.lives import assign_pods
 from hpabatch.importers.prometheus.reading.gauges import Gauge
@@ -47,7 +63,6 @@ def state_rows(
         ready: kube_pod_status_ready by namespace, pod, uid and condition.
         ready_time: kube_pod_status_ready_time (unix seconds) by namespace, pod and uid.
         pods: POD_ROWS; states of other pods are left out ("no pod").
-        span: the window.
         findings: gets ("assumed", …), the number of states whose phase is not recorded: it is
             Running with a pod that is Ready, else empty.
         initial: whether the states at span.after_ms are written, too.
@@ -153,3 +168,197 @@ def _earlier(before: pl.DataFrame | None) -> pl.DataFrame:
         return pl.DataFrame(schema=names)
     known = before.select("uid", old_ready="ready", old_transition="last_transition")
     return known.unique("uid", keep="last", maintain_order=True)
+
+
+REQUESTS: Final = ms_schema("pod_requests")
+_MILLI = 1000.0
+_MOST: Final = {"cpu": CPU_MILLI_MAX, "memory": MEMORY_MILLI_MAX}
+_PLACE = ["uid", "kind", "container"]
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """Exported gauges of containers and requests, by namespace, pod, uid and more labels.
+
+    Attributes:
+        requests, limits: kube_pod_container_resource_requests and _limits, by container and
+            resource.
+        containers: kube_pod_container_info, by container: those that exist. (Usage is no
+            substitute: it has init and debug containers, too, and an app container without any
+            request stops an HPA.)
+        init_containers: kube_pod_init_container_info, by container and restart_policy.
+        overhead_cpu, overhead_memory: kube_pod_overhead_cpu_cores and _memory_bytes.
+    """
+
+    requests: Gauge
+    limits: Gauge
+    init_requests: Gauge
+    init_limits: Gauge
+    containers: Gauge
+    init_containers: Gauge
+    overhead_cpu: Gauge
+    overhead_memory: Gauge
+
+
+def request_rows(
+    said: Requested, pods: pl.DataFrame, span: Span, findings: Findings, *, initial: bool
+) -> pl.DataFrame:
+    """Return what containers request, since their pod's creation or a resize in place.
+
+    A container's first row is valid from the pod's creation on, and written by the window that
+    saw the container first; a container without any request or limit has one with nulls only.
+
+    Args:
+        pods: POD_ROWS; containers of other pods are left out ("no pod").
+        findings: gets ("value", …) for amounts that cannot be, and ("no request", …), the number
+            of containers without a request for cpu.
+        initial: whether what holds at span.after_ms is written, too.
+
+    Returns:
+        REQUESTS (valid_from in ms), sorted by namespace, uid, kind, index and valid_from.
+    """
+    parts = [
+        (said.requests, "app", ""),
+        (said.limits, "app", "_limit"),
+        (said.init_requests, "init", ""),
+        (said.init_limits, "init", "_limit"),
+    ]
+    changes = [_amounts(gauge, kind, suffix, findings) for gauge, kind, suffix in parts]
+    overhead = {"cpu": said.overhead_cpu, "memory": said.overhead_memory}
+    changes += [
+        _amounts(_overhead(gauge, resource), "overhead", "", findings)
+        for resource, gauge in overhead.items()
+    ]
+    known = [*parts, (said.containers, "app", ""), (said.init_containers, "init", "")]
+    there = _there([(gauge, kind) for gauge, kind, _ in known], list(overhead.values()))
+    there = assign_pods(there.filter(pl.col("ts") > span.after_ms), pods, findings)
+    there = there.group_by("namespace", "target", *_PLACE).agg(pl.col("first").min())
+    there = _indexed(there, _sidecars(said.init_containers, pods))
+    # Pods that are not known were counted already.
+    values = assign_pods(pl.concat(changes, how="diagonal"), pods, Findings())
+    rows = _over_time(values, there, pods, span, initial=initial)
+    order = ["namespace", "uid", "kind", "index", "valid_from"]
+    return rows.select(list(REQUESTS)).cast(REQUESTS).sort(order)
+
+
+def beside_objects(
+    rows: pl.DataFrame,
+    pods: pl.DataFrame,
+    requests: PodRequests,
+    told: Disagreements,
+    *,
+    exported: bool,
+) -> pl.DataFrame:
+    """Return requests of a window, filled in by objects where the server exports none.
+
+    Args:
+        rows: of the window (REQUESTS): the containers that were there.
+        told: gets containers of which the server's last amount is not that of the objects.
+        exported: whether the server exports requests; then the rows stay as they are.
+    """
+    place = ("namespace", "target", "uid", "target_kind", "created")
+    named = pods.select(place).drop_nulls().rename({"created": "valid_from"})
+    known = known_requests(named, requests)
+    both = with_known(rows, known, ["uid", "container"])
+    if not exported:
+        merged = both.with_columns(pl.coalesce(name, f"o.{name}").alias(name) for name in AMOUNTS)
+        order = ("namespace", "uid", "kind", "index", "valid_from")
+        return merged.select(list(REQUESTS)).sort(order)
+    last = rows.sort("valid_from").unique(["uid", "container"], keep="last", maintain_order=True)
+    last = last.join(known, on=["uid", "container"], how="semi")
+    compared = with_known(last, known, ["uid", "container"]).head(last.height)
+    for name in AMOUNTS:
+        if rows[name].null_count() < rows.height:  # (else the server exports none of these)
+            compare_amounts(compared, name, name, told, ("at the server", "the server's count"))
+    return rows
+
+
+def note_lacking(rows: pl.DataFrame, findings: Findings) -> None:
+    """Note how many containers of requests (REQUESTS) have none for cpu."""
+    lacking = (pl.col("kind") == "app") & pl.col("cpu_milli").is_null()
+    without = rows.filter(lacking).select(_PLACE).n_unique()
+    findings.note("no request", "containers without a request for cpu", without)
+
+
+def _overhead(gauge: Gauge, resource: str) -> Gauge:
+    told = [pl.lit("").alias("container"), pl.lit(resource).alias("resource")]
+    return Gauge(gauge.changes.with_columns(told), gauge.seen.with_columns(told))
+
+
+def _amounts(gauge: Gauge, kind: str, suffix: str, findings: Findings) -> pl.DataFrame:
+    """Return namespace, pod, pod_uid, kind, container, ts and one of AMOUNTS, the others null."""
+    found = []
+    for resource, most in _MOST.items():
+        rows = gauge.changes.filter(pl.col("resource") == resource).drop_nulls("container")
+        good = pl.col("value").is_between(0, most / _MILLI)
+        findings.note("value", f"a {resource} request that cannot be", rows.filter(~good).height)
+        amount = whole(pl.col("value") * _MILLI, Rounding.up)
+        found.append(
+            rows.filter(good).select(
+                *("namespace", "pod", pl.col("uid").alias("pod_uid"), "container", "ts"),
+                pl.lit(kind).alias("kind"),
+                amount.alias(f"{resource}{suffix}_milli"),
+            )
+        )
+    return pl.concat(found, how="diagonal")
+
+
+def _there(gauges: list[tuple[Gauge, str]], overhead: list[Gauge]) -> pl.DataFrame:
+    """Return namespace, pod, pod_uid, kind, container, `first` seen, and last seen (as `ts`)."""
+    places = [(gauge.seen, pl.col("container"), kind) for gauge, kind in gauges] + [
+        (gauge.seen, pl.lit("").alias("container"), "overhead") for gauge in overhead
+    ]
+    frames = [
+        seen.select(
+            *("namespace", "pod", pl.col("uid").alias("pod_uid"), container),
+            pl.lit(kind).alias("kind"),
+            "first",
+            # By when a pod of that name must have begun.
+            ts="last",
+        )
+        for seen, container, kind in places
+    ]
+    return pl.concat(frames).drop_nulls("container")
+
+
+def _sidecars(init_containers: Gauge, pods: pl.DataFrame) -> pl.DataFrame:
+    """Return uid and container of the init containers that go on running."""
+    seen = init_containers.seen
+    if "restart_policy" not in seen.columns:
+        seen = seen.with_columns(restart_policy=pl.lit(None, dtype=pl.String))
+    rows = seen.filter(pl.col("restart_policy") == "Always").select(
+        "namespace", "pod", "container", pod_uid="uid", ts="last"
+    )
+    return assign_pods(rows, pods, Findings()).select("uid", "container").unique()
+
+
+def _indexed(there: pl.DataFrame, sidecars: pl.DataFrame) -> pl.DataFrame:
+    """Add each container's index among those of its list, and the kind as it is written."""
+    index = pl.col("container").rank("dense").over("uid", "kind").cast(pl.Int64) - 1
+    marked = sidecars.with_columns(kind=pl.lit("init"), written=pl.lit("sidecar"))
+    rows = there.with_columns(index=index).join(marked, on=_PLACE, how="left")
+    return rows.with_columns(written=pl.coalesce("written", "kind"))
+
+
+def _over_time(
+    values: pl.DataFrame, there: pl.DataFrame, pods: pl.DataFrame, span: Span, *, initial: bool
+) -> pl.DataFrame:
+    amounts = [name for name in AMOUNTS if name not in values.columns]
+    values = values.with_columns(pl.lit(None, dtype=pl.Int64).alias(name) for name in amounts)
+    rows = values.group_by(*_PLACE, "ts").agg(pl.col(AMOUNTS).max())
+    bare = there.join(rows, on=_PLACE, how="anti").select(*_PLACE, ts="first")
+    rows = pl.concat([rows, bare], how="diagonal").sort(*_PLACE, "ts")
+    rows = rows.with_columns(pl.col(AMOUNTS).forward_fill().over(_PLACE))
+    begins = pl.int_range(pl.len()).over(_PLACE) == 0
+    rows = rows.with_columns(begins=begins).filter(is_new(_PLACE, AMOUNTS))
+    created = pods.select("uid", "created").unique("uid", keep="last")
+    rows = rows.join(there, on=_PLACE).join(created, on="uid", how="left")
+    # A value from before the window has a row in an earlier one.
+    written = (
+        pl.when("begins")
+        .then(pl.col("first") > span.after_ms)
+        .otherwise(pl.col("ts") > span.after_ms)
+    )
+    rows = rows if initial else rows.filter(written)
+    valid = pl.when("begins").then(pl.min_horizontal("created", "ts")).otherwise("ts")
+    return rows.with_columns(valid_from=valid, kind="written")

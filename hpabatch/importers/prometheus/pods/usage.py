@@ -22,7 +22,7 @@ import polars as pl
 
 from hpabatch.history.columns import CPU_MILLI_MAX, MEMORY_BYTES_MAX
 from hpabatch.importers.prometheus.client.samples import Findings, Samples, Span
-from hpabatch.importers.prometheus.reading.sources_seen import (
+from hpabatch.importers.prometheus.reading.gauges import (
     SILENT_MS,
     nearby_minimum,
     one_source,
@@ -60,7 +60,6 @@ def together(
             the three; window_ms and cpu_milli; and columns that are carried along.
         lookback_ms: how far what is known reaches back before a window.
         findings: gets ("together", …), the number of pods.
-        apart_ms: see above.
     """
     scattered = _scattered(rows)
     if scattered.is_empty():
@@ -235,9 +234,6 @@ def rated_rows(
         cpu_cores: cores, e.g. the values of a range query or of a recording rule.
         memory: see `usage_rows`; it needs the same times to share a row.
         window_ms: over which the rate was taken.
-        span: see `usage_rows`.
-        findings: see `usage_rows`.
-        apart_ms, ranks: see `usage_rows`.
 
     Returns:
         USAGE, see `usage_rows`.
@@ -257,7 +253,6 @@ def rated_rows(
 
 
 def _containers(samples: Samples, findings: Findings) -> Samples:
-    """Return the series of containers, without those of pods as a whole and of pause."""
     found = samples.with_labels(_IDENTITY)
     named = pl.all_horizontal(pl.col(name).fill_null("") != "" for name in _IDENTITY)
     series = found.series.filter(named & ~pl.col("container").is_in(_NO_CONTAINER))
@@ -269,7 +264,6 @@ def _containers(samples: Samples, findings: Findings) -> Samples:
 
 
 def _usable(samples: Samples, span: Span, findings: Findings, most: float) -> Samples:
-    """Return the samples that have a value that can be."""
     good = pl.col("value").is_finite() & (pl.col("value") >= 0) & (pl.col("value") <= most)
     wrong = samples.points.filter(~good)
     findings.note("value", "not finite, negative, or far too large", _inside(wrong, span))
@@ -343,7 +337,6 @@ def _kept(
     apart_ms: int,
     ranks: Mapping[str, int] | None,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the points of both that count: of one source, and of the newest container."""
     order = source_ranks([cpu, memory], _IDENTITY) if ranks is None else ranks
     # What is brought together with the last samples must be sure, too, up to `apart_ms` later.
     silent = min(SILENT_MS - apart_ms, span.lookback_ms // 2)
@@ -426,7 +419,6 @@ def _containers_of(samples: Samples) -> pl.DataFrame:
 
 
 def _both(cpu: pl.DataFrame, memory: pl.DataFrame, pods: pl.DataFrame) -> pl.DataFrame:
-    """Return cpu and memory of the same container and time as one row."""
     key = ["thing", "ts"]
     if cpu.select(key).equals(memory.select(key)) and cpu["owner"].equals(memory["owner"]):
         return cpu.with_columns(memory["memory_bytes"])

@@ -13,8 +13,8 @@ from itertools import pairwise
 
 import polars as pl
 
-from hpabatch.importers.prometheus.client.fetch import Fetcher
-from hpabatch.importers.prometheus.client.queries import Query
+from hpabatch.importers.prometheus.client.http import Fetcher
+from hpabatch.importers.prometheus.client.queries import Form, Query, SeriesRequest
 from hpabatch.importers.prometheus.client.samples import (
     Findings,
     Samples,
@@ -22,7 +22,6 @@ from hpabatch.importers.prometheus.client.samples import (
     empty_samples,
     joined_samples,
 )
-from hpabatch.importers.prometheus.client.series_requests import Form, SeriesRequest
 from hpabatch.importers.prometheus.reading.gauges import Gauge, reduce_gauge
 
 FACTS_AT_ONCE = 1000
@@ -49,14 +48,9 @@ class Reader:
     """Reader of one cluster in one window.
 
     Attributes:
-        fetcher: sends requests.
-        queries: of what the server has, by name.
-        span: the window's instants.
         cluster: matchers of the cluster, e.g. {"cluster": ("a",)}.
         spacing_ms: of samples, for the size of requests only.
-        max_samples: of one response, about.
         at_once: names in a request for raw samples.
-        findings: counted by kind.
     """
 
     fetcher: Fetcher
@@ -124,9 +118,7 @@ class Reader:
         """Return when a gauge of these objects changed.
 
         Args:
-            name: of the query.
             labels: by which its series are told apart, beside the scrape's own.
-            things: the objects.
             there: when objects were there that were not all the time (see `reduce_gauge`), if
                 their series are there as long as they: raw samples are then not needed of what
                 did not change.
@@ -179,7 +171,6 @@ class Reader:
         return found
 
     def _now(self, query: Query, things: Things, ms: int) -> Samples:
-        """Return the series of these objects that are there at an instant."""
         asks = self._asks(query, "now", things.names, things.label, FACTS_AT_ONCE)
         return self.fetcher.joined([replace(ask, until_ms=ms) for ask in asks])
 

@@ -1,4 +1,4 @@
-"""One window of one cluster: its requests, and the parts that it becomes.
+"""Windows of an import: those of a time, and the requests and parts of one window of one cluster.
 
 Usage is read and committed in parts of some hundred pods; the few rows a day of each pod, target
 and HPA are in the last part, which completes the window.
@@ -8,53 +8,126 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
 import polars as pl
 
+from hpabatch.errors import UsageError
 from hpabatch.history.columns import TIME
 from hpabatch.history.provenance import continued
 from hpabatch.history.schema import table_named
-from hpabatch.importers.common.claims import DONE, while_unreplaced
-from hpabatch.importers.common.continued import in_ms, without_repeats
+from hpabatch.history.store.catalog import quote
+from hpabatch.importers.common.claims import DONE, PREFIX, span_of, while_unreplaced
 from hpabatch.importers.common.objects import CONTEXT, context_rows
-from hpabatch.importers.common.sink import Sink
-from hpabatch.importers.prometheus.client.fetch import Fetcher
-from hpabatch.importers.prometheus.client.samples import Findings
+from hpabatch.importers.common.rows import in_ms, without_repeats
+from hpabatch.importers.common.work import Sink
+from hpabatch.importers.prometheus.client.http import Fetcher
+from hpabatch.importers.prometheus.client.samples import Findings, Span
 from hpabatch.importers.prometheus.pods.lives import assign_pods
 from hpabatch.importers.prometheus.reading.reader import Reader, Things
-from hpabatch.importers.prometheus.reading.window_fleet import (
-    Target,
+from hpabatch.importers.prometheus.reading.window_objects import (
+    WindowPods,
     read_fleet,
+    read_pods,
     read_scales,
 )
-from hpabatch.importers.prometheus.reading.window_metrics import AdapterSeries, read_metrics
-from hpabatch.importers.prometheus.reading.window_pods import WindowPods, read_pods
-from hpabatch.importers.prometheus.reading.window_usage import read_usage
+from hpabatch.importers.prometheus.reading.window_samples import (
+    AdapterSeries,
+    read_metrics,
+    read_usage,
+)
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.prometheus.result import ImportResult, Source, provenance_rows
 from hpabatch.importers.prometheus.site import Beside, Site, version_of
 from hpabatch.importers.prometheus.specs.specs import WindowHpas, read_hpas
-from hpabatch.importers.prometheus.windows import Window
+from hpabatch.model.times import show_instant
 
-Tell = Callable[[float], None]
-"""Receives the share of a window that is done."""
+DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Sources and destination of a window's rows.
+class Window:
+    """A piece of time of one cluster, at most a UTC day, that is complete once its last part is.
 
     Attributes:
-        request: what is imported.
-        beside: the files beside the server.
-        site: what the server has.
+        initial: nothing was imported right before it, so what holds at its beginning is written.
+        again: suffix of its name once another import took its place before it was complete.
+    """
+
+    span: Span
+    initial: bool
+    again: str = ""
+
+    def name(self, source: str, cluster: str) -> str:
+        """Return what the names of its parts begin with: as a claim it is an import of its own."""
+        place = f"{PREFIX}/{source}/{quote(cluster)}"
+        return f"{place}/{self.span.after_ms}-{self.span.until_ms}{self.again}"
+
+
+def check_order(start_ms: int, end_ms: int) -> None:
+    """Refuse a time that ends before it begins (UsageError)."""
+    if end_ms <= start_ms:
+        told = f"from {show_instant(start_ms)} to {show_instant(end_ms)}"
+        raise UsageError(f"there is no time {told}: give a later --end")
+
+
+def has_begun(parts: Collection[str], source: str) -> bool:
+    """Whether a store has anything of a source."""
+    return any(part.startswith(f"{PREFIX}/{source}/") for part in parts)
+
+
+def first_start(parts: Collection[str], source: str) -> int | None:
+    """Return from when on a store has anything of a source (ms), None: it has nothing."""
+    head = f"{PREFIX}/{source}/"
+    return min((span_of(part)[0] for part in parts if part.startswith(head)), default=None)
+
+
+def windows(
+    start_ms: int, end_ms: int, lookback_ms: int, covered: Sequence[tuple[int, int]]
+) -> list[Window]:
+    """Return what is still to be imported of a time, in order; `covered` are (after, until), ms.
+
+    Raises:
+        UsageError: something would have to be imported before what is there: lives that ended
+            later are known already, and would be opened again.
+    """
+    found: list[Window] = []
+    at, covered_ms = start_ms, max((until for _, until in covered), default=start_ms)
+    while at < end_ms:
+        inside = next((until for after, until in covered if after <= at < until), None)
+        if inside is not None:
+            at = inside
+            continue
+        if covered_ms < at and not found:
+            raise UsageError(
+                f"from {show_instant(covered_ms)} to {show_instant(at)} nothing was imported: "
+                "a history has no holes, as nobody would know what ended in them; begin where it "
+                "ends (leave out --start)"
+            )
+        later = [after for after, _ in covered if after > at]
+        if later:
+            raise UsageError(
+                f"from {show_instant(at)} to {show_instant(min(later))} nothing was imported, but "
+                "what comes after was: a history grows forward only. Import the earlier time into "
+                "a history of its own, or all of it into a new one"
+            )
+        until = min(end_ms, at - at % DAY_MS + DAY_MS)
+        initial = not any(end == at for _, end in covered) and not found
+        found.append(Window(Span(at, until, lookback_ms), initial))
+        at = until
+    return found
+
+
+@dataclass
+class WindowImport:
+    """Import of a window of a cluster: its sources, and the store that gets its rows.
+
+    Attributes:
         series: those that the adapter would find.
-        cluster: its name in the history.
-        fetcher: sends requests.
-        sink: the store.
     """
 
     request: PrometheusRequest
@@ -64,224 +137,191 @@ class Place:
     cluster: str
     fetcher: Fetcher
     sink: Sink
+    window: Window
 
-    def reader(self, window: Window, findings: Findings) -> Reader:
-        """Return the reader of this cluster for a window."""
+    @cached_property
+    def reader(self) -> Reader:
+        """The reader of this cluster in the window."""
         label = self.request.cluster_label
         return Reader(
             fetcher=self.fetcher,
             queries=self.site.queries,
-            span=window.span,
+            span=self.window.span,
             cluster={label: (self.cluster,)} if label else {},
             spacing_ms=self.request.spacing_ms,
             max_samples=self.request.max_samples,
             at_once=self.request.pods_at_once,
-            findings=findings,
+            findings=Findings(),
         )
 
-    def part(self, window: Window, name: str) -> str:
-        """Return the name of a part of a window."""
-        return window.part(self.request.source(), self.cluster, name)
+    def run(self, result: ImportResult, tell: Callable[[float], None]) -> None:
+        """Read the window and commit its parts, but those that are there already.
 
-    def write(self, window: Window, name: str) -> AbstractContextManager[Counter[str]]:
+        `tell` gets the share of the window that is done.
+
+        Raises:
+            UsageError, UnreadableError: a request fails, or the store cannot be written.
+        """
+        reader, beside, initial = self.reader, self.beside, self.window.initial
+        spaces = self.site.spaces.get(self.cluster, ())
+        fleet = read_fleet(reader, spaces)
+        hpas = read_hpas(
+            fleet, beside, self.stored("hpas"), self.cluster, reader.span, initial,
+            self.request.namespaces, reader.findings,
+        )  # fmt: skip
+        tell(0.1)
+        scaled = sorted(hpas.targets())
+        targets = None if self.request.all_workloads else scaled
+        heartbeats = fleet.heartbeats
+        pods = read_pods(reader, targets, spaces, heartbeats, self.stored, initial, beside)
+        tell(0.2)
+        self._usage_parts(pods, result, tell)
+        self._metric_part(hpas, pods.pods, result)
+        tell(0.95)
+        scales = read_scales(reader, beside.queries, self.site.names, scaled, initial)
+        stored = None if initial else self.stored("scales")
+        place, sizes = ("namespace", "target_kind", "target"), ("spec_replicas", "status_replicas")
+        with self.write(DONE) as written:
+            self.add("pods", pods.pods)
+            self.add("pod_requests", pods.requests)
+            self.add("pod_states", pods.states)
+            self.add("scales", without_repeats(scales, stored, place, sizes))
+            self.add("hpas", hpas.rows)
+            self.add("hpa_context", self.context(hpas.found.rows))
+            # Not compared with the store's rows, of which a month has millions.
+            shown = ("current_replicas", "desired_replicas", "current_metrics", "conditions")
+            key = ("namespace", "name", "uid")
+            self.add("hpa_status", without_repeats(hpas.status, None, key, shown))
+            self.add("controller", self._controller())
+            self._explain([*hpas.found.sources, *_SOURCES])
+        result.written.update(written)
+        result.findings.add(reader.findings)
+        self._see(result, pods.pods, hpas)
+
+    def _part(self, name: str) -> str:
+        return f"{self.window.name(self.request.source(), self.cluster)}/{name}"
+
+    def write(self, name: str) -> AbstractContextManager[Counter[str]]:
         """Return a context of `Sink.part`; nothing is committed once the window was replaced."""
-        held = while_unreplaced(window.name(self.request.source(), self.cluster))
-        return self.sink.part(self.part(window, name), held)
+        held = while_unreplaced(self.window.name(self.request.source(), self.cluster))
+        return self.sink.part(self._part(name), held)
 
     def stored(self, table: str) -> pl.DataFrame | None:
         """Return the store's rows of a small table for this cluster, None if there are none."""
         whole = self.sink.stored(table)
         return None if whole is None else whole.filter(pl.col("cluster") == self.cluster)
 
-    def explain(self, window: Window, sources: Sequence[Source]) -> None:
-        """Record the provenance of a window's rows."""
-        rows = provenance_rows(sources, window.span.after_ms, window.span.until_ms)
-        told = table_rows(rows, "provenance", self.cluster)
-        self.sink.add("provenance", continued(told, self.stored("provenance")))
-
     def add(self, table: str, frame: pl.DataFrame) -> None:
         """Give the store rows of a table, times in ms."""
         if not frame.is_empty():
-            self.sink.add(table, table_rows(frame, table, self.cluster))
+            self.sink.add(table, self._rows(frame, table))
 
+    def _rows(self, frame: pl.DataFrame, table: str) -> pl.DataFrame:
+        """Return the columns of a table, with the cluster; its times are in ms before."""
+        columns = table_named(table).columns
+        cast = [
+            pl.col(c.name).cast(TIME)
+            for c in columns
+            if c.dtype == TIME and frame.schema.get(c.name, TIME) != TIME
+        ]
+        names = [c.name for c in columns if c.name in frame.columns or c.name == "cluster"]
+        return frame.with_columns(*cast, cluster=pl.lit(self.cluster)).select(names)
 
-def table_rows(frame: pl.DataFrame, table: str, cluster: str) -> pl.DataFrame:
-    """Return rows with times in ms as rows of a history's table, with their cluster.
+    def _explain(self, sources: Sequence[Source]) -> None:
+        """Record the provenance of the window's rows."""
+        span = self.window.span
+        told = self._rows(provenance_rows(sources, span.after_ms, span.until_ms), "provenance")
+        self.sink.add("provenance", continued(told, self.stored("provenance")))
 
-    Columns that the table does not have are dropped.
-    """
-    spec = table_named(table)
-    times = [c.name for c in spec.columns if c.dtype == TIME and c.name in frame.columns]
-    names = [c.name for c in spec.columns if c.name in frame.columns or c.name == "cluster"]
-    cast = [pl.col(name).cast(TIME) for name in times if frame.schema[name] != TIME]
-    return frame.with_columns(*cast, cluster=pl.lit(cluster)).select(names)
+    def _usage_parts(
+        self, pods: WindowPods, result: ImportResult, tell: Callable[[float], None]
+    ) -> None:
+        names, size = pods.things.names, self.request.pods_at_once
+        for at in range(0, len(names), size):
+            # Named by what it holds: another run may have found other pods.
+            part = f"usage-{_digest(names[at : at + size])}"
+            if self.sink.has_part(self._part(part)):
+                continue
+            some = Things("pod", names[at : at + size])
+            mappings, step_ms = self.beside.mappings, self.request.step_ms
+            rows, sources = read_usage(self.reader, mappings, some, step_ms)
+            owned = assign_pods(rows, pods.pods, self.reader.findings)
+            with self.write(part) as written:
+                self.add("pod_metrics", owned)
+                self._explain(sources)
+            result.written.update(written)
+            result.count(self.cluster, owned)
+            tell(0.2 + 0.7 * min(1.0, (at + size) / len(names)))
 
-
-def import_window(place: Place, window: Window, result: ImportResult, tell: Tell) -> None:
-    """Read a window and commit its parts; those that are there already are not read again.
-
-    Raises:
-        UsageError, UnreadableError: a request fails, or the store cannot be written.
-    """
-    findings = Findings()
-    reader = place.reader(window, findings)
-    spaces = place.site.spaces.get(place.cluster, ())
-    fleet = read_fleet(reader, spaces)
-    hpas = read_hpas(
-        fleet, place.beside, place.stored("hpas"), place.cluster, window,
-        place.request.namespaces, findings,
-    )  # fmt: skip
-    tell(0.1)
-    targets = None if place.request.all_workloads else hpas.targets()
-    pods = read_pods(
-        reader, targets, spaces, fleet.heartbeats, place.stored, window.initial, place.beside
-    )  # fmt: skip
-    tell(0.2)
-    _usage_parts(place, window, reader, pods, result, tell)
-    _metric_part(place, window, reader, hpas, pods, result)
-    tell(0.95)
-    with place.write(window, DONE) as written:
-        place.add("pods", pods.pods)
-        place.add("pod_requests", pods.requests)
-        place.add("pod_states", pods.states)
-        place.add("scales", _scales(place, window, reader, sorted(hpas.targets())))
-        place.add("hpas", hpas.rows)
-        place.add("hpa_context", _context(place, window, hpas))
-        # Not compared with the store's rows, of which a month has millions.
-        shown = ("current_replicas", "desired_replicas", "current_metrics", "conditions")
-        key = ("namespace", "name", "uid")
-        place.add("hpa_status", without_repeats(hpas.status, None, key, shown))
-        place.add("controller", _controller(place, reader, window))
-        place.explain(window, [*hpas.found.sources, *_SOURCES])
-    result.written.update(written)
-    result.findings.add(findings)
-    _see(place, result, pods, hpas)
-
-
-def _usage_parts(
-    place: Place,
-    window: Window,
-    reader: Reader,
-    pods: WindowPods,
-    result: ImportResult,
-    tell: Tell,
-) -> None:
-    """Commit the usage of pods, some at a time."""
-    names, size = pods.things.names, place.request.pods_at_once
-    for at in range(0, len(names), size):
-        # Named by what it holds: another run may have found other pods.
-        part = f"usage-{_digest(names[at : at + size])}"
-        if place.sink.has_part(place.part(window, part)):
-            continue
-        some = Things("pod", names[at : at + size])
-        rows, sources = read_usage(reader, place.beside.mappings, some, place.request.step_ms)
-        owned = assign_pods(rows, pods.pods, reader.findings)
-        with place.write(window, part) as written:
-            place.add("pod_metrics", owned)
-            place.explain(window, sources)
+    def _metric_part(self, hpas: WindowHpas, pods: pl.DataFrame, result: ImportResult) -> None:
+        specs, mappings, step_ms = hpas.found.hpas, self.beside.mappings, self.request.step_ms
+        plan = mappings.plan(specs, self.series.found(mappings, specs))
+        result.notes.update(dict.fromkeys(plan.notes))
+        for lost in plan.unmapped:
+            why = f"no values of {lost.metric}: {lost.reason}"
+            result.lacking.setdefault(why, set()).add(lost.hpa)
+        part = f"metrics-{_digest([plan.queries, step_ms])}"
+        if self.sink.has_part(self._part(part)):
+            return
+        with self.write(part) as written:
+            targets, heartbeats = hpas.targets_by_hpa(), hpas.fleet.heartbeats
+            for table, rows in read_metrics(self.reader, plan, pods, targets, heartbeats, step_ms):
+                if "pod" in rows.columns:
+                    named = rows.with_columns(pod_uid=pl.lit(None, dtype=pl.String))
+                    rows = assign_pods(named, pods, self.reader.findings)
+                self.add(table, rows)
         result.written.update(written)
-        result.count(place.cluster, owned)
-        tell(0.2 + 0.7 * min(1.0, (at + size) / len(names)))
 
+    def context(self, specs: pl.DataFrame) -> pl.DataFrame:
+        """Return what the objects say beside HPAs with these specs, as far as it is new."""
+        objects = self.beside.objects
+        if objects is None:
+            return pl.DataFrame()
+        rows = specs.sort("valid_from").unique(["namespace", "name"], keep="last")
+        ends = pl.DataFrame({"cluster": [self.cluster], "last": [self.window.span.until_ms]})
+        found = context_rows(objects, rows.with_columns(cluster=pl.lit(self.cluster)), ends)
+        stored = None if self.window.initial else self.stored("hpa_context")
+        return without_repeats(in_ms(found), stored, ("namespace", "name"), CONTEXT)
 
-def _metric_part(
-    place: Place,
-    window: Window,
-    reader: Reader,
-    hpas: WindowHpas,
-    pods: WindowPods,
-    result: ImportResult,
-) -> None:
-    """Commit the values of custom, object and external metrics."""
-    specs = hpas.found.hpas
-    mappings = place.beside.mappings
-    plan = mappings.plan(specs, place.series.found(mappings, specs))
-    result.notes.update(dict.fromkeys(plan.notes))
-    for lost in plan.unmapped:
-        result.lacking.setdefault(f"no values of {lost.metric}: {lost.reason}", set()).add(lost.hpa)
-    part = f"metrics-{_digest([plan.queries, place.request.step_ms])}"
-    if place.sink.has_part(place.part(window, part)):
-        return
-    with place.write(window, part) as written:
-        targets, heartbeats = hpas.targets_by_hpa(), hpas.fleet.heartbeats
-        for table, rows in read_metrics(
-            reader, plan, pods.pods, targets, heartbeats, place.request.step_ms
-        ):
-            if "pod" in rows.columns:
-                named = rows.with_columns(pod_uid=pl.lit(None, dtype=pl.String))
-                rows = assign_pods(named, pods.pods, reader.findings)
-            place.add(table, rows)
-    result.written.update(written)
+    def _controller(self) -> pl.DataFrame:
+        """Return a row with the version of the cluster's controller, if it is another now."""
+        if not self.reader.has("build_info"):
+            return pl.DataFrame()
+        seen = self.reader.at(self.window.span.until_ms, "build_info")
+        version = version_of(seen.with_labels(["git_version", "job"]).series.rows(named=True))
+        stored = self.stored("controller")
+        known = [] if stored is None else stored.sort("ts")["version"].drop_nulls().to_list()
+        if version is None or known[-1:] == [version]:
+            return pl.DataFrame()
+        row = {"ts": self.window.span.after_ms, "event": "observed", "version": version}
+        return pl.DataFrame([row], {"ts": pl.Int64, "event": pl.String, "version": pl.String})
 
-
-def _scales(
-    place: Place, window: Window, reader: Reader, targets: Sequence[Target]
-) -> pl.DataFrame:
-    """Return the sizes of targets, as far as they are new."""
-    queries, names = place.beside.queries, place.site.names
-    rows = read_scales(reader, queries, names, targets, window.initial, reader.findings)
-    stored = None if window.initial else place.stored("scales")
-    key, values = ("namespace", "target_kind", "target"), ("spec_replicas", "status_replicas")
-    return without_repeats(rows, stored, key, values)
-
-
-def _context(place: Place, window: Window, hpas: WindowHpas) -> pl.DataFrame:
-    """Return what the objects say beside the HPAs of a window, as far as it is new."""
-    objects = place.beside.objects
-    if objects is None:
-        return pl.DataFrame()
-    rows = hpas.found.rows.sort("valid_from").unique(["namespace", "name"], keep="last")
-    ends = pl.DataFrame({"cluster": [place.cluster], "last": [window.span.until_ms]})
-    found = context_rows(objects, rows.with_columns(cluster=pl.lit(place.cluster)), ends)
-    stored = None if window.initial else place.stored("hpa_context")
-    return without_repeats(in_ms(found), stored, ("namespace", "name"), CONTEXT)
+    def _see(self, result: ImportResult, pods: pl.DataFrame, hpas: WindowHpas) -> None:
+        """Count what the window had, and note what is missing of its HPAs."""
+        cluster, found = self.cluster, hpas.found
+        result.see(cluster, "hpas", {*hpas.fleet.hpas.names, *found.shown})
+        result.see(cluster, "targets", [(n, f"{k}/{t}") for n, k, t in hpas.targets()])
+        result.see(cluster, "pods", pods.select("namespace", "uid").rows())
+        labelled = f"{cluster}/" if self.request.cluster_label else ""
+        lacking = [(place, f"left out, as {reason}") for place, reason in found.left_out.items()]
+        lacking += [(place, _NO_BEHAVIOR) for place in found.without_behavior]
+        for place, what in lacking:
+            result.lacking.setdefault(what, set()).add(labelled + "/".join(place))
+        there = set(pods.select("namespace", "target_kind", "target").unique().rows())
+        for (namespace, name), targets in hpas.targets_by_hpa().items():
+            has_pods = any((namespace, *target) in there for target in targets)
+            (result.podded if has_pods else result.podless).add(f"{labelled}{namespace}/{name}")
+        result.remarks.update(dict.fromkeys(found.warnings))
+        unused = {"/".join(one) for one in found.unused}
+        result.unused = unused if result.unused is None else result.unused & unused
 
 
 def _digest(things: Sequence[object]) -> str:
     return hashlib.sha256(repr(things).encode()).hexdigest()[:12]
 
 
-def _controller(place: Place, reader: Reader, window: Window) -> pl.DataFrame:
-    """Return a row with the version of the cluster's controller, if it is another than before."""
-    if not reader.has("build_info"):
-        return pl.DataFrame()
-    seen = reader.at(window.span.until_ms, "build_info")
-    version = version_of(seen.with_labels(["git_version", "job"]).series.rows(named=True))
-    if version is None or version == _last_version(place):
-        return pl.DataFrame()
-    row = {"ts": window.span.after_ms, "event": "observed", "version": version}
-    return pl.DataFrame([row], schema={"ts": pl.Int64, "event": pl.String, "version": pl.String})
-
-
-def _last_version(place: Place) -> str | None:
-    stored = place.stored("controller")
-    if stored is None:
-        return None
-    known = stored.filter(pl.col("version").is_not_null()).sort("ts")["version"]
-    return str(known[-1]) if len(known) else None
-
-
-def _see(place: Place, result: ImportResult, pods: WindowPods, hpas: WindowHpas) -> None:
-    """Count what a window had."""
-    cluster = place.cluster
-    result.see(cluster, "hpas", hpas.names())
-    result.see(cluster, "targets", [(n, f"{k}/{t}") for n, k, t in hpas.targets()])
-    result.see(cluster, "pods", pods.pods.select("namespace", "uid").rows())
-    labelled = f"{cluster}/" if place.request.cluster_label else ""
-    for what, names in hpas.lacking().items():
-        result.lacking.setdefault(what, set()).update(labelled + name for name in names)
-    there = set(pods.pods.select("namespace", "target_kind", "target").unique().rows())
-    for (namespace, name), targets in hpas.targets_by_hpa().items():
-        if not any((namespace, *target) in there for target in targets):
-            result.podless.add(f"{labelled}{namespace}/{name}")
-        else:
-            result.podded.add(f"{labelled}{namespace}/{name}")
-    result.remarks.update(dict.fromkeys(hpas.found.warnings))
-    unused = {"/".join(one) for one in hpas.found.unused}
-    result.unused = unused if result.unused is None else result.unused & unused
-
-
-_SOURCES = (
+_NO_BEHAVIOR: Final = "behavior is not exported: Kubernetes' defaults are assumed"
+_SOURCES: Final = (
     Source("scales.selector", "absent", "kube-state-metrics exports no selectors: pods by owner"),
     Source("pods", "owner", "pods belong to the workload that owns them"),
 )

@@ -109,7 +109,6 @@ def recorded_lives(
         gauges: by name: `hpa_info`, `hpa_min`, `hpa_max`, `hpa_target`, `hpa_generation`; those
             that are absent are not exported. With those of the status it is known better when
             an HPA ended that was made anew within the window.
-        span: the window.
         heartbeats: when the exporter was read (ms, sorted), also right before the window.
     """
     things: dict[Place, list[_Thing]] = {}
@@ -172,8 +171,6 @@ def _signs(gauges: Mapping[str, Gauge]) -> dict[Place, list[int]]:
 
 
 class _Clock:
-    """When the exporter was read."""
-
     def __init__(self, heartbeats: tuple[int, ...], span: Span) -> None:
         self._heartbeats = heartbeats
         self.span = span
@@ -198,8 +195,6 @@ class _Clock:
 
 
 class _OneHpa:
-    """The series of one HPA."""
-
     def __init__(self, things: list[_Thing], clock: _Clock, signs: Sequence[int]) -> None:
         self._things = things
         self._signs = signs

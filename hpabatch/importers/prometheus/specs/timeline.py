@@ -73,7 +73,6 @@ def build_spec(recorded: Recorded, document: HPA | None) -> Built:
     """Return the spec of an instant.
 
     Args:
-        recorded: what was exported then.
         document: a spec of another time, or from a manifest; None: there is none.
     """
     if document is None:
@@ -196,7 +195,6 @@ def _is_exported(metric: MetricSpec) -> bool:
 
 
 def _retargeted(metric: MetricSpec, values: Targets) -> MetricSpec:
-    """Return a metric with the exported targets."""
     kept = {kind: values[kind] for kind in _ALLOWED.get(metric.type, ()) if kind in values}
     if not kept:
         return metric
@@ -258,9 +256,7 @@ class Known:
     """Everything that is known of an HPA in a window.
 
     Attributes:
-        place: its namespace and name.
         cluster: for the uid that an HPA gets of which none is told.
-        lives: what was exported.
         document: of a manifest; None: there is none.
         exact: from events; None: there are none.
         edits: instants (ms, sorted) of writes of which nothing else is recorded.
@@ -315,7 +311,6 @@ def timeline(known: Known, span: Span, heartbeats: Sequence[int]) -> Timeline:
 
     Args:
         known: everything that is known of it.
-        span: the window.
         heartbeats: when the exporter was read (ms, sorted).
     """
     return _Walk(known, span, heartbeats).run()
@@ -328,7 +323,10 @@ class _Walk:
         exact = known.exact
         self._exact_from = exact.rows[0]["valid_from"] if exact is not None else _NEVER
         # Values that were exported right after the last event may be older than it.
-        self._exact_to = -1 if exact is None else self._next_scrape(exact.last_ms)
+        self._exact_to = -1
+        if exact is not None:
+            at = bisect_right(heartbeats, exact.last_ms)
+            self._exact_to = heartbeats[at] if at < len(heartbeats) else exact.last_ms + 1
 
     def run(self) -> Timeline:
         found, current = self._found, None
@@ -347,7 +345,9 @@ class _Walk:
                 since = max(since, current["valid_from"] + 1)
                 current["valid_to"] = since
             elif row is None and not found.rows and found.ended_ms is None:
-                found.ended_ms = self._ended(since)
+                found.ended_ms, first = since, next(iter(self._known.lives), None)
+                if first is not None and not first.states and first.end_ms is not None:
+                    found.ended_ms = first.end_ms
             current = None
             if row is not None:
                 current = {**row, "valid_from": since, "valid_to": None}
@@ -376,13 +376,6 @@ class _Walk:
                 return True
         return False
 
-    def _ended(self, since: int) -> int:
-        """Return when what was there before the window ended."""
-        first = next(iter(self._known.lives), None)
-        if first is not None and not first.states and first.end_ms is not None:
-            return first.end_ms
-        return since
-
     def _instants(self) -> list[int]:
         after, until = self._span.after_ms, self._span.until_ms
         found = {after}
@@ -406,7 +399,13 @@ class _Walk:
             return _Point(ts, None)
         base, row = self._base(ts)
         built = build_spec(state, base)
-        self._count(built, base, row)
+        if base is not None:
+            self._found.built += 1
+            self._found.edited += built.edited
+            self._found.contradicted += built.contradicted
+        if built.spec is not None:
+            used = "gauges" if base is None else "document" if row is None else "around"
+            self._found.used.add(used)
         if built.spec is None:
             return _Point(ts, None, reason=built.reason)
         assert life is not None
@@ -426,15 +425,6 @@ class _Walk:
                 return HPA(spec=hpa_from_json(row["spec"])[0].spec), row
         return self._known.document, None
 
-    def _count(self, built: Built, base: HPA | None, row: Row | None) -> None:
-        if base is not None:
-            self._found.built += 1
-            self._found.edited += built.edited
-            self._found.contradicted += built.contradicted
-        if built.spec is not None:
-            used = "gauges" if base is None else "document" if row is None else "around"
-            self._found.used.add(used)
-
     def _row(
         self, built: Built, base: HPA | None, row: Row | None, state: Recorded, life: RecordedLife
     ) -> Row:
@@ -451,7 +441,11 @@ class _Walk:
         if row is not None:
             same = hpa_from_json(row["spec"])[0].spec == built.spec
             changed = {"spec": row["spec"] if same else text, "generation": state.generation}
-            return row | changed | ({"uid": uid, "created": None} if self._is_later(life) else {})
+            exact = self._known.exact
+            if exact is not None and life.fresh and life.states[0][0] > exact.last_ms:
+                # It began after the last event, so it is not that of the events.
+                changed |= {"uid": uid, "created": None}
+            return row | changed
         return {
             "namespace": namespace,
             "name": name,
@@ -464,11 +458,6 @@ class _Walk:
             "created": created,
             "generation": state.generation,
         }
-
-    def _is_later(self, life: RecordedLife) -> bool:
-        """Whether a life began after the last event, so that it is not that of the events."""
-        exact = self._known.exact
-        return exact is not None and life.fresh and life.states[0][0] > exact.last_ms
 
     def _state(self, ts: int) -> tuple[RecordedLife | None, Recorded | None]:
         """Return what was exported at an instant, None where the HPA was not there."""
@@ -488,10 +477,6 @@ class _Walk:
         if point.at_ms > self._span.after_ms and at >= 0 and self._known.edits[at] > low:
             return self._known.edits[at]
         return point.at_ms
-
-    def _next_scrape(self, ts: int) -> int:
-        at = bisect_right(self._heartbeats, ts)
-        return self._heartbeats[at] if at < len(self._heartbeats) else ts + 1
 
 
 def _end(row: Mapping[str, Any]) -> int:

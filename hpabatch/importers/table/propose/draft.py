@@ -10,46 +10,42 @@ from typing import Final
 import polars as pl
 
 from hpabatch.errors import UsageError
-from hpabatch.importers.common.units import CPU_COUNTER
-from hpabatch.importers.table.propose.columns import (
-    NUMBERS,
-    Column,
-    Kind,
-    has_decimal_commas,
-    profiles,
-    words_of,
-)
-from hpabatch.importers.table.propose.names import (
-    Names,
-    find_names,
-    name_entries,
-    quoted_column,
-)
-from hpabatch.importers.table.propose.sample import Sample
-from hpabatch.importers.table.propose.text import Draft, Entry, flow, scalar
-from hpabatch.importers.table.propose.times import (
+from hpabatch.importers.common.rows import CPU_COUNTER
+from hpabatch.importers.table.map import Unpivot
+from hpabatch.importers.table.propose.amounts import (
+    Amount,
     TimeGuess,
+    best,
     find_dates,
     find_relative,
     find_time,
     find_unread,
-)
-from hpabatch.importers.table.propose.usage import (
-    Amount,
-    best,
     percent_of,
     read_amount,
     read_amounts,
     stated_settings,
 )
-from hpabatch.importers.table.propose.wide import (
+from hpabatch.importers.table.propose.names import (
     VALUE,
+    Names,
+    find_names,
     find_wide,
     long_metrics,
+    name_entries,
+    quoted_column,
     series_ids,
     with_labels,
 )
-from hpabatch.importers.table.unpivot import Unpivot
+from hpabatch.importers.table.propose.sample import (
+    NUMBERS,
+    Column,
+    Kind,
+    Sample,
+    has_decimal_commas,
+    profiles,
+    words_of,
+)
+from hpabatch.importers.table.propose.text import Draft, Entry, flow, scalar
 from hpabatch.inputs.cluster_objects import ClusterObjects
 from hpabatch.inputs.documents import show
 
@@ -112,7 +108,11 @@ def draft_map(
     draft.columns["time"] = _time_entry(time)
     object_name = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:50].strip("-")
     draft.columns |= name_entries(names, object_name or "workload")
-    _skip_pauses(draft, names)
+    container = names.get("container")
+    if container is not None and not container.label and "POD" in container.distinct().to_list():
+        # cAdvisor's rows of whole pods and of pause containers are left out.
+        condition = f"{quoted_column(container.origin)} <> 'POD'"
+        draft.top["where"] = Entry(scalar(condition), ("without the pods' pause containers",))
     stated = stated_settings(rest)
     amounts = _amounts(rest, names, words_of(stem))
     amounts += _utilization(rest, amounts, names, stated)
@@ -221,14 +221,6 @@ def _time_entry(time: TimeGuess) -> Entry:
     name = scalar(time.column.name)
     value = flow(column=name, **more) if more else name
     return Entry(value, (time.told,) if time.told else (), time.assumed)
-
-
-def _skip_pauses(draft: Draft, names: Names) -> None:
-    """Leave out cadvisor's rows of whole pods and of pause containers."""
-    container = names.get("container")
-    if container is not None and not container.label and "POD" in container.distinct().to_list():
-        condition = f"{quoted_column(container.origin)} <> 'POD'"
-        draft.top["where"] = Entry(scalar(condition), ("without the pods' pause containers",))
 
 
 def _amounts(columns: Sequence[Column], names: Names, hints: Sequence[str]) -> list[Amount]:
@@ -360,7 +352,6 @@ def _of_pods(column: Column) -> str:
 
 
 def _limits(draft: Draft, amounts: Sequence[Amount]) -> None:
-    """Add limits and requests that the table has."""
     for resource in ("cpu", "memory"):
         for role, entries in (("limit", draft.limits), ("request", draft.requests)):
             if (amount := best(amounts, resource, role)) is not None:

@@ -1,8 +1,9 @@
-"""Usage of the containers of a window, and its origin: the adapter, raw counters, else rates."""
+"""Usage and metrics of a window: the adapter, raw counters, else rates; values at every step."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 import numpy as np
@@ -10,20 +11,27 @@ import polars as pl
 
 from hpabatch.errors import RefusedError
 from hpabatch.history.columns import CPU_MILLI_MAX, MEMORY_BYTES_MAX
+from hpabatch.importers.prometheus.client.http import Server
+from hpabatch.importers.prometheus.client.queries import RangeRequest, chunks
 from hpabatch.importers.prometheus.client.samples import (
     Findings,
     Samples,
     empty_samples,
     joined_samples,
 )
-from hpabatch.importers.prometheus.client.series_requests import RangeRequest
 from hpabatch.importers.prometheus.metrics.adapter import ResourceQuery
-from hpabatch.importers.prometheus.metrics.mapping import Mappings
-from hpabatch.importers.prometheus.metrics.queries import go_milli
+from hpabatch.importers.prometheus.metrics.mapping import Mappings, MetricPlan
+from hpabatch.importers.prometheus.metrics.queries import (
+    MetricQuery,
+    go_milli,
+    instants_near,
+    metric_rows,
+)
 from hpabatch.importers.prometheus.pods.usage import rated_rows, usage_rows
+from hpabatch.importers.prometheus.reading.gauges import SILENT_MS, downsampled
 from hpabatch.importers.prometheus.reading.reader import Reader, Things
-from hpabatch.importers.prometheus.reading.sources_seen import SILENT_MS, downsampled
 from hpabatch.importers.prometheus.result import Source
+from hpabatch.model.objects.hpa import HPA
 
 _KEY = ("pod", "container", "ts")
 
@@ -185,3 +193,79 @@ def ranged(reader: Reader, name: str, promql: str, step_ms: int, series: int) ->
         for at in range(span.after_ms, span.until_ms, length)
     ]
     return joined_samples(reader.fetcher.get([ask for ask in asks if ask.last_ms >= ask.first_ms]))
+
+
+@dataclass(slots=True)
+class AdapterSeries:
+    """The series that prometheus-adapter would find, requested once in an import.
+
+    The adapter looks for them by `seriesQuery`; which metrics it serves follows from their names
+    and labels.
+    """
+
+    server: Server
+    start_ms: int
+    end_ms: int
+    _names: dict[str, list[str]] = field(default_factory=dict)
+    _labels: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
+
+    def found(
+        self, mappings: Mappings, hpas: Iterable[HPA]
+    ) -> dict[str, dict[str, Collection[str]]]:
+        """Return by selector the series that there are, with their labels as far as needed."""
+        for selector in mappings.series_selectors():
+            if selector not in self._names:
+                self._names[selector] = self.server.label_values(
+                    "__name__", [selector], self.start_ms, self.end_ms
+                )
+        for selector, series, narrowed in mappings.wanted_series(hpas, self._names):
+            if (selector, series) not in self._labels:
+                labels = self.server.label_names([narrowed], self.start_ms, self.end_ms)
+                self._labels[selector, series] = frozenset(labels) - {"__name__"}
+        return {
+            selector: {name: self._labels.get((selector, name), frozenset()) for name in names}
+            for selector, names in self._names.items()
+        }
+
+
+def read_metrics(
+    reader: Reader,
+    plan: MetricPlan,
+    pods: pl.DataFrame,
+    targets: Mapping[tuple[str, str], frozenset[tuple[str, str]]],
+    heartbeats: Sequence[int],
+    step_ms: int,
+) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Yield table names with rows (times in ms) for each query of a plan.
+
+    Args:
+        plan: see `Mappings.plan`.
+        targets: by namespace and HPA the kind and name of what it scaled in the window.
+        heartbeats: instants (ms) at which the server scraped: at others an empty response, which is
+            a 0 to KEDA, may be the server's own.
+    """
+    for query in plan.queries:
+        asked = query.within(reader.matchers())
+        if query.kind != "pods":
+            response = ranged(reader, query.title, asked.text(), step_ms, 1)
+            ask = RangeRequest("", "", reader.span.after_ms, reader.span.until_ms, step_ms)
+            if ask.last_ms >= ask.first_ms:
+                times = range(ask.first_ms, ask.last_ms + 1, step_ms)
+                instants = pl.Series("ts", times, dtype=pl.Int64)
+                scraped = instants_near(instants, heartbeats, SILENT_MS)
+                yield query.table, metric_rows(query, response, scraped, reader.findings)
+            continue
+        for names in chunks(_pods_of(query, pods, targets), reader.at_once):
+            response = ranged(reader, query.title, asked.text(names), step_ms, len(names))
+            yield query.table, metric_rows(query, response, None, reader.findings)
+
+
+def _pods_of(
+    query: MetricQuery,
+    pods: pl.DataFrame,
+    targets: Mapping[tuple[str, str], frozenset[tuple[str, str]]],
+) -> list[str]:
+    wanted = {one for hpa in query.hpas for one in targets.get((query.namespace, hpa), ())}
+    mine = pods.filter(pl.col("namespace") == query.namespace)
+    rows = mine.select("target_kind", "target", "pod").rows()
+    return sorted({pod for kind, target, pod in rows if (kind, target) in wanted})

@@ -1,6 +1,6 @@
 """Generator of the tables in `docs/history.md` from the registry.
 
-`python -m hpabatch.history.documentation docs/history.md` rewrites them; a test keeps them up to
+`python -m benchmarks.history_tables docs/history.md` rewrites them; a test keeps them up to
 date.
 """
 

@@ -1,6 +1,6 @@
 """Generator of the tables and examples of `docs/scenarios.md`, from the declared fields.
 
-`python -m hpabatch.inputs.documentation docs/scenarios.md` rewrites it, with the examples of
+`python -m benchmarks.scenario_fields docs/scenarios.md` rewrites it, with the examples of
 the folder `data` beside `docs`; a test holds it up to date.
 """
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from benchmarks.scenario_fields import EXAMPLES, page, read_examples
 from hpabatch.inputs.document_keys import Record
-from hpabatch.inputs.documentation import EXAMPLES, page, read_examples
 from hpabatch.inputs.plants import ENTRY, PIPELINE, PODS, SIGNAL, STARTUP
 from hpabatch.inputs.prices import PRICE_LIST
 from hpabatch.inputs.scenarios import ACTIONS, SCENARIO
@@ -19,7 +19,7 @@ PAGE = (ROOT / "docs" / "scenarios.md").read_text()
 
 def test_the_page_is_up_to_date() -> None:
     assert page(PAGE, read_examples(ROOT / "data")) == PAGE, (
-        "run: python -m hpabatch.inputs.documentation docs/scenarios.md"
+        "run: python -m benchmarks.scenario_fields docs/scenarios.md"
     )
 
 
