@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -29,13 +29,10 @@ from hpabatch.engine.sweep.result import WEEK_HOURS
 from hpabatch.model.options import flag
 from hpabatch.model.printable import counted, printable
 from hpabatch.model.times import show_duration
-from hpabatch.report.base import HPA, Grid, Head, View, label, many_clusters, more
+from hpabatch.report.base import HPA, Grid, Head, View, label, many_clusters, more, row_label
 from hpabatch.report.numbers import percent
-from hpabatch.report.recommend import Advice, measure_cell, of_ceilings
+from hpabatch.report.recommend import Advice, measure_cell, of_ceilings, of_change
 from hpabatch.report.replay import coarse, evidence_lines
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 SHOWN_CHANGES: Final = 10
 SHOWN_OTHERS: Final = 3
@@ -50,20 +47,17 @@ OFTEN: Final = 72.0
 _NOUNS: Final = {_CORES: "requested cores", "pod_hours": "pods"}
 HEADS: Final = (
     HPA,
-    Head("CHANGE", "what changes in the spec, old -> new", left=True, folds=True),
-    Head("CONFIDENCE", ADVICE["confidence"].meaning, left=True),
-    Head("SAVES", "saving of the objective on the judged blocks, which it was not chosen on"),
-    Head(
-        "MISSING",
-        "pod-hours short of today's target or a stated capacity, in the judged blocks, today -> "
-        "recommended",
-    ),
-    Head("RESCALES", "rescales in the judged blocks, today -> recommended"),
-    Head(
-        "SATURATED",
-        "minutes with a pod at its ceiling there, today -> recommended; open: not known",
-    ),
-)
+    Head("CHANGE", "what changes in the spec, old -> new", "told", left=True, folds=True),
+    Head.of(ADVICE["confidence"], "CONFIDENCE", lambda sure: sure or "", left=True),
+    Head("SAVES", "saving of the objective on the judged blocks, which it was not chosen on",
+         lambda row: of_change(row, "judged_saving_pct"), partial(percent, digits=1)),
+    Head("MISSING", "pod-hours short of today's target or a stated capacity, in the judged blocks, "
+         "today -> recommended", lambda row: measure_cell(row, "short_pod_hours")),
+    Head("RESCALES", "rescales in the judged blocks, today -> recommended",
+         lambda row: measure_cell(row, "rescales")),
+    Head("SATURATED", "minutes with a pod at its ceiling there, today -> recommended; open: not "
+         "known", lambda row: measure_cell(row, "saturated_minutes")),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,7 +139,7 @@ class DataAdvice(Advice):
             way, amount = "costs" if saved < 0 else "saves", _amount(name, abs(saved), currency)
             yield f"{way} {amount} ({abs(share):.1f}% of the fleet's)"
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate the changes, and one line for each other kind of answer."""
         frame = self.table
         many = many_clusters(frame)
@@ -158,10 +152,12 @@ class DataAdvice(Advice):
         held = [item for item in bound[:SHOWN_OTHERS] if item.answer != CHANGE]
         shown = [*held, *changes]
         if shown:
-            told = [self._change(item, rows[item.key], many) for item in shown]
-            columns = ADVICE.columns
-            yield Grid.of(HEADS, told, tuple, SHOWN_CHANGES, frame=frame, columns=columns)
             theirs = [rows[item.key] for item in shown]
+            told = [
+                row | {"label": row_label(row, many), "told": self._told(item, row)}
+                for item, row in zip(shown, theirs, strict=True)
+            ]
+            yield Grid.of(HEADS, told, SHOWN_CHANGES, frame=frame, columns=ADVICE.columns)
             yield from of_ceilings(pl.DataFrame(theirs, schema=frame.schema))
         if changes:
             for item in changes[:SHOWN_CHANGES]:
@@ -180,18 +176,6 @@ class DataAdvice(Advice):
 
     def _of(self, answer: str) -> list[Recommendation]:
         return [item for item in self.found.items if item.answer == answer]
-
-    def _change(self, item: Recommendation, row: Mapping[str, Any], many: bool) -> tuple[str, ...]:
-        is_change = item.answer == CHANGE
-        return (
-            label(*item.key, with_cluster=many),
-            self._told(item, row),
-            item.confidence or "",
-            percent(row["judged_saving_pct"], 1) if is_change else "",
-            measure_cell(row, "short_pod_hours", is_change=is_change),
-            measure_cell(row, "rescales", is_change=is_change),
-            measure_cell(row, "saturated_minutes", is_change=is_change),
-        )
 
     def _told(self, item: Recommendation, row: Mapping[str, Any]) -> str:
         """Return what changes, and what is to be answered of an HPA that stays at maxReplicas."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import polars as pl
 
@@ -14,9 +14,6 @@ from hpabatch.history.info import HistoryInfo
 from hpabatch.model.printable import counted
 from hpabatch.report.base import Grid, Layout, Result, Rows, View, more
 from hpabatch.report.forms import frame_grid
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,7 +42,7 @@ class FrameResult(Result):
         """The rows."""
         return self.rows
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate the rows."""
         yield from self.before
         if self.rows.is_empty() and not self.before:
@@ -77,7 +74,7 @@ class InfoResult(Result):
         head = f"{info.location}: {info.layout}, schema {info.schema}, {noun} {clusters}"
         return head + (f", {counted(info.parts, 'named part')}" if info.parts else "")
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate tables, provenance, and what is not recorded."""
         yield frame_grid(self.info.tables, HISTORY_TABLES)
         if self.info.provenance.height:

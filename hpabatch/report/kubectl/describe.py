@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import format_datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import polars as pl
 
@@ -39,9 +39,6 @@ from hpabatch.report.kubectl.text import (
     show,
     target_of,
 )
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _MAX_ANNOTATION = 140  # bytes of `key: value`; a longer one stands below its key, cut
@@ -88,7 +85,7 @@ class Descriptions(Result):
             return json.dumps({"items": self.items}, indent=2, ensure_ascii=False) + "\n"
         return None
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate the events."""
         frame = self.frame
         heads = [Head(name.upper(), "") for name in frame.columns]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import polars as pl
 
@@ -31,9 +31,6 @@ from hpabatch.report.kubectl.text import (
     show,
     target_of,
 )
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 _SHOWN_METRICS = 2
 # The first release whose TARGETS names the resource, `cpu: 45%/80%` (kubernetes#122804).
@@ -124,7 +121,7 @@ class HpaStatuses(Result):
             tables = {c: f"cluster {printable(c)}\n{table}" for c, table in tables.items()}
         return "\n".join(tables.values())
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate the HPAs."""
         yield frame_grid(self.frame, GET)
 
