@@ -29,45 +29,43 @@ imports = typer.Typer(
 )
 app.add_typer(imports)
 
-_HELP = """Import any tidy CSV or Parquet: rows per pod, or per workload with its replicas.
-
-Reads files, folders (recursively) and patterns in one go, larger than memory if need be, and adds
-them to the store --out, a folder or an s3://, gs:// or abfs:// URL, made where there is none. The
-map file (docs/import.md) says what the columns mean, in which units, and what is assumed; --init
-proposes one from the columns. What it leaves open gets a default; stderr names the most important
-one ("assumed: ..."), with -v all.
-
-\b
---objects takes requests, limits, HPAs and owners from what `kubectl get
-deploy,sts,rs,ds,hpa,pods,pdb -A -o yaml` prints; the map may leave them out.
-
-\b
-Faulty rows are left out and counted by reason on stderr; --strict refuses them before anything is
-written. Of rows with the same key the last one counts. stdout gets a row per workload.
-Into a store that has other rows of the same workloads and time nothing is imported unless --replace
-is given. An interrupted import is continued by the same command. Intermediate files of about the
-input's size lie beside --out (of an object store: in TMPDIR), or below --work, until it is done.
-Pods of which only the number was recorded are made up, and marked as generated.
-
-\b
-Exit codes: 0 fine, 2 something cannot be read, 3 refused, 75 ended early (repeat the
-command), 130 interrupted, 143 terminated.
-
-\b
-Examples:
-  hpabatch import table usage.csv --init --map map.yaml
-  hpabatch import table usage.csv --map map.yaml --dry-run
-  hpabatch import table usage.csv --map map.yaml --objects objects.yaml --out history/
-  hpabatch import table 'days/2026-10-*.csv' --map map.yaml --out history/ --strict
-  hpabatch import table days/ --map map.yaml --out s3://bucket/history --output json | jq .assumed
-"""
-
 _SHOWN_WORKLOADS = 20
 
 
-@command(imports, _HELP)
+@command(imports)
 def table(request: TableRequest, output: OutputOption = Output.table) -> None:
-    """Import any tidy CSV or Parquet."""
+    """Import any tidy CSV or Parquet: rows per pod, or per workload with its replicas.
+
+    Reads files, folders (recursively) and patterns in one go, larger than memory if need be, and
+    adds them to the store --out, a folder or an s3://, gs:// or abfs:// URL, made where there is
+    none. The map file (docs/import.md) says what the columns mean, in which units, and what is
+    assumed; --init proposes one from the columns. What it leaves open gets a default; stderr names
+    the most important one ("assumed: ..."), with -v all.
+
+    \b
+    --objects takes requests, limits, HPAs and owners from what `kubectl get
+    deploy,sts,rs,ds,hpa,pods,pdb -A -o yaml` prints; the map may leave them out.
+
+    \b
+    Faulty rows are left out and counted by reason on stderr; --strict refuses them before anything
+    is written. Of rows with the same key the last one counts. stdout gets a row per workload. Into
+    a store that has other rows of the same workloads and time nothing is imported unless --replace
+    is given. An interrupted import is continued by the same command. Intermediate files of about
+    the input's size lie beside --out (of an object store: in TMPDIR), or below --work, until it is
+    done. Pods of which only the number was recorded are made up, and marked as generated.
+
+    \b
+    Exit codes: 0 fine, 2 something cannot be read, 3 refused, 75 ended early (repeat the
+    command), 130 interrupted, 143 terminated.
+
+    \b
+    Examples:
+      hpabatch import table usage.csv --init --map map.yaml
+      hpabatch import table usage.csv --map map.yaml --dry-run
+      hpabatch import table usage.csv --map map.yaml --objects objects.yaml --out history/
+      hpabatch import table 'days/2026-10-*.csv' --map map.yaml --out history/ --strict
+      hpabatch import table days/ --map map.yaml --out s3://bucket/history -o json | jq .assumed
+    """
     if request.init:
         _propose(request, output)
         return

@@ -23,41 +23,39 @@ if TYPE_CHECKING:
     from hpabatch.model.versions import Profile
     from hpabatch.report.analyze import StaticAnalysis
 
-_HELP = """Tell what HPAs amount to, from their manifests alone.
 
-Reads manifests as `hpabatch validate` does. For each HPA: the dead band (at which usage do n
-replicas stay n), the smallest change that it makes, where constant demand makes it rest or go round
-for ever, and the fastest way from minReplicas to maxReplicas and back that its windows and policies
-allow. Every number is asked of the exact rules: integer percent, tolerances, rounding up, policies
-with their budgets.
-
-\b
-Assumed: all pods are ready and alike. The work behind a pod metric is a constant total that divides
-among the pods; an Object or External metric's value does not hang on their number. A pod requests
-1 cpu and 1Gi of memory (--request; in percent this hardly matters) and uses nothing without work
-(--base). That pods share their memory is not assumed: --base memory=PCT says so (0: they share
-all of it).
-
-One row per HPA and remarks go to stdout, or, with --hpa, a screen about one of them. JSON has
-everything; CSV and Parquet have one row per HPA and metric. stderr names what was left out.
-
-\b
-Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were refused (the others are analyzed);
-2 wins over 3.
-
-\b
-Examples:
-  hpabatch analyze manifests/
-  hpabatch analyze manifests/ --hpa shop/cart --base cpu=15 --request cpu=250m
-  hpabatch analyze manifests/ --hpa shop/cart --at-size 10 --value 85%
-  kubectl get hpa -A -o yaml | hpabatch analyze - --output csv > analysis.csv
-  hpabatch analyze manifests/ -o json | jq '.hpas[] | select(.metrics[].cycles != [])'
-"""
-
-
-@command(app, _HELP)
+@command(app)
 def analyze(request: AnalyzeRequest, output: OutputOption = Output.table) -> int:
-    """Tell what HPAs amount to, from their manifests alone."""
+    """Tell what HPAs amount to, from their manifests alone.
+
+    Reads manifests as `hpabatch validate` does. For each HPA: the dead band (at which usage do n
+    replicas stay n), the smallest change that it makes, where constant demand makes it rest or go
+    round for ever, and the fastest way from minReplicas to maxReplicas and back that its windows
+    and policies allow. Every number is asked of the exact rules: integer percent, tolerances,
+    rounding up, policies with their budgets.
+
+    \b
+    Assumed: all pods are ready and alike. The work behind a pod metric is a constant total that
+    divides among the pods; an Object or External metric's value does not hang on their number. A
+    pod requests 1 cpu and 1Gi of memory (--request; in percent this hardly matters) and uses
+    nothing without work (--base). That pods share their memory is not assumed: --base memory=PCT
+    says so (0: they share all of it).
+
+    One row per HPA and remarks go to stdout, or, with --hpa, a screen about one of them. JSON has
+    everything; CSV and Parquet have one row per HPA and metric. stderr names what was left out.
+
+    \b
+    Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were refused (the others are
+    analyzed); 2 wins over 3.
+
+    \b
+    Examples:
+      hpabatch analyze manifests/
+      hpabatch analyze manifests/ --hpa shop/cart --base cpu=15 --request cpu=250m
+      hpabatch analyze manifests/ --hpa shop/cart --at-size 10 --value 85%
+      kubectl get hpa -A -o yaml | hpabatch analyze - --output csv > analysis.csv
+      hpabatch analyze manifests/ -o json | jq '.hpas[] | select(.metrics[].cycles != [])'
+    """
     from hpabatch.api.analysis import Given, analyze_each
     from hpabatch.engine.analyze.smallest import Asked
     from hpabatch.model.versions import ControllerFlags, profile_for
