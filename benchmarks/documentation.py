@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
@@ -25,6 +24,7 @@ API: Final = ROOT / "hpabatch" / "api"
 PAGE: Final = ROOT / "docs" / "reference.md"
 MODULES: Final = ("imports", "recording", "sweeps", "validation")
 _INDENT: Final = "    "
+_WIDTH: Final = 100
 _TYPES: Final = """
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -34,7 +34,7 @@ from typing import Any, Literal
 
 
 def stub(name: str) -> str:
-    """Return the stub of a module of `hpabatch.api`."""
+    """Return the stub of a module of `hpabatch.api`: types alone, as docstrings are the code's."""
     module = import_module(f"hpabatch.api.{name}")
     tree = ast.parse(Path(str(module.__file__)).read_text())
     body: list[str] = []
@@ -73,11 +73,6 @@ def _class(node: ast.ClassDef, found: type) -> Iterator[str]:
     yield from (f"@{ast.unparse(item)}" for item in node.decorator_list)
     bases = ", ".join(map(ast.unparse, node.bases))
     yield f"class {node.name}({bases}):" if bases else f"class {node.name}:"
-    yield (
-        f'{_INDENT}"""{node.name}: see the module."""'
-        if not found.__doc__
-        else (f'{_INDENT}"""{found.__doc__}"""')
-    )
     for item in node.body:
         if isinstance(item, ast.AnnAssign):
             yield f"{_INDENT}{ast.unparse(item)}"
@@ -101,17 +96,17 @@ def _function(name: str, function: Callable[..., Any], indent: str) -> Iterator[
     request: type[Request] | None = getattr(function, "request", None)
     first: Sequence[str] = getattr(function, "first", ())
     returns = inspect.signature(function).return_annotation
-    yield f"{indent}def {name}("
     if request is None:
-        parameters = inspect.signature(function).parameters.values()
-        yield from (f"{indent}{_INDENT}{p}," for p in _plain(parameters))
+        parameters = [*_plain(inspect.signature(function).parameters.values())]
     else:
-        yield from (f"{indent}{_INDENT}{text}," for text in _keywords(function, request, first))
-    yield f"{indent}) -> {returns}:"
-    lines = inspect.cleandoc(function.__doc__ or "").split("\n")
-    end = ['"""'] if len(lines) > 1 else []
-    doc = "\n".join([f'"""{lines[0]}', *lines[1:], *end]) + '"""' * (not end)
-    yield textwrap.indent(doc, f"{indent}{_INDENT}")
+        parameters = [*_keywords(function, request, first)]
+    line = f"{indent}def {name}({', '.join(parameters)}) -> {returns}: ..."
+    if len(line) <= _WIDTH:
+        yield line
+        return
+    yield f"{indent}def {name}("
+    yield from (f"{indent}{_INDENT}{text}," for text in parameters)
+    yield f"{indent}) -> {returns}: ..."
 
 
 def _plain(parameters: Any) -> Iterator[str]:

@@ -10,83 +10,37 @@ from os import PathLike
 
 @dataclass(frozen=True, repr=False)
 class TableImport(Result):
-    """An import of tables; of a dry run, what would be imported.
-
-    Attributes:
-        result: rows read, left out and written, assumptions and warnings.
-        out: the store; None: a dry run.
-    """
     result: table.ImportResult
     out: str | None
     @property
-    def verdict(
-        self,
-    ) -> str:
-        """The number of rows read, written and left out."""
+    def verdict(self) -> str: ...
     @property
-    def frame(
-        self,
-    ) -> pl.DataFrame:
-        """One row per workload."""
+    def frame(self) -> pl.DataFrame: ...
     @property
-    def assumed(
-        self,
-    ) -> tuple[str, ...]:
-        """What the map leaves open, and what was taken for it."""
+    def assumed(self) -> tuple[str, ...]: ...
     @property
-    def warnings(
-        self,
-    ) -> tuple[str, ...]:
-        """What makes the history less than one would think."""
+    def warnings(self) -> tuple[str, ...]: ...
 
 @dataclass(frozen=True, repr=False)
 class TableMap(Result):
-    """A map that `init` proposes.
-
-    Attributes:
-        text: the map (YAML), with a comment where something is assumed.
-        assumed: what it assumes.
-        path: the file that it was written to; None: none was named.
-    """
     text: str
     assumed: tuple[str, ...]
     path: str | None
     @property
-    def verdict(
-        self,
-    ) -> str:
-        """Where the map is, and how much of it is assumed."""
+    def verdict(self) -> str: ...
     @property
-    def frame(
-        self,
-    ) -> pl.DataFrame:
-        """One row per assumption."""
+    def frame(self) -> pl.DataFrame: ...
 
 @dataclass(frozen=True, repr=False)
 class PrometheusImport(Result):
-    """An import from Prometheus.
-
-    Attributes:
-        result: windows, rows, findings and warnings.
-        out: the store.
-    """
     result: prometheus.ImportResult
     out: str
     @property
-    def verdict(
-        self,
-    ) -> str:
-        """The number of windows, and of rows by table."""
+    def verdict(self) -> str: ...
     @property
-    def frame(
-        self,
-    ) -> pl.DataFrame:
-        """One row per cluster and namespace."""
+    def frame(self) -> pl.DataFrame: ...
     @property
-    def warnings(
-        self,
-    ) -> tuple[str, ...]:
-        """What makes the history less than one would think."""
+    def warnings(self) -> tuple[str, ...]: ...
 
 def import_table(
     *inputs: str | PathLike[str] | Sequence[str | PathLike[str]],
@@ -99,15 +53,7 @@ def import_table(
     out: str | PathLike[str] | None = None,
     replace: bool = False,
     work: str | PathLike[str] | None = None,
-) -> TableImport | TableMap:
-    """Import any tidy CSV or Parquet into a store; docs/import.md explains the map file.
-
-    With `init`, return a proposed map instead, written to `map` if that is given.
-
-    Raises:
-        UsageError, HistoryError: something cannot be read or written.
-        RefusedError: no row is left, rows are faulty and `strict` is set, or an HPA is not valid.
-    """
+) -> TableImport | TableMap: ...
 
 def import_prometheus(
     url: str,
@@ -142,12 +88,4 @@ def import_prometheus(
     concurrency: int = 2,
     timeout: str | timedelta = '2m',
     compress: bool = False,
-) -> PrometheusImport:
-    """Import what Prometheus recorded into a store; docs/prometheus.md explains it.
-
-    A token or a password comes from a file or from the environment.
-
-    Raises:
-        UsageError, HistoryError: the server or a file cannot be read, or the store not written.
-        RefusedError: a manifest is not valid.
-    """
+) -> PrometheusImport: ...

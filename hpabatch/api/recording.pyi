@@ -23,52 +23,17 @@ from datetime import datetime, timedelta
 from os import PathLike
 from typing import Literal
 
-def open(
-    path: Path | str,
-) -> Recording:
-    """Open a history: a folder of Parquet tables, or a store (a folder, s3://, gs:// or abfs://).
-
-    Raises:
-        HistoryError: there is no history.
-    """
+def open(path: Path | str) -> Recording: ...
 
 class Recording:
-    """A history, opened for reading. It does not change while it is open."""
-    def __init__(
-        self,
-        history: History,
-    ) -> None:
-        """Use `hpabatch.open`."""
-    def __repr__(
-        self,
-    ) -> str:
-        """Return where it is and what it holds."""
+    def __init__(self, history: History) -> None: ...
+    def __repr__(self) -> str: ...
     @property
-    def tables(
-        self,
-    ) -> tuple[str, ...]:
-        """Names of the tables that are there."""
-    def table(
-        self,
-        name: str,
-    ) -> pl.LazyFrame:
-        """Return a table as a lazy frame: checked, without equal keys, read day by day.
-
-        Collect it with `engine="streaming"` where it is larger than memory. A table that is not
-        there has no rows.
-
-        Raises:
-            HistoryError: there is no such table in any history; reading: the table is broken.
-        """
+    def tables(self) -> tuple[str, ...]: ...
+    def table(self, name: str) -> pl.LazyFrame: ...
     @property
-    def hpas(
-        self,
-    ) -> pl.DataFrame:
-        """The recorded HPAs that can be replayed, one row each: the columns that `where` knows."""
-    def info(
-        self,
-    ) -> HistoryInfo:
-        """Return what the history holds: layout, clusters, per table rows, bytes and times."""
+    def hpas(self) -> pl.DataFrame: ...
+    def info(self) -> HistoryInfo: ...
     def quality(
         self,
         *names: str | Sequence[str],
@@ -81,12 +46,7 @@ class Recording:
         scheduler_tls: str | PathLike[str] | None = None,
         scheduler_plain: bool = False,
         parts: str | PathLike[str] | None = None,
-    ) -> pl.DataFrame:
-        """Return the quality of each HPA's recording: coverage, gaps, intervals and more.
-
-        Raises:
-            HistoryError, UsageError: a table is broken, or there is no such HPA.
-        """
+    ) -> pl.DataFrame: ...
     def replay(
         self,
         *names: str | Sequence[str],
@@ -108,14 +68,7 @@ class Recording:
         delay: str | timedelta | None = None,
         max_age: str | timedelta | None = None,
         lens: str | PathLike[str] = 'none',
-    ) -> Replay:
-        """Replay HPAs in memory: what the rules decide at every sync, given what was recorded.
-
-        Raises:
-            HistoryError: a table is broken, or there is nothing to replay.
-            UsageError: an option is not possible.
-            RefusedError: a manifest is not valid.
-        """
+    ) -> Replay: ...
     def replay_to(
         self,
         out: Path | str,
@@ -145,16 +98,7 @@ class Recording:
         scheduler_tls: str | PathLike[str] | None = None,
         scheduler_plain: bool = False,
         parts: str | PathLike[str] | None = None,
-    ) -> ReplayDone:
-        """Replay to a Parquet file, or to a folder of them if `out` ends with a slash.
-
-        For results larger than memory: all but the decisions is returned. An interrupted call goes on
-        where it was when it is made again; `restart` begins anew.
-
-        Raises:
-            HistoryError, UsageError: as `replay`, and where `out` cannot be written.
-            RefusedError: no HPA could be replayed.
-        """
+    ) -> ReplayDone: ...
     def observations(
         self,
         *names: str | Sequence[str],
@@ -176,12 +120,7 @@ class Recording:
         delay: str | timedelta | None = None,
         max_age: str | timedelta | None = None,
         lens: str | PathLike[str] = 'none',
-    ) -> pl.DataFrame:
-        """Return what the rules saw of one HPA: a row per tick, metric and pod.
-
-        Raises:
-            UsageError: not exactly one HPA is meant.
-        """
+    ) -> pl.DataFrame: ...
     def explain(
         self,
         name: str,
@@ -202,14 +141,7 @@ class Recording:
         downscale_stabilization: str | timedelta | None = None,
         delay: str | timedelta | None = None,
         max_age: str | timedelta | None = None,
-    ) -> Explained:
-        """Explain one decision of an HPA, its last sync until a time: every rule's arithmetic.
-
-        Raises:
-            UsageError: there is no such HPA, there are several, or it has no sync by then.
-            RefusedError: the HPA cannot be replayed; the reason.
-            HistoryError: a table is broken.
-        """
+    ) -> Explained: ...
     def get(
         self,
         *names: str | Sequence[str],
@@ -230,14 +162,7 @@ class Recording:
         downscale_stabilization: str | timedelta | None = None,
         delay: str | timedelta | None = None,
         max_age: str | timedelta | None = None,
-    ) -> HpaStatuses:
-        """Return HPAs with their statuses at a time, as `kubectl get hpa` would show them.
-
-        Raises:
-            UsageError: an option is not possible, or there is no HPA of that name.
-            RefusedError: none of the HPAs can be replayed.
-            HistoryError: the history cannot be read.
-        """
+    ) -> HpaStatuses: ...
     def describe(
         self,
         *names: str | Sequence[str],
@@ -259,8 +184,7 @@ class Recording:
         downscale_stabilization: str | timedelta | None = None,
         delay: str | timedelta | None = None,
         max_age: str | timedelta | None = None,
-    ) -> Descriptions:
-        """Describe HPAs at a time as `kubectl describe hpa` would; raises as `get` does."""
+    ) -> Descriptions: ...
     def compare(
         self,
         *names: str | Sequence[str],
@@ -283,13 +207,7 @@ class Recording:
         delay: str | timedelta | None = None,
         max_age: str | timedelta | None = None,
         plant: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
-    ) -> Compared:
-        """Compare what HPAs decide under two versions, or with two sets of manifests.
-
-        Raises:
-            HistoryError, UsageError: as `replay`; nothing to compare is stated.
-            RefusedError: a manifest is not valid.
-        """
+    ) -> Compared: ...
     def simulate(
         self,
         *names: str | Sequence[str],
@@ -316,15 +234,7 @@ class Recording:
         length: str | timedelta | None = None,
         growth: str | float | Sequence[float] | None = None,
         noise: Literal['off', 'resample'] = 'off',
-    ) -> Simulation:
-        """Simulate HPAs in a closed loop with fitted workloads.
-
-        With `trajectories` the result's `points` has a row per tick of every run.
-
-        Raises:
-            HistoryError, UsageError: a table or a file is wrong, or there is nothing to simulate.
-            RefusedError: a manifest is not valid.
-        """
+    ) -> Simulation: ...
     def fit(
         self,
         *names: str | Sequence[str],
@@ -347,12 +257,7 @@ class Recording:
         scheduler_tls: str | PathLike[str] | None = None,
         scheduler_plain: bool = False,
         parts: str | PathLike[str] | None = None,
-    ) -> Fits:
-        """Return what can be known about each workload: facts with intervals and sources.
-
-        Raises:
-            HistoryError, UsageError: a table or a file is wrong, or there is nothing to fit.
-        """
+    ) -> Fits: ...
     def fidelity(
         self,
         *names: str | Sequence[str],
@@ -377,12 +282,7 @@ class Recording:
         scheduler_tls: str | PathLike[str] | None = None,
         scheduler_plain: bool = False,
         parts: str | PathLike[str] | None = None,
-    ) -> FidelityScores:
-        """Score how far each HPA's rules and plant can be trusted.
-
-        Raises:
-            HistoryError, UsageError: a table or a file is wrong, or there is nothing to score.
-        """
+    ) -> FidelityScores: ...
     def sweep(
         self,
         grid: str | Sequence[str] | Mapping[str, Any],
@@ -418,17 +318,7 @@ class Recording:
         scheduler_tls: str | PathLike[str] | None = None,
         scheduler_plain: bool = False,
         parts: str | PathLike[str] | None = None,
-    ) -> Sweep:
-        """Simulate every HPA under every setting of a grid; `out` becomes a folder of tables.
-
-        An interrupted call with `out` goes on where it was when it is made again; `replace` replaces
-        another sweep that is there, or what it left. Without `out` the sweep is kept in memory only.
-
-        Raises:
-            UsageError: all that is wrong with grid and groups, in one message.
-            HistoryError: a table is broken, or there is nothing to simulate.
-            RefusedError: no HPA could be simulated, or another sweep is there.
-        """
+    ) -> Sweep: ...
     def recommend(
         self,
         grid: str | Sequence[str] | Mapping[str, Any],
@@ -470,11 +360,7 @@ class Recording:
         least_better: float = 0.9,
         judged_blocks: int | None = None,
         resamples: int = 1000,
-    ) -> Advice:
-        """Sweep a grid, keep nothing of it, and recommend settings; raises as `sweep` does.
-
-        `Sweep.recommend` takes a sweep that is there.
-        """
+    ) -> Advice: ...
     def plan(
         self,
         *names: str | Sequence[str],
@@ -501,13 +387,7 @@ class Recording:
         seed: int = 0,
         gaps: Literal['keep', 'fill'] = 'keep',
         length: str | timedelta | None = None,
-    ) -> Plan:
-        """Return what the HPAs would ask for without maxReplicas, under each growth of the work.
-
-        Raises:
-            HistoryError, UsageError: a table or a file is wrong, or there is nothing to plan.
-            RefusedError: no HPA could be simulated.
-        """
+    ) -> Plan: ...
     def analyze(
         self,
         *names: str | Sequence[str],
@@ -517,13 +397,5 @@ class Recording:
         k8s: str | None = None,
         base: str | Sequence[str] = (),
         request: str | Sequence[str] = (),
-    ) -> StaticAnalysis:
-        """Return dead bands, resting points, cycles and ramps of the recorded HPAs' specs.
-
-        The last spec of each counts, under its cluster's flags.
-
-        Raises:
-            HistoryError, UsageError: a table or an option is wrong.
-            RefusedError: every spec is refused.
-        """
+    ) -> StaticAnalysis: ...
     history: History

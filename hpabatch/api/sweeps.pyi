@@ -12,7 +12,6 @@ from os import PathLike
 from typing import Literal
 
 class Sweep(SweepScreen):
-    """A sweep."""
     def recommend(
         self,
         *slo: str | Sequence[str],
@@ -29,62 +28,18 @@ class Sweep(SweepScreen):
         judged_blocks: int | None = None,
         resamples: int = 1000,
         seed: int = 0,
-    ) -> Advice:
-        """Choose on the first blocks, judge on the last; see docs/recommend.md.
+    ) -> Advice: ...
+    def trajectories(self, hpa: str, settings: Sequence[int] = ...) -> pl.DataFrame: ...
 
-        Raises:
-            UsageError: a measure that there is not, or a limit that is none.
-        """
-    def trajectories(
-        self,
-        hpa: str,
-        settings: Sequence[int] = ...,
-    ) -> pl.DataFrame:
-        """Return every tick of some settings of an HPA (`cluster/namespace/name`), run again.
-
-        Raises:
-            UsageError: there is no such HPA or setting.
-            HistoryError: the history is not what it was.
-        """
-
-def open_sweep(
-    path: Path | str,
-) -> Sweep:
-    """Return a sweep from its folder, or from one of advice (HistoryError: it is none)."""
+def open_sweep(path: Path | str) -> Sweep: ...
 
 def sweep(
     history: History,
     request: SweepToRequest,
     out: Path | str | None = ...,
     replace: bool = ...,
-) -> Sweep:
-    """Simulate every HPA under every setting of a grid; `out` becomes a folder of tables.
+) -> Sweep: ...
 
-    An interrupted call with `out` goes on where it was when it is made again; `replace` replaces
-    another sweep that is there, or what it left. Without `out` the sweep is kept in memory only.
+def recommend(sweep: Sweep, request: RecommendRequest) -> Advice: ...
 
-    Raises:
-        UsageError: all that is wrong with grid and groups, in one message.
-        HistoryError: a table is broken, or there is nothing to simulate.
-        RefusedError: no HPA could be simulated, or another sweep is there.
-    """
-
-def recommend(
-    sweep: Sweep,
-    request: RecommendRequest,
-) -> Advice:
-    """Return the advice that a sweep gives.
-
-    Raises:
-        UsageError: a measure that there is not, a limit that is none, or objects that cannot be
-            read.
-    """
-
-def recommend_swept(
-    history: History,
-    request: SweptAdviceRequest,
-) -> Advice:
-    """Sweep a grid, keep nothing of it, and recommend settings; raises as `sweep` does.
-
-    `Sweep.recommend` takes a sweep that is there.
-    """
+def recommend_swept(history: History, request: SweptAdviceRequest) -> Advice: ...

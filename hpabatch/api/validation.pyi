@@ -4,19 +4,11 @@ from hpabatch.report.validation import Validation
 from collections.abc import Sequence
 from os import PathLike
 
-def check(
-    request: ValidateRequest,
-) -> Validation:
-    """Read, default and check manifests (UsageError: there is no such version)."""
+def check(request: ValidateRequest) -> Validation: ...
 
 def validate(
     *paths: str | PathLike[str] | Sequence[str | PathLike[str]],
     strict: bool = False,
     feature_gates: str = '',
     k8s: str = '1.37',
-) -> Validation:
-    """Hold manifests against the API server's rules; a manifest that is not valid is no error.
-
-    Raises:
-        UsageError: an option is wrong.
-    """
+) -> Validation: ...
