@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import polars as pl
 
 from hpabatch.engine.columns.history import GET
-from hpabatch.model.objects.hpa import HPA, MetricSpec, MetricTarget, MetricValueStatus
+from hpabatch.model.objects.hpa import HPA, MetricTarget, MetricValueStatus
 from hpabatch.model.printable import counted, printable
 from hpabatch.model.times import show_instant
 from hpabatch.report.base import Grid, Layout, Output, Result, View
@@ -169,15 +169,10 @@ def _target(hpa: HPA, index: int, named: bool) -> str:
         return _value(target, current)
     if metric.type == "Pods":
         return _average(target, current)
-    prefix = f"{_resource(metric)}: " if named else ""
+    prefix = f"{metric.subject}: " if named else ""
     if target.average_value is not None:
         return prefix + _average(target, current)
     return prefix + _utilization(target, current)
-
-
-def _resource(metric: MetricSpec) -> str:
-    source = metric.resource if metric.type == "Resource" else metric.container_resource
-    return "" if source is None else source.name
 
 
 def _value(target: MetricTarget, current: MetricValueStatus | None) -> str:
