@@ -32,8 +32,7 @@ from hpabatch.model.objects.hpa import (
     ResourceMetricSource,
     ResourceSource,
 )
-from hpabatch.model.version_table import SINCE
-from hpabatch.model.versions import Profile
+from hpabatch.model.versions import SINCE, Profile
 
 METRIC_TYPES = tuple(sorted(MEMBERS))
 _ORDER = ("Object", "External", "Pods", "Resource", "ContainerResource")
