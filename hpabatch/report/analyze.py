@@ -239,13 +239,7 @@ def _ramp_json(ramp: Ramp | None) -> dict[str, object] | None:
 
 def _metric_json(metric: MetricAnalysis) -> dict[str, object]:
     unknown = metric.divides is None
-    return {
-        "signal": plain(metric.signal),
-        "target_type": KINDS[metric.kind],
-        "target_pct": metric.target_pct,
-        "target_milli": metric.target_milli,
-        "request_milli": metric.request_milli,
-        "base_milli": metric.base_milli,
+    return _measured(metric) | {
         "divides": metric.divides,
         "complete": metric.complete,
         "error": metric.error,
@@ -254,6 +248,13 @@ def _metric_json(metric: MetricAnalysis) -> dict[str, object]:
         "resting": None if unknown else [_piece_json(piece) for piece in metric.pieces],
         "cycles": None if unknown else [_cycle_json(timed) for timed in metric.cycles],
     }
+
+
+def _measured(metric: MetricAnalysis) -> dict[str, object]:
+    """Return what a metric is of, its target, and what a pod is taken to request and to use."""
+    names = ("target_pct", "target_milli", "request_milli", "base_milli")
+    kind = {"signal": plain(metric.signal), "target_type": KINDS[metric.kind]}
+    return kind | {name: getattr(metric, name) for name in names}
 
 
 def _piece_json(piece: Piece) -> dict[str, object]:
@@ -295,47 +296,25 @@ def _flat_rows(item: Analyzed) -> Iterator[dict[str, object]]:
 def _flat_ramp(name: str, ramp: Ramp | None) -> dict[str, object]:
     if ramp is None:
         return {}
-    return {
-        f"{name}_ended": ramp.ended,
-        f"{name}_hold_ms": ramp.hold_ms,
-        f"{name}_reached_ms": ramp.reached_ms,
-        f"{name}_steps": len(ramp.steps),
-    }
+    told = {n: getattr(ramp, n) for n in ("ended", "hold_ms", "reached_ms")}
+    return {f"{name}_{n}": value for n, value in (told | {"steps": len(ramp.steps)}).items()}
 
 
 def _flat_metric(analysis: Analysis, metric: MetricAnalysis) -> dict[str, object]:
-    row: dict[str, object] = {
-        "signal": plain(metric.signal),
-        "target_type": KINDS[metric.kind],
-        "target_pct": metric.target_pct,
-        "target_milli": metric.target_milli,
-        "request_milli": metric.request_milli,
-        "base_milli": metric.base_milli,
+    row = _measured(metric) | {
         "error": metric.error,
         "cycles": None if metric.divides is None else len(metric.cycles),
         "several_resting_share": several_share(metric),
     }
-    places = (
-        ("min", max(analysis.lowest, 1)),
-        ("middle", analysis.middle),
-        ("max", analysis.highest),
-    )
-    for place, size in places:
-        band = metric.band(size)
-        if band is not None:
+    sizes = (max(analysis.lowest, 1), analysis.middle, analysis.highest)
+    for place, size in zip(("min", "middle", "max"), sizes, strict=True):
+        if (band := metric.band(size)) is not None:
             edges = asdict(band)
             row |= {f"{place}_{n}": edges[n] for n in edges if n not in ("size", "empty")}
     if metric.pieces:
         row["most_resting_sizes"] = max(piece.sizes for piece in metric.pieces)
     if metric.cycles:
-        row |= _flat_cycle(metric.cycles[0])
+        first = _cycle_json(metric.cycles[0])
+        row |= {f"cycle_{n}": first[n] for n in ("low_milli", "high_milli", "period_ms")}
+        row["cycle_members"] = " ".join(map(str, metric.cycles[0].cycle.members))
     return row
-
-
-def _flat_cycle(timed: TimedCycle) -> dict[str, object]:
-    return {
-        "cycle_members": " ".join(str(size) for size in timed.cycle.members),
-        "cycle_low_milli": timed.cycle.low_milli,
-        "cycle_high_milli": timed.cycle.high_milli,
-        "cycle_period_ms": None if timed.settled is None else timed.settled.period_ms,
-    }
