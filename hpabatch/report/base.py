@@ -162,11 +162,12 @@ class Grid:
             fleet: the frame whose clusters labels tell apart; None: `frame`, or else `rows`.
             details: further attributes of the table.
         """
-        frame = details.get("frame")
+        frame: Any = details.get("frame")
         heads = [h for h in heads if not h.needs or frame[h.needs].null_count() < frame.height]
+        every: Any = next((f for f in (fleet, frame) if f is not None), rows)
         shown: Any = rows if most is None else rows[:most]
         if hasattr(shown, "iter_rows"):
-            many = many_clusters(next(f for f in (fleet, frame, rows) if f is not None))
+            many = many_clusters(every)
             shown = [row | {"label": row_label(row, many)} for row in shown.iter_rows(named=True)]
         lines = [[head.cell(row) for head in heads] for row in shown]
         return cls(heads, lines, more(len(rows) - len(lines), where), **details)

@@ -91,7 +91,7 @@ def prometheus(
         --start 2026-10-01 --out history/ --mapping adapter-config.yaml --hpas manifests/
     """
     from hpabatch.importers.prometheus.client.login import read_login
-    from hpabatch.report.history import FrameResult
+    from hpabatch.report.imported import PrometheusImport
 
     login = read_login(os.environ, request)
     try:
@@ -105,7 +105,7 @@ def prometheus(
     with progress_on_stderr() as progress:
         result = import_prometheus(request, login, progress=progress, say=say)
     _tell(result, str(request.out))
-    show_report(FrameResult(result.places, whole=result.as_dict()), output)
+    show_report(PrometheusImport(result, str(request.out)), output)
     return EXIT_OK if result.has_hpas or not result.windows else EXIT_REFUSED
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -28,8 +28,6 @@ imports = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(imports)
-
-_SHOWN_WORKLOADS = 20
 
 
 @command(imports)
@@ -71,12 +69,13 @@ def table(request: TableRequest, output: OutputOption = Output.table) -> None:
         return
     from hpabatch.history.reader import open_history
     from hpabatch.importers.table.run import import_table
+    from hpabatch.report.imported import TableImport
 
     LEFT.set(lambda: "what is done is kept; repeat the command for the rest")
     with progress_on_stderr() as progress:
         result = import_table(request, progress)
     _tell(result, request.out)
-    _show(result, output, request)
+    show_report(TableImport(result, request.out), output)
     if request.out is None:
         say("next: the same command with --out history/ instead of --dry-run")
     else:
@@ -125,40 +124,3 @@ def _tell(result: ImportResult, out: str | None) -> None:
     where = f"{out}: " if out is not None else "nothing is written (--dry-run); it would be "
     source = f"{counted(result.rows_read, 'row')} of {counted(len(result.files), 'file')}"
     say(f"{where}{tables} from {source}")
-
-
-def _show(result: ImportResult, output: Output, request: TableRequest) -> None:
-    """Write the result to stdout."""
-    from hpabatch.report.history import FrameResult
-    from hpabatch.report.imported import PREVIEW_WORKLOADS, preview, preview_workloads
-
-    dry_run, whole = request.dry_run, LEGEND.get()
-    short = dry_run and not whole and output is Output.table
-    report = FrameResult(
-        result.workloads,
-        shown=preview_workloads(result.workloads) if short else (),
-        most=PREVIEW_WORKLOADS if short else _SHOWN_WORKLOADS,
-        before=tuple(preview(result, whole=whole)) if dry_run else (),
-        whole=_document(result, dry_run),
-    )
-    show_report(report, output)
-
-
-def _document(result: ImportResult, dry_run: bool) -> dict[str, Any]:
-    return {
-        "files": result.files,
-        "rows_read": result.rows_read,
-        "rows_excluded": result.rows_excluded,
-        "dropped": result.dropped,
-        "first_dropped": result.places,
-        "duplicates": result.duplicates,
-        "written": result.written,
-        "resumed_parts": result.resumed,
-        "map": dict(result.understood),
-        "assumed": result.assumed,
-        "warnings": result.warnings,
-        "disagreements": result.details,
-        "dry_run": dry_run,
-        "workloads": result.workloads.to_dicts(),
-        "first_rows": {name: frame.to_dicts() for name, frame in result.first.items()},
-    }
