@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from hpabatch.cli.app import app
 from hpabatch.cli.command import command
+from hpabatch.cli.manifests import valid_hpas
 from hpabatch.cli.options import Output, OutputOption
 from hpabatch.cli.progress import progress_on_stderr
 from hpabatch.cli.stdout import show_report
 from hpabatch.cli.talk import say
 from hpabatch.engine.analyze.request import AnalyzeRequest
-from hpabatch.errors import EXIT_REFUSED, ManifestError, RefusedError, UsageError
+from hpabatch.errors import UsageError
 from hpabatch.model.objects.stored import as_stored
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def analyze(request: AnalyzeRequest, output: OutputOption = Output.table) -> int
         downscale_stabilization_ms=request.downscale_stabilization_ms,
         sync_period_ms=request.sync_period_ms,
     )
-    checked, code = _load(request.paths, profile)
+    missing = f"{' '.join(request.paths)}: no valid HPA to analyze"
+    checked, code = valid_hpas(request.paths, profile, missing)
     given = [
         Given(item.entry.source, item.entry.line, _stored(item.hpa, profile), flags, profile)
         for item in _choose(checked, request.hpa)
@@ -87,27 +89,6 @@ def analyze(request: AnalyzeRequest, output: OutputOption = Output.table) -> int
 def _stored(hpa: HPA, profile: Profile) -> HPA:
     """Return an HPA as the controller of that version reads it."""
     return replace(hpa, spec=as_stored(hpa.spec, profile))
-
-
-def _load(paths: Sequence[str], profile: Profile) -> tuple[list[CheckedEntry], int]:
-    """Return the valid documents and the exit code of the others, which stderr names.
-
-    Raises:
-        ManifestError, RefusedError: not one is left.
-    """
-    from hpabatch.inputs.manifest_checks import check_manifests, exit_code
-    from hpabatch.inputs.manifests import load_manifests
-    from hpabatch.report.validation import talk_lines
-
-    checked = check_manifests(load_manifests(paths).entries, profile)
-    for line in talk_lines(checked):
-        say(line)
-    code = exit_code(checked)
-    valid = [item for item in checked if item.hpa is not None]
-    if not valid:
-        error = RefusedError if code == EXIT_REFUSED else ManifestError
-        raise error(f"{' '.join(paths)}: no valid HPA to analyze")
-    return valid, code
 
 
 def _check_asked(request: AnalyzeRequest, given: Sequence[Given]) -> None:
