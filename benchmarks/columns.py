@@ -117,7 +117,7 @@ def head_lines() -> list[str]:
     screens: dict[tuple[str, str], list[str]] = {}
     for screen, heads in HEADS.items():
         for head in heads:
-            if head.name and head != HPA:
+            if head.name and head.meaning != HPA.meaning:
                 screens.setdefault((head.name.strip(), head.meaning), []).append(screen)
     for name, meaning in _LIVE.items():
         screens.setdefault((name, meaning), []).append("live")

@@ -1,7 +1,7 @@
 """Histories in Python: tables, replays, simulations and more, as Polars frames.
 
 Errors are those of `hpabatch.errors`; each is one sentence: what is wrong, where, and what to do.
-`recording.pyi` beside this is generated (`python -m hpabatch.api.documentation`): the methods take
+`recording.pyi` beside this is generated (`python -m benchmarks.documentation`): the methods take
 the options of requests as keyword arguments.
 """
 

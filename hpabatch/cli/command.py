@@ -44,8 +44,8 @@ LEFT: ContextVar[Callable[[], str] | None] = ContextVar("left", default=None)
 """What says what an interrupted command leaves behind; None: nothing that is worth a word."""
 
 
-def command(app: typer.Typer, help: str, name: str | None = None) -> Callable[[Any], Any]:
-    """Return a decorator that adds a function to `app` as a command.
+def command(app: typer.Typer, name: str | None = None) -> Callable[[Any], Any]:
+    """Return a decorator that adds a function to `app` as a command; its docstring is the help.
 
     A parameter of the function whose type is a `Request` stands for the options of that request:
     the function gets the request, the command line has the options. All others are typer's.
@@ -85,7 +85,7 @@ def command(app: typer.Typer, help: str, name: str | None = None) -> Callable[[A
         run.__name__, run.__doc__, run.__module__ = body.__name__, body.__doc__, body.__module__
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in parameters}
-        app.command(name, help=help)(run)
+        app.command(name, help=inspect.cleandoc(body.__doc__ or ""))(run)
         return body
 
     return add

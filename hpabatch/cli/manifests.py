@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hpabatch.engine.explain.request import ExplainRequest, GetRequest
     from hpabatch.engine.replay.request import ReplayRequest
     from hpabatch.history.reader import History
+    from hpabatch.inputs.manifest_checks import CheckedEntry
     from hpabatch.model.objects.hpa import HPA
     from hpabatch.model.versions import Profile
 
@@ -48,18 +49,12 @@ def load_hpas(paths: Sequence[str], profile: Profile) -> tuple[list[HPA] | None,
     """
     if not paths:
         return None, EXIT_OK
-    from hpabatch.inputs.manifests import check_manifests, exit_code, load_manifests
-    from hpabatch.report.validation import talk_lines
-
-    checked = check_manifests(load_manifests(paths).entries, profile)
-    for line in talk_lines(checked):
-        say(line)
-    code = exit_code(checked)
+    missing = f"--hpas {' '.join(paths)}: no HPA to replay; nothing is written"
+    valid, code = valid_hpas(paths, profile, missing)
     found: dict[tuple[str, str], HPA] = {}
     places: dict[tuple[str, str], str] = {}
-    for item in checked:
-        if item.hpa is None:
-            continue
+    for item in valid:
+        assert item.hpa is not None
         key, place = (item.hpa.namespace or "default", item.hpa.name), item.entry.place
         if key in found:
             told = f"given twice, first at {places[key]}: only that one is replayed"
@@ -67,7 +62,25 @@ def load_hpas(paths: Sequence[str], profile: Profile) -> tuple[list[HPA] | None,
             code = code or EXIT_REFUSED
             continue
         found[key], places[key] = item.hpa, place
-    if not found:
-        error = RefusedError if code == EXIT_REFUSED else ManifestError
-        raise error(f"--hpas {' '.join(paths)}: no HPA to replay; nothing is written")
     return list(found.values()), code
+
+
+def valid_hpas(
+    paths: Sequence[str], profile: Profile, missing: str
+) -> tuple[list[CheckedEntry], int]:
+    """Return the valid documents and the exit code of the others, which stderr names.
+
+    Raises:
+        ManifestError, RefusedError: not one is left, as `missing` says.
+    """
+    from hpabatch.inputs.manifests import check_manifests, exit_code, load_manifests
+    from hpabatch.report.validation import talk_lines
+
+    checked = check_manifests(load_manifests(paths).entries, profile)
+    for line in talk_lines(checked):
+        say(line)
+    code = exit_code(checked)
+    valid = [item for item in checked if item.hpa is not None]
+    if not valid:
+        raise (RefusedError if code == EXIT_REFUSED else ManifestError)(missing)
+    return valid, code

@@ -44,33 +44,36 @@ def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
     say(f"warning: {str(message).removeprefix('hpabatch: ')}")
 
 
+def load_commands() -> None:
+    """Import the modules of all commands: each adds its own, in the order of --help."""
+    from hpabatch.cli.get_in import prometheus, table  # noqa: F401
+    from hpabatch.cli.live import live, record  # noqa: F401
+    from hpabatch.cli.look import (  # noqa: F401
+        analyze,
+        compare,
+        describe,
+        explain,
+        get,
+        replay,
+        validate,
+    )
+    from hpabatch.cli.look_after import history  # noqa: F401
+    from hpabatch.cli.what_if import (  # noqa: F401
+        advise,
+        autoscale,
+        fidelity,
+        fit,
+        plan,
+        plot,
+        recommend,
+        simulate,
+        sweep,
+    )
+
+
 def _run(signals: Signals) -> None:
     try:
-        # Each adds its command to the application, in the order of --help.
-        from hpabatch.cli.get_in import prometheus, table  # noqa: F401
-        from hpabatch.cli.live import live, record  # noqa: F401
-        from hpabatch.cli.look import (  # noqa: F401
-            analyze,
-            compare,
-            describe,
-            explain,
-            get,
-            replay,
-            validate,
-        )
-        from hpabatch.cli.look_after import history  # noqa: F401
-        from hpabatch.cli.what_if import (  # noqa: F401
-            advise,
-            autoscale,
-            fidelity,
-            fit,
-            plan,
-            plot,
-            recommend,
-            simulate,
-            sweep,
-        )
-
+        load_commands()
         signals.working = True
         for argument in sys.argv[1:]:
             argument.encode()

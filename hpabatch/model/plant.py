@@ -8,7 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from hpabatch.model.objects.hpa import MetricIdentifier, MetricSpec
+from hpabatch.model.objects.hpa import (
+    ContainerResourceMetricSource,
+    ExternalMetricSource,
+    MetricIdentifier,
+    MetricSpec,
+    ObjectMetricSource,
+    PodsMetricSource,
+    ResourceMetricSource,
+)
 from hpabatch.model.selectors import go_print, selector_from_object
 
 DIVISIBLE: Final = "divisible"
@@ -168,19 +176,19 @@ def signal_name(metric: MetricSpec) -> str:
     `resource/cpu`, `container/app/cpu`, `pods/http_requests`, `object/Ingress/web/requests`,
     `external/queue_length`; a metric's selector follows in braces: `external/depth{queue=orders}`.
     """
-    if metric.resource is not None:
-        return f"resource/{metric.resource.name}"
-    if metric.container_resource is not None:
-        member = metric.container_resource
-        return f"container/{member.container}/{member.name}"
-    if metric.pods is not None:
-        return f"pods/{_identified(metric.pods.metric)}"
-    if metric.object is not None:
-        described = metric.object.described_object
-        return f"object/{described.kind}/{described.name}/{_identified(metric.object.metric)}"
-    if metric.external is not None:
-        return f"external/{_identified(metric.external.metric)}"
-    return metric.type
+    match metric.source:
+        case None:
+            return metric.type
+        case ResourceMetricSource(name):
+            return f"resource/{name}"
+        case ContainerResourceMetricSource(name, container):
+            return f"container/{container}/{name}"
+        case PodsMetricSource(identifier):
+            return f"pods/{_identified(identifier)}"
+        case ObjectMetricSource(described, identifier):
+            return f"object/{described.kind}/{described.name}/{_identified(identifier)}"
+        case ExternalMetricSource(identifier):
+            return f"external/{_identified(identifier)}"
 
 
 def _identified(metric: MetricIdentifier) -> str:

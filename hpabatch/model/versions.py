@@ -1,19 +1,20 @@
 """Controller flags and Kubernetes version profiles.
 
 A profile is the one dataclass of everything that a Kubernetes version switches; no rule asks for
-a version number. Which release brought a switch, and the evidence, is in `model.version_table`.
-Sources: pkg/controller/podautoscaler, pkg/features/kube_features.go.
+a version number. Each switch says which release brought it, and the evidence (docs/versions.md has
+them in a table); numbers with # are pull requests of kubernetes/kubernetes. Sources:
+pkg/controller/podautoscaler, pkg/features/kube_features.go.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final, NamedTuple
 
 from hpabatch.errors import UsageError
 from hpabatch.layout import switches
 from hpabatch.model.suggestions import did_you_mean
-from hpabatch.model.version_table import GATES, GRADES, NEWEST, OLDEST, SINCE, Gate
+from hpabatch.model.version_table import GATES, GRADES, NEWEST, OLDEST, Gate
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,25 @@ class ControllerFlags:
     initial_readiness_delay_ms: int = 30_000
     downscale_stabilization_ms: int = 300_000
     sync_period_ms: int = 15_000
+
+
+_SINCE: Final = "since"
+
+
+class Since(NamedTuple):
+    """The first release 1.`minor` with a switch, and the evidence.
+
+    `assumed`: an inference from `evidence`.
+    """
+
+    minor: int
+    evidence: str
+    assumed: bool = False
+
+
+def _since(minor: int, evidence: str, *, assumed: bool = False, newest: Any = True) -> Any:
+    """Return a switch that older releases have off; `newest` is its state from 1.`minor` on."""
+    return field(default=newest, metadata={_SINCE: Since(minor, evidence, assumed)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,87 +66,120 @@ class Profile:
 
     # ---- switches of rules
     # Pods in phase Succeeded are ignored like Failed ones.
-    succeeded_pods_ignored: bool = True
+    succeeded_pods_ignored: bool = _since(38, "#141302, opened after the freeze of 1.37")
     # The per-pod average in a status is 0 at 0 replicas and capped at MaxInt64 for Object metrics
     # too; before, a division by zero and a cap for External only.
-    per_pod_average_guarded: bool = True
+    per_pod_average_guarded: bool = _since(38, "#140958, in the changes since 1.37.0")
     # Within tolerance is 1-t <= ratio <= 1+t; before, abs(1-ratio) <= t.
-    tolerance_by_bounds: bool = True
+    tolerance_by_bounds: bool = _since(33, "#130797")
     # A target at 0 stays disabled unless the condition ScaledToZero says that the HPA put it there.
-    zero_needs_condition: bool = True
+    zero_needs_condition: bool = _since(36, "#135118")
     # With some metrics invalid nothing shrinks.
-    partial_failure_guard: bool = True
+    partial_failure_guard: bool = _since(
+        21, "#99514; its cherry-picks for 1.19 and 1.20, not merged, are of 18 March 2021"
+    )
     # A missing pod is charged the target percent of its request where that is above 100.
-    missing_charged_by_target: bool = True
+    missing_charged_by_target: bool = _since(
+        26,
+        "#112178, approved on 14 September 2022, after 1.25.0; a cherry-pick for 1.25 was asked "
+        "for, none was found",
+    )
     # Averages: at a ratio of exactly 1 (or none) missing pods add nothing.
-    ratio_one_adds_nothing: bool = True
+    ratio_one_adds_nothing: bool = _since(28, "#117845, approved on 30 June 2023")
     # Averages: the last guard against a proposal on the other side of the current size.
-    plain_direction_guard: bool = True
+    plain_direction_guard: bool = _since(
+        21,
+        "not in 1.20.2; in a source between 1.20 and 1.22 that checks requests first and still "
+        "uses autoscaling/v2beta2",
+        assumed=True,
+    )
     # A pod's missing request is an error only once some sample is left.
-    requests_after_emptiness: bool = True
+    requests_after_emptiness: bool = _since(
+        23, "not in 1.20.2 nor in that source; 1.23.0 is the first known to have it", assumed=True
+    )
     # With behavior, the current size is pulled into both windows' bounds; before, the window of the
     # wish's own direction was looked at alone.
-    windows_clamp_current: bool = True
+    windows_clamp_current: bool = _since(
+        21, "#97348; on 3 May 2021 cherry-picks for 1.19 and 1.20 alone were proposed, not merged"
+    )
     # Both lists of scale events count in both directions' limits.
-    both_event_lists: bool = True
+    both_event_lists: bool = _since(
+        26,
+        "#109058, opened on 27 March 2022; OpenShift still cherry-picked it on 13 October 2022, "
+        "after 1.25.0",
+        assumed=True,
+    )
     # Sums, proposals and per-pod averages of External averages are capped.
-    averages_clamped: bool = True
+    averages_clamped: bool = _since(34, "#127050; #141397 names the release")
     # Sums of External values, and proposals of External and Object values, are capped.
-    totals_clamped: bool = True
+    totals_clamped: bool = _since(
+        35, "#126979, whose release #141397 names; #133888, approved on 4 September 2025"
+    )
     # A sample that lacks the metric's container is a missing pod; before, the metric failed.
-    container_may_lack: bool = True
+    container_may_lack: bool = _since(33, "#127193, in the list of changes of 1.33")
     # A failed sync shows the metrics that it could compute; before, the older ones stayed.
-    failure_shows_metrics: bool = True
+    failure_shows_metrics: bool = _since(29, "#121039")
     # A status is stored as it was written; before, an Object or External average came back with a
     # value of 0 and so was written again at every sync.
-    status_round_trips: bool = True
+    status_round_trips: bool = _since(27, "#114358")
 
     # ---- switches of how objects are read
     # The API versions of scaleTargetRef and describedObject are validated; before, a bad one failed
     # at the sync.
-    api_version_validated: bool = True
+    api_version_validated: bool = _since(34, "#132537")
     # The HPA is stored as v2; before, as v1, which moves the cpu utilization last, loses a second
     # one and derives each target's type from its members.
-    stored_as_v2: bool = True
+    stored_as_v2: bool = _since(27, "#114358")
     # As v1: the first cpu utilization is kept; before, none where an average of cpu comes first.
-    first_cpu_utilization_kept: bool = True
-    sidecars_counted: bool = True
+    first_cpu_utilization_kept: bool = _since(
+        26, "not in 1.20.2; 1.26 is the first known to have it", assumed=True
+    )
+    sidecars_counted: bool = _since(29, "#120001")
     # A container that a pod does not have is an error; before, it requests 0.
-    container_must_exist: bool = True
+    container_must_exist: bool = _since(
+        35, "#133415, opened on 7 August 2025, after the freeze of 1.34"
+    )
     # An HPA that shares pods with another does not scale.
-    ambiguity_checked: bool = True
+    ambiguity_checked: bool = _since(26, "#112011")
 
     # ---- switches of messages and of a status's contents
     # The words of an Object metric's failed fetch stand in the right order.
-    object_error_in_order: bool = True
+    object_error_in_order: bool = _since(37, "#139029")
     # AmbiguousSelector names two HPAs at most; before, all of them.
-    ambiguous_names_two: bool = True
+    ambiguous_names_two: bool = _since(37, "1.37's sources")
     # It says "more than one HPA (e.g. [...])"; before, "multiple HPAs: [...]".
-    ambiguous_gives_examples: bool = True
+    ambiguous_gives_examples: bool = _since(38, "1.38's sources; 1.37 is not known", assumed=True)
     # An unknown metric type counts as an error of the spec in the controller's own metrics.
-    unknown_type_is_spec_error: bool = True
+    unknown_type_is_spec_error: bool = _since(37, "#139029")
     # Errors say whose metric it is, and a request's which container and pod; selectors' errors.
-    errors_wrapped: bool = True
+    errors_wrapped: bool = _since(
+        26,
+        "#112544; of a request's container and pod, and of selectors, 1.26 is the first known to "
+        "have the words",
+        assumed=True,
+    )
     # Lists in a selector's error are JSON; before, Go source.
-    lists_as_json: bool = True
+    lists_as_json: bool = _since(33, "not in apimachinery of 1.20.2", assumed=True)
     # A selector's error speaks of label keys and bytes; before, of qualified names and characters.
-    label_keys_named: bool = True
+    label_keys_named: bool = _since(
+        35, "apimachinery pkg/api/validate/content, `IsLabelKey`", assumed=True
+    )
     # A sync that goes on in spite of a failed metric returns its error.
-    partial_failure_returned: bool = True
+    partial_failure_returned: bool = _since(27, "#116010")
     # "for targeted pods (pods might be unready)"; before, "for any ready pods".
-    no_samples_says_targeted: bool = True
+    no_samples_says_targeted: bool = _since(27, "#114740, approved on 29 December 2022")
     # A ContainerResource metric's name says "container".
-    container_metric_named: bool = True
+    container_metric_named: bool = _since(27, "#116045")
     # Some messages are no longer taken for format strings.
-    texts_are_literal: bool = True
+    texts_are_literal: bool = _since(32, "#127422")
     # The status of an Object average names its object.
-    object_average_described: bool = True
+    object_average_described: bool = _since(33, "#124555, under review in January 2025")
     # memory in a status is BinarySI.
-    binary_memory: bool = True
+    binary_memory: bool = _since(34, "#132351")
 
     # ---- behavior of a live controller alone
-    scale_conflict_retries: int = 5
-    immediate_sync: bool = True
+    scale_conflict_retries: int = _since(34, "#132007", newest=5)
+    immediate_sync: bool = _since(37, "#138294")
     stale_status_check: bool = True
 
     # ---- feature gates
@@ -151,6 +204,15 @@ class Profile:
         """Return the switches of rules as bits."""
         return sum(bit for name, bit in _BITS.items() if getattr(self, name))
 
+
+SINCE: Final[dict[str, Since]] = {
+    name: since
+    for since, name in sorted(
+        ((f.metadata[_SINCE], f.name) for f in fields(Profile) if f.metadata),
+        key=lambda item: item[0].minor,
+    )
+}
+"""First release of each switch of a profile, the oldest first; before it is off (or 0)."""
 
 _GATE_BITS: Final = {
     "gate_scale_to_zero": switches.SCALE_TO_ZERO,

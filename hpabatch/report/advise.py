@@ -6,8 +6,8 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from functools import cached_property, partial
+from typing import Any, Final
 
 import polars as pl
 
@@ -29,13 +29,10 @@ from hpabatch.engine.sweep.result import WEEK_HOURS
 from hpabatch.model.options import flag
 from hpabatch.model.printable import counted, printable
 from hpabatch.model.times import show_duration
-from hpabatch.report.base import HPA, Grid, Head, View, label, many_clusters, more
+from hpabatch.report.base import HPA, Grid, Head, View, label, many_clusters, more, row_label
 from hpabatch.report.numbers import percent
-from hpabatch.report.recommend import Advice, measure_cell, of_ceilings
+from hpabatch.report.recommend import Advice, measure_cell, of_ceilings, of_change
 from hpabatch.report.replay import coarse, evidence_lines
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 SHOWN_CHANGES: Final = 10
 SHOWN_OTHERS: Final = 3
@@ -50,20 +47,17 @@ OFTEN: Final = 72.0
 _NOUNS: Final = {_CORES: "requested cores", "pod_hours": "pods"}
 HEADS: Final = (
     HPA,
-    Head("CHANGE", "what changes in the spec, old -> new", left=True, folds=True),
-    Head("CONFIDENCE", ADVICE["confidence"].meaning, left=True),
-    Head("SAVES", "saving of the objective on the judged blocks, which it was not chosen on"),
-    Head(
-        "MISSING",
-        "pod-hours short of today's target or a stated capacity, in the judged blocks, today -> "
-        "recommended",
-    ),
-    Head("RESCALES", "rescales in the judged blocks, today -> recommended"),
-    Head(
-        "SATURATED",
-        "minutes with a pod at its ceiling there, today -> recommended; open: not known",
-    ),
-)
+    Head("CHANGE", "what changes in the spec, old -> new", "told", left=True, folds=True),
+    Head.of(ADVICE["confidence"], "CONFIDENCE", lambda sure: sure or "", left=True),
+    Head("SAVES", "saving of the objective on the judged blocks, which it was not chosen on",
+         lambda row: of_change(row, "judged_saving_pct"), partial(percent, digits=1)),
+    Head("MISSING", "pod-hours short of today's target or a stated capacity, in the judged blocks, "
+         "today -> recommended", lambda row: measure_cell(row, "short_pod_hours")),
+    Head("RESCALES", "rescales in the judged blocks, today -> recommended",
+         lambda row: measure_cell(row, "rescales")),
+    Head("SATURATED", "minutes with a pod at its ceiling there, today -> recommended; open: not "
+         "known", lambda row: measure_cell(row, "saturated_minutes")),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,10 +76,9 @@ class DataAdvice(Advice):
         hpas = counted(len(items), "HPA")
         if not changes:
             return "; ".join([f"none of {hpas} should change", *self._beside()])
-        rows = {key_of(row): row for row in self.table.iter_rows(named=True)}
-        saved = list(self._saved(rows, {item.key for item in changes}))
+        saved = list(self._saved({item.key for item in changes}))
         written = {item.key for item in self.found.written()}
-        alone = list(self._saved(rows, written)) if 0 < len(written) < len(changes) else []
+        alone = list(self._saved(written)) if 0 < len(written) < len(changes) else []
         parts = [
             f"{len(changes)} of {hpas} should change" + (f": {', '.join(saved)}" if saved else ""),
             f"confidence {self._sure()}",
@@ -97,101 +90,92 @@ class DataAdvice(Advice):
     def _beside(self) -> Iterator[str]:
         """Yield what is written where, and the HPA without advice that is saturated for longest."""
         yield from self.written
-        none = {item.key for item in self._of(NONE)}
-        known = self._today()
-        worst, key = max(
-            (
-                (_saturated(row) / row["hours"], key_of(row))
-                for row in known.iter_rows(named=True)
-                if key_of(row) in none
-            ),
-            default=(0.0, ("", "", "")),
-        )
-        if worst * WEEK_HOURS < 1:
-            return
-        name = printable(label(*key, with_cluster=many_clusters(known)))
-        minutes = short_number(worst * WEEK_HOURS)
-        yield f"worst without advice: {name}, {minutes} saturated minutes a week"
+        none = [item.key for item in self._of(NONE) if item.key in self._today]
+        shares = [(_saturated(row := self._today[key]) / row["hours"], key) for key in none]
+        worst, key = max(shares, default=(0.0, ("", "", "")))
+        if worst * WEEK_HOURS >= 1:
+            minutes = short_number(worst * WEEK_HOURS)
+            yield f"worst without advice: {self._name(key)}, {minutes} saturated minutes a week"
 
-    def _today(self) -> pl.DataFrame:
-        """Return hours and measures of each HPA under today's setting; null: not always known."""
+    @cached_property
+    def _rows(self) -> dict[Key, dict[str, Any]]:
+        return {key_of(row): row for row in self.table.iter_rows(named=True)}
+
+    def _name(self, key: Key) -> str:
+        return printable(label(*key, with_cluster=many_clusters(self.table)))
+
+    @cached_property
+    def _today(self) -> dict[Key, dict[str, Any]]:
+        """Hours and measures of each HPA under today's setting; None: not always known."""
         blocks = self.found.result.blocks
         names = (*_MEASURES, SATURATED, recorded_name(SATURATED), _MOVES)
         today = blocks.filter((pl.col("setting_id") == TODAY_ID) & (pl.col("hours") > 0))
-        return today.group_by(KEY, maintain_order=True).agg(
+        summed = today.group_by(KEY, maintain_order=True).agg(
             pl.col("hours").sum(),
             *(
                 pl.when(pl.col(name).null_count() == 0).then(pl.col(name).sum()).alias(name)
                 for name in names
             ),
         )
+        return {key_of(row): row for row in summed.iter_rows(named=True)}
 
-    def _saved(self, rows: Mapping[Key, Mapping[str, Any]], keys: Collection[Key]) -> Iterator[str]:
+    def _per_hour(self, name: str) -> dict[Key, float]:
+        """Return what each HPA takes of a measure in an hour; empty: of one it is not known."""
+        rows = self._today
+        if any(row[name] is None for row in rows.values()):
+            return {}
+        return {key: row[name] / row["hours"] for key, row in rows.items()}
+
+    def _saved(self, keys: Collection[Key]) -> Iterator[str]:
         """Yield what some changes save of all that the fleet takes, in money, cores or pods."""
-        whole, told = self._today(), False
+        told = False
         for name in _MEASURES:
-            if whole[name].null_count() or (name == "pod_hours" and told):
+            per_hour = self._per_hour(name)
+            if not per_hour or (name == "pod_hours" and told):
                 continue
-            per_hour = {
-                key_of(row): row[name] / row["hours"] for row in whole.iter_rows(named=True)
-            }
             now, saved = sum(per_hour.values()), 0.0
             for key in sorted(keys):
-                before, after = rows[key][f"{name}_today"], rows[key][f"{name}_choice"]
+                row = self._rows[key]
+                before, after = row[f"{name}_today"], row[f"{name}_choice"]
                 if before and after is not None:
                     saved += per_hour.get(key, 0.0) * (1.0 - after / before)
             share, told = saved / now * 100 if now else 0.0, True
-            currency = next((r["currency"] for r in rows.values() if r["currency"]), None)
+            currency = next((r["currency"] for r in self._rows.values() if r["currency"]), None)
             way, amount = "costs" if saved < 0 else "saves", _amount(name, abs(saved), currency)
             yield f"{way} {amount} ({abs(share):.1f}% of the fleet's)"
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate the changes, and one line for each other kind of answer."""
-        frame = self.table
-        many = many_clusters(frame)
-        rows = {key_of(row): row for row in frame.iter_rows(named=True)}
-        whole = {key_of(row): row for row in self._today().iter_rows(named=True)}
+        frame, rows, many = self.table, self._rows, many_clusters(self.table)
         changes = sorted(self._of(CHANGE), key=lambda item: _first(item, rows[item.key]))
-        bound = self._bound(rows)
-        yield from self._at_max(bound, rows, many)
-        yield from _restless(whole, many)
+        bound = self._bound()
+        yield from self._at_max(bound)
+        yield from self._restless()
         held = [item for item in bound[:SHOWN_OTHERS] if item.answer != CHANGE]
         shown = [*held, *changes]
         if shown:
-            told = [self._change(item, rows[item.key], many) for item in shown]
-            columns = ADVICE.columns
-            yield Grid.of(HEADS, told, tuple, SHOWN_CHANGES, frame=frame, columns=columns)
             theirs = [rows[item.key] for item in shown]
+            told = [
+                row | {"label": row_label(row, many), "told": self._told(item, row)}
+                for item, row in zip(shown, theirs, strict=True)
+            ]
+            yield Grid.of(HEADS, told, SHOWN_CHANGES, frame=frame, columns=ADVICE.columns)
             yield from of_ceilings(pl.DataFrame(theirs, schema=frame.schema))
-        if changes:
-            for item in changes[:SHOWN_CHANGES]:
-                row = rows[item.key]
-                if _is_broken(row) and row["hours"] and _saturated(whole[item.key]):
-                    name = printable(label(*item.key, with_cluster=many))
-                    urgent = _urgent(row, whole[item.key])
-                    yield f"first: {name}: {self.found.changes(item)}: {urgent}"
-            for item in changes[:SHOWN_OTHERS]:
-                name = printable(label(*item.key, with_cluster=many))
-                yield from (f"note: {name}: {note}" for note in item.notes if EDGE in note)
-            yield from self._doubted(changes, rows, many, verbose=bool(view.legend))
-        yield from self._others(KEEP, "keep", rows, many)
-        yield from self._others(NONE, "no advice", rows, many)
-        yield from self._total(rows)
+        for item in changes[:SHOWN_CHANGES]:
+            row = rows[item.key]
+            if _is_broken(row) and row["hours"] and _saturated(whole := self._today[item.key]):
+                urgent = f"{self.found.changes(item)}: {_urgent(row, whole)}"
+                yield f"first: {self._name(item.key)}: {urgent}"
+        for item in changes[:SHOWN_OTHERS]:
+            notes = (note for note in item.notes if EDGE in note)
+            yield from (f"note: {self._name(item.key)}: {note}" for note in notes)
+        yield from self._doubted(changes, verbose=bool(view.legend))
+        yield from self._others(KEEP, "keep")
+        yield from self._others(NONE, "no advice")
+        yield from self._total()
 
     def _of(self, answer: str) -> list[Recommendation]:
         return [item for item in self.found.items if item.answer == answer]
-
-    def _change(self, item: Recommendation, row: Mapping[str, Any], many: bool) -> tuple[str, ...]:
-        is_change = item.answer == CHANGE
-        return (
-            label(*item.key, with_cluster=many),
-            self._told(item, row),
-            item.confidence or "",
-            percent(row["judged_saving_pct"], 1) if is_change else "",
-            measure_cell(row, "short_pod_hours", is_change=is_change),
-            measure_cell(row, "rescales", is_change=is_change),
-            measure_cell(row, "saturated_minutes", is_change=is_change),
-        )
 
     def _told(self, item: Recommendation, row: Mapping[str, Any]) -> str:
         """Return what changes, and what is to be answered of an HPA that stays at maxReplicas."""
@@ -205,14 +189,7 @@ class DataAdvice(Advice):
             needs = "state a pod's ceiling (hpabatch fit --init-plant), or raise maxReplicas"
         return f"{changes or item.answer}; at maxReplicas {most}: {needs}"
 
-    def _doubted(
-        self,
-        changes: Sequence[Recommendation],
-        rows: Mapping[Any, Any],
-        many: bool,
-        *,
-        verbose: bool,
-    ) -> Iterator[str]:
+    def _doubted(self, changes: Sequence[Recommendation], *, verbose: bool) -> Iterator[str]:
         """Yield why the first changes of each confidence below high are not surer."""
         doubted = [c for c in changes if c.confidence != CONFIDENCES[0]]
         shown: Counter[str | None] = Counter()
@@ -220,19 +197,15 @@ class DataAdvice(Advice):
             shown[item.confidence] += 1
             if shown[item.confidence] > SHOWN_OTHERS and not verbose:
                 continue
-            row = rows[item.key]
-            name = printable(label(*item.key, with_cluster=many))
-            yield f"{item.confidence}: {name}"
+            yield f"{item.confidence}: {self._name(item.key)}"
             yield from (f"  {d.long if verbose else d.why}" for d in item.doubts)
-            if row["surer"] and verbose:
-                yield f"  surer with {row['surer']}"
+            if verbose and (surer := self._rows[item.key]["surer"]):
+                yield f"  surer with {surer}"
         hidden = sum(max(number - SHOWN_OTHERS, 0) for number in shown.values())
         if hidden and not verbose:
             yield f"  {more(hidden, '-v shows all')}"
 
-    def _others(
-        self, answer: str, words: str, rows: Mapping[Any, Any], many: bool
-    ) -> Iterator[str]:
+    def _others(self, answer: str, words: str) -> Iterator[str]:
         """Yield the HPAs with an answer, the first of them with their reasons."""
         items = self._of(answer)
         if not items:
@@ -240,28 +213,26 @@ class DataAdvice(Advice):
         yield f"{words}: {counted(len(items), 'HPA')}"
         for item in items[:SHOWN_OTHERS]:
             sure = f" ({item.confidence})" if item.confidence else ""
-            name, row = printable(label(*item.key, with_cluster=many)), rows[item.key]
+            row = self._rows[item.key]
             surer = f"; surer with {row['surer']}" if row["surer"] and answer == KEEP else ""
-            yield f"  {name}{sure}: {row['reasons']}{surer}"
+            yield f"  {self._name(item.key)}{sure}: {row['reasons']}{surer}"
         if line := more(len(items) - SHOWN_OTHERS):
             yield f"  {line}"
 
-    def _bound(self, rows: Mapping[Any, Any]) -> list[Recommendation]:
+    def _bound(self) -> list[Recommendation]:
         """Return the HPAs whose maxReplicas binds, those first that wanted more for longest."""
-        bound = [item for item in self.found.items if _is_bound(rows[item.key])]
+        bound = [item for item in self.found.items if _is_bound(self._rows[item.key])]
 
         def share(item: Recommendation) -> float:
-            row = rows[item.key]
+            row = self._rows[item.key]
             return float(row["at_max_minutes_today"] / row["hours"])
 
         return sorted(bound, key=lambda item: (-share(item), item.key))
 
-    def _at_max(
-        self, bound: Sequence[Recommendation], rows: Mapping[Any, Any], many: bool
-    ) -> Iterator[str]:
+    def _at_max(self, bound: Sequence[Recommendation]) -> Iterator[str]:
         """Yield what no saving can show: HPAs whose maxReplicas binds."""
         for item in bound[:SHOWN_OTHERS]:
-            row, name = rows[item.key], printable(label(*item.key, with_cluster=many))
+            row, name = self._rows[item.key], self._name(item.key)
             wanted = row["at_max_minutes_today"] / MINUTES_AN_HOUR
             yield (
                 f"at maxReplicas: {name} wanted more for {wanted:.1f} of the {row['hours']:.0f} "
@@ -271,38 +242,46 @@ class DataAdvice(Advice):
         if line := more(len(bound) - SHOWN_OTHERS):
             yield f"  {line}"
 
-    def _total(self, rows: Mapping[Key, Mapping[str, Any]]) -> Iterator[str]:
+    def _restless(self) -> Iterator[str]:
+        """Yield the HPAs that were recorded to change their size often, the most restless first."""
+        rates = [
+            ((row[_MOVES] or 0.0) / row["hours"] * 24.0, key) for key, row in self._today.items()
+        ]
+        often = sorted(((-rate, key) for rate, key in rates if rate >= OFTEN))
+        for rate, key in often[:SHOWN_OTHERS]:
+            moves = f"changed its size {-rate:,.0f} times a day, as recorded"
+            yield f"many rescales: {self._name(key)} {moves}"
+        if line := more(len(often) - SHOWN_OTHERS):
+            yield f"  {line}"
+
+    def _total(self) -> Iterator[str]:
         """Yield what the fleet takes now and with all changes, and the part that is not judged."""
-        whole = self._today()
         for name in _MEASURES:
-            if whole[name].null_count() or not whole.height:
-                continue
-            per_hour = {
-                key_of(row): row[name] / row["hours"] for row in whole.iter_rows(named=True)
-            }
+            per_hour = self._per_hour(name)
             now = least = most = unjudged = 0.0
             for item in self.found.items:
                 theirs = per_hour.get(item.key, 0.0)
-                low, high = self._left(item, rows[item.key], name)
+                low, high = self._left(item, name)
                 now, least, most = now + theirs, least + theirs * low, most + theirs * high
                 unjudged += theirs if item.answer == NONE else 0.0
             if not now:
                 continue
-            is_money, currency = name == "cost", next(iter(rows.values()))["currency"]
-            amount = partial(_shown, hours=MONTH_HOURS if is_money else 1.0)
+            is_money, currency = name == "cost", next(iter(self._rows.values()))["currency"]
+            hours = MONTH_HOURS if is_money else 1.0
             words = f"{currency or ''} a month".strip() if is_money else _NOUNS[name]
-            proposed = _ends(amount(least), amount(most))
+            proposed = _ends(f"{least * hours:,.1f}", f"{most * hours:,.1f}")
             change = _ends(f"{least / now - 1:+.1%}", f"{most / now - 1:+.1%}")
             yield (
-                f"fleet: {amount(now)} -> {proposed} {words} with all changes ({change}); "
-                f"not judged: {amount(unjudged)} ({unjudged / now:.1%})"
+                f"fleet: {now * hours:,.1f} -> {proposed} {words} with all changes ({change}); "
+                f"not judged: {unjudged * hours:,.1f} ({unjudged / now:.1%})"
             )
 
-    def _left(self, item: Recommendation, row: Mapping[str, Any], name: str) -> tuple[float, float]:
+    def _left(self, item: Recommendation, name: str) -> tuple[float, float]:
         """Return which part is left of what an HPA takes of a measure, at the least and most.
 
         The interval is known only of the saving of the objective.
         """
+        row = self._rows[item.key]
         before, after = row[f"{name}_today"], row[f"{name}_choice"]
         if item.answer != CHANGE or not before or after is None:
             return 1.0, 1.0
@@ -380,17 +359,6 @@ def _saturated(row: Mapping[str, Any], modelled: str = SATURATED) -> float:
     return float(row[modelled] or 0.0) if recorded is None else float(recorded)
 
 
-def _restless(whole: Mapping[Key, Mapping[str, Any]], many: bool) -> Iterator[str]:
-    """Yield the HPAs that were recorded to change their size often, the most restless first."""
-    rates = [((row[_MOVES] or 0.0) / row["hours"] * 24.0, key) for key, row in whole.items()]
-    often = sorted(((-rate, key) for rate, key in rates if rate >= OFTEN))
-    for rate, key in often[:SHOWN_OTHERS]:
-        name = printable(label(*key, with_cluster=many))
-        yield f"many rescales: {name} changed its size {-rate:,.0f} times a day, as recorded"
-    if line := more(len(often) - SHOWN_OTHERS):
-        yield f"  {line}"
-
-
 def _urgent(row: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
     """Return what a change comes to that ends a broken SLO, a week; `whole` is all of today's."""
     week, parts = WEEK_HOURS / row["hours"], []
@@ -412,10 +380,6 @@ def _urgent(row: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
 
 def _ends(low: str, high: str) -> str:
     return low if low == high else f"{low} to {high}"
-
-
-def _shown(per_hour: float, hours: float) -> str:
-    return f"{per_hour * hours:,.1f}"
 
 
 def _amount(name: str, per_hour: float, currency: str | None) -> str:

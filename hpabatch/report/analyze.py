@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import polars as pl
 
@@ -26,9 +26,6 @@ from hpabatch.report import base
 from hpabatch.report.analyze_one import hpa_parts, several_share, stay_text, target_text
 from hpabatch.report.base import Grid, Head, Layout, Result, Rows, View, label, plain
 
-if TYPE_CHECKING:
-    from rich.text import Text
-
 KINDS: Final = {
     codes.RESOURCE_UTILIZATION: "utilization",
     codes.RESOURCE_AVERAGE: "average",
@@ -40,22 +37,27 @@ KINDS: Final = {
     codes.METRIC_UNUSABLE: "unusable",
 }
 HEADS: Final = (
-    base.HPA,
-    Head("RANGE", "minReplicas to maxReplicas"),
-    Head("METRIC", "the metric that the row describes; +1: there is one more", True, True),
-    Head("TARGET", "the metric's target"),
-    Head(
-        "STAY MIN",
-        "the usage of a pod at which the metric asks for the same size, at minReplicas; in percent "
-        "of the request, else in targets (x)",
-    ),
-    Head("MID", "the size in the middle of the range", room=140),
-    Head("STAY MID", "the same in the middle of the range", room=140),
-    Head("STAY MAX", "the same at maxReplicas"),
-    Head("UP", "the fastest way from minReplicas to maxReplicas: held by windows + moving"),
-    Head("DOWN", "the fastest way from maxReplicas to minReplicas: held by windows + moving"),
-    Head("CYCLE", "sizes among which constant demand makes the HPA oscillate", room=120),
-)
+    base.HPA._replace(value=lambda item: item.name),
+    Head("RANGE", "minReplicas to maxReplicas",
+         lambda item: f"{item.analysis.lowest}-{item.analysis.highest}"),
+    Head("METRIC", "the metric that the row describes; +1: there is one more",
+         lambda item: _short_signal(item), left=True, folds=True),
+    Head("TARGET", "the metric's target", lambda item: target_text(item.metric)),
+    Head("STAY MIN", "the usage of a pod at which the metric asks for the same size, at "
+         "minReplicas; in percent of the request, else in targets (x)",
+         lambda item: stay_text(item.metric, max(item.analysis.lowest, 1))),
+    Head("MID", "the size in the middle of the range", lambda item: item.analysis.middle, room=140),
+    Head("STAY MID", "the same in the middle of the range",
+         lambda item: stay_text(item.metric, item.analysis.middle), room=140),
+    Head("STAY MAX", "the same at maxReplicas",
+         lambda item: stay_text(item.metric, item.analysis.highest)),
+    Head("UP", "the fastest way from minReplicas to maxReplicas: held by windows + moving",
+         lambda item: ramp_text(item.analysis.up)),
+    Head("DOWN", "the fastest way from maxReplicas to minReplicas: held by windows + moving",
+         lambda item: ramp_text(item.analysis.down)),
+    Head("CYCLE", "sizes among which constant demand makes the HPA oscillate",
+         lambda item: _cycle_text(item.analysis), room=120),
+)  # fmt: skip
 _LONGEST_SIGNAL: Final = 40  # characters
 
 
@@ -73,6 +75,12 @@ class Analyzed:
     def name(self) -> str:
         """The name for people."""
         return label("", self.hpa.namespace, self.hpa.name or f"{self.hpa.generate_name}*")
+
+    @property
+    def metric(self) -> MetricAnalysis:
+        """The metric that the table shows: the first that can be computed."""
+        metrics = self.analysis.metrics
+        return next((metric for metric in metrics if not metric.error), metrics[0])
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,7 +135,7 @@ class StaticAnalysis(Result):
         names = ("source", "namespace", "hpa", "code", "text")
         return pl.DataFrame(rows, dict.fromkeys(names, pl.String()), orient="row")
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate remarks and HPAs, or the metrics of the one."""
         if self.one:
             yield from hpa_parts(self.hpas[0].analysis, self.hpas[0].remarks)
@@ -138,7 +146,7 @@ class StaticAnalysis(Result):
             width = max(len(name) for name, _ in told)
             yield from (f"  {printable(name).ljust(width)}  {r.text}" for name, r in told)
             yield ""
-        yield Grid.of(HEADS, self.hpas, _cells, frame=self.frame, columns=ANALYSIS.columns)
+        yield Grid.of(HEADS, self.hpas, frame=self.frame, columns=ANALYSIS.columns)
 
     def basis(self) -> list[str]:
         """Return rules and parameters."""
@@ -165,30 +173,13 @@ class StaticAnalysis(Result):
 # ---- table --------------------------------------------------------------------------------------
 
 
-def _cells(item: Analyzed) -> list[str]:
-    analysis = item.analysis
-    usable = [metric for metric in analysis.metrics if not metric.error]
-    metric = (usable or list(analysis.metrics))[0]
-    others = len(analysis.metrics) - 1
-    return [
-        item.name,
-        f"{analysis.lowest}-{analysis.highest}",
-        _short_signal(metric.signal) + (f" +{others}" if others else ""),
-        target_text(metric),
-        stay_text(metric, max(analysis.lowest, 1)),
-        str(analysis.middle),
-        stay_text(metric, analysis.middle),
-        stay_text(metric, analysis.highest),
-        ramp_text(analysis.up),
-        ramp_text(analysis.down),
-        _cycle_text(analysis),
-    ]
-
-
-def _short_signal(signal: str) -> str:
+def _short_signal(item: Analyzed) -> str:
     """Return a signal that fits a column, without the kind of a resource: `cpu`."""
-    short = signal.removeprefix("resource/")
-    return short if len(short) <= _LONGEST_SIGNAL else f"{short[: _LONGEST_SIGNAL - 1]}…"
+    short = item.metric.signal.removeprefix("resource/")
+    if len(short) > _LONGEST_SIGNAL:
+        short = f"{short[: _LONGEST_SIGNAL - 1]}…"
+    others = len(item.analysis.metrics) - 1
+    return short + (f" +{others}" if others else "")
 
 
 def _cycle_text(analysis: Analysis) -> str:
@@ -248,13 +239,7 @@ def _ramp_json(ramp: Ramp | None) -> dict[str, object] | None:
 
 def _metric_json(metric: MetricAnalysis) -> dict[str, object]:
     unknown = metric.divides is None
-    return {
-        "signal": plain(metric.signal),
-        "target_type": KINDS[metric.kind],
-        "target_pct": metric.target_pct,
-        "target_milli": metric.target_milli,
-        "request_milli": metric.request_milli,
-        "base_milli": metric.base_milli,
+    return _measured(metric) | {
         "divides": metric.divides,
         "complete": metric.complete,
         "error": metric.error,
@@ -263,6 +248,13 @@ def _metric_json(metric: MetricAnalysis) -> dict[str, object]:
         "resting": None if unknown else [_piece_json(piece) for piece in metric.pieces],
         "cycles": None if unknown else [_cycle_json(timed) for timed in metric.cycles],
     }
+
+
+def _measured(metric: MetricAnalysis) -> dict[str, object]:
+    """Return what a metric is of, its target, and what a pod is taken to request and to use."""
+    names = ("target_pct", "target_milli", "request_milli", "base_milli")
+    kind = {"signal": plain(metric.signal), "target_type": KINDS[metric.kind]}
+    return kind | {name: getattr(metric, name) for name in names}
 
 
 def _piece_json(piece: Piece) -> dict[str, object]:
@@ -304,47 +296,25 @@ def _flat_rows(item: Analyzed) -> Iterator[dict[str, object]]:
 def _flat_ramp(name: str, ramp: Ramp | None) -> dict[str, object]:
     if ramp is None:
         return {}
-    return {
-        f"{name}_ended": ramp.ended,
-        f"{name}_hold_ms": ramp.hold_ms,
-        f"{name}_reached_ms": ramp.reached_ms,
-        f"{name}_steps": len(ramp.steps),
-    }
+    told = {n: getattr(ramp, n) for n in ("ended", "hold_ms", "reached_ms")}
+    return {f"{name}_{n}": value for n, value in (told | {"steps": len(ramp.steps)}).items()}
 
 
 def _flat_metric(analysis: Analysis, metric: MetricAnalysis) -> dict[str, object]:
-    row: dict[str, object] = {
-        "signal": plain(metric.signal),
-        "target_type": KINDS[metric.kind],
-        "target_pct": metric.target_pct,
-        "target_milli": metric.target_milli,
-        "request_milli": metric.request_milli,
-        "base_milli": metric.base_milli,
+    row = _measured(metric) | {
         "error": metric.error,
         "cycles": None if metric.divides is None else len(metric.cycles),
         "several_resting_share": several_share(metric),
     }
-    places = (
-        ("min", max(analysis.lowest, 1)),
-        ("middle", analysis.middle),
-        ("max", analysis.highest),
-    )
-    for place, size in places:
-        band = metric.band(size)
-        if band is not None:
+    sizes = (max(analysis.lowest, 1), analysis.middle, analysis.highest)
+    for place, size in zip(("min", "middle", "max"), sizes, strict=True):
+        if (band := metric.band(size)) is not None:
             edges = asdict(band)
             row |= {f"{place}_{n}": edges[n] for n in edges if n not in ("size", "empty")}
     if metric.pieces:
         row["most_resting_sizes"] = max(piece.sizes for piece in metric.pieces)
     if metric.cycles:
-        row |= _flat_cycle(metric.cycles[0])
+        first = _cycle_json(metric.cycles[0])
+        row |= {f"cycle_{n}": first[n] for n in ("low_milli", "high_milli", "period_ms")}
+        row["cycle_members"] = " ".join(map(str, metric.cycles[0].cycle.members))
     return row
-
-
-def _flat_cycle(timed: TimedCycle) -> dict[str, object]:
-    return {
-        "cycle_members": " ".join(str(size) for size in timed.cycle.members),
-        "cycle_low_milli": timed.cycle.low_milli,
-        "cycle_high_milli": timed.cycle.high_milli,
-        "cycle_period_ms": None if timed.settled is None else timed.settled.period_ms,
-    }

@@ -18,7 +18,6 @@ from hpabatch.model.printable import counted
 
 if TYPE_CHECKING:
     import polars as pl
-    from rich.text import Text
 
     from hpabatch.engine.fleet.candidates import Skipped
 
@@ -67,32 +66,48 @@ class Named(Protocol):
 
 
 class Head(NamedTuple):
-    """The head of a column on the screen.
+    """A column on the screen.
 
     Attributes:
         name: in capitals.
         meaning: one sentence, for --legend and the glossary.
+        value: what it shows of a row: the name or place of a field, or a function of the row.
+        show: makes a cell of that.
         left: strings; numbers stand at the right.
         folds: a long cell may take several lines.
         room: width of a terminal from which on the column is shown.
+        needs: a column of the table's frame; where that has no value the column is left out.
     """
 
     name: str
     meaning: str = ""
+    value: str | int | Callable[[Any], Any] = ""
+    show: Callable[[Any], str] = str
     left: bool = False
     folds: bool = False
     room: int = 0
+    needs: str = ""
 
     @classmethod
-    def of(cls, column: Named, name: str) -> Head:
-        """Return the head of a registered column under the name it has on the screen."""
-        return cls(name, column.meaning)
+    def of(cls, column: Named, name: str, show: Callable[[Any], str] = str, **details: Any) -> Head:
+        """Return a registered column under the name it has on the screen."""
+        return cls(name, column.meaning, column.name, show, **details)
+
+    def cell(self, row: Any) -> str:
+        """Return the cell of a row."""
+        return self.show(self.value(row) if callable(self.value) else row[self.value])
 
 
 LEAST_FOLDED: Final = 16  # characters of a column that folds on a narrow terminal
 _GAP: Final = 2  # between two columns
 
-HPA: Final = Head("HPA", "namespace and name; with several clusters the cluster, too", True, True)
+HPA: Final = Head(
+    "HPA", "namespace and name; with several clusters the cluster, too", "label",
+    left=True, folds=True,
+)  # fmt: skip
+UNRELIABLE: Final = Head(
+    "", "`?`: the row is not to be relied on", lambda row: "" if row["usable"] else "?"
+)
 ALL_AS_CSV: Final = "--output csv shows all"
 
 
@@ -132,7 +147,6 @@ class Grid:
         cls,
         heads: Sequence[Head],
         rows: pl.DataFrame | Sequence[Any],
-        cells: Callable[[Any], Sequence[str]],
         most: int | None = None,
         where: str = ALL_AS_CSV,
         fleet: pl.DataFrame | None = None,
@@ -141,22 +155,22 @@ class Grid:
         """Return a table of the first rows.
 
         Args:
-            heads: of the columns.
+            heads: its columns.
             rows: values, or a frame of HPAs, whose rows get a `label`.
-            cells: makes the cells of a row.
             most: rows to show; None: all.
             where: what shows the others.
             fleet: the frame whose clusters labels tell apart; None: `frame`, or else `rows`.
             details: further attributes of the table.
         """
-        shown = rows if most is None else rows[:most]
-        every = (frame for frame in (fleet, details.get("frame"), rows) if frame is not None)
-        lines = [cells(row) for row in _labeled(shown, next(every))]
+        frame: Any = details.get("frame")
+        heads = [h for h in heads if not h.needs or frame[h.needs].null_count() < frame.height]
+        every: Any = next((f for f in (fleet, frame) if f is not None), rows)
+        shown: Any = rows if most is None else rows[:most]
+        if hasattr(shown, "iter_rows"):
+            many = many_clusters(every)
+            shown = [row | {"label": row_label(row, many)} for row in shown.iter_rows(named=True)]
+        lines = [[head.cell(row) for head in heads] for row in shown]
         return cls(heads, lines, more(len(rows) - len(lines), where), **details)
-
-    def without(self, *names: str) -> Grid:
-        """Return the table without the columns of these heads."""
-        return self.keep([head.name not in names for head in self.heads])
 
     def keep(self, chosen: Sequence[bool]) -> Grid:
         """Return the table with the chosen columns only."""
@@ -250,7 +264,7 @@ class Result:
         """What it rests on: versions, parameters and digests; Parquet files have it, too."""
         return None
 
-    def body(self, view: View) -> Iterable[str | Text | Grid]:
+    def body(self, view: View) -> Iterable[str | Grid]:
         """Return lines and tables below the verdict, what matters most first."""
         return ()
 
@@ -287,14 +301,6 @@ def label(cluster: str, namespace: str, hpa: str, *, with_cluster: bool = False)
 def row_label(row: Mapping[str, Any], many: bool) -> str:
     """Return the label of a frame's row; `many`: there are several clusters."""
     return label(row["cluster"], row["namespace"], row["hpa"], with_cluster=many)
-
-
-def _labeled(rows: Any, every: Any) -> Iterable[Any]:
-    """Return rows; those of a frame have a `label`, with the cluster where there are many."""
-    if not hasattr(rows, "iter_rows"):
-        return rows  # type: ignore[no-any-return]
-    many = many_clusters(every)
-    return (row | {"label": row_label(row, many)} for row in rows.iter_rows(named=True))
 
 
 def skipped_line(skipped: Sized) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -14,6 +14,7 @@ from hpabatch.engine.simulate.result import CENSORED_PCT
 from hpabatch.model.printable import counted, printable
 from hpabatch.report.base import (
     HPA,
+    UNRELIABLE,
     Grid,
     Head,
     Line,
@@ -28,9 +29,6 @@ from hpabatch.report.base import (
 from hpabatch.report.numbers import amount, minute, minutes, percent
 from hpabatch.report.replay import rules_line
 
-if TYPE_CHECKING:
-    from rich.text import Text
-
 SHOWN_ROWS: Final = 40
 SHOWN_REASONS: Final = 10
 _KEY: Final = ["cluster", "namespace", "hpa"]
@@ -41,40 +39,53 @@ _NAMES: Final = {
     "limit_cores": "limit cores",
     "limit_gib": "limit GiB",
 }
+_FACTOR: Final = "{:g}".format
 TOTAL_HEADS: Final = (
-    Head.of(PLAN_TOTALS["scope"], "SCOPE")._replace(left=True, folds=True),
-    Head("WHAT", "what is added up", left=True),
-    Head("GROWTH", "factor of the work"),
-    Head("HPAS", "HPAs in the sum without maxReplicas, of all"),
-    Head("TODAY", "the highest sum with minReplicas and maxReplicas as they are"),
-    Head.of(PLAN_TOTALS["p50"], "P50"),
-    Head.of(PLAN_TOTALS["p95"], "P95"),
-    Head.of(PLAN_TOTALS["p99"], "P99"),
-    Head("MAX", "the highest sum without maxReplicas; `>`: at least so much"),
-    Head.of(PLAN_TOTALS["sum_of_peaks"], "PEAKS"),
-    Head.of(PLAN_TOTALS["quota"], "QUOTA"),
-    Head("ABOVE", "share of the time above the tightest quota"),
-    Head("FIRST", "the first time above the tightest quota"),
-    Head("ROOM", "the least that is left of the quota"),
-)
-_QUOTA_HEADS: Final = ("QUOTA", "ABOVE", "FIRST", "ROOM")
+    Head.of(PLAN_TOTALS["scope"], "SCOPE", left=True, folds=True)._replace(value="where"),
+    Head("WHAT", "what is added up",
+         lambda row: f"{row['unit']}/month" if _is_money(row) else _NAMES[row["resource"]],
+         left=True),
+    Head("GROWTH", "factor of the work", "growth", _FACTOR),
+    Head("HPAS", "HPAs in the sum without maxReplicas, of all",
+         lambda row: f"{row['hpas']}/{row['of']}"),
+    Head("TODAY", "the highest sum with minReplicas and maxReplicas as they are",
+         lambda row: amount(row["today"]["month_total" if _is_money(row) else "max"])),
+    *(Head(name.upper(), PLAN_TOTALS[name].meaning, lambda row, name=name: _at_least(row, name))
+      for name in ("p50", "p95", "p99")),
+    Head("MAX", "the highest sum without maxReplicas; `>`: at least so much",
+         lambda row: _at_least(row, "month_total" if _is_money(row) else "max")),
+    Head("PEAKS", PLAN_TOTALS["sum_of_peaks"].meaning, lambda row: _at_least(row, "sum_of_peaks")),
+    Head.of(PLAN_TOTALS["quota"], "QUOTA", amount, needs="quota"),
+    Head("ABOVE", "share of the time above the tightest quota", "exceeded_pct", percent,
+         needs="quota"),
+    Head("FIRST", "the first time above the tightest quota", "first_exceeded", minute,
+         needs="quota"),
+    Head("ROOM", "the least that is left of the quota", "lowest_headroom", amount, needs="quota"),
+)  # fmt: skip
 HPA_HEADS: Final = (
     HPA,
-    Head("GROWTH", "factor of the work"),
+    Head("GROWTH", "factor of the work", "growth", _FACTOR),
     Head.of(PLAN_HPAS["min_replicas"], "MIN"),
     Head.of(PLAN_HPAS["max_replicas"], "MAX"),
-    Head("P50", "median of the size without maxReplicas; `>`: at least so much"),
-    Head("P95", "95th percentile of the size without maxReplicas"),
-    Head("P99", "99th percentile of the size without maxReplicas"),
-    Head("PEAK", "the highest size without maxReplicas"),
-    Head("MAX OK", "the maxReplicas that would have sufficed"),
-    Head("MIN OK", "the minReplicas that would have sufficed"),
-    Head("AT MAX", "time in which maxReplicas held it: the metrics asked for more"),
-    Head("FIRST", "the first time at maxReplicas"),
-    Head("MONTH", "cost of 30 days today"),
-    Head("WITHOUT", "cost of 30 days without maxReplicas"),
-    Head("", "`?`: the row is not to be relied on"),
-)
+    Head("P50", "median of the size without maxReplicas; `>`: at least so much",
+         lambda row: _least(row, "desired_p50")),
+    Head("P95", "95th percentile of the size without maxReplicas",
+         lambda row: _least(row, "desired_p95")),
+    Head("P99", "99th percentile of the size without maxReplicas",
+         lambda row: _least(row, "desired_p99")),
+    Head("PEAK", "the highest size without maxReplicas", lambda row: _least(row, "desired_max")),
+    Head("MAX OK", "the maxReplicas that would have sufficed",
+         lambda row: _least(row, "max_sufficient")),
+    Head("MIN OK", "the minReplicas that would have sufficed", "min_sufficient",
+         lambda fewest: "none" if fewest is None else f"{fewest:,}"),
+    Head("AT MAX", "time in which maxReplicas held it: the metrics asked for more", "held_minutes",
+         minutes),
+    Head("FIRST", "the first time at maxReplicas", "first_at_max", minute),
+    Head("MONTH", "cost of 30 days today", "month", amount, needs="month"),
+    Head("WITHOUT", "cost of 30 days without maxReplicas", "month_unclamped", amount,
+         needs="month"),
+    UNRELIABLE,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,7 +125,7 @@ class Plan(CapacityPlan, Result):
         """The plan of the HPAs."""
         return self.hpas
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate sums, HPAs, and what is not to be relied on."""
         yield _totals_grid(self.totals, self.hpas)
         yield ""
@@ -176,29 +187,11 @@ def _totals_grid(totals: pl.DataFrame, hpas: pl.DataFrame) -> Grid:
         for row, old in _ranked(totals, many)
     ]
     where, columns = "--totals FILE has all", PLAN_TOTALS.columns
-    grid = Grid.of(
-        TOTAL_HEADS, rows, _total_cells, SHOWN_ROWS, where, frame=totals, columns=columns
-    )
-    has_quota = totals["quota"].null_count() < totals.height
-    return grid if has_quota else grid.without(*_QUOTA_HEADS)
+    return Grid.of(TOTAL_HEADS, rows, SHOWN_ROWS, where, frame=totals, columns=columns)
 
 
-def _total_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    money = row["resource"] == "money"
-    return (
-        row["where"],
-        f"{row['unit']}/month" if money else _NAMES[row["resource"]],
-        f"{row['growth']:g}",
-        f"{row['hpas']}/{row['of']}",
-        amount(row["today"]["month_total" if money else "max"]),
-        *("" if money else _at_least(row, name) for name in ("p50", "p95", "p99")),
-        _at_least(row, "month_total" if money else "max"),
-        _at_least(row, "sum_of_peaks"),
-        amount(row["quota"]),
-        percent(row["exceeded_pct"]),
-        minute(row["first_exceeded"]),
-        amount(row["lowest_headroom"]),
-    )
+def _is_money(row: Mapping[str, Any]) -> bool:
+    return row["resource"] == "money"  # type: ignore[no-any-return]
 
 
 def _at_least(row: Mapping[str, Any], name: str) -> str:
@@ -256,27 +249,10 @@ def _hpas_grid(hpas: pl.DataFrame) -> Grid:
     ordered = hpas.join(worst, on=_KEY, maintain_order="left").sort(
         ["held", "at", *_KEY, "growth"], descending=[True, True, *[False] * 4]
     )
-    grid = Grid.of(
-        HPA_HEADS, ordered, _hpa_cells, SHOWN_ROWS, frame=hpas, columns=PLAN_HPAS.columns
-    )
-    priced = hpas["month"].null_count() < hpas.height
-    return grid if priced else grid.without("MONTH", "WITHOUT")
+    return Grid.of(HPA_HEADS, ordered, SHOWN_ROWS, frame=hpas, columns=PLAN_HPAS.columns)
 
 
-def _hpa_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _least(row: Mapping[str, Any], name: str) -> str:
+    """Return a size; `>`: at least so much, as the recorded work may have been cut off."""
     least = ">" if row["censored_pct"] > CENSORED_PCT else ""
-    most, fewest = row["max_sufficient"], row["min_sufficient"]
-    return (
-        row["label"],
-        f"{row['growth']:g}",
-        str(row["min_replicas"]),
-        str(row["max_replicas"]),
-        *(f"{least}{row[f'desired_{name}']:,}" for name in ("p50", "p95", "p99", "max")),
-        "none" if most is None else f"{least}{most:,}",
-        "none" if fewest is None else f"{fewest:,}",
-        minutes(row["held_minutes"]),
-        minute(row["first_at_max"]),
-        amount(row["month"]),
-        amount(row["month_unclamped"]),
-        "" if row["usable"] else "?",
-    )
+    return "none" if row[name] is None else f"{least}{row[name]:,}"

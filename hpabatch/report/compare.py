@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -22,9 +22,6 @@ from hpabatch.model.printable import counted
 from hpabatch.report.base import HPA, Grid, Head, Result, Rows, View, label, row_label
 from hpabatch.report.numbers import signed
 from hpabatch.report.replay import evidence_lines
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 # The columns that tell a difference, the most telling first.
 _TELLING: Final = (
@@ -41,21 +38,24 @@ _TELLING: Final = (
 )
 HEADS: Final = (
     HPA,
-    Head.of(DIFFERENCES["first_ts"], "FIRST")._replace(left=True),
-    Head("SIZE", "the size at the first difference: what each side makes of it", left=True),
-    Head("RULE", "the binding rule of either side", left=True, folds=True),
-    Head("TICKS", "number of ticks that differ"),
-    Head.of(DIFFERENCES["most"], "MOST"),
-    Head("HOURS", "difference of the decided sizes, in replica-hours"),
-    Head(
-        "CHANGED BY", "the switch or the field that makes the first difference", left=True,
-        folds=True,
-    ),
+    Head.of(DIFFERENCES["first_ts"], "FIRST", "{:%Y-%m-%dT%H:%M:%SZ}".format, left=True),
+    Head("SIZE", "the size at the first difference: what each side makes of it",
+         lambda row: f"{_string(row['replicas'])}: {_change(row, 'desired')}", left=True),
+    Head("RULE", "the binding rule of either side", lambda row: _telling(row), left=True,
+         folds=True),
+    Head("TICKS", "number of ticks that differ",
+         lambda row: row["ticks_explained" if row["differs"] == EXPLAINS else "ticks_decided"],
+         "{:,}".format),
+    Head.of(DIFFERENCES["most"], "MOST", partial(signed, digits=0)),
+    Head("HOURS", "difference of the decided sizes, in replica-hours", "replica_hours",
+         partial(signed, digits=1)),
+    Head("CHANGED BY", "the switch or the field that makes the first difference", "changed_by",
+         lambda words: words or _NOT_FOUND, left=True, folds=True),
 )  # fmt: skip
 LEFT_OUT_HEADS: Final = (
-    Head("LEFT OUT", "the HPA", left=True, folds=True),
-    Head("SIDE", "the side that it cannot be decided on", left=True),
-    Head("WHY", "the reason", left=True, folds=True),
+    Head("LEFT OUT", "the HPA", 0, left=True, folds=True),
+    Head("SIDE", "the side that it cannot be decided on", 1, left=True),
+    Head("WHY", "the reason", 2, left=True, folds=True),
 )
 _SIMULATED: Final = (
     "simulated: the rules are exact, the pods and their work are modelled (docs/simulation.md); "
@@ -87,7 +87,7 @@ class Compared(Comparison, Result):
         """One row per HPA that differs."""
         return self.differences
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate sums, what changed, the HPAs that differ most, those left out."""
         comparison, rows = self, self._ranked()
         if rows.height:
@@ -105,7 +105,7 @@ class Compared(Comparison, Result):
         if left_out := comparison.left_out:
             yield ""
             lines = [(_name(o, _many(comparison)), o.side, o.reason) for o in left_out]
-            yield Grid.of(LEFT_OUT_HEADS, lines, tuple, self.top, "-o json has all")
+            yield Grid.of(LEFT_OUT_HEADS, lines, self.top, "-o json has all")
 
     def _ranked(self) -> pl.DataFrame:
         """Return the rows to name, those with most differing ticks first."""
@@ -116,12 +116,17 @@ class Compared(Comparison, Result):
         return rows.sort(order, descending=[True, True, False, False, False])
 
     def _grid(self, rows: pl.DataFrame) -> Grid:
+        many = _many(self)
         # Above the table a switch stands once, a spec's fields with each HPA.
         causes = "cause" if self.compared == VERSIONS else "rule"
-        cells = partial(_cells, many=_many(self), causes=causes)
+        shown = [
+            row
+            | {"label": row_label(row, many) + (" ?" if row.get(WHY_NOT) else "")}
+            | {"changed_by": row[causes]}
+            for row in rows.iter_rows(named=True)
+        ]
         heads = HEADS if self.top and rows.height else ()
-        frame, columns = self.frame, DIFFERENCES.columns
-        return Grid.of(heads, rows, cells, self.top, frame=frame, columns=columns)
+        return Grid.of(heads, shown, self.top, frame=self.frame, columns=DIFFERENCES.columns)
 
     def basis(self) -> list[str]:
         """Return what either side rests on; what both do once."""
@@ -171,21 +176,6 @@ def total_line(comparison: Comparison) -> str:
     return (
         f"{ticks:,} of {comparison.ticks:,} decisions differ; "
         f"decided replica-hours {signed(float(hours), 1)}"
-    )
-
-
-def _cells(row: Mapping[str, Any], many: bool, causes: str) -> tuple[str, ...]:
-    """Return a row of the table, one string for each of `HEADS`."""
-    ticks = row["ticks_explained" if row["differs"] == EXPLAINS else "ticks_decided"]
-    return (
-        row_label(row, many) + (" ?" if row.get(WHY_NOT) else ""),
-        row["first_ts"].strftime("%Y-%m-%dT%H:%M:%SZ"),
-        f"{_string(row['replicas'])}: {_change(row, 'desired')}",
-        _telling(row),
-        f"{ticks:,}",
-        signed(row["most"], 0),
-        signed(row["replica_hours"], 1),
-        row[causes] or _NOT_FOUND,
     )
 
 

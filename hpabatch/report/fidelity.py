@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -38,31 +38,36 @@ from hpabatch.report.lens import lens_lines, lens_rows, ratio_lines
 from hpabatch.report.numbers import nonempty, share, skill
 from hpabatch.report.replay import evidence_lines, sizes_line
 
-if TYPE_CHECKING:
-    from rich.text import Text
-
 SHOWN_HPAS: Final = 40
 SHOWN_REASONS: Final = 10
 
 NO: Final = "no"
 ANSWERS: Final = (RIGHT, WRONG, UNTOLD)
-_SETTINGS: Final = {UNTOLD: "?"}
 
 HEADS: Final = (
     HPA,
-    Head("RESCALES", "number of recorded rescales"),
-    Head("EXPLAINED", "share of the recorded changes that the rules decide, above chance"),
-    Head("WITHIN 1", "share of the ticks whose size is decided to within one", room=100),
-    Head("SETTINGS", "whether the stated settings are the controller's; ?: cannot be told"),
-    Head("SIGNAL", "the worst of the signals that the HPA reads", True, True, room=120),
-    Head("BASE", "what a pod uses without work; `?`: not identified", room=150),
-    Head("CHANGES", "changes of ready pods: used/found"),
-    Head("SKILL", "of the predicted usage against usage as it was before; 1 is perfect"),
-    Head("95 %", "95 % interval of the skill", room=150),
-    Head("MEDIAN", "median error of the predicted usage", room=100),
-    Head("BIAS", "mean signed error of the predicted usage; + is too much"),
-    Head("ADVICE", "the highest confidence that the scores leave to `advise`; no: it gives none"),
-)
+    Head("RESCALES", "number of recorded rescales", "controller_recorded_events"),
+    Head("EXPLAINED", "share of the recorded changes that the rules decide, above chance",
+         "controller_explained_share", lambda value: _share(value)),
+    Head("WITHIN 1", "share of the ticks whose size is decided to within one",
+         "controller_within_1_share", lambda value: _share(value), room=100),
+    Head("SETTINGS", "whether the stated settings are the controller's; ?: cannot be told",
+         "controller_answer", lambda answer: "?" if answer == UNTOLD else answer),
+    Head("SIGNAL", "the worst of the signals that the HPA reads", "plant_signal",
+         lambda signal: signal or "-", left=True, folds=True, room=120),
+    Head("BASE", "what a pod uses without work; `?`: not identified", lambda row: _base(row),
+         room=150),
+    Head("CHANGES", "changes of ready pods: used/found", lambda row: _changes(row)),
+    Head("SKILL", "of the predicted usage against usage as it was before; 1 is perfect",
+         "plant_skill", skill),
+    Head("95 %", "95 % interval of the skill", lambda row: _interval(row), room=150),
+    Head("MEDIAN", "median error of the predicted usage", "plant_median_error_pct",
+         lambda error: "-" if error is None else f"{error:.1f}%", room=100),
+    Head("BIAS", "mean signed error of the predicted usage; + is too much", "plant_bias_pct",
+         lambda error: "-" if error is None else f"{error:+.1f}%"),
+    Head("ADVICE", "the highest confidence that the scores leave to `advise`; no: it gives none",
+         lambda row: _most(row)),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,7 +99,7 @@ class FidelityScores(Fidelity, Result):
         """The scores of the HPAs."""
         return self.hpas
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate sums, HPAs, and why advice on some is not sure, or not given."""
         hpas = self.hpas
         yield from ratio_lines(self.evidence)
@@ -105,7 +110,7 @@ class FidelityScores(Fidelity, Result):
             key = ["controller_recorded_events", *KEY]
             most = hpas.sort(key, descending=[True, False, False, False])
             columns = FIDELITY_HPAS.columns
-            yield Grid.of(HEADS, most, _cells, SHOWN_HPAS, frame=hpas, columns=columns)
+            yield Grid.of(HEADS, most, SHOWN_HPAS, frame=hpas, columns=columns)
             yield ""
             yield from _answer_lines(hpas)
         yield from _limit_lines(hpas)
@@ -164,7 +169,7 @@ def _total_lines(found: Fidelity) -> Iterator[str]:
     if pooled is not None and pooled.skill is not None:
         yield (
             f"all changes of divisible work together: skill {skill(pooled.skill)} "
-            f"({_skill(pooled.low)} to {_skill(pooled.high)}), mean error {pooled.error:.1%}, of "
+            f"({skill(pooled.low)} to {skill(pooled.high)}), mean error {pooled.error:.1%}, of "
             f"usage as it was before {pooled.persistence_error:.1%}"
         )
 
@@ -182,24 +187,14 @@ def _answer_lines(hpas: pl.DataFrame) -> Iterator[str]:
         yield f"  {line}"
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _changes(row: Mapping[str, Any]) -> str:
     used, changes = row["plant_used"], row["plant_changes"]
+    return "-" if changes is None else f"{used}/{changes}"
+
+
+def _interval(row: Mapping[str, Any]) -> str:
     low, high = row["plant_skill_low"], row["plant_skill_high"]
-    return (
-        row["label"],
-        f"{row['controller_recorded_events']}",
-        _share(row["controller_explained_share"]),
-        _share(row["controller_within_1_share"]),
-        _SETTINGS.get(row["controller_answer"], row["controller_answer"]),
-        row["plant_signal"] or "-",
-        _base(row),
-        "-" if changes is None else f"{used}/{changes}",
-        _skill(row["plant_skill"]),
-        "-" if low is None else f"{_skill(low)} to {_skill(high)}",
-        _error(row["plant_median_error_pct"], ""),
-        _error(row["plant_bias_pct"], "+"),
-        _most(row),
-    )
+    return "-" if low is None else f"{skill(low)} to {skill(high)}"
 
 
 def _most(row: Mapping[str, Any]) -> str:
@@ -234,11 +229,3 @@ def _base(row: Mapping[str, Any]) -> str:
 
 def _share(value: float | None) -> str:
     return "0%" if value == 0 else nonempty(share(value))
-
-
-def _skill(value: float | None) -> str:
-    return nonempty(skill(value))
-
-
-def _error(value: float | None, sign: str) -> str:
-    return "-" if value is None else f"{value:{sign}.1f}%"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import polars as pl
 
@@ -28,24 +28,28 @@ from hpabatch.report.base import (
 from hpabatch.report.lens import lens_told, ratio_lines
 from hpabatch.report.numbers import memory
 
-if TYPE_CHECKING:
-    from rich.text import Text
-
 DIGITS: Final = 9
 """Significant digits of a fact's numbers: what follows is not known, and differs by machine."""
 
 HEADS: Final = (
     HPA,
-    Head("SIGNAL", "the first signal of the plant", left=True),
-    Head("WORK", "kind of the signal's work", left=True),
-    Head("BASE", "what a pod uses without work, with its 95 % interval", left=True),
-    Head("CEILING", "the most that a pod can use: a limit, or the highest seen", left=True),
-    Head("START-UP", "time from a pod's creation until it is ready", left=True),
-    Head("NOISE", "variation within a piece of work, where samples are finer", left=True),
-    Head("PODS", "number of ready pods", left=True),
-    Head("PIECES", "resolution of the work", left=True),
-    Head("PLANT", "yes; weak (base taken to be 0); no (cannot be simulated)", left=True),
-)
+    Head("SIGNAL", "the first signal of the plant", "signal", left=True),
+    Head("WORK", "kind of the signal's work", "kind",
+         lambda fact: "-" if fact is None else fact.note.replace("_", " "), left=True),
+    Head("BASE", "what a pod uses without work, with its 95 % interval", "base",
+         lambda fact: _base_cell(fact), left=True),
+    Head("CEILING", "the most that a pod can use: a limit, or the highest seen", "ceiling",
+         lambda fact: _ceiling_cell(fact), left=True),
+    Head("START-UP", "time from a pod's creation until it is ready", "startup",
+         lambda fact: _startup_cell(fact), left=True),
+    Head("NOISE", "variation within a piece of work, where samples are finer", "noise",
+         lambda fact: _formatted(fact, "{0.value:.1%}"), left=True),
+    Head("PODS", "number of ready pods", "pods",
+         lambda fact: _formatted(fact, "{0.low:g}-{0.high:g}"), left=True),
+    Head("PIECES", "resolution of the work", "pieces",
+         lambda fact: _formatted(fact, "{0.value:g}s"), left=True),
+    Head("PLANT", "yes; weak (base taken to be 0); no (cannot be simulated)", "plant", left=True),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,12 +103,12 @@ class Fits(Result):
         """The versions, parameters and digests that the fits rest on."""
         return self.result.evidence
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate the HPAs, each with its first signal."""
         yield from ratio_lines(self.evidence)
         several = len({item.cluster for item in self.result.hpas}) > 1
-        rows = [_cells(item, several) for item in self.result.hpas]
-        yield Grid(HEADS, rows, frame=self.frame, columns=FIT_FACTS.columns)
+        rows = [_row(item, several) for item in self.result.hpas]
+        yield Grid.of(HEADS, rows, frame=self.frame, columns=FIT_FACTS.columns)
 
     def basis(self) -> list[str]:
         """Return the lens that was asked for."""
@@ -154,26 +158,21 @@ def _item(item: Fitted) -> dict[str, object]:
 # ---- cells ---------------------------------------------------------------------------------------
 
 
-def _cells(item: Fitted, several: bool) -> tuple[str, ...]:
+def _row(item: Fitted, several: bool) -> dict[str, Any]:
+    """Return the facts that are shown of an HPA and its first signal."""
     signal = _first(item)
-    path = f"signals.{signal}"
     others = len(item.signals) - 1
     more = f" +{others}" if others > 0 else ""
-    kind, startup, noise, pods, pieces = map(
-        item.fact, (f"{path}.kind", "pods.startup", "noise", "pods.ready", "resolution")
-    )
-    return (
-        label(item.cluster, item.namespace, item.hpa, with_cluster=several),
-        signal.removeprefix("resource/") + more if signal else "-",
-        kind.note.replace("_", " ") if kind is not None else "-",
-        _base_cell(item.fact(f"{path}.base")),
-        _ceiling_cell(item.fact(f"{path}.ceiling")),
-        _startup_cell(startup),
-        "-" if noise is None or noise.value is None else f"{noise.value:.1%}",
-        "-" if pods is None or pods.value is None else f"{pods.low:g}-{pods.high:g}",
-        "-" if pieces is None or pieces.value is None else f"{pieces.value:g}s",
-        _plant_cell(item),
-    )
+    own = {name: item.fact(f"signals.{signal}.{name}") for name in ("kind", "base", "ceiling")}
+    names = {"startup": "pods.startup", "noise": "noise", "pods": "pods.ready",
+             "pieces": "resolution"}  # fmt: skip
+    return {
+        "label": label(item.cluster, item.namespace, item.hpa, with_cluster=several),
+        "signal": signal.removeprefix("resource/") + more if signal else "-",
+        **own,
+        **{name: item.fact(fact) for name, fact in names.items()},
+        "plant": _plant_cell(item),
+    }
 
 
 def _first(item: Fitted) -> str:
@@ -222,6 +221,10 @@ def _ceiling_cell(fact: Fact | None) -> str:
         return "open" if fact.source == OPEN else "none"
     word = "limit" if fact.source == RECORDED else fact.source
     return f"{amount_text(fact.value, fact.unit)} {word}"
+
+
+def _formatted(fact: Fact | None, form: str) -> str:
+    return "-" if fact is None or fact.value is None else form.format(fact)
 
 
 def _startup_cell(fact: Fact | None) -> str:

@@ -197,7 +197,7 @@ def frame_grid(frame: pl.DataFrame, columns: Iterable[Named] = ()) -> Grid:
     meanings = {column.name: column.meaning for column in columns}
     return Grid(
         [
-            Head(name.upper(), meanings.get(name, ""), not dtype.is_numeric(), True)
+            Head(name.upper(), meanings.get(name, ""), left=not dtype.is_numeric(), folds=True)
             for name, dtype in frame.schema.items()
         ],
         [[_frame_cell(value) for value in row] for row in frame.rows()],
@@ -222,8 +222,6 @@ def _frame_cell(value: object) -> str:
 
 def markdown_text(report: Result, view: View | None = None) -> str:
     """Return GitHub-flavored Markdown with what the table shows."""
-    from rich.text import Text
-
     blocks = []
     if report.shows_verdict and (verdict := report.verdict):
         blocks.append(f"**{md(verdict)}**")
@@ -234,7 +232,7 @@ def markdown_text(report: Result, view: View | None = None) -> str:
                 assert isinstance(grid, Grid)
                 blocks += _md_grid(grid, shape)
             continue
-        lines = [part.plain if isinstance(part, Text) else str(part) for part in parts]
+        lines = list(map(str, parts))
         for filled, paragraph in groupby(lines, bool):
             if filled:
                 blocks.append(_md_paragraph(list(paragraph)))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import polars as pl
 
@@ -12,11 +12,8 @@ from hpabatch.engine.columns.column import Table
 from hpabatch.engine.columns.history import HISTORY_TABLES
 from hpabatch.history.info import HistoryInfo
 from hpabatch.model.printable import counted
-from hpabatch.report.base import Grid, Layout, Result, Rows, View, more
+from hpabatch.report.base import Grid, Layout, Result, Rows, View
 from hpabatch.report.forms import frame_grid
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,17 +24,11 @@ class FrameResult(Result):
         rows: the frame.
         table: its registered columns; None: there are none.
         shown: columns of the table; empty: all, as in the wide form.
-        most: rows of the table; None: all.
-        before: lines and tables above it.
-        whole: the document; None: the rows.
     """
 
     rows: pl.DataFrame
     table: Table | None = None
     shown: Sequence[str] = ()
-    most: int | None = None
-    before: Sequence[str | Grid] = ()
-    whole: Mapping[str, Any] | None = None
     layout: ClassVar[Layout] = Layout(1, 1, ascii_only=False)
 
     @property
@@ -45,20 +36,12 @@ class FrameResult(Result):
         """The rows."""
         return self.rows
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate the rows."""
-        yield from self.before
-        if self.rows.is_empty() and not self.before:
-            return
-        columns = () if self.table is None else self.table.columns
-        frame = self.rows if self.most is None else self.rows.head(self.most)
-        grid = frame_grid(frame.select(self.shown) if self.shown else frame, columns)
-        words = more(self.rows.height - frame.height)
-        yield replace(grid, more=words, frame=self.rows, columns=columns)
-
-    def document(self) -> Mapping[str, Any] | Rows:
-        """Return the whole document, or the rows."""
-        return Rows(self.rows) if self.whole is None else self.whole
+        if self.rows.height:
+            columns = () if self.table is None else self.table.columns
+            grid = frame_grid(self.rows.select(self.shown or pl.all()), columns)
+            yield replace(grid, frame=self.rows, columns=columns)
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,7 +60,7 @@ class InfoResult(Result):
         head = f"{info.location}: {info.layout}, schema {info.schema}, {noun} {clusters}"
         return head + (f", {counted(info.parts, 'named part')}" if info.parts else "")
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate tables, provenance, and what is not recorded."""
         yield frame_grid(self.info.tables, HISTORY_TABLES)
         if self.info.provenance.height:

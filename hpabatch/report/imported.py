@@ -1,18 +1,25 @@
-"""Screens of `import table`: the preview of a dry run, and what an import assumed in one line."""
+"""Results of imports; the preview of a dry run, and what an import assumed in one line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import polars as pl
 
-from hpabatch.importers.table.run import ImportResult
 from hpabatch.inputs.documents import shortened
-from hpabatch.report.base import Grid, Head
+from hpabatch.model.printable import counted
+from hpabatch.report.base import Grid, Head, Layout, Result, View, more
 from hpabatch.report.forms import frame_grid
 
-PREVIEW_WORKLOADS: Final = 3
+if TYPE_CHECKING:
+    from hpabatch.importers.prometheus import result as prometheus
+    from hpabatch.importers.table import run as table
+
+_LAYOUT: Final = Layout(1, 1, ascii_only=False)
+_SHOWN_WORKLOADS: Final = 20
+_PREVIEW_WORKLOADS: Final = 3
 _MAP_ROWS: Final = 8
 _CELL: Final = 84
 _SAMPLE_ROWS: Final = 3
@@ -21,11 +28,151 @@ _SAMPLE_COLUMNS: Final = ("target", "pod", "container", "metric", "ts", "cpu_mil
                           "memory_bytes", "value_milli")  # fmt: skip
 _INNER: Final = ("sizes", "lives")
 _LAST: Final = ("container", "cluster", "kind", "uid", "ready", "window")
-# Parts of sentences that `TableMap.assumed` has, the one with the largest consequence first.
+# Parts of sentences that `assumed` has, the one with the largest consequence first.
 _CONSEQUENCES: Final = (
     "no cpu request", "requests are the limits", "has no HPA", " is in ", "whole units",
     "lives.ready_after", "namespace", "recorded sizes", "no window", "minReplicas",
 )  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class TableImport(Result):
+    """An import of tables; of a dry run, what would be imported.
+
+    Attributes:
+        result: rows read, left out and written, assumptions and warnings.
+        out: the store; None: a dry run.
+    """
+
+    result: table.ImportResult
+    out: str | None
+    layout: ClassVar[Layout] = _LAYOUT
+    shows_verdict: ClassVar[bool] = False  # stderr says more
+
+    @property
+    def verdict(self) -> str:
+        """The number of rows read, written and left out."""
+        result = self.result
+        written = ", ".join(f"{count:,} {name}" for name, count in result.written.items())
+        where = f"{self.out}: " if self.out else "nothing is written (dry run); it would be "
+        told = f"{where}{written or 'nothing new'} from {counted(result.rows_read, 'row')}"
+        dropped = sum(result.dropped.values())
+        return told + (f", {dropped:,} left out" if dropped else "")
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """One row per workload."""
+        return self.result.workloads
+
+    def body(self, view: View) -> Iterator[str | Grid]:
+        """Generate the workloads, of a dry run after what the map makes of the first rows."""
+        frame, most = self.frame, _SHOWN_WORKLOADS
+        if frame.is_empty() and self.out is not None:
+            return
+        shown = frame
+        if self.out is None:
+            yield from _preview(self.result, whole=bool(view.legend))
+            if not (view.legend or view.wide):
+                most = _PREVIEW_WORKLOADS
+                # (one cluster needs no name)
+                shown = frame.drop("cluster") if frame["cluster"].n_unique() <= 1 else frame
+        yield replace(frame_grid(shown.head(most)), more=more(frame.height - most), frame=frame)
+
+    def document(self) -> dict[str, Any]:
+        """Return counts, the map as understood, assumptions, warnings and workloads."""
+        result = self.result
+        return {
+            "files": result.files,
+            "rows_read": result.rows_read,
+            "rows_excluded": result.rows_excluded,
+            "dropped": result.dropped,
+            "first_dropped": result.places,
+            "duplicates": result.duplicates,
+            "written": result.written,
+            "resumed_parts": result.resumed,
+            "map": dict(result.understood),
+            "assumed": result.assumed,
+            "warnings": result.warnings,
+            "disagreements": result.details,
+            "dry_run": self.out is None,
+            "workloads": result.workloads.to_dicts(),
+            "first_rows": {name: frame.to_dicts() for name, frame in result.first.items()},
+        }
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """What the map leaves open, and what was taken for it."""
+        return self.result.assumed
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What makes the history less than one would think."""
+        return self.result.warnings
+
+
+@dataclass(frozen=True, repr=False)
+class TableMap(Result):
+    """A map that `init` proposes.
+
+    Attributes:
+        text: the map (YAML), with a comment where something is assumed.
+        assumed: what it assumes.
+        path: the file that it was written to; None: none was named.
+    """
+
+    text: str
+    assumed: tuple[str, ...]
+    path: str | None
+
+    @property
+    def verdict(self) -> str:
+        """Where the map is, and how much of it is assumed."""
+        return f"{self.path or 'a map'}: {counted(len(self.assumed), 'assumption')}"
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """One row per assumption."""
+        return pl.DataFrame({"assumed": list(self.assumed)}, schema={"assumed": pl.String})
+
+
+@dataclass(frozen=True, repr=False)
+class PrometheusImport(Result):
+    """An import from Prometheus.
+
+    Attributes:
+        result: windows, rows, findings and warnings.
+        out: the store.
+    """
+
+    result: prometheus.ImportResult
+    out: str
+    layout: ClassVar[Layout] = _LAYOUT
+    shows_verdict: ClassVar[bool] = False  # stderr says more
+
+    @property
+    def verdict(self) -> str:
+        """The number of windows, and of rows by table."""
+        tables = ", ".join(f"{n:,} {name}" for name, n in sorted(self.result.written.items()))
+        return f"{self.out}: {counted(self.result.windows, 'window')}: {tables or 'nothing new'}"
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """One row per cluster and namespace."""
+        return self.result.places
+
+    def body(self, view: View) -> Iterator[str | Grid]:
+        """Generate the places."""
+        if self.frame.height:
+            yield frame_grid(self.frame)
+
+    def document(self) -> dict[str, Any]:
+        """Return everything."""
+        return self.result.as_dict()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What makes the history less than one would think."""
+        return tuple(self.result.warnings())
 
 
 def assumed_line(assumed: Sequence[str]) -> str:
@@ -36,7 +183,7 @@ def assumed_line(assumed: Sequence[str]) -> str:
     return f"{first}; and {len(assumed) - 1} more: -v lists them"
 
 
-def preview(result: ImportResult, *, whole: bool) -> Iterator[str | Grid]:
+def _preview(result: table.ImportResult, *, whole: bool) -> Iterator[str | Grid]:
     """Generate the map as understood and first rows: of the samples, or (`whole`) of all tables."""
     left = Head("", left=True)
     rows = [list(map(str, row)) for row in result.understood]
@@ -55,12 +202,6 @@ def preview(result: ImportResult, *, whole: bool) -> Iterator[str | Grid]:
             yield frame_grid(_short_rows(result.first[name]))
             yield ""
             break
-
-
-def preview_workloads(workloads: pl.DataFrame) -> list[str]:
-    """Return the columns of the workloads that a preview shows: one cluster needs no name."""
-    one = "cluster" in workloads.columns and workloads["cluster"].n_unique() <= 1
-    return [name for name in workloads.columns if not (one and name == "cluster")]
 
 
 def _short_map(rows: Sequence[Sequence[str]]) -> list[list[str]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -20,9 +19,6 @@ from hpabatch.report.base import Grid, Output, Result, View
 from hpabatch.report.forms import frame_grid
 from hpabatch.report.kubectl.get import MIN_WIDTH, PADDING, GetRow, get_rows
 from hpabatch.report.kubectl.text import NONE, columns
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 _FAILING = frozenset(
     codes.BINDINGS[code].name
@@ -104,7 +100,7 @@ class LivePass(Result):
         aligned = columns(lines, MIN_WIDTH, PADDING)
         return "".join(f"{line.rstrip(' ')}\n" for line in aligned.rstrip("\n").split("\n"))
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate the HPAs."""
         yield frame_grid(self.frame, LIVE)
 

@@ -53,8 +53,8 @@ def signed(value: float | None, digits: int) -> str:
 
 
 def skill(value: float | None) -> str:
-    """Return a skill: `+0.85`."""
-    return "" if value is None else f"{value:+.2f}"
+    """Return a skill: `+0.85`; `-` where none is known."""
+    return "-" if value is None else f"{value:+.2f}"
 
 
 def points(value: float | None) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import polars as pl
 
@@ -36,9 +36,6 @@ from hpabatch.report.numbers import BESIDE, beside, number, percent, share
 from hpabatch.report.recommend_files import recommendation_files
 from hpabatch.report.replay import rules_line
 
-if TYPE_CHECKING:
-    from rich.text import Text
-
 SHOWN_ROWS: Final = 40
 SHOWN_REASONS: Final = 10
 FEW_BLOCKS: Final = 5
@@ -50,26 +47,31 @@ _WHERE: Final = {
     "worst": "in the worst block",
     "mean": "on average",
 }
-_MEASURES: Final = ("pod_hours", "cost", "saturated_minutes", "short_pod_hours", "rescales")
 HEADS: Final = (
     HPA,
-    Head.of(ADVICE["answer"], "ANSWER")._replace(left=True),
-    Head.of(ADVICE["confidence"], "CONFIDENCE")._replace(left=True),
-    Head("CHANGE", "what changes in the spec, old -> new", left=True, folds=True),
-    Head("POD-HOURS", "pods over time in the judged blocks, today -> recommended"),
-    Head("COST", "money for the requested hours in the judged blocks, today -> recommended"),
-    Head("SATURATED", "minutes with a pod at its ceiling in the judged blocks; open: not known"),
-    Head("MISSING", "pod-hours short of today's target or a stated capacity, in judged blocks"),
-    Head("RESCALES", "number of rescales in the judged blocks"),
-    Head("SAVES", "saving of the objective on the judged blocks, not used for the choice"),
-    Head("TRAINING", "saving on the training blocks, with its interval over resampled blocks"),
-    Head("BETTER", "share of the resampled training blocks in which it is better than today's"),
-    Head(
-        "WALK",
-        "blocks of the walk-forward in which the choice was better than today's, of those with "
-        "another choice",
-    ),
-)
+    Head.of(ADVICE["answer"], "ANSWER", left=True),
+    Head.of(ADVICE["confidence"], "CONFIDENCE", lambda sure: sure or "", left=True),
+    Head("CHANGE", "what changes in the spec, old -> new", "changes", left=True, folds=True),
+    Head("POD-HOURS", "pods over time in the judged blocks, today -> recommended",
+         lambda row: measure_cell(row, "pod_hours")),
+    Head("COST", "money for the requested hours in the judged blocks, today -> recommended",
+         lambda row: measure_cell(row, "cost"), needs="cost_today"),
+    Head("SATURATED", "minutes with a pod at its ceiling in the judged blocks; open: not known",
+         lambda row: measure_cell(row, "saturated_minutes")),
+    Head("MISSING", "pod-hours short of today's target or a stated capacity, in judged blocks",
+         lambda row: measure_cell(row, "short_pod_hours")),
+    Head("RESCALES", "number of rescales in the judged blocks",
+         lambda row: measure_cell(row, "rescales")),
+    Head("SAVES", "saving of the objective on the judged blocks, not used for the choice",
+         lambda row: of_change(row, "judged_saving_pct"), partial(percent, digits=1)),
+    Head("TRAINING", "saving on the training blocks, with its interval over resampled blocks",
+         lambda row: _training(row)),
+    Head("BETTER", "share of the resampled training blocks in which it is better than today's",
+         lambda row: of_change(row, "better_share"), share),
+    Head("WALK", "blocks of the walk-forward in which the choice was better than today's, of those "
+         "with another choice",
+         lambda row: f"{row['folds_better']}/{row['folds_changed']}" if _is_change(row) else ""),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,7 +135,7 @@ class Advice(Result):
         """By `namespace.hpa.yaml` (and `.json`) the patches and certificates as strings."""
         return recommendation_files(self.found)[0]
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate what the changes save, HPAs, and why."""
         frame = self.table
         yield from _saved(self.found, frame)
@@ -217,24 +219,13 @@ def _saved(found: Recommendations, frame: pl.DataFrame) -> Iterator[str]:
 
 
 def _grid(found: Recommendations, advised: pl.DataFrame, frame: pl.DataFrame) -> Grid:
-    ranked, columns = _sorted(advised), ADVICE.columns
+    many = many_clusters(frame)
     changes = {item.key: found.changes(item) for item in found.items if item.answer == CHANGE}
-    cells = partial(_cells, changes=changes)
-    grid = Grid.of(HEADS, ranked, cells, SHOWN_ROWS, frame=frame, columns=columns)
-    priced = advised["cost_today"].null_count() < advised.height
-    return grid if priced else grid.without("COST")
-
-
-def _cells(row: Mapping[str, Any], changes: Mapping[Key, str]) -> tuple[str, ...]:
-    is_change = row["answer"] == CHANGE
-    return (
-        row["label"],
-        row["answer"],
-        row["confidence"] or "",
-        changes.get(key_of(row), ""),
-        *(measure_cell(row, measure, is_change=is_change) for measure in _MEASURES),
-        *(_sureness(row) if is_change else ("", "", "", "")),
-    )
+    rows = [
+        row | {"label": row_label(row, many), "changes": changes.get(key_of(row), "")}
+        for row in _sorted(advised).iter_rows(named=True)
+    ]
+    return Grid.of(HEADS, rows, SHOWN_ROWS, frame=frame, columns=ADVICE.columns)
 
 
 def of_ceilings(advised: pl.DataFrame) -> Iterator[str]:
@@ -260,30 +251,31 @@ def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
     return order.sort(names, descending=down, nulls_last=True)
 
 
-def measure_cell(row: Mapping[str, Any], measure: str, *, is_change: bool) -> str:
+def _is_change(row: Mapping[str, Any]) -> bool:
+    return row["answer"] == CHANGE  # type: ignore[no-any-return]
+
+
+def of_change(row: Mapping[str, Any], name: str) -> Any:
+    """Return what is known of a change only."""
+    return row[name] if _is_change(row) else None
+
+
+def measure_cell(row: Mapping[str, Any], measure: str) -> str:
     """Return a measure of both settings; today's with what was recorded if that differs."""
     if measure == "saturated_minutes" and row["ceiling"] == OPEN:
         return "open"
-    modelled, recorded = row[f"{measure}_today"], row.get(recorded_name(measure))
-    pair = _pair(row, measure, is_change)
-    before, arrow, after = pair.partition(" -> ")
-    return beside(before, modelled, recorded, 1) + arrow + after
-
-
-def _pair(row: Mapping[str, Any], measure: str, is_change: bool) -> str:
-    before, after = row[f"{measure}_today"], row[f"{measure}_choice"]
-    if before is None:
+    today, after = row[f"{measure}_today"], of_change(row, f"{measure}_choice")
+    if today is None:
         return ""
-    changed = is_change and after is not None
-    return f"{number(before)} -> {number(after)}" if changed else number(before)
+    before = beside(number(today), today, row.get(recorded_name(measure)), 1)
+    return before if after is None else f"{before} -> {number(after)}"
 
 
-def _sureness(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    training = percent(row["training_saving_pct"], 1)
-    if row["saving_low_pct"] is not None:
-        training += f" ({row['saving_low_pct']:.1f} to {row['saving_high_pct']:.1f})"
-    walk = f"{row['folds_better']}/{row['folds_changed']}"
-    return percent(row["judged_saving_pct"], 1), training, share(row["better_share"]), walk
+def _training(row: Mapping[str, Any]) -> str:
+    saving = percent(of_change(row, "training_saving_pct"), 1)
+    if _is_change(row) and row["saving_low_pct"] is not None:
+        saving += f" ({row['saving_low_pct']:.1f} to {row['saving_high_pct']:.1f})"
+    return saving
 
 
 def _reasons(frame: pl.DataFrame, doubts: Mapping[Key, str]) -> Iterator[str]:

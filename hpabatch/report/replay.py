@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,7 +46,6 @@ from hpabatch.report.numbers import number, share, signed, skill
 
 if TYPE_CHECKING:
     import altair as alt
-    from rich.text import Text
 
 SHOWN_HPAS: Final = 20
 
@@ -69,28 +68,34 @@ _HELD: Final = (
 )
 HEADS: Final = (
     HPA,
-    Head("RANGE", "minReplicas to maxReplicas"),
-    Head.of(SUMMARY["applied_mean"], "RECORDED"),
-    Head.of(SUMMARY["decided_mean"], "DECIDED"),
-    Head.of(SUMMARY["agreement_share"], "MATCH"),
-    Head("REVERSALS", "recorded changes of size against the direction of the one before"),
-    Head("AT MIN", "share of the ticks in which minReplicas held it: the metrics asked for fewer"),
-    Head("AT MAX", "share of the ticks in which maxReplicas held it: the metrics asked for more"),
-    Head("HELD", "share of the ticks bound by a window, a policy or a disabled direction"),
-    Head("FAILED", "share of the ticks with a failed metric"),
-)
+    Head("RANGE", "minReplicas to maxReplicas",
+         lambda row: f"{row['min_replicas']}-{row['max_replicas']}"),
+    Head.of(SUMMARY["applied_mean"], "RECORDED", number),
+    Head.of(SUMMARY["decided_mean"], "DECIDED", number),
+    Head.of(SUMMARY["agreement_share"], "MATCH", share),
+    Head("REVERSALS", "recorded changes of size against the direction of the one before",
+         "reversals"),
+    Head("AT MIN", "share of the ticks in which minReplicas held it: the metrics asked for fewer",
+         "at_min_share", share),
+    Head("AT MAX", "share of the ticks in which maxReplicas held it: the metrics asked for more",
+         "at_max_share", share),
+    Head("HELD", "share of the ticks bound by a window, a policy or a disabled direction",
+         lambda row: sum(row[name] for name in _HELD), share),
+    Head("FAILED", "share of the ticks with a failed metric", "invalid_share", share),
+)  # fmt: skip
 SCORE_HEADS: Final = (
     HPA,
     Head.of(SCORE["recorded_events"], "RECORDED"),
     Head.of(SCORE["decided_events"], "DECIDED"),
-    Head.of(SCORE["precision"], "PRECISION"),
-    Head.of(SCORE["recall"], "RECALL"),
-    Head.of(SCORE["window_mae"], "ERROR"),
-    Head("SKILL", "around recorded rescales, against a constant size: 1 is perfect, 0 no better"),
-    Head("SKILL TICK", "the same against the size a tick before"),
-)
+    Head.of(SCORE["precision"], "PRECISION", partial(share, digits=1)),
+    Head.of(SCORE["recall"], "RECALL", partial(share, digits=1)),
+    Head.of(SCORE["window_mae"], "ERROR", partial(number, digits=2)),
+    Head("SKILL", "around recorded rescales, against a constant size: 1 is perfect, 0 no better",
+         "window_constant_skill", skill),
+    Head("SKILL TICK", "the same against the size a tick before", "window_persistence_skill",
+         skill),
+)  # fmt: skip
 _REPRODUCED: Final = 0.99  # from this agreement on, what is left are single ticks
-_LIST: Final = (Head(""), Head("", "", left=True, folds=True), Head("", "", True, True))
 
 
 @dataclass(frozen=True, repr=False)
@@ -217,7 +222,7 @@ class Replay(Result):
         """
         write_frame(self.decisions, self.evidence, path)
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate sums, HPAs, those most worth a look, and the score."""
         yield from ratio_lines(self.evidence)
         yield from total_lines(self.totals)
@@ -229,9 +234,7 @@ class Replay(Result):
         key = ["applied_replica_hours", *KEY]
         down = [True, False, False, False]
         largest = self.summary.sort(key, descending=down, nulls_last=True)
-        yield Grid.of(
-            HEADS, largest, _cells, SHOWN_HPAS, frame=self.summary, columns=SUMMARY.columns
-        )
+        yield Grid.of(HEADS, largest, SHOWN_HPAS, frame=self.summary, columns=SUMMARY.columns)
         yield ""
         foreign = self.summary.filter(
             (pl.col("foreign_changes") > 0)
@@ -397,28 +400,12 @@ def _short(time: str) -> str:
     return time.replace(".000Z", "Z")
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return (
-        row["label"],
-        f"{row['min_replicas']}-{row['max_replicas']}",
-        number(row["applied_mean"]),
-        number(row["decided_mean"]),
-        share(row["agreement_share"]),
-        str(row["reversals"]),
-        share(row["at_min_share"]),
-        share(row["at_max_share"]),
-        share(sum(row[name] for name in _HELD)),
-        share(row["invalid_share"]),
-    )
-
-
 def _listed(
     rows: pl.DataFrame, fleet: pl.DataFrame, first: str, last: str, most: int | None = None
 ) -> Grid:
-    def cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-        return str(row[first]), row["label"], row[last]
-
-    return Grid.of(_LIST, rows, cells, most, fleet=fleet, with_heads=False)
+    wide: dict[str, Any] = {"left": True, "folds": True}
+    heads = (Head("", value=first), Head("", value="label", **wide), Head("", value=last, **wide))
+    return Grid.of(heads, rows, most, fleet=fleet, with_heads=False)
 
 
 # ---- score ---------------------------------------------------------------------------------------
@@ -440,8 +427,8 @@ def _score_parts(score: Score) -> Iterator[str | Grid]:
         yield sizes_line(totals)
         yield (
             f"around rescales: error {number(totals.window_mae, 2)}, skill "
-            f"{skill(totals.window_constant_skill) or '-'} against a constant, "
-            f"{skill(totals.window_persistence_skill) or '-'} against the size a tick before"
+            f"{skill(totals.window_constant_skill)} against a constant, "
+            f"{skill(totals.window_persistence_skill)} against the size a tick before"
         )
     if totals.unscored_extra:
         yield (
@@ -455,7 +442,7 @@ def _score_parts(score: Score) -> Iterator[str | Grid]:
         most = known.sort(["recorded_events", *KEY], descending=[True, False, False, False])
         where = "--output json has all"
         yield Grid.of(
-            SCORE_HEADS, most, _score_cells, SHOWN_HPAS, where,
+            SCORE_HEADS, most, SHOWN_HPAS, where,
             frame=score.hpas, columns=SCORE.columns,
         )  # fmt: skip
     unscored = score.hpas["unscored"].drop_nulls().value_counts().sort("unscored")
@@ -470,19 +457,6 @@ def sizes_line(totals: ScoreTotals) -> str:
         f"{share(totals.constant_agreement_share, 1)}), within 1 in "
         f"{share(totals.within_1_share, 1)} ({share(totals.constant_within_1_share, 1)}); mean "
         f"error {number(totals.mae, 2)}, skill "
-        f"{skill(totals.constant_skill) or '-'} against a constant, "
-        f"{skill(totals.persistence_skill) or '-'} against the size a tick before"
-    )
-
-
-def _score_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return (
-        row["label"],
-        str(row["recorded_events"]),
-        str(row["decided_events"]),
-        share(row["precision"], 1),
-        share(row["recall"], 1),
-        number(row["window_mae"], 2),
-        skill(row["window_constant_skill"]) or "-",
-        skill(row["window_persistence_skill"]) or "-",
+        f"{skill(totals.constant_skill)} against a constant, "
+        f"{skill(totals.persistence_skill)} against the size a tick before"
     )

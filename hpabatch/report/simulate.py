@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import Any, Final
 
 import polars as pl
 
 from hpabatch.engine.columns.simulate import MEASURES
-from hpabatch.engine.fit.workload import ASSUMED, facts_frame
+from hpabatch.engine.fit.workload import ASSUMED, Fact, facts_frame
 from hpabatch.engine.simulate.result import LoopResult, self_judged
 from hpabatch.engine.simulate.run import KEY, RECORDED
 from hpabatch.model.plant import CEILINGS_PCT
 from hpabatch.model.printable import counted, printable
 from hpabatch.report.base import (
     HPA,
+    UNRELIABLE,
     Grid,
     Head,
     Line,
@@ -32,38 +34,44 @@ from hpabatch.report.lens import lens_told
 from hpabatch.report.numbers import BESIDE, beside, number, percent
 from hpabatch.report.replay import rules_line
 
-if TYPE_CHECKING:
-    from rich.text import Text
-
-    from hpabatch.engine.fit.workload import Fact
-
 SHOWN_ROWS: Final = 40
-Facts = Mapping[tuple[Any, ...], Sequence["Fact"]]
+Facts = Mapping[tuple[Any, ...], Sequence[Fact]]
 _OF_DEMAND: Final = ("tau_u_pct", "theta_u_pct", "theta_o_pct", "regret_pct", "elastic_speedup")
 """Shown measures of the pods that the work asks for, which follow from the capacity."""
+_COUNT: Final = partial(number, digits=0, zero="-")
 
 HEADS: Final = (
     HPA,
-    Head(
-        "SETTING",
-        "all are simulated; today: with the recorded HPA; proposed: with that of the manifests",
-        left=True,
-    ),
-    Head("CAPACITY", "the work that one pod is meant to do; `*`: assumed"),
-    Head("POD-HOURS", "pods that are scheduled and there, over time"),
-    Head("COST", "money for the requested hours"),
-    Head("TOO FEW", "share of the time with fewer serving pods than the work asks for"),
-    Head("θU", "under-provisioning accuracy of SPEC RG: how far too few pods there are"),
-    Head("θO", "over-provisioning accuracy of SPEC RG: how far too many pods there are"),
-    Head("SATURATED", "minutes in which at least one pod is at its ceiling; open: it is not known"),
-    Head("UNSERVED", "unserved work, or waiting work where it queues, in units times seconds"),
-    Head("RESCALES", "number of rescales"),
-    Head("REVERSALS", "rescales against the direction of the one before"),
-    Head("AT MAX", "minutes in which maxReplicas held it: the metrics asked for more"),
-    Head("REGRET", "surplus and missing pod-hours, in percent of those of a perfect forecast"),
-    Head("SPEED-UP", "elastic speed-up against the recorded setting; above 1 is better"),
-    Head("", "`?`: the row is not to be relied on"),
-)
+    Head("SETTING",
+         "all are simulated; today: with the recorded HPA; proposed: with that of the manifests",
+         lambda row: _setting(row["setting"]), left=True),
+    Head("CAPACITY", "the work that one pod is meant to do; `*`: assumed", "capacity"),
+    Head("POD-HOURS", "pods that are scheduled and there, over time",
+         lambda row: beside(
+             number(row["pod_hours"]), row["pod_hours"], row["pod_hours_recorded"], 1)),
+    Head("COST", "money for the requested hours", "cost", partial(number, digits=2, zero="-"),
+         needs="cost"),
+    Head("TOO FEW", "share of the time with fewer serving pods than the work asks for", "tau_u_pct",
+         percent),
+    Head("θU", "under-provisioning accuracy of SPEC RG: how far too few pods there are",
+         "theta_u_pct", percent),
+    Head("θO", "over-provisioning accuracy of SPEC RG: how far too many pods there are",
+         "theta_o_pct", percent),
+    Head("SATURATED", "minutes in which at least one pod is at its ceiling; open: it is not known",
+         lambda row: _saturated(row)),
+    Head("UNSERVED", "unserved work, or waiting work where it queues, in units times seconds",
+         lambda row: row["unserved"] if row["waiting"] is None else row["waiting"], _COUNT),
+    Head("RESCALES", "number of rescales",
+         lambda row: beside(str(row["rescales"]), row["rescales"], row["rescales_recorded"])),
+    Head("REVERSALS", "rescales against the direction of the one before", "reversals"),
+    Head("AT MAX", "minutes in which maxReplicas held it: the metrics asked for more",
+         "at_max_minutes", _COUNT),
+    Head("REGRET", "surplus and missing pod-hours, in percent of those of a perfect forecast",
+         "regret_pct", percent),
+    Head("SPEED-UP", "elastic speed-up against the recorded setting; above 1 is better",
+         "elastic_speedup", partial(number, digits=2)),
+    UNRELIABLE,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -117,7 +125,7 @@ class Simulation(LoopResult, Result):
         """What was odd."""
         return (*self.loop.plan.warnings, *self.loop.notes)
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate sums by setting, HPAs, and what is not to be relied on."""
         if self.measures.is_empty():
             return
@@ -239,31 +247,8 @@ def _grid(measures: pl.DataFrame, facts: Facts, own: Collection[tuple[str, ...]]
         | dict.fromkeys(_OF_DEMAND if (*(row[k] for k in KEY), row["setting"]) in own else ())
         for row in largest.head(SHOWN_ROWS).iter_rows(named=True)
     ]
-    grid = Grid.of(HEADS, rows, _cells, frame=measures, columns=MEASURES.columns)
-    grid = replace(grid, more=more(measures.height - SHOWN_ROWS))
-    priced = measures["cost"].null_count() < measures.height
-    return grid if priced else grid.without("COST")
-
-
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return (
-        row["label"],
-        _setting(row["setting"]),
-        row["capacity"],
-        beside(number(row["pod_hours"]), row["pod_hours"], row["pod_hours_recorded"], 1),
-        number(row["cost"], 2, "-"),
-        percent(row["tau_u_pct"]),
-        percent(row["theta_u_pct"]),
-        percent(row["theta_o_pct"]),
-        _saturated(row),
-        number(row["unserved"] if row["waiting"] is None else row["waiting"], 0, "-"),
-        beside(str(row["rescales"]), row["rescales"], row["rescales_recorded"]),
-        str(row["reversals"]),
-        number(row["at_max_minutes"], 0, "-"),
-        percent(row["regret_pct"]),
-        number(row["elastic_speedup"], 2),
-        "" if row["usable"] else "?",
-    )
+    grid = Grid.of(HEADS, rows, frame=measures, columns=MEASURES.columns)
+    return replace(grid, more=more(measures.height - SHOWN_ROWS))
 
 
 def _saturated(row: Mapping[str, Any]) -> str:

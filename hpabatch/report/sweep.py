@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import polars as pl
 
@@ -33,35 +33,33 @@ from hpabatch.report.lens import lens_told
 from hpabatch.report.numbers import BESIDE, beside, nonempty, number, percent
 from hpabatch.report.replay import rules_line
 
-if TYPE_CHECKING:
-    from rich.text import Text
-
 SHOWN_ROWS: Final = 40
 HEADS: Final = (
-    HPA._replace(meaning=f"{HPA.meaning}; `?`: today's row is not to be relied on"),
+    HPA._replace(
+        meaning=f"{HPA.meaning}; `?`: today's row is not to be relied on",
+        value=lambda row: row["label"] + ("" if row["usable"] else " ?"),
+    ),
     Head.of(SWEEP_SUMMARY["settings"], "SETTINGS"),
-    Head.of(SWEEP_SUMMARY["days"], "DAYS"),
-    Head("POD-HOURS", "a week's pod-hours under today's settings"),
-    Head("COST", "money for a week's requested hours under today's settings"),
-    Head(
-        "SATURATED",
-        "a week's minutes with a pod at its ceiling, under today's settings; open: it is not known",
-    ),
-    Head("UNSERVED", "a week's work that was cut off, in units times seconds"),
-    Head("RESCALES", "a week's rescales under today's settings"),
-    Head(
-        "MISSING",
-        "a week's pod-hours short of today's target or a stated capacity, today -> under CHEAPEST",
-    ),
-    Head("SAVES", "what CHEAPEST saves of the cost; without prices, of the pod-hours"),
-    Head(
-        "CHEAPEST",
-        "the cheapest setting with no more saturated time, unserved or waiting work than today's: "
-        "a hint, no advice",
-        left=True,
-        folds=True,
-    ),
-)
+    Head.of(SWEEP_SUMMARY["days"], "DAYS", lambda days: _number(days)),
+    Head("POD-HOURS", "a week's pod-hours under today's settings",
+         lambda row: _today(row, "pod_hours")),
+    Head("COST", "money for a week's requested hours under today's settings", "cost_per_week",
+         lambda cost: _number(cost), needs="cost_per_week"),
+    Head("SATURATED", "a week's minutes with a pod at its ceiling, under today's settings; open: "
+         "it is not known",
+         lambda row: "open" if row["ceiling"] == OPEN else _today(row, "saturated_minutes")),
+    Head("UNSERVED", "a week's work that was cut off, in units times seconds", "unserved_per_week",
+         lambda unserved: _number(unserved)),
+    Head("RESCALES", "a week's rescales under today's settings",
+         lambda row: _today(row, "rescales")),
+    Head("MISSING", "a week's pod-hours short of today's target or a stated capacity, today -> "
+         "under CHEAPEST", lambda row: _missing(row)),
+    Head("SAVES", "what CHEAPEST saves of the cost; without prices, of the pod-hours", "saving_pct",
+         lambda pct: nonempty(percent(pct, 1))),
+    Head("CHEAPEST", "the cheapest setting with no more saturated time, unserved or waiting work "
+         "than today's: a hint, no advice", "cheapest", lambda name: name or "-", left=True,
+         folds=True),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,15 +100,12 @@ class SweepScreen(SweepResult, Result):
         """One row per HPA: today's measures, and the cheapest setting that harms no more."""
         return summarize_sweep(self)
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate the HPAs."""
         if self.hpas.height:
             yield "Today's settings, in a week (DAYS were simulated), and the cheapest setting:"
         frame = self.frame
-        columns = SWEEP_SUMMARY.columns
-        grid = Grid.of(HEADS, frame, _cells, SHOWN_ROWS, frame=frame, columns=columns)
-        priced = frame["cost_per_week"].null_count() < frame.height
-        yield grid if priced else grid.without("COST")
+        yield Grid.of(HEADS, frame, SHOWN_ROWS, frame=frame, columns=SWEEP_SUMMARY.columns)
         if not frame["usable"].fill_null(value=True).all():
             yield "?: today's row is not to be relied on (why_not in results.parquet)"
         if (frame["ceiling"] == OPEN).any():
@@ -159,22 +154,6 @@ class SweepScreen(SweepResult, Result):
             "settings": Rows(self.settings),
             "hpas": Rows(self.frame),
         }
-
-
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return (
-        row["label"] + ("" if row["usable"] else " ?"),
-        str(row["settings"]),
-        _number(row["days"]),
-        _today(row, "pod_hours"),
-        _number(row["cost_per_week"]),
-        "open" if row["ceiling"] == OPEN else _today(row, "saturated_minutes"),
-        _number(row["unserved_per_week"]),
-        _today(row, "rescales"),
-        _missing(row),
-        nonempty(percent(row["saving_pct"], 1)),
-        row["cheapest"] or "-",
-    )
 
 
 def _today(row: Mapping[str, Any], measure: str) -> str:

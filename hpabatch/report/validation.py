@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import polars as pl
 
@@ -18,14 +18,11 @@ from hpabatch.model.versions import Profile
 from hpabatch.report.base import Grid, Head, Output, Result, Rows, View, plain
 from hpabatch.report.forms import frame_csv
 
-if TYPE_CHECKING:
-    from rich.text import Text
-
 Row = dict[str, str | int]
 
 _NUMBERS = frozenset({"line", "complaints", "warnings"})
 HEADS = tuple(
-    Head(column.name.upper(), column.meaning, column.name not in _NUMBERS, folds=True)
+    Head.of(column, column.name.upper(), left=column.name not in _NUMBERS, folds=True)
     for column in VALIDATION
     if column.name != "message"  # stderr has the sentences
 )
@@ -78,12 +75,10 @@ class Validation(Result):
         """Every complaint and warning, with file, line and HPA."""
         return tuple(talk_lines(self.checked))
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate the documents."""
-        rows = self._rows
-        cells = [[str(value) for name, value in row.items() if name != "message"] for row in rows]
-        styles = ["" if row["result"] == VALID else "red" for row in rows]
-        yield Grid(HEADS, cells, styles=styles)
+        styles = ["" if row["result"] == VALID else "red" for row in self._rows]
+        yield Grid.of(HEADS, self._rows, styles=styles)
 
     def own(self, output: Output, view: View) -> str | bytes | None:
         """Return CSV without quotes around empty cells, and Parquet as pyarrow writes it."""

@@ -6,14 +6,14 @@ import ast
 import inspect
 
 import hpabatch
-from hpabatch.api.documentation import files
+from benchmarks.documentation import files
 from hpabatch.api.requests import REQUESTS
 from hpabatch.model.options import keyword
 
 
 def test_generated_files_are_committed() -> None:
     for path, text in files().items():
-        assert path.read_text() == text, f"{path}: run `python -m hpabatch.api.documentation`"
+        assert path.read_text() == text, f"{path}: run `python -m benchmarks.documentation`"
 
 
 def test_stubs_are_python_with_the_signatures_of_the_code() -> None:

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from hpabatch.api.imports import TableMap, import_prometheus, import_table
+from hpabatch.api.imports import import_prometheus, import_table
 from hpabatch.errors import UsageError
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.model.options import keyword
+from hpabatch.report.imported import TableMap
 from tests.importers.tables import BEGIN_S, WORKLOAD_MAP, read_tables, write_csv, write_map
 
 ROWS = f"ts,app,size,cpu\n{BEGIN_S},web,2,100\n{BEGIN_S + 60},web,3,100\n"

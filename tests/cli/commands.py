@@ -1,4 +1,4 @@
-"""Running a command in this process, as the program would."""
+"""Running a command in this process: as the program would, or without what it makes of errors."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner, Result
 
 from hpabatch.cli import main
+from hpabatch.cli.app import app
+from hpabatch.cli.run import load_commands
 
 
 @dataclass(frozen=True)
@@ -47,3 +50,12 @@ def runner(
         return Done(int(left.value.code or 0), told.out, told.err.decode())
 
     return call
+
+
+def invoke(*arguments: str | Path, stdin: str | bytes | None = None) -> Result:
+    """Run a command; its errors are raised."""
+    load_commands()
+    result = CliRunner().invoke(app, list(map(str, arguments)), input=stdin)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result

@@ -10,11 +10,12 @@ import pytest
 
 from hpabatch.errors import UsageError
 from hpabatch.layout.switches import SCALE_TO_ZERO
-from hpabatch.model.version_table import GATES, SINCE
+from hpabatch.model.version_table import GATES
 from hpabatch.model.versions import (
     NEWEST_K8S,
     OLDEST_K8S,
     PROFILES,
+    SINCE,
     ControllerFlags,
     Profile,
     override_gates,

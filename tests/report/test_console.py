@@ -33,7 +33,7 @@ def test_markup_in_a_name_is_text() -> None:
 
 @pytest.mark.parametrize("width", range(32, 90, 3))
 def test_no_number_is_cut_on_a_narrow_terminal(width: int) -> None:
-    heads = [Head("HPA", "", True, True), *(Head(f"COLUMN {k}") for k in range(6))]
+    heads = [Head("HPA", left=True, folds=True), *(Head(f"COLUMN {k}") for k in range(6))]
     cells = [f"{1_234_500 + k:,}" for k in range(6)]
     grid = Grid(heads, [("shop/a-name-of-some-length", *cells)])
     shown = grid.fitted(width)

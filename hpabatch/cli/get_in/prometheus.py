@@ -20,40 +20,6 @@ from hpabatch.importers.prometheus.request import PrometheusRequest
 if TYPE_CHECKING:
     from hpabatch.importers.prometheus.result import ImportResult
 
-_HELP = """Import the history of HPAs, their targets and pods from Prometheus.
-
-Works with every server that speaks its HTTP API: Prometheus, Thanos, Mimir, Cortex,
-VictoriaMetrics. Reads what kube-state-metrics and cAdvisor exported, in small requests, few at
-once, and slows down when the server says so. Usage comes from the raw counters, with their own
-times, not from rate().
-
-\b
-The store --out grows by whole windows of at most a UTC day. After a kill, or to append what has
-come since, repeat the command with --resume; --end is then now, and --start where it ended.
-What another import wrote of the same workloads and time is replaced only with --replace.
-Only pods of what HPAs scale are read, unless --all-workloads.
-
-\b
-kube-state-metrics does not export behavior blocks, nor which metrics of an HPA are custom: give
-manifests (--hpas), the cluster's objects (--objects) or recorded events (--hpa-events) beside;
-`history info` says which HPAs lack them. Custom metrics need --mapping: the adapter's own
-configuration, ScaledObjects, or a mapping file (docs/prometheus.md). Passwords and tokens
-come from files or from HPABATCH_PROMETHEUS_TOKEN and HPABATCH_PROMETHEUS_PASSWORD, and are never
-stored.
-
-\b
-Exit codes: 0 fine, 2 the server or a file cannot be read, 3 refused, or no HPA was found, 130
-interrupted, 143 terminated.
-
-\b
-Examples:
-  hpabatch import prometheus --url http://prom:9090 --start 2026-10-01 --end 2026-11-01 \\
-    --out history/
-  hpabatch import prometheus --url http://prom:9090 --out history/ --resume
-  hpabatch import prometheus --url https://mimir/prometheus --tenant prod --token-file token \\
-    --start 2026-10-01 --out history/ --mapping adapter-config.yaml --hpas manifests/
-"""
-
 
 def _print(name: str) -> Callable[[bool], None]:
     """Return a callback that prints a file of the package, whatever else is given, and ends."""
@@ -68,7 +34,7 @@ def _print(name: str) -> Callable[[bool], None]:
     return show
 
 
-@command(imports, _HELP)
+@command(imports)
 def prometheus(
     request: PrometheusRequest,
     print_queries: Annotated[
@@ -91,9 +57,41 @@ def prometheus(
     ] = False,
     output: OutputOption = Output.table,
 ) -> int:
-    """Import the history of HPAs, their targets and pods from Prometheus."""
+    """Import the history of HPAs, their targets and pods from Prometheus.
+
+    Works with every server that speaks its HTTP API: Prometheus, Thanos, Mimir, Cortex,
+    VictoriaMetrics. Reads what kube-state-metrics and cAdvisor exported, in small requests, few at
+    once, and slows down when the server says so. Usage comes from the raw counters, with their own
+    times, not from rate().
+
+    \b
+    The store --out grows by whole windows of at most a UTC day. After a kill, or to append what has
+    come since, repeat the command with --resume; --end is then now, and --start where it ended.
+    What another import wrote of the same workloads and time is replaced only with --replace.
+    Only pods of what HPAs scale are read, unless --all-workloads.
+
+    \b
+    kube-state-metrics does not export behavior blocks, nor which metrics of an HPA are custom: give
+    manifests (--hpas), the cluster's objects (--objects) or recorded events (--hpa-events) beside;
+    `history info` says which HPAs lack them. Custom metrics need --mapping: the adapter's own
+    configuration, ScaledObjects, or a mapping file (docs/prometheus.md). Passwords and tokens come
+    from files or from HPABATCH_PROMETHEUS_TOKEN and HPABATCH_PROMETHEUS_PASSWORD, and are never
+    stored.
+
+    \b
+    Exit codes: 0 fine, 2 the server or a file cannot be read, 3 refused, or no HPA was found, 130
+    interrupted, 143 terminated.
+
+    \b
+    Examples:
+      hpabatch import prometheus --url http://prom:9090 --start 2026-10-01 --end 2026-11-01 \\
+        --out history/
+      hpabatch import prometheus --url http://prom:9090 --out history/ --resume
+      hpabatch import prometheus --url https://mimir/prometheus --tenant prod --token-file token \\
+        --start 2026-10-01 --out history/ --mapping adapter-config.yaml --hpas manifests/
+    """
     from hpabatch.importers.prometheus.client.login import read_login
-    from hpabatch.report.history import FrameResult
+    from hpabatch.report.imported import PrometheusImport
 
     login = read_login(os.environ, request)
     try:
@@ -107,7 +105,7 @@ def prometheus(
     with progress_on_stderr() as progress:
         result = import_prometheus(request, login, progress=progress, say=say)
     _tell(result, str(request.out))
-    show_report(FrameResult(result.places, whole=result.as_dict()), output)
+    show_report(PrometheusImport(result, str(request.out)), output)
     return EXIT_OK if result.has_hpas or not result.windows else EXIT_REFUSED
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -29,56 +29,53 @@ imports = typer.Typer(
 )
 app.add_typer(imports)
 
-_HELP = """Import any tidy CSV or Parquet: rows per pod, or per workload with its replicas.
 
-Reads files, folders (recursively) and patterns in one go, larger than memory if need be, and adds
-them to the store --out, a folder or an s3://, gs:// or abfs:// URL, made where there is none. The
-map file (docs/import.md) says what the columns mean, in which units, and what is assumed; --init
-proposes one from the columns. What it leaves open gets a default; stderr names the most important
-one ("assumed: ..."), with -v all.
-
-\b
---objects takes requests, limits, HPAs and owners from what `kubectl get
-deploy,sts,rs,ds,hpa,pods,pdb -A -o yaml` prints; the map may leave them out.
-
-\b
-Faulty rows are left out and counted by reason on stderr; --strict refuses them before anything is
-written. Of rows with the same key the last one counts. stdout gets a row per workload.
-Into a store that has other rows of the same workloads and time nothing is imported unless --replace
-is given. An interrupted import is continued by the same command. Intermediate files of about the
-input's size lie beside --out (of an object store: in TMPDIR), or below --work, until it is done.
-Pods of which only the number was recorded are made up, and marked as generated.
-
-\b
-Exit codes: 0 fine, 2 something cannot be read, 3 refused, 75 ended early (repeat the
-command), 130 interrupted, 143 terminated.
-
-\b
-Examples:
-  hpabatch import table usage.csv --init --map map.yaml
-  hpabatch import table usage.csv --map map.yaml --dry-run
-  hpabatch import table usage.csv --map map.yaml --objects objects.yaml --out history/
-  hpabatch import table 'days/2026-10-*.csv' --map map.yaml --out history/ --strict
-  hpabatch import table days/ --map map.yaml --out s3://bucket/history --output json | jq .assumed
-"""
-
-_SHOWN_WORKLOADS = 20
-
-
-@command(imports, _HELP)
+@command(imports)
 def table(request: TableRequest, output: OutputOption = Output.table) -> None:
-    """Import any tidy CSV or Parquet."""
+    """Import any tidy CSV or Parquet: rows per pod, or per workload with its replicas.
+
+    Reads files, folders (recursively) and patterns in one go, larger than memory if need be, and
+    adds them to the store --out, a folder or an s3://, gs:// or abfs:// URL, made where there is
+    none. The map file (docs/import.md) says what the columns mean, in which units, and what is
+    assumed; --init proposes one from the columns. What it leaves open gets a default; stderr names
+    the most important one ("assumed: ..."), with -v all.
+
+    \b
+    --objects takes requests, limits, HPAs and owners from what `kubectl get
+    deploy,sts,rs,ds,hpa,pods,pdb -A -o yaml` prints; the map may leave them out.
+
+    \b
+    Faulty rows are left out and counted by reason on stderr; --strict refuses them before anything
+    is written. Of rows with the same key the last one counts. stdout gets a row per workload. Into
+    a store that has other rows of the same workloads and time nothing is imported unless --replace
+    is given. An interrupted import is continued by the same command. Intermediate files of about
+    the input's size lie beside --out (of an object store: in TMPDIR), or below --work, until it is
+    done. Pods of which only the number was recorded are made up, and marked as generated.
+
+    \b
+    Exit codes: 0 fine, 2 something cannot be read, 3 refused, 75 ended early (repeat the
+    command), 130 interrupted, 143 terminated.
+
+    \b
+    Examples:
+      hpabatch import table usage.csv --init --map map.yaml
+      hpabatch import table usage.csv --map map.yaml --dry-run
+      hpabatch import table usage.csv --map map.yaml --objects objects.yaml --out history/
+      hpabatch import table 'days/2026-10-*.csv' --map map.yaml --out history/ --strict
+      hpabatch import table days/ --map map.yaml --out s3://bucket/history -o json | jq .assumed
+    """
     if request.init:
         _propose(request, output)
         return
     from hpabatch.history.reader import open_history
     from hpabatch.importers.table.run import import_table
+    from hpabatch.report.imported import TableImport
 
     LEFT.set(lambda: "what is done is kept; repeat the command for the rest")
     with progress_on_stderr() as progress:
         result = import_table(request, progress)
     _tell(result, request.out)
-    _show(result, output, request)
+    show_report(TableImport(result, request.out), output)
     if request.out is None:
         say("next: the same command with --out history/ instead of --dry-run")
     else:
@@ -127,40 +124,3 @@ def _tell(result: ImportResult, out: str | None) -> None:
     where = f"{out}: " if out is not None else "nothing is written (--dry-run); it would be "
     source = f"{counted(result.rows_read, 'row')} of {counted(len(result.files), 'file')}"
     say(f"{where}{tables} from {source}")
-
-
-def _show(result: ImportResult, output: Output, request: TableRequest) -> None:
-    """Write the result to stdout."""
-    from hpabatch.report.history import FrameResult
-    from hpabatch.report.imported import PREVIEW_WORKLOADS, preview, preview_workloads
-
-    dry_run, whole = request.dry_run, LEGEND.get()
-    short = dry_run and not whole and output is Output.table
-    report = FrameResult(
-        result.workloads,
-        shown=preview_workloads(result.workloads) if short else (),
-        most=PREVIEW_WORKLOADS if short else _SHOWN_WORKLOADS,
-        before=tuple(preview(result, whole=whole)) if dry_run else (),
-        whole=_document(result, dry_run),
-    )
-    show_report(report, output)
-
-
-def _document(result: ImportResult, dry_run: bool) -> dict[str, Any]:
-    return {
-        "files": result.files,
-        "rows_read": result.rows_read,
-        "rows_excluded": result.rows_excluded,
-        "dropped": result.dropped,
-        "first_dropped": result.places,
-        "duplicates": result.duplicates,
-        "written": result.written,
-        "resumed_parts": result.resumed,
-        "map": dict(result.understood),
-        "assumed": result.assumed,
-        "warnings": result.warnings,
-        "disagreements": result.details,
-        "dry_run": dry_run,
-        "workloads": result.workloads.to_dicts(),
-        "first_rows": {name: frame.to_dicts() for name, frame in result.first.items()},
-    }

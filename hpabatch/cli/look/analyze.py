@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from hpabatch.cli.app import app
 from hpabatch.cli.command import command
+from hpabatch.cli.manifests import valid_hpas
 from hpabatch.cli.options import Output, OutputOption
 from hpabatch.cli.progress import progress_on_stderr
 from hpabatch.cli.stdout import show_report
 from hpabatch.cli.talk import say
 from hpabatch.engine.analyze.request import AnalyzeRequest
-from hpabatch.errors import EXIT_REFUSED, ManifestError, RefusedError, UsageError
+from hpabatch.errors import UsageError
 from hpabatch.model.objects.stored import as_stored
 
 if TYPE_CHECKING:
@@ -23,41 +24,39 @@ if TYPE_CHECKING:
     from hpabatch.model.versions import Profile
     from hpabatch.report.analyze import StaticAnalysis
 
-_HELP = """Tell what HPAs amount to, from their manifests alone.
 
-Reads manifests as `hpabatch validate` does. For each HPA: the dead band (at which usage do n
-replicas stay n), the smallest change that it makes, where constant demand makes it rest or go round
-for ever, and the fastest way from minReplicas to maxReplicas and back that its windows and policies
-allow. Every number is asked of the exact rules: integer percent, tolerances, rounding up, policies
-with their budgets.
-
-\b
-Assumed: all pods are ready and alike. The work behind a pod metric is a constant total that divides
-among the pods; an Object or External metric's value does not hang on their number. A pod requests
-1 cpu and 1Gi of memory (--request; in percent this hardly matters) and uses nothing without work
-(--base). That pods share their memory is not assumed: --base memory=PCT says so (0: they share
-all of it).
-
-One row per HPA and remarks go to stdout, or, with --hpa, a screen about one of them. JSON has
-everything; CSV and Parquet have one row per HPA and metric. stderr names what was left out.
-
-\b
-Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were refused (the others are analyzed);
-2 wins over 3.
-
-\b
-Examples:
-  hpabatch analyze manifests/
-  hpabatch analyze manifests/ --hpa shop/cart --base cpu=15 --request cpu=250m
-  hpabatch analyze manifests/ --hpa shop/cart --at-size 10 --value 85%
-  kubectl get hpa -A -o yaml | hpabatch analyze - --output csv > analysis.csv
-  hpabatch analyze manifests/ -o json | jq '.hpas[] | select(.metrics[].cycles != [])'
-"""
-
-
-@command(app, _HELP)
+@command(app)
 def analyze(request: AnalyzeRequest, output: OutputOption = Output.table) -> int:
-    """Tell what HPAs amount to, from their manifests alone."""
+    """Tell what HPAs amount to, from their manifests alone.
+
+    Reads manifests as `hpabatch validate` does. For each HPA: the dead band (at which usage do n
+    replicas stay n), the smallest change that it makes, where constant demand makes it rest or go
+    round for ever, and the fastest way from minReplicas to maxReplicas and back that its windows
+    and policies allow. Every number is asked of the exact rules: integer percent, tolerances,
+    rounding up, policies with their budgets.
+
+    \b
+    Assumed: all pods are ready and alike. The work behind a pod metric is a constant total that
+    divides among the pods; an Object or External metric's value does not hang on their number. A
+    pod requests 1 cpu and 1Gi of memory (--request; in percent this hardly matters) and uses
+    nothing without work (--base). That pods share their memory is not assumed: --base memory=PCT
+    says so (0: they share all of it).
+
+    One row per HPA and remarks go to stdout, or, with --hpa, a screen about one of them. JSON has
+    everything; CSV and Parquet have one row per HPA and metric. stderr names what was left out.
+
+    \b
+    Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were refused (the others are
+    analyzed); 2 wins over 3.
+
+    \b
+    Examples:
+      hpabatch analyze manifests/
+      hpabatch analyze manifests/ --hpa shop/cart --base cpu=15 --request cpu=250m
+      hpabatch analyze manifests/ --hpa shop/cart --at-size 10 --value 85%
+      kubectl get hpa -A -o yaml | hpabatch analyze - --output csv > analysis.csv
+      hpabatch analyze manifests/ -o json | jq '.hpas[] | select(.metrics[].cycles != [])'
+    """
     from hpabatch.api.analysis import Given, analyze_each
     from hpabatch.engine.analyze.smallest import Asked
     from hpabatch.model.versions import ControllerFlags, profile_for
@@ -70,7 +69,8 @@ def analyze(request: AnalyzeRequest, output: OutputOption = Output.table) -> int
         downscale_stabilization_ms=request.downscale_stabilization_ms,
         sync_period_ms=request.sync_period_ms,
     )
-    checked, code = _load(request.paths, profile)
+    missing = f"{' '.join(request.paths)}: no valid HPA to analyze"
+    checked, code = valid_hpas(request.paths, profile, missing)
     given = [
         Given(item.entry.source, item.entry.line, _stored(item.hpa, profile), flags, profile)
         for item in _choose(checked, request.hpa)
@@ -89,26 +89,6 @@ def analyze(request: AnalyzeRequest, output: OutputOption = Output.table) -> int
 def _stored(hpa: HPA, profile: Profile) -> HPA:
     """Return an HPA as the controller of that version reads it."""
     return replace(hpa, spec=as_stored(hpa.spec, profile))
-
-
-def _load(paths: Sequence[str], profile: Profile) -> tuple[list[CheckedEntry], int]:
-    """Return the valid documents and the exit code of the others, which stderr names.
-
-    Raises:
-        ManifestError, RefusedError: not one is left.
-    """
-    from hpabatch.inputs.manifests import check_manifests, exit_code, load_manifests
-    from hpabatch.report.validation import talk_lines
-
-    checked = check_manifests(load_manifests(paths).entries, profile)
-    for line in talk_lines(checked):
-        say(line)
-    code = exit_code(checked)
-    valid = [item for item in checked if item.hpa is not None]
-    if not valid:
-        error = RefusedError if code == EXIT_REFUSED else ManifestError
-        raise error(f"{' '.join(paths)}: no valid HPA to analyze")
-    return valid, code
 
 
 def _check_asked(request: AnalyzeRequest, given: Sequence[Given]) -> None:

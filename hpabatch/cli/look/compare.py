@@ -22,42 +22,8 @@ if TYPE_CHECKING:
     from hpabatch.engine.fleet.parameters import ReplayParameters
     from hpabatch.model.objects.hpa import HPA
 
-_HELP = """Compare what HPAs decide under two Kubernetes versions, or with two sets of manifests.
 
-Replays a history twice, with the same samples, sizes and instants, and names the HPAs that decide
-differently: since when, how often, by how much, and the switch of the version or the field of the
-spec that makes the first difference (each is tried alone).
-
-\b
---k8s 1.32..1.37      the rules of two versions; a side left out is as recorded (..1.37)
---feature-gates-to    feature gates of the second side only (with or without --k8s)
---hpas A --hpas B     two sets of manifests; one --hpas: the recorded HPAs against it
---k8s VERSION         with --hpas: the one version of both
-
-\b
-A decision differs if the size, the wish to rescale or what failed differs. What is the same for
-another reason (rule, metric, condition) is counted apart; --strict takes it as a difference. Sizes
-are the recorded ones on both sides, so differences do not compound: an upscale that only one side
-wants shows in the ticks in which it wants it. With --simulate either side has the pods that its own
-decisions ask for (see `hpabatch simulate`): differences compound, and the model's limits apply.
---where is as in `hpabatch replay`, asked of the first side's HPAs. docs/versions.md explains every
-column.
-
-\b
-Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were left out or, with --exit-code,
-decide differently; 2 wins over 3.
-
-\b
-Examples:
-  hpabatch compare history/ --k8s 1.32..1.37
-  hpabatch compare history/ --k8s ..1.37 --where "namespace = 'shop'" --output markdown
-  hpabatch compare history/ --hpas today/ --hpas proposed/ -o json | jq '.differences[].rule'
-  hpabatch compare history/ --feature-gates-to HPAScaleToZero=false
-  hpabatch compare history/ --hpas proposed/ --simulate --plant plant.yaml
-"""
-
-
-@command(app, _HELP)
+@command(app)
 def compare(
     history: HistoryArgument,
     request: CompareRequest,
@@ -70,7 +36,39 @@ def compare(
     exit_code: ExitCodeOption = False,
     output: OutputOption = Output.table,
 ) -> int:
-    """Compare what HPAs decide under two Kubernetes versions, or with two sets of manifests."""
+    """Compare what HPAs decide under two Kubernetes versions, or with two sets of manifests.
+
+    Replays a history twice, with the same samples, sizes and instants, and names the HPAs that
+    decide differently: since when, how often, by how much, and the switch of the version or the
+    field of the spec that makes the first difference (each is tried alone).
+
+    \b
+    --k8s 1.32..1.37      the rules of two versions; a side left out is as recorded (..1.37)
+    --feature-gates-to    feature gates of the second side only (with or without --k8s)
+    --hpas A --hpas B     two sets of manifests; one --hpas: the recorded HPAs against it
+    --k8s VERSION         with --hpas: the one version of both
+
+    \b
+    A decision differs if the size, the wish to rescale or what failed differs. What is the same for
+    another reason (rule, metric, condition) is counted apart; --strict takes it as a difference.
+    Sizes are the recorded ones on both sides, so differences do not compound: an upscale that only
+    one side wants shows in the ticks in which it wants it. With --simulate either side has the pods
+    that its own decisions ask for (see `hpabatch simulate`): differences compound, and the model's
+    limits apply. --where is as in `hpabatch replay`, asked of the first side's HPAs.
+    docs/versions.md explains every column.
+
+    \b
+    Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were left out or, with --exit-code,
+    decide differently; 2 wins over 3.
+
+    \b
+    Examples:
+      hpabatch compare history/ --k8s 1.32..1.37
+      hpabatch compare history/ --k8s ..1.37 --where "namespace = 'shop'" --output markdown
+      hpabatch compare history/ --hpas today/ --hpas proposed/ -o json | jq '.differences[].rule'
+      hpabatch compare history/ --feature-gates-to HPAScaleToZero=false
+      hpabatch compare history/ --hpas proposed/ --simulate --plant plant.yaml
+    """
     from hpabatch.api.comparisons import compare_sides
     from hpabatch.engine.fleet.versions import history_profile
     from hpabatch.history.reader import open_history

@@ -17,44 +17,8 @@ from hpabatch.cli.talk import tell, tell_skipped
 from hpabatch.engine.replay.request import ReplayToRequest
 from hpabatch.errors import RefusedError, UsageError
 
-_HELP = """Replay a history through the exact HPA rules.
 
-Decides every HPA at every sync with the replicas that were recorded. stdout gets a summary: one row
-per HPA, and the HPAs most worth a look; --out keeps every decision, a row per HPA and sync. With
---hpas the HPAs of manifests are replayed instead of the recorded ones.
-
-\b
-What had to be assumed stands in the result: --sync-period, --phase, --delay and --max-age are
-durations such as 500ms, 15s or 1m, and each is written down with where it came from.
---instants passes decides all HPAs of a cluster at the passes of the live loop that recorded it,
-with memory lost where the loop began: then the decisions are the loop's own.
---where is a condition (see docs/expressions.md) on the columns cluster, namespace, hpa,
-target_kind, target, min_replicas, max_replicas, has_behavior, specs and labels (a JSON text).
-
-\b
---out FILE is one Parquet file; --out FOLDER/ a folder of them, with the evidence in evidence.json.
-Nothing is there until all of it is. An interrupted run keeps what is decided in a folder beside it
-(.FILE.job); the same command goes on from there, and gives the same bytes.
-With --workers or --scheduler other processes or machines decide parts of it (docs/scale.md).
-
-\b
-Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were refused or skipped (the others are
-written), 75 ended early (repeat the command); 2 wins over 3.
-
-\b
-Examples:
-  hpabatch replay history/
-  hpabatch replay history/ shop/web -o json
-  hpabatch replay history/ --out decisions.parquet
-  hpabatch replay history/ --hpas manifests/ --events decided --out new.parquet
-  hpabatch replay history/ --out shop.parquet --where "namespace = 'shop' AND max_replicas > 5"
-  hpabatch replay history/ --out d.parquet --output json | jq '.attention[0].why'
-  hpabatch replay history/ --out decisions/ --instants recorded --score
-  hpabatch replay recording/ --out decided.parquet --instants passes
-"""
-
-
-@command(app, _HELP)
+@command(app)
 def replay(
     history: HistoryArgument,
     request: ReplayToRequest,
@@ -72,7 +36,41 @@ def replay(
     ] = 20,
     output: OutputOption = Output.table,
 ) -> int:
-    """Replay a history through the exact HPA rules."""
+    """Replay a history through the exact HPA rules.
+
+    Decides every HPA at every sync with the replicas that were recorded. stdout gets a summary: one
+    row per HPA, and the HPAs most worth a look; --out keeps every decision, a row per HPA and sync.
+    With --hpas the HPAs of manifests are replayed instead of the recorded ones.
+
+    \b
+    What had to be assumed stands in the result: --sync-period, --phase, --delay and --max-age are
+    durations such as 500ms, 15s or 1m, and each is written down with where it came from.
+    --instants passes decides all HPAs of a cluster at the passes of the live loop that recorded it,
+    with memory lost where the loop began: then the decisions are the loop's own.
+    --where is a condition (see docs/expressions.md) on the columns cluster, namespace, hpa,
+    target_kind, target, min_replicas, max_replicas, has_behavior, specs and labels (a JSON text).
+
+    \b
+    --out FILE is one Parquet file; --out FOLDER/ a folder of them, with the evidence in
+    evidence.json. Nothing is there until all of it is. An interrupted run keeps what is decided in
+    a folder beside it (.FILE.job); the same command goes on from there, and gives the same bytes.
+    With --workers or --scheduler other processes or machines decide parts of it (docs/scale.md).
+
+    \b
+    Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were refused or skipped (the others
+    are written), 75 ended early (repeat the command); 2 wins over 3.
+
+    \b
+    Examples:
+      hpabatch replay history/
+      hpabatch replay history/ shop/web -o json
+      hpabatch replay history/ --out decisions.parquet
+      hpabatch replay history/ --hpas manifests/ --events decided --out new.parquet
+      hpabatch replay history/ --out shop.parquet --where "namespace = 'shop' AND max_replicas > 5"
+      hpabatch replay history/ --out d.parquet --output json | jq '.attention[0].why'
+      hpabatch replay history/ --out decisions/ --instants recorded --score
+      hpabatch replay recording/ --out decided.parquet --instants passes
+    """
     if request.restart and out is None:
         raise UsageError("--restart without --out: expected --out FILE, whose run begins anew")
     job = JobProgress("deciding", "replay_observations", "decisions")

@@ -30,102 +30,34 @@ history_app = typer.Typer(
 )
 app.add_typer(history_app)
 
-_PLACE = """A history is a folder of Parquet tables, or a store: a folder, or a URL such as
-s3://bucket/history (s3, gs and abfs; credentials and endpoint come from the environment).
-"""
-
-_INFO = f"""Tell what a history holds.
-
-{_PLACE}
-One row per table goes to stdout: rows, bytes, files, first and last time; then the provenance of
-its parts, and the HPAs of which something is not recorded (in --output json, too; as csv and
-parquet: --provenance). What is wrong, though the rest can be read, goes to stderr (and into
---output json).
-
-\b
-Exit codes: 0 fine, 2 the history cannot be read.
-
-\b
-Examples:
-  hpabatch history info history/
-  hpabatch history info s3://bucket/history --output json | jq .clusters
-  hpabatch history info history/ --provenance --output csv > provenance.csv
-"""
-
-_CHECK = f"""Read every byte of a history and list what is wrong.
-
-{_PLACE}
-Every file is held against the column registry, its order, its checksums and, in a store, the log
-that names it. A table that replay cannot do without is a finding if it is absent. One row per
-finding goes to stdout.
-
-\b
-Exit codes: 0 fine, 2 the history cannot be opened, 3 findings, with --exit-code.
-
-\b
-Examples:
-  hpabatch history check history/
-  hpabatch history check history/ --exit-code > /dev/null && echo sound
-  hpabatch history check history/ --output csv > findings.csv
-"""
-
-_QUALITY = f"""Tell what the recording of each HPA is worth.
-
-{_PLACE}
-One row per HPA goes to stdout: coverage, gaps, scrape interval and jitter, resets, pods without
-requests or with an unknown owner, how long usage was cut off by a limit, late and skewed samples,
-and whether its pods only stand for a recorded size. stderr gets the findings: what is worth
-mending, and why.
-
-\b
-Exit codes: 0 fine, 2 the history cannot be read, 3 some HPAs were refused, or findings, with
---exit-code.
-
-\b
-Examples:
-  hpabatch history quality history/
-  hpabatch history quality history/ -n shop --output csv > quality.csv
-"""
-
-_COMPACT = """Merge a store's small files and remove what no longer counts.
-
-Afterwards the same rows have the same files, however many parts they came in. An interruption loses
-nothing. Parts may be added meanwhile; whoever reads meanwhile may have to start again.
-
-\b
-Exit codes: 0 fine, 2 there is no store, or it cannot be read or written.
-
-\b
-Examples:
-  hpabatch history compact history/
-"""
-
-_MIGRATE = """Copy a history into a new store.
-
-OLD is a folder of Parquet tables (schema version 1 to 5) or a store; it is not changed. NEW is an
-absent or empty folder or URL; one that holds something else is refused. An interrupted migration
-goes on when it is started again, as long as OLD is what it was.
-
-\b
-Exit codes: 0 fine, 2 something cannot be read or written.
-
-\b
-Examples:
-  hpabatch history migrate old/ history/
-  hpabatch history migrate old/ s3://bucket/history
-"""
-
 PathArgument = Annotated[str, typer.Argument(metavar="PATH", help="Folder or URL of a history.")]
 ProvenanceOption = Annotated[
     bool, typer.Option("--provenance", help="Show the provenance of every part instead of tables.")
 ]
 
 
-@command(history_app, _INFO)
+@command(history_app)
 def info(
     path: PathArgument, provenance: ProvenanceOption = False, output: OutputOption = Output.table
 ) -> None:
-    """Tell what a history holds."""
+    """Tell what a history holds.
+
+    A history is a folder of Parquet tables, or a store: a folder, or a URL such as
+    s3://bucket/history (s3, gs and abfs; credentials and endpoint come from the environment). One
+    row per table goes to stdout: rows, bytes, files, first and last time; then the provenance of
+    its parts, and the HPAs of which something is not recorded (in --output json, too; as csv and
+    parquet: --provenance). What is wrong, though the rest can be read, goes to stderr (and into
+    --output json).
+
+    \b
+    Exit codes: 0 fine, 2 the history cannot be read.
+
+    \b
+    Examples:
+      hpabatch history info history/
+      hpabatch history info s3://bucket/history --output json | jq .clusters
+      hpabatch history info history/ --provenance --output csv > provenance.csv
+    """
     from hpabatch.history.info import describe_history
     from hpabatch.history.provenance import TABLE
     from hpabatch.history.reader import open_history
@@ -140,11 +72,27 @@ def info(
     tell(found.problems)
 
 
-@command(history_app, _CHECK)
+@command(history_app)
 def check(
     path: PathArgument, exit_code: ExitCodeOption = False, output: OutputOption = Output.table
 ) -> int:
-    """Read every byte of a history and list what is wrong."""
+    """Read every byte of a history and list what is wrong.
+
+    A history is a folder of Parquet tables, or a store: a folder, or a URL such as
+    s3://bucket/history (s3, gs and abfs; credentials and endpoint come from the environment). Every
+    file is held against the column registry, its order, its checksums and, in a store, the log that
+    names it. A table that replay cannot do without is a finding if it is absent. One row per
+    finding goes to stdout.
+
+    \b
+    Exit codes: 0 fine, 2 the history cannot be opened, 3 findings, with --exit-code.
+
+    \b
+    Examples:
+      hpabatch history check history/
+      hpabatch history check history/ --exit-code > /dev/null && echo sound
+      hpabatch history check history/ --output csv > findings.csv
+    """
     from hpabatch.engine.columns.history import CHECK
     from hpabatch.history.reader import open_history
     from hpabatch.history.store.upkeep import check_history
@@ -160,14 +108,31 @@ def check(
     return EXIT_REFUSED if findings.height and exit_code else EXIT_OK
 
 
-@command(history_app, _QUALITY)
+@command(history_app)
 def quality(
     path: PathArgument,
     request: QualityRequest,
     exit_code: ExitCodeOption = False,
     output: OutputOption = Output.table,
 ) -> int:
-    """Tell what the recording of each HPA is worth."""
+    """Tell what the recording of each HPA is worth.
+
+    A history is a folder of Parquet tables, or a store: a folder, or a URL such as
+    s3://bucket/history (s3, gs and abfs; credentials and endpoint come from the environment). One
+    row per HPA goes to stdout: coverage, gaps, scrape interval and jitter, resets, pods without
+    requests or with an unknown owner, how long usage was cut off by a limit, late and skewed
+    samples, and whether its pods only stand for a recorded size. stderr gets the findings: what is
+    worth mending, and why.
+
+    \b
+    Exit codes: 0 fine, 2 the history cannot be read, 3 some HPAs were refused, or findings, with
+    --exit-code.
+
+    \b
+    Examples:
+      hpabatch history quality history/
+      hpabatch history quality history/ -n shop --output csv > quality.csv
+    """
     from hpabatch.engine.columns.history import QUALITY
     from hpabatch.engine.fleet.plan import chosen_hpas, guesses_of
     from hpabatch.engine.fleet.selection import selection_of
@@ -205,9 +170,20 @@ _QUALITY_SHOWN = (
 )
 
 
-@command(history_app, _COMPACT)
+@command(history_app)
 def compact(path: PathArgument) -> None:
-    """Merge a store's small files and remove what no longer counts."""
+    """Merge a store's small files and remove what no longer counts.
+
+    Afterwards the same rows have the same files, however many parts they came in. An interruption
+    loses nothing. Parts may be added meanwhile; whoever reads meanwhile may have to start again.
+
+    \b
+    Exit codes: 0 fine, 2 there is no store, or it cannot be read or written.
+
+    \b
+    Examples:
+      hpabatch history compact history/
+    """
     from hpabatch.history.store.upkeep import compact as run
 
     with progress_on_stderr() as report:
@@ -220,12 +196,25 @@ def compact(path: PathArgument) -> None:
     )
 
 
-@command(history_app, _MIGRATE)
+@command(history_app)
 def migrate(
     old: Annotated[str, typer.Argument(metavar="OLD", help="The history to copy.")],
     new: Annotated[str, typer.Argument(metavar="NEW", help="Folder or URL of the new store.")],
 ) -> None:
-    """Copy a history into a new store."""
+    """Copy a history into a new store.
+
+    OLD is a folder of Parquet tables (schema version 1 to 5) or a store; it is not changed. NEW is
+    an absent or empty folder or URL; one that holds something else is refused. An interrupted
+    migration goes on when it is started again, as long as OLD is what it was.
+
+    \b
+    Exit codes: 0 fine, 2 something cannot be read or written.
+
+    \b
+    Examples:
+      hpabatch history migrate old/ history/
+      hpabatch history migrate old/ s3://bucket/history
+    """
     from hpabatch.history.store.upkeep import migrate as run
 
     with progress_on_stderr() as report:

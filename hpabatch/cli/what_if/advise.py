@@ -23,37 +23,8 @@ if TYPE_CHECKING:
     from hpabatch.jobs.advise import AdviceFolder
     from hpabatch.report.advise import DataAdvice
 
-_HELP = """Say what should change, from a history or a table, in one command.
 
-DATA is a history (a folder of Parquet tables, or a store), or a CSV or Parquet file with its --map
-(`hpabatch import table FILE --init` proposes one). What `sweep` and `recommend` do is done with a
-default grid, SLO and bounds, each of which is stated with the result and can be set. The answer of
-an HPA is change, keep or no advice, with a confidence: high, medium or low, the reasons for it, and
-what would raise it; docs/advise.md explains them.
-
-\b
---out becomes a folder with everything that the advice rests on: the imported history, the sweep,
-the sizes under today's and the recommended settings, and patches with their certificates. Changes
-of high confidence are in FOLDER/patches, those of medium confidence in FOLDER/review, with their
-doubts at the top; --accept medium or low writes more to FOLDER/patches. An interrupted run goes on
-with the same command. With another limit, bound or --accept the same sweep is asked again; another
-grid, lens or history needs --replace.
-
-\b
-Exit codes: 0 fine ("no advice" is an answer), 2 something is wrong or cannot be read, 3 some HPAs
-were left out or edited since, or another sweep is at --out, 75 ended early (repeat the command),
-130 interrupted.
-
-\b
-Examples:
-  hpabatch advise history/ --out advice/
-  hpabatch advise usage.csv --map map.yaml --objects objects.yaml --out advice/ --accept medium
-  hpabatch advise history/ --out advice/ --slo 'saturated_minutes<0.1%' --prices prices.yaml
-  hpabatch advise history/ --out advice/ --bound target=10 --bound min=same -n shop
-"""
-
-
-@command(app, _HELP)
+@command(app)
 def advise(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A history, or a table's file.")],
     request: AdviseRequest,
@@ -69,7 +40,34 @@ def advise(
     ] = False,
     output: OutputOption = Output.table,
 ) -> int:
-    """Say what should change, from a history or a table, in one command."""
+    """Say what should change, from a history or a table, in one command.
+
+    DATA is a history (a folder of Parquet tables, or a store), or a CSV or Parquet file with its
+    --map (`hpabatch import table FILE --init` proposes one). What `sweep` and `recommend` do is
+    done with a default grid, SLO and bounds, each of which is stated with the result and can be
+    set. The answer of an HPA is change, keep or no advice, with a confidence: high, medium or low,
+    the reasons for it, and what would raise it; docs/advise.md explains them.
+
+    \b
+    --out becomes a folder with everything that the advice rests on: the imported history, the
+    sweep, the sizes under today's and the recommended settings, and patches with their
+    certificates. Changes of high confidence are in FOLDER/patches, those of medium confidence in
+    FOLDER/review, with their doubts at the top; --accept medium or low writes more to
+    FOLDER/patches. An interrupted run goes on with the same command. With another limit, bound or
+    --accept the same sweep is asked again; another grid, lens or history needs --replace.
+
+    \b
+    Exit codes: 0 fine ("no advice" is an answer), 2 something is wrong or cannot be read, 3 some
+    HPAs were left out or edited since, or another sweep is at --out, 75 ended early (repeat the
+    command), 130 interrupted.
+
+    \b
+    Examples:
+      hpabatch advise history/ --out advice/
+      hpabatch advise usage.csv --map map.yaml --objects objects.yaml --out advice/ --accept medium
+      hpabatch advise history/ --out advice/ --slo 'saturated_minutes<0.1%' --prices prices.yaml
+      hpabatch advise history/ --out advice/ --bound target=10 --bound min=same -n shop
+    """
     from hpabatch.cli.what_if.recommend_files import write_files
     from hpabatch.cli.what_if.sweep import skipped_of
 

@@ -24,39 +24,8 @@ if TYPE_CHECKING:
 
     from hpabatch.engine.fit.run import FleetFit
 
-_HELP = """Fit the workloads of a history: what can be known about each.
 
-To simulate an HPA one must know its workload: how usage hangs on work and pods, what a pod uses
-without any work, what is the most it can use, how long it takes to start, how it is measured. Each
-of these is fitted with an interval, taken as recorded, assumed, or given in a plant file; "not
-identified" is an answer too. What a pod uses without work is only seen where the number of ready
-pods changed: over all ticks the controller keeps usage at its target whatever the base is.
-
-\b
-What drives a Pods, Object or External metric is taken from the changes of replicas where they
-tell, else guessed by its name; what hangs on a guess is marked. --init-plant writes these questions
-to a new file, each with the best guess, for `simulate --plant`.
-
-\b
-One row per HPA goes to stdout; JSON, CSV and Parquet have every fact: value, unit, 95 % interval,
-source (recorded, fitted, assumed, given, not identified) and how it was found. stderr says which
-HPAs cannot be simulated and what to do.
-
-\b
-Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were left out (the others are fitted),
-75 ended early (repeat the command); with --exit-code 3 also where an HPA has no plant.
-
-\b
-Examples:
-  hpabatch fit history/
-  hpabatch fit history/ --plant plants.yaml --where "namespace = 'shop'"
-  hpabatch fit history/ --init-plant plant.yaml
-  hpabatch fit history/ -o csv > facts.csv
-  hpabatch fit history/ -o json | jq '.hpas[] | select(.plant | not) | .problems'
-"""
-
-
-@command(app, _HELP)
+@command(app)
 def fit(
     history: HistoryArgument,
     request: FitRequest,
@@ -71,7 +40,37 @@ def fit(
     exit_code: ExitCodeOption = False,
     output: OutputOption = Output.table,
 ) -> int:
-    """Fit the workloads of a history."""
+    """Fit the workloads of a history: what can be known about each.
+
+    To simulate an HPA one must know its workload: how usage hangs on work and pods, what a pod uses
+    without any work, what is the most it can use, how long it takes to start, how it is measured.
+    Each of these is fitted with an interval, taken as recorded, assumed, or given in a plant file;
+    "not identified" is an answer too. What a pod uses without work is only seen where the number of
+    ready pods changed: over all ticks the controller keeps usage at its target whatever the base
+    is.
+
+    \b
+    What drives a Pods, Object or External metric is taken from the changes of replicas where they
+    tell, else guessed by its name; what hangs on a guess is marked. --init-plant writes these
+    questions to a new file, each with the best guess, for `simulate --plant`.
+
+    \b
+    One row per HPA goes to stdout; JSON, CSV and Parquet have every fact: value, unit, 95 %
+    interval, source (recorded, fitted, assumed, given, not identified) and how it was found. stderr
+    says which HPAs cannot be simulated and what to do.
+
+    \b
+    Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were left out (the others are
+    fitted), 75 ended early (repeat the command); with --exit-code 3 also where an HPA has no plant.
+
+    \b
+    Examples:
+      hpabatch fit history/
+      hpabatch fit history/ --plant plants.yaml --where "namespace = 'shop'"
+      hpabatch fit history/ --init-plant plant.yaml
+      hpabatch fit history/ -o csv > facts.csv
+      hpabatch fit history/ -o json | jq '.hpas[] | select(.plant | not) | .problems'
+    """
     if init_plant is not None:
         _check_new(init_plant)
     from hpabatch.api.fits import fit as fits_of

@@ -16,38 +16,8 @@ from hpabatch.engine.capacity.request import PlanRequest
 if TYPE_CHECKING:
     from hpabatch.report.capacity import Plan
 
-_HELP = """Plan the capacity of the HPAs of a history, by simulation with maxReplicas removed.
 
-A record at maxReplicas says only that at least so many pods were wanted. So every workload is
-fitted (see `hpabatch fit`) and its HPA simulated without maxReplicas, under each --growth of its
-work: what it would have asked for, the bounds that would have sufficed, and what a namespace, a
-cluster and the fleet ask for at the same time (percentiles of the sum over HPAs, not a sum of
-peaks). docs/plan.md defines every number.
-
-\b
---quota takes ResourceQuota manifests (`kubectl get resourcequota -A -o yaml`); pods that no HPA of
-the history owns are not counted. --prices turns requests into money. HPAs that cannot be planned,
-or whose plan cannot be relied on, are named with the reason; every sum says how many it covers.
-
-\b
---output json has HPAs and sums, csv and parquet the HPAs; --totals writes the sums to a file, --out
-both to a folder, hpas.parquet and totals.parquet.
-
-\b
-Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were skipped (the others are planned),
-75 ended early (repeat the command).
-
-\b
-Examples:
-  hpabatch plan history/
-  hpabatch plan history/ --growth 1.0,1.5,2.0 --quota quotas.yaml --prices prices.yaml
-  hpabatch plan history/ --quota prod=prod-quotas.yaml --quota dev=dev-quotas.yaml
-  hpabatch plan history/ --where "namespace = 'shop'" -o csv --totals sums.csv > hpas.csv
-  hpabatch plan history/ --scenario peak.yaml --plant plant.yaml --out plan/
-"""
-
-
-@command(app, _HELP)
+@command(app)
 def plan(
     history: HistoryArgument,
     request: PlanRequest,
@@ -61,7 +31,36 @@ def plan(
     ] = None,
     output: OutputOption = Output.table,
 ) -> int:
-    """Plan the capacity of the HPAs of a history."""
+    """Plan the capacity of the HPAs of a history, by simulation with maxReplicas removed.
+
+    A record at maxReplicas says only that at least so many pods were wanted. So every workload is
+    fitted (see `hpabatch fit`) and its HPA simulated without maxReplicas, under each --growth of
+    its work: what it would have asked for, the bounds that would have sufficed, and what a
+    namespace, a cluster and the fleet ask for at the same time (percentiles of the sum over HPAs,
+    not a sum of peaks). docs/plan.md defines every number.
+
+    \b
+    --quota takes ResourceQuota manifests (`kubectl get resourcequota -A -o yaml`); pods that no HPA
+    of the history owns are not counted. --prices turns requests into money. HPAs that cannot be
+    planned, or whose plan cannot be relied on, are named with the reason; every sum says how many
+    it covers.
+
+    \b
+    --output json has HPAs and sums, csv and parquet the HPAs; --totals writes the sums to a file,
+    --out both to a folder, hpas.parquet and totals.parquet.
+
+    \b
+    Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were skipped (the others are
+    planned), 75 ended early (repeat the command).
+
+    \b
+    Examples:
+      hpabatch plan history/
+      hpabatch plan history/ --growth 1.0,1.5,2.0 --quota quotas.yaml --prices prices.yaml
+      hpabatch plan history/ --quota prod=prod-quotas.yaml --quota dev=dev-quotas.yaml
+      hpabatch plan history/ --where "namespace = 'shop'" -o csv --totals sums.csv > hpas.csv
+      hpabatch plan history/ --scenario peak.yaml --plant plant.yaml --out plan/
+    """
     from hpabatch.api.simulations import plan as plan_of
     from hpabatch.history.reader import open_history
 

@@ -15,43 +15,8 @@ from hpabatch.errors import EXIT_OK, EXIT_REFUSED, UsageError
 from hpabatch.model.printable import printable_line
 from hpabatch.report.pictures.request import PlotRequest
 
-_HELP = """Draw HPAs of a history over time; of a sweep fronts, heat maps, before and after.
 
-PLACE is a history, and then HPAs must be named: a picture has what was recorded, what the metrics
-asked for, what the rules decide, and the rule that made each decision. Or PLACE is the folder of
-`hpabatch sweep --out`. Pictures go to --out, their paths to stdout; notes go to stderr. Of a sweep
-without any of --front, --heatmap and --timeline it is the front of every unit, of at
-most 20. docs/plot.md explains what is drawn. Needs pip install 'hpabatch[plot]'.
-
-\b
---front               objective against harm of all settings of a unit, and the front of those that
-                      no other one beats.
---heatmap F1,F2       objective and harm over two fields of the sweep's grid.
---timeline NS/NAME    replicas, demand and saturation of an HPA, before and after: both settings are
-                      simulated again, so the history must be there.
-
-\b
---slo and --minimize mean the same as those of `hpabatch recommend`: with --slo the setting that it
-recommends is marked, and drawn in timelines. --setting takes one of your own instead, its number or
-its name (setting_id and setting of the sweep's tables).
-
-\b
-Exit codes: 0 fine, 2 something cannot be read or was asked wrongly, 3 some pictures, or all, have
-nothing to show (the others are written).
-
-\b
-Examples:
-  hpabatch plot history/ shop/checkout
-  hpabatch plot history/ shop/checkout --from '2026-10-07 08:00' --for 6h --format png
-  hpabatch plot sweep/
-  hpabatch plot sweep/ shop/api --front --heatmap target,scaleDown.window --out pictures/
-  hpabatch plot sweep/ --front --unit label:tier=web --slo 'saturated_minutes<10/week' --format png
-  hpabatch plot sweep/ --timeline shop/api --setting 'target=70 scaleDown.window=300'
-  hpabatch plot sweep/ --timeline shop/api --setting 12 --from '2026-10-07 08:00' --for 6h
-"""
-
-
-@command(app, _HELP)
+@command(app)
 def plot(
     place: Annotated[
         str,
@@ -62,7 +27,40 @@ def plot(
         str, typer.Option("--out", metavar="FOLDER", help="Folder for the pictures.")
     ] = "pictures",
 ) -> int:
-    """Draw pictures of a history or of a sweep."""
+    """Draw HPAs of a history over time; of a sweep fronts, heat maps, before and after.
+
+    PLACE is a history, and then HPAs must be named: a picture has what was recorded, what the
+    metrics asked for, what the rules decide, and the rule that made each decision. Or PLACE is the
+    folder of `hpabatch sweep --out`. Pictures go to --out, their paths to stdout; notes go to
+    stderr. Of a sweep without any of --front, --heatmap and --timeline it is the front of every
+    unit, of at most 20. docs/plot.md explains what is drawn. Needs pip install 'hpabatch[plot]'.
+
+    \b
+    --front               objective against harm of all settings of a unit, and the front of those
+                          that no other one beats.
+    --heatmap F1,F2       objective and harm over two fields of the sweep's grid.
+    --timeline NS/NAME    replicas, demand and saturation of an HPA, before and after: both settings
+                          are simulated again, so the history must be there.
+
+    \b
+    --slo and --minimize mean the same as those of `hpabatch recommend`: with --slo the setting that
+    it recommends is marked, and drawn in timelines. --setting takes one of your own instead, its
+    number or its name (setting_id and setting of the sweep's tables).
+
+    \b
+    Exit codes: 0 fine, 2 something cannot be read or was asked wrongly, 3 some pictures, or all,
+    have nothing to show (the others are written).
+
+    \b
+    Examples:
+      hpabatch plot history/ shop/checkout
+      hpabatch plot history/ shop/checkout --from '2026-10-07 08:00' --for 6h --format png
+      hpabatch plot sweep/
+      hpabatch plot sweep/ shop/api --front --heatmap target,scaleDown.window --out pictures/
+      hpabatch plot sweep/ --unit label:tier=web --slo 'saturated_minutes<10/week' --format png
+      hpabatch plot sweep/ --timeline shop/api --setting 'target=70 scaleDown.window=300'
+      hpabatch plot sweep/ --timeline shop/api --setting 12 --from '2026-10-07 08:00' --for 6h
+    """
     check_stdout("")
     with progress_on_stderr() as progress:
         progress("loading", 0.0)

@@ -22,39 +22,8 @@ if TYPE_CHECKING:
     from hpabatch.engine.simulate.result import LoopResult
     from hpabatch.engine.simulate.run import Loop
 
-_HELP = """Simulate the HPAs of a history in a closed loop.
 
-Fits every workload (see `hpabatch fit`), then runs its HPA against it: the exact rules decide, a
-model of the pods, their work and the metric pipeline answers. The setting "recorded" is the HPA as
-it was in force; with --hpas "proposed" is that of the manifests, on the same work. One row of
-measures per HPA and setting goes to stdout. docs/simulation.md says exactly what is modelled.
-
-\b
-The work is the recorded one, times --growth, or changed by --scenario (docs/scenarios.md). What is
-not known of a workload, such as what kind an External metric is, is stated in --plant; --prices
-turns requested hours into money. Rows that cannot be relied on are marked, with the reason; whether
-a workload's model deserves trust at all, `hpabatch fidelity` says.
-
-\b
---trajectories writes every tick of every run as Parquet. --export makes one setting's run a
-history, which replays to the same decisions:
-  hpabatch replay FOLDER --events decided (stderr gives all arguments)
-
-\b
-Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were refused or skipped (the others are
-simulated); 2 wins over 3.
-
-\b
-Examples:
-  hpabatch simulate history/
-  hpabatch simulate history/ --hpas proposed/ --growth 1.4 --prices prices.yaml
-  hpabatch simulate history/ --scenario peak.yaml --where "namespace = 'shop'" -o csv > peak.csv
-  hpabatch simulate history/ --plant plant.yaml --trajectories runs.parquet
-  hpabatch simulate history/ --where "hpa = 'api'" --export run/
-"""
-
-
-@command(app, _HELP)
+@command(app)
 def simulate(
     history: HistoryArgument,
     request: SimulateRequest,
@@ -67,7 +36,37 @@ def simulate(
     ] = None,
     output: OutputOption = Output.table,
 ) -> int:
-    """Simulate the HPAs of a history in a closed loop."""
+    """Simulate the HPAs of a history in a closed loop.
+
+    Fits every workload (see `hpabatch fit`), then runs its HPA against it: the exact rules decide,
+    a model of the pods, their work and the metric pipeline answers. The setting "recorded" is the
+    HPA as it was in force; with --hpas "proposed" is that of the manifests, on the same work. One
+    row of measures per HPA and setting goes to stdout. docs/simulation.md says exactly what is
+    modelled.
+
+    \b
+    The work is the recorded one, times --growth, or changed by --scenario (docs/scenarios.md). What
+    is not known of a workload, such as what kind an External metric is, is stated in --plant;
+    --prices turns requested hours into money. Rows that cannot be relied on are marked, with the
+    reason; whether a workload's model deserves trust at all, `hpabatch fidelity` says.
+
+    \b
+    --trajectories writes every tick of every run as Parquet. --export makes one setting's run a
+    history, which replays to the same decisions:
+      hpabatch replay FOLDER --events decided (stderr gives all arguments)
+
+    \b
+    Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were refused or skipped (the others
+    are simulated); 2 wins over 3.
+
+    \b
+    Examples:
+      hpabatch simulate history/
+      hpabatch simulate history/ --hpas proposed/ --growth 1.4 --prices prices.yaml
+      hpabatch simulate history/ --scenario peak.yaml --where "namespace = 'shop'" -o csv > peak.csv
+      hpabatch simulate history/ --plant plant.yaml --trajectories runs.parquet
+      hpabatch simulate history/ --where "hpa = 'api'" --export run/
+    """
     from hpabatch.api.simulations import prepare
     from hpabatch.engine.fleet.versions import history_profile
     from hpabatch.engine.simulate.export import check_cases

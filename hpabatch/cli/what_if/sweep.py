@@ -26,42 +26,8 @@ if TYPE_CHECKING:
     from hpabatch.engine.sweep.run import SweepPlan
     from hpabatch.jobs.publish import Destination
 
-_HELP = """Simulate the HPAs of a history under many settings.
 
-Fits every workload, then runs its HPA under each setting of a grid, on the same work: the exact
-rules decide, a model of the pods answers (docs/simulation.md). --out becomes a folder of Parquet
-tables: settings, hpas, results (a row per HPA and setting, all measures) and blocks (week by week);
-`hpabatch recommend` and `hpabatch plot` read it, docs/sweep.md explains it. Setting 0 is today's:
-the last spec that was in force. An interrupted sweep goes on with the same command. With --workers
-or --scheduler other processes or machines compute parts of it (docs/scale.md).
-
-\b
---grid FIELD=VALUES, repeated, gives all combinations: a list (60,300,900), a range (50:85:5), or
-values relative to today's (x0.8,x1,x1.2 or -1,+2). Fields: target, target.NAME (of one metric),
-min, max, tolerance, scaleUp.window, scaleDown.window, policies, scaleUp.policies,
-scaleDown.policies, scaleUp.select, scaleDown.select, scaleUp.tolerance, scaleDown.tolerance, sync;
-beyond what Kubernetes can do: combine, percentage-of. Policy sets: gentle, default, fast, and those
-of --policy-sets.
-
-\b
---group makes HPAs get one common setting: label:tier=web, label:tier, namespace:shop, namespace,
-pattern:shop/*-api, file:groups.yaml, fleet. Without it every HPA gets its own.
-
-\b
-Exit codes: 0 fine, 2 something is wrong or cannot be read (all mistakes of grids and groups in one
-message), 3 some HPAs were skipped (the others are swept), or another sweep is at --out; 2 wins
-over 3.
-
-\b
-Examples:
-  hpabatch sweep history/ --grid target=50:85:5 --grid scaleDown.window=60,300,900 --out sweep/
-  hpabatch sweep history/ --grid policies=gentle,default,fast --group label:tier=web --out sweep/
-  hpabatch sweep history/ --grid target=40:90 --grid min=1:10 --grid max=x1:x3 --sample 500 \\
-      --prices prices.yaml --out sweep/
-"""
-
-
-@command(app, _HELP)
+@command(app)
 def sweep(
     history: HistoryArgument,
     request: SweepToRequest,
@@ -79,7 +45,40 @@ def sweep(
     ] = False,
     output: OutputOption = Output.table,
 ) -> int:
-    """Simulate the HPAs of a history under many settings."""
+    """Simulate the HPAs of a history under many settings.
+
+    Fits every workload, then runs its HPA under each setting of a grid, on the same work: the exact
+    rules decide, a model of the pods answers (docs/simulation.md). --out becomes a folder of
+    Parquet tables: settings, hpas, results (a row per HPA and setting, all measures) and blocks
+    (week by week); `hpabatch recommend` and `hpabatch plot` read it, docs/sweep.md explains it.
+    Setting 0 is today's: the last spec that was in force. An interrupted sweep goes on with the
+    same command. With --workers or --scheduler other processes or machines compute parts of it
+    (docs/scale.md).
+
+    \b
+    --grid FIELD=VALUES, repeated, gives all combinations: a list (60,300,900), a range (50:85:5),
+    or values relative to today's (x0.8,x1,x1.2 or -1,+2). Fields: target, target.NAME (of one
+    metric), min, max, tolerance, scaleUp.window, scaleDown.window, policies, scaleUp.policies,
+    scaleDown.policies, scaleUp.select, scaleDown.select, scaleUp.tolerance, scaleDown.tolerance,
+    sync; beyond what Kubernetes can do: combine, percentage-of. Policy sets: gentle, default, fast,
+    and those of --policy-sets.
+
+    \b
+    --group makes HPAs get one common setting: label:tier=web, label:tier, namespace:shop,
+    namespace, pattern:shop/*-api, file:groups.yaml, fleet. Without it every HPA gets its own.
+
+    \b
+    Exit codes: 0 fine, 2 something is wrong or cannot be read (all mistakes of grids and groups in
+    one message), 3 some HPAs were skipped (the others are swept), or another sweep is at --out; 2
+    wins over 3.
+
+    \b
+    Examples:
+      hpabatch sweep history/ --grid target=50:85:5 --grid scaleDown.window=60,300,900 --out sweep/
+      hpabatch sweep history/ --grid policies=gentle,fast --group label:tier=web --out sweep/
+      hpabatch sweep history/ --grid target=40:90 --grid min=1:10 --grid max=x1:x3 --sample 500 \\
+          --prices prices.yaml --out sweep/
+    """
     from hpabatch.api.sweeps import Sweep
     from hpabatch.engine.fidelity.lens import seen_through
     from hpabatch.engine.sweep.run import plan_request

@@ -15,13 +15,13 @@ from typing import Any, Final
 from hpabatch.model.objects.codec import read_as
 from hpabatch.model.objects.decode_fields import Fields, Problem, Severity, load_json, show_value
 from hpabatch.model.objects.decode_status import (
-    MEMBERS,
     read_condition,
     read_flat,
     read_metric_statuses,
 )
 from hpabatch.model.objects.hpa import (
     HPA,
+    MEMBERS,
     SOURCES,
     Behavior,
     MetricSpec,

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
 
 from hpabatch.model.objects.codec import read_as, read_part
 from hpabatch.model.objects.decode_fields import Fields
 from hpabatch.model.objects.hpa import (
+    MEMBERS,
     Condition,
     CrossVersionObjectReference,
     LabelSelector,
@@ -24,14 +24,6 @@ from hpabatch.model.objects.hpa import (
 )
 from hpabatch.model.quantity import Quantity
 
-# The member that each type of metric has, in the order of the API.
-MEMBERS: Final[dict[str, str]] = {
-    "Object": "object",
-    "Pods": "pods",
-    "Resource": "resource",
-    "ContainerResource": "containerResource",
-    "External": "external",
-}
 _RESOURCES = ("Resource", "ContainerResource")
 _NESTED_VERSIONS = ("autoscaling/v2", "autoscaling/v2beta2")
 

@@ -7,8 +7,8 @@ they are empty.
 from __future__ import annotations
 
 from hpabatch.model.objects.codec import encode
-from hpabatch.model.objects.decode_status import MEMBERS
 from hpabatch.model.objects.hpa import (
+    MEMBERS,
     Condition,
     CrossVersionObjectReference,
     HPAStatus,

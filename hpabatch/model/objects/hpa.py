@@ -102,7 +102,9 @@ class ExternalMetricSource:
     target: MetricTarget = field(default_factory=MetricTarget)
 
 
-SOURCES: Final[Mapping[str, type]] = {
+ResourceSource = ResourceMetricSource | ContainerResourceMetricSource
+MetricSource = ObjectMetricSource | PodsMetricSource | ResourceSource | ExternalMetricSource
+SOURCES: Final[Mapping[str, type[MetricSource]]] = {
     "object": ObjectMetricSource,
     "pods": PodsMetricSource,
     "resource": ResourceMetricSource,
@@ -110,6 +112,15 @@ SOURCES: Final[Mapping[str, type]] = {
     "external": ExternalMetricSource,
 }
 """The fields of a `MetricSpec` that hold its source."""
+MEMBERS: Final[Mapping[str, str]] = {
+    "Object": "object",
+    "Pods": "pods",
+    "Resource": "resource",
+    "ContainerResource": "containerResource",
+    "External": "external",
+}
+"""The member that each type of metric has in JSON, in the order of the API and of SOURCES."""
+_FIELDS: Final = dict(zip(MEMBERS, SOURCES, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +134,32 @@ class MetricSpec:
     container_resource: ContainerResourceMetricSource | None = None
     external: ExternalMetricSource | None = None
 
+    def member(self, kind: str) -> MetricSource | None:
+        """Return the member of a type of metric, None where it is not set or there is no such."""
+        return getattr(self, _FIELDS[kind]) if kind in _FIELDS else None
+
+    @property
+    def own(self) -> MetricSource | None:
+        """The member of its type."""
+        return self.member(self.type)
+
+    @property
+    def source(self) -> MetricSource | None:
+        """The first member that is set."""
+        return next((source for kind in MEMBERS if (source := self.member(kind))), None)
+
+    @property
+    def subject(self) -> str:
+        """The name of the resource or metric, its type without one."""
+        source = self.source
+        if source is None:
+            return self.type
+        return source.name if isinstance(source, ResourceSource) else source.metric.name
+
     @property
     def target(self) -> MetricTarget:
         """The target of the member that is set, empty without one."""
-        sources = (getattr(self, name) for name in SOURCES)
-        return next((source.target for source in sources if source is not None), MetricTarget())
+        return MetricTarget() if self.source is None else self.source.target
 
     def with_target(self, target: MetricTarget) -> MetricSpec:
         """Return it with another target of the member that is set."""

@@ -19,31 +19,28 @@ from hpabatch.model.objects.field_errors import (
 )
 from hpabatch.model.objects.hpa import (
     HPA,
+    MEMBERS,
     ContainerResourceMetricSource,
     CrossVersionObjectReference,
     ExternalMetricSource,
     MetricIdentifier,
+    MetricSource,
     MetricSpec,
     MetricTarget,
     ObjectMetricSource,
     PodsMetricSource,
     ResourceMetricSource,
+    ResourceSource,
 )
-from hpabatch.model.version_table import SINCE
-from hpabatch.model.versions import Profile
+from hpabatch.model.versions import SINCE, Profile
 
-METRIC_TYPES = ("ContainerResource", "External", "Object", "Pods", "Resource")
+METRIC_TYPES = tuple(sorted(MEMBERS))
+_ORDER = ("Object", "External", "Pods", "Resource", "ContainerResource")
+"""Types of metrics in the order in which upstream looks for their members."""
 _TARGET_TYPES = ("Utilization", "Value", "AverageValue")
 _TYPE_OF_VALUE = {
     "value": "Value", "average_value": "AverageValue", "average_utilization": "Utilization",
 }  # fmt: skip
-MetricSource = (
-    ObjectMetricSource
-    | ExternalMetricSource
-    | PodsMetricSource
-    | ResourceMetricSource
-    | ContainerResourceMetricSource
-)
 _READ: Mapping[type[MetricSource], tuple[str, ...]] = {
     ObjectMetricSource: ("average_value", "value"),
     ExternalMetricSource: ("average_value", "value"),
@@ -81,13 +78,6 @@ _NEEDS: Mapping[type[MetricSource], _Needs] = {
     ResourceMetricSource: _USAGE,
     ContainerResourceMetricSource: _USAGE,
 }
-_MEMBER_OF_TYPE = {
-    "Object": "object",
-    "External": "external",
-    "Pods": "pods",
-    "Resource": "resource",
-    "ContainerResource": "containerResource",
-}
 
 
 def validate_metric(
@@ -103,11 +93,11 @@ def validate_metric(
     known = metric.type in METRIC_TYPES
     if not known:
         errors.append(not_supported(f"{path}.type", metric.type, METRIC_TYPES))
-    present = _present(metric)
+    present = {MEMBERS[kind]: source for kind in _ORDER if (source := metric.member(kind))}
     if present:
         member, source = next(iter(present.items()))
         errors += _validate_source(source, f"{path}.{member}", check_api_version)
-    expected = _MEMBER_OF_TYPE.get(metric.type, "")
+    expected = MEMBERS.get(metric.type, "")
     if not known:  # upstream says it twice
         errors.append(not_supported(f"{path}.type", metric.type, METRIC_TYPES))
     elif expected not in present:
@@ -129,12 +119,9 @@ def other_targets(hpa: HPA, profile: Profile) -> list[str]:
     """
     found = []
     for index, metric in enumerate(hpa.spec.metrics):
-        name = _MEMBER_OF_TYPE.get(metric.type, "")
-        source = metric.container_resource if name == "containerResource" else None
-        source = source or getattr(metric, name, None)
-        effect = "" if source is None else _effect(source, profile)
-        if effect:
-            found.append(f"spec.metrics[{index}].{name}.target.type: {effect}")
+        if metric.own is not None and (effect := _effect(metric.own, profile)):
+            path = f"spec.metrics[{index}].{MEMBERS[metric.type]}.target.type"
+            found.append(f"{path}: {effect}")
     return found
 
 
@@ -159,18 +146,6 @@ def _effect(source: MetricSource, profile: Profile) -> str:
         until = SINCE["stored_as_v2"].minor
         acts += f" (Kubernetes {profile.name} stores it so; from 1.{until} on {fails})"
     return f"{told}{acts}; set type: {kind}"
-
-
-def _present(metric: MetricSpec) -> dict[str, MetricSource]:
-    """Return the members that are set, in upstream's order."""
-    members: dict[str, MetricSource | None] = {
-        "object": metric.object,
-        "external": metric.external,
-        "pods": metric.pods,
-        "resource": metric.resource,
-        "containerResource": metric.container_resource,
-    }
-    return {name: source for name, source in members.items() if source is not None}
 
 
 def validate_names(reference: CrossVersionObjectReference, path: str) -> list[FieldError]:
@@ -202,7 +177,7 @@ def _validate_source(source: MetricSource, path: str, check_api_version: bool) -
         text = api_version_complaint(described.api_version, allow_empty_group=True)
         if check_api_version and text:
             errors.append(invalid(f"{place}.apiVersion", described.api_version, text))
-    if isinstance(source, ResourceMetricSource | ContainerResourceMetricSource):
+    if isinstance(source, ResourceSource):
         if not source.name:
             errors.append(required(f"{path}.name", "must specify a resource name"))
     else:

@@ -43,10 +43,8 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
 
 def metric_name(metric: MetricSpec) -> str:
     """Return a metric's type and name, such as `Resource cpu` or `Pods requests`."""
-    resource, container = metric.resource, metric.container_resource
-    if resource is not None:
-        return f"{metric.type} {resource.name}"
-    if container is not None:
-        return f"{metric.type} {container.name} of {container.container}"
-    member = metric.pods or metric.object or metric.external
-    return metric.type if member is None else f"{metric.type} {member.metric.name}"
+    if metric.source is None:
+        return metric.type
+    container = metric.container_resource
+    place = "" if container is None else f" of {container.container}"
+    return f"{metric.type} {metric.subject}{place}"

@@ -23,7 +23,7 @@ from hpabatch.model.settings.fields import (
     metric_of,
 )
 from hpabatch.model.settings.policy_sets import SHIPPED, PolicySet
-from hpabatch.model.settings.targets import with_target
+from hpabatch.model.settings.targets import counting_member, tuned_metric, with_target
 from hpabatch.model.settings.values import (
     AS_TODAY,
     TOLERANCE_STEP,
@@ -263,25 +263,17 @@ class _Edit:
         return replace(spec, **changed)
 
     def window(self, spec: HPASpec, name: str, field: Field, text: str) -> HPASpec:
-        today = self.today_window(field.direction)
+        today = int(_window(self.today, field.direction, self.flags))
         amount = _amount(field, text)
         found = _checked(field, int(rounded(_result(amount, Fraction(today)))))
         if amount.operation and found == today:
             return spec
         return _with_rules(spec, field.direction, stabilization_window_seconds=found)
 
-    def today_window(self, direction: str) -> int:
-        rules = _rules(self.today, direction)
-        own = None if rules is None else rules.stabilization_window_seconds
-        if own is not None:
-            return own
-        # (an unset window down is filled in at run time, in whole seconds)
-        return 0 if direction == "scaleUp" else self.flags.downscale_stabilization_ms // 1000
-
     def tolerance(self, spec: HPASpec, name: str, field: Field, text: str) -> HPASpec:
         amount = _amount(field, text)
         for direction in [field.direction] if field.direction else _DIRECTIONS:
-            today = self.today_tolerance(direction)
+            today = _tolerance(self.today, direction, self.flags)
             found = _result(amount, today)
             if amount.operation == "x":
                 found = rounded(found, TOLERANCE_STEP)
@@ -294,12 +286,6 @@ class _Edit:
                 )
             spec = _with_rules(spec, direction, tolerance=_share(_checked(field, found)))
         return spec
-
-    def today_tolerance(self, direction: str) -> Fraction:
-        rules = _rules(self.today, direction)
-        if rules is None or rules.tolerance is None:
-            return Fraction(repr(self.flags.tolerance))
-        return exact(rules.tolerance)
 
     def policies(self, spec: HPASpec, name: str, field: Field, text: str) -> HPASpec:
         found = self.sets.get(text)
@@ -328,6 +314,48 @@ _EDITS: Final[dict[str, Callable[[_Edit, HPASpec, str, Field, str], HPASpec]]] =
     "policies": _Edit.policies,
     "select_policy": _Edit.select,
 }
+
+
+def todays_number(
+    spec: HPASpec, name: str, flags: ControllerFlags = DEFAULT_FLAGS
+) -> Fraction | None:
+    """Return what a spec says of a field of numbers, by the controller's flags where it is open.
+
+    None: it says nothing, or not the same in both directions.
+    """
+    field, spec = find_field(name)[1], default_spec(spec)
+    directions = [field.direction] if field.direction else _DIRECTIONS
+    match field.member:
+        case "target":
+            try:
+                metric = spec.metrics[tuned_metric(spec, metric_of(name))]
+                value = getattr(metric.target, counting_member(metric))
+            except ValueError:
+                return None
+            return exact(value) if isinstance(value, Quantity) else Fraction(value)
+        case "min_replicas" | "max_replicas":
+            return Fraction(getattr(spec, field.member))
+        case "stabilization_window_seconds":
+            return _window(spec, field.direction, flags)
+        case "tolerance":
+            found = {_tolerance(spec, direction, flags) for direction in directions}
+            return found.pop() if len(found) == 1 else None
+    return None
+
+
+def _window(spec: HPASpec, direction: str, flags: ControllerFlags) -> Fraction:
+    rules = _rules(spec, direction)
+    own = None if rules is None else rules.stabilization_window_seconds
+    # (an unset window down is filled in at run time, in whole seconds)
+    default = 0 if direction == "scaleUp" else flags.downscale_stabilization_ms // 1000
+    return Fraction(default if own is None else own)
+
+
+def _tolerance(spec: HPASpec, direction: str, flags: ControllerFlags) -> Fraction:
+    rules = _rules(spec, direction)
+    if rules is None or rules.tolerance is None:
+        return Fraction(repr(flags.tolerance))
+    return exact(rules.tolerance)
 
 
 def _amount(field: Field, text: str) -> Amount:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, Literal
 
-from hpabatch.model.objects.describe import metric_subject
 from hpabatch.model.objects.hpa import HPASpec, MetricSpec, MetricTarget
 from hpabatch.model.plant import signal_name
 from hpabatch.model.quantity import Format, Quantity
@@ -38,7 +37,7 @@ def tuned_metric(spec: HPASpec, name: str | None) -> int:
     """
     metrics = spec.metrics
     if name is not None:
-        found = [k for k, m in enumerate(metrics) if name in (_subject(m), signal_name(m))]
+        found = [k for k, m in enumerate(metrics) if name in (m.subject, signal_name(m))]
         if len(found) == 1:
             return found[0]
         if not found:
@@ -47,14 +46,14 @@ def tuned_metric(spec: HPASpec, name: str | None) -> int:
     if len(metrics) == 1:
         return 0
     for k, metric in enumerate(metrics):
-        if _is_resource(metric) and _subject(metric) == "cpu":
+        if _is_resource(metric) and metric.subject == "cpu":
             return k
     raise ValueError(f"it has {len(metrics)} metrics and none of them is of cpu; {_choices(spec)}")
 
 
 def _choices(spec: HPASpec) -> str:
     """Return the fields that name one metric of an HPA each, as the fix in a message."""
-    short = [_subject(metric) for metric in spec.metrics]
+    short = [metric.subject for metric in spec.metrics]
     names = [
         own if short.count(own) == 1 else signal_name(metric)
         for own, metric in zip(short, spec.metrics, strict=True)
@@ -65,12 +64,6 @@ def _choices(spec: HPASpec) -> str:
 
 def _is_resource(metric: MetricSpec) -> bool:
     return metric.type in ("Resource", "ContainerResource")
-
-
-def _subject(metric: MetricSpec) -> str:
-    """Return the short name of a metric's subject: `cpu`, whatever the container."""
-    member = metric.container_resource
-    return metric_subject(metric) if member is None else member.name
 
 
 def counting_member(metric: MetricSpec) -> Member:
@@ -90,7 +83,7 @@ def counting_member(metric: MetricSpec) -> Member:
     for member in members:
         if getattr(target, member) is not None:
             return member
-    raise ValueError(f"its metric {_subject(metric)} has no target that counts")
+    raise ValueError(f"its metric {metric.subject} has no target that counts")
 
 
 def with_target(spec: HPASpec, today: HPASpec, name: str | None, amount: Amount) -> HPASpec:
@@ -126,7 +119,7 @@ def _utilization(metric: MetricSpec, target: MetricTarget, amount: Amount) -> in
         found = max(int(rounded(today * amount.number)), 1)
     elif amount.shape != "plain":
         raise ValueError(
-            f"its metric {_subject(metric)} has a utilization target ({today} percent), which "
+            f"its metric {metric.subject} has a utilization target ({today} percent), which "
             "takes whole percents such as 70, or a factor such as x0.8"
         )
     else:
@@ -139,13 +132,13 @@ def _utilization(metric: MetricSpec, target: MetricTarget, amount: Amount) -> in
 def _quantity(metric: MetricSpec, today: Quantity, amount: Amount, plain_is_fine: bool) -> Quantity:
     """Return the new target of a metric; a product keeps the unit of today's."""
     if amount.operation != "x" and amount.shape == "plain" and not plain_is_fine:
-        hint = "" if _is_resource(metric) else f" (or take target.{_subject(metric)})"
+        hint = "" if _is_resource(metric) else f" (or take target.{metric.subject})"
         raise ValueError(
-            f"its metric {_subject(metric)} has a target of {today}, which no percentage can be; "
+            f"its metric {metric.subject} has a target of {today}, which no percentage can be; "
             f"give a quantity with its unit such as {today}, or a factor such as x0.8{hint}"
         )
     if today.compare(_MOST) > 0:  # it could be 1e1000000000, too
-        raise ValueError(f"its metric {_subject(metric)} has an impossibly large target today")
+        raise ValueError(f"its metric {metric.subject} has an impossibly large target today")
     now = exact(today)
     is_binary = today.format is Format.binary_si
     if amount.operation == "x":

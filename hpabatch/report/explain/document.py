@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import polars as pl
 
@@ -21,9 +21,6 @@ from hpabatch.report.explain.steps import explanation_steps
 from hpabatch.report.explain.summary import summary_sentence
 from hpabatch.report.explain.text import Step
 from hpabatch.report.forms import table_text
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 # Numbers that are points in time: shown as RFC 3339, under a name without the unit. Other `_ms` are
 # lengths of time.
@@ -41,8 +38,8 @@ _LEGEND: Final = (
     "metrics/utilization.go, all others in horizontal.go."
 )
 _HEADS: Final = (
-    Head.of(EXPLANATION["step"], "STEP")._replace(left=True),
-    Head.of(EXPLANATION["text"], "RESULT")._replace(left=True, folds=True),
+    Head.of(EXPLANATION["step"], "STEP", left=True),
+    Head.of(EXPLANATION["text"], "RESULT", left=True, folds=True),
 )
 
 
@@ -66,7 +63,7 @@ class Explained(Result):
             change = f"{decision.current} -> {decision.limited}"
         return f"{change}: {decision.sentence}"
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate which sync it was, and the steps."""
         explanation, asked = self.facts, self.facts.asked_ms
         name = label(explanation.cluster, explanation.namespace, explanation.hpa, with_cluster=True)

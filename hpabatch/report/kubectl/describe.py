@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import format_datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import polars as pl
 
@@ -19,9 +19,13 @@ from hpabatch.model.messages import COMPONENT, Event
 from hpabatch.model.objects.field_errors import go_quote
 from hpabatch.model.objects.hpa import (
     HPA,
+    ContainerResourceMetricSource,
+    ExternalMetricSource,
     MetricSpec,
     MetricTarget,
     MetricValueStatus,
+    ObjectMetricSource,
+    PodsMetricSource,
     ScalingRules,
 )
 from hpabatch.model.printable import counted, printable_line
@@ -39,9 +43,6 @@ from hpabatch.report.kubectl.text import (
     show,
     target_of,
 )
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _MAX_ANNOTATION = 140  # bytes of `key: value`; a longer one stands below its key, cut
@@ -88,7 +89,7 @@ class Descriptions(Result):
             return json.dumps({"items": self.items}, indent=2, ensure_ascii=False) + "\n"
         return None
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate the events."""
         frame = self.frame
         heads = [Head(name.upper(), "") for name in frame.columns]
@@ -198,32 +199,28 @@ def _metric(
     metric: MetricSpec, target: MetricTarget, current: MetricValueStatus | None
 ) -> tuple[str, str]:
     """Return a metric's cells. Only External looks first whether the average is set."""
-    if metric.external is not None and metric.type == "External":
-        name = go_quote(metric.external.metric.name)
+    source = metric.own
+    if isinstance(source, ExternalMetricSource):
+        name = go_quote(source.metric.name)
         if target.average_value is not None:
             now = None if current is None else current.average_value
             shown = UNKNOWN if now is None else show(now)
             return f"{name} (target average value):", f"{shown} / {show(target.average_value)}"
         return f"{name} (target value):", _value(target, current)
-    if metric.object is not None and metric.type == "Object":
-        described = metric.object.described_object
-        title = f'"{metric.object.metric.name}" on {described.kind}/{described.name}'
+    if isinstance(source, ObjectMetricSource):
+        described = source.described_object
+        title = f'"{source.metric.name}" on {described.kind}/{described.name}'
         if target.type == "AverageValue":
             return f"{title} (target average value):", _average(target, current)
         return f"{title} (target value):", _value(target, current)
-    if metric.pods is not None and metric.type == "Pods":
-        return f"{go_quote(metric.pods.metric.name)} on pods:", _average(target, current)
-    title = f"{_resource_title(metric)} on pods"
+    if isinstance(source, PodsMetricSource):
+        return f"{go_quote(source.metric.name)} on pods:", _average(target, current)
+    title = f"resource {metric.subject} on pods"
+    if isinstance(source, ContainerResourceMetricSource):
+        title = f'resource {source.name} of container "{source.container}" on pods'
     if target.average_value is not None:
         return f"{title}:", _average(target, current)
     return f"{title}  (as a percentage of request):", _utilization(target, current)
-
-
-def _resource_title(metric: MetricSpec) -> str:
-    if metric.container_resource is not None and metric.type == "ContainerResource":
-        source = metric.container_resource
-        return f'resource {source.name} of container "{source.container}"'
-    return f"resource {metric.resource.name if metric.resource is not None else ''}"
 
 
 def _value(target: MetricTarget, current: MetricValueStatus | None) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import polars as pl
 
 from hpabatch.engine.columns.history import GET
-from hpabatch.model.objects.hpa import HPA, MetricSpec, MetricTarget, MetricValueStatus
+from hpabatch.model.objects.hpa import HPA, MetricTarget, MetricValueStatus
 from hpabatch.model.printable import counted, printable
 from hpabatch.model.times import show_instant
 from hpabatch.report.base import Grid, Layout, Output, Result, View
@@ -31,9 +31,6 @@ from hpabatch.report.kubectl.text import (
     show,
     target_of,
 )
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 _SHOWN_METRICS = 2
 # The first release whose TARGETS names the resource, `cpu: 45%/80%` (kubernetes#122804).
@@ -124,7 +121,7 @@ class HpaStatuses(Result):
             tables = {c: f"cluster {printable(c)}\n{table}" for c, table in tables.items()}
         return "\n".join(tables.values())
 
-    def body(self, view: View) -> Iterator[str | Text | Grid]:
+    def body(self, view: View) -> Iterator[str | Grid]:
         """Generate the HPAs."""
         yield frame_grid(self.frame, GET)
 
@@ -172,15 +169,10 @@ def _target(hpa: HPA, index: int, named: bool) -> str:
         return _value(target, current)
     if metric.type == "Pods":
         return _average(target, current)
-    prefix = f"{_resource(metric)}: " if named else ""
+    prefix = f"{metric.subject}: " if named else ""
     if target.average_value is not None:
         return prefix + _average(target, current)
     return prefix + _utilization(target, current)
-
-
-def _resource(metric: MetricSpec) -> str:
-    source = metric.resource if metric.type == "Resource" else metric.container_resource
-    return "" if source is None else source.name
 
 
 def _value(target: MetricTarget, current: MetricValueStatus | None) -> str:

@@ -130,15 +130,7 @@ def current_of(hpa: HPA, index: int) -> MetricValueStatus | None:
 
 def target_of(metric: MetricSpec) -> MetricTarget | None:
     """Return the target of a metric of a known type that has its type's member, else None."""
-    sources = {
-        "Object": metric.object,
-        "Pods": metric.pods,
-        "Resource": metric.resource,
-        "ContainerResource": metric.container_resource,
-        "External": metric.external,
-    }
-    source = sources.get(metric.type)
-    return None if source is None else source.target
+    return None if metric.own is None else metric.own.target
 
 
 def release_of(k8s: str) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
@@ -16,21 +16,18 @@ from hpabatch.engine.advise.specs import Apply, Specs, settings_of
 from hpabatch.engine.advise.unit import TODAY_ID, UnitBlocks
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import HpabatchError, UsageError
-from hpabatch.model.objects.defaults import default_behavior, default_spec
-from hpabatch.model.objects.hpa import Behavior, HPASpec, ScalingRules
-from hpabatch.model.quantity import Quantity
-from hpabatch.model.settings.fields import SPEC, find_field, metric_of
-from hpabatch.model.settings.targets import counting_member, tuned_metric
-from hpabatch.model.settings.values import AS_TODAY, Numbers, exact
+from hpabatch.model.objects.defaults import default_behavior
+from hpabatch.model.objects.hpa import Behavior, HPASpec
+from hpabatch.model.settings.fields import SPEC, find_field
+from hpabatch.model.settings.setting import todays_number
+from hpabatch.model.settings.values import AS_TODAY, Numbers
 from hpabatch.model.suggestions import did_you_mean
-from hpabatch.model.versions import ControllerFlags
 
 MOST_VALUES: Final = 16
 """More values of a field are put together to ranges."""
 
 _RANGES: Final = 12
 _KEPT: Final = ("setting_id", "setting")
-_FLAGS: Final = ControllerFlags()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,50 +201,6 @@ class Todays:
         flags = self.specs.flags
         found = {todays_number(spec, field, each) for spec in specs for each in flags}
         return found.pop() if len(found) == 1 else None
-
-
-def todays_number(spec: HPASpec, field: str, flags: ControllerFlags = _FLAGS) -> Fraction | None:
-    """Return what a spec says of a field of numbers, by the controller's flags where it is open.
-
-    None: it says nothing, or not the same in both directions.
-    """
-    kind = find_field(field)[1]
-    spec = default_spec(replace(spec, behavior=spec.behavior or Behavior()))
-    assert spec.behavior is not None
-    directions = {"scaleUp": spec.behavior.scale_up, "scaleDown": spec.behavior.scale_down}
-    if kind.member == "target":
-        return _target_number(spec, field)
-    if kind.member in ("min_replicas", "max_replicas"):
-        return Fraction(getattr(spec, kind.member))
-    if kind.member == "stabilization_window_seconds":
-        own = _window(directions[kind.direction])
-        default = 0 if kind.direction == "scaleUp" else flags.downscale_stabilization_ms // 1000
-        return Fraction(default if own is None else own)
-    if kind.member == "tolerance":
-        chosen = [kind.direction] if kind.direction else list(directions)
-        found = {_tolerance(directions[name], flags) for name in chosen}
-        return found.pop() if len(found) == 1 else None
-    return None
-
-
-def _target_number(spec: HPASpec, field: str) -> Fraction | None:
-    try:
-        metric = spec.metrics[tuned_metric(spec, metric_of(field))]
-        member = counting_member(metric)
-    except ValueError:
-        return None
-    found = getattr(metric.target, member)
-    return exact(found) if isinstance(found, Quantity) else Fraction(found)
-
-
-def _window(rules: ScalingRules | None) -> int | None:
-    return None if rules is None else rules.stabilization_window_seconds
-
-
-def _tolerance(rules: ScalingRules | None, flags: ControllerFlags) -> Fraction:
-    if rules is None or rules.tolerance is None:
-        return Fraction(repr(flags.tolerance))
-    return exact(rules.tolerance)
 
 
 def _same(apply: Apply, spec: HPASpec, field: str, value: str) -> bool:

@@ -6,12 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-import hpabatch.cli.look.analyze  # noqa: F401  (registers the command)
-from hpabatch.cli.app import app
 from hpabatch.errors import ManifestError, RefusedError, UsageError
 from tests.approved import hold_approved
+from tests.cli.commands import invoke
 
 WEB = """\
 apiVersion: autoscaling/v2
@@ -46,10 +45,7 @@ REFUSED = WEB.replace("maxReplicas: 10", "maxReplicas: 0")
 
 
 def run(*arguments: str, stdin: str = "\n---\n".join([WEB, QUEUE, PINNED])) -> Result:
-    result = CliRunner().invoke(app, ["analyze", *arguments, "-"], input=stdin)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+    return invoke("analyze", *arguments, "-", stdin=stdin)
 
 
 def document(*arguments: str, **options: str) -> dict[str, Any]:
@@ -222,6 +218,3 @@ def test_a_name_that_two_have() -> None:
     with pytest.raises(UsageError, match=r"2 are called so \(stdin:1, stdin:11\); name namespace"):
         run("--hpa", "web", stdin=f"{WEB}---\n{WEB.replace('shop', 'other')}")
     assert run("--hpa", "other/web", stdin=f"{WEB}---\n{WEB.replace('shop', 'other')}").stdout
-
-
-# ---- real manifests ------------------------------------------------------------------------------

@@ -6,35 +6,27 @@ import csv
 import io
 import json
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner, Result
 
-from hpabatch.cli.app import app
-from hpabatch.cli.look import compare  # noqa: F401  (registers the command)
 from hpabatch.engine.compare.frames import SCHEMA
 from hpabatch.errors import (
     EXIT_OK,
     EXIT_REFUSED,
     EXIT_UNREADABLE,
-    HpabatchError,
     UnreadableError,
     UsageError,
 )
+from tests.cli.commands import invoke
 from tests.cli.histories import MANIFESTS, START, edit, small
 
 ETL = ("--where", "hpa = 'etl'")
 
 
-def run(*arguments: str) -> Result:
-    """Run the command; errors of ours are raised, as `main` would print them."""
-    result = CliRunner().invoke(app, ["compare", *arguments], catch_exceptions=True)
-    if isinstance(result.exception, HpabatchError):
-        raise result.exception
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+run = partial(invoke, "compare")
 
 
 @pytest.fixture(scope="module")

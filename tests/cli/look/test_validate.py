@@ -6,13 +6,13 @@ import csv
 import io
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from hpabatch.cli.app import app
 from hpabatch.cli.options import Output
+from tests.cli.commands import invoke
 
 VALID = """\
 apiVersion: autoscaling/v2
@@ -31,11 +31,7 @@ ZERO_COMPLAINTS = [
 ]
 
 
-def run(*arguments: str, stdin: str | bytes | None = None) -> Result:
-    result = CliRunner().invoke(app, ["validate", *arguments], input=stdin)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+run = partial(invoke, "validate")
 
 
 @pytest.mark.parametrize(

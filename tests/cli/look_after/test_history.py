@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner, Result
 
-import hpabatch.cli.look_after.history  # noqa: F401  (registers the commands)
-from hpabatch.cli.app import app
 from hpabatch.errors import EXIT_REFUSED, HistoryError, UsageError
+from tests.cli.commands import invoke
 from tests.history.frames import write_all
 
-
-def run(*arguments: str) -> Result:
-    """Run the command; errors of ours are raised, as `main` would print them."""
-    result = CliRunner().invoke(app, ["history", *arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+run = partial(invoke, "history")
 
 
 @pytest.fixture

@@ -5,15 +5,13 @@ from __future__ import annotations
 import io
 
 import polars as pl
-from typer.testing import CliRunner
 
-from hpabatch.cli.app import app
-from hpabatch.cli.look_after import history  # noqa: F401  (registers the command)
+from tests.cli.commands import invoke
 from tests.cli.histories import last_day
 
 
 def run(*arguments: str) -> tuple[int, bytes, str]:
-    done = CliRunner().invoke(app, ["history", "quality", *arguments])
+    done = invoke("history", "quality", *arguments)
     return done.exit_code, done.stdout_bytes, done.stderr
 
 

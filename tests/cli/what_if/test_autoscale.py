@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner, Result
 
-from hpabatch.cli.app import app
-from hpabatch.cli.look import validate  # noqa: F401  (they register their commands)
 from hpabatch.cli.what_if import autoscale  # noqa: F401
 from hpabatch.errors import EXIT_OK, ManifestError, RefusedError, UsageError
 from hpabatch.model.objects.decode import decode_hpa
+from tests.cli.commands import invoke
 
 MANIFEST = """\
 apiVersion: autoscaling/v2
@@ -47,11 +46,7 @@ STATEFUL_SET = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db}\n"
 FLAGS = ["--cpu", "70%", "--memory", "500", "--min", "2", "--max", "20"]
 
 
-def run(*arguments: str, stdin: str | bytes | None = None) -> Result:
-    result = CliRunner().invoke(app, ["autoscale", *arguments], input=stdin)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+run = partial(invoke, "autoscale")
 
 
 @pytest.mark.parametrize("target", [["deployment/web"], ["deploy", "web"]])
@@ -93,7 +88,7 @@ def test_json() -> None:
 @pytest.mark.parametrize("name", ["web", "on", "1e3", "0x10", "3.5"])
 def test_validate_takes_what_it_prints(form: str, name: str) -> None:
     text = run("deploy", name, *FLAGS, "--output", form).stdout
-    result = CliRunner().invoke(app, ["validate", "--strict", "-"], input=text)
+    result = invoke("validate", "--strict", "-", stdin=text)
     assert result.exit_code == EXIT_OK, result.stderr
     hpa, problems = decode_hpa(json.loads(text) if form == "json" else yaml.safe_load(text))
     assert not problems

@@ -10,20 +10,18 @@ from typing import Any
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner, Result
 
-from hpabatch.cli.app import app
-from hpabatch.cli.what_if import fidelity  # noqa: F401  (registers the command)
 from hpabatch.engine.fidelity.plant import CHANGE_COLUMNS
 from hpabatch.engine.fidelity.request import FidelityRequest
 from hpabatch.engine.fidelity.run import Fidelity
-from hpabatch.errors import EXIT_OK, HpabatchError
+from hpabatch.errors import EXIT_OK
 from hpabatch.history.reader import open_history
 from hpabatch.jobs.fidelity import fidelity as fidelity_of
 from hpabatch.jobs.parquet import EVIDENCE_KEY
 from hpabatch.model.progress import silent
 from hpabatch.report.fidelity import FidelityScores
 from hpabatch.report.forms import table_text
+from tests.cli.commands import invoke
 from tests.cli.histories import drop_rows, last_day, small
 
 ROOT = Path(__file__).parents[3]
@@ -32,14 +30,8 @@ SHOP = (str(DEMO), "--where", "hpa IN ('cart', 'frontend', 'web-assets')")
 KEYS = ("cluster", "namespace", "hpa")
 
 
-@functools.cache
-def run(*arguments: str) -> Result:
-    """Run the command, once for all tests; errors of ours are raised, as `main` would print."""
-    result = CliRunner().invoke(app, ["fidelity", *arguments], catch_exceptions=True)
-    if isinstance(result.exception, HpabatchError):
-        raise result.exception
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+run = functools.cache(functools.partial(invoke, "fidelity"))
+"""Run the command, once for all tests with the same arguments."""
 
 
 def document(*arguments: str) -> dict[str, Any]:

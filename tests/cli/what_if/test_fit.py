@@ -8,12 +8,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from hpabatch.cli.app import app
-from hpabatch.cli.what_if import fit  # noqa: F401  (registers the command)
 from hpabatch.engine.columns.simulate import FIT_FACTS
 from hpabatch.errors import UsageError
+from tests.cli.commands import invoke
 from tests.cli.histories import DEMO, ROOT, last_day, small
 
 SCHEMA = FIT_FACTS.schema
@@ -21,9 +19,7 @@ QUEUE = "external/jobs_waiting{queue=thumbnails}"
 
 
 def run(*arguments: str) -> tuple[int, bytes, str]:
-    done = CliRunner().invoke(app, ["fit", *arguments])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
+    done = invoke("fit", *arguments)
     return done.exit_code, done.stdout_bytes, done.stderr
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner, Result
 
-from hpabatch.cli.app import app
 from hpabatch.cli.what_if import plan
 from hpabatch.engine.columns.capacity import PLAN_HPAS, PLAN_TOTALS
-from hpabatch.errors import EXIT_OK, EXIT_REFUSED, HpabatchError, RefusedError, UsageError
+from hpabatch.errors import EXIT_OK, EXIT_REFUSED, RefusedError, UsageError
+from tests.cli.commands import invoke
 from tests.cli.histories import last_day
 
 DEMO = str(last_day())
@@ -28,13 +28,7 @@ spec: {hard: {requests.cpu: "1", limits.cpu: "1000", services: 3}}
 """
 
 
-def run(*arguments: str) -> Result:
-    """Run the command; errors of ours are raised, as `main` would print them."""
-    result = CliRunner().invoke(app, ["plan", *arguments], catch_exceptions=True)
-    if isinstance(result.exception, HpabatchError):
-        raise result.exception
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+run = partial(invoke, "plan")
 
 
 def test_files_of_a_plan_appear_together(tmp_path: Path) -> None:
@@ -78,11 +72,9 @@ def test_the_plan_of_one_hpa(tmp_path: Path) -> None:
 @pytest.mark.compiled
 def test_today_is_what_simulate_gives() -> None:
     """The demo's HPA keeps its spec, so the run of today is the recorded setting's."""
-    from hpabatch.cli.what_if import simulate  # noqa: F401
-
     hpas = csv.DictReader(io.StringIO(run(DEMO, *ONE, "--growth", "1.5", "-o", "csv").stdout))
     arguments = ["simulate", DEMO, *ONE, "--growth", "1.5", "-o", "csv"]
-    simulated = csv.DictReader(io.StringIO(CliRunner().invoke(app, arguments).stdout))
+    simulated = csv.DictReader(io.StringIO(invoke(*arguments).stdout))
     (ours,), (theirs,) = list(hpas), list(simulated)
     assert ours["pod_hours"] == theirs["pod_hours"]
     assert ours["held_minutes"] == theirs["at_max_minutes"]

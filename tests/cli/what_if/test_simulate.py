@@ -11,13 +11,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 import yaml
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 import hpabatch
-from hpabatch.cli.app import app
-from hpabatch.cli.what_if import simulate  # noqa: F401  (registers the command)
 from hpabatch.engine.columns.simulate import POINTS
-from hpabatch.errors import EXIT_OK, HpabatchError
+from hpabatch.errors import EXIT_OK
+from tests.cli.commands import invoke
 from tests.cli.histories import last_day
 
 ROOT = Path(__file__).parents[3]
@@ -25,14 +24,8 @@ DEMO = last_day()
 ONE = ("--where", "namespace = 'shop' AND hpa = 'checkout'", "--for", "2h")
 
 
-@functools.cache
-def run(*arguments: str) -> Result:
-    """Run the command, once for all tests; errors of ours are raised, as `main` would print."""
-    result = CliRunner().invoke(app, ["simulate", *arguments], catch_exceptions=True)
-    if isinstance(result.exception, HpabatchError):
-        raise result.exception
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+run = functools.cache(functools.partial(invoke, "simulate"))
+"""Run the command, once for all tests with the same arguments."""
 
 
 def rows_of(result: Result) -> list[dict[str, str]]:

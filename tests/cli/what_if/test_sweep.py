@@ -153,6 +153,3 @@ def test_the_history_is_no_place_for_it(run: Run, history: Path) -> None:
     told = refused(run(history, "--grid", "max=+1", *ONE, *QUICK, "--out", out))
     assert "would be a table of the history" in told
     assert not out.exists()
-
-
-# ---- options that act

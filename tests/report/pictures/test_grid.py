@@ -9,9 +9,10 @@ import pytest
 
 from hpabatch.errors import UsageError
 from hpabatch.model.objects.decode import hpa_from_json
+from hpabatch.model.settings.setting import todays_number
 from hpabatch.model.versions import ControllerFlags
 from hpabatch.report.pictures.data import compare_settings
-from hpabatch.report.pictures.grid import Side, parse_fields, sides_of, todays_number
+from hpabatch.report.pictures.grid import Side, parse_fields, sides_of
 from tests.report.pictured import swept
 from tests.sweeps import SPEC, SweepMaker, Values, weeks
 
