@@ -27,6 +27,7 @@ from hpabatch.engine.fit.workload import BASE_TAKEN
 from tests.sweeps import SPEC, SweepMaker, Values, put, weeks
 
 GRID = [{"target": "70"}, {"target": "90"}, {"sync": "5s"}, {"max": "40"}]
+Some = float | list[float]
 CALM = {0: weeks([100] * 6), 1: weeks([80] * 6)}
 
 
@@ -50,6 +51,142 @@ def one(
     return item
 
 
+def pair(today: Some, other: Some, before: Some = 0, after: Some = 0) -> dict[int, Values]:
+    """Return six weeks of today's setting and of another: pod-hours, saturated minutes."""
+    rows = [[v] * 6 if isinstance(v, int | float) else v for v in (today, other, before, after)]
+    return {k: weeks(rows[k], saturated_minutes=rows[k + 2]) for k in (0, 1)}
+
+
+LATE = [0, 0, 0, 0, 0, 30]
+EARLY = [0, 30, 0, 0, 0, 0]
+SWINGING = {0: weeks([100] * 9), 1: weeks([20, 160, 20, 160, 20, 160, 80, 80, 80])}
+UNKNOWN: Values = {"unserved": [None] * 6}
+
+
+@pytest.mark.parametrize(
+    ("came_to", "facts", "answer", "reasons", "doubt"),
+    [
+        pytest.param(
+            CALM, {}, ("change", 1, "high"),
+            ["it holds the SLO on blocks it was not chosen on, with 20.0% less pod_hours"], "",
+            id="a saving that lasts",
+        ),
+        pytest.param(
+            CALM, {"base_share": 0.25}, ("change", 1, "high"),
+            ["with 20.0% less pod_hours (15.0% without the fitted base)"], "",
+            id="a fitted base",
+        ),
+        pytest.param(
+            pair(100, 99.5), {}, ("keep", 0, "medium"),
+            ["nothing better found: the only other candidate does not hold"], "",
+            id="nothing better",
+        ),
+        pytest.param(
+            pair(60, 80, 50, 1), {}, ("change", 1, "high"),
+            ["which today's breaks (saturated_minutes on average 50 minutes a week",
+             "with 33.3% more pod_hours"], "",
+            id="a broken limit, though it costs more",
+        ),
+        pytest.param(
+            CALM,
+            {"controller_answer": "wrong",
+             "why_not": "controller: the stated settings are wrong; plant (resource/cpu): bad"},
+            ("no advice", None, None),
+            ["fidelity: controller: the stated settings are wrong; plant (resource/cpu): bad"], "",
+            id="wrong settings",
+        ),
+        pytest.param(
+            CALM, {"plant_skill": -0.4, "plant_skill_low": -0.6, "plant_skill_high": -0.1},
+            ("no advice", None, None),
+            ["model: it predicts usage worse than no model does (skill -0.40, at most -0.10)"], "",
+            id="a wrong plant",
+        ),
+        pytest.param(
+            pair(100, 80, 0, LATE), {}, ("keep", 0, "low"),
+            ["nothing better found: target utilization 60 -> 70, chosen on the training blocks, "
+             "breaks the SLO on the judged ones: saturated_minutes at worst 30 minutes a week "
+             "(limit saturated_minutes<10/week); not judged: settings that differ in min, "
+             "tolerance, scaleUp, scaleDown or policies"], "",
+            id="judged blocks break the limit",
+        ),
+        pytest.param(
+            pair(100, [80] * 4 + [120] * 2), {}, ("keep", 0, "low"),
+            ["not better than today's on the judged blocks: pod_hours 240 instead of 200"], "",
+            id="judged blocks cost more",
+        ),
+        pytest.param(
+            pair(100, 120, LATE), {}, ("no advice", None, None),
+            ["today's setting breaks the SLO on the judged blocks: "], "",
+            id="today's breaks it only when judged",
+        ),
+        pytest.param(
+            pair(100, 120, EARLY), {}, ("no advice", None, None),
+            ["and today's, which broke the SLO on the training blocks, holds it there",
+             "today's setting breaks the SLO on the training blocks: "], "",
+            id="a dearer setting was not needed later",
+        ),
+        pytest.param(
+            pair(100, 120, 50, 20), {}, ("no advice", None, None),
+            ["no setting within the bounds holds the SLO on the training blocks with 10% of it "
+             "left free; the closest is target utilization 60 -> 70: saturated_minutes on "
+             "average 20 minutes a week (limit saturated_minutes<10/week)"], "",
+            id="none holds",
+        ),
+        pytest.param(
+            {k: weeks([90] * 6, **UNKNOWN) for k in (0, 1)}, {"slo": "unserved<3/week"},
+            ("no advice", None, None),
+            ["unserved is not known of every HPA here, so the SLO cannot be checked"], "",
+            id="an unknown measure",
+        ),
+        pytest.param(
+            CALM, {"unusable": {1: "12% of the steps are outside"}}, ("change", 1, "low"), [],
+            "a run cannot be relied on: shop/api under target utilization 60 -> 70: 12% of the "
+            "steps are outside",
+            id="a run that cannot be relied on",
+        ),
+        pytest.param(
+            pair(100, 80, 0, 9.5), {}, ("keep", 0, "medium"), [],
+            "only leaves less than 10% of the SLO free",
+            id="the margin alone",
+        ),
+        pytest.param(
+            pair(100, [80, 80, 80, 80, 99.9, 99.9]), {}, ("change", 1, "medium"), [],
+            "judged blocks it saves 0.1%",
+            id="a saving that shrinks",
+        ),
+        pytest.param(
+            CALM, {"slo": ""}, ("change", 1, "low"), [],
+            "nothing limits what least pod_hours does to users",
+            id="no limit",
+        ),
+        pytest.param(
+            SWINGING, {"least_better": 0.95}, ("keep", 0, "low"),
+            ["nothing better found: target utilization 60 -> 70 is better",
+             "; not judged: settings that differ in min, "], "",
+            id="an unsure saving",
+        ),
+        pytest.param(
+            {0: weeks([100]), 1: weeks([80])}, {"days": 20.0}, ("no advice", None, None),
+            ["too few blocks of time: 1"], "",
+            id="one block",
+        ),
+    ],
+)  # fmt: skip
+def test_answers_with_their_reasons(
+    came_to: dict[int, Values], facts: dict[str, Any], answer: tuple[str, int | None, str | None],
+    reasons: list[str], doubt: str,
+) -> None:  # fmt: skip
+    facts = dict(facts)
+    slo = facts.pop("slo", "saturated_minutes<10/week")
+    rules = {"least_better": facts.pop("least_better")} if "least_better" in facts else {}
+    chosen = RecommendOptions(parse_goal([slo] if slo else [], "pod_hours"), JudgeRules(**rules))
+    item = one(came_to, chosen, **facts)
+    assert (item.answer, item.setting_id, item.confidence) == answer
+    assert bool(item.patch) == (item.answer == "change")
+    assert all(reason in " | ".join(item.reasons) for reason in reasons)
+    assert doubt in " | ".join(each.long for each in item.doubts)
+
+
 NO_BASE = f"{BASE_TAKEN}: too few changes"
 
 
@@ -71,26 +208,6 @@ def test_a_change_that_only_takes_pods_away_needs_no_base() -> None:
     assert any("settings with fewer pods may save more" in doubt.why for doubt in keep.doubts)
     both = one(CALM, problems=f"{NO_BASE}; plant not identified: usage did not change")
     assert both.confidence == "low"
-
-
-def test_a_saving_that_lasts_is_a_change() -> None:
-    item = one(CALM)
-    assert (item.answer, item.setting_id) == ("change", 1)
-    assert item.reasons == (
-        "it holds the SLO on blocks it was not chosen on, with 20.0% less pod_hours",
-    )
-    metrics: Any = item.patch["metrics"]
-    assert metrics[0]["resource"]["target"] == {"type": "Utilization", "averageUtilization": 70}
-    assert list(item.patch) == ["metrics"]
-
-
-def test_nothing_better_is_keep() -> None:
-    item = one({0: weeks([100] * 6), 1: weeks([99.5] * 6)})
-    assert (item.answer, item.setting_id, item.patch) == ("keep", 0, {})
-    assert item.reasons[0].startswith(
-        "nothing better found: the only other candidate does not hold"
-    )
-    assert "; not judged: settings that differ in min, tolerance" in item.reasons[0]
 
 
 def test_metrics_whose_target_no_setting_changes_are_named() -> None:
@@ -218,18 +335,6 @@ def test_a_member_without_a_recording_silences_no_group() -> None:
         assert "by the model alone" in item.reasons[0]
 
 
-def test_a_broken_limit_is_a_change_though_it_costs_more() -> None:
-    item = one(
-        {
-            0: weeks([60] * 6, saturated_minutes=[50] * 6),
-            1: weeks([80] * 6, saturated_minutes=[1] * 6),
-        }
-    )
-    assert item.answer == "change"
-    assert "which today's breaks (saturated_minutes on average 50 minutes a week" in item.reasons[0]
-    assert item.reasons[0].endswith("with 33.3% more pod_hours")
-
-
 @pytest.mark.parametrize(
     ("facts", "confidence", "why"),
     [
@@ -269,15 +374,6 @@ def test_what_lowers_the_confidence(facts: dict[str, Any], confidence: str, why:
     assert item.doubts[0].most == confidence
 
 
-def test_a_saving_is_told_with_and_without_a_fitted_base() -> None:
-    assert (
-        one(CALM, base_share=0.25)
-        .reasons[0]
-        .endswith("with 20.0% less pod_hours (15.0% without the fitted base)")
-    )
-    assert one(CALM).reasons[0].endswith("with 20.0% less pod_hours")
-
-
 @pytest.mark.parametrize(
     ("recorded", "confidence"), [(7, "high"), (20, "medium"), (5, "medium"), (1, "high")]
 )
@@ -299,28 +395,6 @@ def test_a_model_with_twice_the_recorded_rescales_leaves_low() -> None:
     assert any("--sync-period" in doubt.remedy for doubt in item.doubts)
 
 
-@pytest.mark.parametrize(
-    ("facts", "why"),
-    [
-        (
-            {
-                "controller_answer": "wrong",
-                "why_not": "controller: the stated settings are wrong; plant (resource/cpu): bad",
-            },
-            "fidelity: controller: the stated settings are wrong; plant (resource/cpu): bad",
-        ),
-        (
-            {"plant_skill": -0.4, "plant_skill_low": -0.6, "plant_skill_high": -0.1},
-            "model: it predicts usage worse than no model does (skill -0.40, at most -0.10)",
-        ),
-    ],
-)
-def test_what_is_wrong_gives_no_advice(facts: dict[str, Any], why: str) -> None:
-    item = one(CALM, **facts)
-    assert (item.answer, item.setting_id, item.patch) == ("no advice", None, {})
-    assert (item.confidence, item.reasons) == (None, (why,))
-
-
 def test_only_changes_that_are_sure_enough_are_written() -> None:
     maker = SweepMaker(GRID).add("sure", CALM)
     maker.add("likely", CALM, controller_answer="cannot be told").add("vague", CALM, days=6.0)
@@ -328,42 +402,6 @@ def test_only_changes_that_are_sure_enough_are_written() -> None:
         found = advise(maker, options(accept=accept))
         assert len(found.written()) == names
         assert len([item for item in found.items if item.answer == "change"]) == 3
-
-
-def test_judged_blocks_that_contradict_are_told() -> None:
-    late: list[float | None] = [0, 0, 0, 0, 0, 30]
-    broken = one({0: weeks([100] * 6), 1: weeks([80] * 6, saturated_minutes=late)})
-    assert (broken.answer, broken.confidence) == ("keep", "low")
-    assert broken.considered_id == 1
-    assert broken.reasons == (
-        "nothing better found: target utilization 60 -> 70, chosen on the training blocks, breaks "
-        "the SLO on the judged ones: saturated_minutes at worst 30 minutes a week (limit "
-        "saturated_minutes<10/week); not judged: settings that differ in min, tolerance, scaleUp, "
-        "scaleDown or policies",
-    )
-    worse = one({0: weeks([100] * 6), 1: weeks([80] * 4 + [120] * 2)})
-    assert (worse.answer, worse.confidence) == ("keep", "low")
-    assert (
-        "is not better than today's on the judged blocks: pod_hours 240 instead of 200"
-        in (worse.reasons[0])
-    )
-
-
-def test_todays_that_breaks_the_limit_only_when_judged_is_no_keep() -> None:
-    late: list[float | None] = [0, 0, 0, 0, 0, 30]
-    item = one({0: weeks([100] * 6, saturated_minutes=late), 1: weeks([120] * 6)})
-    assert item.answer == "no advice"
-    assert item.reasons[0].startswith("today's setting breaks the SLO on the judged blocks: ")
-
-
-def test_a_dearer_setting_that_was_not_needed_later_is_no_advice() -> None:
-    early: list[float | None] = [0, 30, 0, 0, 0, 0]
-    item = one({0: weeks([100] * 6, saturated_minutes=early), 1: weeks([120] * 6)})
-    assert item.answer == "no advice"
-    assert item.reasons[0].endswith(
-        "and today's, which broke the SLO on the training blocks, holds it there"
-    )
-    assert item.reasons[1].startswith("today's setting breaks the SLO on the training blocks: ")
 
 
 @pytest.mark.parametrize(
@@ -384,39 +422,6 @@ def test_a_field_must_save_more_where_it_rescales_more(
     assert (item.answer, item.setting_id) == ("change", chosen)
 
 
-def test_none_that_holds_names_the_closest() -> None:
-    item = one(
-        {
-            0: weeks([100] * 6, saturated_minutes=[50] * 6),
-            1: weeks([120] * 6, saturated_minutes=[20] * 6),
-        }
-    )
-    assert (item.answer, item.considered_id) == ("no advice", 1)
-    assert item.reasons == (
-        "no setting within the bounds holds the SLO on the training blocks with 10% of it left "
-        "free; the closest is target utilization 60 -> 70: saturated_minutes on "
-        "average 20 minutes a week (limit saturated_minutes<10/week)",
-    )
-
-
-def test_an_unknown_measure_gives_no_advice() -> None:
-    unknown: list[float | None] = [None] * 6
-    item = one({k: weeks([90] * 6, unserved=unknown) for k in (0, 1)}, options("unserved<3/week"))
-    assert item.answer == "no advice"
-    assert item.reasons == (
-        "unserved is not known of every HPA here, so the SLO cannot be checked",
-    )
-
-
-def test_a_run_that_cannot_be_relied_on_lowers_the_confidence() -> None:
-    item = one(CALM, unusable={1: "12% of the steps are outside"})
-    assert (item.answer, item.confidence) == ("change", "low")
-    assert [doubt.long for doubt in item.doubts] == [
-        "a run cannot be relied on: shop/api under target utilization 60 -> 70: 12% of "
-        "the steps are outside",
-    ]
-
-
 def test_what_runs_outside_of_the_recorded_is_no_candidate() -> None:
     none: dict[str, list[float | None]] = {name: [0.0] * 6 for name in ABOVE_MINUTES}
     outside = [168 * 60 * 0.51] * 6
@@ -428,13 +433,6 @@ def test_what_runs_outside_of_the_recorded_is_no_candidate() -> None:
     assert doubt.detail == "target utilization 60 -> 70"
     assert found.units[0].why_not[1].startswith("51% of its steps are outside")
     assert candidates_frame(found)["on_front"].to_list()[:2] == [True, False]
-
-
-def test_keep_by_the_margin_alone_is_of_medium_confidence() -> None:
-    tight: list[float | None] = [9.5] * 6
-    item = one({0: weeks([100] * 6), 1: weeks([80] * 6, saturated_minutes=tight)})
-    assert (item.answer, item.confidence) == ("keep", "medium")
-    assert "only leaves less than 10% of the SLO free" in item.doubts[0].why
 
 
 def test_keep_by_assumed_ceilings_alone_is_of_low_confidence() -> None:
@@ -553,25 +551,12 @@ def test_keep_beside_a_saving_just_below_the_least_is_a_doubt(
     assert told == (confidence == "low")
 
 
-def test_saving_too_little_on_the_judged_blocks_is_a_doubt() -> None:
-    item = one({0: weeks([100] * 6), 1: weeks([80, 80, 80, 80, 99.9, 99.9])})
-    assert (item.answer, item.confidence) == ("change", "medium")
-    assert any("judged blocks it saves 0.1%" in doubt.why for doubt in item.doubts)
-
-
 def test_censored_work_is_a_doubt_of_the_hpa_and_of_no_run() -> None:
     """What is said of a run repeats it: a few percent leave medium."""
     why = "5% of its work is only a lower bound: pods were at their ceiling (more than 1%)"
     item = one(CALM, unusable={0: why, 1: why}, censored_pct=5.0)
     assert (item.answer, item.confidence) == ("change", "medium")
     assert len(item.doubts) == 1
-
-
-def test_without_a_limit_confidence_is_low() -> None:
-    goal = RecommendOptions(parse_goal([], "pod_hours"))
-    item = one(CALM, goal)
-    assert (item.answer, item.confidence) == ("change", "low")
-    assert item.doubts[0].why.startswith("nothing limits what least pod_hours does to users")
 
 
 def test_a_setting_that_is_refused_twice_has_both_reasons() -> None:
@@ -606,21 +591,6 @@ def test_beyond_bounds_and_beyond_kubernetes_is_compared_only() -> None:
     why = advise(SweepMaker(GRID).add("api", came_to)).units[0].why_not
     assert why[2] == "target utilization 60 -> 90 is beyond --bound target=20"
     assert why[4] == "maxReplicas 10 -> 40 is beyond --bound max=x2"
-
-
-def test_an_unsure_saving_keeps() -> None:
-    swinging = {0: weeks([100] * 9), 1: weeks([20, 160, 20, 160, 20, 160, 80, 80, 80])}
-    item = one(swinging, options(least_better=0.95))
-    assert item.answer == "keep"
-    assert item.setting_id == 0
-    assert item.reasons[0].startswith("nothing better found: target utilization 60 -> 70 is better")
-    assert "; not judged: settings that differ in min, " in item.reasons[0]
-
-
-def test_one_block_leaves_nothing_to_judge_on() -> None:
-    item = one({0: weeks([100]), 1: weeks([80])}, days=20.0)
-    assert item.answer == "no advice"
-    assert item.reasons[0].startswith("too few blocks of time: 1")
 
 
 def test_a_group_leaves_out_who_gives_no_advice_and_changes_who_differs() -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpabatch.engine.analyze import loop as analyze_loop
 from hpabatch.engine.analyze.loop import Loop, Ramp, follow_ramp, moves_of, settle
 from hpabatch.engine.analyze.meter import read_spec
 from hpabatch.engine.analyze.run import analyze_hpa
+from hpabatch.errors import RefusedError
+from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.effort import effort
-from tests.engine.constant_demand import fixed_points, settles
 from tests.reference import analysis as naive
 from tests.rules.helpers import (
     EXACT_WISH,
@@ -57,7 +61,6 @@ def test_no_percentage_leads_away_from_zero() -> None:
     assert not analysis.moves.leaves_zero
     assert analysis.up == Ramp(0, 50, (), "stuck")
     assert settles(spec, 7000, 0) == (0,)
-    assert fixed_points(spec, 7000)[0] == 0
     assert sizes(ramp(0, 50, {})) == [0, 4, 8, 16, 32, 50]
     assert sizes(ramp(0, 50, {}, down=True)) == [50, 0]
     assert moves_of(read_spec(hpa_spec(EXACT_WISH, low=0), ControllerFlags(), PROFILE)).leaves_zero
@@ -114,6 +117,23 @@ def test_ramps_of_any_behavior(behavior: Json | None, low: int, more: int, down:
 # ---- settling ------------------------------------------------------------------------------------
 
 
+def settles(
+    spec: HPASpec, demand: int, start: int, request: int = 1000, flags: ControllerFlags = FLAGS
+) -> tuple[int, ...]:
+    """Return the sizes in which an HPA of one metric ends under a demand; several: a cycle."""
+    ruled = read_spec(spec, flags, PROFILE)
+    meter = replace(ruled.metrics[0], request_milli=request)
+    return settle(ruled, lambda size: meter.wish_for(demand, size), start).members
+
+
+def test_policies_too_slow_to_settle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(analyze_loop, "MOST_TICKS", 500)
+    down = {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 1800}]}
+    spec = hpa_spec(resource(50), high=5000, behavior={"scaleDown": down})
+    with pytest.raises(RefusedError, match="nothing has settled after 500 syncs"):
+        settles(spec, 0, 5000)
+
+
 @given(
     behaviors(), st.integers(1, 20), st.integers(1, 14), st.integers(1, 20), st.integers(0, 3000),
     st.sampled_from([0.0, 0.02, 0.1]),
@@ -125,17 +145,18 @@ def test_settling_is_what_the_reference_repeats(
     demand = demand * high * target // 2000
     spec = hpa_spec(resource(target), high=high, behavior=behavior)
     flags = ControllerFlags(tolerance=tolerance, downscale_stabilization_ms=75_000)
-    found = settles(spec, demand, start, 100, flags=flags)
+    found = settles(spec, demand, start, 100, flags)
     follower = naive.Follower(naive.Bounds(1, high), behavior, start, 75, SYNC_S)
     expected = naive.members(naive.follow(follower, lambda n: metric.wish(n, demand), 600))
     assert len(found) == len(expected)
     assert list(found) in [expected[k:] + expected[:k] for k in range(len(expected))]
-    disabled = (
-        (behavior or {}).get(way, {}).get("selectPolicy") for way in ("scaleUp", "scaleDown")
+    up, down = (
+        (behavior or {}).get(way, {}).get("selectPolicy") == "Disabled"
+        for way in ("scaleUp", "scaleDown")
     )
     if len(found) == 1:
-        assert found[0] in fixed_points(spec, demand, 100, flags=flags)
-    elif "Disabled" not in disabled:
+        assert found[0] in naive.resting(metric, naive.Bounds(1, high, up, down), demand)
+    elif not (up or down):
         assert naive.cycles_at(metric, naive.Bounds(1, high), demand)
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpabatch.engine.analyze import loop as analyze_loop
 from hpabatch.engine.analyze.map import Cycle, Piece
 from hpabatch.engine.analyze.run import (
     Analysis,
@@ -17,10 +15,8 @@ from hpabatch.engine.analyze.run import (
     analyze_hpa,
 )
 from hpabatch.engine.analyze.smallest import Asked
-from hpabatch.errors import RefusedError
 from hpabatch.model.versions import ControllerFlags
 from tests.effort import effort
-from tests.engine.constant_demand import fixed_points, settles
 from tests.reference import analysis as naive
 from tests.rules.helpers import (
     Json,
@@ -208,7 +204,6 @@ def test_a_disabled_direction_rests_wherever_it_would_go(
     blocked = naive.Bounds(limits.low, limits.high, name == "scaleUp", name == "scaleDown")
     metric = naive.Metric(naive.UTILIZATION, 60)
     expected = naive.resting(metric, blocked, demand)
-    assert list(fixed_points(spec, demand)) == expected
     (found,) = analyze_hpa(spec).metrics
     assert (at(found, demand), found.cycles) == (expected, ())
 
@@ -224,13 +219,6 @@ def test_with_a_metric_that_cannot_be_computed_nothing_shrinks() -> None:
     assert not analysis.moves.shrinks
     assert analysis.down is not None
     assert analysis.down.ended == "stuck"
-    demands = {"resource/cpu": 1000, broken.signal: 0}
-    assert fixed_points(spec, demands) == (2, 3, 4, 5, 6)
-    assert settles(spec, demands, 1) == (2,)
-    assert settles(spec, demands, 5) == (5,)
-    # and with no metric at all nothing moves
-    only = hpa_spec(external(average="10", selector=bad), low=2, high=4)
-    assert fixed_points(only, 0) == (2, 3, 4)
 
 
 # ---- cycles --------------------------------------------------------------------------------------
@@ -255,17 +243,21 @@ def test_nine_and_ten_at_exactly_71_percent_of_nine() -> None:
     (metric,) = analyze_hpa(spec, NO_TOLERANCE).metrics
     (timed,) = [timed for timed in metric.cycles if timed.cycle.members == (9, 10)]
     assert timed.cycle == Cycle(6390, 6399, (9, 10))
-    assert fixed_points(spec, 6390, flags=NO_TOLERANCE) == ()
+    assert at(metric, 6390) == []
     # legacy: the window keeps ten for 300 s, its edge included
     assert timed.settled is not None
     assert timed.settled.runs == ((9, 15_000), (10, 315_000))
     assert timed.settled.period_ms == 330_000
-    assert settles(spec, 6390, 30, flags=NO_TOLERANCE) == (9, 10)
     assert at(metric, 6389) == [9]
     assert at(metric, 6400) == [10]
 
 
 # ---- what is asked for ---------------------------------------------------------------------------
+
+
+def test_at_zero_pod_metrics_have_no_answer() -> None:
+    spec = hpa_spec(resource(50), external(average="10"), low=0, high=9)
+    assert analyze_hpa(spec).metrics[0].bands[0].empty
 
 
 def test_more_sizes_than_are_looked_at() -> None:
@@ -278,30 +270,12 @@ def test_more_sizes_than_are_looked_at() -> None:
     assert analysis.middle == 224
 
 
-def test_at_zero_pod_metrics_have_no_answer_and_the_others_decide() -> None:
-    spec = hpa_spec(resource(50), external(average="10"), low=0, high=9)
-    demands = {"resource/cpu": 4000, "external/queue": 10_000}
-    assert fixed_points(spec, demands, {"resource/cpu": 1000}) == (8,)
-    assert settles(spec, demands, 0, {"resource/cpu": 1000}) == (8,)
-    nothing = dict.fromkeys(demands, 0)
-    assert fixed_points(spec, nothing, {"resource/cpu": 1000}) == (0,)
-    assert analyze_hpa(spec).metrics[0].bands[0].empty
-
-
 def test_sizes_at_which_the_integers_overflow_are_left_out() -> None:
     spec = hpa_spec(resource(70, name="memory"), low=40_000, high=2**31 - 1)
     (metric,) = analyze_hpa(spec).metrics
     assert metric.bands[-1].size == (2**63 - 1) // (100 * 2 * 751_619_276_800)
     (large,) = analyze_hpa(hpa_spec(external(average="8Ei"), high=9)).metrics
     assert "no positive number" in large.error
-
-
-def test_policies_too_slow_to_settle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(analyze_loop, "MOST_TICKS", 500)
-    down = {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 1800}]}
-    spec = hpa_spec(resource(50), high=5000, behavior={"scaleDown": down})
-    with pytest.raises(RefusedError, match="nothing has settled after 500 syncs"):
-        settles(spec, 0, 5000)
 
 
 def test_memory_that_is_not_stated_to_be_shared_has_no_resting_sizes() -> None:
