@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hpabatch.engine.explain.request import ExplainRequest, GetRequest
     from hpabatch.engine.replay.request import ReplayRequest
     from hpabatch.history.reader import History
-    from hpabatch.inputs.manifest_checks import CheckedEntry
+    from hpabatch.inputs.manifests import CheckedEntry
     from hpabatch.model.objects.hpa import HPA
     from hpabatch.model.versions import Profile
 
