@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -246,7 +246,7 @@ def usage_of(loop: Loop, metrics: Sequence[dict[str, Any]] = (CPU,), **values: F
         signal = signal_of(metric, value, loop.ready)
         if not signal.is_total:
             tracks = records_from(TRACK_USAGE, lives.created_ms.size, first_ms=-1, last_ms=-1)
-            signal = with_pods(signal, tracks)
+            signal = replace(signal, pods=tracks)
         signals[name] = signal
     ticks = loop.ready.size
     return Usage(
@@ -262,10 +262,3 @@ def usage_of(loop: Loop, metrics: Sequence[dict[str, Any]] = (CPU,), **values: F
         lives=lives,
         limits={},
     )
-
-
-def with_pods(signal: SignalUsage, pods: Any) -> SignalUsage:
-    """Return a signal with other records by pod."""
-    from dataclasses import replace
-
-    return replace(signal, pods=pods)

@@ -22,6 +22,8 @@ from hpabatch.packing.simulation import (
 )
 from hpabatch.packing.workloads import Workload
 from tests.reference.generate_plants import random_case
+from tests.reference.simulator import simulate
+from tests.reference.simulator_measures import measures
 
 Json = dict[str, Any]
 
@@ -192,3 +194,27 @@ def measures_of(fleet: SimulatedFleet) -> Json:
     record = fleet.simulation.measures[0]
     above = fleet.simulation.peaks[0, ::-1].cumsum()[-2::-1]
     return {name: record[name].item() for name in MEASURES[:-1]} | {"above_steps": above.tolist()}
+
+
+def state_of(fleet: SimulatedFleet) -> dict[str, list[object]]:
+    """Return everything that a run has come to, as plain values."""
+    sim = fleet.simulation
+    # (sure_until_ms is what is known ahead, not what has become)
+    names = [name for name in sim.states.dtype.names or () if name != "sure_until_ms"]
+    tables = ("measures", "points", "flows", "scrapes", "rings", "slots", "bindings", "peaks",
+              "drivers")  # fmt: skip
+    found = {name: getattr(sim, name).tolist() for name in tables}
+    return found | {"states": sim.states[names].tolist(), "recs": fleet.memory.recs.tolist()}
+
+
+def assert_as_naive(fleet: SimulatedFleet, case: Json, where: str) -> None:
+    """Assert that all ticks and measures of a run are those of the naive simulator."""
+    rows = simulate(case)
+    pairs = zip(rows_of(fleet), naive_rows(rows), strict=True)
+    for t, (one, other) in enumerate(pairs):
+        assert one == other, f"{where}, tick {t}"
+    found = measures_of(fleet)
+    known = {k: v for k, v in measures(rows, case).items() if v is not None and k in MEASURES}
+    if "demand_changes" not in known:
+        known.pop("supply_changes")  # not counted where there is no demand to hold it against
+    assert {name: found[name] for name in known} == known, where

@@ -15,8 +15,8 @@ from hpabatch.model.versions import profile_for
 from hpabatch.packing.simulation import FEWEST_COHORTS, SimulatedFleet, groups_pods, pack_simulation
 from tests.effort import effort
 from tests.kernels.simulations import (
-    MEASURES,
     Json,
+    assert_as_naive,
     flags_of,
     lane_of,
     measures_of,
@@ -25,11 +25,11 @@ from tests.kernels.simulations import (
     rows_of,
     run,
     seeded_case,
+    state_of,
 )
 from tests.reference.simulator import simulate
 from tests.reference.simulator_cases import PERIOD, START
 from tests.reference.simulator_cases import case as quiet_case
-from tests.reference.simulator_measures import measures
 
 SEEDS = range(effort(120, kernel=True))
 FEW = range(effort(40, kernel=True))
@@ -41,38 +41,10 @@ def ran(seed: int) -> SimulatedFleet:
     return run(seeded_case(seed))
 
 
-def state_of(fleet: SimulatedFleet) -> dict[str, list[object]]:
-    """Return everything that a run has come to, as plain values."""
-    sim = fleet.simulation
-    # (sure_until_ms is what is known ahead, not what has become)
-    names = [name for name in sim.states.dtype.names or () if name != "sure_until_ms"]
-    tables = {
-        "states": sim.states[names],
-        "measures": sim.measures,
-        "points": sim.points,
-        "flows": sim.flows,
-        "scrapes": sim.scrapes,
-        "bindings": sim.bindings,
-        "peaks": sim.peaks,
-        "drivers": sim.drivers,
-    }
-    return {name: table.tolist() for name, table in tables.items()}
-
-
 @pytest.mark.parametrize("block", range(6))
 def test_equals_the_naive_simulator(block: int) -> None:
     for seed in SEEDS[block::6]:
-        case = seeded_case(seed)
-        rows = simulate(case)
-        fleet = ran(seed)
-        pairs = zip(rows_of(fleet), naive_rows(rows), strict=True)
-        for t, (one, other) in enumerate(pairs):
-            assert one == other, f"seed {seed}, tick {t}"
-        found = measures_of(fleet)
-        known = {k: v for k, v in measures(rows, case).items() if v is not None and k in MEASURES}
-        if "demand_changes" not in known:
-            known.pop("supply_changes")  # not counted where there is no demand to hold it against
-        assert {name: found[name] for name in known} == known, f"seed {seed}"
+        assert_as_naive(ran(seed), seeded_case(seed), f"seed {seed}")
 
 
 @pytest.mark.parametrize("chunk", [1, 7])

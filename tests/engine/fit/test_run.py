@@ -87,24 +87,6 @@ def workload(found: Fit) -> Workload:
 # ---- work and base -------------------------------------------------------------------------------
 
 
-def test_work_is_what_is_left_without_the_base() -> None:
-    loop = loop_of()
-    found = fit(usage_of(loop), RECORDING)
-    assert found.problems == ()
-    base = fact(found, f"signals.{NAME}.base")
-    assert base.source == FITTED
-    assert base.unit == "cores"
-    assert base.value == pytest.approx(BASE / 1000, abs=0.002)
-    made = workload(found)
-    assert (made.work_start_ms, made.resolution_ms) == (START, STEP_MS)
-    assert made.initial == loop.size[0]
-    np.testing.assert_allclose(made.work[NAME], loop.work, rtol=0.01)
-    signal = made.plant.signals[NAME]
-    assert signal.kind == DIVISIBLE
-    assert signal.base_milli == pytest.approx(BASE, abs=2)
-    assert signal.request_milli == 1000
-
-
 def test_too_few_changes_are_said_to_be_too_few() -> None:
     size = np.full(3200, 5)
     usage = np.full(3200, 400.0)
@@ -575,12 +557,3 @@ def test_a_fit_tells_what_was_recorded() -> None:
     told = limited.between(START, START + usage.size * STEP_MS + HOUR_MS)
     assert told["saturated_minutes"] == 20
     assert told[ABOVE_MINUTES[0]] is None
-
-
-def test_no_sample_at_all_is_a_problem() -> None:
-    observed = usage_of(loop_of())
-    nothing = replace(observed.signals[NAME], counted=np.zeros(3200, np.int64))
-    found = fit(replace(observed, signals={NAME: nothing}), RECORDING)
-    assert found.workload is None
-    assert "no sample" in found.problems[0]
-    assert found.fact("sync.period") is not None

@@ -56,16 +56,6 @@ def test_jitter_moves_no_sample_into_another_cell() -> None:
     assert not np.isnan(series_of(usage, moved, cells).usage).any()
 
 
-def test_lost_samples_of_some_pods_change_nothing() -> None:
-    usage = flat()
-    signal = usage.signals[NAME]
-    half = replace(signal, counted=signal.counted // 2, sum_milli=signal.sum_milli // 2)
-    cells = cells_of(usage)
-    assert cells is not None
-    found = series_of(usage, half, cells)
-    assert (found.usage * found.ready == 1200).all()
-
-
 def test_a_window_over_a_change_has_the_pods_in_between() -> None:
     ready = np.array([4] * 20 + [6] * 20)
     usage = usage_of(Loop(np.full(40, 1.0), ready, np.full(40, 100.0), ready))

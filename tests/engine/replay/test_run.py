@@ -199,15 +199,6 @@ def test_flags_that_change_hold_from_their_own_tick_on(
     assert both["desired"].equals(expected["desired"])
 
 
-def test_each_cluster_has_its_own_flags(tmp_path: Path) -> None:
-    tables = together(noisy(), noisy(cluster="c2"), noisy(cluster="c3"))
-    tables["controller"] = observed_flags((0, KEEN)) + observed_flags((0, LAZY), cluster="c2")
-    result = replay(tables, tmp_path)
-    # (Without any recorded flags: upstream's, a tolerance of 0.1.)
-    for cluster, desired in (("c1", [3, 1] * 6), ("c2", [2] * 12), ("c3", [3, 1] * 6)):
-        assert of(result, "web", cluster)["desired"].to_list() == desired
-
-
 def test_a_longer_window_from_a_flag_keeps_what_was_recommended_before(tmp_path: Path) -> None:
     # From 60 s on the window is five minutes: it holds all that was wanted since 45 s at least.
     tables = workload("web", HITS_PER_POD, replicas=6, max_replicas=10)

@@ -34,45 +34,11 @@ def reduced(
     return changes, [(a // 1000, b // 1000) for *_, a, b in gauge.seen.rows()], findings
 
 
-def test_only_changes_are_kept_and_what_held_before() -> None:
-    points = seconds((500, 0), (590, 1), (620, 1), (650, 0), (680, 0), (710, 1))
-    changes, seen, findings = reduced([(POD, points)])
-    assert changes == [(600, 1.0), (650, 0.0), (710, 1.0)]
-    assert seen == [(500, 710)]
-    assert not findings.counts
-
-
-def test_what_begins_in_the_window_has_no_row_before() -> None:
-    assert reduced([(POD, seconds((650, 0), (680, 0)))])[0] == [(650, 0.0)]
-    assert reduced([(POD, seconds((600, 0), (630, 0)))])[0] == [(600, 0.0)]
-
-
-def test_what_ended_before_the_window_was_seen_but_says_nothing_in_it() -> None:
-    changes, seen, _ = reduced([(POD, seconds((400, 0), (570, 1)))])
-    assert (changes, seen) == ([], [(400, 570)])
-
-
-def test_what_was_the_same_all_the_time_has_the_windows_limits() -> None:
-    changes, seen, findings = reduced([], [(POD, seconds((1_200, 1)))])
-    assert changes == [(600, 1.0)]
-    assert seen == [(600, 1200)]
-    assert not findings.counts
-
-
 def test_reappearing_after_more_than_the_lookback_is_a_change() -> None:
     same = seconds((610, 1), (910, 1), (940, 1))
     assert reduced([(POD, same)])[0] == [(610, 1.0)]
     later = seconds((610, 1), (911, 1), (940, 1))
     assert reduced([(POD, later)])[0] == [(610, 1.0), (911, 1.0)]
-
-
-def test_an_exporter_that_moved_goes_on() -> None:
-    old = ({**POD, "instance": "b"}, seconds((590, 0), (620, 0), (650, 1)))
-    new = ({**POD, "instance": "a"}, seconds((680, 1), (710, 0)))
-    changes, seen, findings = reduced([old, new])
-    assert changes == [(600, 0.0), (650, 1.0), (710, 0.0)]
-    assert seen == [(590, 710)]
-    assert not findings.counts
 
 
 def test_a_constant_source_stands_in_for_one_that_changes() -> None:

@@ -185,13 +185,6 @@ def test_without_minimum_it_is_one() -> None:
 # -- lives
 
 
-def test_an_hpa_that_comes_and_goes() -> None:
-    found = found_specs([(601, hpa()), (1201, None)])
-    assert rows(found) == [(630, 1230, plain())]
-    assert found.begun == {(*PLACE, 1000 * (START + 630))}
-    assert found.rows["uid"][0] == f"hpa-east-shop-Deployment-web-{START + 630}"
-
-
 def test_one_that_is_made_anew_has_another_life() -> None:
     found = found_specs([(-900, hpa()), (601, None), (1801, hpa(spec(high=11)))])
     assert [row[:2] for row in rows(found)][1:] == [(1830, None)]
@@ -228,20 +221,6 @@ def test_edits_of_what_is_not_exported_are_noticed() -> None:
 
 
 BEHAVIOR_BLOCK = {"scaleDown": {"stabilizationWindowSeconds": 60}}
-
-
-def test_a_manifest_gives_what_is_not_exported() -> None:
-    full = spec(CPU, RPS, QUEUE, HITS, behavior=BEHAVIOR_BLOCK)
-    document = hpa(full, labels=(("team", "a"),))
-    found = found_specs([(-900, hpa(full))], manifests=[document])
-    expected = {name: value for name, value in full.items() if name != "scaleTargetRef"}
-    assert rows(found) == [(0, None, expected)]
-    assert found.rows["labels"].to_list() == ['{"team":"a"}']
-    assert [(one.subject, one.method, one.detail) for one in found.sources] == [
-        (BEHAVIOR, "manifest", None), (METRICS, "manifest", None),
-    ]  # fmt: skip
-    assert not found.without_behavior
-    assert not found.warnings
 
 
 def test_numbers_follow_what_was_exported() -> None:

@@ -17,7 +17,6 @@ from hpabatch.importers.prometheus.pods.lives import (
     _KEYS,
     OWNED,
     POD_ROWS,
-    TABLE_COLUMNS,
     continued_pods,
     label_key,
     owned_pods,
@@ -196,33 +195,6 @@ def test_labels_of_equal_pods_are_equal_texts() -> None:
         {"app": "w", "tier": 'x"y'},
         {"k8s-app": "z"},
     ]
-
-
-def test_a_later_window_goes_on() -> None:
-    first, second = Span(600_000, 2_400_000, 300_000), Span(2_400_000, 4_200_000, 300_000)
-    info = [
-        (pod("a", "u1"), steady(630, 4200)),
-        (pod("b", "u2"), steady(630, 2370)),
-        (pod("c", "u3"), steady(630, 2010)),
-        (pod("d", "u4"), steady(2700, 4200)),
-    ]
-    # An outage lies over the border of the windows; b and c went in it.
-    beats = [s for s in BEATS if not 2010 < s < 2800]
-    visible = [
-        (labels, [p for p in points if not 2_010_000 < p[0] < 2_800_000]) for labels, points in info
-    ]
-    early = found_pods(visible, heartbeats=[s for s in beats if s <= 2400], span=first)
-    assert lives(early) == [("u1", 630, None), ("u2", 630, None), ("u3", 630, None)]
-    now = [s for s in beats if s > 2100]
-    late = found_pods(visible, heartbeats=now, span=second)
-    both = continued_pods(early, late, [1000 * s for s in now], second)
-    assert lives(both) == [
-        *(("u1", 630, None), ("u2", 630, 2820), ("u3", 630, 2820), ("u4", 2820, None))
-    ]
-    # Rows of the table alone do, too.
-    table = early.select(TABLE_COLUMNS)
-    again = continued_pods(table, late, [1000 * s for s in now], second)
-    assert lives(again) == lives(both)
 
 
 @st.composite

@@ -212,13 +212,6 @@ def test_resources_and_broken_metrics_are_nobodys_business(tmp_path: Path) -> No
     assert not plan.unmapped
 
 
-def test_a_namespace_is_the_hpas_own(tmp_path: Path) -> None:
-    metric = object_metric("http_requests_per_second", "Namespace", "elsewhere")
-    query = one_query(read(tmp_path, ADAPTER), metric)
-    assert query.object_name == "shop"
-    assert query.promql == 'sum(rate(http_requests_total{namespace="shop"}[2m])) by (namespace)'
-
-
 def test_scalables(tmp_path: Path) -> None:
     found = read(tmp_path, {"scalables": {
         "Rollout": {"label": "rollout", "spec": "a_spec", "status": "a_status"},
@@ -318,13 +311,6 @@ def test_a_folder_holds_what_it_holds(tmp_path: Path) -> None:
         UsageError, match=r"expected the configuration .* got nothing of that .*empty"
     ):
         read_mappings([tmp_path / "empty"])
-
-
-def test_lists_and_several_documents(tmp_path: Path) -> None:
-    scaled = [yaml.safe_load(SCALED) for _ in range(2)]
-    scaled[1]["metadata"]["name"] = "other"
-    mappings = read(tmp_path, yaml.safe_dump({"kind": "List", "items": scaled}))
-    assert [one.name for one in mappings.scaled_objects] == ["web", "other"]
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,16 +9,14 @@ from typing import Any
 import polars as pl
 import yaml
 
-from hpabatch.cluster.objects.rows import instant_or_none
 from hpabatch.history.columns import TIME
-from hpabatch.history.provenance import BEHAVIOR
 from hpabatch.importers.common.objects import Disagreements, PodRequests
 from hpabatch.importers.prometheus.client.samples import Findings
 from hpabatch.importers.prometheus.pods.states import REQUESTS, beside_objects, note_lacking
 from hpabatch.importers.prometheus.reading.window import WindowImport
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.prometheus.site import Beside, read_beside
-from hpabatch.importers.prometheus.specs.specs import OBJECTS, merge_specs, spec_rows
+from hpabatch.importers.prometheus.specs.specs import OBJECTS, spec_rows
 from hpabatch.inputs.cluster_objects import read_objects
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.objects.hpa import HPA
@@ -126,16 +123,6 @@ def found_specs(since_s: int, created_s: int, begin_s: int = -900, until_s: int 
         ksm.gauges(series, span), span, ksm.beats(times, span), cluster="east",
         findings=Findings(), manifests=[document], methods={("shop", "web"): OBJECTS},
     )  # fmt: skip
-
-
-def test_an_object_says_uid_creation_labels_and_behavior_of_its_hpa() -> None:
-    found = found_specs(-900, -5000)
-    row = found.rows.row(0, named=True)
-    assert (row["uid"], row["labels"]) == ("real", '{"team":"shop"}')
-    assert row["created"] == instant_or_none(stamp(1000 * (ksm.START - 5000)))
-    assert json.loads(row["spec"])["behavior"]["scaleDown"]["stabilizationWindowSeconds"] == 60
-    assert [s.method for s in found.sources if s.subject == BEHAVIOR] == ["objects"]
-    assert merge_specs(found, None).height == 1
 
 
 def test_an_object_of_a_later_life_does_not() -> None:

@@ -57,21 +57,6 @@ def rows(
     return [(c, kind, index, ms // 1000, *rest) for c, kind, index, ms, *rest in picked]
 
 
-def test_requests_and_limits_since_the_pods_creation() -> None:
-    found = rows(
-        requests=[
-            constantly("web", "cpu", 0.07),
-            constantly("web", "memory", 128 * 2**20),
-            constantly("app", "cpu", 1.5),
-        ],
-        limits=[constantly("web", "memory", 2**28), constantly("web", "ephemeral_storage", 1e9)],
-    )
-    assert found == [
-        ("app", "app", 0, 990, 1500, None, None, None),
-        ("web", "app", 1, 990, 70, 128 * 2**20 * 1000, None, 2**28 * 1000),
-    ]
-
-
 def test_kinds() -> None:
     info = [
         ({**pod(), "container": "setup", "restart_policy": ""}, WHEN),
@@ -118,15 +103,6 @@ def test_a_container_without_any_request_has_a_row() -> None:
     assert findings.counts == {("no request", "containers without a request for cpu"): 2}
 
 
-def test_a_resize_in_place() -> None:
-    cpu = amount("app", "cpu", [(ts, 1.0 if ts < 2_000_000 else 2.0) for ts, _ in WHEN])
-    memory = constantly("app", "memory", 5)
-    assert rows(requests=[cpu, memory]) == [
-        ("app", "app", 0, 990, 1000, 5000, None, None),
-        ("app", "app", 0, 2020, 2000, 5000, None, None),
-    ]
-
-
 def test_what_an_earlier_window_saw_is_written_at_the_beginning_only() -> None:
     when = steady(300, 4200)
     cpu = amount("app", "cpu", [(ts, 1.0 if ts < 2_000_000 else 2.0) for ts, _ in when])
@@ -141,11 +117,6 @@ def test_what_an_earlier_window_saw_is_written_at_the_beginning_only() -> None:
     assert rows(**said) == later
     first = ("app", "app", 0, 100, 1000, 5000, None, None)
     assert rows(**said, initial=True) == [first, *later]
-
-
-def test_what_ended_before_the_window_is_of_an_earlier_one() -> None:
-    gone = [amount("app", "cpu", at((330, 1), (560, 1)))]
-    assert rows(requests=gone, pods=OLD, initial=True) == []
 
 
 def test_amounts_that_cannot_be_and_pods_that_are_not_known() -> None:

@@ -40,16 +40,6 @@ def seconds(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return [(row[4] // 1000, row[5] and row[5] // 1000, row[6], row[7]) for row in found]
 
 
-def test_neighbouring_samples_give_the_usage_between_them() -> None:
-    cpu = [cpu_of((10, 100.0), (40, 107.5), (71, 107.5), (101, 107.500001))]
-    memory = [cpu_of((10, 5.0), (40, 6.2), (71, 7.0))]
-    found, findings = rows(cpu, memory)
-    assert found[0] == ("shop", "web-1", "app", None, 10_000, None, None, 5)
-    # One microsecond in 30 s is 33 nanocores: not nothing, so a millicore.
-    assert seconds(found)[1:] == [(40, 30, 250, 7), (71, 31, 0, 7), (101, 30, 1, None)]
-    assert not findings.counts
-
-
 @pytest.mark.parametrize("begin", [0.0, 1e-3, 12345.678, 1e6 + 0.1, 1e8 + 1 / 3])
 def test_whole_millicores_come_back_whatever_the_counter_says(begin: float) -> None:
     for milli in (1, 7, 250, 333, 1999, 64_000):
