@@ -160,7 +160,6 @@ class Plan(CapacityPlan, Result):
 
 
 def _unusable(plan: CapacityPlan) -> Iterator[str]:
-    """Yield which HPAs cannot be planned and why."""
     refused = plan.hpas.filter(~pl.col("usable")).unique(_KEY, keep="first", maintain_order=True)
     if refused.height:
         yield f"not to be relied on ({counted(refused.height, 'HPA')}, under one growth or more):"

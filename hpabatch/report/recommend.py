@@ -106,7 +106,6 @@ class Advice(Result):
         )
 
     def _sure(self) -> str:
-        """Return how many changes have which confidence."""
         sure = Counter(item.confidence for item in self.found.items if item.answer == CHANGE)
         return ", ".join(f"{sure[c]} {c}" for c in CONFIDENCES if sure[c])
 
@@ -279,7 +278,6 @@ def _training(row: Mapping[str, Any]) -> str:
 
 
 def _reasons(frame: pl.DataFrame, doubts: Mapping[Key, str]) -> Iterator[str]:
-    """Yield reasons, doubts and notes of the first HPAs with each answer."""
     many = many_clusters(frame)
     for answer, words in ((CHANGE, "Change"), (KEEP, "Keep"), (NONE, "No advice")):
         rows = _sorted(frame.filter(pl.col("answer") == answer))

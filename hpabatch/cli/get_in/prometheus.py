@@ -110,7 +110,6 @@ def prometheus(
 
 
 def _tell(result: ImportResult, out: str) -> None:
-    """Write what was noticed, and what it took, to stderr."""
     tell(result.warnings())
     for text in (*result.notes, *(result.details if LEGEND.get() else ())):
         say(text)

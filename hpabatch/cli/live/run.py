@@ -348,7 +348,6 @@ def _until_signal(stop: threading.Event, then: Callable[[], None]) -> Iterator[N
 
 
 def _print(comparison: Comparison, form: str, k8s: str, cluster: str, with_namespace: bool) -> None:
-    """Print a pass."""
     from hpabatch.report.live import LivePass
 
     hpas, now_ms = _live_hpas(comparison), comparison.result.now_ms

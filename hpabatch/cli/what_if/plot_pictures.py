@@ -117,7 +117,6 @@ def _is_history(place: str) -> bool:
 
 
 def _draw_history(request: PlotRequest, place: str, drawn: Drawn) -> None:
-    """Draw HPAs of a history over time."""
     options = request.options()
     for name in _OF_SWEEPS:
         if getattr(request, name) != options[name].default:
@@ -160,7 +159,6 @@ def _draw_history(request: PlotRequest, place: str, drawn: Drawn) -> None:
 
 
 def _draw_sweep(request: PlotRequest, sweep: str, drawn: Drawn) -> None:
-    """Draw what a sweep came to."""
     result = open_sweep(sweep)
     if result.settings.height < 2:
         raise RefusedError(

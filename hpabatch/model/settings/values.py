@@ -154,7 +154,6 @@ def _parse_number(kind: Numbers, text: str) -> Amount:
 
 
 def _factor(text: str) -> Fraction:
-    """Return the factor of `x0.8`."""
     if not _DECIMAL.fullmatch(text[1:]) or not 0 < Fraction(text[1:]) <= _MAX_FACTOR:
         raise ValueError(
             f"{text!r} is not a factor such as x0.8: a number above 0, at most {_MAX_FACTOR}, of "

@@ -139,7 +139,6 @@ def _pixels(compared: Compared, views: Sequence[View]) -> Array:
 
 
 def _facts(compared: Compared, views: Sequence[View]) -> list[str]:
-    """Return what is special about this chart."""
     count = int(compared.known.sum())
     parts = [f"{count:,} settings"]
     inside = views[0].shows(compared.x.values) & views[1].shows(compared.y.values)
@@ -210,7 +209,6 @@ def _cloud(compared: Compared, front: Mask, pixels: Array) -> alt.Chart:
 
 
 def _limits(compared: Compared) -> Iterator[alt.LayerChart]:
-    """Yield the SLOs of what is on the axes."""
     import altair as alt
 
     members = len(compared.unit.members)

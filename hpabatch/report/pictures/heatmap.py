@@ -113,7 +113,6 @@ def _cells(
     goal: Goal | None,
     others: list[str],
 ) -> _Cells:
-    """Return what the cells show."""
     shape = (len(rows.names), len(columns.names))
     x, y, broken = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape, dtype=bool)
     most = 0
@@ -134,7 +133,6 @@ def _cells(
 
 
 def _how(compared: Compared, goal: Goal | None, others: list[str], most: int) -> str:
-    """Say what a cell's value is."""
     if most <= 1:
         return "each cell is one setting"
     rest = " and ".join(others) if others else "all settings of it"
@@ -145,7 +143,6 @@ def _how(compared: Compared, goal: Goal | None, others: list[str], most: int) ->
 
 
 def _facts(compared: Compared, columns: Side, rows: Side, cells: _Cells) -> Iterator[str]:
-    """Yield the text below the title."""
     yield cells.how
     yield from compared.facts()
     known = (
@@ -166,7 +163,6 @@ def _facts(compared: Compared, columns: Side, rows: Side, cells: _Cells) -> Iter
 def _frames(
     columns: Side, rows: Side, place: int | None, marked: Marked | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the cells that are framed."""
     if rows.today is not None and columns.today is not None:
         yield {"row": rows.today, "column": columns.today, "kind": "today's values"}
     if place is not None and marked is not None:
