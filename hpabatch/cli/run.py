@@ -9,6 +9,7 @@ import signal
 import sys
 import warnings
 from contextlib import suppress
+from importlib import import_module
 
 from hpabatch.cli.app import app
 from hpabatch.cli.signals import Signals
@@ -22,6 +23,19 @@ _SURROUNDINGS = (
 )
 _SHOWN_NAME = 200  # characters
 _REMEDY = "name another place, or let this user have this one"
+
+
+# Modules by folder, in the order of --help. Those of `get_in` are commands of a group, `import`.
+_COMMANDS = {
+    "get_in": ("prometheus", "table"),
+    "live": ("live", "record"),
+    "look": ("analyze", "compare", "describe", "explain", "get", "replay", "validate"),
+    "look_after": ("history",),
+    "what_if": (
+        *("advise", "autoscale", "fidelity", "fit", "plan"),
+        *("plot", "recommend", "simulate", "sweep"),
+    ),
+}
 
 
 def run(signals: Signals) -> None:
@@ -44,36 +58,20 @@ def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
     say(f"warning: {str(message).removeprefix('hpabatch: ')}")
 
 
-def load_commands() -> None:
-    """Import the modules of all commands: each adds its own, in the order of --help."""
-    from hpabatch.cli.get_in import prometheus, table  # noqa: F401
-    from hpabatch.cli.live import live, record  # noqa: F401
-    from hpabatch.cli.look import (  # noqa: F401
-        analyze,
-        compare,
-        describe,
-        explain,
-        get,
-        replay,
-        validate,
-    )
-    from hpabatch.cli.look_after import history  # noqa: F401
-    from hpabatch.cli.what_if import (  # noqa: F401
-        advise,
-        autoscale,
-        fidelity,
-        fit,
-        plan,
-        plot,
-        recommend,
-        simulate,
-        sweep,
-    )
+def load_commands(only: str = "") -> None:
+    """Import the modules of all commands, or that of one: each adds its own to the application.
+
+    The other commands' take longer to import than all that `--help` of one needs.
+    """
+    known = [(folder, name) for folder, names in _COMMANDS.items() for name in names]
+    one = [(folder, name) for folder, name in known if name == only and folder != "get_in"]
+    for folder, name in one or known:
+        import_module(f"hpabatch.cli.{folder}.{name}")
 
 
 def _run(signals: Signals) -> None:
     try:
-        load_commands()
+        load_commands(sys.argv[1] if len(sys.argv) > 1 else "")
         signals.working = True
         for argument in sys.argv[1:]:
             argument.encode()

@@ -198,7 +198,7 @@ def order_rows(frame: pl.DataFrame, table: Table) -> tuple[pl.DataFrame, int]:
     the same key: the same row, written again when its pod was known.
     """
     ordered = frame
-    if not _strictly_increasing(frame, table.key):
+    if not strictly_increasing(frame, table.key):
         ordered = frame.unique(subset=list(table.key), keep="last", maintain_order=True)
         ordered = ordered.sort(table.key)
     if table.name in OWNED:
@@ -375,7 +375,7 @@ def _check_json(frame: pl.DataFrame, series: pl.Series, column: Column, at: str)
         refuse_rows(frame, series.is_in(broken), at, what, f"write {column.doc}")
 
 
-def _strictly_increasing(frame: pl.DataFrame, key: Sequence[str]) -> bool:
+def strictly_increasing(frame: pl.DataFrame, key: Sequence[str]) -> bool:
     """Whether each row's key is greater than that of the row before (nulls first)."""
     if frame.height < 2:
         return True
@@ -389,9 +389,9 @@ def _strictly_increasing(frame: pl.DataFrame, key: Sequence[str]) -> bool:
         return False
     if not rest:
         return changed.size == frame.height
-    time = frame[rest[0]]
-    later = (time > time.shift(1)).fill_null(value=False)
-    return _all_increase(frame, np.setdiff1d((~later).arg_true(), changed), rest)
+    ms = frame[rest[0]].to_physical().fill_null(-(2**63)).to_numpy()
+    equal_or_earlier = np.flatnonzero(ms[1:] <= ms[:-1]) + 1
+    return _all_increase(frame, np.setdiff1d(equal_or_earlier, changed), rest)
 
 
 def _all_increase(frame: pl.DataFrame, rows: I64, names: Sequence[str]) -> bool:
@@ -403,12 +403,18 @@ def _all_increase(frame: pl.DataFrame, rows: I64, names: Sequence[str]) -> bool:
 
 def run_starts(frame: pl.DataFrame) -> I64:
     """Return the rows that differ from the row before, and the first."""
-    strings = [c.name for c in frame if c.dtype == pl.String and not c.null_count()]
-    others, column = frame.drop(strings), pl.all()
-    parts = [np.zeros(0, np.int64), *(_other_views(frame[name]) for name in strings)]
-    if others.width:
-        changed = pl.any_horizontal(column.ne_missing(column.shift(1))).arg_true()
-        parts.append(others.select(changed).to_series().to_numpy().astype(np.int64))
+    parts, others = [np.zeros(0, np.int64)], []
+    for column in frame:
+        if column.null_count() or column.dtype.is_nested() or column.dtype.is_float():
+            others.append(column.name)
+        elif column.dtype == pl.String():
+            parts.append(_other_views(column))
+        else:
+            values = column.to_physical().to_numpy()
+            parts.append(np.flatnonzero(values[1:] != values[:-1]) + 1)
+    if others:
+        changed = pl.any_horizontal(pl.col(others).ne_missing(pl.col(others).shift(1)))
+        parts.append(frame.select(changed.arg_true()).to_series().to_numpy().astype(np.int64))
     rows = np.unique(np.concatenate(parts))
     rows = rows[rows > 0]
     before = frame[rows - 1]
@@ -428,10 +434,10 @@ def _other_views(column: pl.Series) -> I64:
         array = chunk.to_arrow(compat_level=pl.CompatLevel.newest())
         if not len(array):
             continue
-        words = np.frombuffer(array.buffers()[1] or b"", np.int64).reshape(-1, 2)
-        views = words[array.offset : array.offset + len(array)]
-        low, high = views[:, 0], views[:, 1]
-        moved = np.flatnonzero((low[1:] != low[:-1]) | (high[1:] != high[:-1])) + 1
+        words = np.frombuffer(array.buffers()[1] or b"", np.int64)
+        views = words[2 * array.offset : 2 * (array.offset + len(array))]
+        # (both halves of a view are compared, and looked at as one number)
+        moved = np.flatnonzero((views[2:] != views[:-2]).view(np.uint16)) + 1
         found += [np.array([first]), moved + first]
         first += len(array)
     return np.concatenate(found)

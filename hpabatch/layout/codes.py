@@ -257,6 +257,18 @@ BOUND_BY_SCALE_WRITE: Final = 18
 BOUND_BY_NO_SCALE: Final = 19
 
 
+UNDECIDED: Final = (
+    BOUND_BY_INVALID_METRIC,
+    BOUND_BY_SELECTOR,
+    BOUND_BY_NO_SCALE,
+    BOUND_BY_SCALE_READ,
+)
+"""Ticks in which the rules could not decide at all; they neither agree nor disagree."""
+
+UNASKED: Final = (*UNDECIDED, BOUND_BY_ZERO, BOUND_BY_FORCED_MIN, BOUND_BY_FORCED_MAX)
+"""Ticks in which the metrics gave no answer: `proposal` is then the size as it stood."""
+
+
 class BindingWords(NamedTuple):
     """A binding rule's column value and its explanation for people."""
 

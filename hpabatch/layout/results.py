@@ -139,6 +139,56 @@ def empty_results(ticks: int, answers: int, details: bool = False) -> Results:
     )
 
 
+class Totals(RecordArray):
+    """Sums over the decided ticks of an HPA; their definitions are in `kernels.totals`. The least
+    of no tick is LEAST_OF_NONE, the greatest MOST_OF_NONE, the greatest ratio of none -inf.
+    """
+
+    known: I64
+    decided: I64
+    differs: I64
+    recorded_changes: I64
+    rescales: I64
+    reversals: I64
+    ambiguous: I64
+    invalid: I64
+    above_target: I64
+    policy_up_later: I64
+    asked_in: I64
+    asked_out: I64
+    applied_sum: I64
+    decided_sum: I64
+    first_mismatch_ms: I64
+    step_ms: I64
+    asked_min: I64
+    asked_max: I64
+    asked_at_min: I64
+    asked_at_max: I64
+    asked_min_disabled: I64
+    asked_max_disabled: I64
+    bound_min: I64
+    bound_max: I64
+    ratio_max: F64
+
+
+TOTALS: Final = record_dtype(Totals)
+
+LEAST_OF_NONE = 2**62
+MOST_OF_NONE = -(2**62)
+
+
+class Sums(NamedTuple):
+    """Counts of a walk over decided ticks, for H HPAs and M metrics: `totals` (H,) TOTALS records,
+    `bindings` (H, codes) ticks by BOUND_BY_*, `errors` (H, codes) ticks by the METRIC_* code of the
+    first metric that failed, `driven` (M,) ticks by the metric that drove the decision.
+    """
+
+    totals: Totals
+    bindings: I64x2
+    errors: I64x2
+    driven: I64
+
+
 class Statuses(RecordArray):
     """The HPA's status after a tick, beside its DECISION. Of each condition slot: when its status
     last changed, and the tick (of all ticks) whose words it has, -1: those of the status before the

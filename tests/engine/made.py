@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from hpabatch._jit import examples
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import Select, plan_replay
 from hpabatch.engine.replay import summary
 from hpabatch.engine.replay.decisions import SCHEMA as WORDS
-from hpabatch.engine.replay.decisions import Sizes, Ticks
 from hpabatch.engine.replay.run import ReplayResult, replay_plan
 from hpabatch.engine.replay.summary import KEY, SIZES, join_summaries
 from hpabatch.history.reader import History
-from hpabatch.layout import codes
+from hpabatch.layout import codes, records
+from hpabatch.layout.records import Fleet, records_from
+from hpabatch.layout.results import DECISION, METRIC_DECISION, Results
 from hpabatch.model.objects.hpa import HPA
 
 START = datetime(2026, 10, 7, tzinfo=UTC)
@@ -107,41 +109,72 @@ def hpas(*names: str, **columns: Any) -> pl.DataFrame:
 
 def summarize(decisions: pl.DataFrame, hpas: pl.DataFrame) -> pl.DataFrame:
     """Return the summary of a frame of decisions, which a replay makes before there is a frame."""
-    return join_summaries([summary.summarize(_ticks(decisions, hpas), hpas)])
-
-
-def _ticks(decisions: pl.DataFrame, hpas: pl.DataFrame) -> Ticks:
     keys = hpas.select(pl.col(KEY).cast(pl.String), lane=pl.int_range(pl.len(), dtype=pl.Int64))
-    rows = decisions.with_columns(pl.col(KEY).cast(pl.String)).join(
-        keys, on=KEY, how="left", maintain_order="left"
-    )
+    named = decisions.with_columns(pl.col(KEY).cast(pl.String))
+    rows = named.join(keys, on=KEY, how="left").sort("lane", "ts")
     drives = rows.select("lane", pl.col("metric").cast(pl.String))
-    known = drives.drop_nulls().unique(maintain_order=True)
-    metric = drives.join(known.with_row_index("m"), on=["lane", "metric"], how="left",
-                         maintain_order="left")["m"].cast(pl.Int64).fill_null(-1)  # fmt: skip
-    error = {text: code for code, text in codes.METRIC_ERRORS.items()}
-    sizes = Sizes(
-        lane=rows["lane"].to_numpy(),
-        ts_ms=rows["ts"].to_physical().to_numpy(),
-        known=rows.select(pl.all_horizontal(pl.col(SIZES).is_not_null())).to_series().to_numpy(),
-        **{name: rows[name].fill_null(0).to_numpy() for name in SIZES},
-        rescaled=rows["rescaled"].to_numpy(),
-        binding=rows["binding"].cast(WORDS["binding"]).to_physical().to_numpy(),
+    metrics = drives.drop_nulls().unique(maintain_order=True).rows()
+    fleet, results = _replayed(rows, [metrics.index(m) if m[1] else -1 for m in drives.rows()])
+    fleet = fleet._replace(
+        lanes=records_from(
+            records.LANE,
+            hpas.height,
+            first_tick=rows["lane"].search_sorted(keys["lane"], side="left"),
+            last_tick=rows["lane"].search_sorted(keys["lane"], side="right"),
+        ),
+        metrics=records_from(records.METRIC, max(len(metrics), 1)),
     )
-    return Ticks(
-        sizes,
-        proposal=rows["proposal"].fill_null(0).to_numpy(),
-        min_replicas=rows["min_replicas"].to_numpy(),
-        max_replicas=rows["max_replicas"].to_numpy(),
-        metric=metric.to_numpy(),
-        names=known["metric"].to_list(),
-        ratio=rows["ratio"].fill_null(np.nan).to_numpy(),
-        invalid_metrics=rows["invalid_metrics"].to_numpy(),
-        error=np.array([error.get(text, -1) if text else -1 for text in rows["error"]], np.int64),
-        ambiguous=(rows["scaling_active"].cast(pl.String) == "AmbiguousSelector")
-        .fill_null(value=False)
-        .to_numpy(),
+    applied = rows["applied"].fill_null(0).to_numpy().copy()
+    return join_summaries([summary.summarize(fleet, results, applied, metrics, hpas)])
+
+
+def _replayed(rows: pl.DataFrame, metric: Sequence[int]) -> tuple[Fleet, Results]:
+    """Return arrays of a replay that decided some rows: a spec of one metric for each tick."""
+    count, codes_of = rows.height, {text: code for code, text in codes.METRIC_ERRORS.items()}
+    known = rows.select(pl.all_horizontal(pl.col(SIZES).is_not_null())).to_series()
+    ticks = records_from(
+        records.TICK,
+        count,
+        now_ms=rows["ts"].to_physical(),
+        spec=np.arange(count),
+        scale=np.where(known, codes.SCALE_OK, codes.SCALE_UNKNOWN),
     )
+    specs = records_from(
+        records.SPEC,
+        count,
+        min_replicas=rows["min_replicas"],
+        max_replicas=rows["max_replicas"],
+        first_metric=np.maximum(metric, 0),
+        last_metric=np.maximum(metric, 0) + 1,
+    )
+    decided = records_from(
+        DECISION,
+        count,
+        current=rows["replicas"].fill_null(0),
+        **{name: rows[name].fill_null(0) for name in ("desired", "proposal", "rescaled")},
+        metric=np.where(np.array(metric) < 0, -1, 0),
+        invalid_metrics=rows["invalid_metrics"],
+        binding=rows["binding"].cast(WORDS["binding"]).to_physical(),
+        condition_1=np.where(
+            rows["scaling_active"].cast(pl.String).to_numpy() == "AmbiguousSelector",
+            codes.AMBIGUOUS_SELECTOR,
+            codes.NO_CONDITION,
+        ),
+    )
+    said = records_from(
+        METRIC_DECISION,
+        count,
+        ratio=rows["ratio"].fill_null(np.nan),
+        code=[codes_of[text or ""] for text in rows["error"]],
+    )
+    (fleet,) = examples(_of_a_fleet)
+    return fleet._replace(
+        ticks=ticks, specs=specs, streams=records_from(records.STREAM, 1)
+    ), Results(decided, said)
+
+
+def _of_a_fleet(fleet: Fleet) -> None:
+    """Have a signature of which `examples` makes a fleet."""
 
 
 def replay_history(

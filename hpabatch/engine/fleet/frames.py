@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from hpabatch.layout.records import I64
 from hpabatch.packing.arena import Arena
@@ -63,7 +62,8 @@ def joined_integers(column: pl.Series, absent: int, name: str, arena: Arena) -> 
 def masked(values: Any, known: Any, dtype: Any = np.int64) -> pl.Series:
     """Return values that are null where not known."""
     # Always a copy: a frame keeps an array's memory, and a shard's is used again.
-    return pl.Series(pa.array(np.array(values, dtype), mask=~np.asarray(known), from_pandas=False))
+    known, values = pl.Series(np.asarray(known)), pl.Series(np.array(values, dtype))
+    return pl.select(pl.when(known).then(values)).to_series()
 
 
 def words_of(values: Any, words: Mapping[int, str], dtype: pl.DataType) -> pl.Series:

@@ -62,7 +62,7 @@ SHARD_DECISIONS = 400_000
 SHARD_DAY_ROWS = 1_500_000
 # A shard's samples are read day by day, or so many days at once that they stay below so many rows:
 # each reading takes some 10 ms, however few its rows.
-STEP_ROWS = 1 << 18
+STEP_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)

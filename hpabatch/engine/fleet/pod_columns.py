@@ -186,10 +186,8 @@ def _states(shown: pl.DataFrame, row: I64, keys: I64, started: I64, deleted: I64
 
 def _codes(column: pl.Series, table: dict[str, int], other: int, absent: int) -> I64:
     """Return the codes of texts; `other` of a text without one, `absent` of a null."""
-    encoded = column.to_arrow().dictionary_encode()
-    words = [table.get(word, other) for word in encoded.dictionary.to_pylist()]
-    found: I64 = np.array([*words, absent], np.int64)[encoded.indices.fill_null(-1).to_numpy()]
-    return found
+    known = {**table, None: absent}
+    return integers(column.replace_strict(known, default=other, return_dtype=pl.Int64))
 
 
 def _request_sets(asked: pl.DataFrame, theirs: I64, keys: I64) -> tuple[I64, list[tuple[Row, ...]]]:

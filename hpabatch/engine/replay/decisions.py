@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from hpabatch.engine.shards.ambiguity import Mask
 from hpabatch.engine.shards.shard import Shard
 from hpabatch.layout import codes
 from hpabatch.layout.records import I64, Fleet
-from hpabatch.layout.results import NO_TIME_MS
+from hpabatch.layout.results import NO_TIME_MS, Decisions
 from hpabatch.model.objects.describe import metric_name
 
 _TYPES: Final = (
@@ -97,67 +97,35 @@ class Sizes(NamedTuple):
     binding: Any
 
 
-class Ticks(NamedTuple):
-    """All that is summed up of a shard's decided ticks, arrays as long as those of `sizes`.
-
-    `proposal` means nothing where the sizes are not known. `metric` is the driving one's place in
-    `names`, each of which is of one HPA, -1: none; `error` the first failing metric's code, -1:
-    none failed.
-    """
-
-    sizes: Sizes
-    proposal: Any
-    min_replicas: Any
-    max_replicas: Any
-    metric: I64
-    names: Sequence[str]
-    ratio: Any  # NaN: none
-    invalid_metrics: Any
-    error: I64
-    ambiguous: Mask  # ScalingActive says AmbiguousSelector
-
-
 def sizes_of(shard: Shard) -> Sizes:
     """Return the sizes of a decided shard; its memory is used again for the next one."""
-    at, lane = _used(shard.fleet)
-    ticks, d = shard.fleet.ticks, shard.results.decisions
-    current, scale = np.ascontiguousarray(d.current[at]), ticks.scale[at]
-    rescaled = d.rescaled[at] != 0
+    fleet = shard.fleet
+    at, lane = _used(fleet)
+    return sizes_at(fleet, shard.results.decisions, applied_of(fleet), at, lane)
+
+
+def sizes_at(fleet: Fleet, decisions: Decisions, applied: I64, at: Any, lane: I64) -> Sizes:
+    """Return the sizes of some ticks (an index of `fleet.ticks`), each of a lane."""
+    d, scale = decisions[at], fleet.ticks.scale[at]
+    current, rescaled = np.ascontiguousarray(d.current), d.rescaled != 0
     return Sizes(
         lane=lane,
-        ts_ms=np.ascontiguousarray(ticks.now_ms[at]),
+        ts_ms=np.ascontiguousarray(fleet.ticks.now_ms[at]),
         known=(scale == codes.SCALE_OK) | (scale == codes.SCALE_UPDATE_FAILED),
         replicas=current,
-        desired=np.where(rescaled, d.desired[at], current),
-        applied=_applied(ticks.replicas[at], lane),
+        desired=np.where(rescaled, d.desired, current),
+        applied=applied[at],
         rescaled=rescaled,
-        binding=np.ascontiguousarray(d.binding[at]),
+        binding=np.ascontiguousarray(d.binding),
     )
 
 
-def ticks_of(shard: Shard) -> Ticks:
-    """Return the ticks of a decided shard, with its memory as above."""
-    at, _ = _used(shard.fleet)
-    fleet, d = shard.fleet, shard.results.decisions
-    spec = fleet.ticks.spec[at]
-    number = d.metric[at].astype(np.int64)
-    metric = np.where(number >= 0, fleet.specs.first_metric[spec] + number, -1)
-    ratio = np.full(metric.size, np.nan)
-    if fleet.metrics.size:
-        ratios = shard.results.metrics.ratio[_answer(fleet, at, metric)]
-        ratio = np.where(number >= 0, ratios, np.nan)
-    return Ticks(
-        sizes=sizes_of(shard),
-        proposal=np.ascontiguousarray(d.proposal[at]),
-        min_replicas=fleet.specs.min_replicas[spec],
-        max_replicas=fleet.specs.max_replicas[spec],
-        metric=metric,
-        names=metric_names(shard),
-        ratio=ratio,
-        invalid_metrics=d.invalid_metrics[at],
-        error=_first_error(shard, at),
-        ambiguous=_condition(shard, at, codes.SCALING_ACTIVE) == codes.AMBIGUOUS_SELECTOR,
-    )
+def applied_of(fleet: Fleet) -> I64:
+    """Return the recorded size after each tick: what the next tick of the lane sees."""
+    after = np.roll(np.ascontiguousarray(fleet.ticks.replicas), -1)
+    last = fleet.lanes.last_tick[fleet.lanes.last_tick > fleet.lanes.first_tick] - 1
+    after[last] = fleet.ticks.replicas[last]
+    return after
 
 
 def scored_frame(shard: Shard, sizes: Sizes) -> pl.DataFrame:
@@ -165,14 +133,16 @@ def scored_frame(shard: Shard, sizes: Sizes) -> pl.DataFrame:
     return _names(shard, sizes.lane).hstack(pl.DataFrame(_scored(sizes))).select(SCORED)
 
 
-def decisions_frame(shard: Shard, ticks: Ticks, whole: bool = False) -> pl.DataFrame:
+def decisions_frame(shard: Shard, whole: bool = False) -> pl.DataFrame:
     """Return one row per decided tick, in the order of the HPAs and of time.
 
     `whole`: the columns of WHY_SCHEMA too, of a shard that was replayed for them.
     """
-    columns = _scored(ticks.sizes) | _others(shard, ticks)
-    frame = _names(shard, ticks.sizes.lane).hstack(pl.DataFrame(columns)).select(SCHEMA.names())
-    return frame.hstack(_why_columns(shard, _used(shard.fleet)[0])) if whole else frame
+    at, lane = _used(shard.fleet)
+    sizes = sizes_of(shard)
+    columns = _scored(sizes) | _others(shard, at, sizes.known)
+    frame = _names(shard, lane).hstack(pl.DataFrame(columns)).select(SCHEMA.names())
+    return frame.hstack(_why_columns(shard, at)) if whole else frame
 
 
 def _scored(sizes: Sizes) -> dict[str, Any]:
@@ -186,10 +156,16 @@ def _scored(sizes: Sizes) -> dict[str, Any]:
     }
 
 
-def _others(shard: Shard, ticks: Ticks) -> dict[str, Any]:
+def _others(shard: Shard, at: Any, known: Mask) -> dict[str, Any]:
     """Return the other columns of SCHEMA."""
-    (at, _), d, known = _used(shard.fleet), shard.results.decisions, ticks.sizes.known
-    names = dict(enumerate(ticks.names))
+    fleet, d = shard.fleet, shard.results.decisions[at]
+    spec, number = fleet.ticks.spec[at], d.metric
+    metric = np.where(number >= 0, fleet.specs.first_metric[spec] + number, -1)
+    ratio = np.full(metric.size, np.nan)
+    if fleet.metrics.size:
+        ratios = shard.results.metrics.ratio[_answer(fleet, at, metric)]
+        ratio = np.where(metric >= 0, ratios, np.nan)
+    names = {m: name for m, (_, name) in enumerate(metrics_of(shard))}
     # A reason may name the metric: a word for each pair of them.
     kinds = max(codes.REASONS) + 1
     reasons = {
@@ -198,16 +174,16 @@ def _others(shard: Shard, ticks: Ticks) -> dict[str, Any]:
         for code, text in codes.REASONS.items()
     }
     return {
-        "min_replicas": ticks.min_replicas,
-        "max_replicas": ticks.max_replicas,
-        **{name: masked(d[name][at], known) for name in ("proposal", "stabilized", "limited")},
-        "reason": words_of((ticks.metric + 1) * kinds + d.reason[at], reasons, pl.String()),
-        "metric": words_of(ticks.metric, names, pl.String()),
-        "ratio": pl.Series(ticks.ratio).fill_nan(None),
-        "invalid_metrics": _i64(ticks.invalid_metrics),
-        "error": words_of(ticks.error, _ERRORS, SCHEMA["error"]),
+        "min_replicas": fleet.specs.min_replicas[spec],
+        "max_replicas": fleet.specs.max_replicas[spec],
+        **{name: masked(d[name], known) for name in ("proposal", "stabilized", "limited")},
+        "reason": words_of((metric + 1) * kinds + d.reason, reasons, pl.String()),
+        "metric": words_of(metric, names, pl.String()),
+        "ratio": pl.Series(ratio).fill_nan(None),
+        "invalid_metrics": _i64(d.invalid_metrics),
+        "error": words_of(_first_error(shard, at), _ERRORS, SCHEMA["error"]),
         **{
-            name: words_of(_condition(shard, at, kind), _CONDITIONS[name], SCHEMA[name])
+            name: words_of(_condition(d, kind), _CONDITIONS[name], SCHEMA[name])
             for name, kind in _TYPES
         },
     }
@@ -241,14 +217,6 @@ def _used(fleet: Fleet) -> tuple[Any, I64]:
     return fleet.lanes.first_tick[lane_of].astype(np.int64) + place, lane_of
 
 
-def _applied(replicas: Any, lane_of: I64) -> Any:
-    """Return the recorded size after each tick: what the next tick of the lane sees."""
-    after = np.roll(replicas, -1)
-    last = np.flatnonzero(np.diff(lane_of, append=-1))
-    after[last] = replicas[last]
-    return after
-
-
 def _answer(fleet: Fleet, at: Any, metric_row: I64) -> I64:
     """Return where a metric's answer at each tick is; row -1 counts as some row."""
     offset = fleet.streams.answer_offset[fleet.metrics.stream][metric_row]
@@ -278,12 +246,11 @@ def _first_error(shard: Shard, at: Any) -> I64:
     return error
 
 
-def _condition(shard: Shard, at: Any, kind: int) -> Any:
+def _condition(decisions: Any, kind: int) -> Any:
     """Return the code of the condition of a type at each tick, 0 where it is not set."""
-    decisions = shard.results.decisions
-    found = np.zeros(shard.fleet.ticks[at].size, np.int8)
+    found = np.zeros(decisions.size, np.int8)
     for k in range(4):
-        slot = decisions[f"condition_{k}"][at]
+        slot = decisions[f"condition_{k}"]
         np.copyto(found, slot, where=slot >> 4 == kind)
     return found
 
@@ -335,7 +302,7 @@ def _rows(shard: Shard, tick: I64, metric: I64) -> pl.DataFrame:
     asked = said.code != codes.METRIC_NOT_COMPUTED
     # An answer that failed was not looked into any further.
     grouped = asked & np.isin(kind, _WITH_PODS) & (fine | (detail.ready + _set_aside(detail) > 0))
-    names = pl.Series(metric_names(shard), dtype=pl.String)
+    names = pl.Series([name for _, name in metrics_of(shard)], dtype=pl.String)
     return pl.DataFrame(
         {
             "metric": names.gather(pl.Series(metric)),
@@ -357,14 +324,16 @@ def _set_aside(detail: Any) -> Any:
     return detail.unready + detail.missing + detail.ignored + detail.stray
 
 
-def metric_names(shard: Shard) -> list[str]:
-    """Return the description of every row of `fleet.metrics`."""
-    found: list[str] = []
-    specs = [period.spec for candidate in shard.candidates for period in candidate.periods]
+def metrics_of(shard: Shard) -> list[tuple[int, str]]:
+    """Return the lane and the description of every row of `fleet.metrics`."""
+    found: list[tuple[int, str]] = []
+    specs = [(h, period.spec) for h, c in enumerate(shard.candidates) for period in c.periods]
     named = shard.profile.container_metric_named
-    for row, spec in zip(shard.fleet.specs, specs, strict=True):
+    for row, (h, spec) in zip(shard.fleet.specs, specs, strict=True):
         kinds = shard.fleet.metrics.kind[row.first_metric : row.last_metric]
-        found += [metric_name(m, int(k), named) for m, k in zip(spec.metrics, kinds, strict=True)]
+        found += [
+            (h, metric_name(m, int(k), named)) for m, k in zip(spec.metrics, kinds, strict=True)
+        ]
     return found
 
 

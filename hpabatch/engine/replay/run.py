@@ -14,7 +14,13 @@ import polars as pl
 from hpabatch.engine.fleet.candidates import NEVER_IN_FORCE, Skipped, candidate_frame
 from hpabatch.engine.fleet.membership import foreign_pods
 from hpabatch.engine.fleet.plan import ReplayPlan
-from hpabatch.engine.replay.decisions import SCHEMA, WHY_SCHEMA, decisions_frame, ticks_of
+from hpabatch.engine.replay.decisions import (
+    SCHEMA,
+    WHY_SCHEMA,
+    applied_of,
+    decisions_frame,
+    metrics_of,
+)
 from hpabatch.engine.replay.summary import join_summaries, summarize
 from hpabatch.engine.shards.ambiguity import Pair
 from hpabatch.engine.shards.read import ShardFacts
@@ -103,12 +109,14 @@ def shard_result(
     plan: ReplayPlan, shard: Shard, facts: ShardFacts, keep: bool = True
 ) -> ShardResult:
     """Return the result of a shard whose ticks are all decided."""
-    ticks, hpas = ticks_of(shard), candidate_frame(shard.candidates).drop("labels")
+    hpas = candidate_frame(shard.candidates).drop("labels")
     decisions = pl.DataFrame(schema=_schema(plan))
     if keep and hpas.height:
-        decisions = decisions_frame(shard, ticks, plan.whole)
+        decisions = decisions_frame(shard, plan.whole)
     note_outcome(plan, shard, facts)
-    return ShardResult(facts, decisions, hpas, summarize(ticks, hpas))
+    applied = applied_of(shard.fleet)
+    summary = summarize(shard.fleet, shard.results, applied, metrics_of(shard), hpas)
+    return ShardResult(facts, decisions, hpas, summary)
 
 
 def _schema(plan: ReplayPlan) -> pl.Schema:

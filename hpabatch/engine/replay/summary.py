@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -17,11 +17,13 @@ import polars as pl
 
 from hpabatch.engine.columns.replay import SUMMARY
 from hpabatch.engine.fleet.frames import masked
-from hpabatch.engine.replay.decisions import SCHEMA, Sizes, Ticks
+from hpabatch.engine.replay.decisions import SCHEMA, Sizes, sizes_at
 from hpabatch.engine.shards.ambiguity import Mask
 from hpabatch.history.columns import TIME
+from hpabatch.kernels.totals import sum_up_fleet
 from hpabatch.layout import codes
-from hpabatch.layout.records import I64
+from hpabatch.layout.records import I64, Fleet, records_from
+from hpabatch.layout.results import LEAST_OF_NONE, MOST_OF_NONE, TOTALS, Results, Sums
 
 KEY: Final = ("cluster", "namespace", "hpa")
 SIZES: Final = ("replicas", "desired", "applied")
@@ -47,30 +49,11 @@ SHARES: Final[dict[str, tuple[int, ...]]] = {
     "no_scale_share": (codes.BOUND_BY_NO_SCALE, codes.BOUND_BY_SCALE_READ),
 }
 
-# Ticks in which the rules could not decide at all; they neither agree nor disagree.
-_UNDECIDED: Final = (
-    codes.BOUND_BY_INVALID_METRIC,
-    codes.BOUND_BY_SELECTOR,
-    codes.BOUND_BY_NO_SCALE,
-    codes.BOUND_BY_SCALE_READ,
-)
-
-# Ticks in which the metrics gave no answer: `proposal` is then the size as it stood.
-_UNASKED: Final = (
-    *_UNDECIDED,
-    codes.BOUND_BY_ZERO,
-    codes.BOUND_BY_FORCED_MIN,
-    codes.BOUND_BY_FORCED_MAX,
-)
-
 BACK_MS: Final = 120_000
 """A change that the rules take back is gone within so long, however far its samples lie apart."""
 
 FOREIGN_SHARE: Final = 0.01
 """Share of an HPA's changes below which those that no rule made may be late samples: not told."""
-
-START_MS: Final = 300_000
-"""Time in which the burst of a start may drive a decision: upstream's cpu initialization period."""
 
 _SHOWN: Final = 3
 
@@ -102,20 +85,43 @@ def join_summaries(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return _with_rivals(pl.concat(parts).lazy()).select(list(COLUMNS)).sort(KEY).collect()
 
 
-def summarize(ticks: Ticks, hpas: pl.DataFrame) -> pl.DataFrame:
+def summarize(
+    fleet: Fleet,
+    results: Results,
+    applied: I64,
+    metrics: Sequence[tuple[int, str]],
+    hpas: pl.DataFrame,
+) -> pl.DataFrame:
     """Return a summary of some of a replay's HPAs, for `join_summaries`.
 
-    Everything but `rivals`, which only the whole replay knows. `hpas` has a row for each lane of
-    the ticks. An HPA without a tick has 0 ticks and 0 hours, and nulls for its means.
+    Everything but `rivals`, which only the whole replay knows. `hpas` has a row for each lane,
+    `metrics` the lane and the name of each metric, `applied` the recorded size after each tick. An
+    HPA without a tick has 0 ticks and 0 hours, and nulls for its means.
     """
+    sums = Sums(
+        records_from(TOTALS, hpas.height),
+        np.zeros((hpas.height, len(codes.BINDINGS)), np.int64),
+        np.zeros((hpas.height, len(codes.METRIC_ERRORS)), np.int64),
+        np.zeros(len(metrics), np.int64),
+    )
+    sum_up_fleet(fleet, results, applied, sums)
+    drove = ((h, name, n) for (h, name), n in zip(metrics, sums.driven.tolist(), strict=True))
+    failed = (
+        (h, codes.METRIC_ERRORS[code], n)
+        for h, row in enumerate(sums.errors.tolist())
+        for code, n in enumerate(row)
+    )
     hours = pl.col("step_ms") / MS_PER_HOUR
     counts = ("ticks", "step_ms", "rescales", "reversals", "recorded_changes", "foreign_changes")
     return (
         hpas.with_row_index("lane")
         .with_columns(pl.col("lane").cast(pl.Int64))
-        .join(_measures(ticks), on="lane", how="left", maintain_order="left")
-        .with_columns(_metrics(ticks, hpas.height), _errors(ticks, hpas.height))
-        .with_columns(_foreign(ticks.sizes, hpas.height))
+        .join(_measures(fleet, results, applied, sums), "lane", "left", maintain_order="left")
+        .with_columns(
+            _most_frequent("metric", hpas.height, drove),
+            _most_frequent("error", hpas.height, failed),
+            *_foreign(fleet, results, applied, hpas.height),
+        )
         .with_columns(pl.col(counts).fill_null(0), pl.col(*SHARES).fill_null(0.0))
         .with_columns(
             hours=pl.col("ticks") * hours,
@@ -131,120 +137,59 @@ def summarize(ticks: Ticks, hpas: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-class _Lanes:
-    """Sums and extremes over the ticks of each HPA that has one."""
-
-    def __init__(self, lane: I64) -> None:
-        self.first = np.flatnonzero(np.diff(lane, prepend=-1))
-        self.number = lane[self.first]
-        self.ticks = np.diff(self.first, append=lane.size)
-
-    def sum(self, values: Any) -> I64:
-        """Return the sum of integers, or how many ticks are chosen."""
-        return np.asarray(np.add.reduceat(values, self.first, dtype=np.int64))
-
-    def extreme(self, of: np.ufunc, values: Any, among: Mask) -> pl.Series:
-        """Return `np.minimum` or `np.maximum` among some ticks; null where there is none."""
-        limits = np.finfo if values.dtype.kind == "f" else np.iinfo
-        none = limits(values.dtype).max if of is np.minimum else limits(values.dtype).min
-        found = of.reduceat(np.where(among, values, none), self.first)
-        return masked(
-            found, self.sum(among) > 0, np.float64 if found.dtype.kind == "f" else np.int64
-        )
-
-
-def _ratio(part: I64, whole: I64) -> pl.Series:
-    return masked(part / np.maximum(whole, 1), whole > 0, np.float64)
-
-
-def _bound_by(binding: Any, some: Sequence[int]) -> Mask:
-    # Comparisons of bytes: six times faster than a table of codes.
-    found: Mask = np.logical_or.reduce([binding == code for code in some])
-    return found
-
-
-def _measures(ticks: Ticks) -> pl.DataFrame:
+def _measures(fleet: Fleet, results: Results, applied: I64, sums: Sums) -> pl.DataFrame:
     """Return counts, sums and extremes of the ticks of each HPA that has one, by `lane`."""
-    s, lanes = ticks.sizes, _Lanes(ticks.sizes.lane)
-    wish = np.where(s.rescaled, s.desired, s.replicas)
-    bound = {name: _bound_by(s.binding, some) for name, some in SHARES.items()}
-    undecided, asked = is_undecided(s), ~_bound_by(s.binding, _UNASKED)
-    at_min, at_max = bound["at_min_share"] & s.known, bound["at_max_share"] & s.known
-    # (the size is known wherever the rules decide)
-    differs = ~undecided & s.known & (s.applied != wish)
-    decided, known = lanes.sum(~undecided & s.known), lanes.sum(s.known)
-    down, up = bound["disabled_down_share"] & s.known, bound["disabled_up_share"] & s.known
-    asked &= s.known
-    applied_sum, decided_sum = (lanes.sum(np.where(s.known, x, 0)) for x in (s.applied, wish))
-    step_ms, inside = np.diff(s.ts_ms, prepend=0), np.ones(s.lane.size, np.bool_)
-    inside[lanes.first] = False
-    shares = {
-        **bound,
-        "undecided_share": undecided,
-        "ambiguous_share": bound["selector_share"] & ticks.ambiguous,
-        "invalid_share": ticks.invalid_metrics > 0,
-        "above_target_share": bound["tolerance_share"] & (ticks.ratio > 1),
-        "policy_up_later_share": _later(s, lanes, bound["policy_up_share"]),
-        "asked_in_share": asked & (ticks.proposal < s.replicas),
-        "asked_out_share": asked & (ticks.proposal > s.replicas),
-    }
-    last = lanes.first + lanes.ticks - 1
-    low, high = np.minimum, np.maximum
+    lane = np.flatnonzero(fleet.lanes.last_tick > fleet.lanes.first_tick)
+    first, last = fleet.lanes.first_tick[lane], fleet.lanes.last_tick[lane] - 1
+    total, ticks = sums.totals[lane], last + 1 - first
+
+    def share(*some: int) -> Any:
+        return sums.bindings[lane][:, some].sum(axis=1) / ticks
+
+    def ratio(part: I64, whole: I64) -> pl.Series:
+        return masked(part / np.maximum(whole, 1), whole > 0, np.float64)
+
+    def extreme(name: str) -> pl.Series:
+        return masked(total[name], ~np.isin(total[name], (LEAST_OF_NONE, MOST_OF_NONE)))
+
+    ends = sizes_at(fleet, results.decisions, applied, np.concatenate([first, last]), lane)
+    known, size = (part.reshape(2, -1) for part in (ends.known, ends.applied))
     return pl.DataFrame(
         {
-            "lane": lanes.number,
-            "ticks": lanes.ticks,
-            "first_ts": pl.Series(s.ts_ms[lanes.first]).cast(TIME),
-            "last_ts": pl.Series(s.ts_ms[last]).cast(TIME),
-            "first_mismatch_ts": lanes.extreme(low, s.ts_ms, differs).cast(TIME),
-            "step_ms": lanes.extreme(low, step_ms, inside),
-            "applied_first": masked(s.applied[lanes.first], s.known[lanes.first]),
-            "applied_last": masked(s.applied[last], s.known[last]),
-            "applied_sum": applied_sum,
-            "decided_sum": decided_sum,
-            "applied_mean": _ratio(applied_sum, known),
-            "decided_mean": _ratio(decided_sum, known),
-            "agreement_share": _ratio(decided - lanes.sum(differs), decided),
-            "recorded_changes": lanes.sum(s.known & (s.applied != s.replicas)),
-            "rescales": lanes.sum(s.rescaled),
-            "reversals": lanes.sum(_reversed(s)),
-            **{name: lanes.sum(chosen) / lanes.ticks for name, chosen in shares.items()},
-            "asked_min": lanes.extreme(low, ticks.proposal, asked),
-            "asked_max": lanes.extreme(high, ticks.proposal, asked),
-            "asked_at_min": lanes.extreme(high, ticks.proposal, at_min),
-            "asked_at_max": lanes.extreme(high, ticks.proposal, at_max),
-            "asked_min_disabled": lanes.extreme(low, ticks.proposal, down),
-            "asked_max_disabled": lanes.extreme(high, ticks.proposal, up),
-            "bound_max": lanes.extreme(high, ticks.max_replicas, bound["at_max_share"]),
-            "bound_min": lanes.extreme(high, ticks.min_replicas, bound["at_min_share"]),
-            "ratio_max": lanes.extreme(high, ticks.ratio, np.isfinite(ticks.ratio)),
+            "lane": lane,
+            "ticks": ticks,
+            "first_ts": pl.Series(fleet.ticks.now_ms[first]).cast(TIME),
+            "last_ts": pl.Series(fleet.ticks.now_ms[last]).cast(TIME),
+            "first_mismatch_ts": extreme("first_mismatch_ms").cast(TIME),
+            "applied_first": masked(size[0], known[0]),
+            "applied_last": masked(size[1], known[1]),
+            "applied_mean": ratio(total.applied_sum, total.known),
+            "decided_mean": ratio(total.decided_sum, total.known),
+            "agreement_share": ratio(total.decided - total.differs, total.decided),
+            "undecided_share": share(*codes.UNDECIDED),
+            **{name: share(*some) for name, some in SHARES.items()},
+            **{f"{name}_share": total[name] / ticks for name in _COUNTED},
+            **{name: np.ascontiguousarray(total[name]) for name in _SUMMED},
+            **{name: extreme(name) for name in _EXTREMES},
+            "ratio_max": masked(total.ratio_max, total.ratio_max > -np.inf, np.float64),
         }
     )
 
 
-def _later(s: Sizes, lanes: _Lanes, chosen: Mask) -> Mask:
-    """Return those of some ticks more than START_MS after their HPA's first, or last one at 0."""
-    begins = np.union1d(lanes.first, np.flatnonzero(((s.replicas == 0) & s.known)[:-1]) + 1)
-    rows = np.flatnonzero(chosen)
-    begun = begins[np.searchsorted(begins, rows, side="right") - 1]
-    later = np.zeros(s.lane.size, np.bool_)
-    later[rows] = s.ts_ms[rows] - s.ts_ms[begun] > START_MS
-    return later
+_COUNTED: Final = (
+    "ambiguous", "invalid", "above_target", "policy_up_later", "asked_in", "asked_out",
+)  # fmt: skip
+_SUMMED: Final = ("applied_sum", "decided_sum", "recorded_changes", "rescales", "reversals")
+_EXTREMES: Final = (
+    "step_ms", "asked_min", "asked_max", "asked_at_min", "asked_at_max", "asked_min_disabled",
+    "asked_max_disabled", "bound_min", "bound_max",
+)  # fmt: skip
 
 
-def _reversed(s: Sizes) -> Mask:
-    """Return the recorded changes of size against the direction of the one before."""
-    rows = np.flatnonzero(s.known & (s.applied != s.replicas))
-    up, lane = s.applied[rows] > s.replicas[rows], s.lane[rows]
-    turned = np.zeros(s.lane.size, np.bool_)
-    turned[rows[1:]] = (up[1:] != up[:-1]) & (lane[1:] == lane[:-1])
-    return turned
-
-
-def _most_frequent(name: str, hpas: int, lane: I64, words: Sequence[str], count: I64) -> pl.Series:
+def _most_frequent(name: str, hpas: int, counted: Iterable[tuple[int, str, int]]) -> pl.Series:
     """Return each HPA's most frequent word, the first of the alphabet if equal; null: none."""
     counts = Counter[tuple[int, str]]()
-    for h, word, times in zip(lane.tolist(), words, count.tolist(), strict=True):
+    for h, word, times in counted:
         counts[h, word] += times
     best: dict[int, str] = {}
     for (h, word), _ in sorted((+counts).items(), key=lambda pair: (-pair[1], pair[0])):
@@ -252,22 +197,10 @@ def _most_frequent(name: str, hpas: int, lane: I64, words: Sequence[str], count:
     return pl.Series(name, [best.get(h) for h in range(hpas)], dtype=pl.String)
 
 
-def _metrics(ticks: Ticks, hpas: int) -> pl.Series:
-    """Return the metric that drove each HPA most often."""
-    rows = np.flatnonzero(ticks.metric >= 0)
-    metric = ticks.metric[rows]
-    lane = np.zeros(len(ticks.names), np.int64)
-    lane[metric] = ticks.sizes.lane[rows]
-    count = np.bincount(metric, minlength=lane.size)
-    return _most_frequent("metric", hpas, lane, ticks.names, count)
-
-
-def _errors(ticks: Ticks, hpas: int) -> pl.Series:
-    """Return the error that each HPA's metrics failed with most often."""
-    rows = np.flatnonzero(ticks.error >= 0)
-    pairs, count = np.unique(ticks.sizes.lane[rows] << 8 | ticks.error[rows], return_counts=True)
-    words = [codes.METRIC_ERRORS[code] for code in (pairs & 0xFF).tolist()]
-    return _most_frequent("error", hpas, pairs >> 8, words, count)
+def _bound_by(binding: Any, some: Sequence[int]) -> Mask:
+    # Comparisons of bytes: six times faster than a table of codes.
+    found: Mask = np.logical_or.reduce([binding == code for code in some])
+    return found
 
 
 def read_sizes(decisions: pl.DataFrame) -> Sizes:
@@ -289,7 +222,7 @@ def read_sizes(decisions: pl.DataFrame) -> Sizes:
 
 def is_undecided(s: Sizes) -> Mask:
     """Say in which ticks the rules could not decide at all."""
-    return _bound_by(s.binding, _UNDECIDED)
+    return _bound_by(s.binding, codes.UNDECIDED)
 
 
 def foreign_changes(decisions: pl.DataFrame) -> pl.DataFrame:
@@ -332,8 +265,14 @@ def foreign_rows(s: Sizes) -> I64:
     return found
 
 
-def _foreign(s: Sizes, hpas: int) -> list[pl.Series]:
+def _foreign(fleet: Fleet, results: Results, applied: I64, hpas: int) -> list[pl.Series]:
     """Return each HPA's changes that no rule made: their number, and the first of them in words."""
+    # A change is judged by the ticks beside it; the millions of others are not looked at.
+    changes = np.flatnonzero(results.decisions.current != applied)
+    at = np.unique(np.clip([changes - 1, changes, changes + 1], 0, applied.size - 1))
+    lane = np.searchsorted(fleet.lanes.first_tick, at, side="right") - 1
+    decided = at < fleet.lanes.last_tick[lane]
+    s = sizes_at(fleet, results.decisions, applied, at[decided], lane[decided])
     rows = foreign_rows(s)
     times = np.datetime_as_string(np.asarray(s.ts_ms[rows]).astype("datetime64[ms]"), unit="s")
     told: list[list[str]] = [[] for _ in range(hpas)]

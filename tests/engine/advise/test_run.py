@@ -57,8 +57,8 @@ def pair(today: Some, other: Some, before: Some = 0, after: Some = 0) -> dict[in
     return {k: weeks(rows[k], saturated_minutes=rows[k + 2]) for k in (0, 1)}
 
 
-LATE = [0, 0, 0, 0, 0, 30]
-EARLY = [0, 30, 0, 0, 0, 0]
+LATE: list[float] = [0, 0, 0, 0, 0, 30]
+EARLY: list[float] = [0, 30, 0, 0, 0, 0]
 SWINGING = {0: weeks([100] * 9), 1: weeks([20, 160, 20, 160, 20, 160, 80, 80, 80])}
 UNKNOWN: Values = {"unserved": [None] * 6}
 

@@ -36,6 +36,7 @@ def random_ticks(seed: int) -> list[dict[str, Any]]:
         for _ in range(draw.choice([1, 2, 40])):
             replicas, desired = draw.randint(0, 9), draw.randint(0, 9)
             binding = draw.choice(NAMES)
+            metric, invalid = draw.choice([None, "cpu", "memory"]), draw.randint(0, 1)
             ticks.append(
                 {
                     "hpa": hpa,
@@ -47,10 +48,10 @@ def random_ticks(seed: int) -> list[dict[str, Any]]:
                     "binding": binding,
                     "min_replicas": draw.randint(0, 2),
                     "max_replicas": draw.randint(9, 12),
-                    "metric": draw.choice([None, "cpu", "memory"]),
-                    "ratio": draw.choice([None, 0.5, 1.0, 1.05, 2.5, float("inf")]),
-                    "invalid_metrics": draw.randint(0, 1),
-                    "error": draw.choice([None, *ERRORS]),
+                    "metric": metric,
+                    "ratio": metric and draw.choice([None, 0.5, 1.0, 1.05, 2.5, float("inf")]),
+                    "invalid_metrics": invalid,
+                    "error": draw.choice([None, *ERRORS]) if invalid else None,
                     "scaling_active": draw.choice([None, "AmbiguousSelector", "InvalidSelector"]),
                 }
             )
