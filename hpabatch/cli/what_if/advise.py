@@ -121,8 +121,8 @@ def _is_table(data: str, request: AdviseRequest, folder: AdviceFolder) -> bool:
     from hpabatch.cli.arguments import check_inputs
     from hpabatch.history.reader import open_history
 
-    is_local = "://" not in data and not set(data) & set("*?[")
-    if is_local and not Path(data).exists():
+    is_local = "://" not in data
+    if is_local and not set(data) & set("*?[") and not Path(data).exists():
         raise UsageError(
             f"{data}: there is no such file or folder; name a history, or a table with its --map"
         )

@@ -61,7 +61,7 @@ def answer(found: Judged, inputs: Inputs) -> Answer:
     if found.choice == TODAY:
         return _kept(found, inputs, _why_keep(found, inputs))
     if held_open(found, found.choice, inputs):
-        return Answer(NONE, (f"{HELD_OPEN}: a judgement needs {WHAT_PODS_CAN}",))
+        return Answer(NONE, (f"{HELD_OPEN}; what would tell: {WHAT_PODS_CAN}",))
     against, rules = _against(found, inputs), inputs.options.rules
     if against:
         return _kept(found, inputs, against)

@@ -128,7 +128,10 @@ _RARE: Final = "usage beyond 99 % of the recorded minutes"
 HELD_OPEN: Final = (
     "at maxReplicas its metrics asked for more, and how much its pods can do is not known"
 )
-WHAT_PODS_CAN: Final = "limits of its pods recorded, or a larger maxReplicas"
+WHAT_PODS_CAN: Final = (
+    "limits of its pods recorded, a ceiling stated in a plant file (--plant), or a sweep of a "
+    "larger maxReplicas"
+)
 _ASSUMED: Final = (
     "ceiling assumed: no limit of its pods is known, so saturation is judged over a range of "
     "ceilings"
@@ -301,7 +304,7 @@ CHANGE_RULES: Final = (
     Rule(lambda f: f["nears_assumed"] and MEDIUM, _ASSUMED, _CEILINGS),
     Rule(  # (no limit is below a request, and a node keeps that free)
         lambda f: f["is_assumed"] and not f["nears_assumed"] and HIGH,
-        "no limit of its pods is known, but it stays below the lowest assumed ceiling",
+        "no limit of its pods is known, but it hardly reaches the lowest assumed ceiling",
         _CEILINGS,
     ),
     Rule(  # (up to a ceiling the model says what pods do: it was right where it was checked)
@@ -523,11 +526,13 @@ def doubts_of_keep(found: Judged, inputs: Inputs) -> Iterator[Doubt]:
 def held_open(found: Judged, place: int, inputs: Inputs) -> bool:
     """Say whether a maxReplicas that a setting leaves may hold pods at a ceiling that is not known.
 
-    Not where even the lowest assumed ceiling is hardly reached, today and under the setting.
+    Not where even the lowest assumed ceiling is hardly reached, today and under the setting. A
+    limit on something else than saturation says nothing of that.
     """
     unit, used = found.unit, [_assumed_use(found, each, inputs) for each in (TODAY, place)]
-    may = any(_above(share, _MOST_USED_BY_CHANGE) for share in used)
-    return may and AT_MAX in unit.values and unit.stood_at_max and not found.lifts(place)
+    may = any(share is None or share > _MOST_USED_BY_CHANGE for share in used)
+    held = AT_MAX in unit.values and bool((unit.held_at_max & unit.is_open).any())
+    return may and held and bool(inputs.options.goal.slos) and not found.lifts(place)
 
 
 def _assumed_use(found: Judged, place: int, inputs: Inputs) -> float | None:

@@ -191,7 +191,7 @@ def assumed_use(unit: UnitBlocks, goal: Goal, place: int, block_unit: str) -> fl
             return stretch_rates(values, unit.hours, slo, block_unit)
 
         rates = _with_lacking(unit, ABOVE_MINUTES[0], [TODAY, place], slice(None), at_worst)
-        above = float(np.nan_to_num(rates[unit.is_open, 1]).max())
+        above = float(np.nan_to_num(rates[unit.is_open, 1], nan=math.inf).max())
         most = max(most, above / slo.limit if slo.limit else math.inf if above else 0.0)
     return most
 

@@ -103,7 +103,7 @@ class Specs:
 
         None where a bound of max is stated: who states it wants a larger one weighed.
         """
-        if unit.stood_at_max or "max" in bounds.stated:
+        if unit.held_at_max.any() or "max" in bounds.stated:
             return np.zeros(unit.settings.size, dtype=bool)
         keys, settings = unit.members, unit.settings.tolist()
         return np.array([any(self._times_max(key, s) > 1 for key in keys) for s in settings])

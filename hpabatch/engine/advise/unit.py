@@ -100,13 +100,16 @@ class UnitBlocks:
         return found
 
     @property
-    def stood_at_max(self) -> bool:
-        """Whether today's maxReplicas held some member while its metrics asked for more."""
+    def held_at_max(self) -> Mask:
+        """Return (M,) whom today's maxReplicas held while the metrics asked for more.
+
+        All where that is not known.
+        """
         minutes = self.values.get(AT_MAX)
         if minutes is None:
-            return True
+            return np.ones(len(self.members), dtype=bool)
         longest = MOST_AT_MAX * MINUTES_AN_HOUR * self.hours.sum(axis=1)
-        return bool((minutes[:, 0].sum(axis=1) > longest).any())
+        return np.asarray(minutes[:, 0].sum(axis=1) > longest)
 
     def recorded_of(self, measure: str, blocks: slice) -> Array:
         """Return (M, 1, B) what was recorded of today's setting, NaN where it is not known.

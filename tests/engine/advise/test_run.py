@@ -517,6 +517,15 @@ def test_who_is_held_at_max_below_an_unknown_ceiling_may_need_more(
     )
 
 
+def test_who_is_held_at_max_gets_no_advice_by_another_limit_either() -> None:
+    seen = above(0.0, at_max_minutes=[300] * 6, rescales=[5] * 6)
+    maker = SweepMaker(GRID).add(
+        "api", {0: weeks([100] * 6, **seen), 1: weeks([80] * 6, **seen)}, ceiling="open"
+    )
+    (item,) = advise(maker, options("rescales<99/week")).items
+    assert item.answer == "no advice"
+
+
 @pytest.mark.parametrize(
     ("minutes", "answer", "confidence"),
     [(2.0, "change", "high"), (2.1, "change", "medium"),
