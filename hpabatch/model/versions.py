@@ -119,9 +119,6 @@ class Profile:
     container_may_lack: bool = _since(33, "#127193, in the list of changes of 1.33")
     # A failed sync shows the metrics that it could compute; before, the older ones stayed.
     failure_shows_metrics: bool = _since(29, "#121039")
-    # A status is stored as it was written; before, an Object or External average came back with a
-    # value of 0 and so was written again at every sync.
-    status_round_trips: bool = _since(27, "#114358")
 
     # ---- switches of how objects are read
     # The API versions of scaleTargetRef and describedObject are validated; before, a bad one failed
@@ -130,6 +127,9 @@ class Profile:
     # The HPA is stored as v2; before, as v1, which moves the cpu utilization last, loses a second
     # one and derives each target's type from its members.
     stored_as_v2: bool = _since(27, "#114358")
+    # So is a status; before, an Object or External average came back with a value of 0 and so was
+    # written again at every sync.
+    status_round_trips: bool = _since(27, "#114358")
     # As v1: the first cpu utilization is kept; before, none where an average of cpu comes first.
     first_cpu_utilization_kept: bool = _since(
         26, "not in 1.20.2; 1.26 is the first known to have it", assumed=True

@@ -91,7 +91,8 @@ class DataAdvice(Advice):
         """Yield what is written where, and the HPA without advice that is saturated for longest."""
         yield from self.written
         none = [item.key for item in self._of(NONE) if item.key in self._today]
-        shares = [(_saturated(row := self._today[key]) / row["hours"], key) for key in none]
+        today = {key: self._today[key] for key in none}
+        shares = [(_saturated(row) / row["hours"], key) for key, row in today.items()]
         worst, key = max(shares, default=(0.0, ("", "", "")))
         if worst * WEEK_HOURS >= 1:
             minutes = short_number(worst * WEEK_HOURS)
@@ -163,7 +164,8 @@ class DataAdvice(Advice):
             yield from of_ceilings(pl.DataFrame(theirs, schema=frame.schema))
         for item in changes[:SHOWN_CHANGES]:
             row = rows[item.key]
-            if _is_broken(row) and row["hours"] and _saturated(whole := self._today[item.key]):
+            whole = self._today.get(item.key)
+            if _is_broken(row) and row["hours"] and whole is not None and _saturated(whole):
                 urgent = f"{self.found.changes(item)}: {_urgent(row, whole)}"
                 yield f"first: {self._name(item.key)}: {urgent}"
         for item in changes[:SHOWN_OTHERS]:

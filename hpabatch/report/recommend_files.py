@@ -169,6 +169,7 @@ def _whole_lists(item: Recommendation) -> Iterator[str]:
 
 
 def _parts(value: object) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Yield the directions of a behavior."""
     for way, rules in value.items() if isinstance(value, Mapping) else ():
         if isinstance(rules, Mapping):
             yield way, rules

@@ -204,6 +204,7 @@ def _of_capacities(
 
 
 def _totals(measures: pl.DataFrame) -> Iterator[str]:
+    """Yield one line per setting with the fleet's sums."""
     for setting in measures["setting"].unique(maintain_order=True):
         rows = measures.filter(pl.col("setting") == setting)
         cost = rows["cost"].sum() if rows["cost"].null_count() < rows.height else None

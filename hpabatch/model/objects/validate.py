@@ -200,6 +200,7 @@ def _has_invalid_object_metric(hpa: HPA) -> bool:
 
 
 def _validate_rules(rules: ScalingRules | None, path: str) -> list[FieldError]:
+    """Check one direction of behavior."""
     if rules is None:
         return []
     errors: list[FieldError] = []

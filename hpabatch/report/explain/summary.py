@@ -168,6 +168,7 @@ def _most(combination: facts.Combination) -> str:
 
 
 def _standing(metric: facts.MetricFact) -> str:
+    """Return a metric's value beside its target."""
     ratio = metric.last
     charged = ", with pods without a usable sample counted in" if metric.second is not None else ""
     if metric.target_pct is not None and ratio is not None and ratio.utilization_pct is not None:

@@ -209,6 +209,7 @@ def _cloud(compared: Compared, front: Mask, pixels: Array) -> alt.Chart:
 
 
 def _limits(compared: Compared) -> Iterator[alt.LayerChart]:
+    """Yield the SLOs of what is on the axes."""
     import altair as alt
 
     members = len(compared.unit.members)

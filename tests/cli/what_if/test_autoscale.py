@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpabatch.cli.what_if import autoscale  # noqa: F401
 from hpabatch.errors import EXIT_OK, ManifestError, RefusedError, UsageError
 from hpabatch.model.objects.decode import decode_hpa
 from tests.cli.commands import invoke

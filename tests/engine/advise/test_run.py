@@ -182,8 +182,10 @@ def test_answers_with_their_reasons(
     chosen = RecommendOptions(parse_goal([slo] if slo else [], "pod_hours"), JudgeRules(**rules))
     item = one(came_to, chosen, **facts)
     assert (item.answer, item.setting_id, item.confidence) == answer
-    assert bool(item.patch) == (item.answer == "change")
-    assert all(reason in " | ".join(item.reasons) for reason in reasons)
+    assert list(item.patch) == (["metrics"] if item.answer == "change" else [])
+    told = " | ".join(item.reasons)
+    assert all(reason in told for reason in reasons)
+    assert ("fitted base" in told) == ("base_share" in facts)
     assert doubt in " | ".join(each.long for each in item.doubts)
 
 

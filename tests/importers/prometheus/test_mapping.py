@@ -313,6 +313,13 @@ def test_a_folder_holds_what_it_holds(tmp_path: Path) -> None:
         read_mappings([tmp_path / "empty"])
 
 
+def test_lists_and_several_documents(tmp_path: Path) -> None:
+    scaled = [yaml.safe_load(SCALED) for _ in range(2)]
+    scaled[1]["metadata"]["name"] = "other"
+    mappings = read(tmp_path, yaml.safe_dump({"kind": "List", "items": scaled}))
+    assert [one.name for one in mappings.scaled_objects] == ["web", "other"]
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     binary = tmp_path / "binary.yaml"
     binary.write_bytes(b"\xff\x00")

@@ -68,6 +68,11 @@ def test_a_label_with_the_name_of_our_column() -> None:
     assert found.series["exported_series"].to_list() == ["a", None]
 
 
+def test_nothing_is_an_answer_too() -> None:
+    for nothing in (body([], "vector"), body([], "matrix"), body([one([], pod="a")]), body(None)):
+        assert decode(nothing, FOREVER).count == 0
+
+
 def test_only_one_series_may_have_no_labels() -> None:
     assert decode(body([one([[1, "1"]])]), FOREVER).count == 1
     with pytest.raises(InvalidResponseError, match=r"series \{\} comes twice"):
@@ -142,6 +147,11 @@ def test_series_that_were_not_asked_for(metric: dict[str, str], told: str) -> No
     assert decode(body([one([[1, "1"]], **good)]), Expected(0, 9_000, must)).count == 1
     with pytest.raises(InvalidResponseError, match=told):
         decode(body([one([[1, "1"]], **metric)]), Expected(0, 9_000, must))
+
+
+def test_an_absent_label_is_an_empty_one() -> None:
+    asked = Expected(0, 9_000, {"cluster": {"", "a"}})
+    assert decode(body([one([[1, "1"]], pod="a")]), asked).count == 1
 
 
 def test_the_same_series_twice() -> None:

@@ -37,7 +37,7 @@ def targets(item: HPA, k8s: str = "1.36") -> str:
         (RPS, current(RPS), "<nil>/500m"),
         (pods("rps", MetricTarget("AverageValue")), None, "<unknown>/<nil>"),
         (MetricSpec("Nonsense"), None, "<unknown type>"),
-        (MetricSpec("Pods"), None, "<unknown type>"),
+        (MetricSpec("Pods", resource=CPU.resource), None, "<unknown type>"),
     ],
 )
 def test_targets_that_no_server_of_1_20_shows(
