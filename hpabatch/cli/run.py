@@ -61,7 +61,7 @@ def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
 def load_commands(only: str = "") -> None:
     """Import the modules of all commands, or that of one: each adds its own to the application.
 
-    The other commands' take longer to import than all that `--help` of one needs.
+    Importing the others takes longer than everything else that `--help` of one needs.
     """
     known = [(folder, name) for folder, names in _COMMANDS.items() for name in names]
     one = [(folder, name) for folder, name in known if name == only and folder != "get_in"]

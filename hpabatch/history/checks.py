@@ -436,8 +436,8 @@ def _other_views(column: pl.Series) -> I64:
             continue
         words = np.frombuffer(array.buffers()[1] or b"", np.int64)
         views = words[2 * array.offset : 2 * (array.offset + len(array))]
-        # (both halves of a view are compared, and looked at as one number)
-        moved = np.flatnonzero((views[2:] != views[:-2]).view(np.uint16)) + 1
+        # (two words a view: one comparison of all of them, and a view moved if either differs)
+        moved = np.flatnonzero((views[2:] != views[:-2]).reshape(-1, 2).any(axis=1)) + 1
         found += [np.array([first]), moved + first]
         first += len(array)
     return np.concatenate(found)

@@ -56,8 +56,9 @@ class _Survey(NamedTuple):
 class FlatHistory(History):
     """A folder of tables by any writer, with rows in any order.
 
-    Small tables are kept in memory after the first selection. Of large ones a selection reads the
-    files that hold rows of its places: such histories should be migrated to a store.
+    Small tables are kept in memory after the first selection. Of large ones a selection reads, in
+    each file, from the first row of its places to the last: such histories should be migrated to a
+    store.
     """
 
     def __init__(self, path: Path, files: dict[str, tuple[Path, ...]], warnings: list[str]) -> None:
@@ -210,7 +211,9 @@ class FlatHistory(History):
         if among is not None:
             held = _of_places(held, "place", among)
         as_it_is = survey.is_ordered and spec.name not in OWNED
-        needed = wanted if as_it_is else [n for n in spec.names if n in wanted or n in spec.key]
+        # (a file without any wanted column has rows all the same: one of the key tells how many)
+        key = spec.key[:1] if as_it_is else spec.key
+        needed = [name for name in spec.names if name in wanted or name in key]
         parts = [empty_frame(spec.name).select(needed)]
         for number, first, since, end, until, rows in _joined_spans(held).iter_rows():
             # Rows of others between theirs have to be told apart, and rows of other days.
@@ -232,7 +235,7 @@ class FlatHistory(History):
             parts.append(found.select(needed))
         frame = pl.concat(parts)
         if as_it_is:
-            return frame
+            return frame.select(wanted)
         if bare and places is not None:
             frame, dropped = order_rows(frame, spec)
             self._warn_of_dropped(spec, dropped)

@@ -1,6 +1,6 @@
 """Totals of each HPA over its decided ticks, in one walk.
 
-A size counts where the tick `known`s it: the scale could be read. The wish is the size that the
+A size counts where it is `known`: the scale could be read. The wish is the size that the
 decision leaves the target at, `applied` the recorded size after the tick. Of the ticks with a known
 size: those the rules `decided`, and those of them whose wish `differs` from what was applied;
 `asked_in` and `asked_out`, where the metrics asked for fewer or more; `recorded_changes` of size,
