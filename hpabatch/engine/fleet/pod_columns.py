@@ -186,7 +186,7 @@ def _states(shown: pl.DataFrame, row: I64, keys: I64, started: I64, deleted: I64
 
 def _codes(column: pl.Series, table: dict[str, int], other: int, absent: int) -> I64:
     """Return the codes of texts; `other` of a text without one, `absent` of a null."""
-    known = {**table, None: absent}
+    known = {None: absent} | table
     return integers(column.replace_strict(known, default=other, return_dtype=pl.Int64))
 
 

@@ -159,7 +159,7 @@ def _scored(sizes: Sizes) -> dict[str, Any]:
 def _others(shard: Shard, at: Any, known: Mask) -> dict[str, Any]:
     """Return the other columns of SCHEMA."""
     fleet, d = shard.fleet, shard.results.decisions[at]
-    spec, number = fleet.ticks.spec[at], d.metric
+    spec, number, conditions = fleet.ticks.spec[at], d.metric, _conditions(d)
     metric = np.where(number >= 0, fleet.specs.first_metric[spec] + number, -1)
     ratio = np.full(metric.size, np.nan)
     if fleet.metrics.size:
@@ -183,7 +183,7 @@ def _others(shard: Shard, at: Any, known: Mask) -> dict[str, Any]:
         "invalid_metrics": _i64(d.invalid_metrics),
         "error": words_of(_first_error(shard, at), _ERRORS, SCHEMA["error"]),
         **{
-            name: words_of(_condition(d, kind), _CONDITIONS[name], SCHEMA[name])
+            name: words_of(conditions[kind], _CONDITIONS[name], SCHEMA[name])
             for name, kind in _TYPES
         },
     }
@@ -246,12 +246,14 @@ def _first_error(shard: Shard, at: Any) -> I64:
     return error
 
 
-def _condition(decisions: Any, kind: int) -> Any:
-    """Return the code of the condition of a type at each tick, 0 where it is not set."""
-    found = np.zeros(decisions.size, np.int8)
+def _conditions(decisions: Any) -> dict[int, Any]:
+    """Return by type the code of its condition at each tick, 0 where it is not set."""
+    found = {kind: np.zeros(decisions.size, np.int8) for kind in codes.CONDITION_TYPES.values()}
     for k in range(4):
-        slot = decisions[f"condition_{k}"]
-        np.copyto(found, slot, where=slot >> 4 == kind)
+        slot = np.ascontiguousarray(decisions[f"condition_{k}"])
+        kinds = slot >> 4
+        for kind, codes_of in found.items():
+            np.copyto(codes_of, slot, where=kinds == kind)
     return found
 
 
@@ -345,4 +347,5 @@ def _known_words(values: Any, words: Mapping[int, str], known: Any) -> pl.Series
 def _scaled_to_zero(shard: Shard, at: Any) -> pl.Series:
     """Return the reason of the condition ScaledToZero; null: it is not set."""
     words = {c: w.reason for c, w in codes.CONDITIONS.items() if c >> 4 == codes.SCALED_TO_ZERO}
-    return words_of(_condition(shard, at, codes.SCALED_TO_ZERO), words, pl.String())
+    found = _conditions(shard.results.decisions[at])[codes.SCALED_TO_ZERO]
+    return words_of(found, words, pl.String())
