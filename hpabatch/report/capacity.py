@@ -50,8 +50,9 @@ TOTAL_HEADS: Final = (
          lambda row: f"{row['hpas']}/{row['of']}"),
     Head("TODAY", "the highest sum with minReplicas and maxReplicas as they are",
          lambda row: amount(row["today"]["month_total" if _is_money(row) else "max"])),
-    *(Head(name.upper(), PLAN_TOTALS[name].meaning, lambda row, name=name: _at_least(row, name))
-      for name in ("p50", "p95", "p99")),
+    Head("P50", PLAN_TOTALS["p50"].meaning, lambda row: _at_least(row, "p50")),
+    Head("P95", PLAN_TOTALS["p95"].meaning, lambda row: _at_least(row, "p95")),
+    Head("P99", PLAN_TOTALS["p99"].meaning, lambda row: _at_least(row, "p99")),
     Head("MAX", "the highest sum without maxReplicas; `>`: at least so much",
          lambda row: _at_least(row, "month_total" if _is_money(row) else "max")),
     Head("PEAKS", PLAN_TOTALS["sum_of_peaks"].meaning, lambda row: _at_least(row, "sum_of_peaks")),

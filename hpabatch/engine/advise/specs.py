@@ -279,7 +279,7 @@ def sets_of(result: SweepResult) -> Mapping[str, PolicySet]:
     """Return a sweep's policy sets, as it holds them itself."""
     told = result.parameters.get("policy_sets") or {}
     return {**SHIPPED} | {
-        name: PolicySet(name, *(_rules(value.get(way)) for way in _DIRECTIONS))
+        name: PolicySet(name, _rules(value.get(_DIRECTIONS[0])), _rules(value.get(_DIRECTIONS[1])))
         for name, value in told.items()
     }
 

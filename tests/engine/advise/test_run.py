@@ -110,7 +110,7 @@ UNKNOWN: Values = {"unserved": [None] * 6}
             id="judged blocks break the limit",
         ),
         pytest.param(
-            pair(100, [80] * 4 + [120] * 2), {}, ("keep", 0, "low"),
+            pair(100, [80.0] * 4 + [120.0] * 2), {}, ("keep", 0, "low"),
             ["not better than today's on the judged blocks: pod_hours 240 instead of 200"], "",
             id="judged blocks cost more",
         ),
