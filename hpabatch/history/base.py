@@ -132,6 +132,7 @@ class History(ABC):
             check_validity(frame, self._place(spec))
         empty = frame.is_empty() and self._sizes(spec).is_empty()
         is_needed = spec.required and not optional and empty
+        # (a simulated run may never have had a pod or a sample)
         if (
             is_needed
             and not self._may_lack(spec)

@@ -166,12 +166,13 @@ class _Source:
         wanted = with_columns
         if with_columns is not None and predicate is not None:
             wanted = list(dict.fromkeys([*with_columns, *predicate.meta.root_names()]))
-        left, keys = n_rows, ["cluster", "day"]
+        left = n_rows
+        keys = ["cluster", "day"]
         groups = self.history.sizes(self.name).group_by(keys).agg("namespace", "place")
-        for cluster, day, *names in groups.sort(keys, nulls_last=False).iter_rows():
+        for cluster, day, namespaces, names in groups.sort(keys, nulls_last=False).iter_rows():
             if left is not None and left <= 0:
                 return
-            places = list(zip(*names, strict=True))
+            places = list(zip(namespaces, names, strict=True))
             frame = self.history.select(self.name, cluster, places, day=day, columns=wanted)
             if predicate is not None:
                 frame = frame.filter(predicate)

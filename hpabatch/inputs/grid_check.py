@@ -138,7 +138,7 @@ class _Tester:
     def _reasons(
         self, part: Setting, spec: HPASpec, profile: Profile, flags: ControllerFlags
     ) -> tuple[str, ...]:
-        if part.values[0][0] in _BOUNDS:
+        if part.values[0][0] in _BOUNDS:  # min and max depend on little of a spec: many share that
             for_zero = [metric for metric in spec.metrics if metric.type in ("Object", "External")]
             spec = replace(spec, metrics=tuple(for_zero[:1]) or DEFAULT_METRICS, behavior=None)
         key = (part, spec, profile, flags)

@@ -463,16 +463,17 @@ class Fetcher:
             path = f"{EXTERNAL_PATH}/namespaces/{namespace}/{metric}"
             return path, params, lambda body, _: read_external_values(body), _VALUE_BYTES
         params = {"metricLabelSelector": key.selector} if key.selector else {}
-        read: Read = read_pod_values
-        about, most = "pods/*", _LIST_BYTES
+        about = "pods/*"
         if isinstance(key, ObjectMetricKey):
-            # For a Namespace the HPA's own is used, whatever its name.
-            about, read, most = "metrics", lambda body, _: read_object_value(body), _VALUE_BYTES
+            about = "metrics"  # of a Namespace: the HPA's own, whatever its name
             if (key.group, key.kind) != ("", "Namespace"):
                 resource = self._apis.metric_resource(key.group, key.kind)
                 about = f"{quote(resource, _SAFE)}/{quote(key.name, _SAFE)}"
         root = f"{CUSTOM_PATH}/{self._apis.custom_metrics_version()}"
-        return f"{root}/namespaces/{namespace}/{about}/{metric}", params, read, most
+        path = f"{root}/namespaces/{namespace}/{about}/{metric}"
+        if isinstance(key, ObjectMetricKey):
+            return path, params, lambda body, _: read_object_value(body), _VALUE_BYTES
+        return path, params, read_pod_values, _LIST_BYTES
 
     def _ask(self, key: MetricKey, timeout: float) -> _Reply:
         """Send one request and read its response; any failure becomes the response's error."""

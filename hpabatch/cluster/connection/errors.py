@@ -175,7 +175,7 @@ def error_of_reply(
         text, reason = _worded(status, hide(_plain(headers, body)), path), ""
     error = _classed(status, text, reason, where)
     if isinstance(error, Busy):
-        retry_after = headers.get("retry-after")
+        retry_after = headers.get("retry-after")  # API servers never send a date
         digits = (retry_after or "").strip()
         error.retry_after = float(digits) if digits.isascii() and digits.isdecimal() else None
     return error

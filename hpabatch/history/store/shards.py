@@ -111,7 +111,7 @@ class StoreHistory(History):
     ) -> pl.DataFrame:
         by_day = sorted(days.items(), key=lambda item: item[0] or "")
         chosen = [list(_slices(files, places)) for _, files in by_day]
-        parts = [
+        parts = [  # (slices of one place stay in the order of commits: sorting is stable)
             sorted(slices, key=lambda s: order_of_place(s.place)) for slices in chosen if slices
         ]
         if not parts:

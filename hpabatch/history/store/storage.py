@@ -314,7 +314,8 @@ def open_storage(path: Path | str) -> Storage:
     url = as_url(path)
     if url is None:
         return LocalStorage(path)
-    # The @ of Azure's abfs://CONTAINER@ACCOUNT is fine. A secret may hold slashes.
+    # A password is refused: results and logs would keep it. The @ of Azure's
+    # abfs://CONTAINER@ACCOUNT is fine. A secret may hold slashes.
     scheme, _, rest = url.partition("://")
     before, at, _ = rest.partition("@")
     if at and (":" in before or ("/" not in before and not scheme.startswith(("abfs", "az")))):

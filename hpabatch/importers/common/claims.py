@@ -189,15 +189,30 @@ def windows_at_work(
 
     `time_ms`: the first and last instant that counts; windows of `source` are left out.
     """
-    rows = [
-        (cluster, "", "all workloads", 0, after, until, [name])
-        for name, after, until in unfinished_windows(parts)
-        if name.split("/")[1] != source
-        and name.split("/")[2] == quote(cluster)
-        and after < time_ms[1]
-        and until >= time_ms[0]
-    ]
+    rows = []
+    for name, after, until in unfinished_windows(parts):
+        _, its_source, its_cluster, _ = name.split("/")
+        if its_source == source or its_cluster != quote(cluster):
+            continue
+        if after < time_ms[1] and until >= time_ms[0]:
+            rows.append((cluster, "", "all workloads", 0, after, until, [name]))
     return pl.DataFrame(rows, schema=WAY, orient="row")
+
+
+def begun_ends(parts: Collection[str], source: str) -> Iterator[int]:
+    """Yield until when (ms) a source's windows go that were begun, and are still to be imported.
+
+    A history grows forward only: a window that ends before its cluster's last complete one does is
+    covered by several of them.
+    """
+    for name, _, until in unfinished_windows(parts):
+        place, _, _ = name.rpartition("/")
+        if place.startswith(f"{PREFIX}/{source}/"):
+            done = (
+                span_of(p)[1] for p in parts if p.startswith(f"{place}/") and p.endswith(f"/{DONE}")
+            )
+            if until > max(done, default=0):
+                yield until
 
 
 def unfinished_windows(parts: Collection[str]) -> Iterator[tuple[str, int, int]]:

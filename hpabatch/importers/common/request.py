@@ -23,7 +23,7 @@ class Destination(Request):
     )
     work: str | None = option(
         "path",
-        "Folder for intermediate files.",
+        "Work folder: for a lock, and for what a table import keeps meanwhile.",
         metavar="FOLDER",
         unset="beside --out; of an object store: in TMPDIR",
     )

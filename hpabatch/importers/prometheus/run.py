@@ -20,10 +20,10 @@ from hpabatch.history.store.shards import StoreHistory
 from hpabatch.importers.common.claims import (
     PREFIX,
     Look,
+    begun_ends,
     claim,
     coverage,
     import_name,
-    unfinished_windows,
     windows_at_work,
 )
 from hpabatch.importers.common.work import Sink, check_work, locked, work_folder
@@ -151,8 +151,7 @@ def _time(
         raise UsageError(_NO_START)
     end = span[1]
     if end is None:
-        mine = (w for w in unfinished_windows(parts) if w[0].startswith(f"{PREFIX}/{source}/"))
-        end = max((until for _, _, until in mine), default=_latest(request, now_ms))
+        end = max(begun_ends(parts, source), default=_latest(request, now_ms))
     check_order(start, end)
     return start, end
 

@@ -337,6 +337,7 @@ class Applier:
     ) -> dict[int, Written]:
         """Write the sizes that no limit holds back; return the outcomes by lane."""
         parts = self._parts
+        # Log and ledger name what will be written before it is.
         lines = [self._line(result, change, "will") for change in taken]
         entries = [Entry(now_ms, *c.key, c.before, c.after) for c in taken]
         about, unsaid = "log", self._parts.journal.add(lines)

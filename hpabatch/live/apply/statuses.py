@@ -188,6 +188,7 @@ class HpaStatuses:
         status, key = hpa.status, (hpa.namespace, hpa.name)
         conditions = ", ".join(f"{c.type}={c.status} {c.reason}" for c in status.conditions)
         sizes = {"from": status.current_replicas, "to": status.desired_replicas}
+        # (a change of metrics' values alone is no line)
         shown = conditions, *sizes.values(), status.last_scale_time
         if self._logged.get(key) != shown:
             self._logged[key] = shown

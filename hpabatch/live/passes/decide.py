@@ -278,6 +278,7 @@ class Decider:
         self._columns = ResponseColumns(structure, layout, responses, self.profile)
         self._follow(now_ms)
         self._fill_ticks(now_ms, layout)
+        # ScaledToZero is the cluster's where its own controller does the writes.
         if takes_zero(self.profile) and not self.owns:
             for h, lane in enumerate(self._structure.lanes):
                 zero = zero_of(lane.status)
@@ -450,7 +451,8 @@ class Decider:
             waiting, lane.rescales = lane.rescales, []
             if lane.fresh or not self.follows:
                 continue
-            named, status = [], lane.status
+            named = []
+            status = lane.status
             is_known = self.lanes.attributed or status.is_unwritten
             for rescale in waiting:
                 if is_known or status.desired_replicas == rescale[2]:

@@ -117,7 +117,13 @@ def resume(storage: Storage, snapshot: Snapshot, cluster: str) -> Resumed:
         pods=_open_rows(history, cluster, "pods", _POD_COLUMNS, "gone"),
         usage=samples.pop(("pod_metrics",), {}),
         periods=[
-            Period(**{**row, **{name: row[name] or "{}" for name in ("labels", "annotations")}})
+            Period(
+                **{
+                    **row,
+                    "labels": row["labels"] or "{}",
+                    "annotations": row["annotations"] or "{}",
+                }
+            )
             for row in periods
         ],
         owners=_owners(history, cluster),
@@ -339,7 +345,7 @@ class Recorder:
             started: it began with empty controller memory.
         """
         self._begin(now_ms)
-        if not self._complete:
+        if not self._complete:  # end objects that vanished before the recording, once
             self._pods.close_stored(now_ms, self._segment)
             self._hpas.close_stored(now_ms, self._segment)
             self._complete = True
@@ -348,6 +354,7 @@ class Recorder:
                 ts=now_ms, start=started, k8s=k8s, hpas=hpas, duration_ms=duration_ms
             )
         self._now_ms = max(self._now_ms, now_ms)
+        # Rows are dropped from where they cannot be written on, until they can be again.
         if self._kept is not None:
             self._lost_here += self._segment.rows
             self._segment = Segment(self.cluster)

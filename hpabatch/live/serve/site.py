@@ -254,6 +254,7 @@ def _few(kind: str, wrong: dict[str, str]) -> dict[str, str]:
     """Return problems of one kind: one by one, or a summary with the most frequent one."""
     if len(wrong) <= _MOST_NAMED:
         return wrong
+    # Without their subjects, so that equal ones are counted together.
     texts = Counter(_ASKED.sub("", _QUOTED.sub(r"\1", text)) for text in wrong.values())
     # Their number is left out: it would differ in every pass.
     return {kind: f"many fail, most of them so: {min(texts, key=lambda t: (-texts[t], t))}"}

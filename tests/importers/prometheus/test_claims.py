@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.append import open_writer
+from hpabatch.history.store.replace import BEGIN
 from hpabatch.importers.common.claims import (
     DONE,
+    begun_ends,
     coverage,
     import_name,
     while_unreplaced,
@@ -221,3 +223,15 @@ def test_a_hole_is_refused() -> None:
 def test_an_earlier_time_is_refused() -> None:
     with pytest.raises(UsageError, match="grows forward only"):
         windows(0, 3 * DAY_MS, LOOKBACK, [(DAY_MS, 2 * DAY_MS)])
+
+
+def test_what_was_begun_is_continued_to_its_end_until_the_history_is_past_it() -> None:
+    """Several windows may complete one that was begun."""
+    begun = {f"prometheus/s/a/0-{10 * HOUR_MS}/{BEGIN}"}
+    assert list(begun_ends(begun, "s")) == [10 * HOUR_MS]
+    assert list(begun_ends(begun, "other")) == []
+    half = {*begun, f"prometheus/s/a/0-{6 * HOUR_MS}/{DONE}"}
+    assert list(begun_ends(half, "s")) == [10 * HOUR_MS]
+    assert (
+        list(begun_ends({*half, f"prometheus/s/a/{6 * HOUR_MS}-{10 * HOUR_MS}/{DONE}"}, "s")) == []
+    )

@@ -120,9 +120,7 @@ class Mappings:
                 places.setdefault(note, []).append(one.place)
         found = [*self.told, *(f"{_few(there)}: {note}" for note, there in places.items())]
         triggers = [one for owner in self.scaled_objects for one in owner.triggers]
-        servers = {
-            re.sub(r"//[^/@]*@", "//", one.metadata.get("serverAddress", "")) for one in triggers
-        } - {""}
+        servers = {_without_user(one.metadata.get("serverAddress", "")) for one in triggers} - {""}
         if servers:
             found.append(
                 f"KEDA asked {', '.join(sorted(servers))}: --url must be a server with these series"
@@ -348,6 +346,11 @@ def _few(places: Sequence[str]) -> str:
     """Return up to three places, and how many more there are."""
     more = len(places) - 3
     return ", ".join(places[:3]) + (f" and {more} more" if more > 0 else "")
+
+
+def _without_user(url: str) -> str:
+    """Return a URL without user and password."""
+    return re.sub(r"//[^/@]*@", "//", url)
 
 
 def _selector(selector: LabelSelector | None) -> tuple[str, str]:

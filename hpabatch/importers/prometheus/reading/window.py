@@ -310,7 +310,8 @@ class WindowImport:
         there = set(pods.select("namespace", "target_kind", "target").unique().rows())
         for (namespace, name), targets in hpas.targets_by_hpa().items():
             has_pods = any((namespace, *target) in there for target in targets)
-            (result.podded if has_pods else result.podless).add(f"{labelled}{namespace}/{name}")
+            counted = result.podded if has_pods else result.podless
+            counted.add(f"{labelled}{namespace}/{name}")
         result.remarks.update(dict.fromkeys(found.warnings))
         unused = {"/".join(one) for one in found.unused}
         result.unused = unused if result.unused is None else result.unused & unused

@@ -345,7 +345,9 @@ class _Walk:
                 since = max(since, current["valid_from"] + 1)
                 current["valid_to"] = since
             elif row is None and not found.rows and found.ended_ms is None:
-                found.ended_ms, first = since, next(iter(self._known.lives), None)
+                found.ended_ms = since
+                # It ended when what was there before the window did.
+                first = next(iter(self._known.lives), None)
                 if first is not None and not first.states and first.end_ms is not None:
                     found.ended_ms = first.end_ms
             current = None
