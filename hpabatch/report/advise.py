@@ -368,13 +368,14 @@ def _urgent(row: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
     if after is not None and row[f"{SATURATED}_today"] is not None:
         before = _saturated(row, f"{SATURATED}_today")
         numbers = f"{short_number(before * week)} -> {short_number(after * week)}"
-        parts.append(f"saturated minutes {numbers}")
+        # What pods at their ceiling could not do is not in the work that was recorded.
+        known = " of the known work" if before > after and _is_bound(row) else ""
+        parts.append(f"saturated minutes{known} {numbers}")
         all_along = _saturated(whole) / whole["hours"]
         if all_along * row["hours"] > MORE * before:
             parts[0] += f" in the judged days ({short_number(all_along * WEEK_HOURS)} in all days)"
     before, after = row["pod_hours_today"], row["pod_hours_choice"]
     if before is not None and after is not None:
-        # What pods at their ceiling could not do is not in the work that was recorded.
         least = "at least " if after > before and _is_bound(row) else ""
         parts.append(f"{least}{(after - before) * week:+,.0f} pod-hours a week")
     return ", ".join(parts)

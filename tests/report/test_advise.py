@@ -72,8 +72,8 @@ def test_the_most_urgent_change_and_the_worst_without_one_stand_first(
     rows = [line for line in lines if line.startswith("shop/")]
     assert rows[0].startswith("shop/pinned  maxReplicas 10 -> 20")
     assert (
-        "first: shop/pinned: maxReplicas 10 -> 20: saturated minutes 1,683 -> 0, at least +168 "
-        "pod-hours a week" in lines
+        "first: shop/pinned: maxReplicas 10 -> 20: saturated minutes of the known work "
+        "1,683 -> 0, at least +168 pod-hours a week" in lines
     )
     assert any("not judged: 0.5 (" in line for line in lines)
     text = (review / "shop.pinned.yaml").read_text()
@@ -89,7 +89,10 @@ def test_what_was_worse_before_the_judged_days_and_many_rescales_are_told() -> N
     came_to = {0: weeks([168] * 6, **before), 1: weeks([336] * 6)}
     told = {"saturated_minutes": [900.0] * 4 + [30.0] * 2, "rescales": [700.0] * 6}
     text = table_text(shown(maker.add("pinned", came_to, recorded=told)))
-    assert "saturated minutes 30 -> 0 in the judged days (610 in all days), at least +168" in text
+    assert (
+        "minutes of the known work 30 -> 0 in the judged days (610 in all days), at least +168"
+        in text
+    )
     assert "many rescales: shop/pinned changed its size 100 times a day, as recorded" in text
     told["rescales"] = [500.0] * 6
     calm = SweepMaker([{"max": "20"}]).add("pinned", came_to, recorded=told)

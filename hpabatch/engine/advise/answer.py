@@ -88,7 +88,8 @@ def _kept(found: Judged, inputs: Inputs, why: str) -> Answer:
     reasons = [f"nothing better found: {why}{_unjudged(found, inputs)}"]
     doubts = [*doubts_of_keep(found, inputs)]
     if found.choice == TODAY:
-        passed = list(passed_over(found, inputs))
+        # (held at a ceiling that is not known, others hold the SLO only beside today's peaks)
+        passed = [] if held_open(found, TODAY, inputs) else list(passed_over(found, inputs))
         doubts += passed
         reasons += [f"but {doubt.long}" for doubt in passed[:1]]
     # (one crowded week refutes it: against known plants "keep" was right less often than a change)

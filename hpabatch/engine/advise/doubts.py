@@ -129,8 +129,8 @@ HELD_OPEN: Final = (
     "at maxReplicas its metrics asked for more, and how much its pods can do is not known"
 )
 WHAT_PODS_CAN: Final = (
-    "limits of its pods recorded, a ceiling stated in a plant file (--plant), or a sweep of a "
-    "larger maxReplicas"
+    "limits of its pods recorded (is one equal to the request that they reach?), a ceiling stated "
+    "in a plant file (--plant), or a sweep of a larger maxReplicas"
 )
 _ASSUMED: Final = (
     "ceiling assumed: no limit of its pods is known, so saturation is judged over a range of "
@@ -327,7 +327,7 @@ CHANGE_RULES: Final = (
     Rule(
         lambda f: f["resampled"] is None and MEDIUM,
         "one training block says nothing about how much weeks differ",
-        _MORE_WEEKS,
+        "three weeks of history or more: two to choose on, one to judge",
     ),
     Rule(
         lambda f: not f["changed"] and MEDIUM,

@@ -305,9 +305,12 @@ def _told_astray(hpas: Sequence[HPA], workloads: Iterable[Workload]) -> list[str
     if not hpas:
         return []
     first = hpas[0]
-    namespace = first.namespace or "default"
-    names = [f"{place[1]}/{place[3]}" for place in workloads]
-    hint = did_you_mean(f"{namespace}/{first.spec.scale_target_ref.name}", names)
+    namespace, target = first.namespace or "default", first.spec.scale_target_ref
+    places = list(workloads)
+    others = [p[2] for p in places if p[1] == namespace and p[3] == target.name]
+    hint = did_you_mean(f"{namespace}/{target.name}", [f"{p[1]}/{p[3]}" for p in places])
+    if others:
+        hint = f": the table has a {others[0]} {target.name}, and its target is a {target.kind}"
     if len(hpas) == 1:
         return [f"HPA {namespace}/{first.name} has no target here{hint}"]
     return [

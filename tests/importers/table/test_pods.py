@@ -235,11 +235,11 @@ def test_hpas_by_template_with_exceptions(tmp_path: Path) -> None:
 
 
 def test_hpas_from_manifests(tmp_path: Path) -> None:
-    def hpa(name: str, target: str) -> str:
+    def hpa(name: str, target: str, kind: str = "Deployment") -> str:
         return (
             "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\n"
             f"metadata: {{name: {name}, namespace: shop}}\nspec: {{maxReplicas: 3, scaleTargetRef: "
-            f"{{apiVersion: apps/v1, kind: Deployment, name: {target}}}}}\n---\n"
+            f"{{apiVersion: apps/v1, kind: {kind}, name: {target}}}}}\n---\n"
         )
 
     (tmp_path / "hpas.yaml").write_text(hpa("one", "a") + hpa("two", "elsewhere"))
@@ -247,6 +247,12 @@ def test_hpas_from_manifests(tmp_path: Path) -> None:
     result, tables = run_import(tmp_path, said, rows((0, "a-1"), (0, "b-1")))
     assert tables["hpas"]["name"].to_list() == ["one"]
     assert result.warnings == ("HPA shop/two has no target here",)
+    (tmp_path / "hpas.yaml").write_text(hpa("one", "a") + hpa("two", "b", "StatefulSet"))
+    result, _ = run_import(tmp_path, said, rows((0, "a-1"), (0, "b-1")), replace=True)
+    assert result.warnings == (
+        "HPA shop/two has no target here: the table has a Deployment b, and its target is a "
+        "StatefulSet",
+    )
 
 
 MINUTE_MS = 60_000

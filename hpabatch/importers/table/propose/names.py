@@ -450,7 +450,7 @@ def _kind(names: Names) -> Entry | None:
     pod, workload, read = names.get("pod"), names.get("workload"), names.pod_names
     if workload is not None and workload.has("statefulset"):
         return Entry("{value: StatefulSet}")
-    if read is None or pod is None:
+    if read is None or pod is None or (workload is not None and workload.has("deployment")):
         return None
     kinds = list(dict.fromkeys(kind for kind, _ in read.kinds))
     told = ("by the suffixes of the pods",)

@@ -47,6 +47,13 @@ def test_the_names_of_pods_say_their_workloads_whatever_else_there_is(
 def test_a_deployment_beside_pods_is_their_workload(tmp_path: Path) -> None:
     found = columns(tmp_path, "pod,kube_deployment,cpu", *(f"{pod},cart,0.2" for pod in PODS))
     assert found["workload"] == "kube_deployment"
+    daemons = ("agent-x2x9k", "agent-bbq7t")
+    assert columns(tmp_path, "pod,cpu", *(f"{p},0.2" for p in daemons))["kind"] == {
+        "value": "DaemonSet"
+    }
+    assert "kind" not in columns(
+        tmp_path, "pod,deployment,cpu", *(f"{p},agent,0.2" for p in daemons)
+    )
 
 
 def test_places_are_workloads_only_where_nothing_else_is(tmp_path: Path) -> None:
