@@ -78,11 +78,13 @@ class DataAdvice(Advice):
             return "; ".join([f"none of {hpas} should change", *self._beside()])
         saved = list(self._saved({item.key for item in changes}))
         written = {item.key for item in self.found.written()}
-        alone = list(self._saved(written)) if 0 < len(written) < len(changes) else []
+        some = written or {item.key for item in self.found.reviewed()}
+        alone = list(self._saved(some)) if 0 < len(some) < len(changes) else []
+        which = "what is written" if written else "what is to be reviewed"
         parts = [
             f"{len(changes)} of {hpas} should change" + (f": {', '.join(saved)}" if saved else ""),
             f"confidence {self._sure()}",
-            *(f"what is written {text}" for text in alone[:1]),
+            *(f"{which} {text}" for text in alone[:1]),
             *self._beside(),
         ]
         return "; ".join(parts)

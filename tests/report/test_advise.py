@@ -46,6 +46,9 @@ def test_what_is_written_is_told_apart_from_all_changes() -> None:
     assert "fleet: 3.0 -> 1.8 requested cores with all changes" in text
     assert "; not judged: 0.0 (0.0%)" in text
     assert "what is written" not in shown(maker, accept="medium").verdict
+    unsure = SweepMaker([{"target": "70"}]).add("api", CALM, days=10.0)
+    told = shown(unsure.add("web", cores(336, 168), days=5.0)).verdict
+    assert "1 medium, 1 low; what is to be reviewed saves 0.25 requested cores" in told
 
 
 def test_the_most_urgent_change_and_the_worst_without_one_stand_first(
