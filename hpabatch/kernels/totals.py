@@ -120,7 +120,7 @@ def add_metrics(fleet: Fleet, results: Results, sums: Sums, h: int, t: int, spec
         m = spec.first_metric + decision.metric
         sums.driven[m] += 1
         ratio = results.metrics[t + fleet.streams[fleet.metrics[m].stream].answer_offset].ratio
-        if ratio - ratio == 0:  # neither infinite nor NaN
+        if -np.inf < ratio < np.inf:  # (not NaN)
             total.ratio_max = max(total.ratio_max, ratio)
         if decision.binding == BOUND_BY_TOLERANCE and ratio > 1:
             total.above_target += 1

@@ -10,7 +10,6 @@ from typing import Final
 
 from hpabatch.model.objects.hpa import (
     ContainerResourceMetricSource,
-    ExternalMetricSource,
     MetricIdentifier,
     MetricSpec,
     ObjectMetricSource,
@@ -187,8 +186,8 @@ def signal_name(metric: MetricSpec) -> str:
             return f"pods/{_identified(identifier)}"
         case ObjectMetricSource(described, identifier):
             return f"object/{described.kind}/{described.name}/{_identified(identifier)}"
-        case ExternalMetricSource(identifier):
-            return f"external/{_identified(identifier)}"
+        case external:
+            return f"external/{_identified(external.metric)}"
 
 
 def _identified(metric: MetricIdentifier) -> str:

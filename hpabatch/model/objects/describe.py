@@ -8,7 +8,6 @@ from __future__ import annotations
 from hpabatch.layout import codes
 from hpabatch.model.objects.hpa import (
     ContainerResourceMetricSource,
-    ExternalMetricSource,
     MetricSpec,
     ObjectMetricSource,
     PodsMetricSource,
@@ -35,8 +34,8 @@ def metric_name(metric: MetricSpec, kind: int, container_named: bool = True) -> 
         case ObjectMetricSource(described, identifier) if kind == codes.OBJECT_VALUE:
             return f"{described.kind} metric {identifier.name}"
         # Upstream says "external" for object averages too.
-        case ObjectMetricSource(metric=identifier) | ExternalMetricSource(metric=identifier):
-            return f"external metric {identifier.name}({go_print(identifier.selector)})"
+        case other:
+            return f"external metric {other.metric.name}({go_print(other.metric.selector)})"
 
 
 def metric_subject(metric: MetricSpec) -> str:
