@@ -81,7 +81,7 @@ def _intervals(one: LensEstimate) -> str:
     assert one.lag_ms is not None
     assert one.smoothing_ms is not None
     assert one.ratio is not None
-    smoothing = Interval(max(one.smoothing_ms.low, 0), one.smoothing_ms.high)
+    smoothing = one.smoothing_ms._replace(low=max(one.smoothing_ms.low, 0))
     return (
         f"lag {_span(one.lag_ms, time=True)}, smoothing {_span(smoothing, time=True)}, "
         f"scale / targets {_span(one.ratio, time=False)}"

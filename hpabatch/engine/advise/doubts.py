@@ -39,10 +39,10 @@ from hpabatch.engine.advise.unit import (
 )
 from hpabatch.engine.fidelity.answer import UNTOLD, WRONG
 from hpabatch.engine.fit.pods import STARTS, TOTALS
-from hpabatch.engine.fit.workload import BASE_TAKEN, OPEN
+from hpabatch.engine.fit.workload import BASE_TAKEN, FITTED, OPEN
 from hpabatch.engine.simulate.result import CENSORED_PCT
 from hpabatch.engine.sweep.result import SweepResult
-from hpabatch.inputs.lenses import Lens, lenses_of_spec, words_of
+from hpabatch.inputs.lenses import Lens, lens_of, lenses_of_spec, words_of
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.defaults import default_spec
 from hpabatch.model.objects.hpa import HPASpec
@@ -93,7 +93,7 @@ def accepted(accept: str) -> tuple[str, ...]:
 SATURATION: Final = frozenset({SATURATED, "unserved", "waiting"})
 """Measures that depend on where a pod's usage is cut off."""
 
-KNOWN_CEILINGS: Final = frozenset({"recorded", "given"})
+KNOWN_CEILINGS: Final = frozenset({"recorded", "given", FITTED})
 MOST_BASE_SHARE: Final = 1 / 3
 """Of a pod's usage, and so of a saving by fewer pods: a larger fitted base leaves medium."""
 USUAL_SKILL: Final = 0.6
@@ -259,6 +259,11 @@ HPA_RULES: Final = (
         "ceiling",
         "a history in which pods are at their limit less of the time",
     ),
+    Rule(
+        lambda f: f.get("ceiling") == FITTED and MEDIUM,
+        "ceiling: no limit of its pods is recorded; usage is cut off as if there were one",
+        _CEILINGS,
+    ),
 )
 """By what is known of an HPA, whatever setting the answer is."""
 
@@ -285,6 +290,12 @@ UNIT_RULES: Final = (
         "the controller saw samples through a lens (lag, scale), not as recorded",
         "a recording of what the metrics API answers (`hpabatch record`)",
         "{lenses}",
+    ),
+    Rule(
+        lambda f: f.get("scaled") and MEDIUM,
+        "usage or every target is off by one factor: compare the targets with the cluster's",
+        "the scale stated in a lens file (--lens)",
+        "{scaled}",
     ),
     Rule(
         lambda f: f.get("ratios") and LOW,
@@ -629,9 +640,14 @@ def _unit_facts(
                 "modelled": modelled,
                 "disagree": not np.isnan(both).any() and kept[0] != kept[1],
             }
+    lenses, ratios = ([Lens(**one) for one in told.get(k, ())] for k in ("lenses", "lens_ratios"))
+    scaled = [
+        one for one in ratios if lens_of(lenses, one.cluster or "", one.signal).scale == one.scale
+    ]
     known = {
-        "lenses": [Lens(**found) for found in told.get("lenses", ())],
-        "ratios": [Lens(**found) for found in told.get("lens_ratios", ())],
+        "lenses": lenses,
+        "scaled": scaled,
+        "ratios": [one for one in ratios if one not in scaled],
     }
     for key in unit.members:
         own = {name: lenses_of_spec(some, key[0], today[key]) for name, some in known.items()}

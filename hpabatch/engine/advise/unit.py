@@ -28,6 +28,9 @@ KEY: Final = ("cluster", "namespace", "hpa")
 TODAY_ID: Final = 0
 AT_MAX: Final = "at_max_minutes"
 AT_CEILING: Final = (SATURATED, *ABOVE_MINUTES)
+KNOWN_CAUSE: Final = 0.5
+"""Share of today's recorded time at a ceiling from which on the model, which says so much of it, is
+taken to know its cause."""
 MOST_AT_MAX: Final = 0.01
 """Share of time at maxReplicas, with metrics that ask for more, above which that binds."""
 OUTSIDE_SHARE: Final = 0.1
@@ -81,16 +84,25 @@ class UnitBlocks:
     def beyond_model(self, measure: str, settings: slice | list[int], blocks: slice) -> Array:
         """Return (M, S or 1, B) how much more was recorded of today's setting than the model says.
 
-        Below 0 where it is less, 0 where the recording says nothing. What of it fits into today's
-        minutes at maxReplicas arose there: where a setting lifts that, it goes in the share in
-        which what is modelled goes.
+        Below 0 where it is less, 0 where the recording says nothing. Of time at a ceiling it goes
+        in the share in which what is modelled goes, where the model says most of what was recorded:
+        it knows the cause. What of it fits into today's minutes at maxReplicas arose there: where a
+        setting lifts that, it goes so, too.
         """
         recorded = self.recorded.get(measure)
         if recorded is None:
             return np.zeros_like(self.hours[:, None, blocks])
         modelled = self.values[measure][:, :, blocks]
         more: Array = np.nan_to_num(recorded[:, blocks] - modelled[:, 0])[:, None]
-        if self.lifts is None or AT_MAX not in self.values or measure not in AT_CEILING:
+        if measure not in AT_CEILING:
+            return more
+        sums = modelled.sum(axis=2, keepdims=True)
+        seen = np.nan_to_num(recorded[:, blocks]).sum(axis=1)[:, None, None]
+        knows = sums[:, :1] >= KNOWN_CAUSE * seen
+        with np.errstate(divide="ignore", invalid="ignore"):
+            stays = np.where(sums[:, :1] > 0, np.minimum(sums[:, settings] / sums[:, :1], 1.0), 1.0)
+        more = np.where(knows & (more > 0), more * stays, more)
+        if self.lifts is None or AT_MAX not in self.values:
             return more
         today = modelled[:, :1]
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -3,7 +3,8 @@
 A source is a signal of a cluster. Its lens is searched on a part of the HPAs that read it (of few,
 on a part of the time) and judged on the rest. It is used only if it is significantly better there,
 and if what it changes is more than the recording leaves open anyway. Where targets are alike, only
-the ratio of scale to targets can be known: it is told, and used if that is asked for.
+the ratio of scale to targets can be known. One that most HPAs share is used as a scale: targets
+that are all stated wrong by one factor are rarer. Another one is told, and used if asked for.
 """
 
 from __future__ import annotations
@@ -51,6 +52,11 @@ FEWEST_HPAS: Final = 4
 FEWEST_EPISODES: Final = 10
 """With fewer recorded changes on either side nothing is estimated."""
 
+FEWEST_SHARING: Final = 4
+MOST_DISAGREEING: Final = 1 / 4
+"""So many HPAs that a ratio of scale to targets is searched on or judged by must fit better by it,
+each by itself; and of those that it changes at most such a share fits worse."""
+
 USED_P: Final = 0.01
 LEAST_TARGETS_APART: Final = 1.2
 OPEN_RATIO: Final = 0.01
@@ -68,6 +74,7 @@ class LensEstimate:
     is used; one that changes nothing, if none is, which `why` explains. `better` and `worse` half
     hours were judged by it, `p` is that of the sign test. `as_if`: the recording shows a ratio
     other than 1, but not whether it is the scale's or the targets'; what it stands for, "": none.
+    `shared`: most HPAs have it.
     """
 
     cluster: str
@@ -86,6 +93,7 @@ class LensEstimate:
     worse: int = 0
     p: float = 1.0
     as_if: str = ""
+    shared: bool = False
 
     @property
     def used(self) -> bool:
@@ -207,7 +215,10 @@ def _estimate(
     base = _alike(judge, chosen)
     tried.of(base)
     if base != RAW:
-        told = replace(told, as_if=f"{_as_if(targets, base.ratio)}: {_equal(judge, base)}")
+        better, worse = map(sum, zip(tried.better_hpas(base), judge.better_hpas(base), strict=True))
+        shared = better >= FEWEST_SHARING and worse <= MOST_DISAGREEING * (better + worse)
+        as_if = f"{_as_if(targets, base.ratio)}: {_equal(judge, base)}"
+        told = replace(told, as_if=as_if, shared=shared)
     return _judged(told, judge, tried, chosen._replace(ratio=base.ratio), open_, base)
 
 
@@ -224,19 +235,29 @@ def _judged(
 ) -> LensEstimate:
     """Return an estimate with the verdict of the HPAs and times that were not searched on.
 
-    `base` is what a lens is compared with: none, or the ratio of scale to targets alone.
+    `base` is what a lens is compared with: none, or the ratio of scale to targets alone. Where most
+    HPAs share that ratio, it is used whatever else fits.
     """
+    if told.shared:
+        p, better, worse = _compared(judge, base, RAW)
+        ratio = base.lens(told.cluster, told.signal)
+        told = replace(told, lens=ratio, better=better, worse=worse, p=p, why="")
+        if chosen == base:
+            return told
     if chosen == base:
         only = "targets are alike, so only the ratio of scale to targets is known"
         nothing = "nothing that goes beyond what the recording leaves open"
         return replace(told, why=only if told.as_if else nothing)
     plain = tried.best(lambda s: open_.low_ms <= s.lag_ms <= open_.high_ms and s[1:] == base[1:])
     p, better, worse = max(_compared(judge, chosen, other) for other in (base, plain))
+    if p > USED_P and told.shared:
+        return told
     told = replace(told, better=better, worse=worse, p=p)
     if p > USED_P:
         return replace(told, why="not significantly better where it was not searched on")
     lens = chosen.lens(told.cluster, told.signal)
-    return replace(told, lens=replace(lens, scale=1.0) if told.as_if else lens, why="")
+    unscaled = told.as_if and not told.shared
+    return replace(told, lens=replace(lens, scale=1.0) if unscaled else lens, why="")
 
 
 def _compared(judge: Tried, one: Setting, other: Setting) -> tuple[float, int, int]:

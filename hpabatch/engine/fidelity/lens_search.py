@@ -217,6 +217,7 @@ class Tried:
     """Shows that the search goes on."""
 
     _equal: dict[Setting, float] = field(default_factory=dict)
+    _by_hpa: dict[Setting, dict[int, float]] = field(default_factory=dict)
 
     def of(self, setting: Setting) -> F64:
         """Return the losses under a candidate."""
@@ -228,15 +229,26 @@ class Tried:
     def _run(self, setting: Setting) -> F64:
         lens = setting.lens(self.cluster, self.signal)
         blocks, same, ticks = [np.zeros(0)], 0, 0
+        by_hpa: dict[int, float] = {}
         for part in self.parts:
             plan = with_lenses(part.plan, [lens] if lens.changes else [])
             trials = stated_trials(plan, part.given, part.recordings)
-            blocks += map(losses, part.recordings, trials)
-            for plain in (trial.plain for trial in trials):
-                same += int((plain.wished == plain.seen).sum())
-                ticks += plain.seen.size
+            for recording, trial in zip(part.recordings, trials, strict=True):
+                blocks.append(losses(recording, trial))
+                hpa = id(recording.candidate)
+                by_hpa[hpa] = by_hpa.get(hpa, 0.0) + float(blocks[-1].sum())
+                same += int((trial.plain.wished == trial.plain.seen).sum())
+                ticks += trial.plain.seen.size
         self._equal[setting] = same / max(ticks, 1)
+        self._by_hpa[setting] = by_hpa
         return np.concatenate(blocks)
+
+    def better_hpas(self, setting: Setting) -> tuple[int, int]:
+        """Return how many HPAs, each by itself, a candidate fits better and worse than none."""
+        self.of(setting), self.of(RAW)
+        plain, own = self._by_hpa[RAW], self._by_hpa[setting]
+        gains = [plain[hpa] - own[hpa] for hpa in plain]
+        return sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
 
     def equal(self, setting: Setting) -> float:
         """Return the share of ticks that decide the recorded size under a candidate."""

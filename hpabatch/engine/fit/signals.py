@@ -53,6 +53,16 @@ SUSTAINED_QUANTILE: Final = 0.999
 AT_CEILING: Final = 0.95
 """From this part of a limit on usage is cut off (as `history quality` counts it)."""
 
+CUT_BAND: Final = 0.02
+CUT_TIMES: Final = 3
+FEWEST_CUT: Final = 30
+CUT_MEAN: Final = 0.9
+"""Usage is cut off at a level if as many minutes, FEWEST_CUT or more, are within CUT_BAND of it,
+CUT_TIMES those within as much below (usage that nothing bounds is the rarer the higher it is), and
+if in most of them the mean of all pods, too, is at CUT_MEAN of it: none starts or is hot alone."""
+CUT_SPREAD: Final = 0.8
+"""A tenth of the minutes is below this part of the level: usage is not always nearly the same."""
+
 OBSERVED: Final = (0.005, 0.995)
 """Quantiles of usage per pod, minute by minute, between which it counts as observed."""
 
@@ -168,8 +178,9 @@ def work_fact(m: Measured, work: I64) -> Fact:
 def ceiling_of(m: Measured) -> tuple[int | None, Fact]:
     """Return the ceiling of usage per pod, None where no bound is known, and the fact.
 
-    A stated bound goes before the recorded limits. Histories hold neither what nodes can allocate
-    nor the time that containers were throttled; what follows from these has to be stated.
+    A stated bound goes before the recorded limits, and these go before a level at which usage is
+    cut off. Histories hold neither what nodes can allocate nor the time that containers were
+    throttled; what follows from these has to be stated.
     """
     if m.stated.no_ceiling:
         return None, m.fact("ceiling", None, GIVEN, "none")
@@ -184,7 +195,38 @@ def ceiling_of(m: Measured) -> tuple[int | None, Fact]:
             note = f"{note} / {m.lens.scale:g}, the lens's scale"
         limit, low, high = int(limits[-1]), int(limits.min()), int(limits.max())
         return limit, m.fact("ceiling", limit, RECORDED, note, (low, high))
-    return None, m.fact("ceiling", None, OPEN, "no limit of its pods is known")
+    return _cut_off(m) or (None, m.fact("ceiling", None, OPEN, "no limit of its pods is known"))
+
+
+def _cut_off(m: Measured) -> tuple[int, Fact] | None:
+    """Return the level at which usage is cut off, as by a limit that was not recorded, or None.
+
+    It is no lower than the request, which a node keeps free for a pod.
+    """
+    if m.kind != DIVISIBLE or m.usage.lives.generated:
+        return None
+    highest, means = (minute_means(v, m.cells) for v in (m.series.most, m.series.usage))
+    known = np.isfinite(highest) & np.isfinite(means)
+    highest, means = highest[known], means[known]
+    if highest.size < FEWEST_CUT:
+        return None
+    top = float(np.quantile(highest, SUSTAINED_QUANTILE, method="higher"))
+    at = highest >= (1 - CUT_BAND) * top
+    below = (highest >= (1 - 2 * CUT_BAND) * top) & ~at
+    level = round(float(np.median(highest[at])))
+    request, _ = request_of(m)
+    if (
+        at.sum() < max(FEWEST_CUT, CUT_TIMES * below.sum())
+        or np.median(means[at]) < CUT_MEAN * top
+        or np.quantile(highest, 0.1) > CUT_SPREAD * top
+        or level < (request or 0) * (1 - CUT_BAND)
+    ):
+        return None
+    note = (
+        f"no limit is recorded, but usage is cut off there: {100 * at.mean():.2g} % of the minutes "
+        f"of the highest pod are within {100 * CUT_BAND:g} % of it"
+    )
+    return level, m.fact("ceiling", level, FITTED, note, (level * (1 - CUT_BAND), level))
 
 
 def levels_of(m: Measured, request: int | None) -> tuple[tuple[int, ...], Fact]:

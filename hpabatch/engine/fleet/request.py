@@ -147,7 +147,8 @@ class Lensed(Request):
         "path",
         "How the controller saw recorded samples: none (as they are), auto (lag, smoothing and "
         "scale are estimated), ratio (the same; where targets are alike, usage is multiplied by "
-        "the ratio of scale to targets), or a lens file (docs/fidelity.md).",
+        "the ratio of scale to targets, even if few HPAs show it), or a lens file "
+        "(docs/fidelity.md).",
         NO_LENS,
         metavar="none|auto|ratio|FILE",
     )

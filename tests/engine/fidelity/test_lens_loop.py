@@ -12,7 +12,7 @@ from benchmarks.answers_record import K8S, SYNC_MS
 from benchmarks.lens_loop import history_of
 from benchmarks.truth_fleet import CPU, FleetOptions, Truth, make_fleet
 from hpabatch.engine.fidelity import lens as estimating
-from hpabatch.engine.fidelity.lens import seen_through
+from hpabatch.engine.fidelity.lens import seen_through, through_lens
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay
 from hpabatch.engine.simulate.run import LoopOptions
@@ -21,6 +21,7 @@ from hpabatch.history.reader import open_history
 from hpabatch.inputs.grid import read_grids
 from hpabatch.inputs.lenses import Lens
 from hpabatch.model.settings.policy_sets import SHIPPED
+from hpabatch.report.lens import lens_lines
 
 pytestmark = pytest.mark.compiled
 
@@ -41,6 +42,7 @@ def test_a_ratio_alone_is_told_and_applied_if_asked_for(
         return replace(truth, spec=replace(truth.spec, metrics=(metric,)))
 
     fleet = [alike(truth) for truth in FLEET[:4]]
+    monkeypatch.setattr(estimating, "FEWEST_SHARING", 5)
     place = history_of(fleet, Lens(CPU, None, 0, 0, 0.75), 7, tmp_path / "history", days=1)
     history = open_history(place)
     found = estimating.estimate_lenses(plan_replay(history, PARAMETERS))
@@ -62,3 +64,10 @@ def test_a_ratio_alone_is_told_and_applied_if_asked_for(
     assert applied.evidence["ratio"].endswith(" % (applied)")
     (note,) = [note for note in applied.notes if "relative to today's target" in note]
     assert told in note
+    # One that most HPAs share is applied unasked.
+    monkeypatch.undo()
+    shared, estimates = through_lens(plan_replay(history, PARAMETERS), "auto")
+    assert [seen.scale for seen in shared.lenses] == [ratio.scale]
+    assert shared.evidence["ratio"].endswith(" % (applied)")
+    (seen, *_) = [line for line in lens_lines(estimates) if line.startswith("  - ")]
+    assert f"scale: {ratio.scale:g}" in seen

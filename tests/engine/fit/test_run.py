@@ -188,6 +188,38 @@ def test_without_a_limit_the_ceiling_is_open_and_assumed_around_the_highest_that
     assert fact(found, "capacity").source == ASSUMED
 
 
+@pytest.mark.parametrize("part", [0.05, 0.1, 0.5])
+def test_without_a_limit_usage_that_is_cut_off_tells_the_ceiling(part: float) -> None:
+    loop = loop_of()
+    free = loop.usage * np.linspace(1, 4, loop.usage.size)
+    level = float(np.round(np.quantile(free, 1 - part)))
+    cut = Loop(loop.work, loop.ready, np.minimum(free, level), loop.size)
+    small = stated(request_milli=300)
+    found = fit(usage_of(cut), RECORDING, small)
+    ceiling = fact(found, f"signals.{NAME}.ceiling")
+    assert (ceiling.value, ceiling.source) == (level / 1000, FITTED)
+    assert found.censored[NAME].any()
+    open_ = fit(usage_of(Loop(loop.work, loop.ready, free, loop.size)), RECORDING, small)
+    assert fact(open_, f"signals.{NAME}.ceiling").source == OPEN
+    # Below the request it is something else: a node keeps that much free for a pod.
+    asks_more = fit(usage_of(cut), RECORDING, stated(request_milli=round(level * 1.5)))
+    assert fact(asks_more, f"signals.{NAME}.ceiling").source == OPEN
+    # A limit goes before it.
+    limited = replace(usage_of(cut), limits=limits_of(usage_of(cut), 5000))
+    assert fact(fit(limited, RECORDING), f"signals.{NAME}.ceiling").value == 5.0
+
+
+def test_usage_that_is_always_nearly_the_same_is_not_cut_off() -> None:
+    loop = loop_of()
+    usage = np.minimum(np.full_like(loop.usage, 500.0) + loop.usage % 100, 560.0)
+    found = fit(
+        usage_of(Loop(loop.work, loop.ready, usage, loop.size)),
+        RECORDING,
+        stated(request_milli=300),
+    )
+    assert fact(found, f"signals.{NAME}.ceiling").source == OPEN
+
+
 def test_a_stated_ceiling_or_none_is_taken() -> None:
     observed = usage_of(loop_of())
     found = fit(observed, RECORDING, stated(ceiling_milli=700))
