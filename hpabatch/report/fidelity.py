@@ -14,8 +14,9 @@ from typing import Any, Final
 import polars as pl
 
 from hpabatch.engine.advise.answer import NONE
-from hpabatch.engine.advise.doubts import confidence_of, refusals, score_doubts
+from hpabatch.engine.advise.doubts import refusals, score_doubts
 from hpabatch.engine.advise.request import CONFIDENCES
+from hpabatch.engine.advise.rules import confidence_of
 from hpabatch.engine.columns.fidelity import FIDELITY_HPAS
 from hpabatch.engine.fidelity.answer import RIGHT, UNTOLD, WRONG
 from hpabatch.engine.fidelity.run import Fidelity

@@ -7,15 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hpabatch.engine.advise.doubts import (
-    HELD_OPEN,
-    WHAT_PODS_CAN,
-    Doubt,
-    doubts_of_change,
-    doubts_of_keep,
-    held_open,
-    passed_over,
-)
+from hpabatch.engine.advise.doubts import doubts_of_change, doubts_of_keep, held_open, passed_over
 from hpabatch.engine.advise.judge import (
     TODAY,
     Judged,
@@ -27,6 +19,7 @@ from hpabatch.engine.advise.judge import (
 )
 from hpabatch.engine.advise.objective import SATURATED
 from hpabatch.engine.advise.request import MEDIUM
+from hpabatch.engine.advise.rules import HELD_OPEN, WHAT_PODS_CAN, Doubt
 from hpabatch.engine.advise.specs import Inputs, labels_of, name_of
 from hpabatch.engine.advise.unit import Key, Mask
 from hpabatch.engine.sweep.result import SweepResult

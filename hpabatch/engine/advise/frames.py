@@ -13,8 +13,8 @@ import polars as pl
 
 import hpabatch
 from hpabatch.engine.advise.bounds import floor_of
-from hpabatch.engine.advise.doubts import remedies
 from hpabatch.engine.advise.judge import TODAY, Judged, front_of, saving_pct
+from hpabatch.engine.advise.rules import remedies
 from hpabatch.engine.advise.run import Recommendation, Recommendations, UnitAdvice
 from hpabatch.engine.advise.unit import KEY, Array, UnitBlocks
 from hpabatch.engine.columns.column import Table

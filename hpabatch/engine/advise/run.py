@@ -16,17 +16,11 @@ import numpy as np
 import polars as pl
 
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE, answer, notes, relative_notes
-from hpabatch.engine.advise.doubts import (
-    Doubt,
-    accepted,
-    confidence_of,
-    refused,
-    unit_doubts,
-    weighed,
-)
+from hpabatch.engine.advise.doubts import refused, unit_doubts
 from hpabatch.engine.advise.judge import TODAY, Judged, Judging, judge, resample, saves, split_of
 from hpabatch.engine.advise.objective import MINUTES_AN_HOUR, RecommendOptions
 from hpabatch.engine.advise.request import MEDIUM, JudgeRules
+from hpabatch.engine.advise.rules import Doubt, accepted, confidence_of, weighed
 from hpabatch.engine.advise.specs import (
     Apply,
     Inputs,

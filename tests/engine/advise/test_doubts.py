@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from hpabatch.engine.advise.doubts import Doubt, ceiling_doubts, prospects, unit_doubts
+from hpabatch.engine.advise.doubts import ceiling_doubts, prospects, unit_doubts
 from hpabatch.engine.advise.objective import RecommendOptions, parse_goal
+from hpabatch.engine.advise.rules import Doubt
 from hpabatch.engine.advise.run import recommend
 from hpabatch.engine.advise.unit import key_of, unit_blocks
 from hpabatch.engine.sweep.result import SweepResult

@@ -47,26 +47,33 @@ class Twin:
     def sum_of(self, values: Any, blocks: range) -> float:
         return float(sum(values[b] for b in blocks))
 
-    def rate(self, measure: str, m: int, s: int, blocks: range, slo: Slo) -> float:
-        """Return a rate, with what was recorded of today's setting beyond the model in it."""
+    def rate(self, measure: str, m: int, s: int, blocks: range, slo: Slo, whole: range) -> float:
+        """Return a rate, with what was recorded of today's setting beyond the model in it.
+
+        Where the model says half of it over the `whole`, that shrinks as the modelled time does.
+        """
         hours = self.sum_of(self.unit.hours[m], blocks)
         if not hours:
             return 0.0
         values = self.unit.values[measure][m]
         found = self.sum_of(values[s], blocks)
         if measure in self.unit.recorded:
-            beyond = self.unit.recorded[measure][m] - values[0]
-            found += max(self.sum_of(np.where(np.isnan(beyond), 0, beyond), blocks), 0)
+            recorded = np.nan_to_num(self.unit.recorded[measure][m])
+            beyond = np.nan_to_num(self.unit.recorded[measure][m] - values[0])
+            today, own = self.sum_of(values[0], whole), self.sum_of(values[s], whole)
+            if today >= self.sum_of(recorded, whole) / 2 and today > 0:
+                beyond = np.where(beyond > 0, beyond * min(own / today, 1), beyond)
+            found += max(self.sum_of(beyond, blocks), 0)
         return found / hours * slo.unit_hours
 
-    def value(self, slo: Slo, m: int, s: int, blocks: range) -> float:
-        """Return what must keep to a limit over a stretch."""
-        found = self.rate(slo.measure, m, s, blocks, slo)
+    def value(self, slo: Slo, m: int, s: int, blocks: range, whole: range) -> float:
+        """Return what must keep to a limit over a stretch of the whole."""
+        found = self.rate(slo.measure, m, s, blocks, slo, whole)
         if slo.measure != "saturated_minutes" or not self.unit.is_open[m]:
             return found
         most = 0.0 if math.isnan(found) else found
         for name, more in zip(ABOVE_MINUTES, MORE_THAN_TODAY, strict=True):
-            above, today = (self.rate(name, m, k, blocks, slo) for k in (s, 0))
+            above, today = (self.rate(name, m, k, blocks, slo, whole) for k in (s, 0))
             if not above <= today * (1 + more):
                 most = max(most, above)
         return most
@@ -78,7 +85,7 @@ class Twin:
             parts = [blocks[k : k + width] for k in range(len(blocks) - width + 1)]
             for m in range(len(self.unit.members)):
                 for part in (blocks, *parts):
-                    yield slo, self.value(slo, m, s, part)
+                    yield slo, self.value(slo, m, s, part, blocks)
 
     def holds(self, s: int, blocks: range, margin: float = 0.0) -> bool:
         return all(value < slo.limit * (1 - margin) for slo, value in self.values(s, blocks))
