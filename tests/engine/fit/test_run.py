@@ -188,7 +188,7 @@ def test_without_a_limit_the_ceiling_is_open_and_assumed_around_the_highest_that
     assert fact(found, "capacity").source == ASSUMED
 
 
-@pytest.mark.parametrize("part", [0.2, 0.5])
+@pytest.mark.parametrize("part", [0.3, 0.5])
 def test_without_a_limit_usage_that_is_cut_off_tells_the_ceiling(part: float) -> None:
     loop = loop_of()
     free = loop.usage * np.linspace(1, 4, loop.usage.size)
