@@ -75,7 +75,7 @@ USUAL_SKILL: Final = 0.6
 MOST_RESCALES_OFF: Final = 0.5
 """Of the recorded rescales: a model that is off by more leaves medium."""
 MOST_RESCALES_TIMES: Final = 2.0
-"""Times the recorded rescales: a model that has more leaves low. A controller that decides once a
+"""Times the recorded rescales: a model that has more leaves low, as one does that has fewer. A controller that decides once a
 minute rescales a flapping HPA a third as often as one that decides on each sample four times."""
 FEWEST_RESCALES: Final = 20.0
 """Recorded ones below which being off says little."""
@@ -248,7 +248,7 @@ UNIT_RULES: Final = (
         lambda f: (
             f.get("seen", 0) >= FEWEST_RESCALES
             and abs(f["ran"] - f["seen"]) > MOST_RESCALES_OFF * f["seen"]
-            and (LOW if f["ran"] > MOST_RESCALES_TIMES * f["seen"] else MEDIUM)
+            and (MEDIUM if f["seen"] < f["ran"] <= MOST_RESCALES_TIMES * f["seen"] else LOW)
         ),
         "model: {ran:,.0f} rescales under today's setting, {seen:,.0f} recorded",
         "the controller's sync period, where it is not the assumed one (--sync-period), or sizes "

@@ -54,12 +54,12 @@ AT_CEILING: Final = 0.95
 """From this part of a limit on usage is cut off (as `history quality` counts it)."""
 
 CUT_BAND: Final = 0.01
-CUT_TIMES: Final = 3
+CUT_TIMES: Final = 4
 FEWEST_CUT: Final = 30
 CUT_MEAN: Final = 0.9
 """Usage is cut off at a level if FEWEST_CUT minutes or more are within CUT_BAND of it, CUT_TIMES
-those in the three bands below (of a smooth peak these are as many, of a rare one more), and if in
-most of them the mean of all pods, too, is at CUT_MEAN of it: none starts or is hot alone."""
+those in the band below (a smooth peak has 2.4 times as many, a rare one fewer), and if in most of
+them the mean of all pods, too, is at CUT_MEAN of it: none starts or is hot alone."""
 CUT_SPREAD: Final = 0.8
 """A tenth of the minutes is below this part of the level: usage is not always nearly the same."""
 
@@ -212,7 +212,7 @@ def _cut_off(m: Measured) -> tuple[int, Fact] | None:
         return None
     top = float(np.quantile(highest, SUSTAINED_QUANTILE, method="higher"))
     at = highest >= (1 - CUT_BAND) * top
-    below = (highest >= (1 - 4 * CUT_BAND) * top) & ~at
+    below = (highest >= (1 - 2 * CUT_BAND) * top) & ~at
     level = round(float(np.median(highest[at])))
     request, _ = request_of(m)
     if (
