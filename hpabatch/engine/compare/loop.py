@@ -178,7 +178,7 @@ def _loop(
     def chosen(frame: pl.DataFrame) -> pl.DataFrame:
         return frame[[k for k, key in enumerate(frame.select(KEY).rows()) if key in keys]]
 
-    options = replace(options, manifests=side.manifests, scenario=None, noise=False)
+    options = replace(options, manifests=side.manifests, scenario=None)
     return prepare_loop(history, side.parameters, options, chosen, progress)
 
 

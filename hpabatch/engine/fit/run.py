@@ -21,7 +21,7 @@ from hpabatch.engine.fit.pipeline import (
 )
 from hpabatch.engine.fit.pods import fit_pods
 from hpabatch.engine.fit.signals import Measured, SignalFit, fit_signal, measure
-from hpabatch.engine.fit.stats import F64, Mask, seed_of
+from hpabatch.engine.fit.stats import Mask, seed_of
 from hpabatch.engine.fit.usage import (
     MINUTE_MS,
     Cells,
@@ -29,9 +29,8 @@ from hpabatch.engine.fit.usage import (
     cells_of,
     gaps_of,
     observed_usage,
-    window_ms,
 )
-from hpabatch.engine.fit.workload import ASSUMED, FITTED, NOT_IDENTIFIED, RECORDED, Fact
+from hpabatch.engine.fit.workload import ASSUMED, NOT_IDENTIFIED, RECORDED, Fact
 from hpabatch.engine.fleet.candidates import NEVER_IN_FORCE, Candidate, Skipped
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.plan import ReplayPlan, as_used
@@ -130,8 +129,6 @@ CAPACITY_SHARE: Final = 0.8
 
 OWN_TARGET: Final = "at the HPA's own target"
 
-FACTORS: Final = 64
-FEWEST_CELLS: Final = 20
 _DRAWS: Final = 4096
 
 
@@ -143,8 +140,7 @@ class Fit:
     what a plant file could state of its signals. By signal:
     `gaps` are (from, to) in ms without samples, over which the work goes in straight lines, and
     `censored` is True for the pieces of work that are lower bounds, because usage was at its
-    ceiling. `noise` are equally likely factors (thousandths) of samples finer than a piece of work
-    to its mean, None if none were recorded. `recorded` are measures of the recording itself.
+    ceiling. `recorded` are measures of the recording itself.
     """
 
     candidate: Candidate
@@ -153,7 +149,6 @@ class Fit:
     problems: tuple[str, ...]
     gaps: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     censored: Mapping[str, Mask] = field(default_factory=dict)
-    noise: I64 | None = None
     recorded: Recorded | None = None
     questions: tuple[Question, ...] = ()
 
@@ -231,13 +226,12 @@ def fit(usage: Usage, recording: Recording, entries: Sequence[PlantOverride] = (
             resolution_ms=cells.resolution_ms,
             initial=int(usage.replicas[known[0]]),
         )
-    noise, of_noise = noise_of(measured, cells)
     primary = primary_signal(plant)
     known_of = (None, None) if primary is None else (measured[primary], plant.signals[primary])
     return Fit(
         candidate=usage.candidate,
         workload=workload,
-        facts=(*facts, of_noise),
+        facts=tuple(facts),
         problems=tuple(problems),
         gaps=gaps,
         censored={
@@ -245,7 +239,6 @@ def fit(usage: Usage, recording: Recording, entries: Sequence[PlantOverride] = (
             for name, s in fits.items()
             if s.work is not None
         },
-        noise=noise,
         recorded=recorded_of(usage, *known_of),
         questions=tuple(questions),
     )
@@ -344,55 +337,6 @@ def _target_milli(m: Measured, request_milli: int | None) -> int | None:
     if target.average_utilization is not None and request_milli:
         return request_milli * target.average_utilization // 100
     return None
-
-
-# ---- noise within a piece of work ----------------------------------------------------------------
-
-
-def noise_of(measured: Mapping[str, Measured], cells: Cells) -> tuple[I64 | None, Fact]:
-    """Return up to FACTORS equally likely factors of finer samples to their cell's mean.
-
-    Of the first divisible signal, in thousandths, ascending, their mean 1000 but for rounding; None
-    where no stretch of the history is finer than its usual spacing. And their standard deviation
-    as a fact.
-    """
-    first = next((m for m in measured.values() if m.kind == DIVISIBLE), None)
-    factors = _factors(first, cells) if first is not None else np.zeros(0)
-    if not factors.size:
-        note = "no stretch of the history is finer than its usual spacing"
-        return None, Fact("noise", None, "", None, None, NOT_IDENTIFIED, note)
-    count = min(FACTORS, factors.size)
-    # The means of equal parts of the ordered factors, so that the mean of all stays.
-    parts = np.array_split(np.sort(factors), count)
-    table = np.array([round(1000 * float(part.mean())) for part in parts], np.int64)
-    note = f"standard deviation of {factors.size} finer samples around their piece's mean"
-    return table, Fact("noise", float(factors.std()), "", None, None, FITTED, note)
-
-
-def _factors(m: Measured, cells: Cells) -> F64:
-    signal = m.signal
-    # Several rows in a cell may come from pods that are scraped at different times; only where each
-    # pod itself was sampled more often they are a finer look.
-    hours = np.isin(signal.mean_ms // _HOUR_MS, _fine_hours(m, cells))
-    rows = np.flatnonzero((signal.counted > 0) & hours)
-    place = cells.of(np.asarray(signal.mean_ms[rows] - window_ms(signal) / 2, np.float64))
-    usage = signal.sum_milli[rows] / signal.counted[rows]
-    count = np.bincount(place, minlength=cells.count)
-    total = np.bincount(place, weights=usage, minlength=cells.count)
-    fine = (count >= 2) & m.series.still & (total > 0)
-    if fine.sum() < FEWEST_CELLS:
-        return np.zeros(0)
-    inside = fine[place]
-    place = place[inside]
-    return np.asarray(usage[inside] * count[place] / total[place], np.float64)
-
-
-def _fine_hours(m: Measured, cells: Cells) -> I64:
-    """Return the hours (since 1970) in which most samples came at half the spacing or less."""
-    probes = m.signal.probes
-    hour, place = np.unique(probes.ts_ms // _HOUR_MS, return_inverse=True)
-    fine = np.bincount(place, weights=2 * probes.spacing_ms <= cells.resolution_ms)
-    return hour[2 * fine > np.bincount(place)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from hpabatch.engine.columns.recorded import RECORDED_MEASURES, recorded_name
 from hpabatch.engine.fit.run import OWN_TARGET, Recorded
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import SimulationResult, elastic_speedup, simulate
-from hpabatch.engine.simulate.run import KEY, NOISY, RECORDED, Loop, LoopOptions
+from hpabatch.engine.simulate.run import KEY, RECORDED, Loop, LoopOptions
 from hpabatch.engine.simulate.work import Key
 from hpabatch.inputs.prices import PriceList
 from hpabatch.model.objects.hpa import MetricSpec
@@ -86,7 +86,7 @@ def run_loop(loop: Loop, options: LoopOptions, progress: Progress = silent) -> L
     )
     measures = found.measures
     if loop.cases:
-        measures = elastic_speedup(measures, RECORDED, NOISY)
+        measures = elastic_speedup(measures, RECORDED)
         measures = with_cost(measures, options.prices)
         measures = with_advice(measures, loop)
         measures = with_recorded(measures, (*KEY, "setting"), _spans(loop), loop.recorded)

@@ -34,7 +34,6 @@ from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.request import VariedWork, Work
 from hpabatch.engine.simulate.scenario import Applied, apply, plan_scenario, with_gaps
 from hpabatch.engine.simulate.work import (
-    FittedWork,
     Key,
     Target,
     assumed_facts,
@@ -49,7 +48,6 @@ from hpabatch.engine.simulate.work import (
     not_identified,
     ratios_told,
     unproved,
-    with_noise,
     without_effect,
 )
 from hpabatch.errors import RefusedError, UsageError
@@ -59,14 +57,12 @@ from hpabatch.inputs.lenses import read_lens_file
 from hpabatch.inputs.plants import PlantOverride
 from hpabatch.inputs.prices import PriceList, read_price_file
 from hpabatch.inputs.scenarios import Repeat, Scenario, grown_scenario
-from hpabatch.layout.records import I64
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.progress import Progress, silent
 from hpabatch.packing.workloads import Workload
 
 RECORDED: Final = "recorded"
 PROPOSED: Final = "proposed"
-NOISY: Final = " + noise"
 
 KEY: Final = ("cluster", "namespace", "hpa")
 
@@ -76,9 +72,8 @@ class LoopOptions:
     """What is asked of a simulation beside what a replay is told.
 
     `keep_gaps`: where the history lacks samples the simulated controller sees none either.
-    `length_ms` None: as long as the history. `noise`: every setting runs a second time, with what
-    the history's finer stretches say happens within a piece of work (setting NOISY). `files` are
-    digests of the files that were read, for the evidence.
+    `length_ms` None: as long as the history. `files` are digests of the files that were read, for
+    the evidence.
     """
 
     manifests: tuple[HPA, ...] | None = None
@@ -89,7 +84,6 @@ class LoopOptions:
     keep_gaps: bool = True
     length_ms: int | None = None
     keep_points: bool = False
-    noise: bool = False
     files: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -106,9 +100,9 @@ def read_work(
     Raises:
         UsageError: a file is wrong, or the growth is no factor.
     """
-    growth, noise, lens = None, "off", None
+    growth, lens = None, None
     if isinstance(request, VariedWork):
-        growth, noise, lens = request.growth, request.noise, lens_file(request)
+        growth, lens = request.growth, lens_file(request)
     if lens is not None:
         read_lens_file(lens)  # (its mistakes are told before anything is done)
     return LoopOptions(
@@ -118,7 +112,6 @@ def read_work(
         prices=None if request.prices is None else read_price_file(request.prices),
         seed=request.seed,
         keep_gaps=request.gaps == "keep",
-        noise=noise == "resample",
         length_ms=request.length_ms,
         keep_points=keep_points,
         files=digests_of((request.scenario, *request.plant, request.prices, lens, *files)),
@@ -312,14 +305,12 @@ class _Preparing:
         self.problems: dict[Key, tuple[str, ...]] = {}
         self.censored: dict[Key, float] = {}
         self.recorded: dict[Key, Recorded] = {}
-        self.noises: dict[Key, I64] = {}
         self.cases: list[SimulationCase] = []
         self.fits: dict[Target, Fit] = {}
         self.entries: dict[Key, tuple[PlantOverride, ...]] = {}
         self.requested: dict[Target, Requested] = {}
         self.runs: dict[Target, Run] = {}
         self.sync_facts: dict[Key, Fact] = {}
-        self.fitted = FittedWork(self.whole, self.fits, options.plants, parameters)
 
     def loop(self) -> Loop:
         """Return everything."""
@@ -335,8 +326,6 @@ class _Preparing:
         self.requested = requested_of(self.plan, [c for _, c in wanted])
         for (setting, candidate), scenario in zip(wanted, scenarios, strict=True):
             self._add(setting, candidate, scenario)
-        if self.options.noise:
-            self._add_noisy()
         if self.whole is self.plan:
             self.notes += ratios_told(self.plan)
             place = self.plan.history.location
@@ -458,7 +447,6 @@ class _Preparing:
                     start_ms,
                     end_ms,
                     profile=self.plan.profile_of(candidate.cluster),
-                    find_work=self.fitted.find,
                 )
         except (RefusedError, UsageError) as error:
             # (the scenario as a whole was checked against the fleet's run; this is about one HPA)
@@ -477,8 +465,6 @@ class _Preparing:
         )
         if found.recorded is not None and (scenario is None or not scenario.steps):
             self.recorded[key] = found.recorded
-        if found.noise is not None:
-            self.noises[key] = found.noise
         self.censored[key] = censored_pct(found, applied.workload.plant)
         self.cases.append(
             SimulationCase(
@@ -493,24 +479,6 @@ class _Preparing:
                 requested=self.requested.get(candidate.target, NOT_REQUESTED),
             )
         )
-
-    def _add_noisy(self) -> None:
-        """Add every case once more with the noise that its history knows within a piece."""
-        without = []
-        for case in list(self.cases):
-            key = case.key[:3]
-            noise = self.noises.get(key)
-            noisy = with_noise(case.workload, noise, case.period_ms, self.options.seed)
-            if noisy is case.workload:
-                without.append("/".join(key[1:]))
-                continue
-            self.cases.append(replace(case, workload=noisy, setting=f"{case.setting}{NOISY}"))
-        if without:
-            told = ", ".join(dict.fromkeys(without[:3])) + (", …" if len(without) > 3 else "")
-            self.notes.append(
-                f"noise: no stretch of the history is finer than its usual spacing for {told}; "
-                "they run without it"
-            )
 
     def _workload(self, candidate: Candidate, workload: Workload, length_ms: int) -> Workload:
         """Return the fitted workload under the HPA's name, as the user states it."""
@@ -543,7 +511,6 @@ def loop_evidence(plan: ReplayPlan, options: LoopOptions) -> dict[str, str]:
         "simulation": "closed loop of the exact rules with a modelled plant",
         "events": "decided",
         "seed": str(options.seed),
-        "noise": "resampled beside none" if options.noise else "off",
         "gaps": "kept" if options.keep_gaps else "filled",
         **options.files,
         "scenario": (scenario.description or "given") if scenario else "none",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from hpabatch.engine.fleet.candidates import Candidate, SpecPeriod
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
@@ -22,7 +21,6 @@ from hpabatch.inputs.scenarios import (
     Growth,
     Lose,
     Outage,
-    Overlay,
     Repeat,
     Rollout,
     Scale,
@@ -37,7 +35,6 @@ from hpabatch.model.objects.validate import validate_hpa
 from hpabatch.model.plant import (
     AGE,
     LOSE,
-    PER_POD,
     ROLLOUT,
     SCALE,
     Event,
@@ -48,9 +45,6 @@ from hpabatch.model.selection import matches_any
 from hpabatch.model.times import show_instant
 from hpabatch.model.versions import Profile
 from hpabatch.packing.workloads import Workload
-
-FindWork: TypeAlias = Callable[[Overlay, Workload], Workload]
-"""Gives the workload that an overlay names, for the workload that it is added to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +88,9 @@ def plan_scenario(
 
 def _check_times(step: Step, start_ms: int, end_ms: int) -> None:
     """Refuse instants outside of the run (UsageError)."""
-    for moment, is_early_fine in _moments(step.action):
+    for moment in _moments(step.action):
         instant = moment.instant_ms(start_ms)
-        if instant >= end_ms or (instant < start_ms and not is_early_fine):
+        if not start_ms <= instant < end_ms:
             shown = f"{moment} ({show_instant(instant)})" if moment.relative else str(moment)
             raise UsageError(
                 f"{step.place}: {shown} is outside the run, which is from "
@@ -104,19 +98,16 @@ def _check_times(step: Step, start_ms: int, end_ms: int) -> None:
             )
 
 
-def _moments(action: Action) -> Iterator[tuple[Moment, bool]]:
-    """Yield an action's moments, and whether they may lie before the run."""
+def _moments(action: Action) -> Iterator[Moment]:
     match action:
         case Spike() | Scale() | Rollout() | Outage() | Lose():
-            yield from ((moment, False) for moment in action.times.at)
+            yield from action.times.at
         case Growth() if action.since is not None:
-            yield action.since, False
+            yield action.since
         case SetBounds():
-            yield action.at, False
+            yield action.at
         case Repeat() if action.at is not None:
-            yield action.at, False
-        case Overlay() if action.at is not None:
-            yield action.at, True
+            yield action.at
 
 
 def _check_conflicts(steps: Sequence[Step], start_ms: int, end_ms: int) -> None:
@@ -129,7 +120,7 @@ def _check_conflicts(steps: Sequence[Step], start_ms: int, end_ms: int) -> None:
                 f"{step.place}: it would overwrite what {beyond.place} does after the recorded "
                 "work; put it above that"
             )
-        if isinstance(step.action, Spike | Overlay) or (
+        if isinstance(step.action, Spike) or (
             isinstance(step.action, Growth) and not step.action.is_even
         ):
             beyond = step
@@ -165,14 +156,13 @@ def apply(
     end_ms: int,
     *,
     profile: Profile,
-    find_work: FindWork | None = None,
     piece_ms: int = PIECE_MS,
 ) -> Applied:
     """Return a workload and its HPA's specs under a scenario whose steps are all for it.
 
     The run is from `start_ms` to `end_ms` (exclusive). `profile` says which edits of the HPA are
-    valid, `find_work` gives the workloads that overlays name. Work is cut into pieces of at most
-    `piece_ms` where a step needs finer ones. Nothing that is given is changed.
+    valid. Work is cut into pieces of at most `piece_ms` where a step needs finer ones. Nothing that
+    is given is changed.
     A workload of which nothing changes is the same object.
 
     Raises:
@@ -180,7 +170,7 @@ def apply(
         RefusedError: a step that this HPA cannot have; the message names the place and the HPA.
     """
     run = Run.of(scenario.steps, start_ms, end_ms, piece_ms)
-    applying = _Applying(workload, periods, run, profile, find_work)
+    applying = _Applying(workload, periods, run, profile)
     for step in scenario.steps:
         _check_times(step, start_ms, end_ms)
         try:
@@ -199,7 +189,6 @@ class _Applying:
         periods: tuple[SpecPeriod, ...],
         run: Run,
         profile: Profile,
-        find_work: FindWork | None,
     ) -> None:
         self.workload = workload
         self.name = f"{workload.namespace}/{workload.hpa}"
@@ -210,13 +199,12 @@ class _Applying:
         self.notes: list[str] = []
         self.run = run
         self.profile = profile
-        self.find_work = find_work
 
     def step(self, step: Step) -> None:
         """Apply one step."""
         start, end = self.run.start_ms, self.run.end_ms
         match step.action:
-            case Growth() | Shift() | Spike() | Repeat() | Overlay():
+            case Growth() | Shift() | Spike() | Repeat():
                 self._change_work(step)
             case SetBounds() as action:
                 self.periods = edited(self.periods, action, start, self._check)
@@ -269,8 +257,6 @@ class _Applying:
                 self.work = scenario_work.repeat(work, names, action, run)
                 if self.work is work:
                     self._note(step, "its work reaches to the run's end; nothing is repeated")
-            case Overlay() as action:
-                self._overlay(step, action, names)
 
     def _signals(self, globs: Sequence[str]) -> list[str]:
         """Return the signals with work that a step is for: a pod's age makes no work."""
@@ -282,24 +268,6 @@ class _Applying:
             and kinds.get(name, AGE) != AGE
             and (not globs or matches_any(globs, name))
         ]
-
-    def _overlay(self, step: Step, action: Overlay, names: Sequence[str]) -> None:
-        if self.find_work is None:
-            raise RefusedError("an overlay needs another history, and there is none here")
-        found = self.find_work(action, self.workload)
-        signals, other = self.workload.plant.signals, _work_of(found)
-        names = [
-            name
-            for name in names
-            if signals[name].kind != PER_POD
-            and name in found.plant.signals
-            and found.plant.signals[name].kind == signals[name].kind
-            and other.series[name].size
-        ]
-        if not names:
-            self._note(step, f"{action.hpa} has no signal whose work could be added to it")
-            return
-        self.work = scenario_work.overlay(self.work, names, action, other, self.run)
 
     def _check(self, before: HPASpec, after: HPASpec) -> HPASpec:
         return _checked(self.workload.hpa, self.profile, before, after)

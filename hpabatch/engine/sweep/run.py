@@ -37,7 +37,6 @@ from hpabatch.engine.simulate.measures import Bounds, measures_frame, was_at_max
 from hpabatch.engine.simulate.result import with_advice, with_cost, with_recorded
 from hpabatch.engine.simulate.run import (
     KEY,
-    RECORDED,
     Loop,
     LoopOptions,
     loop_evidence,
@@ -96,8 +95,8 @@ class SweepOptions:
     """What is asked of a sweep.
 
     `groups` as in `engine.sweep.groups`; `loop` is what is asked of each simulation (scenario,
-    plants, prices, seed, gaps, noise: then all settings run with noise); `fidelity`: score both
-    halves of the model too, without which there is no advice.
+    plants, prices, seed, gaps); `fidelity`: score both halves of the model too, without which there
+    is no advice.
     """
 
     grid: Grid
@@ -141,8 +140,7 @@ class SweepPlan:
     @property
     def evidence(self) -> dict[str, str]:
         """Evidence of the results."""
-        noise = "resampled" if self.options.loop.noise else "off"
-        return loop_evidence(self.plan, self.options.loop) | {"noise": noise}
+        return loop_evidence(self.plan, self.options.loop)
 
 
 def plan_sweep(
@@ -299,7 +297,7 @@ def prepare_part(sweep: SweepPlan, number: int, *, scored: bool = False) -> Swep
         scoring = Scoring(plan, FidelityParameters(), options.loop.plants)
         usages = scoring.usages()
     loop = prepare_planned(plan, sweep.parameters, options.loop, sweep.plan, usages=usages)
-    hpas = [_setting_cases(sweep, loop, case) for case in _base_cases(loop, sweep)]
+    hpas = [_setting_cases(sweep, loop, case) for case in loop.cases]
     hpas, skipped, notes = fitting(hpas, sweep.options.grid, sweep.options.sets)
     scores = pl.DataFrame(schema=_SCORES)
     if scoring is not None:
@@ -320,14 +318,6 @@ def _setting_cases(sweep: SweepPlan, loop: Loop, case: SimulationCase) -> Settin
         scenario=loop.scenarios.get(key),
         unfit=sweep.checked.unfit[place],
     )
-
-
-def _base_cases(loop: Loop, sweep: SweepPlan) -> list[SimulationCase]:
-    """Return the case of each HPA that its settings are made of; where it is known with noise."""
-    cases = {case.key[:3]: case for case in loop.cases if case.setting == RECORDED}
-    if sweep.options.loop.noise:
-        cases |= {case.key[:3]: case for case in loop.cases if case.setting != RECORDED}
-    return list(cases.values())
 
 
 def run_part(
