@@ -170,7 +170,9 @@ def _analyze_metric(
         sizes = sorted({*sizes, asked.size})
     bands = [dead_band(meter, moves, size) for size in sizes]
     has_pods = bool(bands) and bands[-1].size > 0
-    divides = None if _is_unstated_memory(metric.metric, assumed) else meter.per_pod
+    divides: bool | None = meter.per_pod
+    if _resource(metric.metric) == "memory" and _base_pct(metric.metric, assumed.base_pct) is None:
+        divides = None  # pods may each have this usage of their own: nothing says they share it
     smallest = smallest_changes(ruled, meter, moves, bands, asked) if has_pods else None
     if smallest is not None and divides is None:
         smallest = replace(smallest, pod_more=None, below_max=None)
@@ -232,11 +234,6 @@ def _base_pct(metric: MetricSpec, stated: Mapping[str, int]) -> int | None:
     signal = signal_name(metric)
     name = signal.partition("{")[0].rpartition("/")[2]
     return next((stated[key] for key in (signal, name, ONLY_METRIC) if key in stated), None)
-
-
-def _is_unstated_memory(metric: MetricSpec, assumed: Assumed) -> bool:
-    """Say whether pods may each have this usage of their own, as nothing says they share it."""
-    return _resource(metric) == "memory" and _base_pct(metric, assumed.base_pct) is None
 
 
 def _resource(metric: MetricSpec) -> str:

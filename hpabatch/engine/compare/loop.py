@@ -114,13 +114,11 @@ def compare_simulated(
         hpas=len(loops.before),
         ticks=ticks,
         left_out=tuple(sorted(left_out, key=left_out_order)),
-        warnings=joined_texts(sides.names, *(_told(loop) for loop in loops.loops)),
+        warnings=joined_texts(
+            sides.names, *((*loop.plan.warnings, *loop.notes) for loop in loops.loops)
+        ),
         evidence=joined_evidence(sides.names, *(loop.evidence for loop in loops.loops)),
     )
-
-
-def _told(loop: Loop) -> tuple[str, ...]:
-    return (*loop.plan.warnings, *loop.notes)
 
 
 # ---- cases --------------------------------------------------------------------------------------

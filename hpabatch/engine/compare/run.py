@@ -8,7 +8,7 @@ fields that cause it (`causes`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -95,9 +95,11 @@ def compare_sides(kind: str, sides: Sides, progress: Progress = silent) -> Compa
         HistoryError: a table is broken.
     """
     found = _Found()
-    for k, (ours, theirs) in enumerate(_replayed(sides)):
+    shards = range(len(sides.before.shards))
+    both = (replay_shards(plan, shards) for plan in (sides.before, sides.after))
+    for k, (ours, theirs) in enumerate(zip(*both, strict=True)):
         found.add(ours, theirs)
-        progress("deciding twice", DECIDED * (k + 1) / len(sides.before.shards))
+        progress("deciding twice", DECIDED * (k + 1) / len(shards))
     runners = partial(replayed, sides.before), partial(replayed, sides.after)
     differences = with_causes(kind, sides, runners, found.differences(), progress)
     left_out = (*sides.left_out, *_without_ticks(sides, found))
@@ -116,12 +118,6 @@ def compare_sides(kind: str, sides: Sides, progress: Progress = silent) -> Compa
 def left_out_order(item: LeftOut) -> tuple[str, ...]:
     """Return what items are sorted by."""
     return item.cluster, item.namespace, item.hpa, item.side, item.reason
-
-
-def _replayed(sides: Sides) -> Iterator[tuple[ShardResult, ShardResult]]:
-    """Return an iterator of both sides' results, shard by shard."""
-    shards = range(len(sides.before.shards))
-    return zip(replay_shards(sides.before, shards), replay_shards(sides.after, shards), strict=True)
 
 
 class _Found:

@@ -242,13 +242,11 @@ class SpecTrials:
             specs = self.specs(key)
             if part not in parts_that_differ(*specs):
                 continue
-            new = _with_part(own[key], part, specs[other])
+            periods = (
+                replace(p, spec=with_part(p.spec, part, specs[other])) for p in own[key].periods
+            )
+            new = replace(own[key], periods=tuple(periods))
             profile = plan.profile_of(candidate.cluster)
             if all(is_valid(new.name, new.namespace, p.spec, profile) for p in new.periods):
                 found.append(new)
         return with_candidates(plan, found)
-
-
-def _with_part(candidate: Candidate, part: str, other: HPASpec) -> Candidate:
-    periods = (replace(p, spec=with_part(p.spec, part, other)) for p in candidate.periods)
-    return replace(candidate, periods=tuple(periods))

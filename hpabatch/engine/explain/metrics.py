@@ -143,7 +143,8 @@ def _from_pods(sync: Sync, m: int, fact: facts.MetricFact) -> facts.MetricFact:
         sync.fleet, sync.t, int(packed.stream), bool(packed.is_cpu), charged_pct, sync.controller
     )
     counts = facts.Counts(*(int(n) for n in pods[:5]))
-    fact = replace(fact, pods=_explain_pods(sync, m), counts=counts)
+    explained = (_explain_pod(sync, m, k, row) for k, row in enumerate(sync.rows))
+    fact = replace(fact, pods=tuple(p for p in explained if p is not None), counts=counts)
     if said.code != codes.METRIC_OK:
         return fact
     average = int(said.average_milli)
@@ -259,12 +260,6 @@ def _average_end(sync: Sync, m: int, fact: facts.MetricFact) -> facts.MetricFact
 
 
 # ---- groups of pods ------------------------------------------------------------------------------
-
-
-def _explain_pods(sync: Sync, m: int) -> tuple[facts.PodFact, ...]:
-    """Return the pods that metric row m looked at, in the order of the tick's rows."""
-    found = [_explain_pod(sync, m, k, row) for k, row in enumerate(sync.rows)]
-    return tuple(fact for fact in found if fact is not None)
 
 
 def _explain_counted(sync: Sync) -> tuple[facts.PodFact, ...]:

@@ -18,7 +18,7 @@ from hpabatch.engine.explain import facts
 from hpabatch.engine.explain.metrics import explain_metrics
 from hpabatch.engine.explain.sync import Sync, entered, last_sync
 from hpabatch.engine.fleet.candidates import Candidate
-from hpabatch.engine.fleet.parameters import ReplayParameters, Settled
+from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, guesses_of, plan_replay
 from hpabatch.engine.fleet.request import ChosenHpas
 from hpabatch.engine.fleet.selection import Selection
@@ -254,6 +254,9 @@ def _assumed(plan: ReplayPlan, candidate: Candidate, sync: Sync) -> dict[str, st
     in_force = [p for k, p in enumerate(periods) if k == 0 or p.from_ms <= sync.now_ms]
     flags, known = in_force[-1].flags, "recorded" if cluster in plan.flags else "default"
     known = settled.sources.get("flags", known)
+    max_age = f"{show_duration(settled.max_age_ms)} ({settled.sources['max_age']})"
+    if cluster in settled.standing:
+        max_age = "as long as they stood (recorded)"
     return {
         "k8s": profile.name,
         "k8s_source": plan.versions.source,
@@ -266,19 +269,13 @@ def _assumed(plan: ReplayPlan, candidate: Candidate, sync: Sync) -> dict[str, st
         "events": settled.events,
         "syncs": _clock_text(plan, candidate),
         "delay": f"{show_duration(settled.delay_ms)} ({settled.sources['delay']})",
-        "max_age": _max_age_text(settled, cluster),
+        "max_age": max_age,
         "flags": known,
         "tolerance": f"{flags.tolerance}",
         "cpu_initialization_period": show_duration(flags.cpu_initialization_period_ms),
         "initial_readiness_delay": show_duration(flags.initial_readiness_delay_ms),
         "downscale_stabilization": show_duration(flags.downscale_stabilization_ms),
     }
-
-
-def _max_age_text(settled: Settled, cluster: str) -> str:
-    if cluster in settled.standing:
-        return "as long as they stood (recorded)"
-    return f"{show_duration(settled.max_age_ms)} ({settled.sources['max_age']})"
 
 
 def _clock_text(plan: ReplayPlan, candidate: Candidate) -> str:

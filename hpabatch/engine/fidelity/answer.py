@@ -32,7 +32,7 @@ from hpabatch.engine.fidelity.trials import (
 from hpabatch.engine.fidelity.walk import Walk
 from hpabatch.engine.fit.stats import Mask, int_median
 from hpabatch.engine.replay.summary import KEY, foreign_changes
-from hpabatch.layout.records import I32, I64
+from hpabatch.layout.records import I64
 
 BLOCK_MS: Final = 1_800_000
 ROUNDING: Final = 1
@@ -281,7 +281,7 @@ def answers(walk: Walk) -> pl.DataFrame:
         stated = judge.evidence(trials[0])
         found = [
             _compare(recording, trial.deviation, stated, judge.evidence(trial),
-                     same=_same(trials[0].plain.wished, trial.plain.wished))
+                     same=np.array_equal(trials[0].plain.wished, trial.plain.wished))
             for trial in trials[1:]
         ]  # fmt: skip
         rows.append(_row(recording, stated, found))
@@ -297,10 +297,6 @@ def _without(recording: Recording, foreign_ms: I64) -> Recording:
     before_ms = now_ms[np.searchsorted(now_ms, episodes.first_ms, side="right") - 1]
     kept = ~np.isin(before_ms, foreign_ms)
     return recording._replace(passes=[chosen[kept[chosen]] for chosen in recording.passes])
-
-
-def _same(wished: I32 | I64, other: I32 | I64) -> bool:
-    return wished.size == other.size and bool((wished == other).all())
 
 
 def _compare(

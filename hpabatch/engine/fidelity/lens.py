@@ -173,7 +173,9 @@ def _estimate(
 ) -> LensEstimate:
     none = Lens(signal, cluster)
     split = _split(plan, cluster, signal)
-    changes = [_changes(part) for part in split]
+    changes = [
+        sum(p.size for part in parts for r in part.recordings for p in r.passes) for parts in split
+    ]
     told = LensEstimate(
         cluster,
         signal,
@@ -207,7 +209,9 @@ def _estimate(
     base = _alike(judge, chosen)
     tried.of(base)
     if base != RAW:
-        told = replace(told, as_if=f"{_as_if(targets, base.ratio)}: {_equal(judge, base)}")
+        before, after = (f"{100 * judge.equal(s):.0f}" for s in (RAW, base))
+        equal = f"equal ticks {before} -> {after} %"
+        told = replace(told, as_if=f"{_as_if(targets, base.ratio)}: {equal}")
     return _judged(told, judge, tried, chosen._replace(ratio=base.ratio), open_, base)
 
 
@@ -349,17 +353,8 @@ def _as_if(targets: dict[str, set[float]], ratio: float) -> str:
     return text + (requests if known else "")
 
 
-def _equal(judge: Tried, one: Setting) -> str:
-    before, after = (f"{100 * judge.equal(s):.0f}" for s in (RAW, one))
-    return f"equal ticks {before} -> {after} %"
-
-
 def _hpas(parts: Sequence[Part]) -> int:
     return len({id(r.candidate) for part in parts for r in part.recordings})
-
-
-def _changes(parts: Sequence[Part]) -> int:
-    return sum(p.size for part in parts for r in part.recordings for p in r.passes)
 
 
 # ---- which HPAs, and which time

@@ -365,9 +365,10 @@ def recordings_of(
         spacing_ms = samples.spacing_ms(h)
         window = window_of(period_ms, spacing_ms, given.delay_ms, samples.unseen_ms(h))
         scale = given.scales[candidate.target]
-        episodes = _with_ticks(
-            episodes_of(scale, window, int(now_ms[0]), int(now_ms[-1])), window, now_ms
-        )
+        episodes = episodes_of(scale, window, int(now_ms[0]), int(now_ms[-1]))
+        first = np.searchsorted(now_ms, episodes.first_ms - window.early_ms)
+        last = np.searchsorted(now_ms, episodes.last_ms + window.late_ms)
+        episodes = episodes.some(np.flatnonzero(last > first))  # (at others nobody could decide)
         warm_ms = _warm_ms(shard, h, period_ms)
         passes = passes_of(episodes, window, warm_ms, MOST_PASSES)
         theirs = own[id(candidate)]
@@ -376,13 +377,6 @@ def recordings_of(
             Recording(candidate, theirs, now_ms, window, warm_ms, down_ms, episodes, passes)
         )
     return found
-
-
-def _with_ticks(episodes: Episodes, window: Window, now_ms: I64) -> Episodes:
-    """Return the episodes around which there is a tick: at others nobody could decide."""
-    first = np.searchsorted(now_ms, episodes.first_ms - window.early_ms)
-    last = np.searchsorted(now_ms, episodes.last_ms + window.late_ms)
-    return episodes.some(np.flatnonzero(last > first))
 
 
 def _warm_ms(shard: Shard, h: int, period_ms: int) -> int:

@@ -127,7 +127,8 @@ def override(
     signals = {}
     for name, signal in plant.signals.items():
         stated = signal_statement(entries, name)
-        signals[name] = _signal(signal, stated)
+        known = _replaced(signal, stated)
+        signals[name] = replace(known, ceiling_milli=None) if stated.no_ceiling else known
         facts += _facts(f"signals.{name}", stated, _SIGNAL_NAMES, unit_of(name))
         if stated.no_ceiling:
             facts.append(_word(f"signals.{name}.ceiling", "none"))
@@ -162,11 +163,6 @@ def _replaced(part: Part, statement: SignalOverride | PodsOverride | PipelineOve
     own = {f.name for f in fields(part)}
     said = {f.name: getattr(statement, f.name) for f in fields(statement) if f.name in own}
     return replace(part, **{name: value for name, value in said.items() if value is not None})
-
-
-def _signal(signal: Signal, stated: SignalOverride) -> Signal:
-    found = _replaced(signal, stated)
-    return replace(found, ceiling_milli=None) if stated.no_ceiling else found
 
 
 def _without_lens(name: str, signal: Signal, stated: PipelineOverride) -> tuple[Signal, list[Fact]]:

@@ -24,7 +24,6 @@ from hpabatch.engine.fit.signals import Measured, SignalFit, fit_signal, measure
 from hpabatch.engine.fit.stats import Mask, seed_of
 from hpabatch.engine.fit.usage import (
     MINUTE_MS,
-    Cells,
     Usage,
     cells_of,
     gaps_of,
@@ -54,10 +53,6 @@ the time at it is that of the plant (23 and 89 minutes, of 95 % of the ceiling: 
 _HOUR_MS: Final = 3_600_000
 
 
-def _nothing() -> I64:
-    return np.zeros(0, np.int64)
-
-
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """What was recorded of a workload, which a simulation of the same time has too.
@@ -74,7 +69,7 @@ class Recorded:
     size: I64
     until_ms: int
     pods_ms: I64
-    starts_ms: I64 = field(default_factory=_nothing)
+    starts_ms: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
     piece_ms: int = MINUTE_MS
     saturated: Mask | None = None
     above: NDArray[np.int8] | None = None
@@ -209,7 +204,12 @@ def fit(usage: Usage, recording: Recording, entries: Sequence[PlantOverride] = (
     gaps = {name: gaps_of(m.series, m.signal, cells) for name, m in measured.items()}
     problems += [s.problem for s in fits.values() if s.problem]
     plant, more = _plant(usage, recording, measured, fits)
-    facts += [*_grid_facts(cells), *(f for s in fits.values() for f in s.facts), *more]
+    resolution, span = cells.resolution_ms / 1000, cells.count * cells.resolution_ms / 1000
+    of_grid = [
+        Fact("resolution", resolution, "s", None, None, RECORDED, "pieces of work"),
+        Fact("span", span, "s", None, None, RECORDED, "from the first sample to the last"),
+    ]
+    facts += [*of_grid, *(f for s in fits.values() for f in s.facts), *more]
     facts += gap_facts(gaps)
     known = np.flatnonzero(usage.replicas >= 0)
     if not known.size:
@@ -242,14 +242,6 @@ def fit(usage: Usage, recording: Recording, entries: Sequence[PlantOverride] = (
         recorded=recorded_of(usage, *known_of),
         questions=tuple(questions),
     )
-
-
-def _grid_facts(cells: Cells) -> list[Fact]:
-    resolution, span = cells.resolution_ms / 1000, cells.count * cells.resolution_ms / 1000
-    return [
-        Fact("resolution", resolution, "s", None, None, RECORDED, "pieces of work"),
-        Fact("span", span, "s", None, None, RECORDED, "from the first sample to the last"),
-    ]
 
 
 def _plant(

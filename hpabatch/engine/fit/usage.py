@@ -437,19 +437,15 @@ class Collected:
         tracks = slice(int(stream.first_track), int(stream.last_track))
         is_total = bool(stream.is_total)
         columns: dict[str, I64] = {name: rows[name].copy() for name in TICK_COLUMNS}
+        probes = np.concatenate([np.zeros((0, 4), np.int64), *self.probes[g]])
         return SignalUsage(
             metric=metric,
             is_total=is_total,
             tick=rows.tick.copy(),
-            probes=_probes(self.probes[g]),
+            probes=Probes(*(np.ascontiguousarray(probes[:, k]) for k in range(4))),
             pods=self.arrays.tracks[tracks][: 0 if is_total else None].copy(),
             **columns,
         )
-
-
-def _probes(parts: Sequence[I64]) -> Probes:
-    rows = np.concatenate([np.zeros((0, 4), np.int64), *parts])
-    return Probes(*(np.ascontiguousarray(rows[:, k]) for k in range(4)))
 
 
 SECOND_MS: Final = 1000

@@ -33,7 +33,6 @@ from hpabatch.engine.quality.samples import USAGE_COLUMNS, SampleSums, listed
 from hpabatch.engine.replay.summary import KEY, MS_PER_HOUR
 from hpabatch.history.base import History
 from hpabatch.history.provenance import behavior_methods
-from hpabatch.model.objects.hpa import MetricSpec
 
 SHARD_ROWS: Final = 1 << 20  # some 400 MB at work
 
@@ -194,17 +193,11 @@ def _row(candidate: Candidate) -> tuple[str | None, ...]:
     """Return key, target, the tables that its metrics read, and what it compares with requests."""
     metrics = [metric for period in candidate.periods for metric in period.spec.metrics]
     tables = sorted({_TABLES[m.type] for m in metrics if m.type in _TABLES})
-    compared = sorted({name for m in metrics if (name := _utilization_of(m)) is not None})
+    sources = [source for m in metrics for source in (m.resource, m.container_resource) if source]
+    compared = sorted({s.name for s in sources if s.target.average_utilization is not None})
     cluster, namespace, kind, target = candidate.target
     texts = ", ".join(tables), ", ".join(compared) or None
     return cluster, namespace, candidate.name, kind, target, *texts
-
-
-def _utilization_of(metric: MetricSpec) -> str | None:
-    for source in (metric.resource, metric.container_resource):
-        if source is not None and source.target.average_utilization is not None:
-            return source.name
-    return None
 
 
 _COUNTED: Final = (

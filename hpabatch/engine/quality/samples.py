@@ -51,13 +51,10 @@ class Lengths:
         # A length has 43 bits, of which 10 are kept, and 6 say which.
         cell = (target << 17) | ((length_ms >> shift) << 6) | shift
         part = pl.DataFrame({"bin": cell, "sum": length_ms}).group_by("bin")
-        self._push(part.agg(pl.len().cast(pl.Int64).alias("n"), _SUM))
+        self._parts.append(part.agg(pl.len().cast(pl.Int64).alias("n"), _SUM))
+        self._rows += self._parts[-1].height
         if self._rows > _FOLD:
             self._fold()
-
-    def _push(self, part: pl.DataFrame) -> None:
-        self._parts.append(part)
-        self._rows += part.height
 
     def _fold(self) -> None:
         joined = pl.concat(self._parts).group_by("bin").agg(pl.col("n").sum(), _SUM)

@@ -6,14 +6,14 @@ meant; `apply` then changes one workload.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hpabatch.engine.fleet.candidates import Candidate, SpecPeriod
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.fleet.selection import check_signals, entries_of
 from hpabatch.engine.simulate import scenario_work
-from hpabatch.engine.simulate.scenario_work import PIECE_MS, Run, Work, recorded
+from hpabatch.engine.simulate.scenario_work import PIECE_MS, Run, recorded
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.inputs.document_kinds import Moment
 from hpabatch.inputs.scenarios import (
@@ -192,7 +192,9 @@ class _Applying:
     ) -> None:
         self.workload = workload
         self.name = f"{workload.namespace}/{workload.hpa}"
-        self.work = self.recorded = _work_of(workload)
+        self.work = self.recorded = recorded(
+            workload.work_start_ms, workload.resolution_ms, workload.work
+        )
         self.periods = periods
         self.events: list[Event] = []
         self.gaps: dict[str, list[tuple[int, int]]] = {}
@@ -207,7 +209,7 @@ class _Applying:
             case Growth() | Shift() | Spike() | Repeat():
                 self._change_work(step)
             case SetBounds() as action:
-                self.periods = edited(self.periods, action, start, self._check)
+                self.periods = edited(self.periods, action, start, self.workload.hpa, self.profile)
             case Scale() as action:
                 self._add(SCALE, action.times.instants_ms(start, end), action.replicas)
             case Rollout() as action:
@@ -269,9 +271,6 @@ class _Applying:
             and (not globs or matches_any(globs, name))
         ]
 
-    def _check(self, before: HPASpec, after: HPASpec) -> HPASpec:
-        return _checked(self.workload.hpa, self.profile, before, after)
-
 
 def with_bounds(
     scenario: Scenario, name: str, spec: HPASpec, start_ms: int, profile: Profile
@@ -292,12 +291,7 @@ def with_bounds(
     for step in scenario.steps:
         if isinstance(step.action, SetBounds):
             try:
-                periods = edited(
-                    periods,
-                    step.action,
-                    start_ms,
-                    lambda before, after: _checked(name, profile, before, after),
-                )
+                periods = edited(periods, step.action, start_ms, name, profile)
             except RefusedError as error:
                 raise RefusedError(f"{step.place}: {error}") from None
     return periods
@@ -315,19 +309,17 @@ def _checked(name: str, profile: Profile, before: HPASpec, after: HPASpec) -> HP
     return after
 
 
-def _work_of(workload: Workload) -> Work:
-    return recorded(workload.work_start_ms, workload.resolution_ms, workload.work)
-
-
 def edited(
     periods: Sequence[SpecPeriod],
     action: SetBounds,
     start_ms: int,
-    check: Callable[[HPASpec, HPASpec], HPASpec],
+    name: str,
+    profile: Profile,
 ) -> tuple[SpecPeriod, ...]:
     """Return an HPA's specs over time with other bounds for a while; periods are cut there.
 
-    `check` gets a spec before and after the edit and returns it, or raises.
+    Raises:
+        RefusedError: the API server would refuse the edit.
     """
     first = action.at.instant_ms(start_ms)
     last = NEVER_MS if action.for_ms is None else first + action.for_ms
@@ -345,7 +337,7 @@ def edited(
         )
         parts = (
             SpecPeriod(period.from_ms, begin, period.spec),
-            SpecPeriod(begin, end, check(period.spec, spec)),
+            SpecPeriod(begin, end, _checked(name, profile, period.spec, spec)),
             SpecPeriod(end, period.to_ms, period.spec),
         )
         found += [part for part in parts if part.from_ms < part.to_ms]

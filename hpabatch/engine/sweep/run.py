@@ -245,7 +245,9 @@ def _cut(
     steps = max(_length_ms(plan, options) // plan.clocks.grid.period_ms, 1)
     parts = _parts(plan.chosen, min(max(ROWS_AT_ONCE // settings, 1), HPAS_AT_ONCE))
     most = max((last - first for first, last in parts), default=1)
-    return parts, _chunks(settings, max(STEPS_AT_ONCE // (steps * most), 1))
+    # (chunks of about equal size)
+    size = -(-settings // -(-settings // max(STEPS_AT_ONCE // (steps * most), 1)))
+    return parts, tuple((k, min(k + size, settings)) for k in range(0, settings, size))
 
 
 def _parts(chosen: Sequence[Candidate], at_once: int) -> tuple[tuple[int, int], ...]:
@@ -257,13 +259,6 @@ def _parts(chosen: Sequence[Candidate], at_once: int) -> tuple[tuple[int, int], 
             parts.append((first, k))
             first = k
     return (*parts, (first, len(chosen))) if chosen else ()
-
-
-def _chunks(settings: int, at_once: int) -> tuple[tuple[int, int], ...]:
-    """Cut the settings into chunks of about equal size."""
-    count = -(-settings // at_once)
-    size = -(-settings // count)
-    return tuple((k, min(k + size, settings)) for k in range(0, settings, size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,11 +398,12 @@ def units_frame(sweep: SweepPlan) -> pl.DataFrame:
 def hpas_frame(sweep: SweepPlan, part: SweptPart) -> pl.DataFrame:
     """Return one row per HPA of a scored part that was simulated: its spec, scores, problems."""
     rows: list[dict[str, Any]] = []
-    unit_ms = UNITS[sweep.unit]
+    unit_ms, assumed = UNITS[sweep.unit], {note: name for name, note in STARTS.items()}
     for known in part.cases:
         case, spec = known.case, known.today
         key = case.key[:3]
         length_ms = case.steps * case.period_ms
+        starts = _fact(part.loop, case, "pods.startup")
         rows.append(
             dict(zip(KEY, key, strict=True))
             | {
@@ -425,7 +421,7 @@ def hpas_frame(sweep: SweepPlan, part: SweptPart) -> pl.DataFrame:
                 "ceiling": _ceiling_source(part.loop, case),
                 "base_share": _fitted_share(part.loop, case, "base"),
                 "starting_share": _fitted_share(part.loop, case, "startup"),
-                "starts_assumed": _starts_assumed(part.loop, case),
+                "starts_assumed": None if starts is None else assumed.get(starts.note),
             }
             | sweep.contexts.get(key, Context()).columns()
         )
@@ -448,12 +444,6 @@ def _fitted_share(loop: Loop, case: SimulationCase, name: str) -> float | None:
     if amount is None or amount.source != FITTED or used is None or not used.value:
         return None
     return (amount.value or 0.0) / used.value
-
-
-def _starts_assumed(loop: Loop, case: SimulationCase) -> str | None:
-    """Return what is assumed of when pods are ready; None: nothing, or no pod started."""
-    fact = _fact(loop, case, "pods.startup")
-    return next((name for name, note in STARTS.items() if fact and fact.note == note), None)
 
 
 def _ceiling_source(loop: Loop, case: SimulationCase) -> str | None:
