@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from hpabatch.engine.fleet.candidates import Candidate, SpecPeriod
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.fleet.selection import check_signals, entries_of
-from hpabatch.engine.simulate import scenario_work
-from hpabatch.engine.simulate.scenario_work import PIECE_MS, Run, recorded
+from hpabatch.engine.simulate.scenario_work import PIECE_MS, Run, Work, changed, recorded
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.inputs.document_kinds import Moment
 from hpabatch.inputs.scenarios import (
@@ -29,6 +28,7 @@ from hpabatch.inputs.scenarios import (
     Shift,
     Spike,
     Step,
+    Times,
 )
 from hpabatch.model.objects.hpa import HPA, HPASpec
 from hpabatch.model.objects.validate import validate_hpa
@@ -169,107 +169,67 @@ def apply(
         UsageError: a time outside of the run; the message names the place in the file.
         RefusedError: a step that this HPA cannot have; the message names the place and the HPA.
     """
-    run = Run.of(scenario.steps, start_ms, end_ms, piece_ms)
-    applying = _Applying(workload, periods, run, profile)
+    name, run = (
+        f"{workload.namespace}/{workload.hpa}",
+        Run.of(scenario.steps, start_ms, end_ms, piece_ms),
+    )
+    before = work = recorded(workload.work_start_ms, workload.resolution_ms, workload.work)
+    events, notes, gaps = list[Event](), list[str](), dict[str, list[tuple[int, int]]]()
+
+    def add(kind: str, times: Times, value: int = 0) -> None:
+        events.extend(Event(at, kind, value) for at in times.instants_ms(start_ms, end_ms))
+
     for step in scenario.steps:
         _check_times(step, start_ms, end_ms)
         try:
-            applying.step(step)
+            match step.action:
+                case Growth() | Shift() | Spike() | Repeat() as action:
+                    names = _signals(work, workload.plant, step.signals)
+                    after = changed(work, names, action, run) if names else work
+                    if not names:
+                        told = "it has no such signal with work; nothing is changed"
+                        notes.append(f"{step.place}: {name}: {told}")
+                    elif after is work and isinstance(action, Repeat):
+                        told = "its work reaches to the run's end; nothing is repeated"
+                        notes.append(f"{step.place}: {name}: {told}")
+                    work = after
+                case SetBounds() as action:
+                    periods = edited(periods, action, start_ms, workload.hpa, profile)
+                case Scale() as action:
+                    add(SCALE, action.times, action.replicas)
+                case Rollout() as action:
+                    add(ROLLOUT, action.times)
+                case Lose() as action:
+                    add(LOSE, action.times, action.share_milli)
+                case Outage() as action:
+                    instants = action.times.instants_ms(start_ms, end_ms)
+                    for api in action.apis:
+                        gaps.setdefault(api, []).extend((t, t + action.for_ms) for t in instants)
         except RefusedError as error:
-            raise RefusedError(f"{step.place}: {applying.name}: {error}") from None
-    return applying.result()
-
-
-class _Applying:
-    """A workload as far as the steps so far have made it."""
-
-    def __init__(
-        self,
-        workload: Workload,
-        periods: tuple[SpecPeriod, ...],
-        run: Run,
-        profile: Profile,
-    ) -> None:
-        self.workload = workload
-        self.name = f"{workload.namespace}/{workload.hpa}"
-        self.work = self.recorded = recorded(
-            workload.work_start_ms, workload.resolution_ms, workload.work
+            raise RefusedError(f"{step.place}: {name}: {error}") from None
+    if gaps:
+        workload = replace(workload, plant=with_gaps(workload.plant, gaps))
+    if work is not before:
+        workload = replace(
+            workload,
+            work=work.series,
+            work_start_ms=work.start_ms,
+            resolution_ms=work.resolution_ms,
         )
-        self.periods = periods
-        self.events: list[Event] = []
-        self.gaps: dict[str, list[tuple[int, int]]] = {}
-        self.notes: list[str] = []
-        self.run = run
-        self.profile = profile
+    in_order = tuple(sorted(events, key=lambda event: event.at_ms))
+    return Applied(workload, periods, in_order, tuple(notes))
 
-    def step(self, step: Step) -> None:
-        """Apply one step."""
-        start, end = self.run.start_ms, self.run.end_ms
-        match step.action:
-            case Growth() | Shift() | Spike() | Repeat():
-                self._change_work(step)
-            case SetBounds() as action:
-                self.periods = edited(self.periods, action, start, self.workload.hpa, self.profile)
-            case Scale() as action:
-                self._add(SCALE, action.times.instants_ms(start, end), action.replicas)
-            case Rollout() as action:
-                self._add(ROLLOUT, action.times.instants_ms(start, end))
-            case Lose() as action:
-                self._add(LOSE, action.times.instants_ms(start, end), action.share_milli)
-            case Outage() as action:
-                gaps = [(t, t + action.for_ms) for t in action.times.instants_ms(start, end)]
-                for api in action.apis:
-                    self.gaps.setdefault(api, []).extend(gaps)
 
-    def result(self) -> Applied:
-        """Return what the steps have made."""
-        workload, work = self.workload, self.work
-        if self.gaps:
-            workload = replace(workload, plant=with_gaps(workload.plant, self.gaps))
-        if work is not self.recorded:
-            workload = replace(
-                workload,
-                work=work.series,
-                work_start_ms=work.start_ms,
-                resolution_ms=work.resolution_ms,
-            )
-        events = tuple(sorted(self.events, key=lambda event: event.at_ms))
-        return Applied(workload, self.periods, events, tuple(self.notes))
-
-    def _add(self, kind: str, instants_ms: Sequence[int], value: int = 0) -> None:
-        self.events += [Event(at_ms, kind, value) for at_ms in instants_ms]
-
-    def _note(self, step: Step, text: str) -> None:
-        self.notes.append(f"{step.place}: {self.name}: {text}")
-
-    def _change_work(self, step: Step) -> None:
-        names = self._signals(step.signals)
-        if not names:
-            self._note(step, "it has no such signal with work; nothing is changed")
-            return
-        work, run = self.work, self.run
-        match step.action:
-            case Growth() as action:
-                self.work = scenario_work.grow(work, names, action, run)
-            case Shift() as action:
-                self.work = scenario_work.shift(work, names, action, run)
-            case Spike() as action:
-                self.work = scenario_work.spike(work, names, action, run)
-            case Repeat() as action:
-                self.work = scenario_work.repeat(work, names, action, run)
-                if self.work is work:
-                    self._note(step, "its work reaches to the run's end; nothing is repeated")
-
-    def _signals(self, globs: Sequence[str]) -> list[str]:
-        """Return the signals with work that a step is for: a pod's age makes no work."""
-        kinds = {name: signal.kind for name, signal in self.workload.plant.signals.items()}
-        return [
-            name
-            for name, values in self.work.series.items()
-            if values.size
-            and kinds.get(name, AGE) != AGE
-            and (not globs or matches_any(globs, name))
-        ]
+def _signals(work: Work, plant: Plant, globs: Sequence[str]) -> list[str]:
+    """Return the signals with work that a step is for: a pod's age makes no work."""
+    return [
+        name
+        for name, values in work.series.items()
+        if values.size
+        and name in plant.signals
+        and plant.signals[name].kind != AGE
+        and (not globs or matches_any(globs, name))
+    ]
 
 
 def with_bounds(

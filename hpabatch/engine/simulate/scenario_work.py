@@ -159,6 +159,27 @@ def _fitting(work: Work, run: Run, instants_ms: Iterable[int], ramp_ms: int = 0)
     return work if is_fine else refined(work, run.piece_ms)
 
 
+def changed(
+    work: Work, names: Sequence[str], action: Growth | Shift | Spike | Repeat, run: Run
+) -> Work:
+    """Return the work with some signals changed by a step.
+
+    Raises:
+        RefusedError: work is too large, or a stretch to repeat was not recorded.
+    """
+    match action:
+        case Growth():
+            return grow(work, names, action, run)
+        case Shift():
+            return shift(work, names, action, run)
+        case Spike():
+            return spike(work, names, action, run)
+        case Repeat():
+            for name in names:
+                work = repeat(work, name, action, run)
+            return work
+
+
 def grow(work: Work, names: Sequence[str], growth: Growth, run: Run) -> Work:
     """Return the work with some signals grown."""
     if growth.is_even:
@@ -221,18 +242,8 @@ def _values_at(work: Work, name: str, grid: Work, source: Callable[[I64], I64]) 
     return found
 
 
-def repeat(work: Work, names: Sequence[str], action: Repeat, run: Run) -> Work:
-    """Return the work with a stretch of some signals repeated until the run ends.
-
-    Raises:
-        RefusedError: the stretch is not within what was recorded.
-    """
-    for name in names:
-        work = _repeat_one(work, name, action, run)
-    return work
-
-
-def _repeat_one(work: Work, name: str, action: Repeat, run: Run) -> Work:
+def repeat(work: Work, name: str, action: Repeat, run: Run) -> Work:
+    """Return the work with a stretch of a signal repeated until the run ends."""
     (begin, end), period = work.known_ms[name], action.period_ms
     at = end if action.at is None else action.at.instant_ms(run.start_ms)
     if at >= run.last_ms:
