@@ -103,7 +103,11 @@ def _explain_metric(sync: Sync, number: int, m: int, metric: MetricSpec) -> fact
         proposal=int(said.proposal),
     )
     if said.code != codes.METRIC_OK:
-        fact = replace(fact, proposal=None, failure=_failure(sync, m))
+        told = sync.reader.failure(sync.words, m, sync.t)
+        reason = codes.CONDITIONS[sync.reader.failed_condition(m)].reason
+        cause = codes.METRIC_ERRORS[int(said.code)]
+        failure = facts.Failure(cause, reason, told.event, told.error)
+        fact = replace(fact, proposal=None, failure=failure)
     if kind in _FROM_PODS:
         return _from_pods(sync, m, fact)
     return _from_total(sync, m, fact) if known else fact
@@ -118,14 +122,6 @@ _TARGETS = {
     codes.EXTERNAL_VALUE: "value",
     codes.EXTERNAL_AVERAGE: "averageValue",
 }
-
-
-def _failure(sync: Sync, m: int) -> facts.Failure:
-    """Return what upstream says of a metric that failed."""
-    told = sync.reader.failure(sync.words, m, sync.t)
-    reason = codes.CONDITIONS[sync.reader.failed_condition(m)].reason
-    cause = codes.METRIC_ERRORS[int(_said(sync, m).code)]
-    return facts.Failure(cause, reason, told.event, told.error)
 
 
 # ---- Resource, ContainerResource and Pods metrics ------------------------------------------------

@@ -108,6 +108,10 @@ def lives_of_lane(shard: Shard, facts: ShardFacts, h: int) -> Lives:
     owner_of_run, first_ms, last_ms = runs
     step_ms, step_ready = _steps(*_matched(shard, h, runs))
     deleted_ms = _earliest(never, owner[deleting], ms[deleting])
+    # When each stretch's pod was ready again.
+    later_ms = np.full(owner_of_run.size, NEVER_MS)
+    same = owner_of_run[1:] == owner_of_run[:-1]
+    later_ms[:-1][same] = first_ms[1:][same]
     # Readiness that ended without a deletion or the pod's end was lost.
     lost = last_ms < np.minimum(deleted_ms, pods.gone_ms)[owner_of_run]
     return Lives(
@@ -121,7 +125,7 @@ def lives_of_lane(shard: Shard, facts: ShardFacts, h: int) -> Lives:
         step_ready=step_ready,
         lost_pod=owner_of_run[lost],
         lost_ms=last_ms[lost],
-        again_ms=_again(owner_of_run, first_ms)[lost],
+        again_ms=later_ms[lost],
     )
 
 
@@ -192,14 +196,6 @@ def _steps(from_ms: I64, to_ms: I64) -> tuple[I64, I64]:
     np.add.at(by_time, place, change)
     kept = by_time != 0
     return step_ms[kept], np.cumsum(by_time)[kept]
-
-
-def _again(owner: I64, from_ms: I64) -> I64:
-    """Return when each stretch's pod was ready again, NEVER_MS where it never was."""
-    later = np.full(owner.size, NEVER_MS)
-    same = owner[1:] == owner[:-1]
-    later[:-1][same] = from_ms[1:][same]
-    return later
 
 
 def read_limits(plan: ReplayPlan, shard: Shard) -> list[Limits]:
@@ -392,14 +388,11 @@ class Collected:
         for g, count in enumerate(arrays.probed.tolist()):
             if count:
                 self.probes[g].append(arrays.probes[g, :count].copy())
-            arrays.fresh_ms[g] = self._fresh_ms(g)
-
-    def _fresh_ms(self, g: int) -> int:
-        """Return how much older than the newest a sample may be: by the first day's spacing."""
-        if not self.probes[g]:
-            return self.plan.settled.max_age_ms
-        spacing = int(np.median(self.probes[g][0][:, 0]))
-        return max(int(FRESH_SHARE * spacing), 1)
+            # How much older than the newest a sample may be: by the first day's spacing.
+            fresh_ms = self.plan.settled.max_age_ms
+            if self.probes[g]:
+                fresh_ms = max(int(FRESH_SHARE * int(np.median(self.probes[g][0][:, 0]))), 1)
+            arrays.fresh_ms[g] = fresh_ms
 
     def usages(self, shard: Shard) -> Iterator[Usage]:
         """Yield the usage of each lane of the shard, or of its first lanes, as copies."""

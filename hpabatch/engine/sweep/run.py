@@ -292,27 +292,25 @@ def prepare_part(sweep: SweepPlan, number: int, *, scored: bool = False) -> Swep
         scoring = Scoring(plan, FidelityParameters(), options.loop.plants)
         usages = scoring.usages()
     loop = prepare_planned(plan, sweep.parameters, options.loop, sweep.plan, usages=usages)
-    hpas = [_setting_cases(sweep, loop, case) for case in loop.cases]
+    hpas = []
+    for case in loop.cases:
+        key = case.key[:3]
+        place = sweep.places[key]
+        known = SettingCases(
+            case=case,
+            today=sweep.plan.chosen[place].spec,
+            profile=sweep.plan.profile_of(key[0]),
+            limits=sweep.limits.get(key, {}),
+            scenario=loop.scenarios.get(key),
+            unfit=sweep.checked.unfit[place],
+        )
+        hpas.append(known)
     hpas, skipped, notes = fitting(hpas, sweep.options.grid, sweep.options.sets)
     scores = pl.DataFrame(schema=_SCORES)
     if scoring is not None:
         scores = scoring.fidelity().hpas.select(*_SCORES)
     skipped, notes = [*loop.skipped, *skipped], [*loop.notes, *notes]
     return SweptPart(loop, tuple(hpas), tuple(skipped), tuple(notes), scores)
-
-
-def _setting_cases(sweep: SweepPlan, loop: Loop, case: SimulationCase) -> SettingCases:
-    """Return what the settings of an HPA are made of."""
-    key = case.key[:3]
-    place = sweep.places[key]
-    return SettingCases(
-        case=case,
-        today=sweep.plan.chosen[place].spec,
-        profile=sweep.plan.profile_of(key[0]),
-        limits=sweep.limits.get(key, {}),
-        scenario=loop.scenarios.get(key),
-        unfit=sweep.checked.unfit[place],
-    )
 
 
 def run_part(
