@@ -17,7 +17,6 @@ from hpabatch.engine.fit.usage import Usage
 from hpabatch.engine.fit.workload import RECORDED as RECORDED_FACT
 from hpabatch.engine.fit.workload import Fact
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
-from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import (
     ReplayPlan,
@@ -118,7 +117,7 @@ def read_work(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Loop:
     """HPAs ready to be simulated: the cases of all settings, and what is known of the plants.
 
@@ -128,15 +127,15 @@ class Loop:
     """
 
     plan: ReplayPlan
-    cases: tuple[SimulationCase, ...]
-    facts: Mapping[Key, tuple[Fact, ...]]
-    problems: Mapping[Key, tuple[str, ...]]
-    censored: Mapping[Key, float]
-    skipped: tuple[Skipped, ...]
-    notes: tuple[str, ...]
-    evidence: dict[str, str]
-    scenarios: Mapping[Key, Scenario] = field(default_factory=dict)
-    recorded: Mapping[Key, Recorded] = field(default_factory=dict)
+    cases: Sequence[SimulationCase] = ()
+    facts: dict[Key, tuple[Fact, ...]] = field(default_factory=dict)
+    problems: dict[Key, tuple[str, ...]] = field(default_factory=dict)
+    censored: dict[Key, float] = field(default_factory=dict)
+    skipped: Sequence[Skipped] = ()
+    notes: Sequence[str] = ()
+    evidence: dict[str, str] = field(default_factory=dict)
+    scenarios: dict[Key, Scenario] = field(default_factory=dict)
+    recorded: dict[Key, Recorded] = field(default_factory=dict)
 
 
 def prepare_loop(
@@ -180,48 +179,26 @@ FEWEST_SYNCS: Final = 20  # fewer recorded syncs say nothing about the effective
 FEWEST_PASSES: Final = 2
 
 
-def effective_period_ms(history: History, candidate: Candidate) -> int | None:
-    """Return the median time between two recorded syncs of an HPA, None where few were recorded.
+def effective_sync(plan: ReplayPlan, candidate: Candidate, is_given: bool) -> Fact | None:
+    """Return the effective sync period of an HPA as a fact, None where too few syncs were recorded.
 
     Upstream's controller has a request rate and so many HPAs may take it longer than its flag says:
-    1,000 HPAs some 50 s at the default rate.
+    1,000 HPAs some 50 s at the default rate. A live loop's passes come evenly but for late ones,
+    and so do a run's ticks; they count even where a period is given.
     """
-    names = [(candidate.namespace, candidate.name)]
-    fetches = history.select("metric_fetches", candidate.cluster, names, columns=["ts"])
-    instants = np.unique(fetches["ts"].to_physical().to_numpy())
-    if instants.size <= FEWEST_SYNCS:
-        return None
-    return max(round(float(np.median(np.diff(instants)))), MIN_SYNC_PERIOD_MS)
-
-
-def sync_fact(period_ms: int, whose: str = "recorded syncs of this HPA") -> Fact:
-    """Return the effective sync period as a fact; `whose` names what it was measured between."""
+    whose = "passes of the live loop"
+    instants = plan.clocks.passes.get(candidate.cluster, np.zeros(0, np.int64))
+    if instants.size < FEWEST_PASSES:
+        if is_given:
+            return None
+        whose, names = "recorded syncs of this HPA", [(candidate.namespace, candidate.name)]
+        fetches = plan.history.select("metric_fetches", candidate.cluster, names, columns=["ts"])
+        instants = np.unique(fetches["ts"].to_physical().to_numpy())
+        if instants.size <= FEWEST_SYNCS:
+            return None
+    seconds = max(round(float(np.median(np.diff(instants)))), MIN_SYNC_PERIOD_MS) / 1000
     note = f"median time between the {whose}"
-    return Fact("sync.period", period_ms / 1000, "s", None, None, RECORDED_FACT, note)
-
-
-def pass_period_ms(plan: ReplayPlan, cluster: str) -> int | None:
-    """Return the median time between the passes at which a cluster is decided, None without any.
-
-    A loop's passes come evenly but for late ones, and so do a run's ticks.
-    """
-    passes = plan.clocks.passes.get(cluster)
-    if passes is None or passes.size < FEWEST_PASSES:
-        return None
-    return max(round(float(np.median(np.diff(passes)))), MIN_SYNC_PERIOD_MS)
-
-
-def work_span(workload: Workload) -> tuple[int, int]:
-    """Return since when and until when (ms, exclusive) a workload's work is known.
-
-    A piece more at each end: samples begin some time within the first one.
-    """
-    pieces = max((work.size for work in workload.work.values()), default=0)
-    if pieces == 0:
-        return workload.work_start_ms, NEVER_MS
-    piece_ms = workload.resolution_ms
-    first_ms = workload.work_start_ms - piece_ms
-    return first_ms, workload.work_start_ms + (pieces + 1) * piece_ms
+    return Fact("sync.period", seconds, "s", None, None, RECORDED_FACT, note)
 
 
 class Run(NamedTuple):
@@ -254,20 +231,21 @@ def run_of(
     Raises:
         UsageError: it is to be longer than that, and nothing says what the work is then.
     """
-    clocks, key, sync = plan.clocks, candidate.key, None
+    clocks, key = plan.clocks, candidate.key
+    sync = effective_sync(plan, candidate, sync_period_ms is not None)
     period_ms = clocks.grid.period_ms
-    if key in clocks.estimated:
+    if sync is not None and sync.value is not None:
+        period_ms = round(1000 * sync.value)
+    elif key in clocks.estimated:
         period_ms = max(round(clocks.estimated[key].period_ms), MIN_SYNC_PERIOD_MS)
-    own_ms = effective_period_ms(plan.history, candidate)
-    if own_ms is not None and sync_period_ms is None:
-        period_ms, sync = own_ms, sync_fact(own_ms)
-    loops_ms = pass_period_ms(plan, candidate.cluster)
-    if loops_ms is not None:
-        period_ms, sync = loops_ms, sync_fact(loops_ms, "passes of the live loop")
     from_ms, to_ms = candidate.periods[0].from_ms, candidate.periods[-1].to_ms
     if workload is not None:
-        first_ms, last_ms = work_span(workload)
-        from_ms, to_ms = max(from_ms, first_ms), min(to_ms, last_ms)
+        # A piece more at each end: samples begin some time within the first one.
+        piece_ms = workload.resolution_ms
+        pieces = max((work.size for work in workload.work.values()), default=0)
+        if pieces:
+            to_ms = min(to_ms, workload.work_start_ms + (pieces + 1) * piece_ms)
+        from_ms = max(from_ms, workload.work_start_ms - (piece_ms if pieces else 0))
     instants = clocks.instants(clocks.of(key))
     instants = instants[(instants >= from_ms) & (instants < to_ms)]
     start_ms = int(instants[0]) if instants.size else max(from_ms, clocks.from_ms)
@@ -299,12 +277,9 @@ class _Preparing:
         self.plan, self.options, self.progress = plan, options, progress
         self.whole = whole or plan
         self.parameters, self.select = parameters, select
+        self.made = Loop(plan)
         self.skipped: list[Skipped] = list(plan.skipped)
         self.notes: list[str] = []
-        self.facts: dict[Key, tuple[Fact, ...]] = {}
-        self.problems: dict[Key, tuple[str, ...]] = {}
-        self.censored: dict[Key, float] = {}
-        self.recorded: dict[Key, Recorded] = {}
         self.cases: list[SimulationCase] = []
         self.fits: dict[Target, Fit] = {}
         self.entries: dict[Key, tuple[PlantOverride, ...]] = {}
@@ -329,24 +304,20 @@ class _Preparing:
         if self.whole is self.plan:
             self.notes += ratios_told(self.plan)
             place = self.plan.history.location
-            guessed = {key: hangs_on_guess(facts) for key, facts in self.facts.items()}
-            without = {key: has_no_ceiling(facts) for key, facts in self.facts.items()}
+            guessed = {key: hangs_on_guess(facts) for key, facts in self.made.facts.items()}
+            without = {key: has_no_ceiling(facts) for key, facts in self.made.facts.items()}
             self.notes += [*guesses_told(guessed, place), *ceilings_told(without, place)]
-        return Loop(
-            plan=self.plan,
+        self.made.scenarios = {
+            c.key: steps
+            for (_, c), steps in zip(wanted, scenarios, strict=True)
+            if steps is not None and steps.steps
+        }
+        return replace(
+            self.made,
             cases=tuple(self.cases),
-            facts=self.facts,
-            problems=self.problems,
-            censored=self.censored,
             skipped=tuple(self.skipped),
             notes=tuple(self.notes),
             evidence=loop_evidence(self.plan, self.options),
-            scenarios={
-                c.key: steps
-                for (_, c), steps in zip(wanted, scenarios, strict=True)
-                if steps is not None and steps.steps
-            },
-            recorded=self.recorded,
         )
 
     def _proposed(self) -> ReplayPlan | None:
@@ -456,16 +427,16 @@ class _Preparing:
         found = self.fits[candidate.target]
         own = (self.sync_facts[key],) if key in self.sync_facts else ()
         known = (*(f for f in found.facts if f.name not in {o.name for o in own}), *own)
-        self.facts[key] = (*known, *assumed_facts(applied.workload.plant, known))
+        self.made.facts[key] = (*known, *assumed_facts(applied.workload.plant, known))
         plant = applied.workload.plant
-        self.problems[key] = (
+        self.made.problems[key] = (
             *found.problems,
             *not_identified(found, plant),
             *unproved(candidate, found, plant),
         )
         if found.recorded is not None and (scenario is None or not scenario.steps):
-            self.recorded[key] = found.recorded
-        self.censored[key] = censored_pct(found, applied.workload.plant)
+            self.made.recorded[key] = found.recorded
+        self.made.censored[key] = censored_pct(found, applied.workload.plant)
         self.cases.append(
             SimulationCase(
                 workload=applied.workload,
