@@ -377,29 +377,17 @@ def fit_plan(plan: ReplayPlan, overrides: Sequence[PlantOverride]) -> Iterator[F
         UsageError: an entry of a plant file matches nothing.
     """
     chosen = plan_overrides(overrides, plan.chosen, plan.everyone)
-    for fitted, entries in zip(fit_history(plan, overrides), chosen, strict=True):
-        yield _fitted(fitted, entries)
-
-
-def _fitted(found: Fit, entries: Sequence[PlantOverride]) -> Fitted:
-    """Return what is known of a fit, with what is stated of its pods and pipelines put in."""
-    candidate, facts, problems = found.candidate, found.facts, found.problems
-    has_plant = found.workload is not None
-    if found.workload is not None and entries:
-        name = f"{candidate.namespace}/{candidate.name}"
-        try:
-            _, given = override(found.workload.plant, entries, Draws(0, name, 0))
-        except RefusedError as error:
-            has_plant, problems = False, (*problems, str(error))
-        else:
-            names = {fact.name for fact in given}
-            facts = (*(f for f in facts if f.name not in names), *given)
-    return Fitted(
-        candidate.cluster,
-        candidate.namespace,
-        candidate.name,
-        has_plant,
-        facts,
-        problems,
-        found.questions,
-    )
+    for found, entries in zip(fit_history(plan, overrides), chosen, strict=True):
+        candidate, facts, problems = found.candidate, found.facts, found.problems
+        has_plant = found.workload is not None
+        if found.workload is not None and entries:
+            # What is stated of its pods and pipelines is put in.
+            name = f"{candidate.namespace}/{candidate.name}"
+            try:
+                _, given = override(found.workload.plant, entries, Draws(0, name, 0))
+            except RefusedError as error:
+                has_plant, problems = False, (*problems, str(error))
+            else:
+                names = {fact.name for fact in given}
+                facts = (*(f for f in facts if f.name not in names), *given)
+        yield Fitted(*candidate.key, has_plant, facts, problems, found.questions)

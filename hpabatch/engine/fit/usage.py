@@ -209,42 +209,30 @@ def read_limits(plan: ReplayPlan, shard: Shard) -> list[Limits]:
     rows = asked.join(shard.numbers, on="uid").sort("p", "valid_from", maintain_order=True)
     rows = rows.unique(["p", "kind", "container"], keep="last", maintain_order=True)
     count = shard.numbers.height
-    whole = {(name, ""): _whole(rows, f"{name}_limit_milli", count) for name in ("cpu", "memory")}
+    runs = rows.filter(pl.col("kind").is_in(_RUNS))
+
+    def of(name: str, container: str) -> I64:
+        """Return each pod's limit, -1 without one."""
+        column = f"{name}_limit_milli"
+        if container:
+            parts = [runs.filter(container=container)]
+        else:
+            # Its own, else the sum of its containers' if each has one.
+            known, value = pl.col(column).is_not_null(), pl.col(column)
+            summed = runs.group_by("p").agg(pl.when(known.all()).then(value.sum()).alias(column))
+            parts = [summed, rows.filter((pl.col("kind") == "pod") & known)]
+        found = np.full(count, -1, np.int64)
+        for part in parts:
+            found[integers(part["p"])] = integers(part[column], -1)
+        return found
+
+    whole = {(name, ""): of(name, "") for name in ("cpu", "memory")}
     found: list[Limits] = []
     for h in range(len(shard.candidates)):
         pods = np.array(shard.pods[h], np.int64)
         containers = {key.container for key, _ in shard.streams[h] if key.container}
-        named = {
-            (name, container): _of_container(rows, name, container, count)
-            for name, _ in whole
-            for container in containers
-        }
+        named = {(name, c): of(name, c) for name, _ in whole for c in containers}
         found.append({key: limits[pods] for key, limits in (whole | named).items()})
-    return found
-
-
-def _whole(rows: pl.DataFrame, column: str, count: int) -> I64:
-    """Return each pod's limit: its own, else the sum of its containers' if each has one."""
-    running = (
-        rows.filter(pl.col("kind").is_in(_RUNS))
-        .group_by("p")
-        .agg(pl.when(pl.col(column).is_not_null().all()).then(pl.col(column).sum()).alias(column))
-    )
-    own = rows.filter((pl.col("kind") == "pod") & pl.col(column).is_not_null())
-    return _by_pod([running, own.select("p", column)], column, count)
-
-
-def _of_container(rows: pl.DataFrame, name: str, container: str, count: int) -> I64:
-    column = f"{name}_limit_milli"
-    kept = rows.filter(pl.col("kind").is_in(_RUNS) & (pl.col("container") == container))
-    return _by_pod([kept.select("p", column)], column, count)
-
-
-def _by_pod(parts: Sequence[pl.DataFrame], column: str, count: int) -> I64:
-    """Return a column by pod number, -1 without a value; later parts replace earlier ones."""
-    found = np.full(count, -1, np.int64)
-    for part in parts:
-        found[integers(part["p"])] = integers(part[column], -1)
     return found
 
 

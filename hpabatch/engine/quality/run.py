@@ -13,7 +13,6 @@ first. Its first max_age is covered even without a sample.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import date
 from typing import Final
 
 import polars as pl
@@ -70,7 +69,14 @@ class Look:
             history.distinct("pods", ["cluster", "namespace", "target", "labels"]),
         )
         self._behavior = behavior_methods(history)
-        self._spans, self._rows = _spans(history), row_spans(history)
+        # The first and last instant (ms) of each cluster's usage samples.
+        span = history.span("pod_metrics").select(
+            "cluster",
+            first=pl.min_horizontal("fetched_first", "unfetched_first").to_physical(),
+            last=pl.max_horizontal("fetched_last", "unfetched_last").to_physical(),
+        )
+        self._spans = {c: (first, last) for c, first, last in span.drop_nulls().iter_rows()}
+        self._rows = row_spans(history)
         self._sizes = history.sizes("pod_metrics")
         self.shards = list(_shards(history, self._sizes, candidates, shard_rows))
 
@@ -91,7 +97,10 @@ class Look:
             targets,
         )
         sums = SampleSums(pods)
-        for day in _days(self._sizes, cluster, targets):
+        sampled = self._sizes.filter(pl.col("cluster") == cluster).join(
+            targets, left_on=["namespace", "place"], right_on=["namespace", "target"], how="semi"
+        )
+        for day in sampled["day"].unique().sort():
             usage = history.select("pod_metrics", cluster, own, day=day, columns=USAGE_COLUMNS)
             if usage["cpu_milli"].has_nulls():
                 columns = [*USAGE_COLUMNS, "memory_bytes"]
@@ -133,16 +142,6 @@ class Look:
         )
 
 
-def _spans(history: History) -> dict[str, tuple[int, int]]:
-    """Return the first and last instant (ms) of each cluster's usage samples."""
-    span = history.span("pod_metrics").select(
-        "cluster",
-        first=pl.min_horizontal("fetched_first", "unfetched_first").to_physical(),
-        last=pl.max_horizontal("fetched_last", "unfetched_last").to_physical(),
-    )
-    return {cluster: (first, last) for cluster, first, last in span.drop_nulls().iter_rows()}
-
-
 def _shards(
     history: History, sizes: pl.DataFrame, candidates: Sequence[Candidate], most: int
 ) -> Iterator[list[Candidate]]:
@@ -173,14 +172,6 @@ def _shards(
 def _place(candidate: Candidate) -> tuple[str, str, str]:
     cluster, namespace, _, target = candidate.target
     return cluster, namespace, target
-
-
-def _days(sizes: pl.DataFrame, cluster: str, targets: pl.DataFrame) -> list[date | None]:
-    """Return the days on which any of the targets has samples, in order."""
-    own = sizes.filter(pl.col("cluster") == cluster).join(
-        targets, left_on=["namespace", "place"], right_on=["namespace", "target"], how="semi"
-    )
-    return own["day"].unique().sort().to_list()
 
 
 _OF_HPA: Final = (
