@@ -156,7 +156,7 @@ def prepare_loop(
     """
     progress("planning", 0.0)
     plan = see(plan_replay(history, parameters, None, select))
-    return _Preparing(plan, options, parameters, select, progress).loop()
+    return _Preparing(plan, options, parameters, select, progress, plan).loop()
 
 
 def prepare_planned(
@@ -172,7 +172,7 @@ def prepare_planned(
     `whole` is the plan of the fleet of which `plan` has a part: nothing depends on how it is cut.
     `usages` are those of the plan's HPAs where they are walked for something else too.
     """
-    return _Preparing(plan, options, parameters, None, progress, whole, usages).loop()
+    return _Preparing(plan, options, parameters, None, progress, whole or plan, usages).loop()
 
 
 FEWEST_SYNCS: Final = 20  # fewer recorded syncs say nothing about the effective period
@@ -260,72 +260,63 @@ def run_of(
     return Run(start_ms, period_ms, max(wanted_ms // period_ms, 1), sync)
 
 
+@dataclass(slots=True)
 class _Preparing:
-    """Collects cases, HPA by HPA."""
+    """Collects cases, HPA by HPA, into `made`."""
 
-    def __init__(
-        self,
-        plan: ReplayPlan,
-        options: LoopOptions,
-        parameters: ReplayParameters,
-        select: Select | None,
-        progress: Progress,
-        whole: ReplayPlan | None = None,
-        usages: Iterator[Usage] | None = None,
-    ) -> None:
-        self.usages = usages
-        self.plan, self.options, self.progress = plan, options, progress
-        self.whole = whole or plan
-        self.parameters, self.select = parameters, select
-        self.made = Loop(plan)
-        self.skipped: list[Skipped] = list(plan.skipped)
-        self.notes: list[str] = []
-        self.cases: list[SimulationCase] = []
-        self.fits: dict[Target, Fit] = {}
-        self.entries: dict[Key, tuple[PlantOverride, ...]] = {}
-        self.requested: dict[Target, Requested] = {}
-        self.runs: dict[Target, Run] = {}
-        self.sync_facts: dict[Key, Fact] = {}
+    plan: ReplayPlan
+    options: LoopOptions
+    parameters: ReplayParameters
+    select: Select | None
+    progress: Progress
+    whole: ReplayPlan
+    usages: Iterator[Usage] | None = None
+    cases: list[SimulationCase] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    fits: dict[Target, Fit] = field(default_factory=dict)
+    entries: dict[Key, tuple[PlantOverride, ...]] = field(default_factory=dict)
+    requested: dict[Target, Requested] = field(default_factory=dict)
+    runs: dict[Target, Run] = field(default_factory=dict)
+    sync_facts: dict[Key, Fact] = field(default_factory=dict)
+    made: Loop = field(init=False)
 
     def loop(self) -> Loop:
         """Return everything."""
-        proposed = self._proposed()
-        plans = [self.plan] if proposed is None else [self.plan, proposed]
-        for plan in plans:
-            self._fit(plan)
-        settings = [(RECORDED, c) for c in self.plan.chosen]
-        settings += [(PROPOSED, c) for c in (proposed.chosen if proposed else ())]
-        rivals = {RECORDED: self.plan.rivals, PROPOSED: proposed.rivals if proposed else {}}
-        wanted = [(s, c) for s, c in settings if self._may_run(s, c, rivals[s])]
+        plan, options = self.plan, self.options
+        self.skipped += plan.skipped
+        evidence = loop_evidence(plan, options)
+        self.made = Loop(
+            plan, self.cases, skipped=self.skipped, notes=self.notes, evidence=evidence
+        )
+        plans = {RECORDED: plan}
+        if options.manifests is not None:
+            proposed = plan_replay(
+                plan.history, self.parameters, list(options.manifests), self.select
+            )
+            is_seen = "lens" in plan.evidence
+            plans[PROPOSED] = with_lenses(proposed, plan.lenses) if is_seen else proposed
+        for theirs in plans.values():
+            self._fit(theirs)
+        wanted = [
+            (setting, candidate)
+            for setting, theirs in plans.items()
+            for candidate in theirs.chosen
+            if self._may_run(setting, candidate, theirs.rivals)
+        ]
         scenarios = self._scenarios([c for _, c in wanted])
-        self.requested = requested_of(self.plan, [c for _, c in wanted])
+        self.requested = requested_of(plan, [c for _, c in wanted])
         for (setting, candidate), scenario in zip(wanted, scenarios, strict=True):
+            if scenario is not None and scenario.steps:
+                self.made.scenarios[candidate.key] = scenario
             self._add(setting, candidate, scenario)
-        if self.whole is self.plan:
-            self.notes += ratios_told(self.plan)
-            place = self.plan.history.location
+        if self.whole is plan:
+            self.notes += ratios_told(plan)
+            place = plan.history.location
             guessed = {key: hangs_on_guess(facts) for key, facts in self.made.facts.items()}
             without = {key: has_no_ceiling(facts) for key, facts in self.made.facts.items()}
             self.notes += [*guesses_told(guessed, place), *ceilings_told(without, place)]
-        self.made.scenarios = {
-            c.key: steps
-            for (_, c), steps in zip(wanted, scenarios, strict=True)
-            if steps is not None and steps.steps
-        }
-        return replace(
-            self.made,
-            cases=tuple(self.cases),
-            skipped=tuple(self.skipped),
-            notes=tuple(self.notes),
-            evidence=loop_evidence(self.plan, self.options),
-        )
-
-    def _proposed(self) -> ReplayPlan | None:
-        if self.options.manifests is None:
-            return None
-        manifests = list(self.options.manifests)
-        plan = plan_replay(self.plan.history, self.parameters, manifests, self.select)
-        return with_lenses(plan, self.plan.lenses) if "lens" in self.plan.evidence else plan
+        return self.made
 
     def _fit(self, plan: ReplayPlan) -> None:
         """Fit the workloads of a plan's HPAs; what a second one measures more is added."""
