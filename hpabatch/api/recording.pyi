@@ -233,7 +233,6 @@ class Recording:
         gaps: Literal['keep', 'fill'] = 'keep',
         length: str | timedelta | None = None,
         growth: str | float | Sequence[float] | None = None,
-        noise: Literal['off', 'resample'] = 'off',
     ) -> Simulation: ...
     def fit(
         self,
@@ -308,7 +307,6 @@ class Recording:
         gaps: Literal['keep', 'fill'] = 'keep',
         length: str | timedelta | None = None,
         growth: str | float | Sequence[float] | None = None,
-        noise: Literal['off', 'resample'] = 'off',
         group: str | Sequence[str] = (),
         sample: int | None = None,
         policy_sets: str | PathLike[str] | None = None,
@@ -342,7 +340,6 @@ class Recording:
         gaps: Literal['keep', 'fill'] = 'keep',
         length: str | timedelta | None = None,
         growth: str | float | Sequence[float] | None = None,
-        noise: Literal['off', 'resample'] = 'off',
         group: str | Sequence[str] = (),
         sample: int | None = None,
         policy_sets: str | PathLike[str] | None = None,

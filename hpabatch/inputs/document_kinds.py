@@ -365,16 +365,6 @@ HPA_GLOB: Final = Scalar(
 HPA_GLOBS: Final = ListOf(HPA_GLOB, f"{HPA_GLOB.wants}, or a list of such")
 
 
-def _hpa_name(value: object) -> str:
-    name = _hpa_glob(value)
-    if "*" in name or "?" in name:
-        raise _expected("one HPA such as shop/web", value)
-    return name
-
-
-HPA_NAME: Final = Scalar("namespace/hpa or cluster/namespace/hpa, such as shop/web", _hpa_name)
-
-
 def check_signal(glob: str) -> None:
     """Refuse (ValueError) a string that is neither a signal's name nor a pattern of some."""
     kind, slash, rest = glob.partition("/")

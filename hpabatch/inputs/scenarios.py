@@ -6,7 +6,6 @@ keys below. Times are ms, factors and shares thousandths.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -136,41 +135,6 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Overlay:
-    """The work of another HPA, times `factor_milli` / 1000, is added.
-
-    `history` None is the history of the run itself. `hpa` is namespace/name or
-    cluster/namespace/name. With `at` the other's work begins there, else it stays where it was.
-    """
-
-    hpa: str = key("hpa", kinds.HPA_NAME, "whose work")
-    history: str | None = key(
-        "history", kinds.text("a path or URL of a history"),
-        "where it is recorded; a path is meant from the folder of this file", None,
-        "the run's own history",
-    )  # fmt: skip
-    factor_milli: int = key(
-        "factor", kinds.FACTOR, "what the other's work is multiplied by", 1000, "1"
-    )
-    at: Moment | None = key(
-        "at", kinds.MOMENT, "the other's work begins at this time", None,
-        "it stays at the times when it was recorded",
-    )  # fmt: skip
-
-    def checked(self, place: Place) -> Overlay:
-        """Return it with the path from the folder of the file (MistakesError: it is not there)."""
-        if self.history is None or "://" in self.history:
-            return self
-        path = place.folder.joinpath(self.history)
-        if not os.path.exists(path):
-            member_of(place, "history").refuse(
-                f"expected a history, got {path}, which does not exist",
-                "write its path from the folder of this file",
-            )
-        return replace(self, history=str(path))
-
-
-@dataclass(frozen=True, slots=True)
 class SetBounds:
     """Other minReplicas or maxReplicas of the HPA from `at` on, for ever or for a while."""
 
@@ -240,9 +204,7 @@ class Lose:
     share_milli: int = key("share", kinds.SHARE, "how many of the pods")
 
 
-Action: TypeAlias = (
-    Growth | Shift | Spike | Repeat | Overlay | SetBounds | Scale | Rollout | Outage | Lose
-)
+Action: TypeAlias = Growth | Shift | Spike | Repeat | SetBounds | Scale | Rollout | Outage | Lose
 
 _RECORDS: Final = (
     Record(
@@ -265,12 +227,6 @@ _RECORDS: Final = (
         Repeat, "repeat",
         "A stretch of the recorded work is repeated, without gaps and in phase, to fill the run.",
         short="period", example="- repeat: week",
-    ),
-    Record(
-        Overlay, "overlay",
-        "The work of another HPA is added, signal by signal of the same name (work per pod does "
-        "not add up and is left). Outside of what was recorded of it nothing is added.",
-        short="hpa", example="- overlay: {hpa: shop/web, factor: 0.5, at: 6h}",
     ),
     Record(
         SetBounds, "set",
@@ -298,7 +254,7 @@ _RECORDS: Final = (
     ),
 )  # fmt: skip
 ACTIONS: Final = {record.title: record for record in _RECORDS}
-_WORK_NAMES: Final = ("growth", "shift", "spike", "repeat", "overlay")
+_WORK_NAMES: Final = ("growth", "shift", "spike", "repeat")
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,6 @@ HEADS: Final = (
          lambda fact: _ceiling_cell(fact), left=True),
     Head("START-UP", "time from a pod's creation until it is ready", "startup",
          lambda fact: _startup_cell(fact), left=True),
-    Head("NOISE", "variation within a piece of work, where samples are finer", "noise",
-         lambda fact: _formatted(fact, "{0.value:.1%}"), left=True),
     Head("PODS", "number of ready pods", "pods",
          lambda fact: _formatted(fact, "{0.low:g}-{0.high:g}"), left=True),
     Head("PIECES", "resolution of the work", "pieces",
@@ -164,8 +162,7 @@ def _row(item: Fitted, several: bool) -> dict[str, Any]:
     others = len(item.signals) - 1
     more = f" +{others}" if others > 0 else ""
     own = {name: item.fact(f"signals.{signal}.{name}") for name in ("kind", "base", "ceiling")}
-    names = {"startup": "pods.startup", "noise": "noise", "pods": "pods.ready",
-             "pieces": "resolution"}  # fmt: skip
+    names = {"startup": "pods.startup", "pods": "pods.ready", "pieces": "resolution"}
     return {
         "label": label(item.cluster, item.namespace, item.hpa, with_cluster=several),
         "signal": signal.removeprefix("resource/") + more if signal else "-",

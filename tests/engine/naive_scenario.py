@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from hpabatch.inputs.scenarios import Growth, Overlay, Repeat, Shift, Spike
+from hpabatch.inputs.scenarios import Growth, Repeat, Shift, Spike
 
 Function = Callable[[int], int]
 
@@ -91,21 +91,3 @@ def repeat(work: Function, action: Repeat, start_ms: int, known: tuple[int, int]
         return work(moved)
 
     return repeated
-
-
-def overlay(
-    work: Function,
-    action: Overlay,
-    start_ms: int,
-    other: tuple[int, int, Sequence[int]],
-) -> Function:
-    begin, resolution, values = other
-    if action.at is not None:
-        begin = start_ms + action.at.ms
-
-    def summed(at: int) -> int:
-        number = (at - begin) // resolution
-        more = values[number] if 0 <= number < len(values) else 0
-        return work(at) + half_up(Fraction(more * action.factor_milli, 1000))
-
-    return summed

@@ -116,8 +116,6 @@ SENTENCES: dict[Callable[[str, str], object], dict[str, str]] = {
         "- {growth: 1, hpa: 'shop/web,shop/cart'}": "steps[0].hpa: expected lower-case letters, d",
         "- growth: 1\n  hpa: */web": "(line 2, column 9); put a name that begins with * in quotes",
         "- {growth: 1, signals: resouce/cpu}": "; did you mean resource?",
-        "- overlay: {hpa: shop/*}": "steps[0].overlay.hpa: expected one HPA such as shop/web, got",
-        "- overlay: {hpa: a/b, history: nowhere}": "steps[0].overlay.history: expected a history,",
         "- growth: {{ .Values.growth }}": "looks like an unrendered Helm template (line 1:",
         "- growth: [": "not YAML",
     },

@@ -14,7 +14,6 @@ from hpabatch.inputs.scenarios import (
     Growth,
     Lose,
     Outage,
-    Overlay,
     Repeat,
     Rollout,
     Scale,
@@ -46,7 +45,6 @@ steps:
 - shift: {by: -3h}
 - spike: {at: 12h, for: 20m, factor: 3, ramp: 2m, every: 1d}
 - repeat: {period: week, from: 2026-10-07T12:00:00Z, at: 1d}
-- overlay: {history: ., hpa: shop/web, factor: 0.5, at: 6h}
 - set: {minReplicas: 3, maxReplicas: 40, at: 6h, for: 2h}
 - scale: {replicas: 10, at: 4h, every: 1d}
 - rollout: {at: 8h, every: 1d}
@@ -63,7 +61,6 @@ def test_every_key_means_what_the_page_says() -> None:
         Shift(-3 * H),
         Spike(Times((Moment(12 * H),), 24 * H), 20 * M, 3000, 2 * M),
         Repeat(WEEK_MS, NOON, Moment(24 * H)),
-        Overlay("shop/web", ".", 500, Moment(6 * H)),
         SetBounds(3, 40, Moment(6 * H), 2 * H),
         Scale(Times((Moment(4 * H),), 24 * H), 10),
         Rollout(Times((Moment(8 * H),), 24 * H)),
@@ -84,7 +81,6 @@ def test_short_forms() -> None:
 - growth: 2
 - shift: 1d
 - repeat: 36h
-- overlay: a/b/c
 - rollout: [1h, 2026-10-07T12:00:00Z]
 - set: {maxReplicas: 7}
 - outage: {api: external, at: 0, for: 1m}
@@ -95,7 +91,6 @@ def test_short_forms() -> None:
         Growth(2000),
         Shift(24 * H),
         Repeat(36 * H),
-        Overlay("a/b/c"),
         Rollout(Times((Moment(H), NOON))),
         SetBounds(max_replicas=7),
         Outage(Times((Moment(0),)), M, ("external",)),
@@ -147,15 +142,6 @@ def test_lines_are_those_of_the_file() -> None:
     assert "(file f.yaml, line 5: steps[1].lose.evry)" in refusal(parse_scenario, into)
     gone = "steps:\n- lose: &a {at: 1h, evry: 1}\n  x: 1\n- lose:\n    <<: *a\n"
     assert "(file f.yaml, line 3: steps[0].x)" in refusal(parse_scenario, gone)
-
-
-def test_a_history_is_meant_from_the_folder_of_the_file(tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    file = tmp_path / "scenario.yaml"
-    file.write_text("- overlay: {hpa: a/b, history: other}\n- overlay: {hpa: a/b, history: s3://x}")
-    first, second = (step.action for step in read_scenario(file).steps)
-    assert first == Overlay("a/b", str(tmp_path / "other"))
-    assert second == Overlay("a/b", "s3://x")
 
 
 def test_json_is_read_too() -> None:

@@ -65,7 +65,7 @@ def sweep(
 
     \b
     --group makes HPAs get one common setting: label:tier=web, label:tier, namespace:shop,
-    namespace, pattern:shop/*-api, file:groups.yaml, fleet. Without it every HPA gets its own.
+    namespace, pattern:shop/*-api, fleet. Without it every HPA gets its own.
 
     \b
     Exit codes: 0 fine, 2 something is wrong or cannot be read (all mistakes of grids and groups in

@@ -75,7 +75,7 @@ USUAL_SKILL: Final = 0.6
 MOST_RESCALES_OFF: Final = 0.5
 """Of the recorded rescales: a model that is off by more leaves medium."""
 MOST_RESCALES_TIMES: Final = 2.0
-"""Times the recorded rescales: a model that has more leaves low, as one with fewer than half does. A
+"""Times the recorded rescales: a model with more leaves low, as one with fewer than half does. A
 controller that decides once a minute rescales a flapping HPA a third as often as one that decides
 on each sample four times."""
 FEWEST_RESCALES: Final = 20.0

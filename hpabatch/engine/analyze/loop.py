@@ -33,7 +33,6 @@ from hpabatch.layout.records import (
     TICK,
     TIMING,
     Fleet,
-    Memory,
     records_from,
 )
 from hpabatch.layout.results import empty_results
@@ -129,7 +128,9 @@ class Loop:
         self._results = empty_results(1, 1)
         self._span_ms = max(ruled.window_ms, ruled.period_ms)
         self._period_ms = ruled.period_ms
-        self._memory = self._new_memory(ruled)
+        # Lists hold one entry a tick as long as something needs it.
+        sizes = (np.array([ms // self.sync_ms + 5]) for ms in (ruled.window_ms, ruled.period_ms))
+        self._memory = make_sized_memory(*sizes, spare=1)
         if running:
             # The newest recommendation outlives all others, which say the same.
             seed_recommendations(self._memory, 0, [(size, _START_MS - self.sync_ms)])
@@ -138,12 +139,6 @@ class Loop:
         self._tick = self._fleet.ticks.view(np.ndarray)
         self._answer = self._fleet.answers.view(np.ndarray)
         self._decision = self._results.decisions.view(np.ndarray)
-
-    def _new_memory(self, ruled: Ruled) -> Memory:
-        """Return memory for lists that hold one entry a tick as long as something needs it."""
-        recommendations = ruled.window_ms // self.sync_ms + 5
-        events = ruled.period_ms // self.sync_ms + 5
-        return make_sized_memory(np.array([recommendations]), np.array([events]), spare=1)
 
     @property
     def quiet_ticks(self) -> int:

@@ -141,15 +141,12 @@ def resting_demand(meter: Meter, moves: Moves, band: Band) -> tuple[int, int | N
         low = None if observed is None else meter.demand_for(size, observed)
     high: int | None = None
     if size < moves.highest and moves.grows_from(size):
-        observed = threshold(meter, size, size + 1) if band.empty else _after(band.high_milli)
+        observed = threshold(meter, size, size + 1) if band.empty else band.high_milli
+        observed = observed + 1 if observed is not None and not band.empty else observed
         high = None if observed is None else meter.demand_for(size, observed) - 1
     if low is None or (high is not None and high < low):
         return None
     return low, high
-
-
-def _after(observed: int | None) -> int | None:
-    return None if observed is None else observed + 1
 
 
 def pieces(meter: Meter, moves: Moves, bands: Sequence[Band]) -> tuple[Piece, ...]:

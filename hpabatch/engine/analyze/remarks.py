@@ -33,7 +33,11 @@ def remarks(analysis: Analysis) -> tuple[Remark, ...]:
         *_directions(analysis),
         *(remark for metric in analysis.metrics for remark in _reach(analysis, metric)),
         *_slow(analysis),
-        *(remark for metric in analysis.metrics for remark in _coarse(metric)),
+        *(
+            Remark("coarse_steps", f"{metric.signal}: {metric.smallest.lowest}")
+            for metric in analysis.metrics
+            if metric.smallest is not None and (metric.smallest.lowest.least or 0) > 1
+        ),
         *(remark for metric in analysis.metrics for remark in _limits(analysis, metric)),
     )
 
@@ -55,7 +59,11 @@ def _cycles(metric: MetricAnalysis) -> Iterator[Remark]:
         return
     timed = metric.cycles[0]
     members = ", ".join(str(size) for size in timed.cycle.members)
-    total = _total_text(metric, timed.cycle.low_milli, timed.cycle.high_milli + 1)
+    # A range of demand in requests of a pod, or for other targets in targets.
+    is_share = metric.target_pct is not None
+    whole = (metric.request_milli if is_share else metric.target_milli) or 1
+    low, high = timed.cycle.low_milli / whole, (timed.cycle.high_milli + 1) / whole
+    total = f"{low:.4g} to {high:.4g} {'requests' if is_share else 'targets'}"
     text = f"{metric.signal} never rests at a constant total of {total}: {members}, again"
     if len(metric.cycles) > 1:
         text += f" (and in {len(metric.cycles) - 1} more ranges)"
@@ -65,13 +73,6 @@ def _cycles(metric: MetricAnalysis) -> Iterator[Remark]:
     elif settled is not None:
         text += f"; with its windows and policies every {show_duration(settled.period_ms)}"
     yield Remark("cycle", text)
-
-
-def _total_text(metric: MetricAnalysis, low_milli: int, high_milli: int) -> str:
-    """Return a range of demand in requests of a pod, or for other targets in targets."""
-    whole = metric.request_milli if metric.target_pct is not None else metric.target_milli
-    unit = "requests" if metric.target_pct is not None else "targets"
-    return f"{low_milli / (whole or 1):.4g} to {high_milli / (whole or 1):.4g} {unit}"
 
 
 def _directions(analysis: Analysis) -> Iterator[Remark]:
@@ -107,13 +108,6 @@ def _reach(analysis: Analysis, metric: MetricAnalysis) -> Iterator[Remark]:
     elif idle and idle[-1][1] > analysis.lowest:
         text = f"{metric.signal}: without any work it can stay at {idle[-1][1]} replicas for ever"
         yield Remark("never_idle", text)
-
-
-def _coarse(metric: MetricAnalysis) -> Iterator[Remark]:
-    """Yield that even the fewest pods change by several at once."""
-    step = None if metric.smallest is None else metric.smallest.lowest
-    if step is not None and step.least is not None and step.least > 1:
-        yield Remark("coarse_steps", f"{metric.signal}: {step}")
 
 
 def _slow(analysis: Analysis) -> Iterator[Remark]:

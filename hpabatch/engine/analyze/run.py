@@ -9,7 +9,7 @@ number of pods. Whether pods share their memory is not assumed: a stated base sa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -161,7 +161,14 @@ def _ramp(ruled: Ruled, first_size: int, last_size: int, *, blocked: bool) -> Ra
 def _analyze_metric(
     ruled: Ruled, moves: Moves, metric: Meter, assumed: Assumed, asked: Asked
 ) -> MetricAnalysis:
-    request_milli, base_milli = _assumed_amounts(metric, assumed)
+    member = metric.metric.resource or metric.metric.container_resource
+    resource = "" if member is None else member.name
+    share = _base_pct(metric.metric, assumed.base_pct)
+    request_milli = assumed.request_milli.get(resource, DEFAULT_REQUESTS.get(resource, 1000))
+    whole = max(metric.target_milli, 0)
+    if metric.kind == codes.RESOURCE_UTILIZATION:
+        whole = request_milli
+    base_milli = whole * (share or 0) // 100
     meter = replace(metric, request_milli=request_milli, base_milli=base_milli)
     utilization = metric.kind == codes.RESOURCE_UTILIZATION
     sizes = [] if metric.error else list(_sizes(meter, ruled))
@@ -170,10 +177,19 @@ def _analyze_metric(
         sizes = sorted({*sizes, asked.size})
     bands = [dead_band(meter, moves, size) for size in sizes]
     has_pods = bool(bands) and bands[-1].size > 0
-    divides = None if _is_unstated_memory(metric.metric, assumed) else meter.per_pod
+    divides: bool | None = meter.per_pod
+    if resource == "memory" and share is None:
+        divides = None  # pods may each have this usage of their own: nothing says they share it
     smallest = smallest_changes(ruled, meter, moves, bands, asked) if has_pods else None
     if smallest is not None and divides is None:
         smallest = replace(smallest, pod_more=None, below_max=None)
+    timed = []
+    for k, cycle in enumerate(() if divides is None else cycles(meter, moves, bands)):
+        settled = None
+        if k < MOST_TIMED:  # with the HPA's own windows and policies
+            wish_at = partial(meter.wish_for, cycle.low_milli)
+            settled = settle(ruled, wish_at, cycle.members[0], running=True)
+        timed.append(TimedCycle(cycle, settled))
     return MetricAnalysis(
         signal=signal_name(metric.metric),
         kind=metric.kind,
@@ -186,20 +202,10 @@ def _analyze_metric(
         complete=complete,
         bands=tuple(bands),
         pieces=pieces(meter, moves, bands) if complete and divides is not None else (),
-        cycles=() if divides is None else tuple(_timed(ruled, meter, cycles(meter, moves, bands))),
+        cycles=tuple(timed),
         error=metric.error,
         smallest=smallest,
     )
-
-
-def _timed(ruled: Ruled, meter: Meter, found: Sequence[Cycle]) -> Iterator[TimedCycle]:
-    """Run the first cycles with the HPA's own windows and policies."""
-    for k, cycle in enumerate(found):
-        settled = None
-        if k < MOST_TIMED:
-            wish_at = partial(meter.wish_for, cycle.low_milli)
-            settled = settle(ruled, wish_at, cycle.members[0], running=True)
-        yield TimedCycle(cycle, settled)
 
 
 def _sizes(meter: Meter, ruled: Ruled) -> Iterator[int]:
@@ -218,27 +224,8 @@ def _sizes(meter: Meter, ruled: Ruled) -> Iterator[int]:
         yield highest
 
 
-def _assumed_amounts(metric: Meter, assumed: Assumed) -> tuple[int, int]:
-    """Return (request, base) in milli that a metric's pods are taken to have."""
-    resource = _resource(metric.metric)
-    default = DEFAULT_REQUESTS.get(resource, 1000)
-    request = assumed.request_milli.get(resource, default)
-    whole = request if metric.kind == codes.RESOURCE_UTILIZATION else max(metric.target_milli, 0)
-    return request, whole * (_base_pct(metric.metric, assumed.base_pct) or 0) // 100
-
-
 def _base_pct(metric: MetricSpec, stated: Mapping[str, int]) -> int | None:
     """Return the stated base of a metric, None without."""
     signal = signal_name(metric)
     name = signal.partition("{")[0].rpartition("/")[2]
     return next((stated[key] for key in (signal, name, ONLY_METRIC) if key in stated), None)
-
-
-def _is_unstated_memory(metric: MetricSpec, assumed: Assumed) -> bool:
-    """Say whether pods may each have this usage of their own, as nothing says they share it."""
-    return _resource(metric) == "memory" and _base_pct(metric, assumed.base_pct) is None
-
-
-def _resource(metric: MetricSpec) -> str:
-    member = metric.resource or metric.container_resource
-    return member.name if member is not None else ""

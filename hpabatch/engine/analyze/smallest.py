@@ -113,12 +113,14 @@ def smallest_changes(
 
     own = [] if meter.by_value else pods[:-1]
     full, fits = meter.full_milli(), _demand(meter, moves.highest)
+    near = reversed(own) if moves.grows else ()
+    below = list(takewhile(lambda size: _stays(meter, size, fits), near))
     return Smallest(
         lowest=_step(ruled, by_size[pods[0]]),
         asked=None if wanted is None else _step(ruled, wanted),
         pod_more=_stays_from(meter, own, full),
         unit_more=_stays_from(meter, own, _UNIT_MILLI) if not meter.per_pod else None,
-        below_max=_staying_run(meter, own, fits) if moves.grows else None,
+        below_max=(below[-1], below[0]) if below else None,
         fits_milli=fits,
         value=asked.pct if meter.target_pct else asked.milli,
         staying=tuple(runs([size for size in by_size if goal(size) == size])),
@@ -151,9 +153,3 @@ def _stays_from(meter: Meter, pods: Sequence[int], more_milli: float) -> int | N
         lambda size: _stays(meter, size, _demand(meter, size, more_milli)), reversed(pods)
     )
     return min(staying, default=None)
-
-
-def _staying_run(meter: Meter, pods: Sequence[int], demand: int) -> tuple[int, int] | None:
-    """Return the last of some sizes that stay at a demand, first and last."""
-    staying = list(takewhile(lambda size: _stays(meter, size, demand), reversed(pods)))
-    return (staying[-1], staying[0]) if staying else None

@@ -76,6 +76,13 @@ class Table:
         """Return the columns in order."""
         return iter(self.columns)
 
+    def some(self, *names: str, prefix: str = "", told: str = "") -> tuple[Column, ...]:
+        """Return some columns for another table: what their names and sentences begin with."""
+        found = (self[name] for name in names)
+        return tuple(
+            c._replace(name=f"{prefix}{c.name}", meaning=f"{told}{c.meaning}") for c in found
+        )
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names in order."""

@@ -5,64 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hpabatch.engine.columns.column import KEY, table
-
-FIDELITY_HPAS: Final = table(
-    "an HPA",
-    "`fidelity`; `hpas` in JSON",
-    *KEY,
-    """
-    controller_unscored string: controller score: why there is no score; null: there is one
-    controller_recorded_events integer: controller score: recorded rescales
-    controller_agreement_share number: controller score: ticks in which the decided size is the
-        recorded one
-    controller_within_1_share number: controller score: ticks in which the decided size is at most
-        one beside the recorded one
-    controller_mae number: controller score: mean absolute difference of decided and recorded size
-    controller_constant_skill number: controller score: skill against the best constant size
-    controller_persistence_skill number: controller score: skill against the size a tick before
-    controller_window_mae number: controller score: mean absolute difference of decided and
-        recorded size around recorded rescales
-    controller_window_constant_skill number: controller score: skill against it
-    controller_window_persistence_skill number: controller score: skill against it
-    controller_answer string: whether the stated settings are those of the controller: right, wrong,
-        or cannot be told at this resolution
-    controller_answer_why string: if it is not right, why
-    controller_told_apart string: deviations from the stated settings that fit this recording worse;
-        null: none
-    controller_window_s number: how much later than the controller a replay may see a sample
-    controller_episodes integer: recorded changes of the size; near ones of one direction are one
-    controller_held integer: of these, those scored by a replay in which they are put off
-    controller_explained integer: of these, those decided in their window and direction
-    controller_sized integer: of these, those decided to the sizes recorded
-    controller_by_chance number: how many would be decided if they were recorded at other times
-    controller_explained_share number: part of the held changes that is explained, above chance
-    controller_standing_wishes integer: decided changes that stood longer than samples' times can
-        tell, and that nothing recorded follows
-    plant_signal string: plant score of the worst signal: name of the signal
-    plant_unscored string: plant score of the worst signal: why there is no skill; null: there
-        is
-    plant_base number: plant score of the worst signal: usage of a pod without work, in the
-        signal's unit
-    plant_base_source string: plant score of the worst signal: where that is from
-    plant_skill number: plant score of the worst signal: skill against persistence
-    plant_skill_low number: plant score of the worst signal: lower end of its 95 % interval
-    plant_skill_high number: plant score of the worst signal: upper end of its 95 % interval
-    plant_changes integer: plant score of the worst signal: changes that count
-    plant_used integer: plant score of the worst signal: of these, those not left out
-    plant_median_error_pct number: plant score of the worst signal: median error of the used
-        changes
-    plant_bias_pct number: plant score of the worst signal: mean signed error of the used
-        changes
-    plant_mean_error_pct number: plant score of the worst signal: mean absolute error of the
-        plant
-    plant_persistence_error_pct number: plant score of the worst signal: mean absolute error of
-        persistence
-    plant_why_not string: why the plant score is not good enough, or why there is none; null: it is
-    advice boolean: whether both scores are good, which does not promise high confidence; where
-        not, `advise` gives no advice, or has medium confidence at most
-    why_not string: if not, why
-    """,
-)
+from hpabatch.engine.columns.replay import SCORE
 
 SIGNALS: Final = table(
     "an HPA and signal",
@@ -100,6 +43,48 @@ SIGNALS: Final = table(
     left_out_saturated integer: changes left out because usage is at the ceiling
     left_out_idle integer: changes left out because nothing is used after
     saturated_share number: judged cells in which usage was at the ceiling
+    """,
+)
+
+FIDELITY_HPAS: Final = table(
+    "an HPA",
+    "`fidelity`; `hpas` in JSON",
+    *KEY,
+    *SCORE.some(
+        *("unscored", "recorded_events", "agreement_share", "within_1_share", "mae"),
+        *("constant_skill", "persistence_skill"),
+        *("window_mae", "window_constant_skill", "window_persistence_skill"),
+        prefix="controller_",
+        told="controller score: ",
+    ),
+    """
+    controller_answer string: whether the stated settings are those of the controller: right, wrong,
+        or cannot be told at this resolution
+    controller_answer_why string: if it is not right, why
+    controller_told_apart string: deviations from the stated settings that fit this recording worse;
+        null: none
+    controller_window_s number: how much later than the controller a replay may see a sample
+    controller_episodes integer: recorded changes of the size; near ones of one direction are one
+    controller_held integer: of these, those scored by a replay in which they are put off
+    controller_explained integer: of these, those decided in their window and direction
+    controller_sized integer: of these, those decided to the sizes recorded
+    controller_by_chance number: how many would be decided if they were recorded at other times
+    controller_explained_share number: part of the held changes that is explained, above chance
+    controller_standing_wishes integer: decided changes that stood longer than samples' times can
+        tell, and that nothing recorded follows
+    """,
+    *SIGNALS.some(
+        *("signal", "unscored", "base", "base_source", "skill", "skill_low", "skill_high"),
+        *("changes", "used", "median_error_pct", "bias_pct"),
+        *("mean_error_pct", "persistence_error_pct"),
+        prefix="plant_",
+        told="plant score of the worst signal: ",
+    ),
+    """
+    plant_why_not string: why the plant score is not good enough, or why there is none; null: it is
+    advice boolean: whether both scores are good, which does not promise high confidence; where
+        not, `advise` gives no advice, or has medium confidence at most
+    why_not string: if not, why
     """,
 )
 

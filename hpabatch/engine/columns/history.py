@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hpabatch.engine.columns.column import KEY, table
+from hpabatch.engine.columns.column import INTEGER, KEY, Column, table, unit_of
 
 QUALITY: Final = table(
     "an HPA",
@@ -155,36 +155,24 @@ ANALYSIS: Final = table(
     request_milli integer: what a pod is assumed to request; null: not a utilization
     base_milli integer: what a pod is assumed to use without work
     error string: why the metric can never be computed; null: it can
-    min_low_milli integer: the lowest usage for which the metric asks for the same size, at
-        minReplicas
-    min_high_milli integer: the highest usage for which the metric asks for the same size, at
-        minReplicas
-    min_low_pct integer: the same in percent of the request
-    min_high_pct integer: the same in percent of the request
-    min_up_to integer: the nearest larger size that the metric asks for, at
-        minReplicas
-    min_down_to integer: the nearest smaller size that the metric asks for, at
-        minReplicas
-    middle_low_milli integer: the lowest usage for which the metric asks for the same size, in
-        the middle
-    middle_high_milli integer: the highest usage for which the metric asks for the same size, in
-        the middle
-    middle_low_pct integer: the same in percent of the request
-    middle_high_pct integer: the same in percent of the request
-    middle_up_to integer: the nearest larger size that the metric asks for, in
-        the middle
-    middle_down_to integer: the nearest smaller size that the metric asks for, in
-        the middle
-    max_low_milli integer: the lowest usage for which the metric asks for the same size, at
-        maxReplicas
-    max_high_milli integer: the highest usage for which the metric asks for the same size, at
-        maxReplicas
-    max_low_pct integer: the same in percent of the request
-    max_high_pct integer: the same in percent of the request
-    max_up_to integer: the nearest larger size that the metric asks for, at
-        maxReplicas
-    max_down_to integer: the nearest smaller size that the metric asks for, at
-        maxReplicas
+    """,
+    *(
+        Column(f"{size}_{name}", INTEGER, f"{meaning}{where if at else ''}", unit_of(name))
+        for size, where in (
+            ("min", ", at minReplicas"),
+            ("middle", ", in the middle"),
+            ("max", ", at maxReplicas"),
+        )
+        for name, at, meaning in (
+            ("low_milli", True, "the lowest usage for which the metric asks for the same size"),
+            ("high_milli", True, "the highest usage for which the metric asks for the same size"),
+            ("low_pct", False, "the same in percent of the request"),
+            ("high_pct", False, "the same in percent of the request"),
+            ("up_to", True, "the nearest larger size that the metric asks for"),
+            ("down_to", True, "the nearest smaller size that the metric asks for"),
+        )
+    ),
+    """
     most_resting_sizes integer: most sizes at which one constant demand can rest
     several_resting_share number: share of the demands with more than one such size
     cycles integer: ranges of demand that keep it moving

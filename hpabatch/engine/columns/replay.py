@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hpabatch.engine.columns.column import KEY, table
+from hpabatch.engine.columns.column import KEY, STRING, Column, table
 
 DECISIONS: Final = table(
     "an HPA and tick",
@@ -145,9 +145,9 @@ ATTENTION: Final = table(
     "`replay --top`; `attention` in JSON",
     """
     rank integer: 1: most worth a look
-    cluster string: cluster
-    namespace string: namespace
-    hpa string: name of the HPA
+    """,
+    *KEY,
+    """
     rule string: what was found
     score number: by which the ranks are
     why string: up to three reasons, a failed metric first
@@ -171,18 +171,19 @@ SCORE: Final = table(
         direction
     precision number: part of the decided rescales that were recorded; null: none was decided
     recall number: part of the recorded rescales that were decided
-    mae number: mean absolute difference of decided and recorded size, in replicas
-    agreement_share number: ticks in which they are equal
-    within_1_share number: ticks in which they differ by at most 1
+    mae number: mean absolute difference of decided and recorded size
+    agreement_share number: ticks in which the decided size is the recorded one
+    within_1_share number: ticks in which the decided size is at most one beside the recorded one
     constant integer: the constant baseline: the median of the recorded sizes
     constant_mae number: its mean absolute error
     constant_agreement_share number: ticks in which it is the recorded size
     constant_within_1_share number: ticks in which it is wrong by at most 1
-    constant_skill number: skill against it
+    constant_skill number: skill against the best constant size
     persistence_mae number: mean absolute error of the size a tick before
-    persistence_skill number: skill against it
+    persistence_skill number: skill against the size a tick before
     window_ticks integer: ticks within the window (±10 min) of a recorded rescale
-    window_mae number: mean absolute difference of decided and recorded size in them
+    window_mae number: mean absolute difference of decided and recorded size around recorded
+        rescales
     window_constant_mae number: the same of the constant
     window_constant_skill number: skill against it
     window_persistence_mae number: the same of the size a tick before
@@ -200,15 +201,14 @@ SCORE: Final = table(
     missed_down integer: rescales recorded downwards, not decided
     extra_up integer: rescales decided upwards, not recorded
     extra_down integer: rescales decided downwards, not recorded
-    early_binding string: the most frequent rule of early
-    late_binding string: the most frequent rule of late
-    other_size_binding string: the most frequent rule of other_size
-    foreign_binding string: the most frequent rule of foreign
-    missed_up_binding string: the most frequent rule of missed_up
-    missed_down_binding string: the most frequent rule of missed_down
-    extra_up_binding string: the most frequent rule of extra_up
-    extra_down_binding string: the most frequent rule of extra_down
     """,
+    *(
+        Column(f"{kind}_binding", STRING, f"the most frequent rule of {kind}")
+        for kind in (
+            *("early", "late", "other_size", "foreign"),
+            *("missed_up", "missed_down", "extra_up", "extra_down"),
+        )
+    ),
 )
 
 EVENTS: Final = table(

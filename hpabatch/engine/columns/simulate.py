@@ -57,8 +57,9 @@ MEASURES: Final = table(
     invalid_minutes number: with a failed metric
     outside_pct number: steps in which a pod used more or less than recorded; null: no shared
         work
-    short_pod_hours number: pods that were missing: max(d - s, 0) over time
-    perfect_pod_hours number: the fewest pod-hours with s >= d throughout, start and end paid
+    short_pod_hours number: pods that were missing: max(d - s, 0) over time; null: demand not known
+    perfect_pod_hours number: the fewest pod-hours with s >= d throughout, start and end paid; null:
+        demand not known
     regret_pct number: surplus pod-hours and short_pod_hours, in percent of perfect_pod_hours
     capacity_milli integer: the work that one pod is meant to do; null: not known
     drivers string: share of the ticks in which each metric drove the decision

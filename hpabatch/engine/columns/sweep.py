@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from hpabatch.engine.columns.column import KEY, NUMBER, Column, table
-from hpabatch.engine.columns.recorded import ABOVE, ABOVE_MINUTES, RECORDED
+from hpabatch.engine.columns.fidelity import FIDELITY_HPAS
+from hpabatch.engine.columns.recorded import ABOVE_MINUTES, RECORDED
+from hpabatch.engine.columns.simulate import MEASURES
 
 SETTINGS: Final = table(
     "a setting",
@@ -53,9 +55,9 @@ SWEEP_HPAS: Final = table(
     plant_skill number: plant score
     plant_skill_low number: lower end of its 95 % interval
     plant_skill_high number: upper end
-    controller_answer string: whether the stated settings are those of the controller: right, wrong,
-        or cannot be told at this resolution
-    controller_explained_share number: part of the held changes that is explained, above chance
+    """,
+    *FIDELITY_HPAS.some("controller_answer", "controller_explained_share"),
+    """
     unit string: the unit that gets one setting: a group, or cluster/namespace/hpa
     """,
 )
@@ -69,31 +71,21 @@ BLOCKS: Final = table(
     block integer: number of the block, from 0 on in order of time
     start timestamp: its first tick
     hours number: length of the block
-    replica_hours number: the target's size over time
-    pod_hours number: pods that are scheduled and there
-    core_hours number: requested cores of these; null: requests not known
-    gib_hours number: requested GiB of memory of these; null: requests not known
-    saturated_minutes number: steps in which a pod was at a ceiling; null: no work of pods, or no
-        ceiling is known
     """,
-    *ABOVE,
+    *MEASURES.some(
+        *("replica_hours", "pod_hours", "core_hours", "gib_hours", "saturated_minutes"),
+        *(*ABOVE_MINUTES, "unserved", "waiting", "short_pod_hours", "perfect_pod_hours"),
+    ),
     """
-    unserved number: work that was cut off: units of the signal times seconds; null: it waits, or no
-        ceiling is known
-    waiting number: work that waited for its turn: units times seconds; null: it is cut off, or no
-        ceiling is known
-    short_pod_hours number: pods missing to what the work asked for; null: demand not known
-    perfect_pod_hours number: the fewest pod-hours that would never have been short; null: as
-        above
-    under_minutes number: steps with fewer pods than the work asked for; null: as above
+    under_minutes number: steps with fewer pods than the work asked for; null: demand not known
     over_minutes number: steps with more; null: as above
     unstable_minutes number: steps in which pods and demand move apart; null: as above
-    rescales integer: changes of size that the HPA made
-    rescales_up integer: of these, up
-    rescales_down integer: of these, down
-    reversals integer: of these, against the direction of the last one
-    at_max_minutes number: ticks that wanted more than maxReplicas
-    invalid_minutes number: ticks in which a metric was missing
+    """,
+    *MEASURES.some(
+        *("rescales", "rescales_up", "rescales_down", "reversals"),
+        *("at_max_minutes", "invalid_minutes"),
+    ),
+    """
     outside_minutes number: steps outside the usage per pod that was recorded; null: not known
     cost number: what its requested hours cost; null without prices
     """,
@@ -189,9 +181,9 @@ ADVICE: Final = table(
     days number: length of its history
     advice boolean: whether both fidelity scores are good; null: not measured
     plant_skill number: plant score: skill of the predicted usage
-    controller_answer string: whether the stated settings are those of the controller: right, wrong,
-        or cannot be told at this resolution
-    controller_explained_share number: part of the held changes that is explained, above chance
+    """,
+    *FIDELITY_HPAS.some("controller_answer", "controller_explained_share"),
+    """
     patch string: what changes in the spec, as JSON; null: nothing
     source string: the controller or tool that writes the HPA that would change; null: none is known
     withheld string: why no patch is written for a change; null: one is

@@ -94,14 +94,14 @@ def find_differences(ticks: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
             .otherwise(pl.lit(EXPLAINS)),
             **dict.fromkeys(_CAUSE, pl.lit(None)),
         )
-        .with_columns(_finite(f"ratio{side}") for side in (FROM, TO) if "ratio" in told)
+        .with_columns(
+            pl.when(pl.col(name).is_finite()).then(name).alias(name)
+            for name in (f"ratio{FROM}", f"ratio{TO}")
+            if "ratio" in told
+        )
     )
     schema = schema_of(told)
     return found.select(schema.names()).cast(schema), counts.select(*KEY, "ticks")
-
-
-def _finite(name: str) -> pl.Expr:
-    return pl.when(pl.col(name).is_finite()).then(name).alias(name)
 
 
 def _counts(marked: pl.DataFrame) -> pl.DataFrame:

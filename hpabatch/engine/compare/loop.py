@@ -16,20 +16,19 @@ from typing import Final
 import polars as pl
 
 from hpabatch.engine.columns import compare as columns
-from hpabatch.engine.compare.causes import Change, Key
+from hpabatch.engine.compare.causes import Change, first_ms
 from hpabatch.engine.compare.frames import TICK, find_differences, schema_of, side_by_side
 from hpabatch.engine.compare.run import (
     DECIDED,
     SPECS,
     VERSIONS,
     Comparison,
+    explained,
     joined_evidence,
     joined_texts,
     left_out_order,
-    with_causes,
 )
-from hpabatch.engine.compare.sides import BOTH, LeftOut, Side, Sides, plan_sides, restricted
-from hpabatch.engine.compare.trials import first_ms
+from hpabatch.engine.compare.sides import BOTH, Key, LeftOut, Side, Sides, plan_sides, restricted
 from hpabatch.engine.fleet.plan import ReplayPlan, Select
 from hpabatch.engine.fleet.versions import Versions
 from hpabatch.engine.replay.decisions import SCHEMA as TICK_SCHEMA
@@ -105,7 +104,7 @@ def compare_simulated(
         partial(simulated, sides.before, loops.before, loops.after, options.seed),
         partial(simulated, sides.after, loops.after, loops.before, options.seed),
     )
-    differences = with_causes(kind, sides, runners, pl.concat(parts), progress)
+    differences = explained(kind, sides, runners, pl.concat(parts), progress)
     left_out = {*sides.left_out, *loops.left_out}
     return Comparison(
         compared=kind,
@@ -114,13 +113,11 @@ def compare_simulated(
         hpas=len(loops.before),
         ticks=ticks,
         left_out=tuple(sorted(left_out, key=left_out_order)),
-        warnings=joined_texts(sides.names, *(_told(loop) for loop in loops.loops)),
+        warnings=joined_texts(
+            sides.names, *((*loop.plan.warnings, *loop.notes) for loop in loops.loops)
+        ),
         evidence=joined_evidence(sides.names, *(loop.evidence for loop in loops.loops)),
     )
-
-
-def _told(loop: Loop) -> tuple[str, ...]:
-    return (*loop.plan.warnings, *loop.notes)
 
 
 # ---- cases --------------------------------------------------------------------------------------
@@ -178,7 +175,7 @@ def _loop(
     def chosen(frame: pl.DataFrame) -> pl.DataFrame:
         return frame[[k for k, key in enumerate(frame.select(KEY).rows()) if key in keys]]
 
-    options = replace(options, manifests=side.manifests, scenario=None, noise=False)
+    options = replace(options, manifests=side.manifests, scenario=None)
     return prepare_loop(history, side.parameters, options, chosen, progress)
 
 

@@ -8,25 +8,26 @@ fields that cause it (`causes`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import polars as pl
 
-from hpabatch.engine.compare.causes import Cause, Key, Runner, find_causes, sentence
-from hpabatch.engine.compare.frames import DECIDES, EXPLAINS, SCHEMA, find_differences, side_by_side
-from hpabatch.engine.compare.sides import BOTH, LeftOut, Side, Sides, plan_sides
-from hpabatch.engine.compare.trials import (
+from hpabatch.engine.compare.causes import (
+    Runner,
     SpecTrials,
     changed_switches,
     replayed,
     switch_words,
     version_trials,
+    with_causes,
 )
+from hpabatch.engine.compare.frames import DECIDES, EXPLAINS, SCHEMA, find_differences, side_by_side
+from hpabatch.engine.compare.sides import BOTH, Key, LeftOut, Side, Sides, plan_sides
 from hpabatch.engine.fleet.plan import Select
-from hpabatch.engine.replay.run import ShardResult, join_notes, replay_shards
+from hpabatch.engine.replay.run import join_notes, replay_shards
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.engine.shards.read import ShardFacts
 from hpabatch.history.reader import History
@@ -94,65 +95,36 @@ def compare_sides(kind: str, sides: Sides, progress: Progress = silent) -> Compa
     Raises:
         HistoryError: a table is broken.
     """
-    found = _Found()
-    for k, (ours, theirs) in enumerate(_replayed(sides)):
-        found.add(ours, theirs)
-        progress("deciding twice", DECIDED * (k + 1) / len(sides.before.shards))
+    plans, shards = (sides.before, sides.after), range(len(sides.before.shards))
+    parts, ticks = [pl.DataFrame(schema=SCHEMA)], dict[Key, int]()
+    facts: tuple[list[ShardFacts], list[ShardFacts]] = ([], [])
+    both = zip(*(replay_shards(plan, shards) for plan in plans), strict=True)
+    for k, results in enumerate(both):
+        part, counts = find_differences(side_by_side(*(result.decisions for result in results)))
+        parts.append(part)
+        ticks |= {(c, n, h): count for c, n, h, count in counts.iter_rows()}
+        for known, result in zip(facts, results, strict=True):
+            known.append(result.facts)
+        progress("deciding twice", DECIDED * (k + 1) / len(shards))
     runners = partial(replayed, sides.before), partial(replayed, sides.after)
-    differences = with_causes(kind, sides, runners, found.differences(), progress)
-    left_out = (*sides.left_out, *_without_ticks(sides, found))
+    differences = explained(kind, sides, runners, pl.concat(parts), progress)
+    warnings = (join_notes(p, told).warnings for p, told in zip(plans, facts, strict=True))
+    left_out = {*sides.left_out, *_without_ticks(sides, ticks, facts)}
     return Comparison(
         compared=kind,
         names=sides.names,
         differences=differences.sort(KEY),
-        hpas=len(found.ticks),
-        ticks=sum(found.ticks.values()),
-        left_out=tuple(sorted(set(left_out), key=left_out_order)),
-        warnings=found.warnings(sides),
-        evidence=joined_evidence(sides.names, sides.before.evidence, sides.after.evidence),
+        hpas=len(ticks),
+        ticks=sum(ticks.values()),
+        left_out=tuple(sorted(left_out, key=left_out_order)),
+        warnings=joined_texts(sides.names, *warnings),
+        evidence=joined_evidence(sides.names, *(plan.evidence for plan in plans)),
     )
 
 
 def left_out_order(item: LeftOut) -> tuple[str, ...]:
     """Return what items are sorted by."""
     return item.cluster, item.namespace, item.hpa, item.side, item.reason
-
-
-def _replayed(sides: Sides) -> Iterator[tuple[ShardResult, ShardResult]]:
-    """Return an iterator of both sides' results, shard by shard."""
-    shards = range(len(sides.before.shards))
-    return zip(replay_shards(sides.before, shards), replay_shards(sides.after, shards), strict=True)
-
-
-class _Found:
-    """Results of the shards that are kept: differences, ticks by HPA, reasons and warnings."""
-
-    def __init__(self) -> None:
-        self.parts: list[pl.DataFrame] = []
-        self.ticks: dict[Key, int] = {}
-        self.without: tuple[dict[Key, str], dict[Key, str]] = ({}, {})
-        self.told: tuple[list[ShardFacts], ...] = ([], [])
-
-    def add(self, ours: ShardResult, theirs: ShardResult) -> None:
-        """Compare the results of a shard."""
-        part, ticks = find_differences(side_by_side(ours.decisions, theirs.decisions))
-        self.parts.append(part)
-        self.ticks |= {(c, n, h): count for c, n, h, count in ticks.iter_rows()}
-        for k, result in enumerate((ours, theirs)):
-            self.told[k].append(result.facts)
-            self.without[k].update({s.key: s.reason for s in result.facts.skipped})
-
-    def differences(self) -> pl.DataFrame:
-        """Return the differences of all shards."""
-        return pl.concat([pl.DataFrame(schema=SCHEMA), *self.parts])
-
-    def warnings(self, sides: Sides) -> tuple[str, ...]:
-        """Return what is to be told of either side; what is of one alone names it."""
-        plans = (sides.before, sides.after)
-        before, after = (
-            join_notes(plan, told).warnings for plan, told in zip(plans, self.told, strict=True)
-        )
-        return joined_texts(sides.names, before, after)
 
 
 def joined_texts(
@@ -164,28 +136,23 @@ def joined_texts(
     return tuple(dict.fromkeys([*ours, *theirs]))
 
 
-def _without_ticks(sides: Sides, found: _Found) -> list[LeftOut]:
-    """Return the HPAs of both sides that have no tick to compare."""
-    before, after = found.without
-    left_out = []
-    for candidate in sides.before.chosen:
-        key = candidate.key
-        if key in found.ticks:
+def _without_ticks(
+    sides: Sides, ticks: Mapping[Key, int], facts: Sequence[Sequence[ShardFacts]]
+) -> Iterator[LeftOut]:
+    """Yield the HPAs of both sides that have no tick to compare."""
+    before, after = ({s.key: s.reason for f in told for s in f.skipped} for told in facts)
+    for key in (candidate.key for candidate in sides.before.chosen):
+        if key in ticks:
             continue
         if key in before:
-            side = BOTH if key in after else sides.names[0]
-            left_out.append(LeftOut(*key, side, before[key]))
+            yield LeftOut(*key, BOTH if key in after else sides.names[0], before[key])
         elif key in after:
-            left_out.append(LeftOut(*key, sides.names[1], after[key]))
+            yield LeftOut(*key, sides.names[1], after[key])
         else:
-            left_out.append(LeftOut(*key, BOTH, "its specs of the two sides share no tick"))
-    return left_out
+            yield LeftOut(*key, BOTH, "its specs of the two sides share no tick")
 
 
-# ---- causes -------------------------------------------------------------------------------------
-
-
-def with_causes(
+def explained(
     kind: str,
     sides: Sides,
     runners: tuple[Runner, Runner],
@@ -197,38 +164,17 @@ def with_causes(
     def report(share: float) -> None:
         progress("looking for causes", DECIDED + (1 - DECIDED) * share)
 
+    def of_version(key: Key) -> dict[str, str]:
+        before, after = (plan.profile_of(key[0]) for plan in (sides.before, sides.after))
+        return {name: switch_words(name, before, after) for name in changed_switches(before, after)}
+
     if differences.is_empty():
         return differences
     if kind == VERSIONS:
-        clusters = differences["cluster"].unique().sort().to_list()
-        causes = find_causes(differences, version_trials(sides, clusters), runners, report)
-        return _told(differences, causes, lambda key: _version_words(sides, key))
+        trials = version_trials(sides, differences["cluster"].unique().sort().to_list())
+        return with_causes(differences, trials, of_version, runners, report)
     specs = SpecTrials(sides, differences)
-    causes = find_causes(differences, specs.trials(), runners, report)
-    return _told(differences, causes, specs.words)
-
-
-def _version_words(sides: Sides, key: Key) -> dict[str, str]:
-    """Return what differs in the rules of an HPA's cluster, by switch."""
-    before, after = (plan.profile_of(key[0]) for plan in (sides.before, sides.after))
-    return {name: switch_words(name, before, after) for name in changed_switches(before, after)}
-
-
-def _told(
-    differences: pl.DataFrame, causes: dict[Key, Cause], words: Callable[[Key], dict[str, str]]
-) -> pl.DataFrame:
-    """Return differences with their causes; `words` say what changed for an HPA."""
-    rows = []
-    for c, n, h in differences.select(KEY).iter_rows():
-        cause = causes.get((c, n, h))
-        names = None if cause is None else ", ".join(cause.names)
-        how = None if cause is None else cause.how
-        rows.append((names, how, sentence(cause, words((c, n, h)))))
-    schema = dict.fromkeys(("cause", "how", "rule"), pl.String())
-    return differences.with_columns(pl.DataFrame(rows, schema=schema, orient="row"))
-
-
-# ---- evidence -----------------------------------------------------------------------------------
+    return with_causes(differences, specs.trials(), specs.words, runners, report)
 
 
 def joined_evidence(

@@ -10,7 +10,6 @@ from typing import Final
 
 import polars as pl
 
-from hpabatch.engine.compare.causes import Key
 from hpabatch.engine.fleet.candidates import (
     Candidate,
     Skipped,
@@ -32,6 +31,8 @@ from hpabatch.model.objects.hpa import HPA
 BOTH: Final = "both"
 DAY_MS: Final = 86_400_000
 _EPOCH = date(1970, 1, 1)
+
+Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,11 @@ def _explain_metric(sync: Sync, number: int, m: int, metric: MetricSpec) -> fact
         proposal=int(said.proposal),
     )
     if said.code != codes.METRIC_OK:
-        fact = replace(fact, proposal=None, failure=_failure(sync, m))
+        told = sync.reader.failure(sync.words, m, sync.t)
+        reason = codes.CONDITIONS[sync.reader.failed_condition(m)].reason
+        cause = codes.METRIC_ERRORS[int(said.code)]
+        failure = facts.Failure(cause, reason, told.event, told.error)
+        fact = replace(fact, proposal=None, failure=failure)
     if kind in _FROM_PODS:
         return _from_pods(sync, m, fact)
     return _from_total(sync, m, fact) if known else fact
@@ -118,14 +122,6 @@ _TARGETS = {
     codes.EXTERNAL_VALUE: "value",
     codes.EXTERNAL_AVERAGE: "averageValue",
 }
-
-
-def _failure(sync: Sync, m: int) -> facts.Failure:
-    """Return what upstream says of a metric that failed."""
-    told = sync.reader.failure(sync.words, m, sync.t)
-    reason = codes.CONDITIONS[sync.reader.failed_condition(m)].reason
-    cause = codes.METRIC_ERRORS[int(_said(sync, m).code)]
-    return facts.Failure(cause, reason, told.event, told.error)
 
 
 # ---- Resource, ContainerResource and Pods metrics ------------------------------------------------
@@ -143,7 +139,8 @@ def _from_pods(sync: Sync, m: int, fact: facts.MetricFact) -> facts.MetricFact:
         sync.fleet, sync.t, int(packed.stream), bool(packed.is_cpu), charged_pct, sync.controller
     )
     counts = facts.Counts(*(int(n) for n in pods[:5]))
-    fact = replace(fact, pods=_explain_pods(sync, m), counts=counts)
+    explained = (_explain_pod(sync, m, k, row) for k, row in enumerate(sync.rows))
+    fact = replace(fact, pods=tuple(p for p in explained if p is not None), counts=counts)
     if said.code != codes.METRIC_OK:
         return fact
     average = int(said.average_milli)
@@ -259,12 +256,6 @@ def _average_end(sync: Sync, m: int, fact: facts.MetricFact) -> facts.MetricFact
 
 
 # ---- groups of pods ------------------------------------------------------------------------------
-
-
-def _explain_pods(sync: Sync, m: int) -> tuple[facts.PodFact, ...]:
-    """Return the pods that metric row m looked at, in the order of the tick's rows."""
-    found = [_explain_pod(sync, m, k, row) for k, row in enumerate(sync.rows)]
-    return tuple(fact for fact in found if fact is not None)
 
 
 def _explain_counted(sync: Sync) -> tuple[facts.PodFact, ...]:

@@ -135,7 +135,9 @@ class Metadata:
     def document(self, moment: Moment) -> HPA:
         """Return the HPA as the API server would show it after a moment's sync."""
         candidate = moment.candidate
-        spec = candidate.periods[self._period(moment)].spec
+        number = int(moment.shard.fleet.ticks[moment.t].spec)
+        number -= sum(len(c.periods) for c in moment.shard.candidates[: moment.h])
+        spec = candidate.periods[number].spec
         status = moment.reader.status(moment.words, moment.t)
         known = self._given.get((candidate.namespace, candidate.name))
         if known is not None:
@@ -152,12 +154,6 @@ class Metadata:
             generation=row.get("generation"),  # type: ignore[arg-type]
             creation_timestamp=_time(row.get("created")),
         )
-
-    @staticmethod
-    def _period(moment: Moment) -> int:
-        number = int(moment.shard.fleet.ticks[moment.t].spec)
-        before = moment.shard.candidates[: moment.h]
-        return number - sum(len(c.periods) for c in before)
 
     def _row(self, candidate: Candidate, now_ms: int) -> dict[str, object]:
         rows = self._rows[candidate.key]

@@ -18,7 +18,7 @@ from hpabatch.engine.explain import facts
 from hpabatch.engine.explain.metrics import explain_metrics
 from hpabatch.engine.explain.sync import Sync, entered, last_sync
 from hpabatch.engine.fleet.candidates import Candidate
-from hpabatch.engine.fleet.parameters import ReplayParameters, Settled
+from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, guesses_of, plan_replay
 from hpabatch.engine.fleet.request import ChosenHpas
 from hpabatch.engine.fleet.selection import Selection
@@ -86,18 +86,26 @@ def explain_history(
         UsageError: there is no such HPA, there are several, or it has no sync by then.
         RefusedError: the HPA cannot be replayed; the reason.
     """
-    plan = plan_replay(history, parameters, manifests, _chosen(name), whole=True)
-    _check_chosen(plan, name)
+    chosen = Selection(ChosenHpas(names=(name,)))
+    plan = plan_replay(history, parameters, manifests, chosen, whole=True)
+    if not plan.chosen:
+        raise RefusedError(f"{name}: {plan.skipped[0].reason}")
+    if len(plan.chosen) > 1:
+        names = ", ".join("/".join(part for part in c.key if part) for c in plan.chosen)
+        raise UsageError(f"{name}: {len(plan.chosen)} HPAs are called so; name one of {names}")
     found = last_sync(plan)
     if found is None:
-        raise UsageError(_no_sync(plan, name))
+        until_ms, first = plan.clocks.asked_ms, min(p.from_ms for p in plan.chosen[0].periods)
+        by_then = f" at or before {show_instant(until_ms)}" if until_ms is not None else ""
+        since = f"its spec is in force from {show_instant(max(first, plan.clocks.from_ms))} on"
+        raise UsageError(f"{name}: it has no sync{by_then}; {since}; choose a later time with --at")
     sync, shard = found
     candidate = shard.candidates[0]
     scale = _scale(history, candidate, sync.now_ms)
     if scale.next_ms is not None and scale.next_ms < sync.now_ms + plan.clocks.grid.period_ms:
         # What follows tells who made it.
         parameters = replace(parameters, until=None)
-        whole = replay_plan(plan_replay(history, parameters, manifests, _chosen(name)))
+        whole = replay_plan(plan_replay(history, parameters, manifests, chosen))
         ticks = foreign_changes(whole.decisions)["ts"].to_physical()
         scale = replace(scale, next_foreign=sync.now_ms in ticks)
     explanation = explain_sync(sync, scale)
@@ -120,7 +128,13 @@ def explain_sync(sync: Sync, scale: facts.ScaleFact) -> facts.Explanation:
     metrics, combination = explain_metrics(sync)
     windows = limits = raised_to = None
     if sync.decision.metric >= 0:
-        windows, limits = _explain_sizes(sync, memory)
+        # The memory takes part: a recommendation is recorded in it.
+        after = copy.deepcopy(memory)
+        sizes = int(sync.tick.replicas), int(sync.decision.proposal)
+        told = normalize(sync.fleet, sync.controller, after, sync.h, sync.t, *sizes)
+        stabilized, limited, able, condition = (int(number) for number in told[:4])
+        windows = _windows(sync, memory, after, stabilized, able)
+        limits = _limits_of(sync, memory, stabilized, limited, condition)
         # (where a target at zero is raised to minReplicas, after all bounds)
         if sync.tick.replicas == 0 and limits.limited < sync.spec.min_replicas:
             raised_to = int(sync.spec.min_replicas)
@@ -254,6 +268,9 @@ def _assumed(plan: ReplayPlan, candidate: Candidate, sync: Sync) -> dict[str, st
     in_force = [p for k, p in enumerate(periods) if k == 0 or p.from_ms <= sync.now_ms]
     flags, known = in_force[-1].flags, "recorded" if cluster in plan.flags else "default"
     known = settled.sources.get("flags", known)
+    max_age = f"{show_duration(settled.max_age_ms)} ({settled.sources['max_age']})"
+    if cluster in settled.standing:
+        max_age = "as long as they stood (recorded)"
     return {
         "k8s": profile.name,
         "k8s_source": plan.versions.source,
@@ -266,19 +283,13 @@ def _assumed(plan: ReplayPlan, candidate: Candidate, sync: Sync) -> dict[str, st
         "events": settled.events,
         "syncs": _clock_text(plan, candidate),
         "delay": f"{show_duration(settled.delay_ms)} ({settled.sources['delay']})",
-        "max_age": _max_age_text(settled, cluster),
+        "max_age": max_age,
         "flags": known,
         "tolerance": f"{flags.tolerance}",
         "cpu_initialization_period": show_duration(flags.cpu_initialization_period_ms),
         "initial_readiness_delay": show_duration(flags.initial_readiness_delay_ms),
         "downscale_stabilization": show_duration(flags.downscale_stabilization_ms),
     }
-
-
-def _max_age_text(settled: Settled, cluster: str) -> str:
-    if cluster in settled.standing:
-        return "as long as they stood (recorded)"
-    return f"{show_duration(settled.max_age_ms)} ({settled.sources['max_age']})"
 
 
 def _clock_text(plan: ReplayPlan, candidate: Candidate) -> str:
@@ -306,24 +317,6 @@ def _clock_text(plan: ReplayPlan, candidate: Candidate) -> str:
     )
 
 
-# ---- sizes ---------------------------------------------------------------------------------------
-
-
-def _explain_sizes(sync: Sync, memory: Memory) -> tuple[facts.Windows, facts.Limits]:
-    """Return what became of a tick's proposal; `memory` as the decision found it, left alone."""
-    current, proposal = int(sync.tick.replicas), int(sync.decision.proposal)
-    # The memory takes part: a recommendation is recorded in it.
-    after = copy.deepcopy(memory)
-    stabilized, limited, able, condition = (
-        int(number)
-        for number in normalize(
-            sync.fleet, sync.controller, after, sync.h, sync.t, current, proposal
-        )[:4]
-    )
-    windows = _windows(sync, memory, after, stabilized, able)
-    return windows, _limits_of(sync, memory, stabilized, limited, condition)
-
-
 # ---- windows -------------------------------------------------------------------------------------
 
 
@@ -333,7 +326,19 @@ def _windows(
     """Return what stabilized the proposal; the decision left its windows' cutoffs in `after`."""
     head, spec, proposal = after.head[sync.h], sync.spec, int(sync.decision.proposal)
     up_since, down_since = int(head[HEAD_MIN_FROM]), int(head[HEAD_MAX_FROM])
-    found = _recommendations(sync, memory, up_since, down_since)
+    # Recommendations from before this sync, oldest first; the cutoffs count.
+    known = memory.head[sync.h]
+    first, count = int(known[HEAD_REC_START]), int(known[HEAD_REC_COUNT])
+    rows = memory.recs[first : first + count]
+    found = [
+        facts.Recommendation(
+            at_ms=int(rows.ms[k]),
+            replicas=int(rows.value[k]),
+            in_up_window=bool(rows.ms[k] >= up_since),
+            in_down_window=bool(rows.ms[k] >= down_since),
+        )
+        for k in sorted(range(count), key=lambda k: (int(rows.ms[k]), k))
+    ]
     has_behavior = bool(spec.has_behavior)
     ups = [r.replicas for r in found if r.in_up_window]
     downs = [r.replicas for r in found if r.in_down_window]
@@ -351,25 +356,6 @@ def _windows(
         stabilized=stabilized,
         condition=codes.CONDITIONS[able].reason,
     )
-
-
-def _recommendations(
-    sync: Sync, memory: Memory, up_since: int, down_since: int
-) -> list[facts.Recommendation]:
-    """Return the recommendations from before this sync, oldest first; the cutoffs count."""
-    head = memory.head[sync.h]
-    first, count = int(head[HEAD_REC_START]), int(head[HEAD_REC_COUNT])
-    rows = memory.recs[first : first + count]
-    order = sorted(range(count), key=lambda k: (int(rows.ms[k]), k))
-    return [
-        facts.Recommendation(
-            at_ms=int(rows.ms[k]),
-            replicas=int(rows.value[k]),
-            in_up_window=bool(rows.ms[k] >= up_since),
-            in_down_window=bool(rows.ms[k] >= down_since),
-        )
-        for k in order
-    ]
 
 
 # ---- policies and bounds -------------------------------------------------------------------------
@@ -449,28 +435,3 @@ def _events(
             if event.ms > sync.now_ms - period_ms and event.change:
                 found.append(facts.ScaleEvent(int(event.ms), sign * int(event.change)))
     return tuple(sorted(found, key=lambda event: event.at_ms))
-
-
-# ---- which HPA -----------------------------------------------------------------------------------
-
-
-def _chosen(name: str) -> Selection:
-    return Selection(ChosenHpas(names=(name,)))
-
-
-def _check_chosen(plan: ReplayPlan, name: str) -> None:
-    """Refuse a name of several HPAs (UsageError), or of one that is left out (RefusedError)."""
-    if not plan.chosen:
-        raise RefusedError(f"{name}: {plan.skipped[0].reason}")
-    if len(plan.chosen) > 1:
-        names = ", ".join("/".join(part for part in c.key if part) for c in plan.chosen)
-        raise UsageError(f"{name}: {len(plan.chosen)} HPAs are called so; name one of {names}")
-
-
-def _no_sync(plan: ReplayPlan, name: str) -> str:
-    until_ms = plan.clocks.asked_ms
-    (candidate,) = plan.chosen
-    first = min(period.from_ms for period in candidate.periods)
-    by_then = f" at or before {show_instant(until_ms)}" if until_ms is not None else ""
-    since = f"its spec is in force from {show_instant(max(first, plan.clocks.from_ms))} on"
-    return f"{name}: it has no sync{by_then}; {since}; choose a later time with --at"

@@ -95,7 +95,8 @@ class StatusReader:
             if code == codes.NO_CONDITION:
                 continue
             if set_at == FROM_BEFORE:
-                found.append(_condition_from(lane.before, code))
+                kinds = {kind: name for name, kind in codes.CONDITION_TYPES.items()}
+                found.append(next(c for c in lane.before.conditions if c.type == kinds[code >> 4]))
                 continue
             words = codes.CONDITIONS[code]
             found.append(
@@ -171,7 +172,8 @@ class StatusReader:
         `unwritten` as for `events`; where the sync had failed already it is only logged.
         """
         decision, tick = row_of(self.results.decisions, t), row_of(self.fleet.ticks, t)
-        target = self._target(lane, t)
+        ref = self.specs[tick.spec].scale_target_ref
+        target = f"{ref.kind}/{lane.namespace}/{ref.name}"
         if decision.binding == codes.BOUND_BY_SCALE_READ:
             return messages.scale_error(tick.scale, target, self.texts[tick.scale_text])
         if decision.binding in _NO_ANSWER:
@@ -211,10 +213,6 @@ class StatusReader:
     def _event(self, t: int, kind: str, reason: str, message: str) -> Event:
         now_ms = row_of(self.fleet.ticks, t).now_ms
         return Event(kind, reason, message, now_ms, now_ms)
-
-    def _target(self, lane: LaneWords, t: int) -> str:
-        target = self.specs[row_of(self.fleet.ticks, t).spec].scale_target_ref
-        return f"{target.kind}/{lane.namespace}/{target.name}"
 
     def metrics(self, t: int) -> list[tuple[int, MetricSpec]]:
         """Return (row of `fleet.metrics`, metric) of the spec in force at tick t."""
@@ -355,9 +353,3 @@ def _identity(metric: MetricSpec) -> MetricStatus:
         return MetricStatus(metric.type, metric=of.metric, described_object=of.described_object)
     member = metric.pods if metric.type == "Pods" else metric.external
     return MetricStatus(metric.type, metric=member.metric if member else None)
-
-
-def _condition_from(before: HPAStatus, code: int) -> Condition:
-    """Return the condition of a type as it was before the first tick."""
-    kinds = {kind: name for name, kind in codes.CONDITION_TYPES.items()}
-    return next(c for c in before.conditions if c.type == kinds[code >> 4])

@@ -158,9 +158,14 @@ def last_sync(plan: ReplayPlan) -> tuple[Sync, Shard] | None:
     if shard is None or memories.before is None:
         return None
     t = int(shard.observations.cursors[0, CURSOR_TICK]) - 1
-    reader = status_reader(shard)
+    # (under the flags that were in force then)
+    now_ms = int(shard.fleet.ticks[t].now_ms)
+    epoch = [e for k, e in enumerate(shard.epochs) if k == 0 or e.from_ms <= now_ms][-1]
+    lanes = epoch.lanes[np.arange(epoch.lanes.size)]  # (a copy)
+    lanes.last_tick = shard.fleet.lanes.last_tick
+    fleet = shard.fleet._replace(specs=epoch.specs, lanes=lanes)
     return Sync(
-        reader=replace(reader, fleet=_with_flags(shard, int(shard.fleet.ticks[t].now_ms))),
+        reader=replace(status_reader(shard), fleet=fleet),
         words=lane_words(shard.candidates[0], 0, status_at(shard, 0, t)),
         before=memories.before,
         h=0,
@@ -169,14 +174,6 @@ def last_sync(plan: ReplayPlan) -> tuple[Sync, Shard] | None:
         pods=_pod_names(plan, shard, t),
         foreign=dict(foreign_pods(plan.history, candidate, plan.places[0])),
     ), shard
-
-
-def _with_flags(shard: Shard, now_ms: int) -> Fleet:
-    """Return the fleet under the flags that were in force at an instant."""
-    epoch = [e for k, e in enumerate(shard.epochs) if k == 0 or e.from_ms <= now_ms][-1]
-    lanes = epoch.lanes[np.arange(epoch.lanes.size)]  # (a copy)
-    lanes.last_tick = shard.fleet.lanes.last_tick
-    return shard.fleet._replace(specs=epoch.specs, lanes=lanes)
 
 
 def _pod_names(plan: ReplayPlan, shard: Shard, t: int) -> list[str]:

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from hpabatch.engine.columns.fidelity import FIDELITY_HPAS
 from hpabatch.engine.fidelity.trials import (
@@ -32,7 +33,7 @@ from hpabatch.engine.fidelity.trials import (
 from hpabatch.engine.fidelity.walk import Walk
 from hpabatch.engine.fit.stats import Mask, int_median
 from hpabatch.engine.replay.summary import KEY, foreign_changes
-from hpabatch.layout.records import I32, I64
+from hpabatch.layout.records import I64
 
 BLOCK_MS: Final = 1_800_000
 ROUNDING: Final = 1
@@ -61,31 +62,8 @@ class Evidence(NamedTuple):
     errors: I64
 
 
-class _Ticks(NamedTuple):
-    """What trials share that have the same ticks and saw the same sizes.
-
-    `breaks` (n,) says which ticks no wish stands across: the size is another one, or ticks are
-    missing. Around each held episode at shifted times lie the ticks first:last, shape
-    (shifts, held).
-    """
-
-    sizes: Sizes
-    period_ms: int
-    breaks: Mask
-    first: I64
-    last: I64
-
-
-class _Wishes(NamedTuple):
-    """Runs first:end of ticks with one standing wish, `way` 1 up and -1 down; shape (runs,)."""
-
-    first: I64
-    end: I64
-    way: I64
-
-
 class Judge:
-    """Judges the trials of one recording; what these have in common is looked up once."""
+    """Judges the trials of one recording."""
 
     def __init__(self, recording: Recording) -> None:
         """Take the recording's held episodes: those of each pass, and all of them."""
@@ -93,7 +71,6 @@ class Judge:
         self.passes = [recording.episodes.some(chosen) for chosen in recording.passes]
         chosen = np.concatenate([np.zeros(0, np.int64), *recording.passes])
         self.held = recording.episodes.some(chosen)
-        self._known: dict[tuple[int, int], _Ticks] = {}
 
     def evidence(self, trial: Trial) -> Evidence:
         """Return what a trial's setting makes of the recording."""
@@ -104,43 +81,46 @@ class Judge:
             decided, fits = _decided(some, window, sizes)
             matched, sized = matched + int(decided.sum()), sized + int(fits.sum())
             wrong_ms.append(some.first_ms[~fits])
-        ticks = self._ticks(trial.plain)
-        wishes = _wishes(trial.plain, ticks)
-        first_ms, last_ms = _standing(wishes, ticks, window)
-        wrong_ms.append(_anew(first_ms, last_ms))
+        # Runs of ticks with one standing wish, which ends where the size is another one, or ticks
+        # are missing.
+        tick_ms, seen = trial.plain.now_ms, trial.plain.seen
+        step_ms = np.diff(tick_ms)
+        period_ms = int_median(step_ms) if step_ms.size else 0
+        way = np.sign(trial.plain.wished - seen).astype(np.int8)
+        anew = np.ones(tick_ms.size, np.bool_)
+        anew[1:] = (step_ms > 2 * period_ms) | (seen[1:] != seen[:-1]) | (way[1:] != way[:-1])
+        first = np.flatnonzero(anew)
+        end = np.append(first, way.size)[1:]
+        wish = way[first] != 0
+        first, end = first[wish], end[wish]
+        first_ms, last_ms = tick_ms[first], tick_ms[end - 1] + period_ms
+        long = last_ms - first_ms > window.standing_ms
+        # They are errors from their begin on, in steps.
+        count = -(-(last_ms - first_ms)[long] // STANDING_MS)
+        step = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+        wrong_ms.append(np.repeat(first_ms[long], count) + step * STANDING_MS)
         # A wish ends a period after its last tick, which may be after the last block.
         block = (np.concatenate(wrong_ms) - now_ms[0]) // BLOCK_MS
         errors = np.bincount(block[block < blocks], minlength=blocks).astype(np.int64)
-        chance = self._chance(wishes, ticks)
-        return Evidence(self.held.count, matched, sized, first_ms.size, chance, errors)
+        chance = self._chance(tick_ms, first, end, way[first])
+        return Evidence(self.held.count, matched, sized, int(long.sum()), chance, errors)
 
-    def _ticks(self, sizes: Sizes) -> _Ticks:
-        """Return what belongs to the arrays of ticks and sizes seen, which most trials share."""
-        key = id(sizes.now_ms), id(sizes.seen)
-        if key not in self._known:
-            self._known[key] = _ticks_of(sizes, *self._shifted(sizes.now_ms))
-        return self._known[key]
+    def _chance(self, tick_ms: I64, begin: I64, end: I64, way: NDArray[np.int8]) -> float:
+        """Return how many of the held episodes match at shifted times, on average.
 
-    def _shifted(self, tick_ms: I64) -> tuple[I64, I64]:
-        """Return which ticks lie around each held episode, by shift of the recording."""
+        Wishes stand in the ticks begin:end, `way` 1 up and -1 down.
+        """
         now_ms, window = self.recording.now_ms, self.recording.window
-        span_ms = int(now_ms[-1] - now_ms[0])
-        if span_ms == 0:
-            return np.zeros((0, self.held.count), np.int64), np.zeros((0, 0), np.int64)
+        span_ms, found = int(now_ms[-1] - now_ms[0]), 0
         shift_ms = span_ms * np.arange(1, SHIFTS)[:, None] // SHIFTS
-        shifted = now_ms[0] + (self.held.first_ms - now_ms[0] + shift_ms) % span_ms
-        first = np.searchsorted(tick_ms, shifted - window.early_ms)
-        return first, np.searchsorted(tick_ms, shifted + window.late_ms)
-
-    def _chance(self, wishes: _Wishes, ticks: _Ticks) -> float:
-        """Return how many of the held episodes match at shifted times, on average."""
-        found = 0
-        for way in (-1, 1) if ticks.first.size else ():
-            theirs, own = self.held.up == way, wishes.way == way
+        for up in (-1, 1) if span_ms and self.held.count else ():
+            since_ms = self.held.first_ms[self.held.up == up] - now_ms[0]
+            shifted = now_ms[0] + (since_ms + shift_ms) % span_ms
+            first = np.searchsorted(tick_ms, shifted - window.early_ms)
+            last = np.searchsorted(tick_ms, shifted + window.late_ms)
             # Some run has begun before the last tick that had not ended at the first.
-            first, last = ticks.first[:, theirs], ticks.last[:, theirs]
-            begun = np.searchsorted(wishes.first[own], last)
-            ended = np.searchsorted(wishes.end[own], first, side="right")
+            begun = np.searchsorted(begin[way == up], last)
+            ended = np.searchsorted(end[way == up], first, side="right")
             found += int(((begun > ended) & (last > first)).sum())
         return found / (SHIFTS - 1)
 
@@ -166,38 +146,6 @@ def _decided(episodes: Episodes, window: Window, sizes: Sizes) -> tuple[Mask, Ma
             np.maximum.reduceat(wished, begin) >= low
         )
     return decided, fits
-
-
-def _ticks_of(sizes: Sizes, first: I64, last: I64) -> _Ticks:
-    step_ms = np.diff(sizes.now_ms)
-    period_ms = int_median(step_ms) if step_ms.size else 0
-    breaks = np.ones(sizes.now_ms.size, np.bool_)
-    breaks[1:] = (step_ms > 2 * period_ms) | (sizes.seen[1:] != sizes.seen[:-1])
-    return _Ticks(sizes, period_ms, breaks, first, last)
-
-
-def _wishes(sizes: Sizes, ticks: _Ticks) -> _Wishes:
-    way = np.sign(sizes.wished - sizes.seen).astype(np.int8)
-    anew = ticks.breaks.copy()
-    anew[1:] |= way[1:] != way[:-1]
-    first = np.flatnonzero(anew)
-    end = np.append(first, way.size)[1:]
-    wish = way[first] != 0
-    return _Wishes(first[wish], end[wish], way[first[wish]].astype(np.int64))
-
-
-def _standing(wishes: _Wishes, ticks: _Ticks, window: Window) -> tuple[I64, I64]:
-    now_ms = ticks.sizes.now_ms
-    first_ms, last_ms = now_ms[wishes.first], now_ms[wishes.end - 1] + ticks.period_ms
-    long = last_ms - first_ms > window.standing_ms
-    return first_ms[long], last_ms[long]
-
-
-def _anew(first_ms: I64, last_ms: I64) -> I64:
-    """Return the instants at which standing wishes are errors: from their begin on, in steps."""
-    count = -(-(last_ms - first_ms) // STANDING_MS)
-    step = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-    return np.asarray(np.repeat(first_ms, count) + step * STANDING_MS, np.int64)
 
 
 RIGHT: Final = "right"
@@ -281,7 +229,7 @@ def answers(walk: Walk) -> pl.DataFrame:
         stated = judge.evidence(trials[0])
         found = [
             _compare(recording, trial.deviation, stated, judge.evidence(trial),
-                     same=_same(trials[0].plain.wished, trial.plain.wished))
+                     same=np.array_equal(trials[0].plain.wished, trial.plain.wished))
             for trial in trials[1:]
         ]  # fmt: skip
         rows.append(_row(recording, stated, found))
@@ -297,10 +245,6 @@ def _without(recording: Recording, foreign_ms: I64) -> Recording:
     before_ms = now_ms[np.searchsorted(now_ms, episodes.first_ms, side="right") - 1]
     kept = ~np.isin(before_ms, foreign_ms)
     return recording._replace(passes=[chosen[kept[chosen]] for chosen in recording.passes])
-
-
-def _same(wished: I32 | I64, other: I32 | I64) -> bool:
-    return wished.size == other.size and bool((wished == other).all())
 
 
 def _compare(

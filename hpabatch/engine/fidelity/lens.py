@@ -181,7 +181,9 @@ def _estimate(
 ) -> LensEstimate:
     none = Lens(signal, cluster)
     split = _split(plan, cluster, signal)
-    changes = [_changes(part) for part in split]
+    changes = [
+        sum(p.size for part in parts for r in part.recordings for p in r.passes) for parts in split
+    ]
     told = LensEstimate(
         cluster,
         signal,
@@ -217,7 +219,8 @@ def _estimate(
     if base != RAW:
         better, worse = map(sum, zip(tried.better_hpas(base), judge.better_hpas(base), strict=True))
         shared = better >= FEWEST_SHARING and worse <= MOST_DISAGREEING * (better + worse)
-        as_if = f"{_as_if(targets, base.ratio)}: {_equal(judge, base)}"
+        before, after = (f"{100 * judge.equal(s):.0f}" for s in (RAW, base))
+        as_if = f"{_as_if(targets, base.ratio)}: equal ticks {before} -> {after} %"
         told = replace(told, as_if=as_if, shared=shared)
     return _judged(told, judge, tried, chosen._replace(ratio=base.ratio), open_, base)
 
@@ -370,17 +373,8 @@ def _as_if(targets: dict[str, set[float]], ratio: float) -> str:
     return text + (requests if known else "")
 
 
-def _equal(judge: Tried, one: Setting) -> str:
-    before, after = (f"{100 * judge.equal(s):.0f}" for s in (RAW, one))
-    return f"equal ticks {before} -> {after} %"
-
-
 def _hpas(parts: Sequence[Part]) -> int:
     return len({id(r.candidate) for part in parts for r in part.recordings})
-
-
-def _changes(parts: Sequence[Part]) -> int:
-    return sum(p.size for part in parts for r in part.recordings for p in r.passes)
 
 
 # ---- which HPAs, and which time

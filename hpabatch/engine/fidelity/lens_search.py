@@ -266,17 +266,17 @@ class Tried:
         """Return the interval of a parameter around that of the best candidate."""
         best = self.best()
         values = sorted({getattr(s, name) for s in self.found})
-        inside = [v for v in values if self._z(name, v, best) < FAR_Z]
+        inside = []
+        for value in values:
+            # By how many standard errors it fits worse, with others at their best.
+            other = self.best(lambda s, v=value: getattr(s, name) == v)  # type: ignore[misc]
+            more = self.found[other] - self.found[best]
+            spread = float(np.sqrt((more**2).sum()))
+            if (float(more.sum()) / spread if spread else 0.0) < FAR_Z:
+                inside.append(value)
         low = [v for v in values if v < inside[0]]
         high = [v for v in values if v > inside[-1]]
         return Interval(low[-1] if low else -np.inf, high[0] if high else np.inf)
-
-    def _z(self, name: str, value: float, best: Setting) -> float:
-        """Return by how many standard errors a value, with others at their best, fits worse."""
-        other = self.best(lambda s: getattr(s, name) == value)
-        more = self.found[other] - self.found[best]
-        spread = float(np.sqrt((more**2).sum()))
-        return float(more.sum()) / spread if spread else 0.0
 
 
 def _plain(setting: Setting) -> tuple[int, int, float]:

@@ -185,7 +185,8 @@ def judged_changes(
         horizon_ms > cells.start_ms + cells.count * cells.resolution_ms,
         2 * samples < max(expected_samples(m, parameters.horizon_ms), 1),
         at_ceiling > 0,
-        _is_idle(m, before, observed),
+        # An error has nothing to be relative to.
+        (observed <= 0) & ((before <= 0) | (not m.signal.is_total)),
     )
     return Changes(
         at_ms=moves.last_ms,
@@ -201,11 +202,6 @@ def judged_changes(
         to_cell=to_cell,
         left_out=np.select(tests, range(1, len(tests) + 1), USED).astype(np.int64),
     )
-
-
-def _is_idle(m: Measured, before: F64, observed: F64) -> Mask:
-    """Return of which changes an error has nothing to be relative to."""
-    return (before <= 0) & (observed <= 0) if m.signal.is_total else observed <= 0
 
 
 def settled_cells(m: Measured) -> Mask:
@@ -399,7 +395,13 @@ def score_plant(
         parameters: the choices of the score.
     """
     if fitted.workload is None:
-        return _without(usage, _no_plant(fitted, split_ms), split_ms)
+        reason = fitted.problems[0]
+        if fitted.fact("resolution") is None:
+            when = _time_text(split_ms)
+            reason = f"nothing was sampled before {when}, so there is nothing to fit a plant on"
+        names = dict.fromkeys([*map(signal_name, usage.candidate.spec.metrics), *usage.signals])
+        without = [{"signal": name, "unscored": reason, "split": split_ms} for name in names]
+        return PlantScore(_signal_frame(without), pl.DataFrame(schema=CHANGE_COLUMNS))
     cells = cells_of(usage)
     assert cells is not None  # its first part was fitted
     # The kinds that the first part has shown are judged, not those of the whole.
@@ -416,21 +418,6 @@ def score_plant(
         changes.append(judged.frame())
     empty = pl.DataFrame(schema=CHANGE_COLUMNS)
     return PlantScore(_signal_frame(rows), pl.concat([empty, *changes]))
-
-
-def _no_plant(fitted: Fit, split_ms: int) -> str:
-    if fitted.fact("resolution") is None:
-        return (
-            f"nothing was sampled before {_time_text(split_ms)}, so there is nothing to fit a "
-            "plant on"
-        )
-    return fitted.problems[0]
-
-
-def _without(usage: Usage, reason: str, split_ms: int) -> PlantScore:
-    names = dict.fromkeys([*map(signal_name, usage.candidate.spec.metrics), *usage.signals])
-    rows = [{"signal": name, "unscored": reason, "split": split_ms} for name in names]
-    return PlantScore(_signal_frame(rows), pl.DataFrame(schema=CHANGE_COLUMNS))
 
 
 def _signal_frame(rows: Sequence[dict[str, object]]) -> pl.DataFrame:
@@ -528,7 +515,9 @@ class _Judged:
         if too_short:
             return too_short
         some = f"only {used}" if used else "none"
-        told = self._left_out()
+        codes = self.changes.left_out[self.counts]
+        parts = [(int((codes == k).sum()), text) for k, text in enumerate(LEFT_OUT.values(), 1)]
+        told = "; ".join(f"{count}: {text}" for count, text in parts if count)
         return (
             f"{some} of {found} change{'s' * (found > 1)} after {_time_text(self.split_ms)} can be "
             f"used, at least {least} are needed" + (f" ({told})" if told else "")
@@ -545,11 +534,6 @@ class _Judged:
             f"samples are {step / 1000:g} s apart, too far for the {horizon_ms / 60_000:g} minutes "
             f"after a change: judge at least --horizon {least}m"
         )
-
-    def _left_out(self) -> str:
-        codes = self.changes.left_out[self.counts]
-        parts = [(int((codes == k).sum()), LEFT_OUT[n]) for k, n in enumerate(LEFT_OUT, 1)]
-        return "; ".join(f"{count}: {text}" for count, text in parts if count)
 
     def frame(self) -> pl.DataFrame:
         """Return the judged changes, those left out included."""

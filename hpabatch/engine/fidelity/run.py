@@ -344,15 +344,16 @@ class Scoring:
     def _first_parts(self, usages: Sequence[Usage]) -> Iterator[tuple[Usage, Usage, int]]:
         ends = [split_ms(usage, self.choices.split_share) for usage in usages]
         # What grows with the age of pods is fitted on sums over samples, made anew for this.
-        aged = [k for k, usage in enumerate(usages) if self._has_age(usage)]
+        stated = (self.stated[id(usage.candidate)] for usage in usages)
+        aged = [
+            k
+            for k, (usage, entries) in enumerate(zip(usages, stated, strict=True))
+            if any(has_age(s, signal_statement(entries, n)) for n, s in usage.signals.items())
+        ]
         read = first_parts_read(self.used, [usages[k] for k in aged], [ends[k] for k in aged])
         first = dict(zip(aged, read, strict=True))
         for k, usage in enumerate(usages):
             yield usage, first[k] if k in first else first_part(usage, ends[k]), ends[k]
-
-    def _has_age(self, usage: Usage) -> bool:
-        entries = self.stated[id(usage.candidate)]
-        return any(has_age(s, signal_statement(entries, name)) for name, s in usage.signals.items())
 
     def _judge(self, walk: Walk | None, parts: Sequence[tuple[Usage, Usage, int]]) -> None:
         """Score a shard's controllers; fit its plants on first parts and judge them on the rest."""

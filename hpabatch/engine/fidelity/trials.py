@@ -9,7 +9,7 @@ of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Final, NamedTuple
@@ -20,7 +20,6 @@ from hpabatch.engine.fit.stats import int_median
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.membership import Place
 from hpabatch.engine.fleet.plan import ReplayPlan
-from hpabatch.engine.fleet.sources import Load
 from hpabatch.engine.shards.pack import pack_shard
 from hpabatch.engine.shards.read import SampleReader, ShardInput
 from hpabatch.engine.shards.shard import Epoch, ScaleColumns, Shard
@@ -35,6 +34,7 @@ from hpabatch.layout.records import (
     A,
     Specs,
 )
+from hpabatch.model.objects.hpa import MetricSpec
 from hpabatch.model.plant import signal_name
 from hpabatch.packing.arena import Arena
 from hpabatch.packing.memory import make_sized_memory
@@ -251,15 +251,10 @@ def _apply_deviation(shard: Shard, places: _Places, h: int, v: int, deviation: D
     source, lane = obs.lanes[h], v * places.lanes + h
     specs = v * places.specs + obs.periods.spec[source.first_period : source.last_period]
     rows = np.unique(specs)
-    if deviation.dimension == TARGET:
-        for row in rows.tolist():
-            _move_targets(shard, row, int(deviation.value))
-    elif deviation.dimension == METRIC:
+    if deviation.dimension in (TARGET, METRIC):
         periods = shard.candidates[h].periods
         for row, period in dict(zip(specs.tolist(), periods, strict=True)).items():
-            named = [signal_name(metric) == deviation.metric for metric in period.spec.metrics]
-            if not all(named):
-                _leave_out(shard, row, [k for k, it in enumerate(named) if it])
+            _change_metrics(shard, row, period.spec.metrics, deviation)
     for table, lanes in [(e.specs, e.lanes) for e in shard.epochs] + [
         (shard.fleet.specs, shard.fleet.lanes)
     ]:
@@ -278,28 +273,24 @@ def _other(tolerance: F64) -> F64:
     return np.where(tolerance < np.mean(_TOLERANCES), _TOLERANCES[1], _TOLERANCES[0])
 
 
-def _metric_rows(shard: Shard, spec: int) -> list[int]:
-    row = shard.fleet.specs[spec]
-    return list(range(int(row.first_metric), int(row.last_metric)))
+def _change_metrics(
+    shard: Shard, spec: int, metrics: Sequence[MetricSpec], deviation: Deviation
+) -> None:
+    """Move the targets of a spec, or leave its metric of a name out, where it has others.
 
-
-def _move_targets(shard: Shard, spec: int, points: int) -> None:
-    """Move the targets of a spec; one that is no percentage by the same share as 60 % would be."""
-    metrics = shard.fleet.metrics
-    for m in _metric_rows(shard, spec):
-        if metrics.kind[m] == codes.RESOURCE_UTILIZATION:
-            metrics.target_pct[m] = max(int(metrics.target_pct[m]) + points, 1)
-        else:
-            share = 1 + points / 60
-            metrics.target_milli[m] = max(round(int(metrics.target_milli[m]) * share), 1)
-
-
-def _leave_out(shard: Shard, spec: int, places: Sequence[int]) -> None:
-    """Leave some metrics of a spec out; its others go on."""
-    metrics, rows = shard.fleet.metrics, _metric_rows(shard, spec)
-    for m in (rows[place] for place in places):
-        for targets in (metrics.target_pct, metrics.target_milli):
-            targets[m] = min(int(targets[m]) * _NEVER_DRIVES, _MOST)
+    A target that is no percentage moves by the same share as 60 % would.
+    """
+    table, row = shard.fleet.metrics, shard.fleet.specs[spec]
+    named = [signal_name(metric) == deviation.metric for metric in metrics]
+    for m, is_named in zip(range(row.first_metric, row.last_metric), named, strict=True):
+        if deviation.dimension == METRIC and is_named and not all(named):
+            for targets in (table.target_pct, table.target_milli):
+                targets[m] = min(int(targets[m]) * _NEVER_DRIVES, _MOST)
+        elif deviation.dimension == TARGET and table.kind[m] == codes.RESOURCE_UTILIZATION:
+            table.target_pct[m] = max(int(table.target_pct[m]) + int(deviation.value), 1)
+        elif deviation.dimension == TARGET:
+            share = 1 + int(deviation.value) / 60
+            table.target_milli[m] = max(round(int(table.target_milli[m]) * share), 1)
 
 
 MOST_PASSES: Final = 6
@@ -355,19 +346,21 @@ def recordings_of(
     # Spacing and ends of samples are those of the recording, under any lens.
     reader = SampleReader(replace(plan, lenses=()), given.facts.cluster, places, shard)
     own = {id(c): theirs for c, theirs in zip(given.candidates, places, strict=True)}
-    samples = _Samples(given, shard, reader, [own[id(c)] for c in shard.candidates])
+    times = _sample_times(shard, reader, [own[id(c)] for c in shard.candidates])
     found = []
     for h, candidate in enumerate(shard.candidates):
         source = shard.observations.lanes[h]
         clock_ms = shard.observations.clock_ms[source.first_clock : source.last_clock]
         now_ms = clock_ms[candidate.spec_of(clock_ms) >= 0]
         period_ms = int_median(np.diff(now_ms)) if now_ms.size > 1 else 0
-        spacing_ms = samples.spacing_ms(h)
-        window = window_of(period_ms, spacing_ms, given.delay_ms, samples.unseen_ms(h))
+        spacing_ms = _spacing_ms(times[h])
+        unseen_ms = _unseen_ms(given, shard, h, times[h], spacing_ms)
+        window = window_of(period_ms, spacing_ms, given.delay_ms, unseen_ms)
         scale = given.scales[candidate.target]
-        episodes = _with_ticks(
-            episodes_of(scale, window, int(now_ms[0]), int(now_ms[-1])), window, now_ms
-        )
+        episodes = episodes_of(scale, window, int(now_ms[0]), int(now_ms[-1]))
+        first = np.searchsorted(now_ms, episodes.first_ms - window.early_ms)
+        last = np.searchsorted(now_ms, episodes.last_ms + window.late_ms)
+        episodes = episodes.some(np.flatnonzero(last > first))  # (at others nobody could decide)
         warm_ms = _warm_ms(shard, h, period_ms)
         passes = passes_of(episodes, window, warm_ms, MOST_PASSES)
         theirs = own[id(candidate)]
@@ -376,13 +369,6 @@ def recordings_of(
             Recording(candidate, theirs, now_ms, window, warm_ms, down_ms, episodes, passes)
         )
     return found
-
-
-def _with_ticks(episodes: Episodes, window: Window, now_ms: I64) -> Episodes:
-    """Return the episodes around which there is a tick: at others nobody could decide."""
-    first = np.searchsorted(now_ms, episodes.first_ms - window.early_ms)
-    last = np.searchsorted(now_ms, episodes.last_ms + window.late_ms)
-    return episodes.some(np.flatnonzero(last > first))
 
 
 def _warm_ms(shard: Shard, h: int, period_ms: int) -> int:
@@ -406,84 +392,76 @@ def _down_window_ms(shard: Shard, h: int) -> int:
     return int(spec.down_window_ms) if spec.has_behavior else legacy
 
 
-class _Samples:
-    """The samples of some days of a shard: how far apart they are, and when pods had their last."""
+Times = list[tuple[int, int, I64]]
+"""Stream, track and times of the samples of a lane's tracks that have some, on some days."""
 
-    def __init__(
-        self,
-        given: ShardInput,
-        shard: Shard,
-        reader: SampleReader,
-        places: Sequence[Sequence[Place]],
-    ) -> None:
-        self.given, self.shard = given, shard
-        chosen = [self._days(reader, h, theirs) for h, theirs in enumerate(places)]
-        self.times: list[list[tuple[int, int, I64]]] = [[] for _ in chosen]
-        """Of each lane: stream, track and times of the samples of each track that has some."""
-        self._spacing_ms: dict[int, int] = {}
-        for day in sorted(set().union(*chosen)):
-            load = reader.load((day, day), Arena())
-            for h, days in enumerate(chosen):
-                if day in days:
-                    self.times[h] += self._times(load, h)
 
-    def _days(self, reader: SampleReader, h: int, places: Sequence[Place]) -> list[date]:
-        source = self.shard.observations.lanes[h]
-        clock_ms = self.shard.observations.clock_ms[source.first_clock : source.last_clock]
+def _sample_times(
+    shard: Shard, reader: SampleReader, places: Sequence[Sequence[Place]]
+) -> list[Times]:
+    """Return the times of each lane's samples on up to DAYS_MEASURED of its days."""
+    chosen, found = list[list[date]](), list[Times]()
+    tables = ("pod_metrics", "pod_custom_metrics")
+    for h, theirs in enumerate(places):
+        source = shard.observations.lanes[h]
+        clock_ms = shard.observations.clock_ms[source.first_clock : source.last_clock]
         first, last = (_EPOCH + timedelta(milliseconds=int(clock_ms[k])) for k in (0, -1))
-        tables = ("pod_metrics", "pod_custom_metrics")
-        known = [reader.plan.days_of(t, reader.cluster).get(p, {}) for t in tables for p in places]
+        known = [reader.plan.days_of(t, reader.cluster).get(p, {}) for t in tables for p in theirs]
         days = sorted(day for day in set().union(*known) if first <= day <= last)
         if not days:  # totals only
             days = [first + timedelta(days=k) for k in range((last - first).days + 1)]
-        return [days[k] for k in sorted({*np.linspace(0, len(days) - 1, DAYS_MEASURED, dtype=int)})]
+        measured = {*np.linspace(0, len(days) - 1, DAYS_MEASURED, dtype=int)}
+        chosen.append([days[k] for k in sorted(measured)])
+        found.append([])
+    streams = shard.observations.streams
+    for day in sorted(set().union(*chosen)):
+        load = reader.load((day, day), Arena())
+        for h in (h for h, days in enumerate(chosen) if day in days):
+            lane = shard.fleet.lanes[h]
+            for g in range(int(lane.first_stream), int(lane.last_stream)):
+                tracks = slice(int(streams.first_track[g]), int(streams.last_track[g]))
+                begin, end = load.first_row[tracks], load.last_row[tracks]
+                for k in np.flatnonzero(end > begin).tolist():
+                    track = tracks.start + k
+                    usage = shard.tracks.pods[track] >= 0
+                    column = load.rows.usage_ts_ms if usage else load.rows.plain_ts_ms
+                    found[h].append((g, track, column[begin[k] : end[k]].copy()))
+    return found
 
-    def _times(self, load: Load, h: int) -> Iterator[tuple[int, int, I64]]:
-        lane, streams = self.shard.fleet.lanes[h], self.shard.observations.streams
-        for g in range(int(lane.first_stream), int(lane.last_stream)):
-            tracks = slice(int(streams.first_track[g]), int(streams.last_track[g]))
-            first, last = load.first_row[tracks], load.last_row[tracks]
-            for k in np.flatnonzero(last > first).tolist():
-                track = tracks.start + k
-                usage = self.shard.tracks.pods[track] >= 0
-                column = load.rows.usage_ts_ms if usage else load.rows.plain_ts_ms
-                yield g, track, column[first[k] : last[k]].copy()
 
-    def spacing_ms(self, h: int) -> int:
-        """Return the largest median spacing of a lane's streams."""
-        if h not in self._spacing_ms:
-            self._spacing_ms[h] = self._spacing_of(h)
-        return self._spacing_ms[h]
+def _spacing_ms(times: Times) -> int:
+    """Return the largest median spacing of a lane's streams."""
+    steps: dict[int, list[I64]] = {}
+    for g, _, ts_ms in times:
+        step = np.diff(ts_ms)
+        steps.setdefault(g, []).append(step[step > 0])
+    joined = [np.concatenate(parts) for parts in steps.values()]
+    return max((int_median(part) for part in joined if part.size), default=0)
 
-    def _spacing_of(self, h: int) -> int:
-        steps: dict[int, list[I64]] = {}
-        for g, _, ts_ms in self.times[h]:
-            step = np.diff(ts_ms)
-            steps.setdefault(g, []).append(step[step > 0])
-        joined = [np.concatenate(parts) for parts in steps.values()]
-        return max((int_median(part) for part in joined if part.size), default=0)
 
-    def unseen_ms(self, h: int) -> int | None:
-        """Return how long after its last sample a pod is gone; None: lives are not of samples."""
-        pods, numbers = self.given.pods, np.array(self.shard.pods[h], np.int64)
-        if not numbers.size:
-            return None
-        first = pods.state_first[numbers]
-        started_ms = np.where(
-            pods.state_first[numbers + 1] > first,
-            pods.states.start_ms[np.minimum(first, max(pods.state_ms.size - 1, 0))],
-            -1,
-        )
-        if (started_ms == pods.created_ms[numbers]).mean() < SAMPLED_SHARE:
-            return None
-        source, found = self.shard.observations.lanes[h], list[int]()
-        longest_ms = max(_LONGEST_UNSEEN * self.spacing_ms(h), _LEAST_UNSEEN_MS)
-        streams = self.shard.observations.streams
-        for g, k, ts_ms in self.times[h]:
-            if streams.is_total[g]:
-                continue
-            pod = self.shard.observations.pods[source.first_pod + k - streams.first_track[g]]
-            unseen = int(pod.gone_ms - ts_ms[-1])
-            if 0 <= unseen <= longest_ms:
-                found.append(unseen)
-        return int(np.median(found)) if found else 0
+def _unseen_ms(
+    given: ShardInput, shard: Shard, h: int, times: Times, spacing_ms: int
+) -> int | None:
+    """Return how long after its last sample a pod is gone; None: lives are not of samples."""
+    pods, numbers = given.pods, np.array(shard.pods[h], np.int64)
+    if not numbers.size:
+        return None
+    first = pods.state_first[numbers]
+    started_ms = np.where(
+        pods.state_first[numbers + 1] > first,
+        pods.states.start_ms[np.minimum(first, max(pods.state_ms.size - 1, 0))],
+        -1,
+    )
+    if (started_ms == pods.created_ms[numbers]).mean() < SAMPLED_SHARE:
+        return None
+    source, found = shard.observations.lanes[h], list[int]()
+    longest_ms = max(_LONGEST_UNSEEN * spacing_ms, _LEAST_UNSEEN_MS)
+    streams = shard.observations.streams
+    for g, k, ts_ms in times:
+        if streams.is_total[g]:
+            continue
+        pod = shard.observations.pods[source.first_pod + k - streams.first_track[g]]
+        unseen = int(pod.gone_ms - ts_ms[-1])
+        if 0 <= unseen <= longest_ms:
+            found.append(unseen)
+    return int(np.median(found)) if found else 0

@@ -136,7 +136,7 @@ class _Walking:
         decisions = scored_frame(own, sizes_of(own))
         hpas = candidate_frame(own.candidates).drop("labels")
         usages = list(collected.usages(own)) if plain else []
-        found = self._sizes(shard, sizes, first)
+        found = _sizes(shard, sizes, first, self.settings)
         for lanes in others:
             found |= self._decided(lanes)
         facts, trials = self.given.facts, self._trials(found)
@@ -157,7 +157,7 @@ class _Walking:
         shard, sizes = self._packed(lanes)
         facts = ShardFacts(self.given.facts.cluster)
         self._run(shard, Collected(self.plan, shard, facts), sizes, 0, facts)
-        return self._sizes(shard, sizes, lanes)
+        return _sizes(shard, sizes, lanes, self.settings)
 
     def _packed(self, lanes: Sequence[_Lane]) -> tuple[Shard, TrialSizes]:
         """Return the shard of some lanes with their settings, and room for its sizes."""
@@ -200,15 +200,6 @@ class _Walking:
         decide = partial(_decide, collected, sizes)
         for step in ahead(sample_steps(self.plan, shard, facts, reader, self.columns)):
             run_step(self.plan, step, decide=decide)
-
-    def _sizes(
-        self, shard: Shard, sizes: TrialSizes, lanes: Sequence[_Lane]
-    ) -> dict[tuple[int, int], list[Sizes]]:
-        """Return by HPA and pass the sizes under each setting."""
-        return {
-            (lane.hpa, lane.held): _sizes(shard, sizes, h, len(self.settings[lane.hpa]))
-            for h, lane in enumerate(lanes)
-        }
 
     def _trials(self, found: dict[tuple[int, int], list[Sizes]]) -> list[list[Trial]]:
         return [
@@ -350,17 +341,23 @@ def _put_off(ts_ms: I64, from_ms: I64, to_ms: I64) -> I64:
     return np.where(inside, to_ms[np.maximum(at, 0)], ts_ms)
 
 
-def _sizes(shard: Shard, sizes: TrialSizes, h: int, count: int) -> list[Sizes]:
-    """Return a lane's sizes under each of its settings; equal ticks are one array."""
-    lane = shard.fleet.lanes[h]
-    at = slice(int(lane.first_tick), int(lane.last_tick))
-    now_ms, seen = shard.fleet.ticks.now_ms[at].astype(np.int64), sizes.seen[at].copy()
-    before, ticks = np.ones(now_ms.size, np.bool_), Sizes(now_ms, seen, seen)
-    found = list[Sizes]()
-    for row in sizes.wished[:count, at]:
-        decided = row != UNDECIDED
-        if not np.array_equal(decided, before):
-            ticks = Sizes(now_ms[decided], seen[decided], seen)
-        found.append(ticks._replace(wished=row[decided]))
-        before = decided
-    return found
+def _sizes(
+    shard: Shard,
+    sizes: TrialSizes,
+    lanes: Sequence[_Lane],
+    settings: Sequence[Sequence[Deviation]],
+) -> dict[tuple[int, int], list[Sizes]]:
+    """Return by HPA and pass the sizes under each of its settings; equal ticks are one array."""
+    known: dict[tuple[int, int], list[Sizes]] = {}
+    for lane, packed in zip(lanes, shard.fleet.lanes, strict=False):
+        at = slice(int(packed.first_tick), int(packed.last_tick))
+        now_ms, seen = shard.fleet.ticks.now_ms[at].astype(np.int64), sizes.seen[at].copy()
+        before, ticks = np.ones(now_ms.size, np.bool_), Sizes(now_ms, seen, seen)
+        found = known.setdefault((lane.hpa, lane.held), [])
+        for row in sizes.wished[: len(settings[lane.hpa]), at]:
+            decided = row != UNDECIDED
+            if not np.array_equal(decided, before):
+                ticks = Sizes(now_ms[decided], seen[decided], seen)
+            found.append(ticks._replace(wished=row[decided]))
+            before = decided
+    return known

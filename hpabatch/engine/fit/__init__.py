@@ -1,1 +1,1 @@
-"""Fit of the plant: usage, base, ceiling, start-up and noise of each workload."""
+"""Fit of the plant: usage, base, ceiling and start-up of each workload."""

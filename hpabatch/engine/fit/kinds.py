@@ -392,11 +392,7 @@ def _elasticity(found: BaseEstimate | None, mean: float, by: float) -> Interval 
     """Return d ln(value) / d ln(replicas): the base relative to the mean per pod, plus `by`."""
     if found is None or mean <= 0:
         return None
-    return _wider(*(end / mean + by for end in found.interval))
-
-
-def _wider(value: float, low: float, high: float) -> Interval:
-    """Return an interval, as much wider as is needed to hold the truth in 95 % of the cases."""
+    value, low, high = (end / mean + by for end in found.interval)
     return Interval(value, value - WIDER * (value - low), value + WIDER * (high - value))
 
 

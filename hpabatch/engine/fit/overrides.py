@@ -127,7 +127,8 @@ def override(
     signals = {}
     for name, signal in plant.signals.items():
         stated = signal_statement(entries, name)
-        signals[name] = _signal(signal, stated)
+        known = _replaced(signal, stated)
+        signals[name] = replace(known, ceiling_milli=None) if stated.no_ceiling else known
         facts += _facts(f"signals.{name}", stated, _SIGNAL_NAMES, unit_of(name))
         if stated.no_ceiling:
             facts.append(_word(f"signals.{name}.ceiling", "none"))
@@ -162,11 +163,6 @@ def _replaced(part: Part, statement: SignalOverride | PodsOverride | PipelineOve
     own = {f.name for f in fields(part)}
     said = {f.name: getattr(statement, f.name) for f in fields(statement) if f.name in own}
     return replace(part, **{name: value for name, value in said.items() if value is not None})
-
-
-def _signal(signal: Signal, stated: SignalOverride) -> Signal:
-    found = _replaced(signal, stated)
-    return replace(found, ceiling_milli=None) if stated.no_ceiling else found
 
 
 def _without_lens(name: str, signal: Signal, stated: PipelineOverride) -> tuple[Signal, list[Fact]]:
@@ -255,33 +251,27 @@ def _with_capacity(plant: Plant, stated: int | CapacityShare) -> tuple[Plant, Fa
         ((n, s) for kind in (DIVISIBLE, BACKLOG) for n, s in plant.signals.items()
          if s.kind == kind), None)  # fmt: skip
     if found is None:
-        return plant, _unknown("it has neither a divisible signal nor a backlog")
-    name, signal = found
-    unit = unit_of(name) + ("/s" if signal.kind == BACKLOG else "")
-    if isinstance(stated, int):
-        return _given_capacity(plant, stated, unit, name)
-    told = f"{stated.share_milli / 10:g}% of {stated.of}"
-    whole = {
-        "ceiling": signal.ceiling_milli if signal.kind == DIVISIBLE else None,
-        "request": signal.request_milli if signal.kind == DIVISIBLE else None,
-        "rate": signal.rate_milli if signal.kind == BACKLOG else None,
-    }[stated.of]
-    if not whole:
-        return plant, _unknown(f"{told}: the {stated.of} of {name} is not known")
-    base = signal.base_milli if signal.kind == DIVISIBLE else 0
-    capacity = whole * stated.share_milli // 1000 - base
-    if capacity <= 0:
-        return plant, _unknown(f"{told} of {name} is no more than its base")
-    return _given_capacity(plant, capacity, unit, f"{told} of {name}")
-
-
-def _given_capacity(plant: Plant, milli: int, unit: str, note: str) -> tuple[Plant, Fact]:
-    fact = Fact("capacity", milli / 1000, unit, None, None, GIVEN, note)
-    return replace(plant, capacity_milli=milli), fact
-
-
-def _unknown(note: str) -> Fact:
-    return Fact("capacity", None, "", None, None, NOT_IDENTIFIED, note)
+        note = "it has neither a divisible signal nor a backlog"
+        return plant, Fact("capacity", None, "", None, None, NOT_IDENTIFIED, note)
+    (name, signal), capacity, note = found, stated, found[0]
+    is_backlog = signal.kind == BACKLOG
+    if not isinstance(capacity, int):
+        note = f"{capacity.share_milli / 10:g}% of {capacity.of}"
+        whole = {
+            "ceiling": None if is_backlog else signal.ceiling_milli,
+            "request": None if is_backlog else signal.request_milli,
+            "rate": signal.rate_milli if is_backlog else None,
+        }[capacity.of]
+        unknown = f"{note}: the {capacity.of} of {name} is not known"
+        base = 0 if is_backlog else signal.base_milli
+        capacity = (whole or 0) * capacity.share_milli // 1000 - base
+        note = f"{note} of {name}"
+        if not whole or capacity <= 0:
+            why = f"{note} is no more than its base" if whole else unknown
+            return plant, Fact("capacity", None, "", None, None, NOT_IDENTIFIED, why)
+    unit = unit_of(name) + ("/s" if is_backlog else "")
+    fact = Fact("capacity", capacity / 1000, unit, None, None, GIVEN, note)
+    return replace(plant, capacity_milli=capacity), fact
 
 
 def amount_of(signal: str, milli: float) -> str:

@@ -109,7 +109,12 @@ def _pipeline(
         facts.quantiles("window", signal.probes.window_ms, note, NOT_IDENTIFIED)
     elif not signal.is_total:
         facts.quantiles("window", signal.probes.window_ms, "median, 5, 95 %")
-    lag = _lag(signal, recording, facts)
+    lag, waited = recording.delay_ms, signal.probes.lag_ms
+    if recording.fetched and waited.size:
+        facts.quantiles("lag", waited, "from a sample's time until it was fetched, 5, 95 %")
+        lag = max(int(np.median(waited)), 0)
+    else:
+        facts.add("lag", lag, recording.delay_source, "no fetch times were recorded")
     first = _first_sample(usage, signal, interval, facts)
     phase = _phase(signal, interval, facts)
     facts.add("max_age", recording.max_age_ms, recording.max_age_source)
@@ -152,15 +157,6 @@ class _Facts:
             middle, low, high = (float(np.quantile(ms, q)) / 1000 for q in (0.5, 0.05, 0.95))
             name = f"{self.path}.{name}"
             self.found.append(Fact(name, middle, "s", low, high, source, note))
-
-
-def _lag(signal: SignalUsage, recording: Recording, facts: _Facts) -> int:
-    lag = signal.probes.lag_ms
-    if recording.fetched and lag.size:
-        facts.quantiles("lag", lag, "from a sample's time until it was fetched, 5, 95 %")
-        return max(int(np.median(lag)), 0)
-    facts.add("lag", recording.delay_ms, recording.delay_source, "no fetch times were recorded")
-    return recording.delay_ms
 
 
 def _first_sample(usage: Usage, signal: SignalUsage, interval: int, facts: _Facts) -> int:
@@ -213,17 +209,10 @@ def sync_facts(usage: Usage, recording: Recording) -> list[Fact]:
 
 def gap_facts(gaps: Mapping[str, Sequence[tuple[int, int]]]) -> list[Fact]:
     """Return per signal how much of the time has no samples."""
-    return [
-        Fact(
-            f"signals.{name}.gaps",
-            sum(to_ms - from_ms for from_ms, to_ms in found) / 1000,
-            "s",
-            None,
-            None,
-            RECORDED,
-            f"{len(found)} gap{'s' * (len(found) > 1)}, filled by straight lines"
-            if found
-            else "none",
-        )
-        for name, found in gaps.items()
-    ]
+    told = []
+    for name, found in gaps.items():
+        note = f"{len(found)} gap{'s' * (len(found) > 1)}, filled by straight lines"
+        seconds = sum(to_ms - from_ms for from_ms, to_ms in found) / 1000
+        name = f"signals.{name}.gaps"
+        told.append(Fact(name, seconds, "s", None, None, RECORDED, note if found else "none"))
+    return told

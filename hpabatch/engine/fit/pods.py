@@ -43,7 +43,9 @@ def fit_pods(
     """
     kind = usage.candidate.spec.scale_target_ref.kind
     removal = STATEFUL_SET if kind == "StatefulSet" else REPLICA_SET
-    facts = [_ready(usage)]
+    ends, note = (float(usage.ready.min()), float(usage.ready.max())), "mean of the ticks"
+    mean, note = float(usage.ready.mean()), f"{note}, least and most"
+    facts = [Fact("pods.ready", mean, "pods", *ends, RECORDED, note)]
     facts.append(Fact("pods.removal", None, "", None, None, RECORDED, f"{removal}: a {kind}"))
     if usage.lives.generated:
         times = (("startup", _mean_s(Pods())), ("termination", 30.0))
@@ -66,12 +68,6 @@ def fit_pods(
         initial_age_ms=age_ms,
     )
     return pods, [*facts, fact, of_termination, *of_failures, of_shares, of_age]
-
-
-def _ready(usage: Usage) -> Fact:
-    least, most = float(usage.ready.min()), float(usage.ready.max())
-    note = "mean of the ticks, least and most"
-    return Fact("pods.ready", float(usage.ready.mean()), "pods", least, most, RECORDED, note)
 
 
 def _assumed(name: str, value: float, note: str) -> Fact:

@@ -21,17 +21,15 @@ from hpabatch.engine.fit.pipeline import (
 )
 from hpabatch.engine.fit.pods import fit_pods
 from hpabatch.engine.fit.signals import Measured, SignalFit, fit_signal, measure
-from hpabatch.engine.fit.stats import F64, Mask, seed_of
+from hpabatch.engine.fit.stats import Mask, seed_of
 from hpabatch.engine.fit.usage import (
     MINUTE_MS,
-    Cells,
     Usage,
     cells_of,
     gaps_of,
     observed_usage,
-    window_ms,
 )
-from hpabatch.engine.fit.workload import ASSUMED, FITTED, NOT_IDENTIFIED, RECORDED, Fact
+from hpabatch.engine.fit.workload import ASSUMED, NOT_IDENTIFIED, RECORDED, Fact
 from hpabatch.engine.fleet.candidates import NEVER_IN_FORCE, Candidate, Skipped
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.plan import ReplayPlan, as_used
@@ -55,10 +53,6 @@ the time at it is that of the plant (23 and 89 minutes, of 95 % of the ceiling: 
 _HOUR_MS: Final = 3_600_000
 
 
-def _nothing() -> I64:
-    return np.zeros(0, np.int64)
-
-
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """What was recorded of a workload, which a simulation of the same time has too.
@@ -75,7 +69,7 @@ class Recorded:
     size: I64
     until_ms: int
     pods_ms: I64
-    starts_ms: I64 = field(default_factory=_nothing)
+    starts_ms: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
     piece_ms: int = MINUTE_MS
     saturated: Mask | None = None
     above: NDArray[np.int8] | None = None
@@ -130,8 +124,6 @@ CAPACITY_SHARE: Final = 0.8
 
 OWN_TARGET: Final = "at the HPA's own target"
 
-FACTORS: Final = 64
-FEWEST_CELLS: Final = 20
 _DRAWS: Final = 4096
 
 
@@ -143,8 +135,7 @@ class Fit:
     what a plant file could state of its signals. By signal:
     `gaps` are (from, to) in ms without samples, over which the work goes in straight lines, and
     `censored` is True for the pieces of work that are lower bounds, because usage was at its
-    ceiling. `noise` are equally likely factors (thousandths) of samples finer than a piece of work
-    to its mean, None if none were recorded. `recorded` are measures of the recording itself.
+    ceiling. `recorded` are measures of the recording itself.
     """
 
     candidate: Candidate
@@ -153,7 +144,6 @@ class Fit:
     problems: tuple[str, ...]
     gaps: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     censored: Mapping[str, Mask] = field(default_factory=dict)
-    noise: I64 | None = None
     recorded: Recorded | None = None
     questions: tuple[Question, ...] = ()
 
@@ -214,7 +204,12 @@ def fit(usage: Usage, recording: Recording, entries: Sequence[PlantOverride] = (
     gaps = {name: gaps_of(m.series, m.signal, cells) for name, m in measured.items()}
     problems += [s.problem for s in fits.values() if s.problem]
     plant, more = _plant(usage, recording, measured, fits)
-    facts += [*_grid_facts(cells), *(f for s in fits.values() for f in s.facts), *more]
+    resolution, span = cells.resolution_ms / 1000, cells.count * cells.resolution_ms / 1000
+    of_grid = [
+        Fact("resolution", resolution, "s", None, None, RECORDED, "pieces of work"),
+        Fact("span", span, "s", None, None, RECORDED, "from the first sample to the last"),
+    ]
+    facts += [*of_grid, *(f for s in fits.values() for f in s.facts), *more]
     facts += gap_facts(gaps)
     known = np.flatnonzero(usage.replicas >= 0)
     if not known.size:
@@ -231,13 +226,12 @@ def fit(usage: Usage, recording: Recording, entries: Sequence[PlantOverride] = (
             resolution_ms=cells.resolution_ms,
             initial=int(usage.replicas[known[0]]),
         )
-    noise, of_noise = noise_of(measured, cells)
     primary = primary_signal(plant)
     known_of = (None, None) if primary is None else (measured[primary], plant.signals[primary])
     return Fit(
         candidate=usage.candidate,
         workload=workload,
-        facts=(*facts, of_noise),
+        facts=tuple(facts),
         problems=tuple(problems),
         gaps=gaps,
         censored={
@@ -245,18 +239,9 @@ def fit(usage: Usage, recording: Recording, entries: Sequence[PlantOverride] = (
             for name, s in fits.items()
             if s.work is not None
         },
-        noise=noise,
         recorded=recorded_of(usage, *known_of),
         questions=tuple(questions),
     )
-
-
-def _grid_facts(cells: Cells) -> list[Fact]:
-    resolution, span = cells.resolution_ms / 1000, cells.count * cells.resolution_ms / 1000
-    return [
-        Fact("resolution", resolution, "s", None, None, RECORDED, "pieces of work"),
-        Fact("span", span, "s", None, None, RECORDED, "from the first sample to the last"),
-    ]
 
 
 def _plant(
@@ -346,55 +331,6 @@ def _target_milli(m: Measured, request_milli: int | None) -> int | None:
     return None
 
 
-# ---- noise within a piece of work ----------------------------------------------------------------
-
-
-def noise_of(measured: Mapping[str, Measured], cells: Cells) -> tuple[I64 | None, Fact]:
-    """Return up to FACTORS equally likely factors of finer samples to their cell's mean.
-
-    Of the first divisible signal, in thousandths, ascending, their mean 1000 but for rounding; None
-    where no stretch of the history is finer than its usual spacing. And their standard deviation
-    as a fact.
-    """
-    first = next((m for m in measured.values() if m.kind == DIVISIBLE), None)
-    factors = _factors(first, cells) if first is not None else np.zeros(0)
-    if not factors.size:
-        note = "no stretch of the history is finer than its usual spacing"
-        return None, Fact("noise", None, "", None, None, NOT_IDENTIFIED, note)
-    count = min(FACTORS, factors.size)
-    # The means of equal parts of the ordered factors, so that the mean of all stays.
-    parts = np.array_split(np.sort(factors), count)
-    table = np.array([round(1000 * float(part.mean())) for part in parts], np.int64)
-    note = f"standard deviation of {factors.size} finer samples around their piece's mean"
-    return table, Fact("noise", float(factors.std()), "", None, None, FITTED, note)
-
-
-def _factors(m: Measured, cells: Cells) -> F64:
-    signal = m.signal
-    # Several rows in a cell may come from pods that are scraped at different times; only where each
-    # pod itself was sampled more often they are a finer look.
-    hours = np.isin(signal.mean_ms // _HOUR_MS, _fine_hours(m, cells))
-    rows = np.flatnonzero((signal.counted > 0) & hours)
-    place = cells.of(np.asarray(signal.mean_ms[rows] - window_ms(signal) / 2, np.float64))
-    usage = signal.sum_milli[rows] / signal.counted[rows]
-    count = np.bincount(place, minlength=cells.count)
-    total = np.bincount(place, weights=usage, minlength=cells.count)
-    fine = (count >= 2) & m.series.still & (total > 0)
-    if fine.sum() < FEWEST_CELLS:
-        return np.zeros(0)
-    inside = fine[place]
-    place = place[inside]
-    return np.asarray(usage[inside] * count[place] / total[place], np.float64)
-
-
-def _fine_hours(m: Measured, cells: Cells) -> I64:
-    """Return the hours (since 1970) in which most samples came at half the spacing or less."""
-    probes = m.signal.probes
-    hour, place = np.unique(probes.ts_ms // _HOUR_MS, return_inverse=True)
-    fine = np.bincount(place, weights=2 * probes.spacing_ms <= cells.resolution_ms)
-    return hour[2 * fine > np.bincount(place)]
-
-
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """What is known of one HPA's workload; `has_plant`: it can be simulated.
@@ -441,29 +377,17 @@ def fit_plan(plan: ReplayPlan, overrides: Sequence[PlantOverride]) -> Iterator[F
         UsageError: an entry of a plant file matches nothing.
     """
     chosen = plan_overrides(overrides, plan.chosen, plan.everyone)
-    for fitted, entries in zip(fit_history(plan, overrides), chosen, strict=True):
-        yield _fitted(fitted, entries)
-
-
-def _fitted(found: Fit, entries: Sequence[PlantOverride]) -> Fitted:
-    """Return what is known of a fit, with what is stated of its pods and pipelines put in."""
-    candidate, facts, problems = found.candidate, found.facts, found.problems
-    has_plant = found.workload is not None
-    if found.workload is not None and entries:
-        name = f"{candidate.namespace}/{candidate.name}"
-        try:
-            _, given = override(found.workload.plant, entries, Draws(0, name, 0))
-        except RefusedError as error:
-            has_plant, problems = False, (*problems, str(error))
-        else:
-            names = {fact.name for fact in given}
-            facts = (*(f for f in facts if f.name not in names), *given)
-    return Fitted(
-        candidate.cluster,
-        candidate.namespace,
-        candidate.name,
-        has_plant,
-        facts,
-        problems,
-        found.questions,
-    )
+    for found, entries in zip(fit_history(plan, overrides), chosen, strict=True):
+        candidate, facts, problems = found.candidate, found.facts, found.problems
+        has_plant = found.workload is not None
+        if found.workload is not None and entries:
+            # What is stated of its pods and pipelines is put in.
+            name = f"{candidate.namespace}/{candidate.name}"
+            try:
+                _, given = override(found.workload.plant, entries, Draws(0, name, 0))
+            except RefusedError as error:
+                has_plant, problems = False, (*problems, str(error))
+            else:
+                names = {fact.name for fact in given}
+                facts = (*(f for f in facts if f.name not in names), *given)
+        yield Fitted(*candidate.key, has_plant, facts, problems, found.questions)

@@ -108,6 +108,10 @@ def lives_of_lane(shard: Shard, facts: ShardFacts, h: int) -> Lives:
     owner_of_run, first_ms, last_ms = runs
     step_ms, step_ready = _steps(*_matched(shard, h, runs))
     deleted_ms = _earliest(never, owner[deleting], ms[deleting])
+    # When each stretch's pod was ready again.
+    later_ms = np.full(owner_of_run.size, NEVER_MS)
+    same = owner_of_run[1:] == owner_of_run[:-1]
+    later_ms[:-1][same] = first_ms[1:][same]
     # Readiness that ended without a deletion or the pod's end was lost.
     lost = last_ms < np.minimum(deleted_ms, pods.gone_ms)[owner_of_run]
     return Lives(
@@ -121,7 +125,7 @@ def lives_of_lane(shard: Shard, facts: ShardFacts, h: int) -> Lives:
         step_ready=step_ready,
         lost_pod=owner_of_run[lost],
         lost_ms=last_ms[lost],
-        again_ms=_again(owner_of_run, first_ms)[lost],
+        again_ms=later_ms[lost],
     )
 
 
@@ -194,14 +198,6 @@ def _steps(from_ms: I64, to_ms: I64) -> tuple[I64, I64]:
     return step_ms[kept], np.cumsum(by_time)[kept]
 
 
-def _again(owner: I64, from_ms: I64) -> I64:
-    """Return when each stretch's pod was ready again, NEVER_MS where it never was."""
-    later = np.full(owner.size, NEVER_MS)
-    same = owner[1:] == owner[:-1]
-    later[:-1][same] = from_ms[1:][same]
-    return later
-
-
 def read_limits(plan: ReplayPlan, shard: Shard) -> list[Limits]:
     """Return the limits of each lane's pods, by their last rows (HistoryError: a broken table)."""
     cluster = shard.candidates[0].cluster
@@ -213,42 +209,30 @@ def read_limits(plan: ReplayPlan, shard: Shard) -> list[Limits]:
     rows = asked.join(shard.numbers, on="uid").sort("p", "valid_from", maintain_order=True)
     rows = rows.unique(["p", "kind", "container"], keep="last", maintain_order=True)
     count = shard.numbers.height
-    whole = {(name, ""): _whole(rows, f"{name}_limit_milli", count) for name in ("cpu", "memory")}
+    runs = rows.filter(pl.col("kind").is_in(_RUNS))
+
+    def of(name: str, container: str) -> I64:
+        """Return each pod's limit, -1 without one."""
+        column = f"{name}_limit_milli"
+        if container:
+            parts = [runs.filter(container=container)]
+        else:
+            # Its own, else the sum of its containers' if each has one.
+            known, value = pl.col(column).is_not_null(), pl.col(column)
+            summed = runs.group_by("p").agg(pl.when(known.all()).then(value.sum()).alias(column))
+            parts = [summed, rows.filter((pl.col("kind") == "pod") & known)]
+        found = np.full(count, -1, np.int64)
+        for part in parts:
+            found[integers(part["p"])] = integers(part[column], -1)
+        return found
+
+    whole = {(name, ""): of(name, "") for name in ("cpu", "memory")}
     found: list[Limits] = []
     for h in range(len(shard.candidates)):
         pods = np.array(shard.pods[h], np.int64)
         containers = {key.container for key, _ in shard.streams[h] if key.container}
-        named = {
-            (name, container): _of_container(rows, name, container, count)
-            for name, _ in whole
-            for container in containers
-        }
+        named = {(name, c): of(name, c) for name, _ in whole for c in containers}
         found.append({key: limits[pods] for key, limits in (whole | named).items()})
-    return found
-
-
-def _whole(rows: pl.DataFrame, column: str, count: int) -> I64:
-    """Return each pod's limit: its own, else the sum of its containers' if each has one."""
-    running = (
-        rows.filter(pl.col("kind").is_in(_RUNS))
-        .group_by("p")
-        .agg(pl.when(pl.col(column).is_not_null().all()).then(pl.col(column).sum()).alias(column))
-    )
-    own = rows.filter((pl.col("kind") == "pod") & pl.col(column).is_not_null())
-    return _by_pod([running, own.select("p", column)], column, count)
-
-
-def _of_container(rows: pl.DataFrame, name: str, container: str, count: int) -> I64:
-    column = f"{name}_limit_milli"
-    kept = rows.filter(pl.col("kind").is_in(_RUNS) & (pl.col("container") == container))
-    return _by_pod([kept.select("p", column)], column, count)
-
-
-def _by_pod(parts: Sequence[pl.DataFrame], column: str, count: int) -> I64:
-    """Return a column by pod number, -1 without a value; later parts replace earlier ones."""
-    found = np.full(count, -1, np.int64)
-    for part in parts:
-        found[integers(part["p"])] = integers(part[column], -1)
     return found
 
 
@@ -392,14 +376,11 @@ class Collected:
         for g, count in enumerate(arrays.probed.tolist()):
             if count:
                 self.probes[g].append(arrays.probes[g, :count].copy())
-            arrays.fresh_ms[g] = self._fresh_ms(g)
-
-    def _fresh_ms(self, g: int) -> int:
-        """Return how much older than the newest a sample may be: by the first day's spacing."""
-        if not self.probes[g]:
-            return self.plan.settled.max_age_ms
-        spacing = int(np.median(self.probes[g][0][:, 0]))
-        return max(int(FRESH_SHARE * spacing), 1)
+            # How much older than the newest a sample may be: by the first day's spacing.
+            fresh_ms = self.plan.settled.max_age_ms
+            if self.probes[g]:
+                fresh_ms = max(int(FRESH_SHARE * int(np.median(self.probes[g][0][:, 0]))), 1)
+            arrays.fresh_ms[g] = fresh_ms
 
     def usages(self, shard: Shard) -> Iterator[Usage]:
         """Yield the usage of each lane of the shard, or of its first lanes, as copies."""
@@ -437,19 +418,15 @@ class Collected:
         tracks = slice(int(stream.first_track), int(stream.last_track))
         is_total = bool(stream.is_total)
         columns: dict[str, I64] = {name: rows[name].copy() for name in TICK_COLUMNS}
+        probes = np.concatenate([np.zeros((0, 4), np.int64), *self.probes[g]])
         return SignalUsage(
             metric=metric,
             is_total=is_total,
             tick=rows.tick.copy(),
-            probes=_probes(self.probes[g]),
+            probes=Probes(*(np.ascontiguousarray(probes[:, k]) for k in range(4))),
             pods=self.arrays.tracks[tracks][: 0 if is_total else None].copy(),
             **columns,
         )
-
-
-def _probes(parts: Sequence[I64]) -> Probes:
-    rows = np.concatenate([np.zeros((0, 4), np.int64), *parts])
-    return Probes(*(np.ascontiguousarray(rows[:, k]) for k in range(4)))
 
 
 SECOND_MS: Final = 1000

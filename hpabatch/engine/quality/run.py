@@ -13,7 +13,6 @@ first. Its first max_age is covered even without a sample.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import date
 from typing import Final
 
 import polars as pl
@@ -33,7 +32,6 @@ from hpabatch.engine.quality.samples import USAGE_COLUMNS, SampleSums, listed
 from hpabatch.engine.replay.summary import KEY, MS_PER_HOUR
 from hpabatch.history.base import History
 from hpabatch.history.provenance import behavior_methods
-from hpabatch.model.objects.hpa import MetricSpec
 
 SHARD_ROWS: Final = 1 << 20  # some 400 MB at work
 
@@ -71,7 +69,14 @@ class Look:
             history.distinct("pods", ["cluster", "namespace", "target", "labels"]),
         )
         self._behavior = behavior_methods(history)
-        self._spans, self._rows = _spans(history), row_spans(history)
+        # The first and last instant (ms) of each cluster's usage samples.
+        span = history.span("pod_metrics").select(
+            "cluster",
+            first=pl.min_horizontal("fetched_first", "unfetched_first").to_physical(),
+            last=pl.max_horizontal("fetched_last", "unfetched_last").to_physical(),
+        )
+        self._spans = {c: (first, last) for c, first, last in span.drop_nulls().iter_rows()}
+        self._rows = row_spans(history)
         self._sizes = history.sizes("pod_metrics")
         self.shards = list(_shards(history, self._sizes, candidates, shard_rows))
 
@@ -92,7 +97,10 @@ class Look:
             targets,
         )
         sums = SampleSums(pods)
-        for day in _days(self._sizes, cluster, targets):
+        sampled = self._sizes.filter(pl.col("cluster") == cluster).join(
+            targets, left_on=["namespace", "place"], right_on=["namespace", "target"], how="semi"
+        )
+        for day in sampled["day"].unique().sort():
             usage = history.select("pod_metrics", cluster, own, day=day, columns=USAGE_COLUMNS)
             if usage["cpu_milli"].has_nulls():
                 columns = [*USAGE_COLUMNS, "memory_bytes"]
@@ -134,16 +142,6 @@ class Look:
         )
 
 
-def _spans(history: History) -> dict[str, tuple[int, int]]:
-    """Return the first and last instant (ms) of each cluster's usage samples."""
-    span = history.span("pod_metrics").select(
-        "cluster",
-        first=pl.min_horizontal("fetched_first", "unfetched_first").to_physical(),
-        last=pl.max_horizontal("fetched_last", "unfetched_last").to_physical(),
-    )
-    return {cluster: (first, last) for cluster, first, last in span.drop_nulls().iter_rows()}
-
-
 def _shards(
     history: History, sizes: pl.DataFrame, candidates: Sequence[Candidate], most: int
 ) -> Iterator[list[Candidate]]:
@@ -176,14 +174,6 @@ def _place(candidate: Candidate) -> tuple[str, str, str]:
     return cluster, namespace, target
 
 
-def _days(sizes: pl.DataFrame, cluster: str, targets: pl.DataFrame) -> list[date | None]:
-    """Return the days on which any of the targets has samples, in order."""
-    own = sizes.filter(pl.col("cluster") == cluster).join(
-        targets, left_on=["namespace", "place"], right_on=["namespace", "target"], how="semi"
-    )
-    return own["day"].unique().sort().to_list()
-
-
 _OF_HPA: Final = (
     *KEY, "target_kind", "target", "reads", "utilization_of", "membership", "foreign_pods",
     "unmatched_pods",
@@ -194,17 +184,11 @@ def _row(candidate: Candidate) -> tuple[str | None, ...]:
     """Return key, target, the tables that its metrics read, and what it compares with requests."""
     metrics = [metric for period in candidate.periods for metric in period.spec.metrics]
     tables = sorted({_TABLES[m.type] for m in metrics if m.type in _TABLES})
-    compared = sorted({name for m in metrics if (name := _utilization_of(m)) is not None})
+    sources = [source for m in metrics for source in (m.resource, m.container_resource) if source]
+    compared = sorted({s.name for s in sources if s.target.average_utilization is not None})
     cluster, namespace, kind, target = candidate.target
     texts = ", ".join(tables), ", ".join(compared) or None
     return cluster, namespace, candidate.name, kind, target, *texts
-
-
-def _utilization_of(metric: MetricSpec) -> str | None:
-    for source in (metric.resource, metric.container_resource):
-        if source is not None and source.target.average_utilization is not None:
-            return source.name
-    return None
 
 
 _COUNTED: Final = (

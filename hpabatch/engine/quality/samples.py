@@ -51,13 +51,10 @@ class Lengths:
         # A length has 43 bits, of which 10 are kept, and 6 say which.
         cell = (target << 17) | ((length_ms >> shift) << 6) | shift
         part = pl.DataFrame({"bin": cell, "sum": length_ms}).group_by("bin")
-        self._push(part.agg(pl.len().cast(pl.Int64).alias("n"), _SUM))
+        self._parts.append(part.agg(pl.len().cast(pl.Int64).alias("n"), _SUM))
+        self._rows += self._parts[-1].height
         if self._rows > _FOLD:
             self._fold()
-
-    def _push(self, part: pl.DataFrame) -> None:
-        self._parts.append(part)
-        self._rows += part.height
 
     def _fold(self) -> None:
         joined = pl.concat(self._parts).group_by("bin").agg(pl.col("n").sum(), _SUM)
@@ -197,7 +194,12 @@ class SampleSums:
         steps = self.steps.table()
         found = self._pods.targets.select("g").join(_joined(self._sums), on="g", how="left")
         found = found.join(_quantile(steps, 0.5, "interval_ms"), on="g", how="left")
-        found = found.join(_jitter(steps, found), on="g", how="left")
+        # How far steps are from the interval, but for those with a lost sample.
+        near = steps.join(found.select("g", "interval_ms"), on="g").filter(
+            pl.col("ms") < LOST_SPACINGS * pl.col("interval_ms")
+        )
+        off = near.select("g", "n", ms=(pl.col("ms") - pl.col("interval_ms")).abs())
+        found = found.join(_quantile(off, JITTER_QUANTILE, "jitter_ms"), on="g", how="left")
         spacing = (MAX_AGE_SPACINGS * pl.col("interval_ms").fill_null(0)).cast(pl.Int64)
         found = found.with_columns(max_age_ms=pl.max_horizontal(pl.lit(MIN_MAX_AGE_MS), spacing))
         ages = found.select("g", "max_age_ms")
@@ -284,11 +286,3 @@ def _quantile(table: pl.DataFrame, share: float, name: str) -> pl.DataFrame:
     ordered = table.sort("g", "ms").filter(enough)
     found = ordered.unique("g", keep="first", maintain_order=True)
     return found.select("g", pl.col("ms").round().cast(pl.Int64).alias(name))
-
-
-def _jitter(steps: pl.DataFrame, intervals: pl.DataFrame) -> pl.DataFrame:
-    """Return per target how far steps are from the interval, but for those with a lost sample."""
-    table = steps.join(intervals.select("g", "interval_ms"), on="g")
-    near = table.filter(pl.col("ms") < LOST_SPACINGS * pl.col("interval_ms"))
-    off = near.select("g", "n", ms=(pl.col("ms") - pl.col("interval_ms")).abs())
-    return _quantile(off, JITTER_QUANTILE, "jitter_ms")

@@ -64,10 +64,15 @@ def export_run(
     while trace is None:
         trace = _run(cases, profile, seed, cohorts, progress)
         cohorts *= 4
-    first = cases[0]
+    first, plain = cases[0], PROFILES[profile.name]
+    gates = ",".join(
+        f"{name}={str(getattr(profile, gate.field)).lower()}"
+        for name, gate in GATES.items()
+        if getattr(profile, gate.field) != getattr(plain, gate.field)
+    )
     arguments = {
         "--k8s": profile.name,
-        "--feature-gates": _gates_of(profile),
+        "--feature-gates": gates,
         "--events": "decided",
         "--phase": f"{first.start_ms % first.period_ms}ms",
         "--sync-period": f"{first.period_ms}ms",
@@ -75,17 +80,6 @@ def export_run(
     }
     words = tuple(word for pair in arguments.items() if pair[1] for word in pair)
     return ExportedRun(tables_of(trace, cases, profile), words)
-
-
-def _gates_of(profile: Profile) -> str:
-    """Return the feature gates that are not as in the profile's version."""
-    plain = PROFILES[profile.name]
-    states = {name: getattr(profile, gate.field) for name, gate in GATES.items()}
-    return ",".join(
-        f"{name}={str(state).lower()}"
-        for name, state in states.items()
-        if state != getattr(plain, GATES[name].field)
-    )
 
 
 def _run(

@@ -27,7 +27,7 @@ from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.objects.hpa import HPA, HPASpec, MetricIdentifier, MetricSpec
 from hpabatch.model.plant import Pipeline, signal_name
 from hpabatch.model.selectors import selector_from_object
-from hpabatch.model.versions import ControllerFlags, Profile
+from hpabatch.model.versions import Profile
 from hpabatch.packing.simulation import SimulatedFleet, tick_rows
 from hpabatch.packing.specs import lane_streams, stream_keys
 
@@ -47,8 +47,6 @@ def tables_of(
         "pod_states": _states(pods),
         "pod_requests": _requests(lives, cases),
         **pod_samples(trace.samples, cases, lives),
-    }
-    found |= {
         "scales": _scales(trace.scales, names, cases),
         "hpas": pl.concat([_hpas(case) for case in cases]),
         "controller": _controller(cases, profile),
@@ -90,7 +88,7 @@ def _lives(pods: pl.DataFrame, vanished: pl.DataFrame) -> pl.DataFrame:
     )
     # What made an end of a pod between two ticks was never seen: it was gone at the second.
     ends = [
-        pl.min_horizontal(_unless_never(column), "missed").alias(name)
+        pl.min_horizontal(pl.when(pl.col(column) < NEVER_MS).then(column), "missed").alias(name)
         for column, name in (("deletion_ms", "deletion_requested"), ("gone_ms", "gone"))
     ]
     return last.with_columns(
@@ -99,10 +97,6 @@ def _lives(pods: pl.DataFrame, vanished: pl.DataFrame) -> pl.DataFrame:
         created="created_ms",
         started=pl.when(pl.col("scheduled") != 0).then("started_ms"),
     )
-
-
-def _unless_never(column: str) -> pl.Expr:
-    return pl.when(pl.col(column) < NEVER_MS).then(column)
 
 
 def _states(pods: pl.DataFrame) -> pl.DataFrame:
@@ -194,27 +188,24 @@ def _hpas(case: SimulationCase) -> pl.DataFrame:
 
 
 def _controller(cases: Sequence[SimulationCase], profile: Profile) -> pl.DataFrame:
-    clusters = sorted({c.workload.cluster for c in cases})
+    flags, period_ms = cases[0].flags, cases[0].period_ms
+    words = {
+        "sync-period": f"{period_ms}ms",
+        "cpu-initialization-period": f"{flags.cpu_initialization_period_ms}ms",
+        "initial-readiness-delay": f"{flags.initial_readiness_delay_ms}ms",
+        "downscale-stabilization": f"{flags.downscale_stabilization_ms}ms",
+        "tolerance": repr(flags.tolerance),
+    }
+    named = {f"horizontal-pod-autoscaler-{name}": text for name, text in words.items()}
     return pl.DataFrame(
         {
-            "cluster": clusters,
+            "cluster": sorted({c.workload.cluster for c in cases}),
             "ts": cases[0].start_ms,
             "event": "observed",
             "version": profile.name,
-            "flags": json.dumps(_flag_words(cases[0].flags, cases[0].period_ms)),
+            "flags": json.dumps(named),
         }
     )
-
-
-def _flag_words(flags: ControllerFlags, period_ms: int) -> dict[str, str]:
-    prefix = "horizontal-pod-autoscaler-"
-    return {
-        f"{prefix}sync-period": f"{period_ms}ms",
-        f"{prefix}cpu-initialization-period": f"{flags.cpu_initialization_period_ms}ms",
-        f"{prefix}initial-readiness-delay": f"{flags.initial_readiness_delay_ms}ms",
-        f"{prefix}downscale-stabilization": f"{flags.downscale_stabilization_ms}ms",
-        f"{prefix}tolerance": repr(flags.tolerance),
-    }
 
 
 def _provenance(cases: Sequence[SimulationCase]) -> pl.DataFrame:
@@ -239,7 +230,6 @@ def _provenance(cases: Sequence[SimulationCase]) -> pl.DataFrame:
 
 CONTAINER: Final = "main"
 _MILLI_PER_BYTE: Final = 1000
-_DAY_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,54 +285,27 @@ def containers_of(case: SimulationCase) -> list[str]:
 
 
 def pod_samples(
-    parts: Sequence[pl.DataFrame], cases: Sequence[SimulationCase], lives: pl.DataFrame
+    samples: pl.DataFrame, cases: Sequence[SimulationCase], lives: pl.DataFrame
 ) -> dict[str, pl.DataFrame]:
     """Return `pod_metrics`, and `pod_custom_metrics` if it has rows."""
-    streams = _stream_frame(cases)
+    rows = samples.rename({"pod": "number", "value": "value_milli"}).join(
+        _stream_frame(cases), on="stream", how="left", maintain_order="left"
+    )
     keys = ["cluster", "namespace", "target", "pod", "uid"]
+    # Pods by the rank of their names: to sort a million rows by the names takes 4 s.
     names = lives.select("lane", "number", *keys).sort(keys).with_row_index("rank")
-    found: dict[str, list[pl.DataFrame]] = {"pod_metrics": [], "pod_custom_metrics": []}
-    ranks = []
-    for part in parts:
-        for table, frame in _rows_of_part(part, streams, cases).items():
-            named = frame.join(names, on=["lane", "number"], how="left", maintain_order="left")
-            found[table].append(conform(table, named))
-            if table == "pod_metrics":
-                ranks.append(named.select(_rank(cases)).to_series())
-    tables = {table: pl.concat(frames, rechunk=False) for table, frames in found.items()}
-    tables["pod_metrics"] = tables["pod_metrics"][pl.concat(ranks).arg_sort()]
-    return {t: f for t, f in tables.items() if t == "pod_metrics" or not f.is_empty()}
-
-
-def _rank(cases: Sequence[SimulationCase]) -> pl.Expr:
-    """Return the place of a row in the order of its table's key: of pod, time and container.
-
-    The order of one number: to sort a million rows by their names takes 4 s.
-    """
-    containers = sorted({name for case in cases for name in containers_of(case)})
-    first_ms = min(case.start_ms - case.workload.plant.pods.initial_age_ms for case in cases)
-    since_ms = pl.col("ts").cast(_INT) - first_ms + _DAY_MS
-    span_ms = max(case.steps * case.period_ms for case in cases) + 400 * _DAY_MS
-    row = pl.col("rank").cast(_INT) * span_ms + since_ms
-    return row * len(containers) + pl.col("container").replace_strict(
-        containers, range(len(containers)), return_dtype=_INT
-    )
-
-
-def _rows_of_part(
-    part: pl.DataFrame, streams: pl.DataFrame, cases: Sequence[SimulationCase]
-) -> dict[str, pl.DataFrame]:
-    """Return the rows of the tables of pods' samples, pods still being numbers."""
-    rows = part.rename({"pod": "number", "value": "value_milli"}).join(
-        streams, on="stream", how="left", maintain_order="left"
-    )
-    usage = rows.filter(pl.col("table") == "pod_metrics")
-    custom = rows.filter(pl.col("table") == "pod_custom_metrics")
     same = ["lane", "number", "metric", "selector", "ts"]
-    return {
-        "pod_metrics": _container_rows(usage, cases),
-        "pod_custom_metrics": custom.unique(same, keep="first", maintain_order=True),
-    }
+    usage, custom = (
+        frame.join(names, on=["lane", "number"], how="left", maintain_order="left")
+        for frame in (
+            _container_rows(rows.filter(pl.col("table") == "pod_metrics"), cases),
+            rows.filter(pl.col("table") == "pod_custom_metrics").unique(
+                same, keep="first", maintain_order=True
+            ),
+        )
+    )
+    found = {"pod_metrics": usage.sort("rank", "ts", "container")}
+    return found if custom.is_empty() else found | {"pod_custom_metrics": custom}
 
 
 def total_samples(
@@ -433,11 +396,6 @@ def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
 
 LOG_ROWS = 2_000_000
 """Rows of all logs together: 192 MB if every tick fills its room, which few do by a tenth."""
-
-# Rows of pods that are kept before those that say the same are dropped, and rows of samples that
-# are made a part: 80 and 20 MB.
-PENDING_ROWS = 1_000_000
-PART_ROWS = 500_000
 _PODS: Final = ("pod", "created_ms", "scheduled", "started_ms", "ready_ms", "unready_ms",
                 "deletion_ms", "gone_ms", "startup")  # fmt: skip
 # What follows the kind of a row and the tick's time, as `kernels.trace` writes it.
@@ -460,8 +418,7 @@ class Trace:
     pods: `lane`, `pod` (its number) and a pod's life (`layout.plant.COHORT`); of each pod rows for
         every pair of instants of its readiness, the latest last.
     vanished: `lane`, `pod`, `ts`: at which tick a pod was not there any more.
-    samples: `stream` (over all lanes), `pod`, `ts`, `value`, `fetched_at`; in parts, ascending in
-        time, each of whole ticks.
+    samples: `stream` (over all lanes), `pod`, `ts`, `value`, `fetched_at`, by tick.
     totals: `stream`, `ts`, `value`, `fetched_at`.
     scales: `lane`, `ts`, `spec_replicas`, `status_replicas`: at the first tick, and at those that
         found another size.
@@ -469,7 +426,7 @@ class Trace:
 
     pods: pl.DataFrame
     vanished: pl.DataFrame
-    samples: tuple[pl.DataFrame, ...]
+    samples: pl.DataFrame
     totals: pl.DataFrame
     scales: pl.DataFrame
 
@@ -481,8 +438,6 @@ class Tracer:
         """Take a fleet that has not begun and has logs."""
         self.fleet = fleet
         self.kept: dict[int, list[pl.DataFrame]] = {what: [] for what in _ROWS}
-        self.pending_rows = self.sample_rows = 0
-        self.parts: list[pl.DataFrame] = []
 
     def ticks_at_once(self) -> int:
         """Return how many ticks fit into every lane's log."""
@@ -496,12 +451,9 @@ class Tracer:
         """Take out what the lanes have noted; all of them are at the same tick."""
         for what, frame in self._frames():
             self.kept[what].append(frame)
-            self.pending_rows += frame.height if what == TRACED_POD else 0
-            self.sample_rows += frame.height if what == TRACED_SAMPLE else 0
-        if self.pending_rows > PENDING_ROWS:
-            self._drop_repeated()
-        if self.sample_rows > PART_ROWS:
-            self._end_part()
+        # Of each pod what it came to with each pair of instants of its readiness.
+        pods, same = pl.concat(self.kept[TRACED_POD]), ["lane", "pod", "unready_ms", "ready_ms"]
+        self.kept[TRACED_POD] = [pods.unique(same, keep="last", maintain_order=True)]
 
     def _frames(self) -> Iterator[tuple[int, pl.DataFrame]]:
         """Yield the rows of each kind, in order of ticks and within one of lanes."""
@@ -517,24 +469,8 @@ class Tracer:
             columns = [lane[at], *(rows[at, k + 1] for k in range(len(names) - 1))]
             yield what, pl.DataFrame(dict(zip(names, columns, strict=True)))
 
-    def _drop_repeated(self) -> None:
-        """Keep of each pod what it came to with each pair of instants of its readiness."""
-        both = pl.concat(self.kept[TRACED_POD])
-        same = ["lane", "pod", "unready_ms", "ready_ms"]
-        self.kept[TRACED_POD] = [both.unique(same, keep="last", maintain_order=True)]
-        self.pending_rows = 0
-
-    def _end_part(self) -> None:
-        """Make what was sampled since the last part one of its own."""
-        if not self.kept[TRACED_SAMPLE]:
-            return
-        self.parts.append(pl.concat(self.kept[TRACED_SAMPLE]).select(_SAMPLE))
-        self.kept[TRACED_SAMPLE], self.sample_rows = [], 0
-
     def trace(self) -> Trace:
         """Return what was noted."""
-        self._drop_repeated()
-        self._end_part()
         pods = self._pods()
         last = pods.unique(["lane", "pod"], keep="last", maintain_order=True)
         vanished = last.filter(pl.col("end") < NEVER_MS)
@@ -542,7 +478,7 @@ class Tracer:
         return Trace(
             pods=pl.concat([self._as_they_began(pods), pods]),
             vanished=vanished.select("lane", "pod", ts="end"),
-            samples=tuple(self.parts),
+            samples=pl.concat(self.kept[TRACED_SAMPLE]).select(_SAMPLE),
             totals=pl.concat(self.kept[TRACED_TOTAL]).select(_TOTAL),
             scales=pl.concat(self.kept[TRACED_SCALE]),
         )

@@ -197,20 +197,16 @@ def points_frame(
     return pl.concat(frames) if frames else pl.DataFrame()
 
 
-def elastic_speedup(measures: pl.DataFrame, baseline: str, noisy: str = "") -> pl.DataFrame:
+def elastic_speedup(measures: pl.DataFrame, baseline: str) -> pl.DataFrame:
     """Return the measures with `elastic_speedup` against a baseline setting of the same HPA.
-
-    Settings whose name ends with `noisy` run on other work: theirs is the baseline that does too.
 
     The geometric mean of the ratios baseline / setting of theta_U, theta_O, tau_U and tau_O (Herbst
     et al. 2018): above 1 is better than the baseline. A ratio of 0 / 0 counts as 1; null where the
     setting's value alone is 0 or the demand is not known.
     """
     names = ["theta_u_pct", "theta_o_pct", "tau_u_pct", "tau_o_pct"]
-    keys = ["cluster", "namespace", "hpa", "noisy"]
-    is_noisy = pl.col("setting").str.ends_with(noisy) & pl.lit(noisy != "")
-    measures = measures.with_columns(noisy=is_noisy)
-    base = measures.filter(pl.col("setting").is_in([baseline, f"{baseline}{noisy}"])).select(
+    keys = ["cluster", "namespace", "hpa"]
+    base = measures.filter(pl.col("setting") == baseline).select(
         *keys, *(pl.col(n).alias(f"base_{n}") for n in names)
     )
     joined = measures.join(base, on=keys, how="left", maintain_order="left")
@@ -223,6 +219,4 @@ def elastic_speedup(measures: pl.DataFrame, baseline: str, noisy: str = "") -> p
         for n in names
     ]
     product = ratios[0] * ratios[1] * ratios[2] * ratios[3]
-    return joined.with_columns(elastic_speedup=product.pow(0.25)).drop(
-        "noisy", *(f"base_{n}" for n in names)
-    )
+    return joined.with_columns(elastic_speedup=product.pow(0.25)).drop(f"base_{n}" for n in names)

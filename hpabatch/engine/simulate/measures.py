@@ -21,7 +21,7 @@ from hpabatch.layout.records import I64
 from hpabatch.layout.results import MEASURES as SUMS
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, PER_POD, QUEUE
 from hpabatch.packing.simulation import SimulatedFleet
-from hpabatch.packing.specs import StreamKey, lane_streams
+from hpabatch.packing.specs import lane_streams
 from hpabatch.packing.workloads import Workload, primary_signal
 
 MOST_DEMAND = 10_000_000
@@ -209,7 +209,11 @@ def _drivers(fleet: SimulatedFleet, h: int, case: SimulationCase) -> str:
     counts = fleet.simulation.drivers[lane.first_stream : lane.last_stream]
     total = int(fleet.simulation.measures.steps[h])
     keys = lane_streams([p.spec for p in case.periods])
-    names = [_stream_name(key) for key in keys]
+    names = [
+        (f"{key.resource} of {key.container}" if key.container else key.resource)
+        or str(getattr(key.subject, "name", key.type))
+        for key in keys
+    ]
     parts = [(int(n), name) for n, name in zip(counts, names, strict=True) if n]
     parts.sort(key=lambda part: -part[0])
     return ", ".join(f"{name} {100 * n / max(total, 1):.0f}%" for n, name in parts)
@@ -260,10 +264,3 @@ def _perfect_hours(case: SimulationCase, demand: I64) -> float | None:
     restart_ms = sum(startup) // len(startup) + pods.termination_ms
     scratch = np.zeros(int(demand.max(initial=0)), np.int64)
     return perfect_pod_ms(demand, case.period_ms, restart_ms, scratch) / HOUR_MS
-
-
-def _stream_name(key: StreamKey) -> str:
-    """Return a short name of what a metric measures."""
-    if key.resource:
-        return f"{key.resource} of {key.container}" if key.container else key.resource
-    return str(getattr(key.subject, "name", key.type))

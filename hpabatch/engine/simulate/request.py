@@ -44,16 +44,10 @@ class Work(PlantFiles, Prices):
 
 @dataclass(frozen=True, kw_only=True)
 class VariedWork(Work, Lensed):
-    """The same, more or less of it, with the variation between samples, seen through a lens."""
+    """The same, more or less of it, seen through a lens."""
 
     growth: str | None = option(
         "factors", "Factor on the recorded work, such as 1.4.", metavar="FACTOR", unset="1"
-    )
-    noise: str = option(
-        "choice",
-        "Variation within a sample's interval: off, or resampled from finer stretches.",
-        "off",
-        values=("off", "resample"),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +12,7 @@ from hpabatch.engine.columns.recorded import RECORDED_MEASURES, recorded_name
 from hpabatch.engine.fit.run import OWN_TARGET, Recorded
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import SimulationResult, elastic_speedup, simulate
-from hpabatch.engine.simulate.run import KEY, NOISY, RECORDED, Loop, LoopOptions
+from hpabatch.engine.simulate.run import KEY, RECORDED, Loop, LoopOptions
 from hpabatch.engine.simulate.work import Key
 from hpabatch.inputs.prices import PriceList
 from hpabatch.model.objects.hpa import MetricSpec
@@ -85,20 +85,17 @@ def run_loop(loop: Loop, options: LoopOptions, progress: Progress = silent) -> L
         progress=progress,
     )
     measures = found.measures
+    spans = (
+        (c.key, c.key[:3], c.start_ms, c.start_ms + c.steps * c.period_ms)
+        for c in loop.cases
+        if c.setting == RECORDED  # (as it was in force)
+    )
     if loop.cases:
-        measures = elastic_speedup(measures, RECORDED, NOISY)
+        measures = elastic_speedup(measures, RECORDED)
         measures = with_cost(measures, options.prices)
         measures = with_advice(measures, loop)
-        measures = with_recorded(measures, (*KEY, "setting"), _spans(loop), loop.recorded)
+        measures = with_recorded(measures, (*KEY, "setting"), spans, loop.recorded)
     return LoopResult(loop, measures, found.points)
-
-
-def _spans(loop: Loop) -> Iterator[Span]:
-    """Yield from and until when the HPAs run as they were in force."""
-    for case in loop.cases:
-        if case.setting == RECORDED:
-            to_ms = case.start_ms + case.steps * case.period_ms
-            yield case.key, case.key[:3], case.start_ms, to_ms
 
 
 def self_judged(loop: Loop) -> frozenset[tuple[str, str, str, str]]:

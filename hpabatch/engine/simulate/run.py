@@ -17,7 +17,6 @@ from hpabatch.engine.fit.usage import Usage
 from hpabatch.engine.fit.workload import RECORDED as RECORDED_FACT
 from hpabatch.engine.fit.workload import Fact
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
-from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import (
     ReplayPlan,
@@ -34,7 +33,6 @@ from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.request import VariedWork, Work
 from hpabatch.engine.simulate.scenario import Applied, apply, plan_scenario, with_gaps
 from hpabatch.engine.simulate.work import (
-    FittedWork,
     Key,
     Target,
     assumed_facts,
@@ -49,7 +47,6 @@ from hpabatch.engine.simulate.work import (
     not_identified,
     ratios_told,
     unproved,
-    with_noise,
     without_effect,
 )
 from hpabatch.errors import RefusedError, UsageError
@@ -59,14 +56,12 @@ from hpabatch.inputs.lenses import read_lens_file
 from hpabatch.inputs.plants import PlantOverride
 from hpabatch.inputs.prices import PriceList, read_price_file
 from hpabatch.inputs.scenarios import Repeat, Scenario, grown_scenario
-from hpabatch.layout.records import I64
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.progress import Progress, silent
 from hpabatch.packing.workloads import Workload
 
 RECORDED: Final = "recorded"
 PROPOSED: Final = "proposed"
-NOISY: Final = " + noise"
 
 KEY: Final = ("cluster", "namespace", "hpa")
 
@@ -76,9 +71,8 @@ class LoopOptions:
     """What is asked of a simulation beside what a replay is told.
 
     `keep_gaps`: where the history lacks samples the simulated controller sees none either.
-    `length_ms` None: as long as the history. `noise`: every setting runs a second time, with what
-    the history's finer stretches say happens within a piece of work (setting NOISY). `files` are
-    digests of the files that were read, for the evidence.
+    `length_ms` None: as long as the history. `files` are digests of the files that were read, for
+    the evidence.
     """
 
     manifests: tuple[HPA, ...] | None = None
@@ -89,7 +83,6 @@ class LoopOptions:
     keep_gaps: bool = True
     length_ms: int | None = None
     keep_points: bool = False
-    noise: bool = False
     files: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -106,9 +99,9 @@ def read_work(
     Raises:
         UsageError: a file is wrong, or the growth is no factor.
     """
-    growth, noise, lens = None, "off", None
+    growth, lens = None, None
     if isinstance(request, VariedWork):
-        growth, noise, lens = request.growth, request.noise, lens_file(request)
+        growth, lens = request.growth, lens_file(request)
     if lens is not None:
         read_lens_file(lens)  # (its mistakes are told before anything is done)
     return LoopOptions(
@@ -118,14 +111,13 @@ def read_work(
         prices=None if request.prices is None else read_price_file(request.prices),
         seed=request.seed,
         keep_gaps=request.gaps == "keep",
-        noise=noise == "resample",
         length_ms=request.length_ms,
         keep_points=keep_points,
         files=digests_of((request.scenario, *request.plant, request.prices, lens, *files)),
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Loop:
     """HPAs ready to be simulated: the cases of all settings, and what is known of the plants.
 
@@ -135,15 +127,15 @@ class Loop:
     """
 
     plan: ReplayPlan
-    cases: tuple[SimulationCase, ...]
-    facts: Mapping[Key, tuple[Fact, ...]]
-    problems: Mapping[Key, tuple[str, ...]]
-    censored: Mapping[Key, float]
-    skipped: tuple[Skipped, ...]
-    notes: tuple[str, ...]
-    evidence: dict[str, str]
-    scenarios: Mapping[Key, Scenario] = field(default_factory=dict)
-    recorded: Mapping[Key, Recorded] = field(default_factory=dict)
+    cases: Sequence[SimulationCase] = ()
+    facts: dict[Key, tuple[Fact, ...]] = field(default_factory=dict)
+    problems: dict[Key, tuple[str, ...]] = field(default_factory=dict)
+    censored: dict[Key, float] = field(default_factory=dict)
+    skipped: Sequence[Skipped] = ()
+    notes: Sequence[str] = ()
+    evidence: dict[str, str] = field(default_factory=dict)
+    scenarios: dict[Key, Scenario] = field(default_factory=dict)
+    recorded: dict[Key, Recorded] = field(default_factory=dict)
 
 
 def prepare_loop(
@@ -164,7 +156,7 @@ def prepare_loop(
     """
     progress("planning", 0.0)
     plan = see(plan_replay(history, parameters, None, select))
-    return _Preparing(plan, options, parameters, select, progress).loop()
+    return _Preparing(plan, options, parameters, select, progress, plan).loop()
 
 
 def prepare_planned(
@@ -180,55 +172,33 @@ def prepare_planned(
     `whole` is the plan of the fleet of which `plan` has a part: nothing depends on how it is cut.
     `usages` are those of the plan's HPAs where they are walked for something else too.
     """
-    return _Preparing(plan, options, parameters, None, progress, whole, usages).loop()
+    return _Preparing(plan, options, parameters, None, progress, whole or plan, usages).loop()
 
 
 FEWEST_SYNCS: Final = 20  # fewer recorded syncs say nothing about the effective period
 FEWEST_PASSES: Final = 2
 
 
-def effective_period_ms(history: History, candidate: Candidate) -> int | None:
-    """Return the median time between two recorded syncs of an HPA, None where few were recorded.
+def effective_sync(plan: ReplayPlan, candidate: Candidate, is_given: bool) -> Fact | None:
+    """Return the effective sync period of an HPA as a fact, None where too few syncs were recorded.
 
     Upstream's controller has a request rate and so many HPAs may take it longer than its flag says:
-    1,000 HPAs some 50 s at the default rate.
+    1,000 HPAs some 50 s at the default rate. A live loop's passes come evenly but for late ones,
+    and so do a run's ticks; they count even where a period is given.
     """
-    names = [(candidate.namespace, candidate.name)]
-    fetches = history.select("metric_fetches", candidate.cluster, names, columns=["ts"])
-    instants = np.unique(fetches["ts"].to_physical().to_numpy())
-    if instants.size <= FEWEST_SYNCS:
-        return None
-    return max(round(float(np.median(np.diff(instants)))), MIN_SYNC_PERIOD_MS)
-
-
-def sync_fact(period_ms: int, whose: str = "recorded syncs of this HPA") -> Fact:
-    """Return the effective sync period as a fact; `whose` names what it was measured between."""
+    whose = "passes of the live loop"
+    instants = plan.clocks.passes.get(candidate.cluster, np.zeros(0, np.int64))
+    if instants.size < FEWEST_PASSES:
+        if is_given:
+            return None
+        whose, names = "recorded syncs of this HPA", [(candidate.namespace, candidate.name)]
+        fetches = plan.history.select("metric_fetches", candidate.cluster, names, columns=["ts"])
+        instants = np.unique(fetches["ts"].to_physical().to_numpy())
+        if instants.size <= FEWEST_SYNCS:
+            return None
+    seconds = max(round(float(np.median(np.diff(instants)))), MIN_SYNC_PERIOD_MS) / 1000
     note = f"median time between the {whose}"
-    return Fact("sync.period", period_ms / 1000, "s", None, None, RECORDED_FACT, note)
-
-
-def pass_period_ms(plan: ReplayPlan, cluster: str) -> int | None:
-    """Return the median time between the passes at which a cluster is decided, None without any.
-
-    A loop's passes come evenly but for late ones, and so do a run's ticks.
-    """
-    passes = plan.clocks.passes.get(cluster)
-    if passes is None or passes.size < FEWEST_PASSES:
-        return None
-    return max(round(float(np.median(np.diff(passes)))), MIN_SYNC_PERIOD_MS)
-
-
-def work_span(workload: Workload) -> tuple[int, int]:
-    """Return since when and until when (ms, exclusive) a workload's work is known.
-
-    A piece more at each end: samples begin some time within the first one.
-    """
-    pieces = max((work.size for work in workload.work.values()), default=0)
-    if pieces == 0:
-        return workload.work_start_ms, NEVER_MS
-    piece_ms = workload.resolution_ms
-    first_ms = workload.work_start_ms - piece_ms
-    return first_ms, workload.work_start_ms + (pieces + 1) * piece_ms
+    return Fact("sync.period", seconds, "s", None, None, RECORDED_FACT, note)
 
 
 class Run(NamedTuple):
@@ -261,20 +231,21 @@ def run_of(
     Raises:
         UsageError: it is to be longer than that, and nothing says what the work is then.
     """
-    clocks, key, sync = plan.clocks, candidate.key, None
+    clocks, key = plan.clocks, candidate.key
+    sync = effective_sync(plan, candidate, sync_period_ms is not None)
     period_ms = clocks.grid.period_ms
-    if key in clocks.estimated:
+    if sync is not None and sync.value is not None:
+        period_ms = round(1000 * sync.value)
+    elif key in clocks.estimated:
         period_ms = max(round(clocks.estimated[key].period_ms), MIN_SYNC_PERIOD_MS)
-    own_ms = effective_period_ms(plan.history, candidate)
-    if own_ms is not None and sync_period_ms is None:
-        period_ms, sync = own_ms, sync_fact(own_ms)
-    loops_ms = pass_period_ms(plan, candidate.cluster)
-    if loops_ms is not None:
-        period_ms, sync = loops_ms, sync_fact(loops_ms, "passes of the live loop")
     from_ms, to_ms = candidate.periods[0].from_ms, candidate.periods[-1].to_ms
     if workload is not None:
-        first_ms, last_ms = work_span(workload)
-        from_ms, to_ms = max(from_ms, first_ms), min(to_ms, last_ms)
+        # A piece more at each end: samples begin some time within the first one.
+        piece_ms = workload.resolution_ms
+        pieces = max((work.size for work in workload.work.values()), default=0)
+        if pieces:
+            to_ms = min(to_ms, workload.work_start_ms + (pieces + 1) * piece_ms)
+        from_ms = max(from_ms, workload.work_start_ms - (piece_ms if pieces else 0))
     instants = clocks.instants(clocks.of(key))
     instants = instants[(instants >= from_ms) & (instants < to_ms)]
     start_ms = int(instants[0]) if instants.size else max(from_ms, clocks.from_ms)
@@ -289,83 +260,63 @@ def run_of(
     return Run(start_ms, period_ms, max(wanted_ms // period_ms, 1), sync)
 
 
+@dataclass(slots=True)
 class _Preparing:
-    """Collects cases, HPA by HPA."""
+    """Collects cases, HPA by HPA, into `made`."""
 
-    def __init__(
-        self,
-        plan: ReplayPlan,
-        options: LoopOptions,
-        parameters: ReplayParameters,
-        select: Select | None,
-        progress: Progress,
-        whole: ReplayPlan | None = None,
-        usages: Iterator[Usage] | None = None,
-    ) -> None:
-        self.usages = usages
-        self.plan, self.options, self.progress = plan, options, progress
-        self.whole = whole or plan
-        self.parameters, self.select = parameters, select
-        self.skipped: list[Skipped] = list(plan.skipped)
-        self.notes: list[str] = []
-        self.facts: dict[Key, tuple[Fact, ...]] = {}
-        self.problems: dict[Key, tuple[str, ...]] = {}
-        self.censored: dict[Key, float] = {}
-        self.recorded: dict[Key, Recorded] = {}
-        self.noises: dict[Key, I64] = {}
-        self.cases: list[SimulationCase] = []
-        self.fits: dict[Target, Fit] = {}
-        self.entries: dict[Key, tuple[PlantOverride, ...]] = {}
-        self.requested: dict[Target, Requested] = {}
-        self.runs: dict[Target, Run] = {}
-        self.sync_facts: dict[Key, Fact] = {}
-        self.fitted = FittedWork(self.whole, self.fits, options.plants, parameters)
+    plan: ReplayPlan
+    options: LoopOptions
+    parameters: ReplayParameters
+    select: Select | None
+    progress: Progress
+    whole: ReplayPlan
+    usages: Iterator[Usage] | None = None
+    cases: list[SimulationCase] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    fits: dict[Target, Fit] = field(default_factory=dict)
+    entries: dict[Key, tuple[PlantOverride, ...]] = field(default_factory=dict)
+    requested: dict[Target, Requested] = field(default_factory=dict)
+    runs: dict[Target, Run] = field(default_factory=dict)
+    sync_facts: dict[Key, Fact] = field(default_factory=dict)
+    made: Loop = field(init=False)
 
     def loop(self) -> Loop:
         """Return everything."""
-        proposed = self._proposed()
-        plans = [self.plan] if proposed is None else [self.plan, proposed]
-        for plan in plans:
-            self._fit(plan)
-        settings = [(RECORDED, c) for c in self.plan.chosen]
-        settings += [(PROPOSED, c) for c in (proposed.chosen if proposed else ())]
-        rivals = {RECORDED: self.plan.rivals, PROPOSED: proposed.rivals if proposed else {}}
-        wanted = [(s, c) for s, c in settings if self._may_run(s, c, rivals[s])]
-        scenarios = self._scenarios([c for _, c in wanted])
-        self.requested = requested_of(self.plan, [c for _, c in wanted])
-        for (setting, candidate), scenario in zip(wanted, scenarios, strict=True):
-            self._add(setting, candidate, scenario)
-        if self.options.noise:
-            self._add_noisy()
-        if self.whole is self.plan:
-            self.notes += ratios_told(self.plan)
-            place = self.plan.history.location
-            guessed = {key: hangs_on_guess(facts) for key, facts in self.facts.items()}
-            without = {key: has_no_ceiling(facts) for key, facts in self.facts.items()}
-            self.notes += [*guesses_told(guessed, place), *ceilings_told(without, place)]
-        return Loop(
-            plan=self.plan,
-            cases=tuple(self.cases),
-            facts=self.facts,
-            problems=self.problems,
-            censored=self.censored,
-            skipped=tuple(self.skipped),
-            notes=tuple(self.notes),
-            evidence=loop_evidence(self.plan, self.options),
-            scenarios={
-                c.key: steps
-                for (_, c), steps in zip(wanted, scenarios, strict=True)
-                if steps is not None and steps.steps
-            },
-            recorded=self.recorded,
+        plan, options = self.plan, self.options
+        self.skipped += plan.skipped
+        evidence = loop_evidence(plan, options)
+        self.made = Loop(
+            plan, self.cases, skipped=self.skipped, notes=self.notes, evidence=evidence
         )
-
-    def _proposed(self) -> ReplayPlan | None:
-        if self.options.manifests is None:
-            return None
-        manifests = list(self.options.manifests)
-        plan = plan_replay(self.plan.history, self.parameters, manifests, self.select)
-        return with_lenses(plan, self.plan.lenses) if "lens" in self.plan.evidence else plan
+        plans = {RECORDED: plan}
+        if options.manifests is not None:
+            proposed = plan_replay(
+                plan.history, self.parameters, list(options.manifests), self.select
+            )
+            is_seen = "lens" in plan.evidence
+            plans[PROPOSED] = with_lenses(proposed, plan.lenses) if is_seen else proposed
+        for theirs in plans.values():
+            self._fit(theirs)
+        wanted = [
+            (setting, candidate)
+            for setting, theirs in plans.items()
+            for candidate in theirs.chosen
+            if self._may_run(setting, candidate, theirs.rivals)
+        ]
+        scenarios = self._scenarios([c for _, c in wanted])
+        self.requested = requested_of(plan, [c for _, c in wanted])
+        for (setting, candidate), scenario in zip(wanted, scenarios, strict=True):
+            if scenario is not None and scenario.steps:
+                self.made.scenarios[candidate.key] = scenario
+            self._add(setting, candidate, scenario)
+        if self.whole is plan:
+            self.notes += ratios_told(plan)
+            place = plan.history.location
+            guessed = {key: hangs_on_guess(facts) for key, facts in self.made.facts.items()}
+            without = {key: has_no_ceiling(facts) for key, facts in self.made.facts.items()}
+            self.notes += [*guesses_told(guessed, place), *ceilings_told(without, place)]
+        return self.made
 
     def _fit(self, plan: ReplayPlan) -> None:
         """Fit the workloads of a plan's HPAs; what a second one measures more is added."""
@@ -458,7 +409,6 @@ class _Preparing:
                     start_ms,
                     end_ms,
                     profile=self.plan.profile_of(candidate.cluster),
-                    find_work=self.fitted.find,
                 )
         except (RefusedError, UsageError) as error:
             # (the scenario as a whole was checked against the fleet's run; this is about one HPA)
@@ -468,18 +418,16 @@ class _Preparing:
         found = self.fits[candidate.target]
         own = (self.sync_facts[key],) if key in self.sync_facts else ()
         known = (*(f for f in found.facts if f.name not in {o.name for o in own}), *own)
-        self.facts[key] = (*known, *assumed_facts(applied.workload.plant, known))
+        self.made.facts[key] = (*known, *assumed_facts(applied.workload.plant, known))
         plant = applied.workload.plant
-        self.problems[key] = (
+        self.made.problems[key] = (
             *found.problems,
             *not_identified(found, plant),
             *unproved(candidate, found, plant),
         )
         if found.recorded is not None and (scenario is None or not scenario.steps):
-            self.recorded[key] = found.recorded
-        if found.noise is not None:
-            self.noises[key] = found.noise
-        self.censored[key] = censored_pct(found, applied.workload.plant)
+            self.made.recorded[key] = found.recorded
+        self.made.censored[key] = censored_pct(found, applied.workload.plant)
         self.cases.append(
             SimulationCase(
                 workload=applied.workload,
@@ -493,24 +441,6 @@ class _Preparing:
                 requested=self.requested.get(candidate.target, NOT_REQUESTED),
             )
         )
-
-    def _add_noisy(self) -> None:
-        """Add every case once more with the noise that its history knows within a piece."""
-        without = []
-        for case in list(self.cases):
-            key = case.key[:3]
-            noise = self.noises.get(key)
-            noisy = with_noise(case.workload, noise, case.period_ms, self.options.seed)
-            if noisy is case.workload:
-                without.append("/".join(key[1:]))
-                continue
-            self.cases.append(replace(case, workload=noisy, setting=f"{case.setting}{NOISY}"))
-        if without:
-            told = ", ".join(dict.fromkeys(without[:3])) + (", …" if len(without) > 3 else "")
-            self.notes.append(
-                f"noise: no stretch of the history is finer than its usual spacing for {told}; "
-                "they run without it"
-            )
 
     def _workload(self, candidate: Candidate, workload: Workload, length_ms: int) -> Workload:
         """Return the fitted workload under the HPA's name, as the user states it."""
@@ -543,7 +473,6 @@ def loop_evidence(plan: ReplayPlan, options: LoopOptions) -> dict[str, str]:
         "simulation": "closed loop of the exact rules with a modelled plant",
         "events": "decided",
         "seed": str(options.seed),
-        "noise": "resampled beside none" if options.noise else "off",
         "gaps": "kept" if options.keep_gaps else "filled",
         **options.files,
         "scenario": (scenario.description or "given") if scenario else "none",

@@ -6,15 +6,13 @@ meant; `apply` then changes one workload.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from hpabatch.engine.fleet.candidates import Candidate, SpecPeriod
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.fleet.selection import check_signals, entries_of
-from hpabatch.engine.simulate import scenario_work
-from hpabatch.engine.simulate.scenario_work import PIECE_MS, Run, Work, recorded
+from hpabatch.engine.simulate.scenario_work import PIECE_MS, Run, Work, changed, recorded
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.inputs.document_kinds import Moment
 from hpabatch.inputs.scenarios import (
@@ -22,7 +20,6 @@ from hpabatch.inputs.scenarios import (
     Growth,
     Lose,
     Outage,
-    Overlay,
     Repeat,
     Rollout,
     Scale,
@@ -31,13 +28,13 @@ from hpabatch.inputs.scenarios import (
     Shift,
     Spike,
     Step,
+    Times,
 )
 from hpabatch.model.objects.hpa import HPA, HPASpec
 from hpabatch.model.objects.validate import validate_hpa
 from hpabatch.model.plant import (
     AGE,
     LOSE,
-    PER_POD,
     ROLLOUT,
     SCALE,
     Event,
@@ -48,9 +45,6 @@ from hpabatch.model.selection import matches_any
 from hpabatch.model.times import show_instant
 from hpabatch.model.versions import Profile
 from hpabatch.packing.workloads import Workload
-
-FindWork: TypeAlias = Callable[[Overlay, Workload], Workload]
-"""Gives the workload that an overlay names, for the workload that it is added to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +88,9 @@ def plan_scenario(
 
 def _check_times(step: Step, start_ms: int, end_ms: int) -> None:
     """Refuse instants outside of the run (UsageError)."""
-    for moment, is_early_fine in _moments(step.action):
+    for moment in _moments(step.action):
         instant = moment.instant_ms(start_ms)
-        if instant >= end_ms or (instant < start_ms and not is_early_fine):
+        if not start_ms <= instant < end_ms:
             shown = f"{moment} ({show_instant(instant)})" if moment.relative else str(moment)
             raise UsageError(
                 f"{step.place}: {shown} is outside the run, which is from "
@@ -104,19 +98,16 @@ def _check_times(step: Step, start_ms: int, end_ms: int) -> None:
             )
 
 
-def _moments(action: Action) -> Iterator[tuple[Moment, bool]]:
-    """Yield an action's moments, and whether they may lie before the run."""
+def _moments(action: Action) -> Iterator[Moment]:
     match action:
         case Spike() | Scale() | Rollout() | Outage() | Lose():
-            yield from ((moment, False) for moment in action.times.at)
+            yield from action.times.at
         case Growth() if action.since is not None:
-            yield action.since, False
+            yield action.since
         case SetBounds():
-            yield action.at, False
+            yield action.at
         case Repeat() if action.at is not None:
-            yield action.at, False
-        case Overlay() if action.at is not None:
-            yield action.at, True
+            yield action.at
 
 
 def _check_conflicts(steps: Sequence[Step], start_ms: int, end_ms: int) -> None:
@@ -129,7 +120,7 @@ def _check_conflicts(steps: Sequence[Step], start_ms: int, end_ms: int) -> None:
                 f"{step.place}: it would overwrite what {beyond.place} does after the recorded "
                 "work; put it above that"
             )
-        if isinstance(step.action, Spike | Overlay) or (
+        if isinstance(step.action, Spike) or (
             isinstance(step.action, Growth) and not step.action.is_even
         ):
             beyond = step
@@ -165,144 +156,80 @@ def apply(
     end_ms: int,
     *,
     profile: Profile,
-    find_work: FindWork | None = None,
     piece_ms: int = PIECE_MS,
 ) -> Applied:
     """Return a workload and its HPA's specs under a scenario whose steps are all for it.
 
     The run is from `start_ms` to `end_ms` (exclusive). `profile` says which edits of the HPA are
-    valid, `find_work` gives the workloads that overlays name. Work is cut into pieces of at most
-    `piece_ms` where a step needs finer ones. Nothing that is given is changed.
+    valid. Work is cut into pieces of at most `piece_ms` where a step needs finer ones. Nothing that
+    is given is changed.
     A workload of which nothing changes is the same object.
 
     Raises:
         UsageError: a time outside of the run; the message names the place in the file.
         RefusedError: a step that this HPA cannot have; the message names the place and the HPA.
     """
-    run = Run.of(scenario.steps, start_ms, end_ms, piece_ms)
-    applying = _Applying(workload, periods, run, profile, find_work)
+    name, run = (
+        f"{workload.namespace}/{workload.hpa}",
+        Run.of(scenario.steps, start_ms, end_ms, piece_ms),
+    )
+    before = work = recorded(workload.work_start_ms, workload.resolution_ms, workload.work)
+    events, notes, gaps = list[Event](), list[str](), dict[str, list[tuple[int, int]]]()
+
+    def add(kind: str, times: Times, value: int = 0) -> None:
+        events.extend(Event(at, kind, value) for at in times.instants_ms(start_ms, end_ms))
+
     for step in scenario.steps:
         _check_times(step, start_ms, end_ms)
         try:
-            applying.step(step)
+            match step.action:
+                case Growth() | Shift() | Spike() | Repeat() as action:
+                    names = _signals(work, workload.plant, step.signals)
+                    after = changed(work, names, action, run) if names else work
+                    if not names:
+                        told = "it has no such signal with work; nothing is changed"
+                        notes.append(f"{step.place}: {name}: {told}")
+                    elif after is work and isinstance(action, Repeat):
+                        told = "its work reaches to the run's end; nothing is repeated"
+                        notes.append(f"{step.place}: {name}: {told}")
+                    work = after
+                case SetBounds() as action:
+                    periods = edited(periods, action, start_ms, workload.hpa, profile)
+                case Scale() as action:
+                    add(SCALE, action.times, action.replicas)
+                case Rollout() as action:
+                    add(ROLLOUT, action.times)
+                case Lose() as action:
+                    add(LOSE, action.times, action.share_milli)
+                case Outage() as action:
+                    instants = action.times.instants_ms(start_ms, end_ms)
+                    for api in action.apis:
+                        gaps.setdefault(api, []).extend((t, t + action.for_ms) for t in instants)
         except RefusedError as error:
-            raise RefusedError(f"{step.place}: {applying.name}: {error}") from None
-    return applying.result()
+            raise RefusedError(f"{step.place}: {name}: {error}") from None
+    if gaps:
+        workload = replace(workload, plant=with_gaps(workload.plant, gaps))
+    if work is not before:
+        workload = replace(
+            workload,
+            work=work.series,
+            work_start_ms=work.start_ms,
+            resolution_ms=work.resolution_ms,
+        )
+    in_order = tuple(sorted(events, key=lambda event: event.at_ms))
+    return Applied(workload, periods, in_order, tuple(notes))
 
 
-class _Applying:
-    """A workload as far as the steps so far have made it."""
-
-    def __init__(
-        self,
-        workload: Workload,
-        periods: tuple[SpecPeriod, ...],
-        run: Run,
-        profile: Profile,
-        find_work: FindWork | None,
-    ) -> None:
-        self.workload = workload
-        self.name = f"{workload.namespace}/{workload.hpa}"
-        self.work = self.recorded = _work_of(workload)
-        self.periods = periods
-        self.events: list[Event] = []
-        self.gaps: dict[str, list[tuple[int, int]]] = {}
-        self.notes: list[str] = []
-        self.run = run
-        self.profile = profile
-        self.find_work = find_work
-
-    def step(self, step: Step) -> None:
-        """Apply one step."""
-        start, end = self.run.start_ms, self.run.end_ms
-        match step.action:
-            case Growth() | Shift() | Spike() | Repeat() | Overlay():
-                self._change_work(step)
-            case SetBounds() as action:
-                self.periods = edited(self.periods, action, start, self._check)
-            case Scale() as action:
-                self._add(SCALE, action.times.instants_ms(start, end), action.replicas)
-            case Rollout() as action:
-                self._add(ROLLOUT, action.times.instants_ms(start, end))
-            case Lose() as action:
-                self._add(LOSE, action.times.instants_ms(start, end), action.share_milli)
-            case Outage() as action:
-                gaps = [(t, t + action.for_ms) for t in action.times.instants_ms(start, end)]
-                for api in action.apis:
-                    self.gaps.setdefault(api, []).extend(gaps)
-
-    def result(self) -> Applied:
-        """Return what the steps have made."""
-        workload, work = self.workload, self.work
-        if self.gaps:
-            workload = replace(workload, plant=with_gaps(workload.plant, self.gaps))
-        if work is not self.recorded:
-            workload = replace(
-                workload,
-                work=work.series,
-                work_start_ms=work.start_ms,
-                resolution_ms=work.resolution_ms,
-            )
-        events = tuple(sorted(self.events, key=lambda event: event.at_ms))
-        return Applied(workload, self.periods, events, tuple(self.notes))
-
-    def _add(self, kind: str, instants_ms: Sequence[int], value: int = 0) -> None:
-        self.events += [Event(at_ms, kind, value) for at_ms in instants_ms]
-
-    def _note(self, step: Step, text: str) -> None:
-        self.notes.append(f"{step.place}: {self.name}: {text}")
-
-    def _change_work(self, step: Step) -> None:
-        names = self._signals(step.signals)
-        if not names:
-            self._note(step, "it has no such signal with work; nothing is changed")
-            return
-        work, run = self.work, self.run
-        match step.action:
-            case Growth() as action:
-                self.work = scenario_work.grow(work, names, action, run)
-            case Shift() as action:
-                self.work = scenario_work.shift(work, names, action, run)
-            case Spike() as action:
-                self.work = scenario_work.spike(work, names, action, run)
-            case Repeat() as action:
-                self.work = scenario_work.repeat(work, names, action, run)
-                if self.work is work:
-                    self._note(step, "its work reaches to the run's end; nothing is repeated")
-            case Overlay() as action:
-                self._overlay(step, action, names)
-
-    def _signals(self, globs: Sequence[str]) -> list[str]:
-        """Return the signals with work that a step is for: a pod's age makes no work."""
-        kinds = {name: signal.kind for name, signal in self.workload.plant.signals.items()}
-        return [
-            name
-            for name, values in self.work.series.items()
-            if values.size
-            and kinds.get(name, AGE) != AGE
-            and (not globs or matches_any(globs, name))
-        ]
-
-    def _overlay(self, step: Step, action: Overlay, names: Sequence[str]) -> None:
-        if self.find_work is None:
-            raise RefusedError("an overlay needs another history, and there is none here")
-        found = self.find_work(action, self.workload)
-        signals, other = self.workload.plant.signals, _work_of(found)
-        names = [
-            name
-            for name in names
-            if signals[name].kind != PER_POD
-            and name in found.plant.signals
-            and found.plant.signals[name].kind == signals[name].kind
-            and other.series[name].size
-        ]
-        if not names:
-            self._note(step, f"{action.hpa} has no signal whose work could be added to it")
-            return
-        self.work = scenario_work.overlay(self.work, names, action, other, self.run)
-
-    def _check(self, before: HPASpec, after: HPASpec) -> HPASpec:
-        return _checked(self.workload.hpa, self.profile, before, after)
+def _signals(work: Work, plant: Plant, globs: Sequence[str]) -> list[str]:
+    """Return the signals with work that a step is for: a pod's age makes no work."""
+    return [
+        name
+        for name, values in work.series.items()
+        if values.size
+        and name in plant.signals
+        and plant.signals[name].kind != AGE
+        and (not globs or matches_any(globs, name))
+    ]
 
 
 def with_bounds(
@@ -324,12 +251,7 @@ def with_bounds(
     for step in scenario.steps:
         if isinstance(step.action, SetBounds):
             try:
-                periods = edited(
-                    periods,
-                    step.action,
-                    start_ms,
-                    lambda before, after: _checked(name, profile, before, after),
-                )
+                periods = edited(periods, step.action, start_ms, name, profile)
             except RefusedError as error:
                 raise RefusedError(f"{step.place}: {error}") from None
     return periods
@@ -347,19 +269,17 @@ def _checked(name: str, profile: Profile, before: HPASpec, after: HPASpec) -> HP
     return after
 
 
-def _work_of(workload: Workload) -> Work:
-    return recorded(workload.work_start_ms, workload.resolution_ms, workload.work)
-
-
 def edited(
     periods: Sequence[SpecPeriod],
     action: SetBounds,
     start_ms: int,
-    check: Callable[[HPASpec, HPASpec], HPASpec],
+    name: str,
+    profile: Profile,
 ) -> tuple[SpecPeriod, ...]:
     """Return an HPA's specs over time with other bounds for a while; periods are cut there.
 
-    `check` gets a spec before and after the edit and returns it, or raises.
+    Raises:
+        RefusedError: the API server would refuse the edit.
     """
     first = action.at.instant_ms(start_ms)
     last = NEVER_MS if action.for_ms is None else first + action.for_ms
@@ -377,7 +297,7 @@ def edited(
         )
         parts = (
             SpecPeriod(period.from_ms, begin, period.spec),
-            SpecPeriod(begin, end, check(period.spec, spec)),
+            SpecPeriod(begin, end, _checked(name, profile, period.spec, spec)),
             SpecPeriod(end, period.to_ms, period.spec),
         )
         found += [part for part in parts if part.from_ms < part.to_ms]

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from hpabatch.errors import RefusedError
-from hpabatch.inputs.scenarios import START, Growth, Overlay, Repeat, Shift, Spike, Step
+from hpabatch.inputs.scenarios import START, Growth, Repeat, Shift, Spike, Step
 from hpabatch.layout.records import I64
 from hpabatch.model.times import show_duration, show_instant
 
@@ -159,6 +159,27 @@ def _fitting(work: Work, run: Run, instants_ms: Iterable[int], ramp_ms: int = 0)
     return work if is_fine else refined(work, run.piece_ms)
 
 
+def changed(
+    work: Work, names: Sequence[str], action: Growth | Shift | Spike | Repeat, run: Run
+) -> Work:
+    """Return the work with some signals changed by a step.
+
+    Raises:
+        RefusedError: work is too large, or a stretch to repeat was not recorded.
+    """
+    match action:
+        case Growth():
+            return grow(work, names, action, run)
+        case Shift():
+            return shift(work, names, action, run)
+        case Spike():
+            return spike(work, names, action, run)
+        case Repeat():
+            for name in names:
+                work = repeat(work, name, action, run)
+            return work
+
+
 def grow(work: Work, names: Sequence[str], growth: Growth, run: Run) -> Work:
     """Return the work with some signals grown."""
     if growth.is_even:
@@ -221,18 +242,8 @@ def _values_at(work: Work, name: str, grid: Work, source: Callable[[I64], I64]) 
     return found
 
 
-def repeat(work: Work, names: Sequence[str], action: Repeat, run: Run) -> Work:
-    """Return the work with a stretch of some signals repeated until the run ends.
-
-    Raises:
-        RefusedError: the stretch is not within what was recorded.
-    """
-    for name in names:
-        work = _repeat_one(work, name, action, run)
-    return work
-
-
-def _repeat_one(work: Work, name: str, action: Repeat, run: Run) -> Work:
+def repeat(work: Work, name: str, action: Repeat, run: Run) -> Work:
+    """Return the work with a stretch of a signal repeated until the run ends."""
     (begin, end), period = work.known_ms[name], action.period_ms
     at = end if action.at is None else action.at.instant_ms(run.start_ms)
     if at >= run.last_ms:
@@ -253,31 +264,3 @@ def _repeat_one(work: Work, name: str, action: Repeat, run: Run) -> Work:
 
     filled = longer.with_series({name: _values_at(work, name, longer, source)})
     return replace(filled, known_ms={**work.known_ms, name: (min(begin, at), run.last_ms)})
-
-
-def overlay(work: Work, names: Sequence[str], action: Overlay, other: Work, run: Run) -> Work:
-    """Return the work with that of another workload added, signal by signal of equal name.
-
-    Raises:
-        RefusedError: nothing of the other's work is within the run, or a sum is too large.
-    """
-    begin = other.start_ms if action.at is None else action.at.instant_ms(run.start_ms)
-    end = begin + other.resolution_ms * max(other.series[name].size for name in names)
-    if end <= run.first_ms or begin >= run.last_ms:
-        raise RefusedError(
-            f"the work of {action.hpa} is from {show_instant(begin)} to {show_instant(end)}, not "
-            f"within the run, which is from {show_instant(run.start_ms)} to "
-            f"{show_instant(run.end_ms)}; say with `at` when it is to begin"
-        )
-    # Where the other's pieces start and end: all of them, if the two that count do.
-    work = _fitting(work, run, [begin, begin + other.resolution_ms])
-    work = covering(work, run.first_ms, run.last_ms)
-    changed = {}
-    for name in names:
-        values, added = work.series[name], multiplied(other.series[name], action.factor_milli)
-        piece = (work.starts_ms(0, values.size) - begin) // other.resolution_ms
-        is_known = (piece >= 0) & (piece < added.size)
-        more = np.where(is_known, added[np.clip(piece, 0, added.size - 1)], 0)
-        check_size(int(values.max()) + int(more.max()))
-        changed[name] = values + more
-    return work.with_series(changed)

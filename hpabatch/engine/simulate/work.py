@@ -1,4 +1,4 @@
-"""Fitted work of a workload to be simulated: gaps, noise, parts that are not known."""
+"""Fitted work of a workload to be simulated: gaps, parts that are not known."""
 
 from __future__ import annotations
 
@@ -6,52 +6,23 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from hashlib import blake2b
 
 import numpy as np
 
-from hpabatch.engine.fit.run import Fit, fit_history
+from hpabatch.engine.fit.run import Fit
 from hpabatch.engine.fit.workload import ASSUMED, GUESSED, NOT_IDENTIFIED, OPEN, Fact
 from hpabatch.engine.fleet.candidates import Candidate
-from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, plan_replay
-from hpabatch.errors import RefusedError
-from hpabatch.history.reader import open_history
+from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.inputs.lenses import ratios_words
 from hpabatch.inputs.plants import PlantOverride
-from hpabatch.inputs.scenarios import Overlay
-from hpabatch.layout.records import I64
-from hpabatch.model.plant import AGE, CEILINGS_PCT, DIVISIBLE, PER_POD, Plant, signal_name
+from hpabatch.model.plant import AGE, CEILINGS_PCT, Plant, signal_name
 from hpabatch.model.printable import counted
 from hpabatch.model.selection import matches
-from hpabatch.packing.workloads import Workload, primary_signal
+from hpabatch.packing.workloads import primary_signal
 
 Target = tuple[str, str, str, str]
 
 Key = tuple[str, str, str]
-
-
-def with_noise(workload: Workload, noise: I64 | None, period_ms: int, seed: int) -> Workload:
-    """Return a workload whose pieces are cut to syncs, each times a factor drawn from `noise`.
-
-    Factors are thousandths, equally likely; draws hang on the seed and the workload's name. The
-    same object where there is nothing to draw from, or pieces are no longer than a sync.
-    """
-    cuts = workload.resolution_ms // period_ms
-    while cuts > 1 and workload.resolution_ms % cuts:
-        cuts -= 1  # pieces are of equal length
-    if noise is None or noise.size == 0 or cuts < 2:
-        return workload
-    name = f"{workload.cluster}/{workload.namespace}/{workload.hpa}/{seed}"
-    digest = int.from_bytes(blake2b(name.encode(), digest_size=8).digest())
-    rng = np.random.Generator(np.random.PCG64(digest))
-    series = {}
-    for signal, work in workload.work.items():
-        fine = np.repeat(work, cuts)
-        if workload.plant.signals[signal].kind in (DIVISIBLE, PER_POD):
-            fine = (fine * noise[rng.integers(0, noise.size, fine.size)] + 500) // 1000
-        series[signal] = fine
-    return replace(workload, work=series, resolution_ms=workload.resolution_ms // cuts)
 
 
 def assumed_facts(plant: Plant, known: Sequence[Fact]) -> tuple[Fact, ...]:
@@ -240,50 +211,3 @@ def without_effect(
         for glob, _ in entry.signals
         if not any(matches(glob, name) for name in plant.signals)
     ]
-
-
-class FittedWork:
-    """The fitted workloads of a fleet's HPAs by name, and those of other histories."""
-
-    def __init__(
-        self,
-        whole: ReplayPlan,
-        fits: dict[Target, Fit],
-        plants: Sequence[PlantOverride],
-        parameters: ReplayParameters,
-    ) -> None:
-        """Take the fleet's plan and the fits known so far, to which others are added."""
-        self.whole, self.fits = whole, fits
-        self.plants, self.parameters = plants, parameters
-        self._others: dict[str, tuple[ReplayPlan, dict[Target, Fit]]] = {}
-
-    def find(self, overlay: Overlay, workload: Workload) -> Workload:
-        """Return the fitted workload of another HPA, of this history or of the one it names.
-
-        Raises:
-            RefusedError: there is none.
-            HistoryError: the other history cannot be read.
-        """
-        wanted = overlay.hpa.split("/")
-        plan, fits = self.whole, self.fits
-        if overlay.history is not None:
-            plan, fits = self._other(overlay.history)
-        for k, candidate in enumerate(plan.chosen):
-            if list(candidate.key)[-len(wanted) :] != wanted:
-                continue
-            if candidate.target not in fits and overlay.history is None:
-                # (it is in another part of the fleet)
-                alone = fit_history(narrow_plan(plan, [k]), self.plants, plan.everyone)
-                fits |= {found.candidate.target: found for found in alone}
-            found = fits.get(candidate.target)
-            if found is not None and found.workload is not None:
-                return found.workload
-        place = overlay.history or "this history"
-        raise RefusedError(f"overlay: {overlay.hpa} has no fitted workload in {place}")
-
-    def _other(self, path: str) -> tuple[ReplayPlan, dict[Target, Fit]]:
-        """Return another history's plan and fits, read once."""
-        if path not in self._others:
-            plan = plan_replay(open_history(path), self.parameters)
-            self._others[path] = (plan, {f.candidate.target: f for f in fit_history(plan)})
-        return self._others[path]

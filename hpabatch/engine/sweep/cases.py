@@ -71,22 +71,20 @@ class SettingCases:
             RefusedError: the scenario sets bounds that the spec cannot have.
         """
         case, asked = self.case, what_if(setting)
+        periods: tuple[SpecPeriod, ...] = (SpecPeriod(ALWAYS_MS, NEVER_MS, spec),)
+        if self.scenario is not None:
+            name = case.workload.hpa
+            periods = with_bounds(self.scenario, name, spec, case.start_ms, self.profile)
         period_ms = asked.sync_period_ms or case.period_ms
         return replace(
             case,
-            periods=self._periods(spec),
+            periods=periods,
             setting=setting.name,
             period_ms=period_ms,
             steps=max(case.steps * case.period_ms // period_ms, 1),
             combine=asked.combine or COMBINE_MAX,
             requests=self.limits if asked.percentage_of == OF_LIMIT[1] else {},
         )
-
-    def _periods(self, spec: HPASpec) -> tuple[SpecPeriod, ...]:
-        if self.scenario is None:
-            return (SpecPeriod(ALWAYS_MS, NEVER_MS, spec),)
-        name, start_ms = self.case.workload.hpa, self.case.start_ms
-        return with_bounds(self.scenario, name, spec, start_ms, self.profile)
 
 
 def fitting(
@@ -97,13 +95,15 @@ def fitting(
     Those that cannot be even as today are in the second list.
     """
     kept, skipped, notes = [], [], []
+    parts = (part for setting in grid.settings for part in parts_of(setting))
+    bounds = dict.fromkeys(part for part in parts if part.values[0][0] in ("min", "max"))
     for hpa in hpas:
         if hpa.scenario is None:
             kept.append(hpa)
             continue
         key = hpa.case.key[:3]
         found: dict[Setting, str] = {}
-        for part in (TODAY, *_bounds(grid)):
+        for part in (TODAY, *bounds):
             try:
                 if hpa.fits(part):
                     hpa.under(part, hpa.spec(part, sets))
@@ -119,12 +119,6 @@ def fitting(
             told = ", ".join(names[:_TOLD]) + more
             notes.append(f"{'/'.join(key[1:])}: {told} is left out: {reason}")
     return kept, skipped, notes
-
-
-def _bounds(grid: Grid) -> tuple[Setting, ...]:
-    """Return the bounds that a grid's settings have."""
-    parts = (part for setting in grid.settings for part in parts_of(setting))
-    return tuple(dict.fromkeys(part for part in parts if part.values[0][0] in ("min", "max")))
 
 
 def cases_of(

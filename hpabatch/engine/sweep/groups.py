@@ -8,11 +8,8 @@ from typing import Final
 
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.membership import label_map
-from hpabatch.errors import UsageError
 from hpabatch.inputs import document_kinds as kinds
-from hpabatch.inputs.document_keys import MapOf
 from hpabatch.inputs.document_kinds import Selector
-from hpabatch.inputs.documents import Place, read_document
 from hpabatch.model.printable import counted
 from hpabatch.model.selection import matches
 from hpabatch.model.selectors import parse_selector
@@ -67,26 +64,22 @@ def units_of(groups: Sequence[str], chosen: Sequence[Candidate]) -> Grouping:
     complaints: list[str] = []
     for text in groups:
         try:
-            units += _read(text, chosen)
-        except (ValueError, UsageError) as error:
+            kind, colon, rest = text.partition(":")
+            form = _BY_KIND.get(kind.strip())
+            if form is None:
+                forms = ", ".join(known.form for known in GROUP_FORMS)
+                hint = did_you_mean(kind, _BY_KIND)
+                raise ValueError(f"{kind!r} is no kind of group{hint} ({forms})")
+            if colon and not rest.strip():
+                raise ValueError(f"nothing stands after the colon; write {form.form}")
+            units += form.read(rest.strip(), chosen)
+        except ValueError as error:
             complaints.append(f"--group {text}: {error}")
     complaints += _twice_named(units)
     complaints += _in_two(units, chosen)
     taken = {member for unit in units for member in unit.members}
     left_out = tuple(k for k in range(len(chosen)) if k not in taken)
     return Grouping(tuple(units), tuple(complaints), left_out)
-
-
-def _read(text: str, chosen: Sequence[Candidate]) -> list[Unit]:
-    """Return the units of one group's text (ValueError: what is wrong; UsageError: with a file)."""
-    kind, colon, rest = text.partition(":")
-    form = _BY_KIND.get(kind.strip())
-    if form is None:
-        forms = ", ".join(known.form for known in GROUP_FORMS)
-        raise ValueError(f"{kind!r} is no kind of group{did_you_mean(kind, _BY_KIND)} ({forms})")
-    if colon and not rest.strip():
-        raise ValueError(f"nothing stands after the colon; write {form.form}")
-    return form.read(rest.strip(), chosen)
 
 
 def _by_label(text: str, chosen: Sequence[Candidate]) -> list[Unit]:
@@ -129,53 +122,19 @@ def _by_namespace(text: str, chosen: Sequence[Candidate]) -> list[Unit]:
 def _by_pattern(text: str, chosen: Sequence[Candidate]) -> list[Unit]:
     if not text:
         raise ValueError("which HPAs? write pattern:shop/*-api")
-    try:
-        kinds.HPA_GLOB.parse(text)
-    except ValueError as error:
-        raise ValueError(str(error) or f"{text!r} is not {kinds.HPA_GLOB.wants}") from None
-    return _units({f"pattern:{text}": _matching((text,), chosen)})
-
-
-def _matching(globs: tuple[str, ...], chosen: Sequence[Candidate]) -> list[int]:
-    """Return the places of the HPAs that globs match (ValueError: one matches none)."""
     found: set[int] = set()
-    for glob in globs:
-        selector = Selector((glob,))
-        theirs = [
-            k for k, c in enumerate(chosen) if selector.takes_name(c.cluster, c.namespace, c.name)
-        ]
+    for glob in text.split(","):
+        try:
+            kinds.HPA_GLOB.parse(glob)
+        except ValueError as error:
+            raise ValueError(str(error) or f"{glob!r} is not {kinds.HPA_GLOB.wants}") from None
+        takes = Selector((glob,)).takes_name
+        theirs = [k for k, c in enumerate(chosen) if takes(c.cluster, c.namespace, c.name)]
         if not theirs:
             such = f", such as {_named(chosen[0])}" if chosen else ""
             raise ValueError(f"{glob} is for none of the {counted(len(chosen), 'HPA')}{such}")
         found.update(theirs)
-    return sorted(found)
-
-
-def _check_name(name: str) -> None:
-    if not name.strip():
-        raise ValueError("a group without a name")
-
-
-_FILE: Final = MapOf(
-    kinds.HPA_GLOBS, "a mapping of names to patterns such as shop/*-api", _check_name
-)
-
-
-def _by_file(text: str, chosen: Sequence[Candidate]) -> list[Unit]:
-    """Return the units of a file of names and patterns."""
-    if not text:
-        raise ValueError("which file? write file:groups.yaml")
-    document = read_document(text, "groups")
-    units, problems = [], []
-    for name, globs in _FILE.read(document):
-        try:
-            units.append(Unit(name, tuple(_matching(globs, chosen))))
-        except ValueError as error:
-            place: Place = document.members()[name]
-            problems.append(f"{place}: {error}")
-    if problems:
-        raise ValueError("; ".join(problems))
-    return units
+    return _units({f"pattern:{text}": sorted(found)})
 
 
 def _fleet(text: str, chosen: Sequence[Candidate]) -> list[Unit]:
@@ -193,9 +152,8 @@ GROUP_FORMS: Final = (
     GroupForm("namespace", "namespace:shop", "all HPAs of that namespace (`*` and `?` are wild); "
               "`namespace` makes a group of each", _by_namespace),
     GroupForm("pattern", "pattern:shop/*-api", "all HPAs whose namespace/name, or "
-              "cluster/namespace/name, is like that", _by_pattern),
-    GroupForm("file", "file:groups.yaml", "the groups of a YAML file: by name a pattern, or a list "
-              "of patterns", _by_file),
+              "cluster/namespace/name, is like that; or like one of several, with commas between",
+              _by_pattern),
     GroupForm("fleet", "fleet", "all HPAs of the sweep", _fleet),
 )  # fmt: skip
 """Forms of `--group`."""

@@ -37,7 +37,6 @@ from hpabatch.engine.simulate.measures import Bounds, measures_frame, was_at_max
 from hpabatch.engine.simulate.result import with_advice, with_cost, with_recorded
 from hpabatch.engine.simulate.run import (
     KEY,
-    RECORDED,
     Loop,
     LoopOptions,
     loop_evidence,
@@ -96,8 +95,8 @@ class SweepOptions:
     """What is asked of a sweep.
 
     `groups` as in `engine.sweep.groups`; `loop` is what is asked of each simulation (scenario,
-    plants, prices, seed, gaps, noise: then all settings run with noise); `fidelity`: score both
-    halves of the model too, without which there is no advice.
+    plants, prices, seed, gaps); `fidelity`: score both halves of the model too, without which there
+    is no advice.
     """
 
     grid: Grid
@@ -141,8 +140,7 @@ class SweepPlan:
     @property
     def evidence(self) -> dict[str, str]:
         """Evidence of the results."""
-        noise = "resampled" if self.options.loop.noise else "off"
-        return loop_evidence(self.plan, self.options.loop) | {"noise": noise}
+        return loop_evidence(self.plan, self.options.loop)
 
 
 def plan_sweep(
@@ -247,7 +245,9 @@ def _cut(
     steps = max(_length_ms(plan, options) // plan.clocks.grid.period_ms, 1)
     parts = _parts(plan.chosen, min(max(ROWS_AT_ONCE // settings, 1), HPAS_AT_ONCE))
     most = max((last - first for first, last in parts), default=1)
-    return parts, _chunks(settings, max(STEPS_AT_ONCE // (steps * most), 1))
+    # (chunks of about equal size)
+    size = -(-settings // -(-settings // max(STEPS_AT_ONCE // (steps * most), 1)))
+    return parts, tuple((k, min(k + size, settings)) for k in range(0, settings, size))
 
 
 def _parts(chosen: Sequence[Candidate], at_once: int) -> tuple[tuple[int, int], ...]:
@@ -259,13 +259,6 @@ def _parts(chosen: Sequence[Candidate], at_once: int) -> tuple[tuple[int, int], 
             parts.append((first, k))
             first = k
     return (*parts, (first, len(chosen))) if chosen else ()
-
-
-def _chunks(settings: int, at_once: int) -> tuple[tuple[int, int], ...]:
-    """Cut the settings into chunks of about equal size."""
-    count = -(-settings // at_once)
-    size = -(-settings // count)
-    return tuple((k, min(k + size, settings)) for k in range(0, settings, size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,35 +292,25 @@ def prepare_part(sweep: SweepPlan, number: int, *, scored: bool = False) -> Swep
         scoring = Scoring(plan, FidelityParameters(), options.loop.plants)
         usages = scoring.usages()
     loop = prepare_planned(plan, sweep.parameters, options.loop, sweep.plan, usages=usages)
-    hpas = [_setting_cases(sweep, loop, case) for case in _base_cases(loop, sweep)]
+    hpas = []
+    for case in loop.cases:
+        key = case.key[:3]
+        place = sweep.places[key]
+        known = SettingCases(
+            case=case,
+            today=sweep.plan.chosen[place].spec,
+            profile=sweep.plan.profile_of(key[0]),
+            limits=sweep.limits.get(key, {}),
+            scenario=loop.scenarios.get(key),
+            unfit=sweep.checked.unfit[place],
+        )
+        hpas.append(known)
     hpas, skipped, notes = fitting(hpas, sweep.options.grid, sweep.options.sets)
     scores = pl.DataFrame(schema=_SCORES)
     if scoring is not None:
         scores = scoring.fidelity().hpas.select(*_SCORES)
     skipped, notes = [*loop.skipped, *skipped], [*loop.notes, *notes]
     return SweptPart(loop, tuple(hpas), tuple(skipped), tuple(notes), scores)
-
-
-def _setting_cases(sweep: SweepPlan, loop: Loop, case: SimulationCase) -> SettingCases:
-    """Return what the settings of an HPA are made of."""
-    key = case.key[:3]
-    place = sweep.places[key]
-    return SettingCases(
-        case=case,
-        today=sweep.plan.chosen[place].spec,
-        profile=sweep.plan.profile_of(key[0]),
-        limits=sweep.limits.get(key, {}),
-        scenario=loop.scenarios.get(key),
-        unfit=sweep.checked.unfit[place],
-    )
-
-
-def _base_cases(loop: Loop, sweep: SweepPlan) -> list[SimulationCase]:
-    """Return the case of each HPA that its settings are made of; where it is known with noise."""
-    cases = {case.key[:3]: case for case in loop.cases if case.setting == RECORDED}
-    if sweep.options.loop.noise:
-        cases |= {case.key[:3]: case for case in loop.cases if case.setting != RECORDED}
-    return list(cases.values())
 
 
 def run_part(
@@ -413,11 +396,12 @@ def units_frame(sweep: SweepPlan) -> pl.DataFrame:
 def hpas_frame(sweep: SweepPlan, part: SweptPart) -> pl.DataFrame:
     """Return one row per HPA of a scored part that was simulated: its spec, scores, problems."""
     rows: list[dict[str, Any]] = []
-    unit_ms = UNITS[sweep.unit]
+    unit_ms, assumed = UNITS[sweep.unit], {note: name for name, note in STARTS.items()}
     for known in part.cases:
         case, spec = known.case, known.today
         key = case.key[:3]
         length_ms = case.steps * case.period_ms
+        starts = _fact(part.loop, case, "pods.startup")
         rows.append(
             dict(zip(KEY, key, strict=True))
             | {
@@ -435,7 +419,7 @@ def hpas_frame(sweep: SweepPlan, part: SweptPart) -> pl.DataFrame:
                 "ceiling": _ceiling_source(part.loop, case),
                 "base_share": _fitted_share(part.loop, case, "base"),
                 "starting_share": _fitted_share(part.loop, case, "startup"),
-                "starts_assumed": _starts_assumed(part.loop, case),
+                "starts_assumed": None if starts is None else assumed.get(starts.note),
             }
             | sweep.contexts.get(key, Context()).columns()
         )
@@ -458,12 +442,6 @@ def _fitted_share(loop: Loop, case: SimulationCase, name: str) -> float | None:
     if amount is None or amount.source != FITTED or used is None or not used.value:
         return None
     return (amount.value or 0.0) / used.value
-
-
-def _starts_assumed(loop: Loop, case: SimulationCase) -> str | None:
-    """Return what is assumed of when pods are ready; None: nothing, or no pod started."""
-    fact = _fact(loop, case, "pods.startup")
-    return next((name for name, note in STARTS.items() if fact and fact.note == note), None)
 
 
 def _ceiling_source(loop: Loop, case: SimulationCase) -> str | None:

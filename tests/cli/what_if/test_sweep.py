@@ -110,7 +110,6 @@ def test_all_mistakes_of_grids_and_groups_at_once(run: Run, history: Path) -> No
     groups = {
         "label:tier=nobody": "it is for none of",
         "patern:shop/*": "pattern",
-        "file:none.yaml": "none.yaml",
     }
     options = [word for text in wrong for word in ("--grid", text)]
     options += [word for text in groups for word in ("--group", text)]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpabatch.engine.analyze.map import Cycle, Piece
+from hpabatch.engine.analyze.map import Piece
 from hpabatch.engine.analyze.run import (
     Analysis,
     Assumed,
@@ -235,21 +235,6 @@ def test_cycles_of_every_demand(metric: naive.Metric, limits: naive.Bounds) -> N
     (found,) = analyzed(metric, limits).metrics
     for demand in range((limits.high + 2) * full(metric) + 20):
         assert cycles_of(found, demand) == naive.cycles_at(metric, limits, demand), demand
-
-
-def test_nine_and_ten_at_exactly_71_percent_of_nine() -> None:
-    """71 / 70 x 9 is 9.13, so ten; 63.9 truncates to 63, and 63 / 70 x 10 is nine."""
-    spec = hpa_spec(resource(70), high=12)
-    (metric,) = analyze_hpa(spec, NO_TOLERANCE).metrics
-    (timed,) = [timed for timed in metric.cycles if timed.cycle.members == (9, 10)]
-    assert timed.cycle == Cycle(6390, 6399, (9, 10))
-    assert at(metric, 6390) == []
-    # legacy: the window keeps ten for 300 s, its edge included
-    assert timed.settled is not None
-    assert timed.settled.runs == ((9, 15_000), (10, 315_000))
-    assert timed.settled.period_ms == 330_000
-    assert at(metric, 6389) == [9]
-    assert at(metric, 6400) == [10]
 
 
 # ---- what is asked for ---------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from unittest import mock
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hpabatch.engine.compare.causes import ALONE
+from hpabatch.engine.compare.causes import ALONE, SWITCHES, with_switch
 from hpabatch.engine.compare.frames import (
     DECIDES,
     DECISION,
@@ -25,7 +25,6 @@ from hpabatch.engine.compare.run import (
 )
 from hpabatch.engine.compare.run import compare_sides as compare_planned
 from hpabatch.engine.compare.sides import Side, plan_sides, under_versions
-from hpabatch.engine.compare.trials import SWITCHES, with_switch
 from hpabatch.engine.fleet import plan as planning
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.errors import HistoryError

@@ -11,9 +11,14 @@ import pytest
 
 from hpabatch.engine.compare.causes import (
     ALONE,
+    SWITCHES,
     TOGETHER,
-    Cause,
+    changed_switches,
+    part_words,
+    parts_that_differ,
     sentence,
+    switch_words,
+    with_part,
 )
 from hpabatch.engine.compare.frames import (
     DECIDES,
@@ -27,14 +32,6 @@ from hpabatch.engine.compare.run import (
     compare_history,
 )
 from hpabatch.engine.compare.sides import BOTH
-from hpabatch.engine.compare.trials import (
-    SWITCHES,
-    changed_switches,
-    part_words,
-    parts_that_differ,
-    switch_words,
-    with_part,
-)
 from hpabatch.engine.fleet.request import ChosenHpas
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.errors import UsageError
@@ -210,11 +207,10 @@ def test_a_decision_counts_before_an_explanation() -> None:
 
 def test_causes_in_words() -> None:
     words = {"a": "a off -> on", "b": "b 1 -> 2"}
-    assert sentence(None, words) is None
-    assert sentence(Cause(("a",), ALONE), words) == "a off -> on"
-    assert sentence(Cause(("a", "b"), ALONE), words) == "each alone: a off -> on; b 1 -> 2"
-    assert sentence(Cause(("a",), TOGETHER), words) == "a off -> on, but not alone"
-    assert sentence(Cause(("a", "b"), TOGETHER), words) == "only together: a off -> on; b 1 -> 2"
+    assert sentence(ALONE, ["a"], words) == "a off -> on"
+    assert sentence(ALONE, ["a", "b"], words) == "each alone: a off -> on; b 1 -> 2"
+    assert sentence(TOGETHER, ["a"], words) == "a off -> on, but not alone"
+    assert sentence(TOGETHER, ["a", "b"], words) == "only together: a off -> on; b 1 -> 2"
 
 
 def test_what_differs_in_specs() -> None:

@@ -19,16 +19,19 @@ from hpabatch.engine.fidelity.answer import (
     sign_p,
 )
 from hpabatch.engine.fidelity.trials import (
+    METRIC,
     STATED,
+    Deviation,
     Episodes,
     Recording,
     Sizes,
     Trial,
     Window,
-    _leave_out,
+    _change_metrics,
     episodes_of,
 )
 from hpabatch.engine.shards.shard import ScaleColumns
+from hpabatch.model.objects.hpa import MetricSpec, ResourceMetricSource
 
 MINUTE = 60_000
 
@@ -106,12 +109,16 @@ def test_hardly_any_change_is_explained(
 
 
 def test_a_large_target_is_left_out_without_wrapping() -> None:
-    pct, milli = np.array([80, 0], np.int64), np.array([0, 16 << 40], np.int64)
-    metrics = SimpleNamespace(target_pct=pct, target_milli=milli)
-    spec = SimpleNamespace(first_metric=0, last_metric=2)
-    shard: Any = SimpleNamespace(fleet=SimpleNamespace(metrics=metrics, specs=[spec]))
-    _leave_out(shard, 0, [0, 1])
-    assert pct.tolist() == [80_000, 0]
+    pct, milli = np.array([80, 0, 70], np.int64), np.array([0, 16 << 40, 0], np.int64)
+    table = SimpleNamespace(target_pct=pct, target_milli=milli)
+    spec = SimpleNamespace(first_metric=0, last_metric=3)
+    shard: Any = SimpleNamespace(fleet=SimpleNamespace(metrics=table, specs=[spec]))
+    metrics = [
+        MetricSpec("Resource", resource=ResourceMetricSource(name))
+        for name in ("cpu", "cpu", "memory")
+    ]
+    _change_metrics(shard, 0, metrics, Deviation(METRIC, "", 0, "resource/cpu"))
+    assert pct.tolist() == [80_000, 0, 70]
     assert 16 << 40 < milli[1] <= 1 << 53
 
 

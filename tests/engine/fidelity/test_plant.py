@@ -43,8 +43,7 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay
 from hpabatch.history.reader import open_history
 from hpabatch.inputs.plants import PlantOverride, SignalOverride
-from hpabatch.kernels.usage import TRACK_USAGE
-from hpabatch.layout.records import I64, records_from
+from hpabatch.layout.records import I64
 from hpabatch.model.plant import (
     AGE,
     BACKLOG,
@@ -363,17 +362,6 @@ def test_few_usable_changes_are_no_score(every: int, reason: str | None) -> None
         assert row["median_error_pct"] < 1  # what is known is told all the same
 
 
-def test_a_change_while_usage_was_at_its_limit_is_left_out() -> None:
-    loop = stairs(4, 40, (5, 10))
-    capped = replace(loop, usage=np.minimum(loop.usage, 600))
-    free = row_of(scored(usage_of(loop), stated(base_milli=100, ceiling_milli=2000)))
-    row = row_of(scored(usage_of(capped), stated(base_milli=100, ceiling_milli=600)))
-    assert free["left_out_saturated"] == 0
-    assert row["left_out_saturated"] == row["changes"] - row["left_out_end"]
-    assert row["saturated_share"] == pytest.approx(0.5, abs=0.05)
-    assert "at the ceiling" in row["unscored"]
-
-
 def test_samples_too_far_apart_say_what_to_do() -> None:
     usage = usage_of(stairs(4, 40, (5, 10)))
     far = {
@@ -386,31 +374,6 @@ def test_samples_too_far_apart_say_what_to_do() -> None:
     assert "--horizon" not in (
         row_of(scored(replace(usage, signals=far), horizon_ms=420_000))["unscored"] or ""
     )
-
-
-def test_rollouts_and_restarts_are_counted_apart() -> None:
-    steps = 960
-    loop = Loop(np.full(steps, 3000.0), np.full(steps, 6), np.full(steps, 600.0), np.full(steps, 6))
-    usage = usage_of(loop)
-    at = START + 3 * HOUR_MS
-    old = np.full(6, START - HOUR_MS)
-    ready = np.append(old, np.arange(6) * 1_000 + at)
-    ended = np.append(np.arange(6) * 1_000 + at + 500, np.full(6, NEVER_MS))
-    both = np.sort(np.append(ready[6:], ended[:6]))
-    lives = replace(
-        usage.lives,
-        created_ms=ready - 40_000, started_ms=ready - 30_000, ready_ms=ready, deleted_ms=ended,
-        gone_ms=ended, step_ms=np.append(START - HOUR_MS, both),
-        step_ready=np.append(6, np.where(np.arange(12) % 2 == 0, 7, 6)),
-    )  # fmt: skip
-    tracks = records_from(TRACK_USAGE, 12, first_ms=-1, last_ms=-1)
-    signals = {n: replace(s, pods=tracks) for n, s in usage.signals.items()}
-    usage = replace(usage, lives=lives, signals=signals)
-    row = row_of(scored(usage, stated()))
-    assert (row["rollout_changes"], row["size_changes"], row["changes"]) == (1, 0, 0)
-    assert (row["same"], row["same_used"]) == (1, 1)
-    assert row["same_median_error_pct"] == pytest.approx(0)
-    assert row["skill"] is None
 
 
 def test_a_backlog_is_predicted_by_its_rate() -> None:
@@ -427,10 +390,6 @@ def test_a_backlog_is_predicted_by_its_rate() -> None:
     assert row["unscored"] is None
     assert row["used"] >= 10
     assert row["skill"] > 0.7
-    wrong = row_of(
-        scored(usage, stated("external/depth", kind=BACKLOG, rate_milli=9_000)), "external/depth"
-    )
-    assert wrong["skill"] is None or wrong["skill"] < row["skill"] - 0.3
     # An empty queue after a change is no division by nothing: errors are relative to the larger.
     entry = stated(DEPTH, kind=BACKLOG, rate_milli=3_000)
     changes = scored(usage, entry, horizon_ms=240_000).changes.drop_nulls("error")

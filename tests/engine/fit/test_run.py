@@ -13,7 +13,7 @@ from hpabatch.engine.columns.recorded import ABOVE_MINUTES, RECORDED_MEASURES
 from hpabatch.engine.fit.overrides import Draws, override
 from hpabatch.engine.fit.pipeline import Recording
 from hpabatch.engine.fit.run import CAPACITY_SHARE, Fit, Recorded, fit
-from hpabatch.engine.fit.usage import Limits, Probes, Usage
+from hpabatch.engine.fit.usage import Limits, Usage
 from hpabatch.engine.fit.workload import (
     ASSUMED,
     FITTED,
@@ -52,7 +52,6 @@ from tests.engine.closed_loop import (
     run_loop,
     usage_of,
 )
-from tests.engine.fit.test_series import kept
 from tests.inputs.parsed import parse_plant_file
 
 NAME = "resource/cpu"
@@ -367,7 +366,7 @@ def test_an_unknown_request_leaves_the_capacity_unknown() -> None:
     assert fact(found, f"signals.{NAME}.request").source == NOT_IDENTIFIED
 
 
-# ---- pipeline, noise and the whole ---------------------------------------------------------------
+# ---- pipeline and the whole ---------------------------------------------------------------
 
 
 def test_the_pipeline_is_what_was_recorded() -> None:
@@ -387,35 +386,6 @@ def test_the_pipeline_is_what_was_recorded() -> None:
     assert fact(found, "pipelines.resource.lag").source == GIVEN
     assert fact(found, "sync.period").source == GIVEN
     assert fact(found, "sync.phase").source == FITTED
-
-
-def test_finer_stretches_show_the_noise_within_a_piece() -> None:
-    """Samples every 15 s in the first third, every 60 s after it."""
-    loop = loop_of()
-    rng = np.random.default_rng(0)
-    usage = loop.usage * (1 + 0.05 * rng.normal(size=3200))
-    observed = usage_of(Loop(loop.work, loop.ready, usage, loop.size))
-    signal = observed.signals[NAME]
-    rows = np.concatenate([np.arange(960), np.arange(960, 3200, 4) + 3])
-    ts = signal.newest_ms[rows]
-    some = slice(0, None, 3)
-    spacing = np.where(rows < 960, 15_000, 60_000)[some]
-    # The usual spacing is that of most samples.
-    probes = Probes(
-        np.append(spacing, np.full(2000, 60_000)),
-        np.full(spacing.size + 2000, 15_000),
-        np.zeros(spacing.size + 2000, np.int64),
-        np.append(ts[some], np.full(2000, ts[-1])),
-    )
-    coarse = replace(kept(signal, rows), probes=probes)
-    found = fit(replace(observed, signals={NAME: coarse}), RECORDING)
-    assert workload(found).resolution_ms == 60_000
-    assert found.noise is not None
-    assert found.noise.mean() == pytest.approx(1000, abs=2)
-    assert (np.diff(found.noise) >= 0).all()
-    # Of four samples' mean a quarter of the variance is its own.
-    assert fact(found, "noise").value == pytest.approx(0.05 * 0.75**0.5, rel=0.15)
-    assert fit(observed, RECORDING).noise is None
 
 
 def test_everything_is_told_once_and_with_a_known_source() -> None:

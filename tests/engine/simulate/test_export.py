@@ -133,13 +133,11 @@ def test_a_replay_of_an_exported_run_decides_the_same(seed: int, tmp_path: Path)
     assert check_history(hpabatch.open(tmp_path).history).rows() == [], f"seed {seed}"
 
 
-def test_neither_short_chunks_nor_rows_dropped_early_change_anything(
+def test_short_chunks_change_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cases, k8s = exportable(3)
     plain = export_run(cases, profile_for(k8s), seed=3)
-    monkeypatch.setattr("hpabatch.engine.simulate.export_tables.PENDING_ROWS", 40)
-    monkeypatch.setattr("hpabatch.engine.simulate.export_tables.PART_ROWS", 10)
     monkeypatch.setattr("hpabatch.engine.simulate.export.LOG_ROWS", 1)  # one tick at once
     early = export_run(cases, profile_for(k8s), seed=3)
     assert plain.arguments == early.arguments

@@ -99,17 +99,8 @@ def run(
     text: str,
     made: Workload | None = None,
     periods: tuple[SpecPeriod, ...] = FLEET[1].periods,
-    other: Workload | None = None,
 ) -> Applied:
-    return apply(
-        parse_scenario(text),
-        made or workload(),
-        periods,
-        START,
-        END,
-        profile=PROFILE,
-        find_work=None if other is None else lambda _, __: other,
-    )
+    return apply(parse_scenario(text), made or workload(), periods, START, END, profile=PROFILE)
 
 
 def planned(text: str, fleet: Sequence[Candidate] = FLEET) -> tuple[Scenario, ...]:
@@ -145,7 +136,6 @@ REFUSED = {
     "- growth: {factor: 2, from: 25h}": "steps[0].growth: 1d1h (2026-10-08T01:00:00Z) is outside",
     "- set: {minReplicas: 2, at: 2d}": "steps[0].set: 2d (2026-10-09T00:00:00Z) is outside the run",
     "- repeat: {period: day, at: 2d}": "steps[0].repeat: 2d (2026-10-09T00:00:00Z) is outside the",
-    "- overlay: {hpa: a/b, at: 2d}": "steps[0].overlay: 2d (2026-10-09T00:00:00Z) is outside the",
     "- {growth: 2, hpa: shop/wbe}": "steps[0].hpa: shop/wbe matches none of 3 HPAs, such as shop/c",
     "- {growth: 2, where: max_replicas > 99}": "steps[0].where: 'max_replicas > 99' is true for "
     "none of 3 HPAs; widen it",
@@ -309,28 +299,10 @@ def test_a_repeated_day_fills_the_run() -> None:
     assert nothing.notes[0].endswith("its work reaches to the run's end; nothing is repeated")
 
 
-def test_an_overlay_that_cannot_be() -> None:
-    away = workload(work_start_ms=START - 100 * HOUR)
-    with pytest.raises(RefusedError, match="not within the run, which is from 2026-10-07T00"):
-        run("- overlay: shop/other", other=away)
-    moved = run("- overlay: {hpa: shop/other, at: 1h}", other=away).workload
-    assert moved.work["resource/cpu"][60:62].tolist() == [6100 + 100, 6200 + 200]
-    with pytest.raises(RefusedError, match="an overlay needs another history"):
-        run("- overlay: shop/other")
-    stranger = workload(plant=Plant({"pods/other": Signal(PER_POD)}))
-    assert run("- overlay: shop/other", other=stranger).notes == (
-        "scenario, line 1: steps[0].overlay: shop/web: shop/other has no signal whose work could "
-        "be added to it",
-    )
-
-
 def test_work_that_is_too_large_refuses_the_hpa() -> None:
     huge = {name: np.full(3, 2**52, np.int64) for name in WORK}
     with pytest.raises(RefusedError, match=r"^scenario, line 1: steps\[0\].growth: shop/web: work"):
         run("- growth: 3", workload(work=huge))
-    with pytest.raises(RefusedError, match=r"steps\[0\].overlay: shop/web: work of .* too large"):
-        run("- overlay: a/b", workload(work=huge), other=workload(work=huge | {
-            "resource/cpu": np.full(3, 2**52 + 1, np.int64)}))  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["peak.yaml", "outage.yaml", "rollout.yaml"])

@@ -19,7 +19,6 @@ from hpabatch.inputs.document_kinds import Moment
 from hpabatch.inputs.scenarios import (
     Action,
     Growth,
-    Overlay,
     Repeat,
     Scenario,
     Shift,
@@ -61,9 +60,6 @@ ACTIONS: st.SearchStrategy[Action] = st.one_of(
         st.none() | slots(4, 20),
     ),
     st.builds(Repeat, slots(4, 20), st.none() | MOMENTS, st.none() | MOMENTS),
-    st.builds(
-        Overlay, st.just("shop/other"), st.none(), FACTORS, st.none() | slots(-5, 30).map(Moment)
-    ),
 )
 VALUES = st.lists(st.integers(0, 10**7), min_size=1, max_size=30)
 
@@ -88,7 +84,6 @@ def naive_step(
     known: tuple[int, int],
     end: int,
     last: int,
-    other: tuple[int, int, list[int]],
 ) -> tuple[naive.Function, tuple[int, int]]:
     """Return the work of one signal after a step, and from when to when it is known."""
     match action:
@@ -105,10 +100,6 @@ def naive_step(
                 return work, known
             assume(known[0] <= since and since + action.period_ms <= known[1])
             return naive.repeat(work, action, DAY, known), (min(known[0], first), last)
-        case Overlay():
-            begin = other[0] if action.at is None else DAY + action.at.ms
-            assume(begin < last)
-            return naive.overlay(work, action, DAY, other), known
         case _:
             raise AssertionError(action)
 
@@ -116,11 +107,10 @@ def naive_step(
 @settings(max_examples=effort(200))
 @given(
     workloads(),
-    workloads(),
     st.lists(st.tuples(ACTIONS, st.sampled_from([(), ("resource/*",)])), min_size=1, max_size=4),
 )
 def test_steps_do_what_is_said_plainly(
-    workload: Workload, other: Workload, steps: list[tuple[Action, tuple[str, ...]]]
+    workload: Workload, steps: list[tuple[Action, tuple[str, ...]]]
 ) -> None:
     end = DAY + 40 * GRID
     last = end + sum(-action.by_ms for action, _ in steps if isinstance(action, Shift)
@@ -133,25 +123,12 @@ def test_steps_do_what_is_said_plainly(
             workload.work_start_ms,
             workload.work_start_ms + workload.resolution_ms * values.size,
         )
-        theirs = (other.work_start_ms, other.resolution_ms, other.work[name].tolist())
         for action, signals in steps:
             if not signals or name == "resource/cpu":
-                work, known = naive_step(work, action, known, end, last, theirs)
+                work, known = naive_step(work, action, known, end, last)
         expected[name] = [work(at) for at in range(DAY, end, GRID)]
     scenario = Scenario(tuple(Step(action, signals=signals) for action, signals in steps))
-    try:
-        found = apply(
-            scenario,
-            workload,
-            (),
-            DAY,
-            end,
-            profile=profile_for("1.38"),
-            find_work=lambda *_: other,
-        ).workload
-    except RefusedError as error:
-        assume("not within the run" not in str(error))
-        raise
+    found = apply(scenario, workload, (), DAY, end, profile=profile_for("1.38")).workload
     for name, instants in expected.items():
         work = naive.pieces(found.work_start_ms, found.resolution_ms, found.work[name].tolist())
         assert [work(at) for at in range(DAY, end, GRID)] == instants, name

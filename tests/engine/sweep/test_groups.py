@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -66,25 +65,8 @@ def test_patterns_and_the_fleet() -> None:
     assert units("pattern:test/*/*", "pattern:prod/shop/web") == {
         "pattern:test/*/*": (4,), "pattern:prod/shop/web": (2,),
     }  # fmt: skip
+    assert units("pattern:shop/web,batch/*") == {"pattern:shop/web,batch/*": (0, 2, 4)}
     assert units("fleet") == {"fleet": (0, 1, 2, 3, 4)}
-
-
-def test_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "groups.yaml"
-    path.write_text("front: [shop/web, shop/cart-*]\nback: batch/*\n")
-    assert units(f"file:{path}") == {"front": (1, 2, 4), "back": (0,)}
-    path.write_text("front: [shop/web]\nback: [batch/*, shop/non*]\nother: a/b\n")
-    assert complaints(f"file:{path}") == (
-        f"--group file:{path}: groups {path}, line 2: back: shop/non* is for none of the 5 HPAs, "
-        f"such as batch/etl; groups {path}, line 3: other: a/b is for none of the 5 HPAs, such as "
-        "batch/etl",
-    )
-    path.write_text("front: 3\n")
-    (found,) = complaints(f"file:{path}")
-    assert "expected namespace/hpa or cluster/namespace/hpa, such as" in found
-    assert found.endswith(f"got 3 (groups {path}, line 1: front)")
-    path.write_text("' ': shop/web\n")
-    assert "a group without a name" in complaints(f"file:{path}")[0]
 
 
 SENTENCES = {
@@ -96,12 +78,11 @@ SENTENCES = {
     "pattern": "which HPAs? write pattern:shop/*-api",
     "pattern:web": "'web' is not namespace/hpa or cluster/namespace/hpa, such as shop/web or s",
     "pattern:shop/Web": "expected lower-case letters, digits, - and . in the nam",
+    "pattern:batch/etl,shop/x*": "shop/x* is for none of the 5 HPAs, such as batch/etl",
     "pattern:shop/x*": "shop/x* is for none of the 5 HPAs, such as batch/etl",
-    "file": "which file? write file:groups.yaml",
-    "file:/none/groups.yaml": "groups /none/groups.yaml cannot be read: No such file or directory",
     "fleet:all": "fleet is all HPAs; nothing stands after it",
     "labels:tier": "'labels' is no kind of group; did you mean label? (label:tier=web, namespace:s",
-    "": "'' is no kind of group (label:tier=web, namespace:shop, pattern:shop/*-api, file:groups.y",
+    "": "'' is no kind of group (label:tier=web, namespace:shop, pattern:shop/*-api, fleet)",
 }
 
 

@@ -260,17 +260,6 @@ def test_a_ceiling_that_is_stated_to_be_none_is_open(history: Path) -> None:
     assert found == ["open", "given"]
 
 
-def test_noise_runs_all_settings_with_it(history: Path) -> None:
-    """The demo is as fine as its syncs: what has no noise runs without, and that is told."""
-    sweep = planned(["max=+1"], history, only("shop/checkout"), noise=True)
-    assert sweep.evidence["noise"] == "resampled"
-    assert plan_of_all(history).evidence["noise"] == "off"
-    part = prepare_part(sweep, 0)
-    assert [c.case.setting for c in part.cases] in (["recorded"], ["recorded + noise"])
-    results, _ = swept(sweep)
-    assert results["setting"].to_list() == ["today", "max=+1"]
-
-
 # ---- scenarios
 
 
@@ -278,23 +267,6 @@ def scenario(tmp_path: Path, text: str) -> Scenario:
     path = tmp_path / "scenario.yaml"
     path.write_text(text)
     return read_scenario(path)
-
-
-OVERLAY = "steps:\n- overlay: payments/api\n  hpa: shop/frontend\n"
-
-
-def test_an_overlay_of_another_part_of_the_fleet(
-    history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = scenario(tmp_path, OVERLAY)
-    where = only("payments/api", "shop/frontend")
-    plain, _ = swept(planned(["max=+1"], history, where))
-    whole, _ = swept(planned(["max=+1"], history, where, scenario=given))
-    assert whole.height == 4
-    assert whole["pod_hours"][2] > plain["pod_hours"][2]
-    monkeypatch.setattr(engine, "HPAS_AT_ONCE", 1)
-    parts, _ = swept(planned(["max=+1"], history, where, scenario=given))
-    assert_frame_equal(parts, whole)
 
 
 BOUNDS = "steps:\n- set: {minReplicas: 6, at: 30m, for: 30m}\n  hpa: shop/checkout\n"
