@@ -79,16 +79,13 @@ class Compared(Comparison, Result):
 
     @property
     def verdict(self) -> str:
-        """How many HPAs decide differently."""
         return headline(self)
 
     @property
     def frame(self) -> pl.DataFrame:
-        """One row per HPA that differs."""
         return self.differences
 
     def body(self, view: View) -> Iterator[str | Grid]:
-        """Generate sums, what changed, the HPAs that differ most, those left out."""
         comparison, rows = self, self._ranked()
         if rows.height:
             yield total_line(comparison)
@@ -129,11 +126,9 @@ class Compared(Comparison, Result):
         return Grid.of(heads, shown, self.top, frame=self.frame, columns=DIFFERENCES.columns)
 
     def basis(self) -> list[str]:
-        """Return what either side rests on; what both do once."""
         return list(_evidence(self.evidence))
 
     def document(self) -> dict[str, Any]:
-        """Return everything."""
         comparison = self
         names = ("cluster", "namespace", "hpa", "side", "reason")
         return {

@@ -120,7 +120,6 @@ class Replay(Result):
 
     @property
     def verdict(self) -> str:
-        """How far the decisions match what was recorded."""
         totals = self.totals
         line = f"{counted(totals.hpas, 'HPA')}, {counted(totals.ticks, 'decision')}"
         if totals.agreement_share is not None:
@@ -133,7 +132,6 @@ class Replay(Result):
 
     @property
     def frame(self) -> pl.DataFrame:
-        """The summary."""
         return self.summary
 
     @property
@@ -154,12 +152,10 @@ class Replay(Result):
 
     @property
     def evidence(self) -> dict[str, str]:
-        """What the result rests on: version, profile, parameters and their sources, digests."""
         return self.result.evidence
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was odd."""
         return self.result.warnings
 
     @property
@@ -223,7 +219,6 @@ class Replay(Result):
         write_frame(self.decisions, self.evidence, path)
 
     def body(self, view: View) -> Iterator[str | Grid]:
-        """Generate sums, HPAs, those most worth a look, and the score."""
         yield from ratio_lines(self.evidence)
         yield from total_lines(self.totals)
         yield ""
@@ -255,11 +250,9 @@ class Replay(Result):
         yield from skipped_line(self.result.skipped)
 
     def basis(self) -> list[str]:
-        """Return rules and parameters."""
         return evidence_lines(self.evidence)
 
     def hints(self) -> list[str]:
-        """Return where the decisions are, the result in one sentence, and what to type next."""
         lines = [f"decisions: {self.out or 'not kept; --out FILE keeps them'}"]
         if self.summary.height:
             row = self._first()
@@ -299,7 +292,6 @@ class Replay(Result):
         return f"in short: {'; '.join(parts)}" if parts else ""
 
     def document(self) -> dict[str, Any]:
-        """Return everything but the decisions."""
         found: dict[str, Any] = {
             "evidence": dict(self.evidence),
             "totals": self.totals._asdict(),

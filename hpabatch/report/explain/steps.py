@@ -7,14 +7,14 @@ from typing import Final
 
 from hpabatch.engine.explain import facts
 from hpabatch.model.times import show_duration
-from hpabatch.report.explain.metric import metric_steps
-from hpabatch.report.explain.text import (
+from hpabatch.report.explain.metric import (
     HORIZONTAL,
     SHOWN_RUNS,
     Step,
     clock_text,
     count_text,
     list_text,
+    metric_steps,
     run_texts,
 )
 

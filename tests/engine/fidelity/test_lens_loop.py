@@ -20,7 +20,7 @@ from hpabatch.engine.sweep.run import SweepOptions, plan_sweep
 from hpabatch.history.reader import open_history
 from hpabatch.inputs.grid import read_grids
 from hpabatch.inputs.lenses import Lens
-from hpabatch.model.settings.policy_sets import SHIPPED
+from hpabatch.model.settings.fields import SHIPPED
 
 pytestmark = pytest.mark.compiled
 
