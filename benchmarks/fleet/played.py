@@ -14,7 +14,6 @@ from benchmarks.fleet.draw import (
     DrawnWorkload,
     FleetRequest,
     Purpose,
-    Signal,
     Streams,
     draw_workload,
     mean_level,
@@ -41,12 +40,11 @@ _SATURDAY = 5
 _WARM_UP_S = 20
 _BOOT_PART = 0.3
 _CPU_NOISE = 0.04
-_SIGNAL_NOISE = 0.03
 _MEMORY_EVERY = 8
 _MEMORY_MINUTES = 15
+# Share of the samples that are lost, half of them in runs.
+_GAPS = 0.002
 _RUN_STEPS = 20
-_FETCH_MS = 700
-_LATE_STEPS = 4
 _PAGES_PER_MIB = 256
 _PAGE_BYTES = 4096
 
@@ -121,13 +119,10 @@ class Samples:
 
     Attributes:
         ts_ms: times, milliseconds since the start of the history.
-        fetched_ms: when they were fetched.
-        values: cpu in milli and memory in bytes per container, shape (rows, containers, 2); of a
-            custom metric its milli, shape (rows, 1, 1).
+        values: cpu in milli and memory in bytes per container, shape (rows, containers, 2).
     """
 
     ts_ms: Ints
-    fetched_ms: Ints
     values: Ints
 
 
@@ -137,13 +132,9 @@ class _Scrapes:
 
     step: Ints
     ts_ms: Ints
-    fetched_ms: Ints
     noise: Floats32
     serves: Booleans
     keep: Booleans
-
-    def samples(self, values: Ints) -> Samples:
-        return Samples(self.ts_ms[self.keep], self.fetched_ms[self.keep], values[self.keep])
 
 
 class PlayedWorkload:
@@ -226,7 +217,7 @@ class PlayedWorkload:
         levels = slow.astype(np.float32) / np.float32(work.plan_milli)
         levels = np.minimum(levels, np.float32(1.6))
         boot = np.float32(_BOOT_PART * work.plan_milli)
-        for place, scrapes in self._scrapes(day, Purpose.usage, len(work.containers)):
+        for place, scrapes in self._scrapes(day):
             step, noise = scrapes.step, scrapes.noise
             busy = np.where(scrapes.serves, per_pod[step] * np.float32(self._part[place]), boot)
             # The working set moves every few samples only.
@@ -237,37 +228,18 @@ class PlayedWorkload:
                 values[:, c, 0] = _cpu(container, busy, noise[:, c])
                 own = noise[row, c]
                 values[:, c, 1] = _memory(container, levels[held], own, self._memory[place])
-            yield self.lives[place], scrapes.samples(values)
+            keep = scrapes.keep
+            yield self.lives[place], Samples(scrapes.ts_ms[keep], values[keep])
 
-    def custom(self, day: int, signal: Signal) -> Iterator[tuple[PodLife, Samples]]:
-        """Yield each pod's samples of a Pods metric; what does not serve reports nothing done."""
-        per_pod = self.work_of_day(day)
-        for place, scrapes in self._scrapes(day, Purpose.custom, 1):
-            units = per_pod[scrapes.step] * self._part[place]
-            units *= scrapes.serves * signal.per_core
-            units *= 1.0 + _SIGNAL_NOISE * scrapes.noise[:, 0]
-            milli = np.rint(np.maximum(units, 0.0)).astype(np.int64)
-            yield self.lives[place], scrapes.samples(milli[:, None, None])
-
-    def total(self, day: int, signal: Signal) -> tuple[Ints, Ints]:
-        """Return times (ms since the start) and values (milli) of a whole workload's metric."""
-        request = self.request
-        rng = self.streams.open(Purpose.signal, day)
-        step = np.arange(request.steps)
-        keep = rng.random(len(step)) >= request.gaps
-        noise = 1.0 + _SIGNAL_NOISE * rng.standard_normal(len(step))
-        units = self._demand_at(day) * self.work.plan_milli * signal.per_core * noise
-        milli = np.maximum(np.rint(units).astype(np.int64), 0)
-        return (day * DAY_MS + step * request.step_ms)[keep], milli[keep]
-
-    def _scrapes(self, day: int, purpose: Purpose, width: int) -> Iterator[tuple[int, _Scrapes]]:
+    def _scrapes(self, day: int) -> Iterator[tuple[int, _Scrapes]]:
         """Yield the place of each pod that is sampled on a day, and its scrapes.
 
-        Each is drawn from a stream of its own, noise of the shape (scrapes, width).
+        Each is drawn from a stream of its own, noise of the shape (scrapes, containers).
         """
+        width = len(self.work.containers)
         for place, (first, count) in enumerate(zip(*self.steps_of_day(day), strict=True)):
             if count:
-                rng = self.streams.open(purpose, day, self.lives[place].number)
+                rng = self.streams.open(Purpose.usage, day, self.lives[place].number)
                 noise = rng.standard_normal((count, width), dtype=np.float32)
                 step = np.arange(first, first + count)
                 yield place, self._scraped(rng, day, place, step, noise)
@@ -285,25 +257,18 @@ class PlayedWorkload:
             jitter = rng.random(count, dtype=np.float32) * np.float32(most + 1)
             # 32 bits may round the largest product up.
             ts_ms = ts_ms + np.minimum(jitter.astype(np.int64), most) * request.unit_ms
-        keep = self._kept(rng, count)
-        delays = np.zeros(count, dtype=np.int64)
-        if request.late:
-            number = int(rng.binomial(count, request.late))
-            late = rng.choice(count, number, replace=False, shuffle=False)
-            longest = _LATE_STEPS * request.step_ms
-            delays[late] = rng.integers(request.step_ms, longest + 1, number)
-        return _Scrapes(step, ts_ms, ts_ms + _FETCH_MS + delays, noise, serves, keep)
+        return _Scrapes(step, ts_ms, noise, serves, _kept(rng, count))
 
-    def _kept(self, rng: np.random.Generator, count: int) -> Booleans:
-        """Draw which samples are not lost: half of the share goes one by one, half in runs."""
-        keep = np.ones(count, dtype=np.bool_)
-        if share := self.request.gaps / 2:
-            if single := int(rng.binomial(count, share)):
-                keep[rng.integers(0, count, single)] = False
-            for _ in range(int(rng.poisson(count * share / _RUN_STEPS))):
-                begin = int(rng.integers(1 - _RUN_STEPS, count))
-                keep[max(begin, 0) : begin + _RUN_STEPS] = False
-        return keep
+
+def _kept(rng: np.random.Generator, count: int) -> Booleans:
+    """Draw which samples are not lost: half of the share goes one by one, half in runs."""
+    keep, share = np.ones(count, dtype=np.bool_), _GAPS / 2
+    if single := int(rng.binomial(count, share)):
+        keep[rng.integers(0, count, single)] = False
+    for _ in range(int(rng.poisson(count * share / _RUN_STEPS))):
+        begin = int(rng.integers(1 - _RUN_STEPS, count))
+        keep[max(begin, 0) : begin + _RUN_STEPS] = False
+    return keep
 
 
 def _cpu(container: Container, work: Floats32, noise: Floats32) -> Ints:
