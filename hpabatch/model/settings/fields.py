@@ -54,7 +54,7 @@ def _behavior(name: str, member: str, kind: Kind, acts_on: str, meaning: str) ->
 
 FIELDS: Final[tuple[Field, ...]] = (
     Field("target", values.TARGET, SPEC, "the target of the metric that is tuned",
-          "of an HPA with one metric that one's target; of several, the first one of cpu",
+          "for an HPA with one metric, its target; with several, that of the first cpu metric",
           ("averageUtilization", "utilization"), member="target"),
     Field(NAMED_TARGET, values.TARGET, SPEC, "the target of the metric NAME",
           "`target.cpu`, `target.memory`, `target.queue_length`; where several have that name, the "
@@ -64,9 +64,9 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("max", values.MAXIMUM, SPEC, "spec.maxReplicas", "the most replicas", ("maxReplicas",),
           member="max_replicas"),
     Field("tolerance", values.TOLERANCE, SPEC, "spec.behavior.*.tolerance",
-          "how far from the target nothing is done, in both directions", member="tolerance"),
+          "the distance from the target within which nothing changes, in both directions", member="tolerance"),
     *_behavior("tolerance", "tolerance", values.TOLERANCE, "tolerance",
-               "how far from the target nothing is done on the way {up_or_down}"),
+               "the distance from the target within which nothing changes on the way {up_or_down}"),
     *_behavior("window", "stabilization_window_seconds", values.WINDOW,
                "stabilizationWindowSeconds", "the stabilization window on the way {up_or_down}"),
     Field("policies", values.POLICIES, SPEC, "spec.behavior.*.policies and selectPolicy",
@@ -75,13 +75,13 @@ FIELDS: Final[tuple[Field, ...]] = (
     *_behavior("policies", "policies", values.POLICIES, "policies and selectPolicy",
                "the policies and the select policy on the way {up_or_down}"),
     *_behavior("select", "select_policy", values.SELECT, "selectPolicy",
-               "which policy counts on the way {up_or_down}"),
+               "the policy that counts on the way {up_or_down}"),
     Field("sync", values.SYNC, CONTROLLER, "--horizontal-pod-autoscaler-sync-period",
           "the time between two decisions", ("sync-period",)),
     Field("combine", values.COMBINE, BEYOND, "the metrics' proposals",
-          "how the proposals of several metrics become one; upstream takes the max"),
+          "the way in which proposals of several metrics become one; upstream takes the max"),
     Field("percentage-of", values.PERCENTAGE_OF, BEYOND, "utilization targets",
-          "what a utilization is a percentage of; upstream takes the request"),
+          "the quantity that 100 % stands for; upstream takes the request"),
 )  # fmt: skip
 
 _ORDER: Final = {field.name: k for k, field in enumerate(FIELDS)}
