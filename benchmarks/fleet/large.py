@@ -95,8 +95,8 @@ def fleet_parts(
             for day in days:
                 yield f"{begin}/{day}", _day_frames(request, block, day)
     if not has_part("end"):
-        rows = controller_rows(request.start_ms, [request.cluster])
-        yield "end", iter([("controller", rows)])
+        controller = controller_rows(request.start_ms, [request.cluster])
+        yield "end", iter([("controller", controller)])
 
 
 def _day_frames(request: FleetRequest, block: Sequence[PlayedWorkload], day: int) -> Frames:

@@ -44,8 +44,13 @@ class ResourceType(NamedTuple):
         """Whether `name` and the part after its first dot name this type."""
         if not name or name not in (self.plural, self.kind.lower(), self.short):
             return False
-        group, _, version = self.api_version.rpartition("/")
-        return rest in ("", group, f"{version}.{group}")
+        version = self.api_version.rpartition("/")[2]
+        return rest in ("", self.group, f"{version}.{self.group}")
+
+    @property
+    def group(self) -> str:
+        """The API group, "" for the core group."""
+        return self.api_version.rpartition("/")[0]
 
 
 TYPES: Final = (
@@ -56,8 +61,17 @@ TYPES: Final = (
     ResourceType("DaemonSet", "daemonsets", "ds", "apps/v1"),
     ResourceType("Pod", "pods", "po", "v1"),
     ResourceType("Service", "services", "svc", "v1"),
+    ResourceType("ConfigMap", "configmaps", "cm", "v1"),
+    ResourceType("Secret", "secrets", "", "v1"),
+    ResourceType("Node", "nodes", "no", "v1"),
+    ResourceType("Namespace", "namespaces", "ns", "v1"),
+    ResourceType("PersistentVolumeClaim", "persistentvolumeclaims", "pvc", "v1"),
+    ResourceType("ServiceAccount", "serviceaccounts", "sa", "v1"),
     ResourceType("Job", "jobs", "", "batch/v1"),
     ResourceType("CronJob", "cronjobs", "cj", "batch/v1"),
+    ResourceType("Ingress", "ingresses", "ing", "networking.k8s.io/v1"),
+    ResourceType("PodDisruptionBudget", "poddisruptionbudgets", "pdb", "policy/v1"),
+    ResourceType("HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa", "autoscaling/v2"),
 )
 _SCALABLE: Final = ", ".join(item.plural for item in TYPES if item.has_scale)
 
