@@ -27,9 +27,7 @@ def go_format(text: str) -> str:
         parts.append("%!(BADWIDTH)" * (width == "*") + "%!(BADPREC)" * (precision == "*"))
         position, bad = found.end(), bool(first or second)
         index, number = (first, width) if precision is None else (second, precision)
-        if number == "*" or not re.fullmatch(
-            r"\[[0-9]+\]", index
-        ):  # else one is there
+        if number == "*" or not re.fullmatch(r"\[[0-9]+\]", index):  # else one is there
             third = _THIRD.match(text, position)
             assert third is not None
             position, bad = third.end(), bad or third.end() > position

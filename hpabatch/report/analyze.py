@@ -241,7 +241,7 @@ def _metric_json(metric: MetricAnalysis) -> dict[str, object]:
         "error": metric.error,
         "dead_bands": [asdict(band) for band in metric.bands],
         "smallest": None if metric.smallest is None else asdict(metric.smallest),
-        "resting": None if unknown else [_piece_json(piece) for piece in metric.pieces],
+        "resting": None if unknown else [asdict(piece) for piece in metric.pieces],
         "cycles": None if unknown else [_cycle_json(timed) for timed in metric.cycles],
     }
 
@@ -251,14 +251,6 @@ def _measured(metric: MetricAnalysis) -> dict[str, object]:
     names = ("target_pct", "target_milli", "request_milli", "base_milli")
     kind = {"signal": plain(metric.signal), "target_type": KINDS[metric.kind]}
     return kind | {name: getattr(metric, name) for name in names}
-
-
-def _piece_json(piece: Piece) -> dict[str, object]:
-    return {
-        "low_milli": piece.low_milli,
-        "high_milli": piece.high_milli,
-        "runs": [list(run) for run in piece.runs],
-    }
 
 
 def _cycle_json(timed: TimedCycle) -> dict[str, object]:

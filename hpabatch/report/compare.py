@@ -16,7 +16,6 @@ from hpabatch.engine.columns.compare import DIFFERENCES
 from hpabatch.engine.compare.frames import DECIDES, EXPLAINS, FROM, TO
 from hpabatch.engine.compare.loop import WHY_NOT
 from hpabatch.engine.compare.run import VERSIONS, Comparison
-from hpabatch.engine.compare.sides import LeftOut
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.model.printable import counted
 from hpabatch.report.base import HPA, Grid, Head, Result, Rows, View, label, row_label
@@ -101,7 +100,11 @@ class Compared(Comparison, Result):
             )
         if left_out := comparison.left_out:
             yield ""
-            lines = [(_name(o, _many(comparison)), o.side, o.reason) for o in left_out]
+            many = _many(comparison)
+            lines = [
+                (label(o.cluster, o.namespace, o.hpa, with_cluster=many), o.side, o.reason)
+                for o in left_out
+            ]
             yield Grid.of(LEFT_OUT_HEADS, lines, self.top, "-o json has all")
 
     def _ranked(self) -> pl.DataFrame:
@@ -196,10 +199,6 @@ def _grouped(rows: pl.DataFrame) -> list[tuple[int, str]]:
     """Return every cause in words with the number of its HPAs, the most frequent first."""
     counts = rows.group_by("rule").len().sort(["len", "rule"], descending=[True, False])
     return [(int(count), rule or _NOT_FOUND) for rule, count in counts.iter_rows()]
-
-
-def _name(left_out: LeftOut, many: bool) -> str:
-    return label(left_out.cluster, left_out.namespace, left_out.hpa, with_cluster=many)
 
 
 def _many(comparison: Comparison) -> bool:

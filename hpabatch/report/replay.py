@@ -122,8 +122,9 @@ class Replay(Result):
     def verdict(self) -> str:
         totals = self.totals
         line = f"{counted(totals.hpas, 'HPA')}, {counted(totals.ticks, 'decision')}"
-        if totals.agreement_share is not None:
-            line += f": {_most_of(totals.agreement_share):.1%} match the recorded size"
+        if (share := totals.agreement_share) is not None:
+            most = share if share == 1 else min(share, 0.999)  # (100.0% is said only of all)
+            line += f": {most:.1%} match the recorded size"
         if self.top and self._ranked.is_empty():
             line += "; none stands out"
         elif self.top:
@@ -381,11 +382,6 @@ def total_lines(totals: FleetTotals) -> list[str]:
             "(metrics, selector or scale were not usable)"
         )
     return lines
-
-
-def _most_of(share: float) -> float:
-    """Return a share of which 100.0% is said only if it is all."""
-    return share if share == 1 else min(share, 0.999)
 
 
 def _short(time: str) -> str:
