@@ -8,11 +8,11 @@ v2 leaves a number out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields as fields_of
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from hpabatch.model.objects.codec import read_as, read_part
 from hpabatch.model.objects.decode_fields import Fields, Problem, Severity, load_json, show_value
@@ -33,6 +33,7 @@ from hpabatch.model.objects.hpa import (
 )
 from hpabatch.model.quantity import Quantity
 
+T = TypeVar("T")
 _ZERO: Final = Quantity()
 _PREFIX = "autoscaling.alpha.kubernetes.io/"
 METRICS_ANNOTATION = _PREFIX + "metrics"
@@ -71,25 +72,27 @@ def ignored_annotations(hpa: HPA, read: Collection[str]) -> list[Problem]:
 def restore_metrics(hpa: HPA, problems: list[Problem]) -> HPA:
     """Put the metrics of v1's annotations before the cpu metric, and their status into status."""
     annotations = dict(hpa.annotations)
-    metrics = _objects_of(annotations, METRICS_ANNOTATION, problems)
+
+    def restored(name: str, read: Callable[[Fields], T]) -> tuple[T, ...] | None:
+        """Return the objects of an annotation that holds a JSON list, None without a good one."""
+        if name not in annotations:
+            return None
+        found: list[Problem] = []
+        holder = Fields({"list": _parse(annotations[name])}, "", found, fold=True)
+        items = tuple([item.built(read) for item in holder.children("list") or []])
+        return items if _sound(found, name, problems) else None
+
+    metrics = restored(METRICS_ANNOTATION, read_metric_v2beta1)
+    conditions = restored(CONDITIONS_ANNOTATION, read_condition)
+    statuses = restored(CURRENT_METRICS_ANNOTATION, partial(_read_entry, nested=False))
+    spec, status = hpa.spec, hpa.status
     if metrics is not None:
-        items, found = metrics
-        specs = tuple([item.built(read_metric_v2beta1) for item in items])
-        if _sound(found, METRICS_ANNOTATION, problems):
-            hpa = replace(hpa, spec=replace(hpa.spec, metrics=specs + hpa.spec.metrics))
-    conditions = _objects_of(annotations, CONDITIONS_ANNOTATION, problems)
+        spec = replace(spec, metrics=metrics + spec.metrics)
     if conditions is not None:
-        items, found = conditions
-        read = tuple([item.built(read_condition) for item in items])
-        if _sound(found, CONDITIONS_ANNOTATION, problems):
-            hpa = replace(hpa, status=replace(hpa.status, conditions=read))
-    statuses = _objects_of(annotations, CURRENT_METRICS_ANNOTATION, problems)
+        status = replace(status, conditions=conditions)
     if statuses is not None:
-        items, found = statuses
-        shown = read_metric_statuses(items, hpa.api_version)
-        if _sound(found, CURRENT_METRICS_ANNOTATION, problems):
-            hpa = replace(hpa, status=replace(hpa.status, current_metrics=shown))
-    return hpa
+        status = replace(status, current_metrics=statuses)
+    return replace(hpa, spec=spec, status=status)
 
 
 def restore_behavior(hpa: HPA, problems: list[Problem]) -> HPA:
@@ -119,18 +122,16 @@ def restore_behavior(hpa: HPA, problems: list[Problem]) -> HPA:
 
 def restore_tolerances(hpa: HPA, problems: list[Problem]) -> HPA:
     """Read v2beta2's tolerance annotations; they create `behavior` and the direction."""
-    annotations = dict(hpa.annotations)
-    behavior = hpa.spec.behavior
-    up = _tolerance(annotations, UP_TOLERANCE_ANNOTATION, problems)
-    down = _tolerance(annotations, DOWN_TOLERANCE_ANNOTATION, problems)
-    if up is not None:
-        behavior = behavior or Behavior()
-        rules = replace(behavior.scale_up or ScalingRules(), tolerance=up)
-        behavior = replace(behavior, scale_up=rules)
-    if down is not None:
-        behavior = behavior or Behavior()
-        rules = replace(behavior.scale_down or ScalingRules(), tolerance=down)
-        behavior = replace(behavior, scale_down=rules)
+    annotations, behavior = dict(hpa.annotations), hpa.spec.behavior
+    for name, side in (
+        (UP_TOLERANCE_ANNOTATION, "scale_up"),
+        (DOWN_TOLERANCE_ANNOTATION, "scale_down"),
+    ):
+        tolerance = _tolerance(annotations, name, problems)
+        if tolerance is not None:
+            behavior = behavior or Behavior()
+            rules = replace(getattr(behavior, side) or ScalingRules(), tolerance=tolerance)
+            behavior = replace(behavior, **{side: rules})
     return replace(hpa, spec=replace(hpa.spec, behavior=behavior))
 
 
@@ -156,18 +157,6 @@ def _parse(text: str) -> object:
         return load_json(text)
     except ValueError as error:
         return f"not JSON: {error}"
-
-
-def _objects_of(
-    annotations: dict[str, str], name: str, problems: list[Problem]
-) -> tuple[list[Fields], list[Problem]] | None:
-    """Return the objects of an annotation that holds a JSON list, and their problems."""
-    text = annotations.get(name)
-    if text is None:
-        return None
-    found: list[Problem] = []
-    holder = Fields({"list": _parse(text)}, "", found, fold=True)
-    return holder.children("list") or [], found
 
 
 def _sound(found: list[Problem], name: str, problems: list[Problem]) -> bool:
