@@ -105,9 +105,9 @@ class LivePass(Result):
     @property
     def frame(self) -> pl.DataFrame:
         found = [
-            {"cluster": self.cluster}
-            | row._asdict()
+            row._asdict()
             | {
+                "cluster": self.cluster,
                 "desired": hpa.desired,
                 "cluster_desired": hpa.theirs,
                 "differs": hpa.differs,
