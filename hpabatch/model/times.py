@@ -152,6 +152,8 @@ def show_api_time(instant_ms: int) -> str:
     return text if "." not in text else text.removesuffix("Z").rstrip("0") + "Z"
 
 
+# ---- Go durations, as in controller flags and API responses --------------------------------------
+
 _UNITS_NS: Final[dict[str, int]] = {
     "ns": 1,
     "us": 1000,

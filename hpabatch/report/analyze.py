@@ -308,6 +308,8 @@ def _flat_metric(analysis: Analysis, metric: MetricAnalysis) -> dict[str, object
     return row
 
 
+# ---- one HPA: the lines of --hpa -----------------------------------------------------------------
+
 _SHOWN_SIZES: Final = 40
 _SHOWN_STEPS: Final = 12
 _SHOWN_CYCLES: Final = 5

@@ -232,7 +232,9 @@ def _startup_cell(fact: Fact | None) -> str:
     return f"{fact.value:.3g}s ({fact.low:.3g}-{fact.high:.3g})"
 
 
-NAMES: Final = 3
+# ---- the plant file of open questions ------------------------------------------------------------
+
+_NAMES: Final = 3
 """HPAs that a line names; of others it tells their number."""
 
 _HEAD: Final = """\
@@ -283,11 +285,11 @@ class _Line:
             parts.append(f"rate: {_quantity(round(statistics.median(rates)))}/s")
         names = [label(a.hpa.cluster, a.hpa.namespace, a.hpa.hpa, with_cluster=several)
                  for a in self.asked]  # fmt: skip
-        more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
+        more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
         evidence = self.asked[0].question.evidence
         if len(names) > 1:
             evidence = f"{evidence} (of the first)"
-        told = f"{', '.join(names[:NAMES])}{more}: {evidence}"
+        told = f"{', '.join(names[:_NAMES])}{more}: {evidence}"
         key = json.dumps(self.glob, ensure_ascii=True)
         return f"{key}: {{{', '.join(parts)}}}  # {printable_line(told)}"
 

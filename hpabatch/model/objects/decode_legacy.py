@@ -207,6 +207,8 @@ def typed(kind: str, target: MetricTarget) -> MetricTarget:
     return MetricTarget("AverageValue" if share is None else "Utilization", None, average, share)
 
 
+# ---- statuses ------------------------------------------------------------------------------------
+
 _RESOURCES = ("Resource", "ContainerResource")
 _NESTED_VERSIONS = ("autoscaling/v2", "autoscaling/v2beta2")
 

@@ -267,6 +267,8 @@ def undecidable(hpa: HPA, profile: Profile) -> str:
     return "; ".join(found)
 
 
+# ---- metrics: the members that are set, and the contents of the first one ------------------------
+
 METRIC_TYPES = tuple(sorted(MEMBERS))
 _ORDER = ("Object", "External", "Pods", "Resource", "ContainerResource")
 """Types of metrics in the order in which upstream looks for their members."""

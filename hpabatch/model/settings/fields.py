@@ -146,6 +146,9 @@ def canonical_value(field: Field, text: str, sets: Collection[str]) -> str:
     return kind.parse(text, sets)
 
 
+# ---- policy sets ---------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class PolicySet:
     """Policies and a select policy for each direction; None: that direction stays as it is.

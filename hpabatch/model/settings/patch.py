@@ -109,6 +109,8 @@ def apply_patch(value: Mapping[str, object], patch: Mapping[str, object]) -> dic
     return merged
 
 
+# ---- differences in words ------------------------------------------------------------------------
+
 _ABSENT = "none"
 
 

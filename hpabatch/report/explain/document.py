@@ -158,6 +158,9 @@ def _instant(name: str, value: object) -> object:
     return show_api_time(value) if name in _INSTANTS and isinstance(value, int) else value
 
 
+# ---- the last line: the decision in one plain sentence -------------------------------------------
+
+
 def summary_sentence(explanation: facts.Explanation) -> str:
     """Return the decision and what led to it, for somebody who has not read the steps."""
     decision, name = explanation.decision, f"{explanation.namespace}/{explanation.hpa}"

@@ -366,6 +366,9 @@ class Step(NamedTuple):
     metric: int | None = None
 
 
+# ---- numbers and times in a line -----------------------------------------------------------------
+
+
 def number_text(value: float) -> str:
     """Return a ratio, shortened: `1.66667`; what Go prints for what is no number."""
     if math.isnan(value):
