@@ -16,7 +16,6 @@ import numpy as np
 import polars as pl
 
 from benchmarks.fleet.draw import KIND, FleetRequest, Purpose
-from benchmarks.fleet.lives import DAY_S, PodLife
 from benchmarks.fleet.parts import (
     Rows,
     compact_json,
@@ -25,7 +24,7 @@ from benchmarks.fleet.parts import (
     hpa_row,
     request_rows,
 )
-from benchmarks.fleet.played import PlayedWorkload, Samples
+from benchmarks.fleet.played import DAY_S, PlayedWorkload, PodLife, Samples
 from hpabatch.errors import UsageError
 from hpabatch.history.columns import TIME
 from hpabatch.history.store.append import StoreWriter

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.answers_record import K8S, SYNC_MS
+from benchmarks.answers_truth import K8S, SYNC_MS
 from benchmarks.lens_loop import history_of
 from benchmarks.truth_fleet import CPU, FleetOptions, Truth, make_fleet
 from hpabatch.engine.fidelity import lens as estimating
